@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -221,6 +222,15 @@ static void every_byte_is_guarded(void **unused)
             }
             flip(path, at);
         }
+        if (f > 0) {
+            zr_manifest manifest;
+            assert_int_equal(truncate(path, info.st_size + 1), 0);
+            assert_int_equal(load(&s, directory, &step, &error), ZERO_ERR_DATA);
+            assert_int_equal(zr_manifest_read(directory, &manifest, &error), ZERO_OK);
+            assert_int_equal(zr_manifest_verify(directory, &manifest, NULL, NULL, &error),
+                             ZERO_ERR_DATA);
+            zr_manifest_free(&manifest);
+        }
         int64_t half = info.st_size / 2;
         assert_int_equal(truncate(path, half), 0);
         assert_int_equal(load(&s, directory, &step, &error), ZERO_ERR_DATA);
@@ -313,6 +323,108 @@ static void only_checkpoints_are_replaced(void **test_state)
     assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
 }
 
+// What is not all of the model is not saved, and a model with fewer tensors loads nothing.
+static void states_are_those_of_the_model(void **unused)
+{
+    static state s;
+    zero_error error;
+    int step;
+    char directory[64] = "/tmp/zero-states-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    begin(&s, 100000);
+    s.vectors[1].view.elements--;
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_ERR_INTERNAL);
+    assert_non_null(strstr(error.message, "the ranks hold 336 elements of a model of 337"));
+    s.vectors[1].view.elements++;
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_OK);
+    s.vectors[1].view.tensor_count--;
+    assert_int_equal(load(&s, directory, &step, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "has 4 tensors, the model 3"));
+    zero_comm_destroy(s.comm);
+    assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+}
+
+static void differences_are_counted(void **unused)
+{
+    static const struct {
+        int vector, element;
+        float by;
+    } changes[] = {{0, 36, 0.5f}, {0, 300, -2}, {1, 0, 1}, {1, 336, 0.25f}};
+    static state s;
+    zero_error error;
+    zr_manifest manifest;
+    zr_states_difference found;
+    char directory[64] = "/tmp/zero-states-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    begin(&s, 0);
+    assert_int_equal(save(&s, directory, 1, &error), ZERO_OK);
+    assert_int_equal(zr_manifest_read(directory, &manifest, &error), ZERO_OK);
+    for (int changed = 0; changed <= ZR_COUNT(changes); changed += ZR_COUNT(changes)) {
+        for (int i = 0; i < changed; i++)
+            s.values[changes[i].vector][changes[i].element] += changes[i].by;
+        assert_int_equal(
+            zr_states_compare(s.comm, directory, &manifest, s.vectors, VECTORS, &found, &error),
+            ZERO_OK);
+        assert_int_equal(found.elements, changed);
+        assert_true(found.largest == (changed ? 2 : 0));
+    }
+    assert_string_equal(found.vector, "weights");
+    assert_string_equal(found.tensor, "h.0.bias");
+    zr_manifest_free(&manifest);
+    zero_comm_destroy(s.comm);
+    assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+}
+
+typedef struct comparing { // on one of two ranks, which both hold everything
+    state s;
+    const char *directory;
+    zr_states_difference found;
+} comparing;
+
+static void *compare(void *argument)
+{
+    comparing *c = argument;
+    zr_manifest manifest;
+    zero_error error;
+    for (int i = 0; i <= c->s.comm->rank; i++)
+        c->s.values[0][40 + i] += 1.0f + (float)i;
+    assert_int_equal(zr_manifest_read(c->directory, &manifest, &error), ZERO_OK);
+    assert_int_equal(zr_states_compare(c->s.comm, c->directory, &manifest, c->s.vectors, VECTORS,
+                                       &c->found, &error),
+                     ZERO_OK);
+    zr_manifest_free(&manifest);
+    return NULL;
+}
+
+static void differences_of_all_ranks_are_told(void **unused)
+{
+    static comparing ranks[2];
+    zero_comm *comms[2];
+    pthread_t threads[2];
+    zero_error error;
+    char directory[64] = "/tmp/zero-states-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    begin(&ranks[0].s, 0);
+    assert_int_equal(save(&ranks[0].s, directory, 1, &error), ZERO_OK);
+    assert_int_equal(zero_comm_threads(2, NULL, comms, &error), ZERO_OK);
+    for (int r = 0; r < 2; r++) {
+        if (r > 0)
+            begin(&ranks[r].s, 0);
+        zero_comm_destroy(ranks[r].s.comm);
+        ranks[r].s.comm = comms[r];
+        ranks[r].directory = directory;
+        assert_int_equal(pthread_create(&threads[r], NULL, compare, &ranks[r]), 0);
+    }
+    for (int r = 0; r < 2; r++)
+        pthread_join(threads[r], NULL);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(ranks[r].found.elements, 1 + 2);
+        assert_true(ranks[r].found.largest == 2);
+        zero_comm_destroy(comms[r]);
+    }
+    assert_int_equal(zr_directory_remove(directory, NULL), ZERO_OK);
+}
+
 // The manifest that programs before rectangles wrote of the same state.
 static const char first_format[] =
     "{\"format\":\"libzero checkpoint 1\",\n"
@@ -357,6 +469,9 @@ int main(void)
         cmocka_unit_test(old_or_new_whatever_happens),
         cmocka_unit_test(every_byte_is_guarded),
         cmocka_unit_test(only_checkpoints_are_replaced),
+        cmocka_unit_test(states_are_those_of_the_model),
+        cmocka_unit_test(differences_are_counted),
+        cmocka_unit_test(differences_of_all_ranks_are_told),
         cmocka_unit_test(the_first_format_is_written_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

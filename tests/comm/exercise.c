@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <stdarg.h>
@@ -70,6 +71,12 @@ static float expected_sum(zero_dtype dtype, int ranks, int slot, int round, int6
     return oracle_sum(values, ranks);
 }
 
+// Returns the next element to look at: more of the first ones than of the others, and the last one.
+static int64_t next_looked_at(int64_t i, int64_t count)
+{
+    return i + 1 < count ? ZR_MIN(i + 1 + i / 64, count - 1) : count;
+}
+
 static int64_t offset_of(int slot, int ranks)
 {
     int64_t at = 0;
@@ -122,7 +129,7 @@ static zero_status check_shard(const sum_case *c, const zr_sum_target *to, const
                                zero_error *error)
 {
     zero_comm *comm = c->window->comm;
-    for (int64_t i = 0; i < shard_elems[c->slot]; i += 1 + i / 64) {
+    for (int64_t i = 0; i < shard_elems[c->slot]; i = next_looked_at(i, shard_elems[c->slot])) {
         float sum = expected_sum(c->from, comm->size, c->slot, c->round,
                                  comm->rank * shard_elems[c->slot] + i);
         if (load_as(c->to, to->data, i) !=
@@ -189,7 +196,7 @@ static zero_status try_all_gather(zr_window *window, int slot, int round, zero_d
     ZERO_TRY(zr_comm_start(window, ZERO_COMM_all_gather, slot, offset_of(slot, ranks), n, dtype,
                            NULL, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
-    for (int64_t i = 0; i < n * ranks; i += 1 + i % n / 64)
+    for (int64_t i = 0; i < n * ranks; i = i / n * n + next_looked_at(i % n, n))
         if (load_as(dtype, data, i) != value_as(dtype, (int)(i / n), slot, round, i % n))
             return wrong(window->comm, "all_gather", i, error);
     fold(digest, data, bytes);
@@ -203,7 +210,7 @@ static zero_status try_all_reduce(zr_window *window, int slot, int round, uint64
     int64_t n = shard_elems[slot] * ranks;
     float *data = fill(window, slot, round, ZERO_F32);
     ZERO_TRY(zr_comm_all_reduce(window, slot, offset_of(slot, ranks), shard_elems[slot], error));
-    for (int64_t i = 0; i < n; i += 1 + i / 64)
+    for (int64_t i = 0; i < n; i = next_looked_at(i, n))
         if (data[i] != expected_sum(ZERO_F32, ranks, slot, round, i))
             return wrong(window->comm, "all_reduce", i, error);
     fold(digest, data, n * (int64_t)sizeof *data);
@@ -309,6 +316,19 @@ static zero_status try_small(zero_comm *comm, uint64_t *digest, zero_error *erro
     return ZERO_OK;
 }
 
+// Of values below 0, and of doubles of which one rank's is not a number.
+static zero_status try_extremes(zero_comm *comm, zero_error *error)
+{
+    double ends[2] = {comm->rank == comm->size - 1 ? (double)NAN : 1, -1.0 - comm->rank};
+    int64_t least = -comm->rank, most = -1 - comm->rank;
+    ZERO_TRY(zr_comm_all_reduce_small(comm, ends, 2, ZERO_F64, ZR_MAX, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &least, 1, ZERO_I64, ZR_MIN, error));
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &most, 1, ZERO_I64, ZR_MAX, error));
+    if (!isnan(ends[0]) || ends[1] != -1 || least != 1 - comm->size || most != -1)
+        return wrong(comm, "small max or min of extremes", 0, error);
+    return ZERO_OK;
+}
+
 static zero_status try_largest_small(zero_comm *comm, zero_error *error)
 {
     static _Thread_local int64_t words[ZR_COMM_SMALL_BYTES / 8];
@@ -326,15 +346,21 @@ static zero_status try_largest_small(zero_comm *comm, zero_error *error)
 static zero_status try_private(zero_comm *comm, int root, uint64_t *digest, zero_error *error)
 {
     static _Thread_local float data[PRIVATE];
+    int64_t received = -comm->traffic.bytes[ZERO_COMM_reduce];
     for (int i = 0; i < PRIVATE; i++)
         data[i] = value_of(comm->rank, 4, root, i);
     ZERO_TRY(zr_comm_reduce(comm, data, PRIVATE, root, error));
-    for (int i = 0; i < PRIVATE; i += 1 + i / 64)
+    received += comm->traffic.bytes[ZERO_COMM_reduce];
+    ZERO_TRY(zr_comm_all_reduce_small(comm, &received, 1, ZERO_I64, ZR_SUM, error));
+    // All but rank 0 send theirs towards it, and it sends the sum to the root.
+    if (received != (comm->size - 1 + (root > 0)) * (int64_t)sizeof data)
+        return wrong(comm, "bytes of a reduce", received, error);
+    for (int64_t i = 0; i < PRIVATE; i = next_looked_at(i, PRIVATE))
         if (data[i] != (comm->rank == root ? expected_sum(ZERO_F32, comm->size, 4, root, i)
                                            : value_of(comm->rank, 4, root, i)))
             return wrong(comm, "reduce", i, error);
     ZERO_TRY(zr_comm_broadcast(comm, data, sizeof data, root, error));
-    for (int i = 0; i < PRIVATE; i += 1 + i / 64)
+    for (int64_t i = 0; i < PRIVATE; i = next_looked_at(i, PRIVATE))
         if (data[i] != expected_sum(ZERO_F32, comm->size, 4, root, i))
             return wrong(comm, "broadcast", i, error);
     fold(digest, data, sizeof data);
@@ -379,6 +405,7 @@ zero_status exercise(zero_comm *comm, uint64_t *digest, zero_error *error)
     uint64_t own = (uint64_t)comm->rank;
     ZERO_TRY(try_windows(comm, &own, error));
     ZERO_TRY(try_small(comm, &own, error));
+    ZERO_TRY(try_extremes(comm, error));
     ZERO_TRY(try_largest_small(comm, error));
     ZERO_TRY(try_private(comm, 0, &own, error));
     ZERO_TRY(try_private(comm, comm->size - 1, &own, error));

@@ -12,7 +12,7 @@
 
 static const zr_channel_shape both_ways[] = {
     {.from = 0, .to = 1, .slots = 2, .bytes = 256, .name = "h.5 to h.6"},
-    {.from = 1, .to = 0, .slots = 2, .bytes = 129, .name = "h.6 to h.5"},
+    {.from = 1, .to = 0, .slots = 2, .bytes = 193, .first = 64, .name = "h.6 to h.5"},
 };
 
 typedef zero_status (*mistake)(zr_channels *channels, zero_error *error);
@@ -21,6 +21,12 @@ static zero_status expect_more(zr_channels *channels, zero_error *error)
 {
     return channels->comm->rank == 0 ? zr_channel_send(channels, 0, 1, 100, error)
                                      : zr_channel_receive(channels, 0, 1, 104, error);
+}
+
+static zero_status expect_less(zr_channels *channels, zero_error *error)
+{
+    return channels->comm->rank == 0 ? zr_channel_send(channels, 0, 1, 104, error)
+                                     : zr_channel_receive(channels, 0, 1, 100, error);
 }
 
 static zero_status take_at_the_wrong_end(zr_channels *channels, zero_error *error)
@@ -76,7 +82,7 @@ static zero_status make_mistake(zero_comm *comm, void *user, zero_error *error)
     ZERO_TRY(zr_channels_create(comm, both_ways, 2, &channels, error));
     zr_comm_progress(comm, 5);
     zero_status status = ZERO_OK;
-    if (comm->rank == 1 || c->make == expect_more)
+    if (comm->rank == 1 || c->make == expect_more || c->make == expect_less)
         status = c->make(&channels, error);
     if (comm->rank == 0 && status == ZERO_OK)
         status = zr_channel_receive(&channels, 1, 1, 8, error);
@@ -89,6 +95,8 @@ static void mistakes_are_told(void **state)
     mistake_case cases[] = {
         {expect_more, "rank 1, receive of h.5 to h.6, slot 1, step 5: rank 0 sent 100 bytes, where "
                       "104 are expected"},
+        {expect_less, "rank 1, receive of h.5 to h.6, slot 1, step 5: rank 0 sent 104 bytes, where "
+                      "100 are expected"},
         {take_at_the_wrong_end, "take of h.5 to h.6, slot 0, step 5: rank 0 sends there"},
         {send_at_the_wrong_end, "send of h.5 to h.6, slot 1, step 5: rank 0 sends there"},
         {receive_at_the_wrong_end, "receive of h.6 to h.5, slot 1, step 5: rank 0 receives there"},
@@ -141,7 +149,11 @@ static zero_status ask_differently(zero_comm *comm, void *user, zero_error *erro
 {
     zr_channel_shape shape = both_ways[0];
     zr_channels channels;
-    shape.slots = comm->rank == 2 ? 3 : 2;
+    if (comm->rank == 2) {
+        shape.slots += *(const int *)user == 0;
+        shape.bytes += *(const int *)user == 1;
+        shape.first += *(const int *)user == 2;
+    }
     return zr_channels_create(comm, &shape, 1, &channels, error);
 }
 
@@ -154,9 +166,11 @@ static zero_status ask_for_fewer(zero_comm *comm, void *user, zero_error *error)
 static void different_channels_are_told(void **state)
 {
     rank_result results[3];
-    run_threads(3, 60, ask_differently, NULL, results);
-    for (int r = 0; r < 3; r++)
-        expect_message(&results[r], ZERO_ERR_INTERNAL, "the ranks ask for different channels");
+    for (int field = 0; field < 3; field++) {
+        run_threads(3, 60, ask_differently, &field, results);
+        for (int r = 0; r < 3; r++)
+            expect_message(&results[r], ZERO_ERR_INTERNAL, "the ranks ask for different channels");
+    }
     run_threads(3, 60, ask_for_fewer, NULL, results);
     for (int r = 0; r < 3; r++)
         expect_message(&results[r], ZERO_ERR_INTERNAL, "channels: 0 to 2 of them");

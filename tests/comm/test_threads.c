@@ -220,6 +220,23 @@ static void different_operations_are_told(void **state)
     assert_true(told >= 1);
 }
 
+static zero_status reduce_differently(zero_comm *comm, void *user, zero_error *error)
+{
+    double value = 1;
+    return zr_comm_all_reduce_small(comm, &value, 1, ZERO_F64, comm->rank ? ZR_SUM : ZR_MAX, error);
+}
+
+static void different_reductions_are_told(void **state)
+{
+    rank_result results[2];
+    run_threads(2, 60, reduce_differently, NULL, results);
+    int told = 0;
+    for (int r = 0; r < 2; r++)
+        told += results[r].status == ZERO_ERR_INTERNAL &&
+                strstr(results[r].error.message, "runs another operation");
+    assert_true(told >= 1);
+}
+
 typedef struct operand {
     int64_t offset;
     zero_dtype dtype;
@@ -292,34 +309,6 @@ static void a_timeout_names_the_end_of_the_chain(void **state)
                    "rank 2, recv, step 3: rank 0 (alive) made no progress");
 }
 
-static zero_status ask_for_too_much(zero_comm *comm, void *user, zero_error *error)
-{
-    zr_window window;
-    zero_status status =
-        zr_window_create(comm, ZR_WINDOW_SYMMETRIC, *(int64_t *)user, 1, NULL, &window, error);
-    assert(window.comm == NULL);
-    zr_window_destroy(&window);
-    return status;
-}
-
-static void a_window_that_cannot_be_reserved_fails_on_all_ranks(void **state)
-{
-    static int64_t sizes[] = {(int64_t)1 << 45, INT64_MAX};
-    for (int i = 0; i < ZR_COUNT(sizes); i++) {
-        rank_result results[3];
-        run_threads(3, 60, ask_for_too_much, &sizes[i], results);
-        for (int r = 0; r < 3; r++)
-            expect_message(&results[r], ZERO_ERR_MEMORY, "rank 0: ");
-    }
-}
-
-static zero_status ask_differently(zero_comm *comm, void *user, zero_error *error)
-{
-    zr_window window;
-    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 4096 * (1 + comm->rank), 1, NULL, &window,
-                            error);
-}
-
 static void communicators_without_memory_are_refused(void **state)
 {
     zero_comm *comms[4];
@@ -331,50 +320,6 @@ static void communicators_without_memory_are_refused(void **state)
     zr_alloc_fail_at(1);
     assert_int_equal(zero_comm_self(comms, &error), ZERO_ERR_MEMORY);
     zr_alloc_fail_at(0);
-}
-
-static zero_status lack_memory(zero_comm *comm, void *user, zero_error *error)
-{
-    zr_window window;
-    if (comm->rank == 2)
-        zr_alloc_fail_at(1);
-    zero_status status = zr_window_create(comm, ZR_WINDOW_SHARED, 4096, 1, NULL, &window, error);
-    zr_alloc_fail_at(0);
-    return status;
-}
-
-static void a_window_for_which_one_rank_has_no_memory_fails_on_all(void **state)
-{
-    rank_result results[3];
-    run_threads(3, 60, lack_memory, NULL, results);
-    for (int r = 0; r < 3; r++)
-        expect_message(&results[r], ZERO_ERR_MEMORY, "rank 2: no memory for");
-}
-
-static void different_windows_are_told(void **state)
-{
-    rank_result results[2];
-    run_threads(2, 60, ask_differently, NULL, results);
-    for (int r = 0; r < 2; r++)
-        expect_message(&results[r], ZERO_ERR_INTERNAL, "bytes 4096 to 8192");
-}
-
-static zero_status make_many_windows(zero_comm *comm, void *user, zero_error *error)
-{
-    for (int i = 0; i < 150; i++) {
-        zr_window window;
-        ZERO_TRY(zr_window_create(comm, i % 2 ? ZR_WINDOW_SHARED : ZR_WINDOW_SYMMETRIC, 100 * i,
-                                  i % 3, NULL, &window, error));
-        zr_window_destroy(&window);
-    }
-    return ZERO_OK;
-}
-
-static void windows_come_and_go(void **state)
-{
-    rank_result results[3];
-    run_threads(3, 60, make_many_windows, NULL, results);
-    expect_all_ok(results, 3);
 }
 
 static zero_status count_traffic(zero_comm *comm, void *user, zero_error *error)
@@ -482,14 +427,11 @@ int main(void)
         cmocka_unit_test(the_first_abort_is_the_one_told),
         cmocka_unit_test(a_failed_operation_leaves_nobody_waiting),
         cmocka_unit_test(different_operations_are_told),
+        cmocka_unit_test(different_reductions_are_told),
         cmocka_unit_test(different_operands_are_told),
         cmocka_unit_test(signs_of_life_put_off_the_deadline),
         cmocka_unit_test(a_timeout_names_the_end_of_the_chain),
-        cmocka_unit_test(a_window_that_cannot_be_reserved_fails_on_all_ranks),
         cmocka_unit_test(communicators_without_memory_are_refused),
-        cmocka_unit_test(a_window_for_which_one_rank_has_no_memory_fails_on_all),
-        cmocka_unit_test(different_windows_are_told),
-        cmocka_unit_test(windows_come_and_go),
         cmocka_unit_test(traffic_and_messages_are_counted),
         cmocka_unit_test(other_types_are_refused),
         cmocka_unit_test(wrong_arguments_are_refused),

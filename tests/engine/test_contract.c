@@ -22,6 +22,8 @@ typedef struct fixture {
     zero_tensors batch;
 } fixture;
 
+static float dropout; // of the models that are made
+
 static zero_status create_model(int heads, zero_model **out, zero_error *error)
 {
     zero_gpt2_config gpt2;
@@ -31,6 +33,7 @@ static zero_status create_model(int heads, zero_model **out, zero_error *error)
     gpt2.n_embd = 8;
     gpt2.n_head = heads;
     gpt2.n_layer = 1;
+    gpt2.resid_pdrop = gpt2.embd_pdrop = gpt2.attn_pdrop = dropout;
     return zero_gpt2_create(&gpt2, out, error);
 }
 
@@ -264,6 +267,24 @@ static void test_gradient_is_derivative(void **state)
     close_engine(&f);
 }
 
+// Whatever a step has done before; weights do not change.
+static void test_evaluation_drops_nothing(void **state)
+{
+    double losses[2];
+    zero_step_info info;
+    for (int d = 0; d < 2; d++) {
+        fixture f;
+        dropout = d ? 0.5f : 0;
+        open_engine(&f, "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0}}}");
+        assert_int_equal(one_step(&f, &info), ZERO_OK);
+        assert_int_equal(zero_evaluate(f.engine, &f.batch, &losses[d], &f.error), ZERO_OK);
+        assert_true((info.loss == losses[d]) == !d);
+        close_engine(&f);
+    }
+    dropout = 0;
+    assert_true(losses[0] == losses[1]);
+}
+
 typedef struct half {
     zero_comm *comm;
     const zero_model *model;
@@ -466,6 +487,7 @@ int main(void)
                                        cmocka_unit_test(test_ranks_must_agree),
                                        cmocka_unit_test(test_memory_of_one_rank),
                                        cmocka_unit_test(test_gradient_is_derivative),
+                                       cmocka_unit_test(test_evaluation_drops_nothing),
                                        cmocka_unit_test(test_no_rank_is_left_behind),
                                        cmocka_unit_test(test_options)};
     return cmocka_run_group_tests(tests, NULL, NULL);

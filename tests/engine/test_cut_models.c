@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,6 +75,29 @@ static void llama(void **state)
                                                        .masked = stage == 2,
                                                        .slices = 4});
         }
+}
+
+static void slices_are_the_model_of(const zero_llama_config *llama)
+{
+    static harness_result whole, cut;
+    harness_case c = {.stage = 1, .ranks = 1, .accumulation = 2, .batch = 2, .llama = llama};
+    harness_run(&c, &whole);
+    c.slices = c.tensor = 2;
+    harness_run(&c, &cut);
+    for (int s = 0; s < HARNESS_STEPS; s++) {
+        assert_true(fabs(whole.loss[s] - cut.loss[s]) < 1e-5);
+        assert_true(fabs(whole.norm[s] - cut.norm[s]) < 1e-4 * whole.norm[s]);
+    }
+}
+
+// Slices compute what the model does that is not cut, up to rounding: also where the gradients of
+// a second micro-batch, and of both uses of a shared table, are added.
+static void slices_are_the_model(void **state)
+{
+    const zero_llama_config own_head = llama_of(false), tied = llama_of(true);
+    slices_are_the_model_of(NULL);
+    slices_are_the_model_of(&own_head);
+    slices_are_the_model_of(&tied);
 }
 
 // With exact_world, too, data ranks do not matter either: 4 micro-batches a step, on 1 to 8 ranks.
@@ -247,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt2),
         cmocka_unit_test(llama),
+        cmocka_unit_test(slices_are_the_model),
         cmocka_unit_test(data_ranks_do_not_matter_either),
         cmocka_unit_test(every_precision_optimizer_and_tier),
         cmocka_unit_test(activation_checkpoints_are_divided),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
+#include "engine/engine_inner.h"
 #include "io/scratch.h"
 #include "../sanitizers.h"
 
@@ -353,9 +354,28 @@ static void an_update_that_fails_ends_the_run(void **state)
     }
 }
 
+// Written weights are at once those that units read, though the update before them was not.
+static void written_weights_are_not_behind(void **state)
+{
+    trainee t = begin(OFFLOADED, DELAYED);
+    float *weights = malloc(sizeof *weights * (size_t)count_all());
+    bool behind = false;
+    for (int64_t step = 0; step < 4; step++)
+        step_on(&t, step);
+    must(zr_engine_settle(t.engine, &behind, &error));
+    assert_true(behind);
+    read_all(&t, zero_read_parameter, weights);
+    write_all(&t, weights);
+    must(zr_engine_settle(t.engine, &behind, &error));
+    assert_false(behind);
+    free(weights);
+    end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_weights_are_not_behind),
         cmocka_unit_test(nothing_changes_before_it_starts),
         cmocka_unit_test(same_bits_wherever_states_lie),
         cmocka_unit_test(every_gradient_is_one_update_old),

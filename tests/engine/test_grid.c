@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "engine/engine_inner.h"
+#include "engine/engine_state.h"
 #include "engine/rank_grid.h"
 #include "setup/initialize.h"
 
@@ -61,6 +62,38 @@ static void numbers_over_all_ranks_count_once(void **state)
     twice_is_the_same(masked);
     twice_is_the_same(fp16);
     twice_is_the_same(bf16);
+}
+
+enum { MOST_SQUARES = 64 };
+
+static double squares[2][MOST_SQUARES]; // of LAMB's last norms, over all ranks: once, and again
+static double (*now)[MOST_SQUARES] = &squares[0];
+
+static zero_status keep_squares(zero_engine *engine, int step, zero_error *error)
+{
+    int count = 2 * zr_engine_plan(engine)->tensor_count;
+    assert_in_range(count, 1, MOST_SQUARES);
+    for (int i = 0; i < count && step == 0 && zr_engine_comm(engine)->rank == 0; i++)
+        (*now)[i] = zr_exact_value(&engine->squares[i]);
+    return ZERO_OK;
+}
+
+// Twice the squares of both vectors would be the same ratio, so parameters do not tell that: what
+// is added is looked at, of tables with a replica and of what several tensor ranks hold.
+static void lamb_counts_each_element_once(void **state)
+{
+    static harness_result out;
+    harness_case c = {.stage = 1, .ranks = 1, .accumulation = 2, .batch = 1, .optimizer = "LAMB"};
+    c.after = keep_squares;
+    c.slices = 2;
+    for (int way = 0; way < 3; way++) {
+        now = &squares[way > 0];
+        c.tensor = way == 1 ? 2 : 1;
+        c.stages = way == 2 ? 2 : 0;
+        harness_run(&c, &out);
+        for (int i = 0; i < MOST_SQUARES; i++)
+            assert_true(fabs((*now)[i] - squares[0][i]) <= 1e-6 * squares[0][i]);
+    }
 }
 
 static void tiers_are_the_same_twice(void **state)
@@ -447,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_the_same_twice),
         cmocka_unit_test(numbers_over_all_ranks_count_once),
+        cmocka_unit_test(lamb_counts_each_element_once),
         cmocka_unit_test(tiers_are_the_same_twice),
         cmocka_unit_test(checkpoints_have_everything_once),
         cmocka_unit_test(ranks_know_their_places),

@@ -49,12 +49,14 @@ static const zero_unit_ops ops = {
 static const zero_unit unit = {.name = "dot", .ops = &ops, .piece_count = 1, .pieces = &piece};
 static const zero_model model = {"dot", 1, &unit};
 
+static float gradient_size = 1; // by which every gradient is multiplied
+
 static zero_status run_step(zero_engine *engine, int s, zero_step_info *info, zero_error *error)
 {
     float g[ELEMS];
     double loss;
     for (int i = 0; i < ELEMS; i++)
-        g[i] = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7));
+        g[i] = (float)(sin(0.1 * (100 * s + i)) * (1 + i % 7)) * gradient_size;
     zero_tensors batch = {1, {{g, ZERO_F32, 2, {1, ELEMS}}}};
     assert_int_equal(zero_forward(engine, &batch, &loss, error), ZERO_OK);
     assert_int_equal(zero_backward(engine, error), ZERO_OK);
@@ -161,28 +163,57 @@ static void averages_may_stay_uncorrected(void **state)
     }
 }
 
-// g *= min(1, C / (norm + 1e-6)): above the limit, below it, and switched off.
-static void test_clipping(void **state)
+// LAMB's first direction without decay is the sign of the gradient, and |p| is less than 10, so the
+// ratio of both is below 1; bounds that it does not reach take its place.
+static void test_lamb_bounds(void **state)
 {
-    static const double limits[] = {0.5, 1000, 0};
-    double norm = 0;
-    for (int i = 0; i < ELEMS; i++)
-        norm += pow((float)(sin(0.1 * i) * (1 + i % 7)), 2);
-    norm = sqrt(norm);
-    for (int c = 0; c < 3; c++) {
+    static const double bounds[][2] = {{0.01, 0.25}, {4, 8}}, ratios[] = {0.25, 4};
+    for (int c = 0; c < 2; c++) {
         char config[256];
         float p[ELEMS];
         zero_step_info info;
         snprintf(config, sizeof config,
-                 "{\"gradient_clipping\": %g, \"optimizer\": {\"type\": \"SGD\", \"params\": "
-                 "{\"lr\": 0.01}}}",
-                 limits[c]);
+                 "{\"gradient_clipping\": 0, \"optimizer\": {\"type\": \"LAMB\", \"params\": "
+                 "{\"lr\": 0.01, \"weight_decay\": 0, \"min_coeff\": %g, \"max_coeff\": %g}}}",
+                 bounds[c][0], bounds[c][1]);
         train(config, 1, p, &info);
+        for (int i = 1; i < ELEMS; i++)
+            assert_true(fabs(p[i] - (cos(0.37 * i) - copysign(0.01 * ratios[c], sin(0.1 * i)))) <
+                        1e-6);
+    }
+}
+
+// g *= min(1, C / (norm + 1e-6)): above the limit, below it, and switched off; and with gradients
+// so small that 1e-6 is a third of their norm.
+static void test_clipping(void **state)
+{
+    static const struct {
+        float size;
+        double limit, lr;
+    } cases[] = {
+        {1, 0.5, 0.01}, {1, 1000, 0.01}, {1, 0, 0.01}, {1e-7f, 1e-6, 1e5}, {1e-7f, 3.2e-6, 1e5}};
+    double unit_norm = 0;
+    for (int i = 0; i < ELEMS; i++)
+        unit_norm += pow((float)(sin(0.1 * i) * (1 + i % 7)), 2);
+    unit_norm = sqrt(unit_norm);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char config[256];
+        float p[ELEMS];
+        zero_step_info info;
+        double norm = (double)cases[c].size * unit_norm, limit = cases[c].limit;
+        snprintf(config, sizeof config,
+                 "{\"gradient_clipping\": %g, \"optimizer\": {\"type\": \"SGD\", \"params\": "
+                 "{\"lr\": %g}}}",
+                 limit, cases[c].lr);
+        gradient_size = cases[c].size;
+        train(config, 1, p, &info);
+        gradient_size = 1;
         assert_true(fabs(info.grad_norm - norm) < 1e-5 * norm);
-        double factor = limits[c] > 0 ? fmin(1, limits[c] / (norm + 1e-6)) : 1;
+        double factor = limit > 0 ? fmin(1, limit / (norm + 1e-6)) : 1;
+        double scale = cases[c].lr * factor * (double)cases[c].size;
         for (int i = 0; i < ELEMS; i++)
-            assert_true(fabs(p[i] - ((float)cos(0.37 * i) -
-                                     0.01 * factor * sin(0.1 * i) * (1 + i % 7))) < 1e-6);
+            assert_true(fabs(p[i] - ((float)cos(0.37 * i) - scale * sin(0.1 * i) * (1 + i % 7))) <
+                        1e-6);
     }
 }
 
@@ -223,9 +254,11 @@ static void test_momentum_stays_below_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_optimizer_has_a_golden), cmocka_unit_test(test_against_pytorch),
-        cmocka_unit_test(averages_may_stay_uncorrected), cmocka_unit_test(test_clipping),
-        cmocka_unit_test(test_momentum_stays_below_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_optimizer_has_a_golden),
+                                       cmocka_unit_test(test_against_pytorch),
+                                       cmocka_unit_test(averages_may_stay_uncorrected),
+                                       cmocka_unit_test(test_lamb_bounds),
+                                       cmocka_unit_test(test_clipping),
+                                       cmocka_unit_test(test_momentum_stays_below_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@ enum { RANKS = 4, BATCH = 2, SEQ = 8, VOCABULARY = 16, ACCUMULATION = 2, STEPS =
 typedef struct mistake {
     int rank, step, micro_batch; // rank -1: nothing
     bool evaluates;              // in an evaluation before its first step
+    bool exchanges;              // ranks 1 and 3 have each other's in place of their own
 } mistake;
 
 typedef struct rank {
@@ -43,6 +44,9 @@ static zero_status micro_batch(rank *self, zero_engine *engine, int k, zero_step
     int64_t step, number;
     double loss;
     zero_position(engine, &step, &number);
+    int self_rank = zero_comm_rank(self->comm);
+    if (self->mistake.exchanges && self_rank % 2)
+        number ^= 1;
     fill(step * 31 + number * 7, tokens, targets);
     if (self->mistake.rank == zero_comm_rank(self->comm) && self->mistake.step == step &&
         self->mistake.micro_batch == k)
@@ -145,6 +149,18 @@ static void others_are_refused_before_the_update(void **state)
     refused((mistake){.rank = 3, .step = 2, .micro_batch = 0}, 2);
 }
 
+// Both models are given the same samples as before, but one rank of each has the other's.
+static void exchanged_ones_are_refused(void **state)
+{
+    rank all[RANKS];
+    run_all((mistake){.rank = -1, .exchanges = true}, all);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_not_equal(all[r].status, ZERO_OK);
+        assert_int_equal(all[r].updates, 0);
+        assert_non_null(strstr(all[r].error.message, "compute one model's layers together"));
+    }
+}
+
 static void others_are_refused_in_an_evaluation(void **state)
 {
     refused((mistake){.rank = 2, .step = 0, .micro_batch = 0, .evaluates = true}, 2);
@@ -155,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_samples_are_fine),
         cmocka_unit_test(others_are_refused_before_the_update),
+        cmocka_unit_test(exchanged_ones_are_refused),
         cmocka_unit_test(others_are_refused_in_an_evaluation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

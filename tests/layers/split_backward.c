@@ -143,11 +143,36 @@ static void same_gradients(const harness *net, const passed *whole, const passed
             }
 }
 
+// Checks that `added` is `set` and what others contributed, for every tensor that trains.
+static void gradients_add_up(const harness *net, const float *set, const float *added)
+{
+    float *sum = malloc(sizeof *sum * (size_t)net->parameter_count);
+    zr_random_normal(11, 0, net->parameter_count, 0.3f, sum);
+    for (int64_t i = 0; i < net->parameter_count; i++)
+        sum[i] += set[i];
+    for (int u = 0; u < net->model->unit_count; u++)
+        for (int p = 0; p < net->model->units[u].piece_count; p++)
+            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+                int64_t first = net->offset[u][p][t], count = zr_tensor_desc_elements(tensor);
+                if (count && sum[first] == sum[first] && // else it is frozen
+                    !(harness_error(added + first, sum + first, count) < 1e-5))
+                    fail_msg("%s, type %d: the gradient of %s is not added to what was there",
+                             net->queue->backend->path(), (int)net->shape.dtype, tensor->name);
+            }
+    free(sum);
+}
+
 void split_check(harness *net, const split_watch *watch)
 {
     passed whole, parts;
+    float *set = NULL;
     for (int added = 0; added < 2; added++) {
         run(net, watch, false, added, &whole);
+        if (added)
+            gradients_add_up(net, set, whole.gradients);
+        else
+            set = copy_of(whole.gradients, sizeof *set * (size_t)net->parameter_count);
         run(net, watch, true, added, &parts);
         for (int u = 1; u < net->model->unit_count; u++)
             if (memcmp(whole.d_in[u], parts.d_in[u], whole.bytes[u]))
@@ -158,5 +183,6 @@ void split_check(harness *net, const split_watch *watch)
         release(&whole);
         release(&parts);
     }
+    free(set);
     harness_forget(net);
 }

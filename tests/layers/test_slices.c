@@ -417,6 +417,27 @@ static void gpt2(void **state) { check_all(GPT2); }
 static void llama(void **state) { check_all(LLAMA); }
 static void tied(void **state) { check_all(TIED); }
 
+// A head of two chunks, of which the second adds to the gradient that the first has written.
+static void the_head_in_chunks(void **state)
+{
+    enum { ROWS = 176, HEAD = 2 }; // the head: which unit of embedding, block and head
+    zr_lm_config config = config_of(GPT2, 0);
+    const zr_backend *cpu;
+    static harness net;
+    config.gpt2.vocab_size = 50257;
+    config.gpt2.n_positions = ROWS;
+    config.gpt2.n_embd = 8;
+    config.gpt2.n_head = 2;
+    config.gpt2.n_layer = 1;
+    const zero_shape shape = {.batch = 1, .seq = ROWS};
+    assert_int_equal(zr_backend_find("cpu", NULL, &cpu, NULL), ZERO_OK);
+    harness_create_part(&net, &config, &(zr_lm_slices){.count = 2, .ranks = 1, .exact = true}, cpu,
+                        shape);
+    assert_int_equal(net.sizes[HEAD].products[0].m + net.sizes[HEAD].products[6].m, ROWS);
+    harness_destroy(&net);
+    check_cut(&config, cpu, shape, 2, 2e-4);
+}
+
 // Three ranks have bits of their own, which are the same on each of them.
 static void any_number_of_ranks(void **state)
 {
@@ -440,7 +461,7 @@ static void any_number_of_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2), cmocka_unit_test(llama),
-                                       cmocka_unit_test(tied),
+                                       cmocka_unit_test(tied), cmocka_unit_test(the_head_in_chunks),
                                        cmocka_unit_test(any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,18 @@ static void same_values(const zr_backend *backend, zero_dtype products, zero_dty
     free(got), free(want);
 }
 
+// Returns the multiplications of all products that the units list.
+static int64_t multiplications(const harness *net)
+{
+    int64_t sum = 0;
+    for (int u = 0; u < net->model->unit_count; u++)
+        for (int i = 0; i < net->sizes[u].product_count; i++) {
+            const zero_product_shape *product = &net->sizes[u].products[i];
+            sum += product->m * product->n * product->k * product->calls;
+        }
+    return sum;
+}
+
 static void compare(const zr_backend *backend, zero_dtype dtype, int threads, int tiles)
 {
     static const char *const exact[] = {"wte.weight", "h.0.mlp.c_proj.weight"};
@@ -131,6 +143,7 @@ static void compare(const zr_backend *backend, zero_dtype dtype, int threads, in
     zero_gpt2_config plain = shape_of(0), cut = shape_of(tiles);
     harness_create(&whole, &plain, backend, shape);
     harness_create(&tiled, &cut, backend, shape);
+    assert_int_equal(multiplications(&tiled), multiplications(&whole));
     copy_parameters(&whole, &tiled);
     double a = harness_forward(&whole, true), b = harness_forward(&tiled, true);
     assert_true(a == b || (rounds_by_shape(backend, dtype) && fabs(a - b) < 1e-3));

@@ -12,6 +12,22 @@ int64_t pipeline_boundary_bytes(int unit) { return (unit + 1) * (int64_t)STEP; }
 int64_t pipeline_saved_bytes(int unit) { return (2 * unit + 3) * (int64_t)STEP; }
 int64_t pipeline_held_bytes(int unit) { return (unit + 2) * (int64_t)STEP; }
 
+static zero_status part(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
+                        const zero_tensors *d_in)
+{
+    return ZERO_ERR_INTERNAL;
+}
+
+static zero_status weight(zero_context *context, const zero_tensors *in)
+{
+    return ZERO_ERR_INTERNAL;
+}
+
+static zero_status weight_of_kept(zero_context *context, const zero_tensors *in)
+{
+    return ZERO_ERR_INTERNAL;
+}
+
 // A unit finds its number in the width of what enters it.
 static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                          zero_unit_sizes *out)
@@ -24,22 +40,11 @@ static zero_status sizes(const zero_unit *unit, const zero_shape *shape, const z
                              .backward_reads = number > 0,
                              .backward_reads_streamed = number > 0,
                              .held_bytes = splits ? (size_t)pipeline_held_bytes(number) - 4 : 0,
-                             .weight_reads = splits};
+                             .weight_reads = unit->ops->backward_weight == weight};
     out->out.count = last ? 0 : 1;
     out->out.at[0] =
         (zero_tensor){.dtype = ZERO_F32, .dims = 2, .shape = {1, (number + 1) * FLOATS}};
     return ZERO_OK;
-}
-
-static zero_status part(zero_context *context, const zero_tensors *in, const zero_tensors *d_out,
-                        const zero_tensors *d_in)
-{
-    return ZERO_ERR_INTERNAL;
-}
-
-static zero_status weight(zero_context *context, const zero_tensors *in)
-{
-    return ZERO_ERR_INTERNAL;
 }
 
 void pipeline_build(pipeline_model *model, int blocks, pipeline_style style)
@@ -54,7 +59,7 @@ void pipeline_build(pipeline_model *model, int blocks, pipeline_style style)
     model->first.sizes = model->block.sizes = model->last.sizes = sizes;
     if (style.splits) {
         model->block.backward_input = part;
-        model->block.backward_weight = weight;
+        model->block.backward_weight = style.keeps ? weight_of_kept : weight;
     }
     if (style.apart)
         model->last.forward_backward = NULL;

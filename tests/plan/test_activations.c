@@ -155,6 +155,15 @@ static void tensor_ranks_divide_boundaries(void **state)
     zr_plan_destroy(plan);
 }
 
+// More ranks than a boundary has bytes: each still has a place, so that all of them hold it.
+static void shares_are_rounded_up(void **state)
+{
+    const division d = {6, ZERO_TIER_device, 1, 400, true, true};
+    zr_plan *plan = divided(&d);
+    assert_int_equal(zr_activation_checkpoint_bytes(plan, 1), ZR_ACTIVATION_ALIGN);
+    zr_plan_destroy(plan);
+}
+
 // Shares on another tier are whole pages.
 static void shares_that_leave_are_pages(void **state)
 {
@@ -218,6 +227,7 @@ int main(void)
         cmocka_unit_test(segments_share_one_area),
         cmocka_unit_test(boundaries_that_leave_go_through_two_buffers),
         cmocka_unit_test(tensor_ranks_divide_boundaries),
+        cmocka_unit_test(shares_are_rounded_up),
         cmocka_unit_test(shares_that_leave_are_pages),
         cmocka_unit_test(nobody_divides_what_is_not_to_be_divided),
         cmocka_unit_test(there_are_no_more_segments_than_units),

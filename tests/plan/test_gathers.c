@@ -135,6 +135,76 @@ static void what_is_needed_soon_stays(void **state)
     }
 }
 
+static int64_t elements_of(const zr_plan *plan, int v)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < plan->visits[v].piece_count; i++)
+        elements += plan->pieces[plan->visits[v].pieces[i]].padded;
+    return elements;
+}
+
+static bool stays(const zr_plan *plan, int v)
+{
+    for (int w = v + 1; w < plan->visit_count; w++)
+        if (plan->visits[w].reuses == v)
+            return true;
+    return false;
+}
+
+// Returns the elements that are gathered while a visit computes: its own, those that stay for a
+// later one, and the next visit's.
+static int64_t gathered_at(const zr_plan *plan, int v)
+{
+    int64_t elements = plan->visits[v].reuses < 0 && !stays(plan, v) ? elements_of(plan, v) : 0;
+    for (int w = v; w < plan->visit_count; w++)
+        if (plan->visits[w].reuses >= 0 && plan->visits[w].reuses <= v)
+            elements += elements_of(plan, w);
+    if (v + 1 < plan->visits[v].pass_end && plan->visits[v + 1].ahead &&
+        plan->visits[v + 1].reuses < 0)
+        elements += elements_of(plan, v + 1);
+    return elements;
+}
+
+// Some stays, and no more than the limit is ever there.
+static void what_is_gathered_keeps_within_the_limit(void **state)
+{
+    fixture f;
+    zr_tiering tiering = fixture_on_nvme;
+    int last = 0;
+    bool some = false;
+    tiering.reuse = 1000000000;
+    fixture_build(&f, 5, 1000, 96);
+    for (int64_t live = 200000; live <= 800000; live += 25000) {
+        tiering.live = live;
+        zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
+        last = reusing(plan);
+        some = some || (last > 1 && last < 6);
+        for (int v = 0; v < plan->visit_count; v++)
+            assert_true(gathered_at(plan, v) <= live);
+        zr_plan_destroy(plan);
+    }
+    assert_true(some && last == 6);
+}
+
+// A bucket that is just as large as a block takes it ahead, one of an element less does not.
+static void the_bucket_bounds_what_is_gathered_ahead(void **state)
+{
+    fixture f;
+    fixture_build(&f, 3, 1000, 96);
+    zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
+    zr_plan *plan = fixture_plan_of(&f, &settings, 2, false);
+    int64_t block = plan->pieces[1].padded;
+    zr_plan_destroy(plan);
+    for (int less = 0; less < 2; less++) {
+        settings.prefetch_bucket = block - less;
+        plan = fixture_plan_of(&f, &settings, 2, false);
+        for (int v = 0; v < plan->visit_count; v++)
+            if (elements_of(plan, v) == block && v > 0 && plan->visits[v - 1].pass_end > v)
+                assert_int_equal(plan->visits[v].ahead, !less);
+        zr_plan_destroy(plan);
+    }
+}
+
 static void nothing_in_a_buffer_overlaps(void **state)
 {
     fixture f;
@@ -201,6 +271,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_needed_soon_stays),
+        cmocka_unit_test(what_is_gathered_keeps_within_the_limit),
+        cmocka_unit_test(the_bucket_bounds_what_is_gathered_ahead),
         cmocka_unit_test(nothing_in_a_buffer_overlaps),
         cmocka_unit_test(test_machines_share_what_they_gather),
         cmocka_unit_test(buffers_are_given_back),

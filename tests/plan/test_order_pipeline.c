@@ -116,6 +116,26 @@ static void what_cannot_be_split_is_whole_in_backward(void **state)
     pipeline_plans_free(&stages);
 }
 
+// At stage 3, the weights' pass gathers the pieces that its calls read, and no others.
+static void the_weights_pass_gathers_what_it_reads(void **state)
+{
+    static const pass_concern gathers = {BIT(ZR_CALL) | BIT(ZR_GATHER), 0, 0};
+    static pipeline_model model;
+    const zr_pipeline zb_h1 = pipeline_of(ZR_PIPELINE_ZB_H1, 2, 1, 2);
+    const zr_settings settings = fixture_settings(ZERO_F32, 3, 2);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        pipeline_plans stages;
+        pipeline_build(&model, 4, (pipeline_style){.splits = true, .keeps = keeps});
+        pipeline_plans_make(&model.f.model, &zb_h1, &settings,
+                            &(zr_machine){.ranks = 2, .threads = 1, .mapped = true}, &stages);
+        expect_pass(pass_of(&stages, 0, ZR_CHUNK_WEIGHT, 0), &gathers,
+                    keeps ? "CALL backward of the weights 2 | CALL backward of the weights 1"
+                          : "GATHER 2 | CALL backward of the weights 2 | GATHER 1 | "
+                            "CALL backward of the weights 1");
+        pipeline_plans_free(&stages);
+    }
+}
+
 static void what_a_call_reads_is_there_in_its_micro_batch(void **state)
 {
     pipeline_for_all(pipeline_check_replay);
@@ -129,6 +149,7 @@ int main(void)
         cmocka_unit_test(a_last_unit_alone_computes_in_backward),
         cmocka_unit_test(what_is_split_is_sealed_in_the_weights_pass),
         cmocka_unit_test(what_cannot_be_split_is_whole_in_backward),
+        cmocka_unit_test(the_weights_pass_gathers_what_it_reads),
         cmocka_unit_test(what_a_call_reads_is_there_in_its_micro_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

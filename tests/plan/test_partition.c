@@ -44,6 +44,27 @@ static void test_borrowed_piece(void **state)
     zr_plan_destroy(plan);
 }
 
+// Vectors, which are biases and gains, decay only where all do.
+static void test_matrices_decay(void **state)
+{
+    fixture f;
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    fixture_build(&f, 2, 1000, 100);
+    for (int all = 0; all < 2; all++) {
+        settings.decay_all = all;
+        zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
+        int vectors = 0;
+        for (int p = 0; p < plan->piece_count; p++)
+            for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
+                const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
+                assert_int_equal(tensor->decays, all || tensor->desc->dims >= 2);
+                vectors += tensor->desc->dims == 1;
+            }
+        assert_int_equal(vectors, 3);
+        zr_plan_destroy(plan);
+    }
+}
+
 // A unit that only knows fp32 is refused in 16 bits, by name.
 static void test_units_say_what_they_compute(void **state)
 {
@@ -226,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_borrowed_piece),
+        cmocka_unit_test(test_matrices_decay),
         cmocka_unit_test(test_units_say_what_they_compute),
         cmocka_unit_test(test_sizes_are_checked),
         cmocka_unit_test(test_pieces_count_once),

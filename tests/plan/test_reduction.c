@@ -117,6 +117,36 @@ static void a_small_bucket_lets_nothing_wait(void **state)
     zr_plan_destroy(plan);
 }
 
+// Two blocks fit into the bucket exactly: with a third one, the oldest is reduced and no other.
+static void only_what_exceeds_the_bucket_is_reduced(void **state)
+{
+    fixture f;
+    zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
+    int early = 0;
+    fixture_build(&f, 6, 1000, 100);
+    zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
+    settings.reduce_bucket = 2 * plan->pieces[1].padded;
+    zr_plan_destroy(plan);
+    plan = fixture_plan_of(&f, &settings, 2, true);
+    check_windows(plan);
+    for (int v = 0; v < plan->visit_count - 1; v++) {
+        int64_t waiting = 0;
+        for (int p = 0; p < plan->piece_count; p++)
+            if (plan->pieces[p].sealed_at <= v && plan->pieces[p].reduced_after >= v)
+                waiting += plan->pieces[p].padded;
+        for (int i = 0; i < plan->sealed_count; i++) {
+            const zr_piece *piece = &plan->pieces[plan->sealed[i]];
+            if (piece->reduced_after != v)
+                continue;
+            assert_true(waiting > settings.reduce_bucket);
+            waiting -= piece->padded;
+            early++;
+        }
+    }
+    assert_true(early > 2);
+    zr_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +154,7 @@ int main(void)
         cmocka_unit_test(test_accumulators),
         cmocka_unit_test(places_are_given_back),
         cmocka_unit_test(a_small_bucket_lets_nothing_wait),
+        cmocka_unit_test(only_what_exceeds_the_bucket_is_reduced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,11 +140,43 @@ static void with_one_chunk_nothing_is_better(void **state)
     }
 }
 
-// With several chunks a division is within the limit if it says so, it is seldom worse than the
-// best there is, and never by much.
+static int64_t excess(const zr_division_of_units *of, const int *first)
+{
+    int64_t sum = 0;
+    for (int s = 0; s < of->stages && of->memory_limit; s++)
+        sum += ZR_MAX(zr_divided_bytes(of, first, s) - of->memory_limit, 0);
+    return sum;
+}
+
+static bool is_better(const zr_division_of_units *of, const int *a, const int *b)
+{
+    if (excess(of, a) != excess(of, b))
+        return excess(of, a) < excess(of, b);
+    double of_a = largest_time(of, a), of_b = largest_time(of, b);
+    return of_a != of_b ? of_a < of_b : squares(of, a) < squares(of, b);
+}
+
+// Checks that no unit can move to a neighbour, past the chunks of others or not, for the better.
+static void no_move_is_better(const zr_division_of_units *of, const int *first)
+{
+    int parts = of->stages * of->chunks, moved[MOST_PARTS + 1];
+    for (int begin = 1; begin < parts; begin++)
+        for (int end = begin; end < ZR_MIN(begin + of->stages, parts); end++)
+            for (int by = -1; by <= 1; by += 2) {
+                memcpy(moved, first, sizeof moved);
+                for (int c = begin; c <= end; c++)
+                    moved[c] += by;
+                if (moved[begin - 1] < moved[begin] && moved[end] < moved[end + 1])
+                    assert_false(is_better(of, moved, first));
+            }
+}
+
+// With several chunks a division is within the limit if it says so, no single move makes it better,
+// it is seldom worse than the best there is, and never by much.
 static void several_chunks_are_near_the_best(void **state)
 {
     int best_found = 0, tried = 0, overlooked = 0;
+    double worst = 1;
     for (int i = 0; i < 300; i++) {
         problem p;
         int first[MOST_PARTS + 1], stages = 2 + draw(2), chunks = 2;
@@ -152,18 +184,21 @@ static void several_chunks_are_near_the_best(void **state)
         p.of.memory_limit = draw(3) ? 60 + draw(200) : 0;
         const found best = best_of_all(&p.of);
         bool fits = divide(&p.of, first);
+        no_move_is_better(&p.of, first);
         assert_true(!fits || best.least_time < INFINITY);
         overlooked += !fits && best.least_time < INFINITY;
         if (!fits)
             continue;
         assert_true(!p.of.memory_limit || largest_bytes(&p.of, first) <= p.of.memory_limit);
-        assert_true(largest_time(&p.of, first) <= 1.5 * best.least_time);
+        assert_true(largest_time(&p.of, first) <= 1.2 * best.least_time);
+        worst = fmax(worst, largest_time(&p.of, first) / best.least_time);
         best_found += largest_time(&p.of, first) == best.least_time;
         tried++;
     }
-    print_message("%d of %d are the best, %d overlooked\n", best_found, tried, overlooked);
-    assert_true(best_found > tried * 3 / 4);
-    assert_true(overlooked <= 3);
+    print_message("%d of %d are the best, the worst takes %.2f times as long, %d overlooked\n",
+                  best_found, tried, worst, overlooked);
+    assert_true(best_found >= tried * 5 / 6);
+    assert_true(overlooked == 0);
 }
 
 // A table, 12 blocks and a head as large as 5 blocks: chunks alone would leave the stage of the

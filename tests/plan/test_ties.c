@@ -85,6 +85,19 @@ static void shards_go_there_and_back(void **state)
     pipeline_plans_free(&plans);
 }
 
+// At stage 0 peers copy whole replicas, which are not overwritten before.
+static void copied_replicas_are_awaited(void **state)
+{
+    static const pass_concern taken = {.codes = BIT(ZR_AWAIT) | BIT(ZR_TIE),
+                                       .slots = BIT(ZR_SLOT_READERS)};
+    static pipeline_plans plans;
+    fixture f;
+    make(&f, ZR_PIPELINE_GPIPE, 3, 0, &plans);
+    expect_pass(&plans.plans[2]->program.passes[ZR_PASS_PUBLISH], &taken,
+                "AWAIT readers 2 if changed | TIE 2 if changed");
+    pipeline_plans_free(&plans);
+}
+
 // With exact_pipeline one rank has both pieces, and nothing is sent.
 static void one_rank_has_both(void **state)
 {
@@ -151,6 +164,33 @@ static void tables_are_exchanged_between_steps(void **state)
         }
 }
 
+// A slot for what is sent before the first of it is taken; and what peers still copy is not
+// overwritten.
+static void late_shards_wait_in_slots(void **state)
+{
+    static const pass_concern all = {.codes = BIT(ZR_RECEIVE) | BIT(ZR_TIE) | BIT(ZR_GIVE) |
+                                              BIT(ZR_GATHER) | BIT(ZR_AWAIT),
+                                     .slots = BIT(ZR_SLOT_READERS) | BIT(ZR_SLOT_GATHER)};
+    static const struct {
+        int stages, micro_batches, slots;
+    } cases[] = {{3, 4, 2}, {4, 2, 3}, {4, 1, 4}, {2, 1, 2}};
+    static pipeline_plans plans;
+    fixture f;
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        const zr_pipeline pipeline = {ZR_PIPELINE_PIPEDREAM, cases[i].stages, 1,
+                                      cases[i].micro_batches, 6};
+        make_of(&f, &pipeline, 1, &plans);
+        const zr_plan *last = plans.plans[cases[i].stages - 1];
+        assert_int_equal(last->links[last->ties[0].sum_link].slots, cases[i].slots);
+        assert_int_equal(last->links[last->ties[0].parameter_link].slots, cases[i].slots);
+        if (i == 0)
+            expect_pass(&last->program.passes[ZR_PASS_TIES], &all,
+                        "AWAIT readers 2 if changed | RECEIVE 5 | TIE 2 | GIVE 5 | GATHER 2 | "
+                        "AWAIT gather 2");
+        pipeline_plans_free(&plans);
+    }
+}
+
 // After the last stage's update of a step, its replica has what the owner, on the first stage, had
 // when that began the forward of the micro-batch which the last stage computes next.
 static void check_late(const pipeline_plans *plans)
@@ -185,9 +225,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_stage_has_a_replica),
         cmocka_unit_test(shards_go_there_and_back),
+        cmocka_unit_test(copied_replicas_are_awaited),
         cmocka_unit_test(one_rank_has_both),
         cmocka_unit_test(what_is_tied_is_not_on_nvme),
         cmocka_unit_test(tables_are_exchanged_between_steps),
+        cmocka_unit_test(late_shards_wait_in_slots),
         cmocka_unit_test(a_late_replica_is_that_of_the_same_micro_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
