@@ -198,7 +198,7 @@ static void copy_frozen(zero_engine *engine, int from, int to)
 
 // Makes all copies of the parameters. Under pipedream a window reads only one that it has not
 // written, and only what is frozen is the same in all of them.
-zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
+static zero_status make_copies(zero_engine *engine, zero_error *error)
 {
     int next = engine->copy, versions = engine->plan->versions;
     bool read = zr_plan_schedule(engine->plan) == ZR_PIPELINE_2BW;
@@ -217,6 +217,12 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
     return zr_comm_barrier(engine->grid.world, error);
 }
 
+// A rank that fails in reading back what it has on NVMe ends the waits of the others.
+zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
+{
+    return zr_step_end_waits(engine, make_copies(engine, error), error);
+}
+
 static zero_status take_states(zero_engine *engine, zero_error *error)
 {
     static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
@@ -228,7 +234,6 @@ static zero_status take_states(zero_engine *engine, zero_error *error)
     return zr_engine_parameters_changed(engine, error);
 }
 
-// A rank that fails here, in reading back what it has on NVMe, ends the waits of the others.
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 {
     return zr_step_end_waits(engine, take_states(engine, error), error);
