@@ -126,12 +126,15 @@ static void shared_tables(void **state)
         "", "\"bf16\": {\"enabled\": true}, ",
         "\"activation_checkpointing\": {\"number_checkpoints\": 2}, ",
         "\"fp16\": {\"enabled\": true, \"initial_scale_power\": 20}, "};
-    char precision[256];
+    char precision[512], on_nvme[256];
+    snprintf(on_nvme, sizeof on_nvme,
+             ", \"checkpoints\": {\"device\": \"nvme\", \"nvme_path\": \"%s\"}", harness_scratch());
     for (int stage = 0; stage <= 3; stage++)
         for (int m = SANITIZED ? stage : 0; m < 4; m += SANITIZED ? 4 : 1)
             for (int t = SANITIZED ? stage % 3 : 0; t < 3; t += SANITIZED ? 3 : 1) {
-                snprintf(precision, sizeof precision, "%s\"libzero\": {\"exact_pipeline\": true}",
-                         more[m]);
+                bool travel = m == 2 && t > 0; // the checkpoints, beside dropout
+                snprintf(precision, sizeof precision, "%s\"libzero\": {\"exact_pipeline\": true%s}",
+                         more[m], travel ? on_nvme : "");
                 harness_case c = {.stage = stage,
                                   .ranks = 1 + (stage + m + t) % 2,
                                   .accumulation = 1 + (m + t) % 3,
