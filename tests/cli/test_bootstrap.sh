@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What ./bootstrap says where something is wrong: a build that fails, a checkout that cannot be written to, an MPICH without its
-# headers. Meson, ninja, apt-get and mpirun are stand-ins; the script is the tree's, in a folder of its own.
+# headers; and what its demo does. Meson, ninja, apt-get and mpirun are stand-ins; the script is the tree's, in a folder of its own.
 . "$(dirname "$0")/lib.sh"
 mkdir -p tree fake
 cp "$HERE/../../bootstrap" tree/
@@ -40,6 +40,35 @@ else
     [ $got -eq 1 ] && [ "$(wc -l <err.txt)" -eq 1 ] && grep -q 'cannot be written to' err.txt || fail "a read-only checkout: exit code $got, $(cat out.txt err.txt)"
 fi
 
+# The demo: a stand-in's build is the program, but for the numbers of steps, and that each takes 40 ms.
+cat >program <<END
+#!/usr/bin/env bash
+args=() before=
+END
+cat >>program <<'END'
+echo "$*" >>"$WORK/calls"
+for arg in "$@"; do
+    case $before in --steps) arg=8 ;; --tokens) arg=4 ;; esac
+    args+=("$arg") before=$arg
+done
+"$PROGRAM" "${args[@]}" || exit
+! [ "$1" = train ] || sed -i 's/"ms":[0-9.]*/"ms":40.0/' build/demo/*/metrics.jsonl
+END
+chmod +x program
+stand_in ninja 'cp ../program build/zero'
+mkdir -p tree/examples && cp -r "$HERE/../../examples/text" tree/examples/
+rm -rf tree/build
+export WORK PROGRAM=$ZERO
+SECONDS=500 expect 0 tree/bootstrap demo # as if installing and building had taken so long
+grep -q -- '--steps 3000 --out build/demo/run ' calls || fail "120 s of steps that take 40 ms: $(cat calls)"
+grep -q -- '--dtype auto' calls || fail "not in the precision that the processor does best: $(cat calls)"
+awk '/^  loss / { rows = 1; next } rows && /\|/ { rows++; if (/\*/) drawn++ } /\+---/ { line = length($0) } / step 8$/ { last = 1 }
+     END { exit !(rows == 13 && drawn >= 3 && line == 68 && last) }' out.txt || fail "the loss is not drawn in 12 rows and 60 columns: $(cat out.txt)"
+[ "$(grep -c '^And the king said\|^In those days\|^Then Jesus' out.txt)" -eq 3 ] || fail "not three samples: $(cat out.txt)"
+printf 'caf\351 %s\n' $(seq 300) >latin.txt # not UTF-8
+expect 0 tree/bootstrap demo latin.txt
+grep -q 'tokenizer bytes' calls && grep -q 'Text: .*/latin.txt, ' out.txt || fail "a file of the user's: $(cat calls out.txt)"
+
 # MPICH's mpirun: its own headers are asked for where they are missing, and Open MPI never.
 stand_in mpirun 'echo "HYDRA build details:"'
 real=$(PATH=${PATH#*:} command -v pkg-config)
@@ -53,4 +82,4 @@ grep -q 'To install: apt-get install .* libmpich-dev mpich' out.txt || fail "wit
 stand_in pkg-config "[ \"\$2\" != mpich ] || exit 0; exec $real \"\$@\""
 tree/bootstrap deps >out.txt 2>err.txt
 ! grep -q 'MPI' out.txt || fail "MPICH with its headers is not enough: $(cat out.txt err.txt)"
-echo "failures are short and say where to look; MPICH is told from Open MPI"
+echo "failures are short and say where to look; the demo trains two minutes and draws its loss; MPICH is told from Open MPI"
