@@ -50,14 +50,15 @@ typedef struct zr_sim_machine {
 
 typedef struct zr_sim_framework {
     char name[ZR_SIM_NAME];
-    bool flash;           // its attention keeps scores out of memory, where the device can
-    bool balanced;        // its pipeline stages have equal work, head and all, not equal layers
-    bool wide_gradients;  // it sums gradients in 32 bits
-    bool overlaps_tensor; // it exchanges between tensor ranks beside products
-    bool by_weight;       // it gathers each weight of a layer by itself, not a layer at a time
-    bool recomputes;      // it computes layers again where nothing is said
-    bool whole_states;    // its ranks keep all states where no stage of ZeRO is said
-    bool interleaved;     // its pipelines run two chunks a stage where nothing is said
+    bool flash;            // its attention keeps scores out of memory, where the device can
+    bool native_attention; // its attention has kernels made for each device
+    bool balanced;         // its pipeline stages have equal work, head and all, not equal layers
+    bool wide_gradients;   // it sums gradients in 32 bits
+    bool overlaps_tensor;  // it exchanges between tensor ranks beside products
+    bool by_weight;        // it gathers each weight of a layer by itself, not a layer at a time
+    bool recomputes;       // it computes layers again where nothing is said
+    bool whole_states;     // its ranks keep all states where no stage of ZeRO is said
+    bool interleaved;      // its pipelines run two chunks a stage where nothing is said
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];
 } zr_sim_framework;

@@ -325,10 +325,15 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
         const char *name;
         bool *flag;
     } flags[] = {
-        {"flash", &out->flash},           {"interleaved", &out->interleaved},
-        {"balanced", &out->balanced},     {"wide_gradients", &out->wide_gradients},
-        {"by_weight", &out->by_weight},   {"overlaps_tensor", &out->overlaps_tensor},
-        {"recomputes", &out->recomputes}, {"whole_states", &out->whole_states},
+        {"flash", &out->flash},
+        {"interleaved", &out->interleaved},
+        {"balanced", &out->balanced},
+        {"wide_gradients", &out->wide_gradients},
+        {"by_weight", &out->by_weight},
+        {"overlaps_tensor", &out->overlaps_tensor},
+        {"recomputes", &out->recomputes},
+        {"whole_states", &out->whole_states},
+        {"native_attention", &out->native_attention},
     };
     for (int i = 0; i < ZR_COUNT(flags); i++)
         if (!strcmp(key, flags[i].name))
@@ -341,7 +346,7 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
     if (strcmp(key, "fit") || !fits)
         return refuse(file, path, "is no key of a framework",
                       "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
-                      "recomputes, whole_states, constants, and a text fit",
+                      "recomputes, whole_states, native_attention, constants, and a text fit",
                       error);
     snprintf(out->fit, sizeof out->fit, "%s", json_string_value(value));
     return ZERO_OK;

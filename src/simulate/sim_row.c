@@ -91,7 +91,8 @@ static void read_chunks(row_reader *r)
     zr_sim_run *run = r->run;
     run->chunks = (int)zr_sim_row_whole(r, "vpp", 1e5);
     if (run->chunks <= 0 && run->pipeline > 1) {
-        bool two = run->framework.interleaved && run->layers >= 2 * run->pipeline;
+        bool looped = run->framework.interleaved || zr_sim_text_has(r->system, "interleaved");
+        bool two = looped && run->layers >= 2 * run->pipeline;
         run->chunks = two ? 2 : 1;
         zr_sim_row_tell(r, "vpp %d", run->chunks);
     }
@@ -220,6 +221,17 @@ static int stage_of(const char *text)
     return text == NULL ? -1 : (int)ZR_MIN(3, zr_sim_text_number(text));
 }
 
+// In torchtitan's pipelines, stages keep the parameters that they have gathered until the step
+// ends, and reduce gradients then: exchanges and memory are those of stage 1.
+static void keep_gathered(row_reader *r)
+{
+    zr_sim_run *run = r->run;
+    if (run->pipeline < 2 || run->stage < 3 || !zr_sim_text_has(r->system, "torchtitan"))
+        return;
+    run->stage = 1;
+    zr_sim_row_tell(r, "zero_stage 1, since stages of a pipeline keep what they have gathered");
+}
+
 static void read_states(row_reader *r)
 {
     zr_sim_run *run = r->run;
@@ -229,6 +241,7 @@ static void read_states(row_reader *r)
         run->stage = sharded ? 3 : run->framework.whole_states ? 0 : 1;
         zr_sim_row_tell(r, "zero_stage %d", run->stage);
     }
+    keep_gathered(r);
     read_offload(r);
     run->frozen = zr_sim_text_has(r->system, "lora");
     if (zr_sim_text_has(r->system, "zero++")) {
@@ -269,13 +282,17 @@ static void read_micro_batch(row_reader *r)
     run->micro_batch = ZR_MIN(count, 100000);
 }
 
-// torchtitan's local batch is that of a pipeline, which divides it into as many micro-batches as it
-// has stages, unless accumulation is said.
+// torchtitan's local batch is that of a pipeline, which divides it into as many micro-batches as
+// the axis has ranks, unless accumulation is said.
 static void divide_local_batch(row_reader *r)
 {
     zr_sim_run *run = r->run;
-    if (run->pipeline < 2 || run->micro_batch < 2 || run->accumulation > 0 ||
+    if (run->pipeline < 2 || run->micro_batch <= 0 || run->accumulation > 0 ||
         !zr_sim_text_has(r->system, "torchtitan"))
+        return;
+    if (zr_sim_text_length(zr_sim_row_cell(r, "global_batch")) <= 0)
+        run->accumulation = ZR_MIN(run->micro_batch, run->pipeline);
+    if (run->micro_batch < 2)
         return;
     run->micro_batch = ZR_MAX(1, run->micro_batch / run->pipeline);
     zr_sim_row_tell(r, "micro_batch %lld, of a local batch divided by pp",

@@ -232,19 +232,23 @@ static void what_is_computed_again_has_many_words(void **state)
     zr_sim_table_free(&titan);
 }
 
-static void a_local_batch_is_divided_by_the_stages(void **state)
+// Its stages keep what they have gathered, too, and those of looped schedules have two chunks.
+static void torchtitans_pipelines_are_read_as_it_runs_them(void **state)
 {
     zr_sim_table table =
         table_of("gpu,system,layers,hidden,gpus,pp,dp,micro_batch,grad_accum,global_batch\n"
-                 "A100,torchtitan,24,2048,16,8,2,16,,32\n"
+                 "A100,torchtitan FSDP,24,2048,16,8,2,16,,32\n"
                  "A100,torchtitan,24,2048,16,8,2,2,8,32\n"
-                 "A100,Megatron-LM,24,2048,16,8,2,16,,32\n");
-    const int64_t wanted[][2] = {{2, 8}, {2, 8}, {16, 1}};
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(table.rows[i].run.micro_batch, wanted[i][0]);
-        assert_int_equal(table.rows[i].run.accumulation, wanted[i][1]);
+                 "A100,FSDP,24,2048,16,8,2,16,,32\n"
+                 "A100,torchtitan FSDP Interleaved 1F1B,24,2048,16,8,2,4,,\n");
+    const int64_t wanted[][4] = {{2, 8, 1, 1}, {2, 8, 1, 1}, {16, 1, 3, 1}, {1, 4, 1, 2}};
+    for (int i = 0; i < ZR_COUNT(wanted); i++) {
+        const zr_sim_run *run = &table.rows[i].run;
+        const int64_t read[] = {run->micro_batch, run->accumulation, run->stage, run->chunks};
+        assert_memory_equal(read, wanted[i], sizeof read);
     }
     tells(&table.rows[0], "micro_batch 2, of a local batch divided by pp");
+    tells(&table.rows[0], "zero_stage 1, since stages of a pipeline keep what they have gathered");
     zr_sim_table_free(&table);
 }
 
@@ -478,7 +482,7 @@ int main(void)
         cmocka_unit_test(empty_cells_have_defaults_that_are_told),
         cmocka_unit_test(no_default_is_silent),
         cmocka_unit_test(what_is_computed_again_has_many_words),
-        cmocka_unit_test(a_local_batch_is_divided_by_the_stages),
+        cmocka_unit_test(torchtitans_pipelines_are_read_as_it_runs_them),
         cmocka_unit_test(what_cannot_be_offloaded_is_told),
         cmocka_unit_test(frameworks_have_defaults_of_their_own),
         cmocka_unit_test(numbers_may_have_separators_and_units),

@@ -243,6 +243,22 @@ static void context_ranks_divide_attention_evenly(void **state)
     assert_near(zr_sim_layer_find(&run).forward.attention, whole / 4);
 }
 
+// Kernels made for the device reach what those of others do, or more.
+static void native_attention_is_never_slower(void **state)
+{
+    zr_sim_run run = sim_example_run();
+    run.attention = ZR_SIM_FLASH;
+    assert_int_equal(zr_sim_run_complete(&run, NULL), ZERO_OK);
+    double *attended = &run.machine.constants[ZR_SIM_ATTENDED];
+    for (int i = 0; i < 2; i++) {
+        *attended = i == 0 ? 0.165 : 0.5;
+        run.framework.native_attention = false;
+        double common = zr_sim_layer_find(&run).forward.attention;
+        run.framework.native_attention = true;
+        assert_near(zr_sim_layer_find(&run).forward.attention, i == 0 ? common / 2 : common);
+    }
+}
+
 // An update goes over gradients, masters, moments and weights in several passes.
 static void updates_move_all_states(void **state)
 {
@@ -447,6 +463,7 @@ int main(void)
         cmocka_unit_test(better_machines_are_never_slower),
         cmocka_unit_test(context_ranks_exchange_as_data_ranks_do),
         cmocka_unit_test(context_ranks_divide_attention_evenly),
+        cmocka_unit_test(native_attention_is_never_slower),
         cmocka_unit_test(updates_move_all_states),
         cmocka_unit_test(rates_of_0_are_no_step),
         cmocka_unit_test(states_are_those_of_the_paper),
