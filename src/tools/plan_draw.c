@@ -6,6 +6,7 @@
 //   a panel for each space that holds bytes for a while: a rectangle for each life (plan/lives.h)
 //   at its first byte, as high as its bytes
 //
+// A color is an operation's and has one meaning; pieces have tints of gray, so neighbors differ.
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
 // wide.
 #include "base/bytes_text.h"
@@ -31,22 +32,41 @@ enum {
     MOST_ROWS_HEIGHT = 360,
     PANEL_HEIGHT = 110,
     GAP = 16,
-    COLORS = 8,
+    TINTS = 3,
     NAME = 128,
 };
+
+// What a color means, for the legend.
+static const struct {
+    const char *class, *text;
+} colors[] = {
+    {"forward", "forward"},
+    {"again", "forward again"},
+    {"backward", "backward"},
+    {"both", "both in one call"},
+    {"gather", "gather"},
+    {"reduce", "reduce"},
+    {"fetch", "fetch"},
+    {"store", "store"},
+    {"piece0", "a piece, as high as its bytes"},
+};
+
+enum { COLORS = ZR_COUNT(colors) };
 
 typedef struct sheet {
     const zr_plan *plan;
     const zr_pass *pass;
-    int *x;       // (pass->count + 1) where each instruction begins
-    int right, y; // where time ends; where the next lane begins
+    int *x;            // (pass->count + 1) where each instruction begins
+    int right, y;      // where time ends; where the next lane begins
+    bool conditional;  // something is drawn that happens only under its `when`
+    bool used[COLORS]; // by what is drawn
     zr_buffer body;
 } sheet;
 
 typedef struct box { // a rectangle that stands for something
     int x, y, width, height;
     const char *class; // CSS class of the style
-    int color;         // color of a piece; -1: the class sets it
+    int tint;          // of a piece; -1: the class sets the color
     bool conditional;  // happens only under the instruction's `when`
     const char *label; // left out if there is no room for it
 } box;
@@ -56,8 +76,7 @@ static const char style[] =
     ".if{stroke:#222222;stroke-width:1;stroke-dasharray:2 2}\n"
     ".forward{fill:#9ecae9}.again{fill:#a6dcd4}.backward{fill:#ffbf79}.both{fill:#d6a5c9}\n"
     ".gather{fill:#88d27a}.reduce{fill:#ff9d98}.fetch{fill:#f2cf5b}.store{fill:#d8b5a5}\n"
-    ".c0{fill:#aec7e8}.c1{fill:#ffbb78}.c2{fill:#98df8a}.c3{fill:#ff9896}.c4{fill:#c5b0d5}"
-    ".c5{fill:#e0c2a8}.c6{fill:#f7b6d2}.c7{fill:#dbdb8d}\n"
+    ".piece0{fill:#d3d6da}.piece1{fill:#b6bbc1}.piece2{fill:#e6e8ea}\n"
     "@media (prefers-color-scheme:dark){.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
 
 static void put_text(sheet *s, int x, int y, const char *class, const char *text)
@@ -68,10 +87,13 @@ static void put_text(sheet *s, int x, int y, const char *class, const char *text
 static void put_box(sheet *s, const box *b, const char *told)
 {
     char class[NAME];
-    if (b->color >= 0)
-        snprintf(class, sizeof class, "c%d%s", b->color % COLORS, b->conditional ? " if" : "");
+    if (b->tint >= 0)
+        snprintf(class, sizeof class, "piece%d%s", b->tint % TINTS, b->conditional ? " if" : "");
     else
         snprintf(class, sizeof class, "%s%s", b->class, b->conditional ? " if" : "");
+    for (int c = 0; c < COLORS; c++)
+        s->used[c] |= !strcmp(b->tint >= 0 ? "piece0" : b->class, colors[c].class);
+    s->conditional |= b->conditional;
     zr_svg_put_box(&s->body, &(zr_svg_box){b->x, b->y, b->width, b->height, class, b->label, told});
 }
 
@@ -131,7 +153,7 @@ static void put_call(sheet *s, int at)
                    .width = s->x[at + 1 + call->body] - s->x[at],
                    .height = CALL_HEIGHT,
                    .class = class_of_call(call->what),
-                   .color = -1,
+                   .tint = -1,
                    .label = unit},
             told);
 }
@@ -175,7 +197,7 @@ static void put_flight(sheet *s, const zr_flight *f, int row_height)
                    .width = s->x[f->to] - s->x[f->from],
                    .height = row_height - 1,
                    .class = class,
-                   .color = -1,
+                   .tint = -1,
                    .conditional = begins->when != ZR_ALWAYS,
                    .label = name},
             told);
@@ -210,7 +232,7 @@ static void put_life(sheet *s, const zr_life *life, int64_t whole)
                    .width = s->x[life->to + 1] - s->x[life->from],
                    .height = bottom - top,
                    .class = "",
-                   .color = life->piece,
+                   .tint = ZR_MAX(life->piece, 0),
                    .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
                    .label = piece_name(s, life->piece)},
             told);
@@ -272,22 +294,18 @@ static void put_once(sheet *s)
     s->y += GAP;
 }
 
+// Lists the colors that the drawing has.
 static void put_legend(sheet *s)
 {
-    static const struct {
-        const char *class, *text;
-    } entries[] = {
-        {"forward", "forward"},       {"again", "forward again"}, {"backward", "backward"},
-        {"both", "both in one call"}, {"gather", "gather"},       {"reduce", "reduce"},
-        {"fetch", "fetch"},           {"store", "store"},
-    };
     int x = MARGIN;
-    for (int i = 0; i < ZR_COUNT(entries); i++)
-        x = zr_svg_put_entry(&s->body, x, s->y, entries[i].class, entries[i].text);
+    for (int c = 0; c < COLORS; c++)
+        if (s->used[c])
+            x = zr_svg_put_entry(&s->body, x, s->y, colors[c].class, colors[c].text);
     s->y += ZR_SVG_LINE_HEIGHT;
+    if (!s->conditional)
+        return;
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
-             "dashed: only in some micro-batches, or when the weights have changed. In the "
-             "panels a color is a piece's, and height is bytes.");
+             "dashed: only in some micro-batches, or when the weights have changed");
     s->y += ZR_SVG_LINE_HEIGHT;
 }
 
