@@ -78,7 +78,7 @@ static const char style[] =
     ".if{stroke:#222222;stroke-width:1;stroke-dasharray:2 2}\n"
     ".forward{fill:#9ecae9}.again{fill:#a6dcd4}.backward{fill:#ffbf79}.both{fill:#d6a5c9}\n"
     ".gather{fill:#88d27a}.reduce{fill:#ff9d98}.fetch{fill:#f2cf5b}.store{fill:#d8b5a5}\n"
-    ".fold{fill:#f4f5f6}.middle{text-anchor:middle}\n"
+    ".fold{fill:#f4f5f6}\n"
     ".piece0{fill:#d3d6da}.piece1{fill:#b6bbc1}.piece2{fill:#e6e8ea}\n"
     "@media "
     "(prefers-color-scheme:dark){.fold{fill:#20252b}.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
@@ -98,7 +98,13 @@ static void put_box(sheet *s, const box *b, const char *told)
     for (int c = 0; c < COLORS; c++)
         s->used[c] |= !strcmp(b->tint >= 0 ? "piece0" : b->class, colors[c].class);
     s->conditional |= b->conditional;
-    zr_svg_put_box(&s->body, &(zr_svg_box){b->x, b->y, b->width, b->height, class, b->label, told});
+    zr_svg_put_box(&s->body, &(zr_svg_box){.x = b->x,
+                                           .y = b->y,
+                                           .width = b->width,
+                                           .height = b->height,
+                                           .class = class,
+                                           .label = b->label,
+                                           .told = told});
 }
 
 static const char *class_of_call(int what)
@@ -309,6 +315,37 @@ static void put_seam(sheet *s, int top)
     put_text(s, x + 3, top + ZR_SVG_LETTER_HEIGHT, NULL, "zero_forward returns");
 }
 
+// Writes what a pass does, in words: "1 sum over ranks, 7 waits", or "nothing".
+static void put_words(const zr_pass *pass, zr_buffer *out)
+{
+    static const struct {
+        zr_code code;
+        const char *one, *several;
+    } words[] = {
+        {ZR_GATHER, "gather", "gathers"},
+        {ZR_REDUCE, "reduction", "reductions"},
+        {ZR_SCALARS, "sum of loss and norm over ranks", "sums of loss and norm over ranks"},
+        {ZR_FETCH, "fetch", "fetches"},
+        {ZR_STORE, "store", "stores"},
+        {ZR_AWAIT, "wait", "waits"},
+        {ZR_PUBLISH, "publication of a shard", "publications of shards"},
+        {ZR_SQUARES, "shard's squares into the norm", "shards' squares into the norm"},
+        {ZR_UPDATE, "walk of the optimizer", "walks of the optimizer"},
+        {ZR_TIE, "exchange of a shared table", "exchanges of shared tables"},
+    };
+    size_t before = out->length;
+    for (int w = 0; w < ZR_COUNT(words); w++) {
+        int count = 0;
+        for (int i = 0; i < pass->count; i++)
+            count += pass->at[i].code == words[w].code;
+        if (count)
+            zr_buffer_printf(out, "%s%d %s", out->length > before ? ", " : "", count,
+                             count == 1 ? words[w].one : words[w].several);
+    }
+    if (out->length == before)
+        zr_buffer_printf(out, pass->count ? "nothing that takes time" : "nothing");
+}
+
 // Lists what a step does once, after its micro-batches.
 static void put_once(sheet *s)
 {
@@ -319,7 +356,7 @@ static void put_once(sheet *s)
         if (!zr_plan_shows_pass(s->plan, kind))
             continue;
         line.length = 0;
-        zr_pass_summary(&s->plan->program.passes[kind], &line);
+        put_words(&s->plan->program.passes[kind], &line);
         put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
         put_text(s, LEFT, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
         s->y += ZR_SVG_LINE_HEIGHT;
