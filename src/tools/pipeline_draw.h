@@ -32,7 +32,8 @@ double zr_picture_shortest(const zr_pipeline_picture *picture);
 void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out);
 // Says whether there are updates that take no time.
 bool zr_picture_has_marks(const zr_pipeline_picture *picture);
-// Writes "27.3% bubble, holds 4 micro-batches", of a stage; in asynchronous schedules also "4 versions".
+// Writes "27.3% bubble, holds 4 micro-batches", of a stage; in asynchronous schedules also
+// "4 versions".
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out);
 
 #endif

@@ -49,7 +49,7 @@ static const struct {
     {"reduce", "reduce"},
     {"fetch", "fetch"},
     {"store", "store"},
-    {"piece0", "a piece, as high as its bytes"},
+    {"piece0", "a piece, as high as its bytes, but never too thin to see"},
 };
 
 enum { COLORS = ZR_COUNT(colors) };
