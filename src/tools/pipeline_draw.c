@@ -11,8 +11,8 @@
 enum {
     MARGIN = 12,
     LEFT = 128,        // room for the names of stages
-    RIGHT = 150,       // room for what stands after a lane
-    VERSIONS = 80,     // room for versions there
+    RIGHT = 225,       // room for what stands after a lane
+    VERSIONS = 80,     // room for versions, or chunks, there
     LEAST_WIDTH = 640, // of the lanes
     MOST_WIDTH = 4000, // of the drawing
     ACTION_WIDTH = 20, // of the shortest action, where there is room
@@ -72,7 +72,8 @@ static bool is_asynchronous(const zr_pipeline_picture *picture)
 
 static int right_of(const zr_pipeline_picture *picture)
 {
-    return RIGHT + (is_asynchronous(picture) ? VERSIONS : 0);
+    bool longer = is_asynchronous(picture) || picture->pipeline->chunks > 1;
+    return RIGHT + (longer ? VERSIONS : 0);
 }
 
 // Returns the width of the lanes: as wide as numbers need in the shortest action, within bounds.
@@ -118,6 +119,7 @@ static void put_action(sheet *s, const zr_action *action, const zr_slot_of_time 
                                  .height = LANE_HEIGHT,
                                  .class = class,
                                  .label = label,
+                                 .centered = true,
                                  .told = told,
                              });
 }
@@ -190,7 +192,8 @@ static void put_legend(sheet *s)
         x = zr_svg_put_entry(&s->body, x, s->y, "update0", "update");
     if (p->kind == ZR_PIPELINE_2BW)
         x = zr_svg_put_entry(&s->body, x, s->y, "norm0", "norm of a step, for all pipeline stages");
-    zr_svg_put_entry(&s->body, x, s->y, "idle", "bubble");
+    if (s->picture->simulation->bubble > 0)
+        zr_svg_put_entry(&s->body, x, s->y, "idle", "bubble");
     s->y += ZR_SVG_LINE_HEIGHT;
     x = MARGIN;
     for (int c = 0; p->chunks > 1 && c < p->chunks; c++) {
@@ -200,7 +203,7 @@ static void put_legend(sheet *s)
     }
     s->y += p->chunks > 1 ? ZR_SVG_LINE_HEIGHT : 0;
     zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
-                    "Time goes to the right. A number is a micro-batch's; sets are those of "
+                    "Time goes to the right. A number is a micro-batch's. Held are "
                     "activations, at most at one time.");
     s->y += ZR_SVG_LINE_HEIGHT;
     if (!is_asynchronous(s->picture))

@@ -28,11 +28,12 @@ void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out
 // Returns the seconds of the shortest action that takes any; 0: none does.
 double zr_picture_shortest(const zr_pipeline_picture *picture);
 // Writes "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%"; or, in micro-batches,
-// "... as long as 2.75 micro-batches on one rank, bubble 27.3%".
+// "... 2.75 times as long as a micro-batch on one rank, bubble 27.3%".
 void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out);
 // Says whether there are updates that take no time.
 bool zr_picture_has_marks(const zr_pipeline_picture *picture);
-// Writes "27.3% bubble, 4 sets", of a stage; in asynchronous schedules also "4 versions".
+// Writes "27.3% bubble, holds 4 micro-batches", of a stage; in asynchronous schedules also
+// "4 versions".
 void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out);
 
 #endif

@@ -39,7 +39,7 @@ bool zr_picture_has_marks(const zr_pipeline_picture *picture)
 static void time_text(const zr_pipeline_picture *picture, double seconds, char out[TIME])
 {
     if (picture->in_micro_batches)
-        snprintf(out, TIME, "as long as %.3g micro-batches", seconds);
+        snprintf(out, TIME, "%.3g times as long as a micro-batch", seconds);
     else if (seconds >= 1 || seconds <= 0)
         snprintf(out, TIME, "%.3g s", seconds);
     else if (seconds >= 1e-3)
@@ -70,8 +70,8 @@ void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *
 {
     const zr_simulated_stage *of = &picture->simulation->stage[stage];
     int versions = zr_pipeline_versions(picture->pipeline, stage);
-    zr_buffer_printf(out, "%.1f%% bubble, %d set%s", 100 * of->bubble, of->sets,
-                     of->sets == 1 ? "" : "s");
+    zr_buffer_printf(out, "%.1f%% bubble, holds %d micro-batch%s%s", 100 * of->bubble, of->sets,
+                     of->sets == 1 ? "" : "es", picture->pipeline->chunks > 1 ? " of a chunk" : "");
     if (zr_pipeline_is_asynchronous(picture->pipeline->kind))
         zr_buffer_printf(out, ", %d version%s", versions, versions == 1 ? "" : "s");
 }
@@ -157,7 +157,7 @@ static void put_legend(const zr_pipeline_picture *picture, double column, zr_buf
                          "not known, and here it takes none.\n");
     else if (zr_pipeline_is_asynchronous(p->kind))
         zr_buffer_printf(out, "*: update.\n");
-    zr_buffer_printf(out, ".: bubble. Sets are those of activations, at most at one time%s.\n",
+    zr_buffer_printf(out, ".: bubble. Held are activations, at most at one time%s.\n",
                      zr_pipeline_is_asynchronous(p->kind) ? "; versions, of the parameters" : "");
 }
 

@@ -6,47 +6,69 @@
 //   a panel for each space that holds bytes for a while: a rectangle for each life (plan/lives.h)
 //   at its first byte, as high as its bytes
 //
+// A color is an operation's and has one meaning; pieces have tints of gray, so neighbors differ.
+// Calls that fold (plan_columns.h) have a gray band; what begins and ends in one is not drawn.
+//
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
 // wide.
 #include "base/bytes_text.h"
 #include "plan/lives.h"
+#include "tools/plan_columns.h"
 #include "tools/plan_flights.h"
 #include "tools/plan_views.h"
 #include "tools/svg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     MARGIN = 12,
     LEFT = 128, // margin around; room for the names of lanes
     LEAST_WIDTH = 860,
-    MOST_WIDTH = 16000, // of the drawing
-    CALL_WIDTH = 66,
-    PART_WIDTH = 16, // a CALL; a part of one that has a body
-    WIDTH = 8,       // any other instruction
     CALL_HEIGHT = 28,
     ROW_HEIGHT = 15,
     LEAST_ROW = 3,
     MOST_ROWS_HEIGHT = 360,
     PANEL_HEIGHT = 110,
+    LEAST_PIECE = 4, // height of a piece, where all have room for it
     GAP = 16,
-    COLORS = 8,
+    TINTS = 3,
     NAME = 128,
 };
+
+// What a color means, for the legend.
+static const struct {
+    const char *class, *text;
+} colors[] = {
+    {"forward", "forward"},
+    {"again", "forward again"},
+    {"backward", "backward"},
+    {"both", "both in one call"},
+    {"gather", "gather"},
+    {"reduce", "reduce"},
+    {"fetch", "fetch"},
+    {"store", "store"},
+    {"piece0", "a piece, as high as its bytes, but never too thin to see"},
+};
+
+enum { COLORS = ZR_COUNT(colors) };
 
 typedef struct sheet {
     const zr_plan *plan;
     const zr_pass *pass;
-    int *x;       // (pass->count + 1) where each instruction begins
-    int right, y; // where time ends; where the next lane begins
-    zr_buffer body;
+    zr_columns columns;
+    const int *x;           // those of the columns
+    int right, y;           // where time ends; where the next lane begins
+    bool conditional;       // something is drawn that happens only under its `when`
+    bool used[COLORS];      // by what is drawn
+    zr_buffer behind, body; // what lies behind the rest; the rest
 } sheet;
 
 typedef struct box { // a rectangle that stands for something
     int x, y, width, height;
     const char *class; // CSS class of the style
-    int color;         // color of a piece; -1: the class sets it
+    int tint;          // of a piece; -1: the class sets the color
     bool conditional;  // happens only under the instruction's `when`
     const char *label; // left out if there is no room for it
 } box;
@@ -56,9 +78,10 @@ static const char style[] =
     ".if{stroke:#222222;stroke-width:1;stroke-dasharray:2 2}\n"
     ".forward{fill:#9ecae9}.again{fill:#a6dcd4}.backward{fill:#ffbf79}.both{fill:#d6a5c9}\n"
     ".gather{fill:#88d27a}.reduce{fill:#ff9d98}.fetch{fill:#f2cf5b}.store{fill:#d8b5a5}\n"
-    ".c0{fill:#aec7e8}.c1{fill:#ffbb78}.c2{fill:#98df8a}.c3{fill:#ff9896}.c4{fill:#c5b0d5}"
-    ".c5{fill:#e0c2a8}.c6{fill:#f7b6d2}.c7{fill:#dbdb8d}\n"
-    "@media (prefers-color-scheme:dark){.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
+    ".fold{fill:#f4f5f6}\n"
+    ".piece0{fill:#d3d6da}.piece1{fill:#b6bbc1}.piece2{fill:#e6e8ea}\n"
+    "@media "
+    "(prefers-color-scheme:dark){.fold{fill:#20252b}.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
 
 static void put_text(sheet *s, int x, int y, const char *class, const char *text)
 {
@@ -68,49 +91,20 @@ static void put_text(sheet *s, int x, int y, const char *class, const char *text
 static void put_box(sheet *s, const box *b, const char *told)
 {
     char class[NAME];
-    if (b->color >= 0)
-        snprintf(class, sizeof class, "c%d%s", b->color % COLORS, b->conditional ? " if" : "");
+    if (b->tint >= 0)
+        snprintf(class, sizeof class, "piece%d%s", b->tint % TINTS, b->conditional ? " if" : "");
     else
         snprintf(class, sizeof class, "%s%s", b->class, b->conditional ? " if" : "");
-    zr_svg_put_box(&s->body, &(zr_svg_box){b->x, b->y, b->width, b->height, class, b->label, told});
-}
-
-static bool takes_time(const zr_instruction *i)
-{
-    switch (i->code) {
-    case ZR_AWAIT:
-    case ZR_BIND:
-    case ZR_UNBIND:
-    case ZR_RELEASE:
-    case ZR_PUBLISH: return false;
-    case ZR_GATHER: return i->slot.kind != ZR_NO_SLOT;
-    default: return true;
-    }
-}
-
-// Returns an instruction's width. A call with a body computes between the instructions of its body.
-static int width_of(const zr_instruction *i)
-{
-    int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
-    if (i->code == ZR_CALL)
-        return i->body ? PART_WIDTH : CALL_WIDTH;
-    return part + (takes_time(i) ? WIDTH : 0);
-}
-
-// Finds where each column begins. If the sum is wider than the widest drawing, all columns become
-// narrower.
-static void find_columns(sheet *s)
-{
-    int64_t sum = 0, whole = 0;
-    for (int i = 0; i < s->pass->count; i++)
-        whole += width_of(&s->pass->at[i]);
-    for (int i = 0; i <= s->pass->count; i++) {
-        int64_t at = whole > MOST_WIDTH ? sum * MOST_WIDTH / whole : sum;
-        s->x[i] = LEFT + (int)at;
-        if (i < s->pass->count)
-            sum += width_of(&s->pass->at[i]);
-    }
-    s->right = s->x[s->pass->count];
+    for (int c = 0; c < COLORS; c++)
+        s->used[c] |= !strcmp(b->tint >= 0 ? "piece0" : b->class, colors[c].class);
+    s->conditional |= b->conditional;
+    zr_svg_put_box(&s->body, &(zr_svg_box){.x = b->x,
+                                           .y = b->y,
+                                           .width = b->width,
+                                           .height = b->height,
+                                           .class = class,
+                                           .label = b->label,
+                                           .told = told});
 }
 
 static const char *class_of_call(int what)
@@ -131,17 +125,38 @@ static void put_call(sheet *s, int at)
                    .width = s->x[at + 1 + call->body] - s->x[at],
                    .height = CALL_HEIGHT,
                    .class = class_of_call(call->what),
-                   .color = -1,
+                   .tint = -1,
                    .label = unit},
             told);
+}
+
+// Puts what stands for the calls of a fold.
+static void put_fold(sheet *s, const zr_fold *fold)
+{
+    char text[NAME];
+    snprintf(text, sizeof text, "... %d like these ...", fold->last - fold->first + 1);
+    put_text(s, (s->x[fold->from] + s->x[fold->to]) / 2, s->y + CALL_HEIGHT / 2 + 4, "middle",
+             text);
+}
+
+// Puts bands behind the folds, from `top` to here.
+static void put_bands(sheet *s, int top)
+{
+    const zr_fold *folds = s->columns.folds;
+    for (const zr_fold *f = folds; f < folds + s->columns.fold_count; f++)
+        zr_buffer_printf(&s->behind,
+                         "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"fold\"/>\n",
+                         s->x[f->from], top, s->x[f->to] - s->x[f->from], s->y - GAP / 2 - top);
 }
 
 static void put_calls(sheet *s)
 {
     put_text(s, MARGIN, s->y + CALL_HEIGHT / 2 + 4, NULL, "calls");
     for (int i = 0; i < s->pass->count; i++)
-        if (s->pass->at[i].code == ZR_CALL)
+        if (s->pass->at[i].code == ZR_CALL && !zr_fold_of(&s->columns, i))
             put_call(s, i);
+    for (int f = 0; f < s->columns.fold_count; f++)
+        put_fold(s, &s->columns.folds[f]);
     s->y += CALL_HEIGHT + GAP;
 }
 
@@ -175,7 +190,7 @@ static void put_flight(sheet *s, const zr_flight *f, int row_height)
                    .width = s->x[f->to] - s->x[f->from],
                    .height = row_height - 1,
                    .class = class,
-                   .color = -1,
+                   .tint = -1,
                    .conditional = begins->when != ZR_ALWAYS,
                    .label = name},
             told);
@@ -189,17 +204,41 @@ static zero_status put_lane(sheet *s, zr_flight_lane lane, const char *name, zer
         int height = ZR_MAX(ZR_MIN(ROW_HEIGHT, MOST_ROWS_HEIGHT / flights.rows), LEAST_ROW);
         put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, name);
         for (int f = 0; f < flights.count; f++)
-            put_flight(s, &flights.at[f], height);
+            if (!zr_is_folded(&s->columns, flights.at[f].from, flights.at[f].to))
+                put_flight(s, &flights.at[f], height);
         s->y += flights.rows * height + GAP;
     }
     zr_flights_free(&flights);
     return status;
 }
 
-static void put_life(sheet *s, const zr_life *life, int64_t whole)
+typedef struct panel {
+    int64_t *edges, whole; // (count) all first bytes and ends, each once, in order; of the space
+    int count;
+} panel;
+
+static int order_of_bytes(const void *one, const void *other)
 {
-    int top = (int)(life->first * PANEL_HEIGHT / whole);
-    int bottom = (int)((life->first + life->bytes) * PANEL_HEIGHT / whole);
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+// Returns how far below the panel's top a byte lies. Between two edges is as much room as there
+// are bytes, but at least a little, so that small pieces can be seen.
+static int depth_of(const panel *p, int64_t byte)
+{
+    int least = ZR_MIN(LEAST_PIECE, PANEL_HEIGHT / ZR_MAX(p->count, 1)), depth = 0;
+    for (int e = 0; e + 1 < p->count && p->edges[e] < byte; e++) {
+        int64_t from = p->edges[e] * PANEL_HEIGHT / p->whole;
+        int64_t to = p->edges[e + 1] * PANEL_HEIGHT / p->whole;
+        depth += ZR_MAX((int)(to - from), least);
+    }
+    return depth;
+}
+
+static void put_life(sheet *s, const zr_life *life, const panel *p)
+{
+    int top = depth_of(p, life->first), bottom = depth_of(p, life->first + life->bytes);
     char told[2 * NAME], bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)life->bytes, bytes);
     snprintf(told, sizeof told, "%s: %s from byte %lld, from %d to %d", piece_name(s, life->piece),
@@ -210,36 +249,60 @@ static void put_life(sheet *s, const zr_life *life, int64_t whole)
                    .width = s->x[life->to + 1] - s->x[life->from],
                    .height = bottom - top,
                    .class = "",
-                   .color = life->piece,
+                   .tint = ZR_MAX(life->piece, 0),
                    .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
                    .label = piece_name(s, life->piece)},
             told);
 }
 
-static void put_panel(sheet *s, const zr_lives *lives, zr_space space)
+static void find_edges(const zr_lives *lives, zr_space space, panel *p)
 {
-    int64_t whole = zr_lives_end(lives, space);
+    int count = 0;
+    p->edges[count++] = 0;
+    for (const zr_life *life = lives->at; life < lives->at + lives->count; life++)
+        if (life->space == space) {
+            p->edges[count++] = life->first;
+            p->edges[count++] = life->first + life->bytes;
+        }
+    qsort(p->edges, (size_t)count, sizeof *p->edges, order_of_bytes);
+    for (int e = 0; e < count; e++)
+        if (!e || p->edges[e] > p->edges[p->count - 1])
+            p->edges[p->count++] = p->edges[e];
+}
+
+// edges: room for those of all lives.
+static void put_panel(sheet *s, const zr_lives *lives, zr_space space, int64_t *edges)
+{
+    panel p = {.edges = edges, .whole = zr_lives_end(lives, space)};
     char bytes[ZR_BYTES_TEXT];
-    if (!whole)
+    if (!p.whole)
         return;
-    zr_bytes_text((double)whole, bytes);
+    find_edges(lives, space, &p);
+    int height = depth_of(&p, p.whole);
+    zr_bytes_text((double)p.whole, bytes);
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_space_name(space));
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT + ZR_SVG_LINE_HEIGHT, NULL, bytes);
-    for (int i = 0; i < lives->count; i++)
-        if (lives->at[i].space == space)
-            put_life(s, &lives->at[i], whole);
+    for (const zr_life *life = lives->at; life < lives->at + lives->count; life++)
+        if (life->space == space && !zr_is_folded(&s->columns, life->from, life->to))
+            put_life(s, life, &p);
     zr_buffer_printf(&s->body,
                      "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"line\"/>\n", LEFT,
-                     s->y, s->right - LEFT, PANEL_HEIGHT);
-    s->y += PANEL_HEIGHT + GAP;
+                     s->y, s->right - LEFT, height);
+    s->y += height + GAP;
 }
 
 static zero_status put_panels(sheet *s, zero_error *error)
 {
     zr_lives lives;
     zero_status status = zr_lives_of(s->plan, ZR_PASS_MICRO_BATCH, &lives, error);
+    int64_t *edges = NULL;
+    if (status == ZERO_OK) {
+        edges = zr_alloc((2 * (size_t)lives.count + 1) * sizeof *edges, error);
+        status = edges ? ZERO_OK : ZERO_ERR_MEMORY;
+    }
     for (int space = 0; status == ZERO_OK && space < ZR_SPACE_COUNT; space++)
-        put_panel(s, &lives, (zr_space)space);
+        put_panel(s, &lives, (zr_space)space, edges);
+    zr_free(edges);
     zr_lives_free(&lives);
     return status;
 }
@@ -252,6 +315,37 @@ static void put_seam(sheet *s, int top)
     put_text(s, x + 3, top + ZR_SVG_LETTER_HEIGHT, NULL, "zero_forward returns");
 }
 
+// Writes what a pass does, in words: "1 sum over ranks, 7 waits", or "nothing".
+static void put_words(const zr_pass *pass, zr_buffer *out)
+{
+    static const struct {
+        zr_code code;
+        const char *one, *several;
+    } words[] = {
+        {ZR_GATHER, "gather", "gathers"},
+        {ZR_REDUCE, "reduction", "reductions"},
+        {ZR_SCALARS, "sum of loss and norm over ranks", "sums of loss and norm over ranks"},
+        {ZR_FETCH, "fetch", "fetches"},
+        {ZR_STORE, "store", "stores"},
+        {ZR_AWAIT, "wait", "waits"},
+        {ZR_PUBLISH, "publication of a shard", "publications of shards"},
+        {ZR_SQUARES, "shard's squares into the norm", "shards' squares into the norm"},
+        {ZR_UPDATE, "walk of the optimizer", "walks of the optimizer"},
+        {ZR_TIE, "exchange of a shared table", "exchanges of shared tables"},
+    };
+    size_t before = out->length;
+    for (int w = 0; w < ZR_COUNT(words); w++) {
+        int count = 0;
+        for (int i = 0; i < pass->count; i++)
+            count += pass->at[i].code == words[w].code;
+        if (count)
+            zr_buffer_printf(out, "%s%d %s", out->length > before ? ", " : "", count,
+                             count == 1 ? words[w].one : words[w].several);
+    }
+    if (out->length == before)
+        zr_buffer_printf(out, pass->count ? "nothing that takes time" : "nothing");
+}
+
 // Lists what a step does once, after its micro-batches.
 static void put_once(sheet *s)
 {
@@ -262,7 +356,7 @@ static void put_once(sheet *s)
         if (!zr_plan_shows_pass(s->plan, kind))
             continue;
         line.length = 0;
-        zr_pass_summary(&s->plan->program.passes[kind], &line);
+        put_words(&s->plan->program.passes[kind], &line);
         put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
         put_text(s, LEFT, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
         s->y += ZR_SVG_LINE_HEIGHT;
@@ -272,22 +366,27 @@ static void put_once(sheet *s)
     s->y += GAP;
 }
 
+// Lists the colors that the drawing has.
 static void put_legend(sheet *s)
 {
-    static const struct {
-        const char *class, *text;
-    } entries[] = {
-        {"forward", "forward"},       {"again", "forward again"}, {"backward", "backward"},
-        {"both", "both in one call"}, {"gather", "gather"},       {"reduce", "reduce"},
-        {"fetch", "fetch"},           {"store", "store"},
-    };
     int x = MARGIN;
-    for (int i = 0; i < ZR_COUNT(entries); i++)
-        x = zr_svg_put_entry(&s->body, x, s->y, entries[i].class, entries[i].text);
+    for (int c = 0; c < COLORS; c++)
+        if (s->used[c])
+            x = zr_svg_put_entry(&s->body, x, s->y, colors[c].class, colors[c].text);
     s->y += ZR_SVG_LINE_HEIGHT;
+    if (s->columns.fold_count) {
+        char text[2 * NAME];
+        snprintf(text, sizeof text,
+                 "gray bands: the calls of %s to %s; what begins and ends in a band is not drawn",
+                 zr_plan_unit_name(s->plan, ZR_SHOWN_ENDS),
+                 zr_plan_unit_name(s->plan, s->plan->unit_count - ZR_SHOWN_ENDS - 1));
+        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, text);
+        s->y += ZR_SVG_LINE_HEIGHT;
+    }
+    if (!s->conditional)
+        return;
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
-             "dashed: only in some micro-batches, or when the weights have changed. In the "
-             "panels a color is a piece's, and height is bytes.");
+             "dashed: only in some micro-batches, or when the weights have changed");
     s->y += ZR_SVG_LINE_HEIGHT;
 }
 
@@ -302,30 +401,35 @@ static zero_status put_all(sheet *s, const char *title, zero_error *error)
     ZERO_TRY(put_lane(s, ZR_LANE_EXCHANGES, "exchanges", error));
     ZERO_TRY(put_lane(s, ZR_LANE_TRANSFERS, "transfers", error));
     ZERO_TRY(put_panels(s, error));
+    put_bands(s, top);
     put_seam(s, top);
     put_once(s);
     put_legend(s);
     return ZERO_OK;
 }
 
-static void append_sheet(const sheet *s, const char *title, zr_buffer *out)
+static void append_sheet(sheet *s, const char *title, zr_buffer *out)
 {
     int needed = ZR_MAX(s->right, MARGIN + (int)strlen(title) * ZR_SVG_TITLE_LETTER) + MARGIN;
     int width = ZR_MAX(needed, LEAST_WIDTH), height = s->y + MARGIN;
-    zr_svg_put_document(out, width, height, style, &s->body);
+    zr_buffer_append(&s->behind, s->body.data, s->body.length);
+    s->behind.failed |= s->body.failed;
+    zr_svg_put_document(out, width, height, style, &s->behind);
 }
 
 zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out, zero_error *error)
 {
     sheet s = {.plan = plan, .pass = &plan->program.passes[ZR_PASS_MICRO_BATCH]};
-    s.x = zr_alloc(((size_t)s.pass->count + 1) * sizeof *s.x, error);
-    if (!s.x)
-        return ZERO_ERR_MEMORY;
-    find_columns(&s);
-    zero_status status = put_all(&s, title, error);
+    zero_status status = zr_columns_of(plan, s.pass, LEFT, &s.columns, error);
+    if (status == ZERO_OK) {
+        s.x = s.columns.x;
+        s.right = s.x[s.pass->count];
+        status = put_all(&s, title, error);
+    }
     if (status == ZERO_OK)
         append_sheet(&s, title, out);
+    zr_buffer_free(&s.behind);
     zr_buffer_free(&s.body);
-    zr_free(s.x);
+    zr_columns_free(&s.columns);
     return status;
 }

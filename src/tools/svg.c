@@ -7,7 +7,7 @@ enum { ENTRY_GAP = 16 }; // between two entries of a legend
 static const char shared_style[] =
     ".paper{fill:#ffffff}.line{stroke:#888888;fill:none}\n"
     "text{fill:#222222;font:11px sans-serif}.title{font-size:15px;font-weight:bold}"
-    ".on{fill:#111111}\n"
+    ".on{fill:#111111}.middle{text-anchor:middle}\n"
     ".box{stroke:#ffffff;stroke-width:.5}\n"
     "@media (prefers-color-scheme:dark){.paper{fill:#15181c}text{fill:#dddddd}.on{fill:#111111}"
     ".box{stroke:#15181c}}\n";
@@ -43,7 +43,9 @@ void zr_svg_put_box(zr_buffer *body, const zr_svg_box *box)
     append_escaped(body, box->told);
     zr_buffer_printf(body, "</title></rect>\n");
     if (wide && box->height >= ZR_SVG_LETTER_HEIGHT && *box->label)
-        zr_svg_put_text(body, box->x + 2, box->y + box->height / 2 + 4, "on", box->label);
+        zr_svg_put_text(body, box->x + (box->centered ? box->width / 2 : 2),
+                        box->y + box->height / 2 + 4, box->centered ? "on middle" : "on",
+                        box->label);
 }
 
 int zr_svg_put_entry(zr_buffer *body, int x, int y, const char *class, const char *text)

@@ -16,6 +16,7 @@ typedef struct zr_svg_box { // a rectangle that stands for something
     int x, y, width, height;
     const char *class; // CSS classes of the style, in addition to "box"
     const char *label; // left out if there is no room for it
+    bool centered;     // the label stands in the middle, not at the left edge
     const char *told;  // says in words what it is: a viewer shows that when the pointer is on it
 } zr_svg_box;
 

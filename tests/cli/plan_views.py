@@ -51,7 +51,15 @@ boxes = [(r.get("class").split(), [int(r.get(k)) for k in ("x", "y", "width", "h
           r.find(svg + "title").text)
          for r in drawing.iter(svg + "rect") if "box" in r.get("class")]
 drawn = Counter(c[1] for c, _, _ in boxes)
-assert {k: drawn[k] - 1 for k in kinds} == kinds, (kinds, drawn)  # one of each is the legend's
+legend = {k: int(kinds[k] > 0) for k in kinds}  # it has those that occur
+assert {k: drawn[k] - legend[k] for k in kinds} == kinds, (kinds, drawn)
+# A color has one meaning: operations and pieces share none, and the legend has pieces if there are any.
+style = drawing.find(svg + "style").text
+fills = re.findall(r"\.(\w+)\{fill:(#\w+)\}", style.split("@media")[1].split("}}")[1])
+assert len({fill for _, fill in fills}) == len(fills) >= len(kinds) + 3, fills
+lives = [told for kind, _, told in boxes if kind[1].startswith("piece") and " from byte " in told]
+assert drawn["piece0"] + drawn["piece1"] + drawn["piece2"] == len(lives) + bool(lives), drawn
+assert (sum("if" in kind for kind, _, _ in boxes) > 0) == ("dashed: " in "".join(drawing.itertext()))
 for kind, (x, y, w, h), told in boxes:
     assert x >= 0 and y >= 0 and w > 0 and h > 0 and x + w <= width and y + h <= height, told
 # An exchange or a transfer lasts until the next AWAIT of its slot; what is later lies to the right.

@@ -74,8 +74,8 @@ expect 0 "$ZERO" plan --new gpt2 --pipeline 4 --schedule zb-h1 --accumulation 8 
 python3 -c 'import xml.etree.ElementTree as t; t.parse("schedule.svg")' || fail "no drawing"
 grep -q 'pipeline stage 3' schedule.svg && grep -q 'weight of micro-batch 7, chunk 0' schedule.svg || fail "what is drawn"
 expect 0 "$ZERO" plan --new gpt2 --pipeline 4 --accumulation 8 --draw -
-grep -qE '^1f1b, 4 pipeline stages, 8 micro-batches: as long as [0-9.]+ micro-batches on one rank, bubble [0-9.]+%$' out.txt || fail "letters: $(head -3 out.txt)"
-grep -qE '^pipeline stage 0  0123.*  [0-9.]+% bubble, 4 sets$' out.txt || fail "letters: $(cat out.txt)"
+grep -qE '^1f1b, 4 pipeline stages, 8 micro-batches: [0-9.]+ times as long as a micro-batch on one rank, bubble [0-9.]+%$' out.txt || fail "letters: $(head -3 out.txt)"
+grep -qE '^pipeline stage 0  0123.*  [0-9.]+% bubble, holds 4 micro-batches$' out.txt || fail "letters: $(cat out.txt)"
 expect 0 "$ZERO" plan --new $TINY --draw -
 grep -q 'bubble' out.txt && fail "a drawing without a pipeline has changed"
 expect 0 "$ZERO" plan --new $LLAMA --pipeline 2 --accumulation 4 --program

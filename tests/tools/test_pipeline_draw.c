@@ -56,19 +56,20 @@ static void assert_letters(const zr_pipeline *p, const char *expected)
 static void letters_are_what_runs_when(void **state)
 {
     const zr_pipeline one = {ZR_PIPELINE_1F1B, 4, 1, 8, 1};
-    assert_letters(&one,
-                   "a<b&c\n"
-                   "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%\n"
-                   "\n"
-                   "pipeline stage 0  0123......aa4bb5cc6dd7ee.ff.gg.hh  27.3% bubble, 4 sets\n"
-                   "pipeline stage 1  .012....aa3bb4cc5dd6ee7ff.gg.hh..  27.3% bubble, 3 sets\n"
-                   "pipeline stage 2  ..01..aa2bb3cc4dd5ee6ff7gg.hh....  27.3% bubble, 2 sets\n"
-                   "pipeline stage 3  ...0aa1bb2cc3dd4ee5ff6gg7hh......  27.3% bubble, 1 set\n"
-                   "\n"
-                   "A column is 1 ms. 0 1 2: forward of these micro-batches, and so on.\n");
+    assert_letters(
+        &one,
+        "a<b&c\n"
+        "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%\n"
+        "\n"
+        "pipeline stage 0  0123......aa4bb5cc6dd7ee.ff.gg.hh  27.3% bubble, holds 4 micro-batches\n"
+        "pipeline stage 1  .012....aa3bb4cc5dd6ee7ff.gg.hh..  27.3% bubble, holds 3 micro-batches\n"
+        "pipeline stage 2  ..01..aa2bb3cc4dd5ee6ff7gg.hh....  27.3% bubble, holds 2 micro-batches\n"
+        "pipeline stage 3  ...0aa1bb2cc3dd4ee5ff6gg7hh......  27.3% bubble, holds 1 micro-batch\n"
+        "\n"
+        "A column is 1 ms. 0 1 2: forward of these micro-batches, and so on.\n");
     const zr_pipeline bubbles = {ZR_PIPELINE_ZB_H1, 2, 1, 3, 1};
-    assert_letters(&bubbles, "pipeline stage 0  01.aA2bBcC  10.0% bubble, 2 sets\n"
-                             "pipeline stage 1  .0a1bA2cBC  10.0% bubble, 2 sets\n");
+    assert_letters(&bubbles, "pipeline stage 0  01.aA2bBcC  10.0% bubble, holds 2 micro-batches\n"
+                             "pipeline stage 1  .0a1bA2cBC  10.0% bubble, holds 2 micro-batches\n");
     assert_letters(&bubbles, "A B C: the weights' part of backward.\n");
 }
 
@@ -76,7 +77,9 @@ static void letters_of_chunks_have_a_line(void **state)
 {
     const zr_pipeline turns = {ZR_PIPELINE_INTERLEAVED, 2, 2, 2, 1};
     assert_letters(&turns, "interleaved:2, 2 pipeline stages, 2 micro-batches: 15 ms");
-    assert_letters(&turns, "pipeline stage 0  0101..aa.bbaabb  20.0% bubble, 4 sets\n");
+    assert_letters(
+        &turns,
+        "pipeline stage 0  0101..aa.bbaabb  20.0% bubble, holds 4 micro-batches of a chunk\n");
     assert_letters(&turns, "\n         chunk    0011  11 110000\n");
 }
 
@@ -85,20 +88,22 @@ static void letters_of_updates_have_a_line(void **state)
 {
     const zr_pipeline dream = {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 3};
     assert_letters(&dream, "pipedream, 2 pipeline stages, 1 micro-batch in each of 3 steps: 12 ms");
-    assert_letters(&dream, "pipeline stage 0  01..aa2bb.cc  25.0% bubble, 2 sets, 2 versions\n"
-                           "         update         *  *  *\n"
-                           "pipeline stage 1  .0aa1bb2cc..  25.0% bubble, 1 set, 1 version\n"
-                           "         update       *  *  *\n"
-                           "\n");
+    assert_letters(
+        &dream, "pipeline stage 0  01..aa2bb.cc  25.0% bubble, holds 2 micro-batches, 2 versions\n"
+                "         update         *  *  *\n"
+                "pipeline stage 1  .0aa1bb2cc..  25.0% bubble, holds 1 micro-batch, 1 version\n"
+                "         update       *  *  *\n"
+                "\n");
     assert_letters(&dream, "*: an update (+: several), made before what begins above it. Its time");
     assert_letters(&dream, "at most at one time; versions, of the parameters.\n");
     const zr_pipeline two = {ZR_PIPELINE_2BW, 2, 1, 2, 3};
-    assert_letters(&two,
-                   "pipeline stage 0  01..aa2bb3cc4dd5ee.ff  14.3% bubble, 2 sets, 2 versions\n"
-                   "         update               *        +\n"
-                   "pipeline stage 1  .0aa1bb2cc3dd4ee5ff..  14.3% bubble, 1 set, 2 versions\n"
-                   "         update                *     * *\n"
-                   "\n");
+    assert_letters(
+        &two,
+        "pipeline stage 0  01..aa2bb3cc4dd5ee.ff  14.3% bubble, holds 2 micro-batches, 2 versions\n"
+        "         update               *        +\n"
+        "pipeline stage 1  .0aa1bb2cc3dd4ee5ff..  14.3% bubble, holds 1 micro-batch, 2 versions\n"
+        "         update                *     * *\n"
+        "\n");
 }
 
 static void letters_of_updates_that_take_time(void **state)
@@ -115,7 +120,7 @@ static void many_micro_batches_are_told(void **state)
 {
     const zr_pipeline p = {ZR_PIPELINE_GPIPE, 1, 1, 30, 1};
     assert_letters(&p, "pipeline stage 0  012345678901234567890123456789aabb");
-    assert_letters(&p, "yyzzaabbccdd  0.0% bubble, 30 sets\n");
+    assert_letters(&p, "yyzzaabbccdd  0.0% bubble, holds 30 micro-batches\n");
     assert_letters(&p, " with the last digit.\n");
     assert_letters(&p, ", from a again after z.\n");
 }
@@ -129,7 +134,7 @@ static void each_action_has_its_box(void **state)
     assert_int_equal(count_of(out.data, "class=\"box backward0\""), 32 + 1);
     assert_int_equal(count_of(out.data, "class=\"box backward1\""), 32);
     assert_int_equal(count_of(out.data, "class=\"idle\""), 4);
-    assert_int_equal(count_of(out.data, "15.8% bubble, 11 sets"), 1);
+    assert_int_equal(count_of(out.data, "15.8% bubble, holds 11 micro-batches of a chunk"), 1);
     assert_int_equal(count_of(out.data, "bubble 15.8%<"), 1);
     assert_int_equal(count_of(out.data, ">a&lt;b&amp;c<"), 1);
     assert_int_equal(count_of(out.data, ">chunk 1<"), 2);
@@ -193,7 +198,7 @@ static void what_ends_a_step_is_marked(void **state)
                      2);
     assert_int_equal(count_of(out.data, ">norm of micro-batch 3, chunk 0<"), 2);
     assert_int_equal(count_of(out.data, "Thin marks, of one or several, take no time"), 1);
-    assert_int_equal(count_of(out.data, ">14.3% bubble, 2 sets, 2 versions<"), 1);
+    assert_int_equal(count_of(out.data, ">14.3% bubble, holds 2 micro-batches, 2 versions<"), 1);
     zr_buffer_free(&out);
     out = drawn(zr_pipeline_draw, &dream, 0.001);
     assert_int_equal(count_of(out.data, "class=\"box update0\""), 2 * 3 + 1);
@@ -232,7 +237,7 @@ static void large_drawings_have_a_bound(void **state)
     }
     // Two digits of a micro-batch still fit into the narrowest box of the first.
     zr_buffer out = drawn(zr_pipeline_draw, &large[0], 0.001);
-    assert_int_equal(count_of(out.data, "class=\"on\">63<"), 2 * 16);
+    assert_int_equal(count_of(out.data, "class=\"on middle\">63<"), 2 * 16);
     zr_buffer_free(&out);
 }
 
@@ -260,10 +265,11 @@ static void time_may_be_counted_in_micro_batches(void **state)
 {
     const zr_pipeline p = {ZR_PIPELINE_1F1B, 4, 1, 8, 1};
     zr_buffer out = drawn(draw_in_micro_batches, &p, 1. / 12);
-    assert_int_equal(count_of(out.data, "8 micro-batches: as long as 2.75 micro-batches on one "
-                                        "rank, bubble 27.3%"),
+    assert_int_equal(count_of(out.data,
+                              "8 micro-batches: 2.75 times as long as a micro-batch on one "
+                              "rank, bubble 27.3%"),
                      1);
-    assert_int_equal(count_of(out.data, "A column is as long as 0.0833 micro-batches."), 1);
+    assert_int_equal(count_of(out.data, "A column is 0.0833 times as long as a micro-batch."), 1);
     zr_buffer_free(&out);
 }
 
