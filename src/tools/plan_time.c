@@ -76,13 +76,9 @@ static void find_besides(const zr_planner *p, zr_rehearsal *rehearsal, zr_beside
 static zero_status predict(const zr_planner *p, zr_rehearsal *rehearsal, zr_plan_row *row,
                            zero_error *error)
 {
-    double slowdown = p->time->busy.slowdown;
     find_besides(p, rehearsal, &row->besides);
-    row->besides.micro_batch *= slowdown;
-    row->besides.token *= slowdown;
     if (p->time->known)
         ZERO_TRY(zr_rehearsal_forecast(rehearsal, &p->time->book, &row->time, error));
-    zr_forecast_slow(&row->time, slowdown);
     return ZERO_OK;
 }
 

@@ -203,8 +203,8 @@ def further_cases():
         for dtype in AXES["dtype"]), steps=4)
     yield answers_case()
     yield from tensor_cases()
-    for preset in ("gpt2", "llama-3.2-1b", "qwen3"):
-        yield plans_case(preset)
+    for preset, seq in ("gpt2", 1024), ("llama-3.2-1b", 131072), ("qwen3", 1024):
+        yield plans_case(preset, seq)
 
 
 def answers_case():
@@ -237,12 +237,12 @@ def tensor_cases():
               libzero={"exact_tensor": 4}, needs=key)
     yield cut("exact-resumed-alone", row_of(model="llama", dtype="fp32"), "--tensor 2", alone, steps=4,
               libzero={"exact_tensor": 2}, needs=flag + key)
-    yield Case("tensor-plan", [command("plan", "plan --new llama-3.1-8b --ranks 1024 --tensor 8 --json")], {},
+    yield Case("tensor-plan", [command("plan", "plan --new llama-3.1-8b --seq 131072 --ranks 1024 --tensor 8 --json")], {},
                needs=flag)
 
 
-def plans_case(preset):
-    """Plans of a model that people train, which take no time and need no memory."""
+def plans_case(preset, seq):
+    """Plans of a model that people train, which take no time and need no memory. seq: its whole context."""
     files, commands = {}, []
     for n, (dtype, tier, stage) in enumerate(itertools.product(AXES["dtype"], TIERS, AXES["stage"])):
         row = row_of(dtype=dtype, tier=tier, stage=stage, exact_world=n % 3 == 0, tiles=1 + n % 4, accumulation=1 + n % 2,
@@ -250,7 +250,7 @@ def plans_case(preset):
         if is_possible(row):
             name = f"plan-{dtype}-{tier}-stage{stage}"
             files[name + ".json"] = configuration(row)
-            commands.append(command(name, f"plan --new {preset} --config {name}.json --ranks {1 << n % 7} --json"))
+            commands.append(command(name, f"plan --new {preset} --seq {seq} --config {name}.json --ranks {1 << n % 7} --json"))
     return Case(f"plans-of-{preset}", commands, files)
 
 
