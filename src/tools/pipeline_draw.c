@@ -14,8 +14,10 @@ enum {
     RIGHT = 225,       // room for what stands after a lane
     VERSIONS = 80,     // room for versions, or chunks, there
     LEAST_WIDTH = 640, // of the lanes
+    PAGE_WIDTH = 1200, // of the drawing, unless actions would be narrower than LEAST_ACTION
     MOST_WIDTH = 4000, // of the drawing
-    ACTION_WIDTH = 20, // of the shortest action, where there is room
+    LEAST_ACTION = 2,
+    LABEL_MARGIN = 2, // on both sides of a number
     LANE_HEIGHT = 28,
     GAP = 6,
     MARK_WIDTH = 3, // one pixel before its time, and one after
@@ -76,14 +78,24 @@ static int right_of(const zr_pipeline_picture *picture)
     return RIGHT + (longer ? VERSIONS : 0);
 }
 
-// Returns the width of the lanes: as wide as numbers need in the shortest action, within bounds.
+// Returns the width that the number of any micro-batch needs.
+static int label_width(const zr_pipeline *p)
+{
+    int digits = snprintf(NULL, 0, "%d", p->micro_batches * p->steps - 1);
+    return digits * ZR_SVG_LETTER + 2 * LABEL_MARGIN;
+}
+
+// Returns the width of the lanes: as wide as numbers need in the shortest action where that fits a
+// page; never so narrow that actions cannot be seen, within a bound.
 static int width_of(const zr_pipeline_picture *picture)
 {
-    double shortest = zr_picture_shortest(picture);
+    double shortest = zr_picture_shortest(picture), around = LEFT + right_of(picture);
     if (shortest <= 0)
         return LEAST_WIDTH;
-    double wanted = picture->simulation->total / shortest * ACTION_WIDTH;
-    return (int)fmax(LEAST_WIDTH, fmin(wanted, MOST_WIDTH - LEFT - right_of(picture)));
+    double actions = picture->simulation->total / shortest;
+    double numbered = fmin(actions * label_width(picture->pipeline), PAGE_WIDTH - around);
+    double seen = fmin(actions * LEAST_ACTION, MOST_WIDTH - around);
+    return (int)fmax(LEAST_WIDTH, fmax(numbered, seen));
 }
 
 static int x_of(const sheet *s, double seconds)
@@ -177,31 +189,52 @@ static void put_lane(sheet *s, int stage)
     s->y += LANE_HEIGHT + GAP;
 }
 
-// Puts an entry for each act that the schedule has, and for each chunk if a stage has several.
+// Puts an entry for an act: its color, or if a stage has several chunks those of the first and of
+// the last one. Returns where the next entry begins.
+static int put_act(sheet *s, int x, zr_act act, const char *text)
+{
+    int last = s->picture->pipeline->chunks - 1;
+    char class[NAME];
+    if (last) {
+        snprintf(class, sizeof class, "%s0", zr_act_name(act));
+        zr_svg_put_box(&s->body, &(zr_svg_box){
+                                     .x = x,
+                                     .y = s->y,
+                                     .width = ZR_SVG_LETTER_HEIGHT,
+                                     .height = ZR_SVG_LETTER_HEIGHT,
+                                     .class = class,
+                                     .label = "",
+                                     .told = text,
+                                 });
+        x += ZR_SVG_LETTER_HEIGHT + 1;
+    }
+    snprintf(class, sizeof class, "%s%d", zr_act_name(act), last);
+    return zr_svg_put_entry(&s->body, x, s->y, class, text);
+}
+
+// Puts an entry for each act that the schedule has.
 static void put_legend(sheet *s)
 {
     const zr_pipeline *p = s->picture->pipeline;
     bool weights = zr_pipeline_has_weights(p->kind);
-    char class[NAME], text[NAME];
-    int x = zr_svg_put_entry(&s->body, MARGIN, s->y, "forward0", "forward");
-    x = zr_svg_put_entry(&s->body, x, s->y, "backward0",
-                         weights ? "backward of the input" : "backward");
+    int x = put_act(s, MARGIN, ZR_ACT_FORWARD, "forward");
+    x = put_act(s, x, ZR_ACT_BACKWARD, weights ? "backward of the input" : "backward");
     if (weights)
-        x = zr_svg_put_entry(&s->body, x, s->y, "weight0", "backward of the weights");
+        x = put_act(s, x, ZR_ACT_WEIGHT, "backward of the weights");
     if (is_asynchronous(s->picture))
-        x = zr_svg_put_entry(&s->body, x, s->y, "update0", "update");
+        x = put_act(s, x, ZR_ACT_UPDATE, "update");
     if (p->kind == ZR_PIPELINE_2BW)
-        x = zr_svg_put_entry(&s->body, x, s->y, "norm0", "norm of a step, for all pipeline stages");
+        x = put_act(s, x, ZR_ACT_NORM, "norm of a step, for all pipeline stages");
     if (s->picture->simulation->bubble > 0)
         zr_svg_put_entry(&s->body, x, s->y, "idle", "bubble");
     s->y += ZR_SVG_LINE_HEIGHT;
-    x = MARGIN;
-    for (int c = 0; p->chunks > 1 && c < p->chunks; c++) {
-        snprintf(class, sizeof class, "forward%d", c);
-        snprintf(text, sizeof text, "chunk %d", c);
-        x = zr_svg_put_entry(&s->body, x, s->y, class, text);
+    if (p->chunks > 1) {
+        char text[NAME];
+        snprintf(text, sizeof text, "Light to dark: chunks 0 to %d of a pipeline stage.",
+                 p->chunks - 1);
+        zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, text);
+        s->y += ZR_SVG_LINE_HEIGHT;
     }
-    s->y += p->chunks > 1 ? ZR_SVG_LINE_HEIGHT : 0;
     zr_svg_put_text(&s->body, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
                     "Time goes to the right. A number is a micro-batch's. Held are "
                     "activations, at most at one time.");

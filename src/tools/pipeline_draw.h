@@ -14,9 +14,11 @@ typedef struct zr_pipeline_picture {
     bool in_micro_batches;
 } zr_pipeline_picture;
 
-// Draws as SVG: a lane for each stage, time to the right. It is at most 4,000 pixels wide, and an
-// action narrower than a pixel is left out, so its size has a bound. What ends a step and takes no
-// time, since nobody knows how much, is a thin mark. *out becomes `failed` without memory.
+// Draws as SVG: a lane for each stage, time to the right. It fits a page (1,200 pixels) unless its
+// actions would be narrower than 2 pixels; numbers stand where they have room. It is at most 4,000
+// pixels wide, and an action narrower than a pixel is left out, so its size has a bound. What ends
+// a step and takes no time, since nobody knows how much, is a thin mark. *out becomes `failed`
+// without memory.
 void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out);
 // Draws the same as letters: a line for each stage, and one of its chunks if there are several, or
 // of its updates if they take no time (pipeline_letters.c). Time has at most 400 columns. *out

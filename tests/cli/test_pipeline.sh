@@ -73,6 +73,14 @@ grep -qE '^ +31 +992 to 1023 ' out.txt || fail "the last ranks: $(cat out.txt)"
 expect 0 "$ZERO" plan --new gpt2 --pipeline 4 --schedule zb-h1 --accumulation 8 --draw schedule.svg
 python3 -c 'import xml.etree.ElementTree as t; t.parse("schedule.svg")' || fail "no drawing"
 grep -q 'pipeline stage 3' schedule.svg && grep -q 'weight of micro-batch 7, chunk 0' schedule.svg || fail "what is drawn"
+# The drawings of docs/parallelism.md are what its command draws.
+drawn=$(grep '^zero plan .* --schedule 1f1b --draw pipeline-1f1b.svg$' "$HERE/../../docs/parallelism.md")
+for schedule in gpipe 1f1b interleaved zb-h1; do
+    command=${drawn//1f1b/$schedule}
+    # shellcheck disable=SC2086 # a line of words
+    expect 0 "$ZERO" ${command#zero }
+    cmp pipeline-$schedule.svg "$HERE/../../docs/pipeline-$schedule.svg" || fail "docs/pipeline-$schedule.svg is not what this draws: $command"
+done
 expect 0 "$ZERO" plan --new gpt2 --pipeline 4 --accumulation 8 --draw -
 grep -qE '^1f1b, 4 pipeline stages, 8 micro-batches: [0-9.]+ times as long as a micro-batch on one rank, bubble [0-9.]+%$' out.txt || fail "letters: $(head -3 out.txt)"
 grep -qE '^pipeline stage 0  0123.*  [0-9.]+% bubble, holds 4 micro-batches$' out.txt || fail "letters: $(cat out.txt)"

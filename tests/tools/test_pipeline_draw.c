@@ -129,15 +129,16 @@ static void each_action_has_its_box(void **state)
 {
     const zr_pipeline p = {ZR_PIPELINE_INTERLEAVED, 4, 2, 8, 1};
     zr_buffer out = drawn(zr_pipeline_draw, &p, 0.001);
-    assert_int_equal(count_of(out.data, "class=\"box forward0\""), 32 + 2); // and in the legend
+    assert_int_equal(count_of(out.data, "class=\"box forward0\""), 32 + 1); // and in the legend
     assert_int_equal(count_of(out.data, "class=\"box forward1\""), 32 + 1);
     assert_int_equal(count_of(out.data, "class=\"box backward0\""), 32 + 1);
-    assert_int_equal(count_of(out.data, "class=\"box backward1\""), 32);
+    assert_int_equal(count_of(out.data, "class=\"box backward1\""), 32 + 1);
     assert_int_equal(count_of(out.data, "class=\"idle\""), 4);
     assert_int_equal(count_of(out.data, "15.8% bubble, holds 11 micro-batches of a chunk"), 1);
     assert_int_equal(count_of(out.data, "bubble 15.8%<"), 1);
     assert_int_equal(count_of(out.data, ">a&lt;b&amp;c<"), 1);
-    assert_int_equal(count_of(out.data, ">chunk 1<"), 2);
+    assert_int_equal(count_of(out.data, ">Light to dark: chunks 0 to 1 of a pipeline stage.<"), 1);
+    assert_int_equal(count_of(out.data, "><title>forward</title>"), 2); // both colors, one meaning
     for (int c = 0; c < 2; c++)
         for (int act = 0; act < ZR_ACT_COUNT; act++) {
             char rule[64];
@@ -221,8 +222,7 @@ static int width_of(const zr_buffer *out)
 static void large_drawings_have_a_bound(void **state)
 {
     static const zr_pipeline large[] = {
-        {ZR_PIPELINE_1F1B, 16, 1, 64, 1},
-        {ZR_PIPELINE_INTERLEAVED, 16, 4, 64, 1},
+        {ZR_PIPELINE_INTERLEAVED, 8, 8, 256, 1},
         {ZR_PIPELINE_1F1B, 2, 1, 20000, 1},
         {ZR_PIPELINE_PIPEDREAM, 2, 1, 1, 20000},
     };
@@ -235,10 +235,30 @@ static void large_drawings_have_a_bound(void **state)
         assert_true(out.length < (size_t)(large[i].stages * 2 * 500 + 1000));
         zr_buffer_free(&out);
     }
-    // Two digits of a micro-batch still fit into the narrowest box of the first.
-    zr_buffer out = drawn(zr_pipeline_draw, &large[0], 0.001);
-    assert_int_equal(count_of(out.data, "class=\"on middle\">63<"), 2 * 16);
-    zr_buffer_free(&out);
+}
+
+// Of 16 micro-batches every box has its number; of 64 on 16 stages there is room for boxes alone.
+static void drawings_fit_a_page(void **state)
+{
+    static const struct {
+        zr_pipeline pipeline;
+        int last, numbers; // micro-batch; boxes that show its number
+    } pages[] = {
+        {{ZR_PIPELINE_ZB_H1, 4, 1, 16, 1}, 15, 3 * 4},
+        {{ZR_PIPELINE_INTERLEAVED, 4, 2, 8, 1}, 7, 2 * 2 * 4},
+        {{ZR_PIPELINE_1F1B, 16, 1, 64, 1}, 63, 0},
+    };
+    for (int i = 0; i < ZR_COUNT(pages); i++) {
+        const zr_pipeline *p = &pages[i].pipeline;
+        zr_buffer out = drawn(zr_pipeline_draw, p, 0.001);
+        char number[64], box[64];
+        snprintf(number, sizeof number, "class=\"on middle\">%d<", pages[i].last);
+        snprintf(box, sizeof box, ">forward of micro-batch %d, ", pages[i].last);
+        assert_true(width_of(&out) <= 1200);
+        assert_int_equal(count_of(out.data, number), pages[i].numbers);
+        assert_int_equal(count_of(out.data, box), p->stages * p->chunks);
+        zr_buffer_free(&out);
+    }
 }
 
 static void what_takes_no_time_is_drawn_empty(void **state)
@@ -324,6 +344,7 @@ int main(void)
         cmocka_unit_test(boxes_lie_where_actions_ran),
         cmocka_unit_test(what_ends_a_step_is_marked),
         cmocka_unit_test(large_drawings_have_a_bound),
+        cmocka_unit_test(drawings_fit_a_page),
         cmocka_unit_test(what_takes_no_time_is_drawn_empty),
         cmocka_unit_test(time_may_be_counted_in_micro_batches),
         cmocka_unit_test(without_memory_a_drawing_has_failed),
