@@ -59,10 +59,12 @@ static void test_optimizers(void **state)
                                                 .precision = policies[p]});
 }
 
-// 16-bit runs follow the fp32 one, and are not it.
+// 16-bit runs follow the fp32 one, and are not it. The first step has the same parameters but for
+// rounding, by 2^-8 of a number at most in bf16 and 2^-11 in fp16, and sums average such errors: an
+// eighth of that is left. Later steps have other parameters.
 static void test_near_fp32(void **state)
 {
-    static const double near[] = {5e-3, 2e-4};
+    static const double first[] = {0x1p-8 / 8, 0x1p-11 / 8}, near[] = {5e-3, 2e-4};
     static harness_result exact, rounded;
     harness_case c = {.stage = 2, .ranks = 2, .accumulation = 2, .batch = 4};
     harness_run(&c, &exact);
@@ -70,7 +72,8 @@ static void test_near_fp32(void **state)
         c.precision = policies[p];
         harness_run(&c, &rounded);
         assert_true(rounded.loss[0] != exact.loss[0]);
-        assert_true(fabs(rounded.norm[0] - exact.norm[0]) < near[p] * exact.norm[0]);
+        assert_true(fabs(rounded.loss[0] - exact.loss[0]) < first[p] * exact.loss[0]);
+        assert_true(fabs(rounded.norm[0] - exact.norm[0]) < first[p] * exact.norm[0]);
         for (int s = 0; s < HARNESS_STEPS; s++)
             assert_true(fabs(rounded.loss[s] - exact.loss[s]) < near[p]);
         assert_true(fabs(rounded.evaluated - exact.evaluated) < near[p]);
