@@ -33,7 +33,8 @@ const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_settin
                                   bool *exact)
 {
     const zr_rates *nearest = NULL;
-    for (const zr_rates *r = book->settings; r < book->settings + book->count; r++) {
+    for (int i = 0; i < book->count; i++) {
+        const zr_rates *r = &book->settings[i];
         if (!is_same_kind(&r->setting, setting))
             continue;
         if (!nearest || distance(&r->setting, setting) < distance(&nearest->setting, setting))
@@ -72,9 +73,9 @@ static zr_rates *make_room(zr_rate_book *book, zero_error *error)
 // Returns the rates of a setting; new ones are empty.
 static zr_rates *place_of(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error)
 {
-    for (zr_rates *r = book->settings; r < book->settings + book->count; r++)
-        if (is_same(&r->setting, setting))
-            return r;
+    for (int i = 0; i < book->count; i++)
+        if (is_same(&book->settings[i].setting, setting))
+            return &book->settings[i];
     zr_rates *made = make_room(book, error);
     if (made) {
         memset(made, 0, sizeof *made);

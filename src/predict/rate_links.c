@@ -31,7 +31,8 @@ static double distance(const zr_rate_setting *a, const zr_rate_setting *b)
 const zr_rates *zr_rate_book_link(const zr_rate_book *book, const zr_rate_setting *setting)
 {
     const zr_rates *nearest = NULL;
-    for (const zr_rates *r = book->settings; r < book->settings + book->count; r++) {
+    for (int i = 0; i < book->count; i++) {
+        const zr_rates *r = &book->settings[i];
         const zr_rate_setting *s = &r->setting;
         if (s->machines < 1 || strcmp(s->path, setting->path) ||
             (s->machines > 1) != (setting->machines > 1))
