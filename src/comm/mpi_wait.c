@@ -53,8 +53,8 @@ static int test_all(MPI_Request *requests, int count, bool *done, MPI_Status *la
     return code;
 }
 
-// Finds room for a request. Only an operation that has failed leaves requests
-// behind, and with them too little room for the next one.
+// Finds room for a request. Only an operation that has failed leaves requests behind, and with them
+// too little room for the next one.
 static zero_status next_request(zero_comm *comm, zr_mpi_batch *batch, int peer, const char *doing,
                                 MPI_Request **out, zero_error *error)
 {

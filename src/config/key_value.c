@@ -252,8 +252,11 @@ static bool is_off(const zr_key *key, json_t *section)
     json_t *value, *enabled = json_object_get(section, "enabled");
     if (enabled)
         return json_is_object(enabled) ? is_off(key, enabled) : is_one_of(key->allowed, enabled);
-    json_object_foreach(section, name,
-                        value) if (!json_is_object(value) || !is_off(key, value)) return false;
+    json_object_foreach(section, name, value)
+    {
+        if (!json_is_object(value) || !is_off(key, value))
+            return false;
+    }
     return true;
 }
 

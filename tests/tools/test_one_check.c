@@ -52,26 +52,37 @@ static grid draw(uint64_t key)
     return g;
 }
 
-// Resolves the configuration of a training of a grid, as zero train does.
-static zero_status accepts(const grid *g, zero_error *error)
+typedef struct flags { // must not move, because `at` points into it
+    char stage[24], micro_batch[24], accumulation[24];
+    zero_override at[6];
+} flags;
+
+static void fill_flags(const grid *g, flags *out)
 {
-    char stage[24], micro[24], accumulation[24];
-    const zero_override flags[] = {
-        {"zero_optimization.stage", stage, "--stage"},
-        {"train_micro_batch_size_per_gpu", micro, "--micro-batch"},
-        {"gradient_accumulation_steps", accumulation, "--accumulation"},
+    const zero_override at[] = {
+        {"zero_optimization.stage", out->stage, "--stage"},
+        {"train_micro_batch_size_per_gpu", out->micro_batch, "--micro-batch"},
+        {"gradient_accumulation_steps", out->accumulation, "--accumulation"},
         {"gradient_clipping", "0", "--clip"},
         {"zero_optimization.offload_optimizer.device", g->optimizer, "--optimizer"},
         {"zero_optimization.offload_param.device", g->parameters, "--parameters"},
     };
-    zr_resolution how = {.flags = flags,
-                         .flag_count = ZR_COUNT(flags),
+    memcpy(out->at, at, sizeof at);
+    snprintf(out->stage, sizeof out->stage, "%d", g->stage);
+    snprintf(out->micro_batch, sizeof out->micro_batch, "%lld", g->micro_batch);
+    snprintf(out->accumulation, sizeof out->accumulation, "%lld", g->accumulation);
+}
+
+// Resolves the configuration of a training of a grid, as zero train does.
+static zero_status accepts(const grid *g, zero_error *error)
+{
+    flags flags;
+    fill_flags(g, &flags);
+    zr_resolution how = {.flags = flags.at,
+                         .flag_count = ZR_COUNT(flags.at),
                          .quiet = true,
                          .facts = zr_resolve_facts(g->ranks, 100000, 1000)};
     zr_config *config = NULL;
-    snprintf(stage, sizeof stage, "%d", g->stage);
-    snprintf(micro, sizeof micro, "%lld", g->micro_batch);
-    snprintf(accumulation, sizeof accumulation, "%lld", g->accumulation);
     how.facts.batch = 8;
     how.facts.tensor = g->tensor;
     how.facts.pipeline = g->pipeline;
@@ -111,19 +122,12 @@ static grid command_of(const char *command, grid g)
 // Plans a grid; returns whether a command was printed, and writes its grid.
 static bool plan(const grid *asked, int64_t memory, grid *out)
 {
-    char stage[24], micro[24], accumulation[24];
-    const zero_override flags[] = {
-        {"zero_optimization.stage", stage, "--stage"},
-        {"train_micro_batch_size_per_gpu", micro, "--micro-batch"},
-        {"gradient_accumulation_steps", accumulation, "--accumulation"},
-        {"gradient_clipping", "0", "--clip"},
-        {"zero_optimization.offload_optimizer.device", asked->optimizer, "--optimizer"},
-        {"zero_optimization.offload_param.device", asked->parameters, "--parameters"},
-    };
+    flags flags;
+    fill_flags(asked, &flags);
     const zero_plan_options options = {.struct_size = sizeof options,
                                        .new_spec = MODEL,
-                                       .overrides = flags,
-                                       .override_count = ZR_COUNT(flags),
+                                       .overrides = flags.at,
+                                       .override_count = ZR_COUNT(flags.at),
                                        .ranks = asked->ranks,
                                        .memory = memory,
                                        .tensor = asked->tensor,
@@ -131,9 +135,6 @@ static bool plan(const grid *asked, int64_t memory, grid *out)
                                        .schedule = asked->schedule,
                                        .sequence_parallel = asked->sequence_parallel};
     zr_buffer text = {0};
-    snprintf(stage, sizeof stage, "%d", asked->stage);
-    snprintf(micro, sizeof micro, "%lld", asked->micro_batch);
-    snprintf(accumulation, sizeof accumulation, "%lld", asked->accumulation);
     const char *command = NULL;
     if (zero_plan(&options, keep, &text, NULL) == ZERO_OK)
         command = strstr(text.data, "zero train ");
