@@ -416,15 +416,14 @@ static void a_killed_rank_ends_the_waits_in_other_groups(void **state)
     zr_local_failure failure;
     start_job(&job, GRID_RANKS, true, "killed in groups", "60");
     wait_for(&job, GRID_RANKS);
-    static const char *const groups[] = {"tensor", "data", "tensor"};
     for (int r = 0; r < 3; r++) {
-        char want[160];
-        snprintf(want, sizeof want,
-                 "ERR_PEER: rank %d, barrier (%s group of 2), step 41: rank 3 was killed by signal "
-                 "9 (Killed) at step 41",
-                 r, groups[r]);
-        expect_text(&job, r, want);
+        char wait[64];
+        snprintf(wait, sizeof wait, "ERR_PEER: rank %d, barrier (", r);
+        expect_text(&job, r, wait);
+        expect_text(&job, r,
+                    "group of 2), step 41: rank 3 was killed by signal 9 (Killed) at step 41");
     }
+    expect_text(&job, 1, "(data group"); // the others' step may have ended at either barrier
     assert_true(zr_local_host_failure(&job.host, &failure));
     assert_int_equal(failure.rank, 3);
     assert_int_equal(zr_local_host_status(&job.host, 0).step, 41);
