@@ -98,10 +98,9 @@ void zr_train_foretell(zr_train *train)
                "predict  nothing: ranks exchange over a network that nobody has "
                "measured; " ZR_LINK_TEACHER " does");
     else if (!kernels)
-        zr_log(
-            &train->logger, ZERO_LOG_INFO,
-            "predict  nothing is known of this machine yet: this run will teach it, or zero plan "
-            "--predict times it in a second");
+        zr_log(&train->logger, ZERO_LOG_INFO,
+               "predict  nothing is known of this machine yet: runs of a few steps teach it, or "
+               "zero plan --predict times it in a second");
     else if (predicted)
         say(train);
     else

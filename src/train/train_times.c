@@ -10,10 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-// A run teaches from so many steps on, after the first ones.
-enum { ENOUGH_STEPS = 8 };
-// It teaches how long ranks wait, and corrections, unless its steps or operations differ so much
-// that other programs must have disturbed it;
+// A run teaches how long operations take from this many steps on, after the first ones;
+enum { ENOUGH_STEPS = 4 };
+// from this many on, how long ranks wait, and corrections, unless its steps or operations differ so
+// much that other programs must have disturbed it;
+enum { STEADY_STEPS = 8 };
 static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25, LEAST_QUIET = 0.85;
 // corrections, unless more than this part of its prediction was guessed, by parts that take at
 // least this share of a step.
@@ -230,10 +231,11 @@ static void teach_waits(const zr_train *train, zr_rates *rates)
                  measured->waits / steps, 1);
 }
 
-// Says whether nothing has disturbed the run.
-static bool is_steady(const zr_run_times *times)
+// Returns whether there were enough steps and nothing has disturbed them.
+static bool is_steady(const zr_train *train, const zr_run_times *times)
 {
-    return times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED &&
+    return zr_run_clock_warm_steps(&train->run.clock) >= STEADY_STEPS &&
+           times->spread <= MOST_SPREAD && times->interrupted <= MOST_INTERRUPTED &&
            times->quiet >= LEAST_QUIET;
 }
 
@@ -268,7 +270,7 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
     found->count = 1;
     rates->measured = (int64_t)time(NULL);
     rates->quiet = quiet_of(train);
-    bool steady = times && is_steady(times);
+    bool steady = times && is_steady(train, times);
     if (steady)
         teach_waits(train, rates);
     if (steady && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
