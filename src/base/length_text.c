@@ -12,6 +12,8 @@ static void write_length(double seconds, bool rough, char *out, size_t size)
     long long minutes = llround(seconds / MINUTE), hours = llround(seconds / HOUR);
     if (seconds < MINUTE - 0.5)
         snprintf(out, size, "%.*f s", seconds < 9.5 && !rough ? 1 : 0, seconds);
+    else if (seconds < 9.95 * MINUTE) // 1.2 min: half a minute counts
+        snprintf(out, size, "%.2g min", seconds / MINUTE);
     else if (minutes < 60)
         snprintf(out, size, "%lld min", minutes);
     else if (minutes < 10 * 60 && minutes % 60)

@@ -66,6 +66,8 @@ static void test_lengths(void **state)
     assert_length(0.42, false, "about 0.4 s");
     assert_length(12.3, false, "about 12 s");
     assert_length(59.8, false, "about 1 min, until 11:07");
+    assert_length(72, false, "about 1.2 min, until 11:07");
+    assert_length(9.97 * 60, false, "about 10 min, until 11:16");
     assert_length(41 * 60, false, "about 41 min, until 11:47");
     assert_length(2 * 3600 + 5 * 60, false, "about 2 h 5 min, until 13:11");
     assert_length(15 * 3600, false, "about 15 h, until Thu 19 Nov 02:06");
