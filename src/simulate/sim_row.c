@@ -67,8 +67,7 @@ static void read_system(row_reader *r, const zr_sim_catalogue *catalogue)
     zr_sim_framework *framework = &r->run->framework;
     if (!zr_sim_framework_find(catalogue, r->system, framework))
         zr_sim_row_tell(r, "system %s", framework->name);
-    // Frameworks that wrote scores on older devices do not where there are kernels against it.
-    framework->flash |= r->run->machine.peak[ZR_SIM_8_BIT] > 0;
+    zr_sim_run_set_attention(r->run);
 }
 
 static int64_t devices_of_model(const zr_sim_run *run)
@@ -251,9 +250,6 @@ static void read_states(row_reader *r)
         zr_sim_row_tell(r, "parameters sent in 8 bits, gradients in 4, and a second copy of the "
                            "parameters in each node, as ZeRO++ has by default");
     }
-    run->attention = run->framework.flash ? ZR_SIM_FLASH : ZR_SIM_SCORES;
-    if (strncmp(run->machine.device, "V100", 4) == 0)
-        run->attention = ZR_SIM_SCORES; // flash attention came after it
     run->framework.overlaps_tensor |= zr_sim_text_has(r->system, "async tp");
     // Frameworks with flash attention divide tokens between tensor ranks, too.
     run->sequence_parallel = run->tensor > 1 && run->framework.flash;

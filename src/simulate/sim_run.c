@@ -163,6 +163,13 @@ static zero_status check_machine(const zr_sim_run *run, zero_error *error)
     return ZERO_OK;
 }
 
+void zr_sim_run_set_attention(zr_sim_run *run)
+{
+    bool older = strncmp(run->machine.device, "V100", 4) == 0; // than flash attention
+    run->framework.flash |= run->machine.peak[ZR_SIM_8_BIT] > 0;
+    run->attention = run->framework.flash && !older ? ZR_SIM_FLASH : ZR_SIM_SCORES;
+}
+
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
 {
     if (run->layers <= 0 || run->width <= 0)

@@ -51,6 +51,9 @@ typedef struct zr_sim_run {
     zr_sim_machine machine;
 } zr_sim_run;
 
+// Sets whether attention writes scores, from the run's framework and machine, both of which must be
+// set. Frameworks that write them on older devices do not where there are kernels against it.
+void zr_sim_run_set_attention(zr_sim_run *run);
 // Fills in what is 0 and follows from the rest, and refuses what cannot be: ZERO_ERR_USAGE, with
 // the numbers and what would do.
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error);

@@ -95,7 +95,7 @@ static zero_status set_run(const zero_simulate_options *options, const zr_sim_ca
     ZERO_TRY(zr_sim_machine_find(catalogue, options->machine, &run->machine, error));
     run->number = run->machine.peak[ZR_SIM_16_BIT] > 0 ? ZR_SIM_16_BIT : ZR_SIM_FP32;
     ZERO_TRY(set_framework(catalogue, options->framework, run, error));
-    run->attention = run->framework.flash ? ZR_SIM_FLASH : ZR_SIM_SCORES;
+    zr_sim_run_set_attention(run);
     ZERO_TRY(set_model(options, run, error));
     ZERO_TRY(zr_simulate_configure(options, run, error));
     ZERO_TRY(set_flags(options, run, error));
