@@ -7,10 +7,10 @@
 
 #define ZR_LENGTH_TEXT 96
 
-// Writes "about 12 s", from a minute on with the clock's time of its end, "about 1.2 min, until
-// 17:10" or "about 41 min, until 17:10", and from an hour on "about 2 h 5 min, until 17:10"; if that is on another day, "about 9
-// h, until Sat 28 Nov 02:10". rough: with the words "very roughly" and one digit. now: of the
-// clock.
+// Writes "about 12 s"; from a minute on with the clock's time of its end, "about 1.2 min, until
+// 17:10" or "about 41 min, until 17:10"; from an hour on "about 2 h 5 min, until 17:10", and if it
+// ends on another day, "about 9 h, until Sat 28 Nov 02:10". rough: with the words "very roughly"
+// and one digit. now: of the clock.
 void zr_length_text(double seconds, time_t now, bool rough, char out[static ZR_LENGTH_TEXT]);
 // Writes, where the number of steps is unknown, "A run of 1000 steps, without evaluations and
 // checkpoints: about 41 min, until 17:10". start: seconds before the first step; 0: unknown.

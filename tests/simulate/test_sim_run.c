@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -146,9 +147,33 @@ static void usual_heads_are_aligned(void **state)
     }
 }
 
+// What a framework writes depends on the device, too.
+static void scores_are_written_where_there_is_no_kernel_against_it(void **state)
+{
+    static const struct {
+        const char *device;
+        bool flash, eight_bits; // the framework's; the device's
+        zr_sim_attention want;
+    } cases[] = {
+        {"A100", false, false, ZR_SIM_SCORES},
+        {"A100", true, false, ZR_SIM_FLASH},
+        {"H100-80GB", false, true, ZR_SIM_FLASH},
+        {"V100-32GB", true, false, ZR_SIM_SCORES},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_sim_run run = sim_example_run();
+        snprintf(run.machine.device, sizeof run.machine.device, "%s", cases[i].device);
+        run.machine.peak[ZR_SIM_8_BIT] = cases[i].eight_bits ? 2e15 : 0;
+        run.framework.flash = cases[i].flash;
+        zr_sim_run_set_attention(&run);
+        assert_int_equal(run.attention, cases[i].want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_written_where_there_is_no_kernel_against_it),
         cmocka_unit_test(rest_follows),
         cmocka_unit_test(published_shapes_have_their_parameters),
         cmocka_unit_test(impossible_grids_are_refused_with_numbers),

@@ -11,7 +11,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -244,29 +243,6 @@ static void context_ranks_divide_attention_evenly(void **state)
     assert_near(zr_sim_layer_find(&run).forward.attention, whole / 4);
 }
 
-// What a framework writes depends on the device, too.
-static void scores_are_written_where_there_is_no_kernel_against_it(void **state)
-{
-    static const struct {
-        const char *device;
-        bool flash, eight_bits; // the framework's; the device's
-        zr_sim_attention want;
-    } cases[] = {
-        {"A100", false, false, ZR_SIM_SCORES},
-        {"A100", true, false, ZR_SIM_FLASH},
-        {"H100-80GB", false, true, ZR_SIM_FLASH},
-        {"V100-32GB", true, false, ZR_SIM_SCORES},
-    };
-    for (int i = 0; i < ZR_COUNT(cases); i++) {
-        zr_sim_run run = sim_example_run();
-        snprintf(run.machine.device, sizeof run.machine.device, "%s", cases[i].device);
-        run.machine.peak[ZR_SIM_8_BIT] = cases[i].eight_bits ? 2e15 : 0;
-        run.framework.flash = cases[i].flash;
-        zr_sim_run_set_attention(&run);
-        assert_int_equal(run.attention, cases[i].want);
-    }
-}
-
 // Kernels made for the device reach what those of others do, or more.
 static void native_attention_is_never_slower(void **state)
 {
@@ -487,7 +463,6 @@ int main(void)
         cmocka_unit_test(better_machines_are_never_slower),
         cmocka_unit_test(context_ranks_exchange_as_data_ranks_do),
         cmocka_unit_test(context_ranks_divide_attention_evenly),
-        cmocka_unit_test(scores_are_written_where_there_is_no_kernel_against_it),
         cmocka_unit_test(native_attention_is_never_slower),
         cmocka_unit_test(updates_move_all_states),
         cmocka_unit_test(rates_of_0_are_no_step),
