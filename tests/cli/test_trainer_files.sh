@@ -82,6 +82,7 @@ asks '{"pipeline": {"stages": 2}, "gradient_accumulation_steps": 1, "libzero": {
 asks '{"autotuning": {"enabled": true}}' 78 'autotuning.enabled true is refused: a training does not search: zero tune does, with this file'
 asks '{"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": true}}}}' 78 'compression_training is refused: DeepSpeed has removed it: 0.19.6 reads it, 0.19.8 refuses it'
 asks '{"expert_parallel": {"enabled": true}}' 78 'expert_parallel is refused: expert parallelism is not built yet'
+asks '{"sequence_parallel_size": 2}' 78 'sequence_parallel_size 2 is refused: dividing each sequence among ranks (Ulysses, AutoSP) is not built yet'
 asks '{"wandb": {"enabled": true, "project": "x"}}' 78 'asks.json:1:11: wandb is refused: it needs a network service; tensorboard and csv_monitor write the same values to files'
 asks '{"zero_optimization": {"zenflow": {"topk_ratio": 0.1}}}' 78 'zero_optimization.zenflow is refused: ZenFlow is not built yet'
 asks '{"cuda_visible_devices": "0"}' 78 'asks.json:1:26: unknown key "cuda_visible_devices" (--allow-unknown ignores such keys)'
