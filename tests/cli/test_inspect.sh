@@ -89,6 +89,21 @@ cp whole/exp_avg.safetensors kept && truncate -s -5000 $AT/exp_avg.safetensors
 expect 65 "$ZERO" inspect run --verify
 grep -q 'is damaged in 2 places' err.txt && grep -q '^DAMAGED .*step-00000012/exp_avg.safetensors' out.txt || fail "a short file: $(cat err.txt)"
 
+# Each kind of damage has its words, and none hides another: a header, a tensor of the same file, a size, a file that is not there.
+cp -r whole hurt
+for place in 20 5000; do flip hurt/weights.safetensors $place; done
+echo >>hurt/exp_avg.safetensors
+rm hurt/exp_avg_sq.safetensors
+said=$(stat -c %s whole/exp_avg.safetensors)
+expect 65 "$ZERO" inspect hurt --verify
+for words in 'hurt/weights.safetensors" is damaged: the header, [0-9]* bytes at 0, has the checksum [0-9a-f]*, written was [0-9a-f]*$' \
+             'hurt/weights.safetensors" is damaged: h.0.attn.c_attn.weight, [0-9]* bytes at [0-9]*, has the checksum' \
+             "hurt/exp_avg.safetensors\" has $((said + 1)) bytes, the manifest says $said\$" \
+             'cannot open "hurt/exp_avg_sq.safetensors": No such file'; do
+    [ "$(grep -c "^DAMAGED .*$words" out.txt)" = 1 ] || fail "not told once: $words; but: $(grep DAMAGED out.txt)"
+done
+[ "$(grep -c '^DAMAGED' out.txt)" = 4 ] && grep -q 'is damaged in 4 places' err.txt || fail "$(cat out.txt err.txt)"
+
 refused 64 "usage: zero inspect" "$ZERO" inspect
 refused 74 "is not there" "$ZERO" inspect nowhere
 mkdir empty

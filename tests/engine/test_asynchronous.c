@@ -2,12 +2,14 @@
 // ranks without a pipeline; and windows of any lengths give the same one.
 #include "window_runs.h"
 
+#include "engine/engine_inner.h"
 #include "layers/layers.h"
 
 #include "../sanitizers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
@@ -240,6 +242,42 @@ static void a_step_that_overflows_is_skipped(void **state)
     expect_delayed(&c, 4, "overflow");
 }
 
+static _Atomic int counted_otherwise; // ranks, at the end of a window
+
+static zero_status count_updates(zero_engine *engine, int64_t step, zero_error *error)
+{
+    counted_otherwise += zr_engine_progress(engine).updates != step;
+    return ZERO_OK;
+}
+
+// Under pipedream each stage skips its own updates, so all count steps: the learning rate is that
+// of a run in which nothing overflows.
+static void pipedream_counts_steps_that_it_skips(void **state)
+{
+    static const char *const scales[] = {"128", "524288"};
+    const zero_llama_config llama = windows_llama();
+    int skipped = 0;
+    for (int i = 0; i < 2; i++) {
+        char more[256];
+        windows_case c = windows_case_of(&llama, "pipedream", 3);
+        snprintf(more, sizeof more,
+                 "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 9, "
+                 "\"warmup_type\": \"linear\"}}, \"fp16\": {\"enabled\": true, \"loss_scale\": %s}",
+                 scales[i]);
+        c.more = more;
+        c.between = count_updates;
+        counted_otherwise = 0;
+        windows_run(&c, i ? &piped : &delayed);
+        assert_int_equal(counted_otherwise, 0);
+    }
+    for (int s = 0; s < WINDOWS_STEPS; s++) {
+        assert_true(piped.info[s].lr == delayed.info[s].lr);
+        assert_int_equal(delayed.info[s].skipped, 0);
+        skipped += piped.info[s].skipped;
+    }
+    assert_in_range(skipped, 1, WINDOWS_STEPS - 1);
+}
+
 // LAMB cannot be delayed; its bits must not depend on windows, ranks of the pipeline, or ZeRO.
 static void lamb(void **state)
 {
@@ -296,6 +334,7 @@ int main(void)
         cmocka_unit_test(windows_of_any_length),
         cmocka_unit_test(whatever_else_a_step_does),
         cmocka_unit_test(a_step_that_overflows_is_skipped),
+        cmocka_unit_test(pipedream_counts_steps_that_it_skips),
         cmocka_unit_test(lamb),
         cmocka_unit_test(pipedream_that_drains_after_each_step_is_synchronous),
         cmocka_unit_test(pipedream_has_one_set_of_bits),

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "comm/channel.h"
 #include "engine/engine_inner.h"
+#include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 
 #include "../sanitizers.h"
@@ -151,9 +152,50 @@ static void stages_hold_what_their_schedule_says(void **state)
     assert_true(few[0] > few[3]);
 }
 
+static int64_t rows_evaluated;
+
+static zero_status evaluate_some(zero_engine *engine, zero_error *error)
+{
+    static _Thread_local harness_rows r;
+    zero_traffic before, after;
+    double loss;
+    harness_batch(0, 0, rows_evaluated, r.tokens, r.targets);
+    const zero_tensors batch = harness_tensors(rows_evaluated, r.tokens, r.targets);
+    zr_engine_traffic(engine, ZERO_AXIS_pipeline, &before);
+    ZERO_TRY(zr_engine_evaluate(engine, &batch, &loss, error)); // it shares no loss
+    zr_engine_traffic(engine, ZERO_AXIS_pipeline, &after);
+    sent += zero_traffic_between(&before, &after).bytes[ZERO_COMM_send];
+    return ZERO_OK;
+}
+
+// Of a batch that is smaller than planned, such as the last one of a text, only its rows are sent.
+static void a_small_batch_is_sent_in_small_messages(void **state)
+{
+    static const char *const schedules[] = {"1f1b", "interleaved:2"};
+    static harness_result out;
+    zero_llama_config config = harness_llama();
+    config.n_layer = LAYERS;
+    for (int s = 0; s < 2; s++)
+        for (rows_evaluated = 1; rows_evaluated <= 3; rows_evaluated++) {
+            const harness_case c = {.stage = 1,
+                                    .ranks = 2,
+                                    .accumulation = 2,
+                                    .batch = 3,
+                                    .llama = &config,
+                                    .stages = 2,
+                                    .schedule = schedules[s],
+                                    .drive = evaluate_some};
+            sent = 0;
+            harness_run(&c, &out);
+            assert_int_equal(sent, c.ranks * (chunks_of(&c) - 1) * rows_evaluated * HARNESS_SEQ *
+                                       WIDTH * 4);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_small_batch_is_sent_in_small_messages),
         cmocka_unit_test(messages_and_bytes_are_those_of_the_formula),
         cmocka_unit_test(stages_hold_what_their_schedule_says),
     };

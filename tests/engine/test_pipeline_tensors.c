@@ -212,28 +212,46 @@ static zero_status expect_found(zero_engine *engine, const char *words, zero_err
                          zr_engine_comm(engine)->rank, found, words);
 }
 
-// Every tensor in turn is the one that is not finite.
-static zero_status spoil(zero_engine *engine, int step, zero_error *error)
+// Puts a value in the last place of a tensor, and tells what was there.
+static zero_status put_last(zero_engine *engine, const zero_tensor_desc *desc, float value,
+                            float *before, zero_error *error)
 {
     static _Thread_local float values[MOST_ELEMENTS];
+    const zero_tensor_desc tensor = zr_tensor_whole(desc);
+    int64_t elements = zr_tensor_desc_elements(&tensor);
+    ZERO_TRY(zero_read_parameter(engine, tensor.name, values, elements, error));
+    *before = values[elements - 1];
+    values[elements - 1] = value;
+    return zero_write_parameter(engine, tensor.name, values, elements, error);
+}
+
+static zero_status expect_values_of(zero_engine *engine, const zero_tensor_desc *desc,
+                                    zero_error *error)
+{
     char words[256];
+    snprintf(words, sizeof words, "the values of %s", zr_tensor_whole(desc).name);
+    return expect_found(engine, words, error);
+}
+
+// Every tensor in turn is the one that is not finite, and then the first of those that are not.
+static zero_status spoil(zero_engine *engine, int step, zero_error *error)
+{
+    float kept[MOST_TENSORS], spoiled;
     if (step >= 0)
         return ZERO_OK;
     ZERO_TRY(expect_found(engine, "no parameter and no gradient", error));
     for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w)) {
-        const zero_tensor_desc tensor = zr_tensor_whole(w.desc);
-        int64_t elements = zr_tensor_desc_elements(&tensor);
-        float kept;
-        snprintf(words, sizeof words, "the values of %s", tensor.name);
-        ZERO_TRY(zero_read_parameter(engine, tensor.name, values, elements, error));
-        kept = values[elements - 1];
-        values[elements - 1] = INFINITY;
-        ZERO_TRY(zero_write_parameter(engine, tensor.name, values, elements, error));
-        ZERO_TRY(expect_found(engine, words, error));
-        values[elements - 1] = kept;
-        ZERO_TRY(zero_write_parameter(engine, tensor.name, values, elements, error));
+        ZERO_TRY(put_last(engine, w.desc, INFINITY, &kept[w.number], error));
+        ZERO_TRY(expect_values_of(engine, w.desc, error));
+        ZERO_TRY(put_last(engine, w.desc, kept[w.number], &spoiled, error));
     }
-    return ZERO_OK;
+    for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w))
+        ZERO_TRY(put_last(engine, w.desc, NAN, &kept[w.number], error));
+    for (zr_tensor_walk w = zr_tensors_of(whole_of(engine)); w.desc; zr_tensors_next(&w)) {
+        ZERO_TRY(expect_values_of(engine, w.desc, error));
+        ZERO_TRY(put_last(engine, w.desc, kept[w.number], &spoiled, error));
+    }
+    return expect_found(engine, "no parameter and no gradient", error);
 }
 
 static void all_ranks_find_what_is_not_finite(void **state)

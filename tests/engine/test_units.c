@@ -7,6 +7,8 @@
 #include "../base/scratch_directory.h"
 #include "harness.h"
 
+#include "engine/engine_inner.h"
+#include "engine/parameters.h"
 #include "setup/initialize.h"
 
 #include <math.h>
@@ -203,6 +205,7 @@ typedef struct job {
     bool shares; // what units borrow is summed as with a pipeline
     // Directories of checkpoints: load before the first step, save after the last; NULL: none.
     const char *load, *save;
+    bool guarded; // a guard reads buffers beside every step
     uint64_t hash;
 } job;
 
@@ -229,8 +232,50 @@ static void fill(int64_t step, int64_t g, float *x)
         x[3] = INFINITY; // this step is skipped, by all ranks
 }
 
+typedef struct reader { // that a guard lets read the buffer beside a step
+    int piece;
+    const char *own; // (bytes) the rank's shard of it
+    size_t bytes;
+    char before[3 * ZR_CHUNK * sizeof(float)]; // a buffer has three chunks
+    int calls, changed;                        // changed: calls after the buffer was overwritten
+} reader;
+
+static zero_status await_reader(void *user, int piece, zero_error *error)
+{
+    reader *r = user;
+    bool is_read = piece == r->piece;
+    r->calls += is_read;
+    r->changed += is_read && memcmp(r->own, r->before, r->bytes) != 0;
+    return ZERO_OK;
+}
+
+static void begin_guard(zero_engine *engine, reader *r)
+{
+    const zr_piece *pieces = zr_engine_plan(engine)->pieces;
+    *r = (reader){0};
+    while (pieces[r->piece].kind != ZERO_BUFFER)
+        r->piece++;
+    r->own = zr_own_parameters(engine, r->piece);
+    r->bytes = (size_t)zr_piece_shard_bytes(&pieces[r->piece]);
+    memcpy(r->before, r->own, r->bytes);
+    zr_engine_guard(engine, &(zr_guard){await_reader, r});
+}
+
+// Whoever reads the buffer is waited for before it changes, and after that it does change.
+static void end_guard(zero_engine *engine, const reader *r, bool skipped)
+{
+    bool kept = memcmp(r->own, r->before, r->bytes) == 0;
+    zr_engine_guard(engine, NULL);
+    if (r->calls == !skipped && !r->changed && kept == skipped)
+        return;
+    fprintf(stderr, "a reader of the buffer is waited for %d times, %d of them too late\n",
+            r->calls, r->changed);
+    abort();
+}
+
 static void one_step(job *job, zero_engine *engine)
 {
+    static _Thread_local reader reader;
     static _Thread_local float all[MOST_MICRO_BATCHES][BATCH * WIDTH];
     float *x = all[0];
     zero_tensors batches[MOST_MICRO_BATCHES], half = {1, {{x, ZERO_F32, 2, {1, WIDTH}}}};
@@ -245,6 +290,8 @@ static void one_step(job *job, zero_engine *engine)
         fill(step, g + (int64_t)k * data, all[k]);
         batches[k] = (zero_tensors){1, {{all[k], ZERO_F32, 2, {BATCH, WIDTH}}}};
     }
+    if (job->guarded)
+        begin_guard(engine, &reader);
     for (int k = 0; k < job->accumulation && !job->stages; k++) {
         must(zero_forward(engine, &batches[k], &loss, &error), &error, job);
         must(zero_backward(engine, &error), &error, job);
@@ -252,6 +299,8 @@ static void one_step(job *job, zero_engine *engine)
     }
     if (job->stages)
         must(zero_train_batch(engine, batches, job->accumulation, &info, &error), &error, job);
+    if (job->guarded)
+        end_guard(engine, &reader, info.skipped);
     for (int i = 0; i < WIDTH; i++)
         x[i] = (float)(i % 13);
     must(zero_evaluate(engine, &half, &loss, &error), &error, job);
@@ -345,6 +394,19 @@ static void test_stages_agree(void **state)
                 }
 }
 
+static void buffers_wait_for_who_reads_them_beside_the_step(void **state)
+{
+    for (int stage = 0; stage <= 3; stage++)
+        for (int ranks = 1; ranks <= 3; ranks += 2) {
+            job job = {.model = &models[0],
+                       .stage = stage,
+                       .accumulation = 2,
+                       .optimizer = "AdamW",
+                       .guarded = true};
+            run(job, ranks);
+        }
+}
+
 typedef struct pipe { // u2, which has nothing to train or to save, may be a stage of its own
     int stages;
     const char *schedule, *split;
@@ -418,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stages_agree),
+        cmocka_unit_test(buffers_wait_for_who_reads_them_beside_the_step),
         cmocka_unit_test(pipelines_agree),
         cmocka_unit_test_setup_teardown(pipelines_go_on_from_each_other, scratch_open,
                                         scratch_close),
