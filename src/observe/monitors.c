@@ -165,7 +165,8 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
     const zr_progress progress = zr_engine_progress(seen->engine);
     zr_scalar scalars[ZR_SCALAR_COUNT];
     int count = 0;
-    scalars[count++] = (zr_scalar){ZR_SCALAR_train_loss, info->loss};
+    if (info->loss != 0 || info->grad_norm != 0) // else the step had no target, and has no loss
+        scalars[count++] = (zr_scalar){ZR_SCALAR_train_loss, info->loss};
     scalars[count++] = (zr_scalar){ZR_SCALAR_lr, zr_schedule_lr(&config->schedule, seen->updates)};
     if (config->loss_scale.kind != ZR_SCALE_NONE)
         scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};

@@ -163,16 +163,22 @@ cmp out.txt chatml.txt || fail "the export's own template is another"
 python3 -c "
 import json
 for i in range(6): print(json.dumps({'prompt': 'q ' * 400, 'completion': 'a'}))" >long.jsonl
-expect 0 "$ZERO" train --new $TINY --threads 1 --data long.jsonl --val long.jsonl --steps 3 --micro-batch 1 --out idle
+echo '{"csv_monitor": {"enabled": true, "output_path": "csv", "job_name": "idle"}}' >csv.json
+expect 0 "$ZERO" train --new $TINY --threads 1 --data long.jsonl --val long.jsonl --steps 3 --micro-batch 1 --out idle --config csv.json
 cat out.txt err.txt >all.txt
 grep -qE '[0-9]+ of [0-9]+ windows of [0-9]+ tokens have no target, only prompt' all.txt || fail "no warning at the start: $(cat all.txt)"
 grep -qE 'step +[0-9]+/3 .*\(no target\)' all.txt || fail "a step without targets: $(cat all.txt)"
 grep -qE '[1-3] of 3 steps had no target and learnt nothing' all.txt || fail "no warning at the end: $(cat all.txt)"
 python3 -c "
-import json
+import json, os
 lines = [json.loads(line) for line in open('idle/metrics.jsonl')]
 assert any('loss' in l and l['loss'] is None for l in lines), lines
-assert not any(l.get('loss') == 0 for l in lines), lines" || fail "metrics of steps without targets"
+assert not any(l.get('loss') == 0 for l in lines), lines
+def points(name):
+    path = 'csv/idle/Train_Samples_' + name + '.csv'
+    return len(open(path).read().split()) - 1 if os.path.exists(path) else 0
+assert points('lr') == 3, os.listdir('csv/idle')
+assert points('train_loss') == sum(l.get('loss') is not None for l in lines)" || fail "metrics of steps without targets"
 
 # A model's own chat template, and one that is not known.
 learn --data "$TEXT" --steps 2 --val none --out base
