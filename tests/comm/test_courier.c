@@ -69,6 +69,38 @@ static void a_courier_keeps_the_deadline(void **state)
     expect_message(&results[0], ZERO_ERR_TIMEOUT, "reduce_scatter of g");
 }
 
+// Starts a sum that rank 1 joins late, and ends the window without having waited for it, as a rank
+// does after a failure.
+static zero_status end_a_window_early(zero_comm *comm, void *user, zero_error *error)
+{
+    zr_window window;
+    zr_handle handle;
+    float sum[16] = {0};
+    const zr_sum_target to = {.data = sum, .dtype = ZERO_F32};
+    static const char *const names[] = {"g"};
+    ZERO_TRY(zr_comm_overlap(comm, error));
+    ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, 2 * sizeof sum, 1, names, &window, error));
+    for (int i = 0; i < 2 * 16; i++)
+        ((float *)window.mine)[i] = 1;
+    if (comm->rank == 1)
+        zr_sleep_seconds(0.3);
+    zero_status status =
+        zr_comm_start(&window, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error);
+    zr_window_destroy(&window);
+    ((bool *)user)[comm->rank] = status == ZERO_OK && handle.arrived && sum[15] == 2;
+    return status;
+}
+
+// After it nobody touches what the operation reads and writes.
+static void a_window_ends_with_its_operations(void **state)
+{
+    rank_result results[2];
+    bool ended[2] = {false, false};
+    run_threads(2, 30, end_a_window_early, ended, results);
+    expect_all_ok(results, 2);
+    assert_true(ended[0] && ended[1]);
+}
+
 // Couriers of all ranks sum; rank 2 takes long to join. Meanwhile rank 0's own thread waits for
 // rank 1's courier to have read its operand, and rank 1's own thread for a word that rank 0 gives
 // afterwards: rank 1 finds two threads of rank 0 that wait, one for rank 1 and one for rank 2.
@@ -192,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_courier_gives_the_same_bits),
         cmocka_unit_test(a_courier_keeps_the_deadline),
+        cmocka_unit_test(a_window_ends_with_its_operations),
         cmocka_unit_test(a_slow_rank_ends_no_job_where_two_threads_of_another_wait),
         cmocka_unit_test(a_stopped_rank_is_named_where_two_threads_of_another_wait),
         cmocka_unit_test(a_stopped_rank_is_named_where_couriers_are_done),
