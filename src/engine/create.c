@@ -7,7 +7,6 @@
 #include "base/random.h"
 #include "comm/agree.h"
 #include "comm/attach.h"
-#include "comm/courier.h"
 #include "engine/create.h"
 #include "engine/engine_state.h"
 #include "engine/interpret.h"
@@ -372,18 +371,17 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
 }
 
 // Ends what other threads do with the engine's memory, which is under way still where a step has
-// failed: an update beside the step, exchanges, transfers to and from NVMe. After it nobody but the
-// caller touches the engine.
+// failed: an update beside the step, transfers to and from NVMe, and exchanges, each of which a
+// window's end waits for. After it nobody but the caller touches the engine.
 static void stop_threads(zero_engine *engine)
 {
-    const zr_grid *grid = &engine->grid;
-    zero_comm *const groups[] = {grid->world, grid->data, grid->tensor, grid->holders,
-                                 grid->pipeline};
     zr_delayed_destroy(engine->delayed);
-    for (int i = 0; i < ZR_COUNT(groups); i++)
-        if (groups[i])
-            zr_courier_drain(groups[i]);
     zr_vectors_stop(engine);
+    zr_tensor_exchange_close(&engine->exchange);
+    zr_window_destroy(&engine->params);
+    zr_window_destroy(&engine->gathers);
+    zr_window_destroy(&engine->grads);
+    zr_window_destroy(&engine->wholes);
 }
 
 void zero_destroy(zero_engine *engine)
@@ -397,16 +395,11 @@ void zero_destroy(zero_engine *engine)
     }
     stop_threads(engine);
     zr_queue_record_end(engine->queue, engine->recording);
-    zr_tensor_exchange_close(&engine->exchange);
     zr_channels_destroy(&engine->channels);
     zr_free(engine->channel_shapes);
     zr_free(engine->losses);
     zr_free(engine->of_steps);
     zr_free(engine->actions);
-    zr_window_destroy(&engine->params);
-    zr_window_destroy(&engine->gathers);
-    zr_window_destroy(&engine->grads);
-    zr_window_destroy(&engine->wholes);
     zr_arena_destroy(&engine->open);
     zr_arena_destroy(&engine->activations);
     zr_arena_destroy(&engine->activation_checkpoints);
