@@ -166,7 +166,7 @@ compare()
     is compare --new $TINY --ranks 2 --threads 1 --micro-batch 2 --memory 100KB --steps 1 --quiet --json --out tables.md
     holds tables.md
     is compare --new $TINY --ranks 8 --threads 1 --micro-batch 2 --memory 1KB --steps 1 --dtype bf16
-    measures compare --new $TINY --ranks 2 --threads 1 --micro-batch 2 --accumulation 2 --steps 1 --quiet --json --out tables.md
+    measures compare --new $TINY --ranks 2 --threads 1 --micro-batch 2 --accumulation 2 --memory 64MB --steps 1 --quiet --json --out tables.md
     measured tables.md
     is compare --ranks 2
     is compare --new $TINY --ranks 1
@@ -260,7 +260,7 @@ inspect()
 {
     a_run
     is inspect run
-    is inspect run --json
+    measures inspect run --json
     is inspect run/model
     is inspect made.safetensors --json
     is inspect made.safetensors --sums
