@@ -448,6 +448,9 @@ refusals()
     is diff a -x
 }
 
+# unfolded FILE: each key of a long line of JSON stands in a line of its own, so that a difference can be read.
+unfolded() { awk 'length > 160 { gsub(/,"/, ",\n    \"") } { print }' "$1"; }
+
 # A sanitizer makes trainings long: there the answers that need none are compared, and the messages of a few that do.
 files=$(sample "help:help plan:plan plan_predicted:plan_predicted plan_views:plan_views simulate:simulate tune:tune compare:compare doctor:doctor bench:bench train:train train_predicted:train_predicted terminal:terminal inspect:inspect diff:diff_of verify:verify convert:convert data:data tokenize:tokenize eval:eval_of generate:generate run:launch refusals:refusals" \
     "help:help plan:plan plan_views:plan_views inspect:inspect data:data refusals:refusals")
@@ -462,7 +465,9 @@ for file in $files; do
     "$GOLDEN/normalise" "$WORK" <now.txt >$name.said || fail "the answers of $name cannot be normalised"
     if [ $update = yes ]; then
         cp $name.said "$GOLDEN/$name.txt"
-    elif ! command diff -u --label "tests/cli/golden/$name.txt" --label "what is printed now" "$GOLDEN/$name.txt" $name.said >difference; then
+    elif ! cmp -s "$GOLDEN/$name.txt" $name.said; then
+        unfolded "$GOLDEN/$name.txt" >kept.txt
+        unfolded $name.said | command diff -u --label "tests/cli/golden/$name.txt" --label "what is printed now" kept.txt - >difference
         different=$((different + 1))
         head -60 difference >&2
         [ "$(wc -l <difference)" -le 60 ] || echo "... $(($(wc -l <difference) - 60)) more lines" >&2
