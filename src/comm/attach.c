@@ -1,7 +1,7 @@
 // One engine a communicator at a time.
 #include "comm/attach.h"
 
-static int threads_of(const zero_comm *comm, int wanted) { return comm->courier ? 1 : wanted; }
+static int threads_of(const zero_comm *comm, int wanted) { return comm->comm_thread ? 1 : wanted; }
 
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
 {

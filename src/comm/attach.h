@@ -8,7 +8,7 @@
 #include "base/recorder.h"
 #include "comm/communicator.h"
 
-// Attaches an engine. Sums and copies use `threads` threads, or one under a courier.
+// Attaches an engine. Sums and copies use `threads` threads, or one under a comm thread.
 // ZERO_ERR_USAGE: another engine is attached. Not collective.
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
 void zr_comm_detach(zero_comm *comm); // also ends recording

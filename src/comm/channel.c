@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "comm/channel_ops.h"
 #include "comm/comm_ops.h"
-#include "comm/courier.h"
+#include "comm/comm_thread.h"
 #include "comm/settle.h"
 
 static const zr_channel_ops *ops_of(const zr_channels *channels)
@@ -96,7 +96,7 @@ zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, 
     *out = (zr_channels){0};
     if (comm->size == 1)
         return ZERO_OK;
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, create(&made, error), error));
     if (count > 0)
         *out = made;
@@ -160,11 +160,11 @@ static zero_status check_bytes(const zr_channels *channels, const char *doing, i
     return refuse(channels, doing, channel, slot, why, error);
 }
 
-// Returns where the wait of an operation is recorded here. Under a courier the waits inside of
+// Returns where the wait of an operation is recorded here. Under a comm thread the waits inside of
 // operations are not recorded (zr_wait_recorder), but channels wait on the rank's own thread.
 static zr_recorder *recorder_of(const zero_comm *comm)
 {
-    return comm->courier ? comm->recorder : NULL;
+    return comm->comm_thread ? comm->recorder : NULL;
 }
 
 static zero_status take(zr_channels *channels, int channel, int slot, zero_error *error)

@@ -1,7 +1,7 @@
 // Operations on private memory, made of each communicator's send, receive and small all-reduce.
 #include "comm/communicator.h"
 
-#include "comm/courier.h"
+#include "comm/comm_thread.h"
 #include "comm/settle.h"
 #include "comm/treesum.h"
 
@@ -27,7 +27,7 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
                          zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_send]++;
     zero_status status = is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error)
                                             : refuse_peer(comm, "cannot send to", to, error);
@@ -37,7 +37,7 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_recv]++;
     comm->traffic.bytes[ZERO_COMM_recv] += bytes;
     zero_status status = is_other(comm, from)
@@ -49,7 +49,7 @@ zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, z
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_barrier]++;
     return zr_comm_settle(comm, comm->ops->barrier(comm, error), error);
 }
@@ -70,7 +70,7 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
                                      zr_reduction how, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_all_reduce]++;
     int64_t begin = zr_recorder_begin(comm->recorder),
             fetched = (comm->size - 1) * count * (int64_t)zero_dtype_bytes(dtype);
@@ -103,7 +103,7 @@ zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int ro
                               zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_broadcast]++;
     int64_t begin = zr_recorder_begin(comm->recorder), fetched = comm->rank == root ? 0 : bytes;
     comm->traffic.bytes[ZERO_COMM_broadcast] += fetched;
@@ -161,7 +161,7 @@ static zero_status reduce_chunk(zero_comm *comm, float *data, int64_t count, int
 zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_reduce]++;
     zero_status status = root >= 0 && root < comm->size
                              ? ZERO_OK

@@ -22,7 +22,7 @@ typedef struct zr_comm_ops {
     void (*window_destroy)(zr_window *window);
     // Contributions lie at `offset` of each rank's region: (N, shard_elems) of the handle's dtype.
     // to: see zr_sum_target. The two waits may run on another thread than the rank's own
-    // (courier.h), one at a time.
+    // (comm_thread.h), one at a time.
     zero_status (*reduce_scatter_wait)(zr_handle *handle, const zr_sum_target *to,
                                        zero_error *error);
     // The own shard lies in place, at offset + rank*shard bytes, or for a machine window at `own`;

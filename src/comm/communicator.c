@@ -7,7 +7,7 @@
 
 #include "base/fetches.h"
 #include "base/message.h"
-#include "comm/courier.h"
+#include "comm/comm_thread.h"
 #include "comm/settle.h"
 #include "comm/staging.h"
 
@@ -57,7 +57,7 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
                                       "a window of %lld bytes and %d slots", (long long)bytes,
                                       slots),
                               error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
     return ZERO_OK;
@@ -66,7 +66,7 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
 void zr_window_destroy(zr_window *window)
 {
     if (window->comm) {
-        zr_courier_drain(window->comm);
+        zr_comm_thread_drain(window->comm);
         window->comm->ops->window_destroy(window);
     }
     *window = (zr_window){0};
@@ -94,10 +94,10 @@ static int64_t bytes_from_afar(const zr_handle *handle)
 static zero_status start(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
-    handle->thread = comm->courier ? ZR_COURIER_THREAD : ZR_OWN_THREAD;
+    handle->thread = comm->comm_thread ? ZR_COMM_THREAD_THREAD : ZR_OWN_THREAD;
     ZERO_TRY(comm->ops->start(handle, error));
-    if (comm->courier)
-        ZERO_TRY(zr_courier_submit(comm, handle, error));
+    if (comm->comm_thread)
+        ZERO_TRY(zr_comm_thread_submit(comm, handle, error));
     handle->pending = true;
     zr_comm_count(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle),
                   bytes_from_afar(handle));
@@ -154,11 +154,11 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
     return zr_comm_settle(comm, start(out, error), error);
 }
 
-static zero_status await_courier(zr_handle *handle, zero_error *error)
+static zero_status await_comm_thread(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     int64_t begin = zr_recorder_begin(comm->recorder);
-    zero_status status = zr_courier_await(handle, error);
+    zero_status status = zr_comm_thread_await(handle, error);
     zr_recorder_add(comm->recorder, ZR_ACTIVITY_wait, begin, 0, 0, handle->slot);
     return status;
 }
@@ -173,16 +173,16 @@ zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
     handle->pending = false;
     int64_t begin = zr_recorder_begin(comm->recorder);
     zero_status status =
-        comm->courier ? await_courier(handle, error) : zr_comm_carry_out(handle, error);
+        comm->comm_thread ? await_comm_thread(handle, error) : zr_comm_carry_out(handle, error);
     zr_recorder_add(comm->recorder, what, begin, bytes_fetched(handle), 0, handle->slot);
     return zr_comm_settle(comm, status, error);
 }
 
 zero_status zr_comm_overlap(zero_comm *comm, zero_error *error)
 {
-    if (comm->courier || !comm->may_overlap)
+    if (comm->comm_thread || !comm->may_overlap)
         return ZERO_OK;
-    ZERO_TRY(zr_courier_create(&comm->courier, error));
+    ZERO_TRY(zr_comm_thread_create(&comm->comm_thread, error));
     comm->threads = 1;
     return ZERO_OK;
 }
@@ -221,7 +221,7 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
     zr_comm_count(

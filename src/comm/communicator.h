@@ -3,8 +3,8 @@
 //
 // A job can be split into groups of its ranks, several times over. A group is a communicator of its
 // own: with its own order of operations, windows, mail, message hash and count, traffic and
-// courier. Failure, abort, deadline, signs of life and the step are the job's, so a rank that dies
-// or gives up ends the waits of all ranks in all groups, and messages name ranks of the job.
+// comm thread. Failure, abort, deadline, signs of life and the step are the job's, so a rank that
+// dies or gives up ends the waits of all ranks in all groups, and messages name ranks of the job.
 //
 // Functions that exchange data are called by all ranks, in the same order; send and recv are called
 // at their two ends. Nothing else here is collective. Every wait has a deadline, which passes when
@@ -52,8 +52,8 @@ struct zero_comm {
     // their number.
     uint64_t message_hash;
     int64_t message_count;
-    struct zr_courier *courier; // NULL: a started operation is carried out in its wait
-    // Its waits may run on a courier; an engine is attached to it (attach.h).
+    struct zr_comm_thread *comm_thread; // NULL: a started operation is carried out in its wait
+    // Its waits may run on a comm thread; an engine is attached to it (attach.h).
     bool may_overlap, attached;
     // Records collectives and waits (zr_comm_record); NULL: nothing is recorded.
     struct zr_recorder *recorder;

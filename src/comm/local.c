@@ -27,7 +27,7 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
                              .record = &control->records[rank],
                              .area = zr_local_job_area(control),
                              .rank = rank,
-                             .courier = ZR_COURIER_THREAD,
+                             .comm_thread = ZR_COMM_THREAD_THREAD,
                              .memfd = memfd};
     made->comm = (zero_comm){.ops = ops,
                              .versions = &zr_local_versions,

@@ -41,7 +41,7 @@ void zr_local_control_init(zr_control *control, int ranks, bool threads)
     atomic_store(&control->users, ranks);
     for (int r = 0; r < ranks; r++) {
         atomic_store(&control->records[r].waiting_on[ZR_OWN_THREAD], ZR_AT_WORK);
-        for (int t = ZR_COURIER_THREAD; t < ZR_WAITING; t++)
+        for (int t = ZR_COMM_THREAD_THREAD; t < ZR_WAITING; t++)
             atomic_store(&control->records[r].waiting_on[t], ZR_WITHOUT_WORK);
     }
     control->magic = MAGIC;

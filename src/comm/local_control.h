@@ -32,7 +32,7 @@ enum { ZR_RANK_ABSENT, ZR_RANK_JOINED, ZR_RANK_LEFT };
 // The state of a thread that waits for no other rank. ZR_WITHOUT_WORK: it cannot go on before
 // another thread of its rank does.
 enum { ZR_AT_WORK = -1, ZR_WITHOUT_WORK = -2 };
-// Places of zr_rank_record.waiting_on: the rank's own thread, the courier of the job's
+// Places of zr_rank_record.waiting_on: the rank's own thread, the comm thread of the job's
 // communicator, and those of the groups that exist at one time.
 enum { ZR_GROUPS = 8, ZR_FIRST_GROUP = ZR_RANK_THREADS, ZR_WAITING = ZR_RANK_THREADS + ZR_GROUPS };
 enum { ZR_FAILURE_NONE, ZR_FAILURE_CLAIMED, ZR_FAILURE_WRITTEN };
@@ -72,7 +72,7 @@ typedef struct zr_local { // what one rank knows of one communicator
     zr_area *area;          // of this communicator
     zr_window areas;        // of a group: the job's window in which the area lies
     int rank;               // of the job
-    int courier;            // the courier's place in waiting_on
+    int comm_thread;        // the comm thread's place in waiting_on
     uint32_t groups;        // of a job: bit g: this rank's group that has place g in waiting_on
     int memfd;              // -1: threads
     bool spin;              // every rank has a core of its own
@@ -93,7 +93,7 @@ typedef struct zr_local_comm {
 
 static inline _Atomic int32_t *zr_local_waiting_on(const zr_local *local, zr_rank_thread thread)
 {
-    return &local->record->waiting_on[thread == ZR_OWN_THREAD ? ZR_OWN_THREAD : local->courier];
+    return &local->record->waiting_on[thread == ZR_OWN_THREAD ? ZR_OWN_THREAD : local->comm_thread];
 }
 
 // local_control.c

@@ -17,7 +17,7 @@ static int64_t area_offset(const zr_comm_group *group, int index)
     return bytes;
 }
 
-// Returns a place in waiting_on that no group's courier has, or ZR_WAITING.
+// Returns a place in waiting_on that no group's comm thread has, or ZR_WAITING.
 static int find_place(const zr_local *job)
 {
     int place = ZR_FIRST_GROUP;
@@ -41,7 +41,7 @@ static zero_status group_create(zero_comm *job, const zr_comm_group *group, zero
     made->local = (zr_local){.control = of_job->control,
                              .record = of_job->record,
                              .rank = of_job->rank,
-                             .courier = place,
+                             .comm_thread = place,
                              .memfd = of_job->memfd,
                              .spin = of_job->spin};
     made->comm = zr_comm_of_group(job, group);
@@ -57,7 +57,7 @@ static zero_status group_create(zero_comm *job, const zr_comm_group *group, zero
 static void group_free(zero_comm *comm)
 {
     zr_local *of_job = comm->job->impl;
-    of_job->groups &= ~(1u << ((zr_local *)comm->impl)->courier);
+    of_job->groups &= ~(1u << ((zr_local *)comm->impl)->comm_thread);
     zr_free(comm);
 }
 

@@ -5,7 +5,7 @@
 //
 // MPI reduces nothing, because its order of additions is its own: shards are exchanged and summed
 // here by zr_tree_sum, with the wire volume of a reduce-scatter. Calls come from the rank's thread
-// and from its couriers, one at a time: the thread that calls MPI holds `lock`
+// and from its comm threads, one at a time: the thread that calls MPI holds `lock`
 // (MPI_THREAD_SERIALIZED). Every wait polls nonblocking requests and releases the lock between
 // polls, so that it has a deadline, can name the rank whose message is missing, and learns of
 // failures.

@@ -1,7 +1,7 @@
 // The functions of include/zero/comm.h that open communicators, for a process or its threads.
 #include "base/alloc.h"
 #include "base/struct_take.h"
-#include "comm/courier.h"
+#include "comm/comm_thread.h"
 #include "comm/implementations.h"
 #include "comm/settle.h"
 
@@ -109,9 +109,9 @@ void zero_comm_destroy(zero_comm *comm)
 {
     if (!comm)
         return;
-    zr_courier_drain(comm);
-    zr_courier_destroy(comm->courier);
-    comm->courier = NULL;
+    zr_comm_thread_drain(comm);
+    zr_comm_thread_destroy(comm->comm_thread);
+    comm->comm_thread = NULL;
     int *members = (int *)comm->members;
     comm->ops->destroy(comm);
     zr_free(members);

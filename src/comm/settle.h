@@ -77,11 +77,11 @@ static inline zero_status zr_comm_carry_out(zr_handle *handle, zero_error *error
                : ops->reduce_scatter_wait(handle, &handle->to, error);
 }
 
-// Returns where a wait inside of an operation is recorded: nowhere under a courier, because that is
-// another thread than the recorder's.
+// Returns where a wait inside of an operation is recorded: nowhere under a comm thread, because
+// that is another thread than the recorder's.
 static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
 {
-    return comm->courier ? NULL : comm->recorder;
+    return comm->comm_thread ? NULL : comm->recorder;
 }
 
 #endif

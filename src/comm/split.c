@@ -4,7 +4,7 @@
 // mistakes. A rank that is alone in its group gets a communicator of the kind self.
 #include "base/alloc.h"
 #include "comm/agree.h"
-#include "comm/courier.h"
+#include "comm/comm_thread.h"
 #include "comm/implementations.h"
 #include "comm/settle.h"
 
@@ -133,6 +133,6 @@ zero_status zr_comm_split(zero_comm *comm, int colour, int key, const char *name
     error = ZR_OR_OWN_ERROR(error);
     assert(name);
     *out = NULL;
-    zr_courier_drain(comm);
+    zr_comm_thread_drain(comm);
     return zr_comm_settle(comm, split(comm, colour, key, name, out, error), error);
 }

@@ -37,7 +37,11 @@ typedef struct zr_window {
 } zr_window;
 
 // The threads of a rank that may wait in one communicator at one time.
-typedef enum zr_rank_thread { ZR_OWN_THREAD, ZR_COURIER_THREAD, ZR_RANK_THREADS } zr_rank_thread;
+typedef enum zr_rank_thread {
+    ZR_OWN_THREAD,
+    ZR_COMM_THREAD_THREAD,
+    ZR_RANK_THREADS
+} zr_rank_thread;
 
 typedef struct zr_handle { // an operation that was started
     zr_window *window;
@@ -50,8 +54,8 @@ typedef struct zr_handle { // an operation that was started
     uint64_t sequence;
     zr_rank_thread thread; // the thread that carries it out
     bool pending;
-    bool arrived;       // the courier has carried it out
-    zero_status status; // of the courier's work
+    bool arrived;       // the comm thread has carried it out
+    zero_status status; // of the comm thread's work
 } zr_handle;
 
 zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes, int slots,

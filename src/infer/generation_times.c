@@ -32,7 +32,7 @@ zero_status zr_generation_times_count(zero_engine *engine, zr_generation_times *
         return ZERO_ERR_MEMORY;
     out->measured->calls = WARM_CALLS;
     out->measured->rates.setting = zr_rate_setting_of(engine);
-    out->measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
+    out->measured->overlaps = zr_engine_grid(engine)->data->comm_thread != NULL;
     return ZERO_OK;
 }
 

@@ -16,11 +16,11 @@ static const zr_piece *piece_of(const zr_virtual_rank *rank, const zr_instructio
 static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
 
 typedef struct exchange { // of data ranks
-    zr_cost computed;     // by the thread that makes it: the rank's, or its courier
+    zr_cost computed;     // by the thread that makes it: the rank's, or its comm thread
     double under_way;     // seconds in which its messages are, besides
 } exchange;
 
-// Begins an exchange: what the rank's thread or its courier computes, and what comes over the
+// Begins an exchange: what the rank's thread or its comm thread computes, and what comes over the
 // network afterwards.
 static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, exchange of)
 {
@@ -38,8 +38,8 @@ static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, exchange of)
     } else {
         rank->unknown += of.computed.unknown;
     }
-    rank->courier = ZR_MAX(rank->courier, rank->now) + beside;
-    begun->end = rank->courier;
+    rank->comm_thread = ZR_MAX(rank->comm_thread, rank->now) + beside;
+    begun->end = rank->comm_thread;
 }
 
 // Returns the bytes of an exchange that come over the link.

@@ -1,7 +1,7 @@
 // One rank on virtual time: it runs passes of its plan's program, of which each instruction takes
 // the seconds that the rates say of its work, and no others are here. Next to the rank there are
 //
-//   courier   the thread that exchanges with other data ranks, and the network
+//   comm thread   the thread that exchanges with other data ranks, and the network
 //   disk      transfers to and from NVMe, one after another
 //   aside     an update beside the next step
 //
@@ -37,7 +37,7 @@ typedef struct zr_virtual_rank {
     bool exact;            // they are of the rank's own setting
     bool spare;            // the machine has a core for what goes on beside
     uint32_t holds;        // conditions of the pass
-    double now, courier, disk;
+    double now, comm_thread, disk;
     double slow_until, speed; // until then the rank gets this part of its cores
     double parts[ZR_TIME_PARTS], unknown;
     zr_call_cost *calls;                 // (units, ZR_OPERATION_CALLS)

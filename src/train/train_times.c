@@ -53,7 +53,7 @@ zero_status zr_train_measure(zr_train *train, zero_error *error)
     if (!measured)
         return ZERO_ERR_MEMORY;
     measured->rates.setting = zr_rate_setting_of(engine);
-    measured->overlaps = zr_engine_grid(engine)->data->courier != NULL;
+    measured->overlaps = zr_engine_grid(engine)->data->comm_thread != NULL;
     measure_links(train, measured);
     train->run.measured = measured;
     return ZERO_OK;

@@ -29,7 +29,7 @@ typedef struct ring { // the channels of one communicator
     int gathered; // at which step it was started
 } ring;
 
-static zero_status ring_open(zero_comm *comm, bool courier, ring *out, zero_error *error)
+static zero_status ring_open(zero_comm *comm, bool comm_thread, ring *out, zero_error *error)
 {
     static const zr_channel_shape kinds[KINDS] = {
         {.slots = 2, .bytes = 4096, .name = "forward"},
@@ -48,7 +48,7 @@ static zero_status ring_open(zero_comm *comm, bool courier, ring *out, zero_erro
     ZERO_TRY(zr_channels_create(comm, out->shapes, KINDS * comm->size, &out->channels, error));
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC, (int64_t)sizeof(float) * comm->size, 1,
                               NULL, &out->window, error));
-    return courier ? zr_comm_overlap(comm, error) : ZERO_OK;
+    return comm_thread ? zr_comm_overlap(comm, error) : ZERO_OK;
 }
 
 static void ring_close(ring *ring)
@@ -184,13 +184,13 @@ static zero_status run_rings(ring *rings, int count, uint64_t seed, zero_error *
     return ZERO_OK;
 }
 
-static zero_status exchange(zero_comm *const *comms, int count, bool couriers, uint64_t seed,
+static zero_status exchange(zero_comm *const *comms, int count, bool comm_threads, uint64_t seed,
                             zero_error *error)
 {
     ring rings[RINGS] = {0};
     zero_status status = ZERO_OK;
     for (int i = 0; i < count && status == ZERO_OK; i++)
-        status = ring_open(comms[i], couriers, &rings[i], error);
+        status = ring_open(comms[i], comm_threads, &rings[i], error);
     if (status == ZERO_OK)
         status = run_rings(rings, count, seed, error);
     for (int i = 0; i < count; i++)
@@ -203,12 +203,12 @@ zero_status exchange_in_ring(zero_comm *comm, uint64_t seed, zero_error *error)
     return exchange(&comm, 1, false, seed, error);
 }
 
-zero_status exchange_in_rings(zero_comm *job, bool couriers, uint64_t seed, zero_error *error)
+zero_status exchange_in_rings(zero_comm *job, bool comm_threads, uint64_t seed, zero_error *error)
 {
     grid grid;
     ZERO_TRY(grid_open(job, &grid, error));
     zero_comm *const comms[RINGS] = {grid.data, grid.tensor, job, job};
-    zero_status status = exchange(comms, RINGS, couriers, seed, error);
+    zero_status status = exchange(comms, RINGS, comm_threads, seed, error);
     grid_close(&grid);
     return status;
 }

@@ -12,8 +12,8 @@
 // least 2 ranks.
 zero_status exchange_in_ring(zero_comm *comm, uint64_t seed, zero_error *error);
 // The same at once in a job of GRID_RANKS ranks, twice there, and in its data and tensor groups,
-// with other operations in between. couriers: those have threads of their own.
-zero_status exchange_in_rings(zero_comm *job, bool couriers, uint64_t seed, zero_error *error);
+// with other operations in between. comm threads: those have threads of their own.
+zero_status exchange_in_rings(zero_comm *job, bool comm_threads, uint64_t seed, zero_error *error);
 
 #define CHAIN_BYTES 1000
 // Runs a chain of ranks 0, 1, 2 at step 41, in which rank 1 receives one message ("h.0 to h.1") and

@@ -209,7 +209,7 @@ static zero_status meet(lane *lane, int slot, int step, zero_error *error)
 static zero_status (*const operations[])(lane *, int, int, zero_error *) = {
     begin_sum, begin_gather, begin_sum, begin_gather, all_reduce, sum_small, meet};
 
-// Lets a rank be late now and then, and, where a courier exchanges, wait when it likes.
+// Lets a rank be late now and then, and, where a comm thread exchanges, wait when it likes.
 static zero_status dawdle(lane *lanes, const zr_philox *own, zero_error *error)
 {
     lane *lane = &lanes[own->v[0] % LANES];
@@ -217,8 +217,9 @@ static zero_status dawdle(lane *lanes, const zr_philox *own, zero_error *error)
         zr_sleep_seconds(0.0002);
     else if (own->v[1] % 2)
         sched_yield();
-    return lane->comm->courier && own->v[2] % 4 == 0 ? finish(lane, own->v[2] / 4 % SLOTS, error)
-                                                     : ZERO_OK;
+    return lane->comm->comm_thread && own->v[2] % 4 == 0
+               ? finish(lane, own->v[2] / 4 % SLOTS, error)
+               : ZERO_OK;
 }
 
 static zero_status run_steps(lane *lanes, uint64_t seed, zero_error *error)
@@ -238,27 +239,27 @@ static zero_status run_steps(lane *lanes, uint64_t seed, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status open_lane(zero_comm *comm, bool courier, lane *out, zero_error *error)
+static zero_status open_lane(zero_comm *comm, bool comm_thread, lane *out, zero_error *error)
 {
     static const char *const names[SLOTS] = {"one", "other"};
     *out = (lane){.comm = comm};
     ZERO_TRY(zr_window_create(comm, ZR_WINDOW_SYMMETRIC,
                               SLOTS * (int64_t)sizeof(float) * ELEMS * comm->size, SLOTS, names,
                               &out->window, error));
-    return courier ? zr_comm_overlap(comm, error) : ZERO_OK;
+    return comm_thread ? zr_comm_overlap(comm, error) : ZERO_OK;
 }
 
-zero_status interleave_groups(zero_comm *job, courier_case couriers, uint64_t seed,
+zero_status interleave_groups(zero_comm *job, comm_thread_case comm_threads, uint64_t seed,
                               zero_error *error)
 {
     lane lanes[LANES] = {0};
     grid grid;
     ZERO_TRY(grid_open(job, &grid, error));
-    zero_status status = open_lane(grid.data, couriers >= DATA_COURIER, &lanes[0], error);
+    zero_status status = open_lane(grid.data, comm_threads >= DATA_COMM_THREAD, &lanes[0], error);
     if (status == ZERO_OK)
-        status = open_lane(grid.tensor, couriers == ALL_COURIERS, &lanes[1], error);
+        status = open_lane(grid.tensor, comm_threads == ALL_COMM_THREADS, &lanes[1], error);
     if (status == ZERO_OK)
-        status = open_lane(job, couriers == ALL_COURIERS, &lanes[2], error);
+        status = open_lane(job, comm_threads == ALL_COMM_THREADS, &lanes[2], error);
     if (status == ZERO_OK)
         status = run_steps(lanes, seed, error);
     for (int i = 0; i < LANES; i++)

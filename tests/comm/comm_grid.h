@@ -20,10 +20,16 @@ void grid_close(grid *grid); // after a failure, too
 zero_status exercise_groups(zero_comm *job, uint64_t *digests, zero_error *error);
 
 // Runs a random sequence of operations, the same on all ranks, over the job, its data and its
-// tensor groups, several of them under way at once, and compares all results. data_courier,
-// all_couriers: who has a thread of its own; those ranks also wait at moments of their own choice.
-typedef enum courier_case { NO_COURIER, DATA_COURIER, ALL_COURIERS, COURIER_CASES } courier_case;
-zero_status interleave_groups(zero_comm *job, courier_case couriers, uint64_t seed,
+// tensor groups, several of them under way at once, and compares all results. data_comm_thread,
+// all_comm_threads: who has a thread of its own; those ranks also wait at moments of their own
+// choice.
+typedef enum comm_thread_case {
+    NO_COMM_THREAD,
+    DATA_COMM_THREAD,
+    ALL_COMM_THREADS,
+    COMM_THREAD_CASES
+} comm_thread_case;
+zero_status interleave_groups(zero_comm *job, comm_thread_case comm_threads, uint64_t seed,
                               zero_error *error);
 
 #endif

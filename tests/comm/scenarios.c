@@ -122,8 +122,9 @@ static zero_status run_groups(zero_comm *comm, zero_error *error)
 
 static zero_status run_interleaved(zero_comm *comm, zero_error *error)
 {
-    for (courier_case couriers = NO_COURIER; couriers < COURIER_CASES; couriers++)
-        ZERO_TRY(interleave_groups(comm, couriers, couriers, error));
+    for (comm_thread_case comm_threads = NO_COMM_THREAD; comm_threads < COMM_THREAD_CASES;
+         comm_threads++)
+        ZERO_TRY(interleave_groups(comm, comm_threads, comm_threads, error));
     return ZERO_OK;
 }
 
@@ -164,9 +165,9 @@ static zero_status make_groups(zero_comm *comm, zero_error *error)
 
 static zero_status run_channels(zero_comm *comm, zero_error *error)
 {
-    for (int couriers = 0; couriers < 2; couriers++) {
-        ZERO_TRY(exchange_in_ring(comm, (uint64_t)couriers, error));
-        ZERO_TRY(exchange_in_rings(comm, couriers, (uint64_t)couriers, error));
+    for (int comm_threads = 0; comm_threads < 2; comm_threads++) {
+        ZERO_TRY(exchange_in_ring(comm, (uint64_t)comm_threads, error));
+        ZERO_TRY(exchange_in_rings(comm, comm_threads, (uint64_t)comm_threads, error));
     }
     return ZERO_OK;
 }

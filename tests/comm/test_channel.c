@@ -50,8 +50,8 @@ static zero_status run_rings(zero_comm *job, void *user, zero_error *error)
 
 static void several_groups_at_once(void **state)
 {
-    for (int couriers = 0; couriers < 2; couriers++) {
-        bool with = couriers;
+    for (int comm_threads = 0; comm_threads < 2; comm_threads++) {
+        bool with = comm_threads;
         rank_result results[GRID_RANKS];
         run_threads(GRID_RANKS, 60, run_rings, &with, results);
         expect_all_ok(results, GRID_RANKS);
@@ -235,7 +235,7 @@ static void bytes_of_shapes(void **state)
 }
 
 typedef struct recorded {
-    bool courier;
+    bool comm_thread;
     int64_t longest[2]; // by rank, nanoseconds
 } recorded;
 
@@ -257,7 +257,7 @@ static zero_status wait_and_record(zero_comm *comm, void *user, zero_error *erro
     zr_channels channels;
     ZERO_TRY(zr_recorder_create(100, &recorder, error));
     ZERO_TRY(zr_channels_create(comm, both_ways, 2, &channels, error));
-    if (recorded->courier)
+    if (recorded->comm_thread)
         ZERO_TRY(zr_comm_overlap(comm, error));
     ZERO_TRY(zr_comm_attach(comm, 1, error));
     zr_comm_record(comm, recorder);
@@ -273,8 +273,8 @@ static zero_status wait_and_record(zero_comm *comm, void *user, zero_error *erro
 
 static void waits_are_recorded(void **state)
 {
-    for (int courier = 0; courier < 2; courier++) {
-        recorded recorded = {.courier = courier};
+    for (int comm_thread = 0; comm_thread < 2; comm_thread++) {
+        recorded recorded = {.comm_thread = comm_thread};
         rank_result results[2];
         run_threads(2, 60, wait_and_record, &recorded, results);
         expect_all_ok(results, 2);

@@ -21,8 +21,8 @@
 static zero_status run_channels(zero_comm *comm, zero_error *error)
 {
     ZERO_TRY(exchange_in_ring(comm, 0, error));
-    for (int couriers = 0; couriers < 2; couriers++)
-        ZERO_TRY(exchange_in_rings(comm, couriers, (uint64_t)couriers, error));
+    for (int comm_threads = 0; comm_threads < 2; comm_threads++)
+        ZERO_TRY(exchange_in_rings(comm, comm_threads, (uint64_t)comm_threads, error));
     return ZERO_OK;
 }
 

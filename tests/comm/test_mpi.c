@@ -32,7 +32,7 @@ static zero_status run_exercise(zero_comm *comm, zero_error *error)
 static zero_status run_overlapped(zero_comm *comm, zero_error *error)
 {
     ZERO_TRY(zr_comm_overlap(comm, error));
-    if (!comm->courier)
+    if (!comm->comm_thread)
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "this MPI cannot be called from two threads in turn");
     return run_exercise(comm, error);
@@ -91,8 +91,9 @@ static zero_status run_groups(zero_comm *comm, zero_error *error)
 
 static zero_status run_interleaved(zero_comm *comm, zero_error *error)
 {
-    for (courier_case couriers = NO_COURIER; couriers < COURIER_CASES; couriers++)
-        ZERO_TRY(interleave_groups(comm, couriers, couriers, error));
+    for (comm_thread_case comm_threads = NO_COMM_THREAD; comm_threads < COMM_THREAD_CASES;
+         comm_threads++)
+        ZERO_TRY(interleave_groups(comm, comm_threads, comm_threads, error));
     return ZERO_OK;
 }
 
@@ -128,8 +129,8 @@ static zero_status be_stopped_in_groups(zero_comm *comm, zero_error *error)
     return miss_rank_3(comm, true, error);
 }
 
-// Rank 0's courier is the one that hears of it; its own thread waits in another group.
-static zero_status give_up_under_couriers(zero_comm *comm, zero_error *error)
+// Rank 0's comm thread is the one that hears of it; its own thread waits in another group.
+static zero_status give_up_under_comm_threads(zero_comm *comm, zero_error *error)
 {
     grid grid;
     zr_window window;
@@ -151,8 +152,9 @@ static zero_status give_up_under_couriers(zero_comm *comm, zero_error *error)
     return status;
 }
 
-// Ranks 1 and 3 sum different operands, in their couriers; their own threads wait for the others.
-static zero_status mismatch_under_couriers(zero_comm *comm, zero_error *error)
+// Ranks 1 and 3 sum different operands, in their comm threads; their own threads wait for the
+// others.
+static zero_status mismatch_under_comm_threads(zero_comm *comm, zero_error *error)
 {
     grid grid;
     zr_window window;
@@ -183,8 +185,8 @@ static const mpirun_scenario scenarios[] = {
     {.name = "interleaved", .run = run_interleaved},
     {.name = "give-up-in-groups", .run = give_up_in_groups},
     {.name = "stopped-in-groups", .run = be_stopped_in_groups},
-    {.name = "give-up-under-couriers", .run = give_up_under_couriers},
-    {.name = "mismatch-under-couriers", .run = mismatch_under_couriers},
+    {.name = "give-up-under-couriers", .run = give_up_under_comm_threads},
+    {.name = "mismatch-under-couriers", .run = mismatch_under_comm_threads},
 };
 
 // ---- the test ----
@@ -301,7 +303,7 @@ static void a_rank_that_gives_up_ends_the_waits_in_other_groups(void **state)
                        "rank 2 gave up at step 0: disk full]");
 }
 
-static void a_failure_of_a_courier_ends_the_waits_of_all(void **state)
+static void a_failure_of_a_comm_thread_ends_the_waits_of_all(void **state)
 {
     char text[16384];
     assert_int_not_equal(
@@ -340,7 +342,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(every_operation_over_groups),
         cmocka_unit_test(three_groups_at_once),
         cmocka_unit_test(a_rank_that_gives_up_ends_the_waits_in_other_groups),
-        cmocka_unit_test(a_failure_of_a_courier_ends_the_waits_of_all),
+        cmocka_unit_test(a_failure_of_a_comm_thread_ends_the_waits_of_all),
         cmocka_unit_test(a_stopped_rank_of_a_group_ends_the_others_at_the_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

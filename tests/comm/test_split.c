@@ -47,15 +47,16 @@ static void every_operation_over_groups(void **state)
 static zero_status run_interleaved(zero_comm *job, void *user, zero_error *error)
 {
     for (uint64_t seed = 0; seed < (SANITIZED ? 2 : 6); seed++)
-        ZERO_TRY(interleave_groups(job, *(courier_case *)user, seed, error));
+        ZERO_TRY(interleave_groups(job, *(comm_thread_case *)user, seed, error));
     return ZERO_OK;
 }
 
 static void three_groups_at_once(void **state)
 {
-    for (courier_case couriers = NO_COURIER; couriers < COURIER_CASES; couriers++) {
+    for (comm_thread_case comm_threads = NO_COMM_THREAD; comm_threads < COMM_THREAD_CASES;
+         comm_threads++) {
         rank_result results[GRID_RANKS];
-        run_threads(GRID_RANKS, 60, run_interleaved, &couriers, results);
+        run_threads(GRID_RANKS, 60, run_interleaved, &comm_threads, results);
         expect_all_ok(results, GRID_RANKS);
     }
 }
@@ -315,7 +316,7 @@ static zero_status wait_in_a_chain(grid *grid, zero_error *error)
     return zr_comm_barrier(grid->tensor, error);
 }
 
-static zero_status wait_in_a_chain_of_couriers(grid *grid, zero_error *error)
+static zero_status wait_in_a_chain_of_comm_threads(grid *grid, zero_error *error)
 {
     ZERO_TRY(zr_comm_overlap(grid->tensor, error));
     ZERO_TRY(zr_comm_overlap(grid->data, error));
@@ -325,7 +326,7 @@ static zero_status wait_in_a_chain_of_couriers(grid *grid, zero_error *error)
 
 static void a_timeout_names_the_end_of_the_chain(void **state)
 {
-    const grid_case cases[] = {{wait_in_a_chain}, {wait_in_a_chain_of_couriers}};
+    const grid_case cases[] = {{wait_in_a_chain}, {wait_in_a_chain_of_comm_threads}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         rank_result results[GRID_RANKS];
         run_threads(GRID_RANKS, 1.0, run_grid, (void *)&cases[i], results);
@@ -340,8 +341,9 @@ static void a_timeout_names_the_end_of_the_chain(void **state)
     }
 }
 
-// As above, but rank 1's own thread is late, and never hears of the sum that its courier waits for.
-static zero_status wait_for_the_courier_of_another(grid *grid, zero_error *error)
+// As above, but rank 1's own thread is late, and never hears of the sum that its comm thread waits
+// for.
+static zero_status wait_for_the_comm_thread_of_another(grid *grid, zero_error *error)
 {
     zero_comm *data = grid->data;
     zr_window window;
@@ -367,9 +369,9 @@ static zero_status wait_for_the_courier_of_another(grid *grid, zero_error *error
     return status;
 }
 
-static void a_courier_that_fails_ends_the_waits_of_its_rank(void **state)
+static void a_comm_thread_that_fails_ends_the_waits_of_its_rank(void **state)
 {
-    const grid_case c = {wait_for_the_courier_of_another};
+    const grid_case c = {wait_for_the_comm_thread_of_another};
     rank_result results[GRID_RANKS];
     run_threads(GRID_RANKS, 1.0, run_grid, (void *)&c, results);
     for (int r = 0; r < 3; r++)
@@ -445,7 +447,7 @@ int main(void)
         cmocka_unit_test(a_failure_in_a_group_ends_the_job),
         cmocka_unit_test(a_rank_that_left_a_group_is_not_waited_for),
         cmocka_unit_test(a_timeout_names_the_end_of_the_chain),
-        cmocka_unit_test(a_courier_that_fails_ends_the_waits_of_its_rank),
+        cmocka_unit_test(a_comm_thread_that_fails_ends_the_waits_of_its_rank),
         cmocka_unit_test(different_operations_are_told_by_ranks_of_the_job),
         cmocka_unit_test(ranks_of_a_group_agree),
         cmocka_unit_test(different_windows_are_told),

@@ -1,6 +1,6 @@
 // Ranks that are in four groups at once: the job, its data ranks, its tensor ranks, and those of
-// them that share heads of keys and values. A courier reduces gradients among data ranks while the
-// units exchange among tensor ranks. Then a unit of one rank fails in the middle of all that.
+// them that share heads of keys and values. A comm thread reduces gradients among data ranks while
+// the units exchange among tensor ranks. Then a unit of one rank fails in the middle of all that.
 #include "harness.h"
 
 #include "base/errors.h"

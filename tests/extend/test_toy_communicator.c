@@ -16,7 +16,7 @@ static zero_status start(zr_handle *handle, zero_error *error)
     return threads->start(handle, error);
 }
 
-// The two waits may run on the courier's thread.
+// The two waits may run on the comm thread's thread.
 static zero_status gather(zr_handle *handle, zero_error *error)
 {
     ended[handle->op]++;

@@ -48,7 +48,7 @@ static void contributions_are_rounded(void **state)
     close_desk(&d);
 }
 
-// With a courier, sums of a micro-batch go on while backward computes: their seconds and the
+// With a comm thread, sums of a micro-batch go on while backward computes: their seconds and the
 // computing are not added, and the longer of both remains.
 static void overlap_hides_exchanges(void **state)
 {
@@ -64,10 +64,10 @@ static void overlap_hides_exchanges(void **state)
     zr_forecast beside = ask(&d);
     near(beside.parts[ZR_TIME_COMPUTE], apart.parts[ZR_TIME_COMPUTE]);
     assert_true(beside.seconds < apart.seconds - 0.5 * reduced * REDUCE);
-    d.question.cores = 2; // the couriers take the ranks' cores
+    d.question.cores = 2; // the comm threads take the ranks' cores
     near(ask(&d).seconds, apart.seconds);
     d.question.cores = 4;
-    // Where computing takes no time, the courier's do, one after another.
+    // Where computing takes no time, the comm thread's do, one after another.
     make_nothing(&d, 0);
     zr_forecast idle = ask(&d);
     near(idle.parts[ZR_TIME_EXCHANGE], apart.parts[ZR_TIME_EXCHANGE]);

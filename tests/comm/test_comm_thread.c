@@ -1,4 +1,4 @@
-// The courier: operations that run on a thread of their own give the same bits, and respect the
+// The comm thread: operations that run on a thread of their own give the same bits, and respect the
 // deadline.
 #include "comm/versions.h"
 #include "exercise.h"
@@ -22,12 +22,12 @@ static zero_status run_exercise(zero_comm *comm, void *user, zero_error *error)
 static zero_status run_overlapped(zero_comm *comm, void *user, zero_error *error)
 {
     ZERO_TRY(zr_comm_overlap(comm, error));
-    assert_non_null(comm->courier);
+    assert_non_null(comm->comm_thread);
     return run_exercise(comm, user, error);
 }
 
 // A thread that carries operations out meanwhile changes no bit.
-static void a_courier_gives_the_same_bits(void **state)
+static void a_comm_thread_gives_the_same_bits(void **state)
 {
     for (int ranks = 1; ranks <= 4; ranks++) {
         rank_result results[4];
@@ -40,7 +40,7 @@ static void a_courier_gives_the_same_bits(void **state)
     }
 }
 
-static zero_status leave_a_courier_waiting(zero_comm *comm, void *user, zero_error *error)
+static zero_status leave_a_comm_thread_waiting(zero_comm *comm, void *user, zero_error *error)
 {
     zr_window window;
     zr_handle handle;
@@ -61,10 +61,10 @@ static zero_status leave_a_courier_waiting(zero_comm *comm, void *user, zero_err
     return status;
 }
 
-static void a_courier_keeps_the_deadline(void **state)
+static void a_comm_thread_keeps_the_deadline(void **state)
 {
     rank_result results[2];
-    run_threads(2, 0.1, leave_a_courier_waiting, NULL, results);
+    run_threads(2, 0.1, leave_a_comm_thread_waiting, NULL, results);
     expect_message(&results[0], ZERO_ERR_TIMEOUT, "rank 1");
     expect_message(&results[0], ZERO_ERR_TIMEOUT, "reduce_scatter of g");
 }
@@ -101,10 +101,10 @@ static void a_window_ends_with_its_operations(void **state)
     assert_true(ended[0] && ended[1]);
 }
 
-// Couriers of all ranks sum; rank 2 takes long to join. Meanwhile rank 0's own thread waits for
-// rank 1's courier to have read its operand, and rank 1's own thread for a word that rank 0 gives
-// afterwards: rank 1 finds two threads of rank 0 that wait, one for rank 1 and one for rank 2.
-// between two naps: a sign of life; summed: after the sum
+// Comm threads of all ranks sum; rank 2 takes long to join. Meanwhile rank 0's own thread waits for
+// rank 1's comm thread to have read its operand, and rank 1's own thread for a word that rank 0
+// gives afterwards: rank 1 finds two threads of rank 0 that wait, one for rank 1 and one for rank
+// 2. between two naps: a sign of life; summed: after the sum
 typedef struct late_rank {
     int naps;
     double seconds;
@@ -135,7 +135,7 @@ static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_
     }
     ZERO_TRY(
         zr_comm_start(sums, ZERO_COMM_reduce_scatter, 0, 0, 16, ZERO_F32, &to, &handle, error));
-    zr_sleep_seconds(0.02); // the courier waits first
+    zr_sleep_seconds(0.02); // the comm thread waits first
     zero_status status = ZERO_OK;
     if (comm->rank == 0)
         status = zr_comm_quiesce(sums, 0, error);
@@ -148,8 +148,8 @@ static zero_status sum_and_publish(zr_window *sums, zr_window *word, const late_
     return status == ZERO_OK ? waited : status;
 }
 
-// Couriers of all ranks have summed. Now rank 0's own thread waits for rank 1, and that of rank 1
-// for rank 2.
+// Comm threads of all ranks have summed. Now rank 0's own thread waits for rank 1, and that of rank
+// 1 for rank 2.
 static zero_status sum_and_wait(zr_window *sums, zr_window *word, const late_rank *late,
                                 zero_error *error)
 {
@@ -207,9 +207,9 @@ static void a_stopped_rank_is_named_where_two_threads_of_another_wait(void **sta
                        ": rank 2 (alive) made no progress for 1 s; it was last seen at step 1");
 }
 
-// A courier that has nothing to carry holds nobody up: as above, who took it for one at work would
-// name rank 1, and first.
-static void a_stopped_rank_is_named_where_couriers_are_done(void **state)
+// A comm thread that has nothing to carry holds nobody up: as above, who took it for one at work
+// would name rank 1, and first.
+static void a_stopped_rank_is_named_where_comm_threads_are_done(void **state)
 {
     late_rank stopped = {.naps = 2, .seconds = 0.3, .summed = true};
     rank_result results[3];
@@ -222,12 +222,12 @@ static void a_stopped_rank_is_named_where_couriers_are_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_courier_gives_the_same_bits),
-        cmocka_unit_test(a_courier_keeps_the_deadline),
+        cmocka_unit_test(a_comm_thread_gives_the_same_bits),
+        cmocka_unit_test(a_comm_thread_keeps_the_deadline),
         cmocka_unit_test(a_window_ends_with_its_operations),
         cmocka_unit_test(a_slow_rank_ends_no_job_where_two_threads_of_another_wait),
         cmocka_unit_test(a_stopped_rank_is_named_where_two_threads_of_another_wait),
-        cmocka_unit_test(a_stopped_rank_is_named_where_couriers_are_done),
+        cmocka_unit_test(a_stopped_rank_is_named_where_comm_threads_are_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

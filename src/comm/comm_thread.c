@@ -1,0 +1,104 @@
+#include "comm/comm_thread.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "comm/settle.h"
+
+#include <pthread.h>
+
+#define QUEUE 64 // operations at one time; further ones wait to be started
+
+struct zr_comm_thread {
+    zr_workers *worker;
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    zero_status failed; // the status of the first failure; later operations are not tried
+    zero_error error;
+};
+
+zero_status zr_comm_thread_create(zr_comm_thread **out, zero_error *error)
+{
+    zr_comm_thread *comm_thread = zr_alloc(sizeof *comm_thread, error);
+    *out = NULL;
+    if (!comm_thread)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_workers_create(1, QUEUE, &comm_thread->worker, error);
+    if (status != ZERO_OK) {
+        zr_free(comm_thread);
+        return status;
+    }
+    pthread_mutex_init(&comm_thread->lock, NULL);
+    pthread_cond_init(&comm_thread->arrived, NULL);
+    *out = comm_thread;
+    return ZERO_OK;
+}
+
+void zr_comm_thread_destroy(zr_comm_thread *comm_thread)
+{
+    if (!comm_thread)
+        return;
+    zr_workers_destroy(comm_thread->worker);
+    pthread_cond_destroy(&comm_thread->arrived);
+    pthread_mutex_destroy(&comm_thread->lock);
+    zr_free(comm_thread);
+}
+
+static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
+{
+    if (comm->ops->note)
+        comm->ops->note(comm, thread, at_work);
+}
+
+static void carry(void *argument)
+{
+    zr_handle *handle = argument;
+    zero_comm *comm = handle->window->comm;
+    zr_comm_thread *comm_thread = comm->comm_thread;
+    note(comm, ZR_COMM_THREAD_THREAD, true);
+    zero_status status = comm_thread->failed; // only this thread writes it
+    if (status == ZERO_OK)
+        // The own thread may be waiting in another group, and is told together with all others.
+        status = zr_comm_settle(comm, zr_comm_carry_out(handle, &comm_thread->error),
+                                &comm_thread->error);
+    // This comes before the own thread is told, because that one may then start another operation.
+    note(comm, ZR_COMM_THREAD_THREAD, false);
+    pthread_mutex_lock(&comm_thread->lock);
+    comm_thread->failed = status;
+    handle->status = status;
+    handle->arrived = true;
+    pthread_cond_broadcast(&comm_thread->arrived);
+    pthread_mutex_unlock(&comm_thread->lock);
+}
+
+zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
+{
+    note(comm, ZR_OWN_THREAD, false); // the queue may be full
+    zero_status status = zr_workers_submit(comm->comm_thread->worker, carry, handle, error);
+    note(comm, ZR_OWN_THREAD, true);
+    return status;
+}
+
+zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error)
+{
+    zero_comm *comm = handle->window->comm;
+    zr_comm_thread *comm_thread = comm->comm_thread;
+    note(comm, ZR_OWN_THREAD, false);
+    pthread_mutex_lock(&comm_thread->lock);
+    while (!handle->arrived)
+        pthread_cond_wait(&comm_thread->arrived, &comm_thread->lock);
+    zero_status status = handle->status;
+    if (status != ZERO_OK)
+        *error = comm_thread->error;
+    pthread_mutex_unlock(&comm_thread->lock);
+    note(comm, ZR_OWN_THREAD, true);
+    return status;
+}
+
+void zr_comm_thread_drain(zero_comm *comm)
+{
+    if (!comm->comm_thread)
+        return;
+    note(comm, ZR_OWN_THREAD, false);
+    zr_workers_drain(comm->comm_thread->worker);
+    note(comm, ZR_OWN_THREAD, true);
+}
