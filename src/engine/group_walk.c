@@ -1,8 +1,8 @@
 // Walks over a rank's elements, group by group, whatever tiers they lie on: for the update, and for
 // all that reads or writes vectors on NVMe between steps.
 //
-// A vector in memory is used where it lies. A vector on NVMe travels: group g uses slab g %
-// slab.count.
+// A vector in memory is used where it lies. A vector on NVMe travels: group g uses staging buffer g
+// % staging buffer.count.
 //
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
@@ -16,10 +16,11 @@ static bool is_on_nvme(const zr_group *group, zr_vector vector)
     return zr_group_tier(group, vector) == ZERO_TIER_nvme;
 }
 
-static char *slab_at(const zero_engine *engine, int slab, zr_vector vector)
+static char *staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector)
 {
-    const zr_slab_plan *plan = &engine->plan->slab;
-    return engine->offload.slabs.base + slab * plan->bytes + plan->first[vector];
+    const zr_staging_buffer_plan *plan = &engine->plan->staging_buffer;
+    return engine->offload.staging_buffers.base + staging_buffer * plan->bytes +
+           plan->first[vector];
 }
 
 // Returns the bytes of a group in a store. In every vector the strips of a group follow each other.
@@ -40,7 +41,7 @@ static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *
 }
 
 // Begins to move those vectors of the group that the walk reads (or writes) and that are on NVMe.
-// It first waits for what was begun before in the same slab.
+// It first waits for what was begun before in the same staging buffer.
 static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, bool write,
                               zero_error *error)
 {
@@ -49,24 +50,25 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         if (!is_on_nvme(group, v) || !zr_plan_has_vector(engine->plan, v))
             continue;
-        int slab = g % engine->plan->slab.count;
-        zr_transfer *transfer = &engine->offload.slab[slab][v];
+        int staging_buffer = g % engine->plan->staging_buffer.count;
+        zr_transfer *transfer = &engine->offload.staging_buffer[staging_buffer][v];
         ZERO_TRY(await(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
         zr_store *store =
             zr_vector_store(engine, engine->plan->strips[group->strip_first].piece, v);
         transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
-        ZERO_TRY(
-            begin(store, group_range(engine, group, v), slab_at(engine, slab, v), transfer, error));
+        ZERO_TRY(begin(store, group_range(engine, group, v),
+                       staging_buffer_at(engine, staging_buffer, v), transfer, error));
     }
     return ZERO_OK;
 }
 
-static zero_status await_slab(zero_engine *engine, const zr_walk *walk, int slab, zero_error *error)
+static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk,
+                                        int staging_buffer, zero_error *error)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(await(engine, walk, &engine->offload.slab[slab][v], error));
+        ZERO_TRY(await(engine, walk, &engine->offload.staging_buffer[staging_buffer][v], error));
     return ZERO_OK;
 }
 
@@ -78,7 +80,7 @@ static void *strip_vector(const zero_engine *engine, int g, const zr_strip *stri
     if (!is_on_nvme(group, vector))
         return zr_vector_at(engine, strip->piece, vector, strip->first);
     int64_t before = engine->plan->pieces[strip->piece].state_first + strip->first - group->first;
-    return slab_at(engine, g % engine->plan->slab.count, vector) +
+    return staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
            before * zr_vector_size(engine->plan, vector);
 }
 
@@ -160,22 +162,22 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
             last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
         while (fetched < i)
             ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
-        if (plan->slab.count)
-            ZERO_TRY(await_slab(engine, walk, g % plan->slab.count, error));
+        if (plan->staging_buffer.count)
+            ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
         while (fetched < last)
             ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
         ZERO_TRY(walk_group(engine, walk, g, error));
         count_crossing(engine, &plan->groups[g], &walk->vectors);
         ZERO_TRY(move_group(engine, walk, g, true, error));
-        if (plan->slab.count && !tiering->write_behind)
-            ZERO_TRY(await_slab(engine, walk, g % plan->slab.count, error));
+        if (plan->staging_buffer.count && !tiering->write_behind)
+            ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
         if (walk->beside)
             zr_delayed_advance(walk->beside, g);
         else
             zr_comm_progress(engine->grid.world, engine->step);
     }
-    for (int slab = 0; slab < plan->slab.count; slab++)
-        ZERO_TRY(await_slab(engine, walk, slab, error));
+    for (int staging_buffer = 0; staging_buffer < plan->staging_buffer.count; staging_buffer++)
+        ZERO_TRY(await_staging_buffer(engine, walk, staging_buffer, error));
     return ZERO_OK;
 }
 
@@ -183,23 +185,25 @@ static zero_status take_from_nvme(zero_engine *engine, zr_store *store, const zr
                                   zr_vector vector, zero_dtype dtype, bool changed,
                                   zr_weights_fn take, void *user, zero_error *error)
 {
-    zr_transfer *transfer = &engine->offload.slab[0][vector];
+    zr_transfer *transfer = &engine->offload.staging_buffer[0][vector];
     zr_range range = zr_vector_range(engine, strip->piece, vector, strip->first, strip->count);
-    ZERO_TRY(store->ops->fetch(store, range, slab_at(engine, 0, vector), transfer, error));
+    ZERO_TRY(
+        store->ops->fetch(store, range, staging_buffer_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
     const zr_portion portion = {
         {zr_own_shard(engine, strip->piece).first + strip->first, strip->count},
         dtype,
-        slab_at(engine, 0, vector)};
+        staging_buffer_at(engine, 0, vector)};
     ZERO_TRY(take(user, &portion, error));
     if (!changed)
         return ZERO_OK;
-    ZERO_TRY(store->ops->commit(store, range, slab_at(engine, 0, vector), transfer, error));
+    ZERO_TRY(
+        store->ops->commit(store, range, staging_buffer_at(engine, 0, vector), transfer, error));
     return zr_offload_await(engine, transfer, error);
 }
 
-zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                          zr_weights_fn take, void *user, zero_error *error)
+zero_status zr_staging_buffers_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                                    zr_weights_fn take, void *user, zero_error *error)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype
@@ -214,12 +218,12 @@ zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool
     return ZERO_OK;
 }
 
-char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector)
+char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector)
 {
-    return slab_at(engine, 0, vector);
+    return staging_buffer_at(engine, 0, vector);
 }
 
-int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first)
+int64_t zr_staging_buffers_portion(const zero_engine *engine, int piece, int64_t first)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
     const zr_strip *strip = &engine->plan->strips[p->strip_first];

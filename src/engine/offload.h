@@ -4,7 +4,7 @@
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
 //                of a streamed piece, until another unit adds to it  transfers.c
-//   the update   NVMe ─> slabs (host) ─> NVMe                        group_walk.c
+//   the update   NVMe ─> staging buffers (host) ─> NVMe                        group_walk.c
 //   boundaries   written by forward ─> their tier ─> backward        transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
@@ -17,10 +17,10 @@ typedef struct zr_offload { // zeroed: everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;
     bool overwrite; // of zr_io_faults
-    zr_arena staged_parameters, staged_gradients, slabs;
+    zr_arena staged_parameters, staged_gradients, staging_buffers;
     zr_transfer *parameters; // (program.fetch_count)
     zr_transfer *gradients;  // (piece_count, zr_accumulators)
-    zr_transfer slab[ZR_MOST_SLABS][ZR_VECTOR_COUNT];
+    zr_transfer staging_buffer[ZR_MOST_STAGING_BUFFERS][ZR_VECTOR_COUNT];
     zr_store parked;      // plan->parked_bytes
     zr_transfer *parking; // (piece_count)
     // Keeps what goes through the buffers of activation checkpoints.
@@ -70,13 +70,13 @@ typedef struct zr_walk {
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
 // Between steps: calls `take` for a vector of the own shard of a piece that is on NVMe, in
 // portions, and writes them back where `changed`.
-zero_status zr_slabs_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                          zr_weights_fn take, void *user, zero_error *error);
+zero_status zr_staging_buffers_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
+                                    zr_weights_fn take, void *user, zero_error *error);
 
-// Between steps: returns a buffer for one strip of a vector, in a slab.
-char *zr_slabs_buffer(const zero_engine *engine, zr_vector vector);
+// Between steps: returns a buffer for one strip of a vector, in a staging buffer.
+char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector);
 // Returns the number of elements from `first` of the own shard to the end of its strip.
-int64_t zr_slabs_portion(const zero_engine *engine, int piece, int64_t first);
+int64_t zr_staging_buffers_portion(const zero_engine *engine, int piece, int64_t first);
 
 // moves.c: the bytes moved between tiers are counted, and compared with what the plan has.
 //

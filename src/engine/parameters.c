@@ -77,7 +77,7 @@ zero_status zr_engine_weights_each(zero_engine *engine, int piece, bool changed,
     bool master = zr_piece_has_master(engine, piece);
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_slabs_each(engine, piece, vector, changed, take, user, error);
+        return zr_staging_buffers_each(engine, piece, vector, changed, take, user, error);
     const zr_portion whole = {
         zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
         master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
@@ -95,7 +95,7 @@ zero_status zr_engine_state_each(zero_engine *engine, int piece, zr_vector vecto
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
     if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_slabs_each(engine, piece, vector, changed, take, user, error);
+        return zr_staging_buffers_each(engine, piece, vector, changed, take, user, error);
     bool parameters = vector == ZR_VECTOR_PARAMETERS;
     const zr_portion whole = {
         zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
@@ -148,18 +148,18 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
             own + first * (int64_t)zero_dtype_bytes(piece->dtype));
         return ZERO_OK;
     }
-    char *slab = zr_slabs_buffer(engine, ZR_VECTOR_PARAMETERS);
-    zr_transfer *transfer = &engine->offload.slab[0][ZR_VECTOR_PARAMETERS];
+    char *staging_buffer = zr_staging_buffers_buffer(engine, ZR_VECTOR_PARAMETERS);
+    zr_transfer *transfer = &engine->offload.staging_buffer[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
     // A master in memory comes as one portion, so it is written strip by strip.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
-        n = zr_slabs_portion(engine, r->piece, first + done);
+        n = zr_staging_buffers_portion(engine, r->piece, first + done);
         engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n,
                                                   zr_portion_at(master, master->span.first + done),
-                                                  slab);
+                                                  staging_buffer);
         ZERO_TRY(store->ops->commit(
-            store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n), slab,
-            transfer, error));
+            store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n),
+            staging_buffer, transfer, error));
         ZERO_TRY(zr_offload_await(engine, transfer, error));
     }
     return ZERO_OK;

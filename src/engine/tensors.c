@@ -254,7 +254,7 @@ zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_f
     ZERO_TRY(zr_delayed_join(engine, error));
     const zr_piece *p = &engine->plan->pieces[piece];
     if (zr_piece_sums_on_nvme(p))
-        return zr_slabs_each(engine, piece, ZR_VECTOR_GRADIENT, false, take, user, error);
+        return zr_staging_buffers_each(engine, piece, ZR_VECTOR_GRADIENT, false, take, user, error);
     const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype,
                               (char *)zr_own_shard_gradient(engine, piece)};
     return take(user, &whole, error);

@@ -52,7 +52,8 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
                              (size_t)plan->staged_gradient_bytes, &offload->staged_gradients,
                              error));
     return zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_optimizer,
-                           (size_t)(plan->slab.count * plan->slab.bytes), &offload->slabs, error);
+                           (size_t)(plan->staging_buffer.count * plan->staging_buffer.bytes),
+                           &offload->staging_buffers, error);
 }
 
 static int64_t state_bytes_on_nvme(const zr_plan *plan)
@@ -101,7 +102,7 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
     const zr_io_buffer buffers[] = {
         {offload->staged_parameters.base, offload->staged_parameters.bytes},
         {offload->staged_gradients.base, offload->staged_gradients.bytes},
-        {offload->slabs.base, offload->slabs.bytes},
+        {offload->staging_buffers.base, offload->staging_buffers.bytes},
         {engine->activation_checkpoints.base, engine->activation_checkpoints.bytes},
         {engine->open.base, engine->open.bytes}};
     const zr_io_options io = {.block = engine->plan->settings.tiering.block,
@@ -299,7 +300,7 @@ void zr_vectors_release(zero_engine *engine)
         zr_scratch_destroy(&offload->scratch[k]);
     zr_arena_destroy(&offload->staged_parameters);
     zr_arena_destroy(&offload->staged_gradients);
-    zr_arena_destroy(&offload->slabs);
+    zr_arena_destroy(&offload->staging_buffers);
     zr_free(offload->parameters);
     zr_free(offload->gradients);
     zr_free(offload->parking);

@@ -50,7 +50,8 @@ static void count_states(zr_plan *plan)
                                                       zr_vector_size(plan, ZR_VECTOR_GRADIENT);
     plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
     plan->bytes[plan->settings.tiering.optimizer][ZERO_MEM_gradients] += plan->parked_bytes;
-    plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] += plan->slab.count * plan->slab.bytes;
+    plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] +=
+        plan->staging_buffer.count * plan->staging_buffer.bytes;
 }
 
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)

@@ -84,7 +84,7 @@ struct zr_plan {
     int strip_count, group_count;
     zr_strip *strips; // (strip_count)
     zr_group *groups; // (group_count) in the order of the update
-    zr_slab_plan slab;
+    zr_staging_buffer_plan staging_buffer;
     zr_moves moves;
     int visit_count;
     // (visit_count) of each chunk, forward of its units and then backward. A visit's pieces are

@@ -1,4 +1,4 @@
-// Strips, groups and slabs of the update, and the bytes that it moves between tiers.
+// Strips, groups and staging buffers of the update, and the bytes that it moves between tiers.
 #include "plan/plan_parts.h"
 
 #include <assert.h>
@@ -16,9 +16,10 @@ static int64_t group_limit(const zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
-    int64_t limit = travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_SLAB_ELEMS)
-                        ? ZR_SLAB_ELEMS
-                        : tiering->sub_group;
+    int64_t limit =
+        travels && (tiering->sub_group <= 0 || tiering->sub_group > ZR_STAGING_BUFFER_ELEMS)
+            ? ZR_STAGING_BUFFER_ELEMS
+            : tiering->sub_group;
     return limit > 0 ? ZR_MAX(limit / ZR_CHUNK * ZR_CHUNK, ZR_CHUNK) : INT64_MAX / 2;
 }
 
@@ -127,23 +128,24 @@ static int64_t travelling_elems(const zr_plan *plan, const zr_strip *strip, int 
     return travels ? group->count : 0;
 }
 
-static void size_slab(zr_plan *plan)
+static void size_staging_buffer(zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
-    zr_slab_plan *slab = &plan->slab;
+    zr_staging_buffer_plan *staging_buffer = &plan->staging_buffer;
     bool travels[ZR_VECTOR_COUNT] = {false};
     for (int s = 0; s < plan->strip_count; s++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
             int64_t elems = travelling_elems(plan, &plan->strips[s], v);
             travels[v] |= elems > 0;
-            slab->elems = ZR_MAX(slab->elems, elems);
+            staging_buffer->elems = ZR_MAX(staging_buffer->elems, elems);
         }
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-        slab->first[v] = travels[v] ? slab->bytes : -1;
-        slab->bytes += travels[v] ? slab->elems * zr_vector_size(plan, v) : 0;
+        staging_buffer->first[v] = travels[v] ? staging_buffer->bytes : -1;
+        staging_buffer->bytes += travels[v] ? staging_buffer->elems * zr_vector_size(plan, v) : 0;
     }
-    slab->count = slab->bytes ? 1 + tiering->read_ahead + tiering->write_behind : 0;
-    assert(slab->count <= ZR_MOST_SLABS);
+    staging_buffer->count =
+        staging_buffer->bytes ? 1 + tiering->read_ahead + tiering->write_behind : 0;
+    assert(staging_buffer->count <= ZR_MOST_STAGING_BUFFERS);
 }
 
 const zr_walk_vectors zr_copy_walk = {.reads = 1 << ZR_VECTOR_MASTER,
@@ -232,7 +234,7 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int p = 0; p < plan->piece_count; p++)
         cut_piece(plan, p);
-    size_slab(plan);
+    size_staging_buffer(plan);
     zr_walk_vectors walks[2];
     for (int i = zr_plan_walks(plan, walks) - 1; i >= 0 && !plan->settings.inference; i--)
         for (int g = 0; g < plan->group_count; g++) {

@@ -2,15 +2,16 @@
 //
 //   shard of a piece    [ strip | strip | strip ]      a strip lies in one piece and in one group
 //   groups              [ strip | strip ][ strip ...   at most sub_group elements, of one tier:
-//                                                      what one slab of the update holds
+//                                                      what one staging buffer of the update holds
 //
-// Where anything of a group is on NVMe, its vectors travel through a slab in host memory, and
-// several slabs make a pipeline: while group i is updated, i+1 is read and i-1 is written
-// (ZeRO-Infinity section 5.2.2).
+// Where anything of a group is on NVMe, its vectors travel through a staging buffer in host memory,
+// and several staging buffers make a pipeline: while group i is updated, i+1 is read and i-1 is
+// written (ZeRO-Infinity section 5.2.2).
 //
-//   slab   [ master | state 0 | state 1 | direction | gradient | parameters ]
+//   staging buffer   [ master | state 0 | state 1 | direction | gradient | parameters ]
 //
-// A slab has only those vectors that are on NVMe, with slab.elems elements each.
+// A staging buffer has only those vectors that are on NVMe, with staging buffer.elems elements
+// each.
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
 
@@ -40,14 +41,16 @@ typedef struct zr_group { // consecutive strips that are updated together
     int64_t first, count; // elements in the optimizer state vectors of state_tier
 } zr_group;
 
-#define ZR_MOST_SLABS 3 // one that is updated, one read ahead, one written behind
+#define ZR_MOST_STAGING_BUFFERS 3 // one that is updated, one read ahead, one written behind
 
-typedef struct zr_slab_plan {       // what is in host memory while states travel
-    int count;                      // slabs; 0: nothing is on NVMe
-    int64_t elems;                  // of the largest group (or strip without one) that travels
-    int64_t first[ZR_VECTOR_COUNT]; // byte of the slab where a vector begins; -1: never in a slab
-    int64_t bytes;                  // of one slab
-} zr_slab_plan;
+typedef struct zr_staging_buffer_plan { // what is in host memory while states travel
+    int count;                          // staging buffers; 0: nothing is on NVMe
+    int64_t elems;                      // of the largest group (or strip without one) that travels
+    int64_t
+        first[ZR_VECTOR_COUNT]; // byte of the staging buffer where a vector begins; -1: never in a
+                                // staging buffer
+    int64_t bytes;              // of one staging buffer
+} zr_staging_buffer_plan;
 
 // What a walk over the groups reads and writes. Bit v stands for zr_vector v of every group.
 typedef struct zr_walk_vectors {

@@ -51,8 +51,9 @@ zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
 // Says whether there is a master next to the parameters.
 bool zr_precision_has_master(const zr_precision *precision);
 
-// A slab's most elements: some MB of each vector keep every disk busy, and more only takes memory.
-#define ZR_SLAB_ELEMS (1 << 20)
+// A staging buffer's most elements: some MB of each vector keep every disk busy, and more only
+// takes memory.
+#define ZR_STAGING_BUFFER_ELEMS (1 << 20)
 
 // A value of zr_tiering.sub_group: no group has elements of two parameters, except where these
 // share a chunk.
@@ -66,11 +67,13 @@ bool zr_precision_has_master(const zr_precision *precision);
 //   on_device        part of the trained elements whose optimizer states stay on the device
 //                    nevertheless (Twin-Flow: 1 - ratio)
 //   on_host          elements of parameters that stay on the host where the others are on NVMe
-//   sub_group        most elements of one group of the update, and never more than ZR_SLAB_ELEMS
+//   sub_group        most elements of one group of the update, and never more than
+//   ZR_STAGING_BUFFER_ELEMS
 //                    where any travel; 0: no limit; or ZR_EACH_PARAMETER
-//   read_ahead       where states travel: the next slab is read while one is updated
-//   write_behind     where states travel: the slab before is written meanwhile; this and read_ahead
-//                    each take one more slab of host memory
+//   read_ahead       where states travel: the next staging buffer is read while one is updated
+//   write_behind     where states travel: the staging buffer before is written meanwhile; this and
+//   read_ahead
+//                    each take one more staging buffer of host memory
 //   visits_ahead     number of visits whose parameters are on their way from NVMe to the host, in
 //                    addition to the visit that is gathered next
 //   elems_ahead      most elements of those parameters; the next visit's travel however many they

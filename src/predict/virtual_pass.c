@@ -215,7 +215,8 @@ static void run_join(zr_virtual_rank *rank, const zr_instruction *i)
 static void await_group(zr_virtual_rank *rank, int group)
 {
     double end = group < 0 || !rank->group_ends ? rank->walk_end : rank->group_ends[group];
-    zr_virtual_rank_wait(rank, rank->plan->slab.count ? ZR_TIME_DISK : ZR_TIME_UPDATE, end);
+    zr_virtual_rank_wait(rank, rank->plan->staging_buffer.count ? ZR_TIME_DISK : ZR_TIME_UPDATE,
+                         end);
 }
 
 static void run_await(zr_virtual_rank *rank, const zr_instruction *i)

@@ -1,5 +1,5 @@
-// The update on virtual time: walks over the groups, whose vectors may travel through slabs between
-// NVMe and host memory (engine/group_walk.c does the same in real time).
+// The update on virtual time: walks over the groups, whose vectors may travel through staging
+// buffers between NVMe and host memory (engine/group_walk.c does the same in real time).
 #include "base/exact.h"
 #include "comm/communicator.h"
 #include "plan/piece_sums.h"
@@ -106,9 +106,9 @@ zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error)
 typedef struct walk {
     zr_virtual_rank *rank;
     const zr_walk_vectors *vectors;
-    const zr_cost *costs;        // (strips)
-    bool beside;                 // it begins with the last group
-    double slabs[ZR_MOST_SLABS]; // when the transfers of each have ended
+    const zr_cost *costs;                            // (strips)
+    bool beside;                                     // it begins with the last group
+    double staging_buffers[ZR_MOST_STAGING_BUFFERS]; // when the transfers of each have ended
 } walk;
 
 static int group_at(const walk *w, int i)
@@ -116,24 +116,25 @@ static int group_at(const walk *w, int i)
     return w->beside ? w->rank->plan->group_count - 1 - i : i;
 }
 
-static void await_slab(walk *w, int g)
+static void await_staging_buffer(walk *w, int g)
 {
-    int count = w->rank->plan->slab.count;
+    int count = w->rank->plan->staging_buffer.count;
     if (count)
-        zr_virtual_rank_wait(w->rank, ZR_TIME_DISK, w->slabs[g % count]);
+        zr_virtual_rank_wait(w->rank, ZR_TIME_DISK, w->staging_buffers[g % count]);
 }
 
-// Begins to read or write what of a group is on NVMe, after what was begun before in its slab.
+// Begins to read or write what of a group is on NVMe, after what was begun before in its staging
+// buffer.
 static void move_group(walk *w, int g, bool write)
 {
     const zr_plan *plan = w->rank->plan;
     zr_moved moved = {0};
     zr_group_moves(plan, &plan->groups[g], w->vectors, &moved);
     int64_t bytes = write ? moved.nvme_written : moved.nvme_read;
-    if (!plan->slab.count || !bytes)
+    if (!plan->staging_buffer.count || !bytes)
         return;
-    await_slab(w, g);
-    w->slabs[g % plan->slab.count] =
+    await_staging_buffer(w, g);
+    w->staging_buffers[g % plan->staging_buffer.count] =
         zr_virtual_disk_begin(w->rank, (double)bytes, w->rank->question->book->mix);
 }
 
@@ -156,16 +157,16 @@ static void run_walk(walk *w)
             last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
         while (fetched < i)
             move_group(w, group_at(w, ++fetched), false);
-        await_slab(w, g);
+        await_staging_buffer(w, g);
         while (fetched < last)
             move_group(w, group_at(w, ++fetched), false);
         compute_group(w, g);
         move_group(w, g, true);
         if (!tiering->write_behind)
-            await_slab(w, g);
+            await_staging_buffer(w, g);
     }
-    for (int slab = 0; slab < plan->slab.count; slab++)
-        await_slab(w, slab);
+    for (int staging_buffer = 0; staging_buffer < plan->staging_buffer.count; staging_buffer++)
+        await_staging_buffer(w, staging_buffer);
 }
 
 static void walk_at_once(zr_virtual_rank *rank, int which, const zr_walk_vectors *vectors)

@@ -62,7 +62,7 @@ static void a_farther_tier_takes_less_of_the_nearer(void **state)
                 zr_plan_tier_bytes(host, ZERO_TIER_host));
     assert_int_equal(zr_plan_tier_bytes(device, ZERO_TIER_host), 0);
     assert_int_equal(zr_plan_tier_bytes(host, ZERO_TIER_nvme), 0);
-    assert_int_equal(nvme->slab.count, 3);
+    assert_int_equal(nvme->staging_buffer.count, 3);
     assert_true(device->hash != host->hash && host->hash != nvme->hash);
     zr_machine machine = {
         .tier_limit = {[ZERO_TIER_host] = zr_plan_tier_bytes(nvme, ZERO_TIER_host)}};
@@ -118,7 +118,7 @@ static void assert_versions(const zr_plan *plan, const zr_plan *one, int version
     assert_int_equal(accumulated(plan), steps * accumulated(one));
     assert_int_equal(on_all_tiers(plan, ZERO_MEM_gradients),
                      on_all_tiers(one, ZERO_MEM_gradients) + more);
-    if (!nvme) // there slabs, through which vectors come, are states too
+    if (!nvme) // there staging buffers, through which vectors come, are states too
         assert_int_equal(on_all_tiers(plan, ZERO_MEM_optimizer), elements * 3 * 4);
     assert_true(zr_plan_has_vector(plan, ZR_VECTOR_MASTER));
 }

@@ -39,7 +39,7 @@ static void check_strips(const zr_plan *plan)
         assert_true(limit == 0 || count <= limit);
         assert_int_equal(group->first, covered[group->state_tier]);
         covered[group->state_tier] += count;
-        assert_true(group->state_tier != ZERO_TIER_nvme || count <= plan->slab.elems);
+        assert_true(group->state_tier != ZERO_TIER_nvme || count <= plan->staging_buffer.elems);
     }
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         assert_int_equal(covered[t], plan->state_elems[t]);

@@ -61,7 +61,7 @@ static void the_disk_hides_behind_computing(void **state)
 
 // One group after another is read, updated and written, where nothing is read ahead or written
 // behind; else the disk and the rank work at once.
-static void slabs_travel_while_others_are_updated(void **state)
+static void staging_buffers_travel_while_others_are_updated(void **state)
 {
     desk d;
     fixture f;
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_disk_hides_behind_computing),
-        cmocka_unit_test(slabs_travel_while_others_are_updated),
+        cmocka_unit_test(staging_buffers_travel_while_others_are_updated),
         cmocka_unit_test(what_is_delayed_hides_behind_the_next_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
