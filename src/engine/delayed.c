@@ -68,8 +68,10 @@ static void run(void *argument)
     zr_delayed *delayed = argument;
     zr_walk_vectors walks[2];
     zr_plan_walks(delayed->engine->plan, walks);
-    const zr_walk walk = {
-        .vectors = walks[0], .take = zr_update_strip, .user = &delayed->walk, .beside = delayed};
+    const zr_walk walk = {.vectors = walks[0],
+                          .take = zr_update_shard_slice,
+                          .user = &delayed->walk,
+                          .beside = delayed};
     zero_status status = zr_groups_walk(delayed->engine, &walk, &delayed->error);
     pthread_mutex_lock(&delayed->lock);
     delayed->status = status;

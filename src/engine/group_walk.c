@@ -23,10 +23,11 @@ static char *staging_buffer_at(const zero_engine *engine, int staging_buffer, zr
            plan->first[vector];
 }
 
-// Returns the bytes of a group in a store. In every vector the strips of a group follow each other.
+// Returns the bytes of a group in a store. In every vector the shard slices of a group follow each
+// other.
 static zr_range group_range(const zero_engine *engine, const zr_group *group, zr_vector vector)
 {
-    const zr_strip *first = &engine->plan->strips[group->strip_first];
+    const zr_shard_slice *first = &engine->plan->shard_slices[group->shard_slice_first];
     return zr_vector_range(engine, first->piece, vector, first->first, group->count);
 }
 
@@ -56,7 +57,7 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
         if (!(vectors >> v & 1))
             continue;
         zr_store *store =
-            zr_vector_store(engine, engine->plan->strips[group->strip_first].piece, v);
+            zr_vector_store(engine, engine->plan->shard_slices[group->shard_slice_first].piece, v);
         transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
         ZERO_TRY(begin(store, group_range(engine, group, v),
                        staging_buffer_at(engine, staging_buffer, v), transfer, error));
@@ -72,14 +73,16 @@ static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk
     return ZERO_OK;
 }
 
-static void *strip_vector(const zero_engine *engine, int g, const zr_strip *strip, zr_vector vector)
+static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard_slice *shard_slice,
+                                zr_vector vector)
 {
     const zr_group *group = &engine->plan->groups[g];
     if (!zr_plan_has_vector(engine->plan, vector))
         return NULL;
     if (!is_on_nvme(group, vector))
-        return zr_vector_at(engine, strip->piece, vector, strip->first);
-    int64_t before = engine->plan->pieces[strip->piece].state_first + strip->first - group->first;
+        return zr_vector_at(engine, shard_slice->piece, vector, shard_slice->first);
+    int64_t before =
+        engine->plan->pieces[shard_slice->piece].state_first + shard_slice->first - group->first;
     return staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
            before * zr_vector_size(engine->plan, vector);
 }
@@ -93,24 +96,26 @@ static char *parameters_of_range(const zero_engine *engine, int piece)
            before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
 }
 
-static zr_range_states states_of(const zero_engine *engine, int g, const zr_strip *strip)
+static zr_range_states states_of(const zero_engine *engine, int g,
+                                 const zr_shard_slice *shard_slice)
 {
     const zr_group *group = &engine->plan->groups[g];
-    const zr_piece *piece = &engine->plan->pieces[strip->piece];
+    const zr_piece *piece = &engine->plan->pieces[shard_slice->piece];
     zr_range_states states = {.gradient_dtype = piece->accumulator_dtype,
                               .parameters_dtype = piece->dtype};
     void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
-                           ? strip_vector(engine, g, strip, ZR_VECTOR_PARAMETERS)
-                           : parameters_of_range(engine, strip->piece) +
-                                 strip->first * (int64_t)zero_dtype_bytes(piece->dtype);
-    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT)
-                          ? strip_vector(engine, g, strip, ZR_VECTOR_GRADIENT)
-                          : (const char *)zr_update_gradient(engine, strip->piece) +
-                                strip->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
-    states.master = strip_vector(engine, g, strip, ZR_VECTOR_MASTER);
-    states.state0 = strip_vector(engine, g, strip, ZR_VECTOR_STATE0);
-    states.state1 = strip_vector(engine, g, strip, ZR_VECTOR_STATE1);
-    states.direction = strip_vector(engine, g, strip, ZR_VECTOR_DIRECTION);
+                           ? shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_PARAMETERS)
+                           : parameters_of_range(engine, shard_slice->piece) +
+                                 shard_slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
+    states.gradient =
+        is_on_nvme(group, ZR_VECTOR_GRADIENT)
+            ? shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_GRADIENT)
+            : (const char *)zr_update_gradient(engine, shard_slice->piece) +
+                  shard_slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    states.master = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_MASTER);
+    states.state0 = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_STATE0);
+    states.state1 = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_STATE1);
+    states.direction = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_DIRECTION);
     if (states.master)
         states.parameters = parameters;
     else
@@ -135,12 +140,13 @@ static void count_crossing(zero_engine *engine, const zr_group *group,
 static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, zero_error *error)
 {
     const zr_group *group = &engine->plan->groups[g];
-    for (int s = group->strip_first; s < group->strip_first + group->strip_count; s++) {
-        const zr_strip *strip = &engine->plan->strips[s];
-        const zr_range_states states = states_of(engine, g, strip);
+    for (int s = group->shard_slice_first; s < group->shard_slice_first + group->shard_slice_count;
+         s++) {
+        const zr_shard_slice *shard_slice = &engine->plan->shard_slices[s];
+        const zr_range_states states = states_of(engine, g, shard_slice);
         if (!walk->beside)
-            ZERO_TRY(zr_guard_await(engine, strip->piece, error));
-        ZERO_TRY(walk->take(walk->user, engine, strip, &states, error));
+            ZERO_TRY(zr_guard_await(engine, shard_slice->piece, error));
+        ZERO_TRY(walk->take(walk->user, engine, shard_slice, &states, error));
     }
     return ZERO_OK;
 }
@@ -181,17 +187,19 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
     return ZERO_OK;
 }
 
-static zero_status take_from_nvme(zero_engine *engine, zr_store *store, const zr_strip *strip,
-                                  zr_vector vector, zero_dtype dtype, bool changed,
-                                  zr_weights_fn take, void *user, zero_error *error)
+static zero_status take_from_nvme(zero_engine *engine, zr_store *store,
+                                  const zr_shard_slice *shard_slice, zr_vector vector,
+                                  zero_dtype dtype, bool changed, zr_weights_fn take, void *user,
+                                  zero_error *error)
 {
     zr_transfer *transfer = &engine->offload.staging_buffer[0][vector];
-    zr_range range = zr_vector_range(engine, strip->piece, vector, strip->first, strip->count);
+    zr_range range =
+        zr_vector_range(engine, shard_slice->piece, vector, shard_slice->first, shard_slice->count);
     ZERO_TRY(
         store->ops->fetch(store, range, staging_buffer_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
     const zr_portion portion = {
-        {zr_own_shard(engine, strip->piece).first + strip->first, strip->count},
+        {zr_own_shard(engine, shard_slice->piece).first + shard_slice->first, shard_slice->count},
         dtype,
         staging_buffer_at(engine, 0, vector)};
     ZERO_TRY(take(user, &portion, error));
@@ -210,9 +218,9 @@ zero_status zr_staging_buffers_each(zero_engine *engine, int piece, zr_vector ve
                        : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
                                                       : ZERO_F32;
     zr_store *store = zr_vector_store(engine, piece, vector);
-    for (int s = p->strip_first; s < p->strip_first + p->strip_count; s++) {
-        ZERO_TRY(take_from_nvme(engine, store, &engine->plan->strips[s], vector, dtype, changed,
-                                take, user, error));
+    for (int s = p->shard_slice_first; s < p->shard_slice_first + p->shard_slice_count; s++) {
+        ZERO_TRY(take_from_nvme(engine, store, &engine->plan->shard_slices[s], vector, dtype,
+                                changed, take, user, error));
         zr_comm_progress(engine->grid.world, engine->step);
     }
     return ZERO_OK;
@@ -226,8 +234,8 @@ char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector)
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int piece, int64_t first)
 {
     const zr_piece *p = &engine->plan->pieces[piece];
-    const zr_strip *strip = &engine->plan->strips[p->strip_first];
-    while (strip->first + strip->count <= first)
-        strip++;
-    return strip->first + strip->count - first;
+    const zr_shard_slice *shard_slice = &engine->plan->shard_slices[p->shard_slice_first];
+    while (shard_slice->first + shard_slice->count <= first)
+        shard_slice++;
+    return shard_slice->first + shard_slice->count - first;
 }

@@ -13,7 +13,7 @@ typedef struct lamb {
     zero_engine *engine;
     zr_update update;
     double weight_decay;
-    zr_span span; // of the current strip, elements of the piece
+    zr_span span; // of the current shard slice, elements of the piece
     const zr_range_states *states;
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
@@ -59,26 +59,28 @@ static void add_norms(lamb *l, int piece)
                         l->direction_squares, true);
 }
 
-static void take_parts(lamb *l, const zr_strip *strip, const zr_range_states *states,
+static void take_parts(lamb *l, const zr_shard_slice *shard_slice, const zr_range_states *states,
                        zr_part_fn take)
 {
-    l->span = zr_strip_span(l->engine, strip);
+    l->span = zr_shard_slice_span(l->engine, shard_slice);
     l->states = states;
-    zr_for_parts(&l->engine->plan->pieces[strip->piece], l->span, take, l);
+    zr_for_parts(&l->engine->plan->pieces[shard_slice->piece], l->span, take, l);
 }
 
-static zero_status find_direction(void *user, zero_engine *engine, const zr_strip *strip,
-                                  const zr_range_states *states, zero_error *error)
+static zero_status find_direction(void *user, zero_engine *engine,
+                                  const zr_shard_slice *shard_slice, const zr_range_states *states,
+                                  zero_error *error)
 {
-    take_parts(user, strip, states, direction_part);
-    add_norms(user, strip->piece);
+    take_parts(user, shard_slice, states, direction_part);
+    add_norms(user, shard_slice->piece);
     return ZERO_OK;
 }
 
-static zero_status apply_direction(void *user, zero_engine *engine, const zr_strip *strip,
-                                   const zr_range_states *states, zero_error *error)
+static zero_status apply_direction(void *user, zero_engine *engine,
+                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
+                                   zero_error *error)
 {
-    take_parts(user, strip, states, apply_part);
+    take_parts(user, shard_slice, states, apply_part);
     return ZERO_OK;
 }
 

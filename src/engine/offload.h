@@ -56,12 +56,13 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
 
 // group_walk.c
-typedef zero_status (*zr_strip_fn)(void *user, zero_engine *engine, const zr_strip *strip,
-                                   const zr_range_states *states, zero_error *error);
-// A walk over all strips that are updated, group by group: read, take, write.
+typedef zero_status (*zr_shard_slice_fn)(void *user, zero_engine *engine,
+                                         const zr_shard_slice *shard_slice,
+                                         const zr_range_states *states, zero_error *error);
+// A walk over all shard slices that are updated, group by group: read, take, write.
 typedef struct zr_walk {
     zr_walk_vectors vectors;
-    zr_strip_fn take;
+    zr_shard_slice_fn take;
     void *user;
     // Set: the delayed update's thread walks, beside the rank's own and last group first. NULL: the
     // rank's own thread walks.
@@ -73,9 +74,9 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
 zero_status zr_staging_buffers_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
                                     zr_weights_fn take, void *user, zero_error *error);
 
-// Between steps: returns a buffer for one strip of a vector, in a staging buffer.
+// Between steps: returns a buffer for one shard slice of a vector, in a staging buffer.
 char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector);
-// Returns the number of elements from `first` of the own shard to the end of its strip.
+// Returns the number of elements from `first` of the own shard to the end of its shard slice.
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int piece, int64_t first);
 
 // moves.c: the bytes moved between tiers are counted, and compared with what the plan has.

@@ -151,7 +151,7 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     char *staging_buffer = zr_staging_buffers_buffer(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.staging_buffer[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
-    // A master in memory comes as one portion, so it is written strip by strip.
+    // A master in memory comes as one portion, so it is written shard slice by shard slice.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_staging_buffers_portion(engine, r->piece, first + done);
         engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n,

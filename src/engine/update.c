@@ -33,27 +33,31 @@ static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first,
     walk->queue->backend->optimizer->update(walk->queue, &walk->update, count, &at);
 }
 
-zr_span zr_strip_span(const zero_engine *engine, const zr_strip *strip)
+zr_span zr_shard_slice_span(const zero_engine *engine, const zr_shard_slice *shard_slice)
 {
-    return (zr_span){zr_update_range(engine, strip->piece).first + strip->first, strip->count};
+    return (zr_span){zr_update_range(engine, shard_slice->piece).first + shard_slice->first,
+                     shard_slice->count};
 }
 
-zero_status zr_update_strip(void *user, zero_engine *engine, const zr_strip *strip,
-                            const zr_range_states *states, zero_error *error)
+zero_status zr_update_shard_slice(void *user, zero_engine *engine,
+                                  const zr_shard_slice *shard_slice, const zr_range_states *states,
+                                  zero_error *error)
 {
     zr_update_walk *walk = user;
-    walk->span = zr_strip_span(engine, strip);
+    walk->span = zr_shard_slice_span(engine, shard_slice);
     walk->states = states;
-    zr_for_parts(&engine->plan->pieces[strip->piece], walk->span, update_part, walk);
+    zr_for_parts(&engine->plan->pieces[shard_slice->piece], walk->span, update_part, walk);
     return ZERO_OK;
 }
 
 // Rounds the master, which an earlier walk has updated, into the parameters that units read.
-static zero_status publish_strip(void *user, zero_engine *engine, const zr_strip *strip,
-                                 const zr_range_states *states, zero_error *error)
+static zero_status publish_shard_slice(void *user, zero_engine *engine,
+                                       const zr_shard_slice *shard_slice,
+                                       const zr_range_states *states, zero_error *error)
 {
     engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype,
-                                              strip->count, states->master, states->parameters);
+                                              shard_slice->count, states->master,
+                                              states->parameters);
     return ZERO_OK;
 }
 
@@ -129,7 +133,8 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
     engine->states_written = true;
     if (!lamb)
         return zr_groups_walk(
-            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_strip, .user = &walk}, error);
+            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_shard_slice, .user = &walk},
+            error);
     zr_moves_expect_update(engine, 1, first);
     return zr_lamb_update(engine, &walk.update, walks, error);
 }
@@ -138,7 +143,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
     zr_moves_expect_copy(engine);
     engine->lags = false;
-    return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_strip},
+    return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_shard_slice},
                           error);
 }
 

@@ -189,31 +189,32 @@ static zero_status reserve_activation_checkpoints(zero_engine *engine, int64_t *
                                 &engine->offload.activation_checkpoints, error);
 }
 
-// Lists the bytes of a vector at which its portions, the strips, begin.
-static int list_strips(const zero_engine *engine, zr_vector vector, int count, int64_t *cuts)
+// Lists the bytes of a vector at which its portions, the shard slices, begin.
+static int list_shard_slices(const zero_engine *engine, zr_vector vector, int count, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;
-    for (int s = 0; s < plan->strip_count; s++) {
-        const zr_strip *strip = &plan->strips[s];
-        const zr_piece *piece = &plan->pieces[strip->piece];
+    for (int s = 0; s < plan->shard_slice_count; s++) {
+        const zr_shard_slice *shard_slice = &plan->shard_slices[s];
+        const zr_piece *piece = &plan->pieces[shard_slice->piece];
         bool here = vector == ZR_VECTOR_PARAMETERS
                         ? piece->parameter_tier == ZERO_TIER_nvme
-                        : strip->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
+                        : shard_slice->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
         if (here)
-            cuts[count++] =
-                zr_vector_range(engine, strip->piece, vector, strip->first, strip->count).first;
+            cuts[count++] = zr_vector_range(engine, shard_slice->piece, vector, shard_slice->first,
+                                            shard_slice->count)
+                                .first;
     }
     return count;
 }
 
-// Lists those of the accumulators of every step: the first is read by strips, too, and the others
-// are read and written shard by shard.
+// Lists those of the accumulators of every step: the first is read by shard slices, too, and the
+// others are read and written shard by shard.
 static int list_accumulators(zero_engine *engine, int64_t *cuts)
 {
     const zr_plan *plan = engine->plan;
     int count = 0;
     for (engine->sum_copy = 0; engine->sum_copy < plan->step_sums; engine->sum_copy++) {
-        count = list_strips(engine, ZR_VECTOR_GRADIENT, count, cuts);
+        count = list_shard_slices(engine, ZR_VECTOR_GRADIENT, count, cuts);
         for (int slot = 1; slot < zr_accumulators(&plan->settings); slot++)
             for (int p = 0; p < plan->piece_count; p++)
                 if (plan->pieces[p].state_first >= 0 &&
@@ -240,7 +241,7 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
             .block = engine->plan->settings.tiering.block,
             .cuts = cuts,
             .cut_count = v == ZR_VECTOR_GRADIENT ? list_accumulators(engine, cuts)
-                                                 : list_strips(engine, v, 0, cuts)};
+                                                 : list_shard_slices(engine, v, 0, cuts)};
         ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place,
                                       &engine->vectors[ZERO_TIER_nvme][v], error));
         first += parameters ? 0 : bytes;
@@ -264,7 +265,7 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_scratch(engine, options, error));
         ZERO_TRY(open_io(engine, options, error));
     }
-    int64_t *cuts = zr_alloc((size_t)(plan->step_sums * plan->strip_count +
+    int64_t *cuts = zr_alloc((size_t)(plan->step_sums * plan->shard_slice_count +
                                       zr_plan_accumulators(plan) * plan->piece_count +
                                       count_activation_checkpoints(plan)) *
                                  sizeof *cuts,

@@ -61,10 +61,11 @@ static void use_span(taking *t, zr_span span)
         plan->updates_whole && t->piece->state_first >= 0 ? 0 : shard_of(t->view, t->piece).first;
     if (t->view->purpose == ZR_VIEW_SAVES)
         zr_for_parts(t->piece, span, use_part, t);
-    for (int s = 0; s < t->piece->strip_count && t->view->purpose != ZR_VIEW_SAVES; s++) {
-        const zr_strip *strip = &plan->strips[t->piece->strip_first + s];
-        int64_t first = ZR_MAX(span.first, base + strip->first),
-                end = ZR_MIN(span.first + span.count, base + strip->first + strip->count);
+    for (int s = 0; s < t->piece->shard_slice_count && t->view->purpose != ZR_VIEW_SAVES; s++) {
+        const zr_shard_slice *shard_slice = &plan->shard_slices[t->piece->shard_slice_first + s];
+        int64_t first = ZR_MAX(span.first, base + shard_slice->first),
+                end =
+                    ZR_MIN(span.first + span.count, base + shard_slice->first + shard_slice->count);
         zr_for_parts(t->piece, (zr_span){first, end - first}, use_part, t);
     }
 }

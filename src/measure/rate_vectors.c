@@ -243,7 +243,7 @@ static void list_tensors(zr_vector_task *task, zr_vector_item_kind kind, const z
         list(task, kind, ZR_MIN(overlap(&piece->tensors[t], first, count), most));
 }
 
-static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *strips)
+static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_shard_slice *shard_slices)
 {
     const zr_plan *plan = task->plan;
     list_tensors(task, ZR_VECTOR_SQUARES, piece, 0, piece->shard, SQUARE_PARTS * ZR_CHUNK);
@@ -253,10 +253,11 @@ static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_strip *st
         list(task, ZR_VECTOR_SET, ZR_MIN(piece->shard, (int64_t)MOST_SUM));
     if (plan->ranks == 1 && plan->settings.accumulation > 1)
         list(task, ZR_VECTOR_ADD, ZR_MIN(piece->shard, (int64_t)MOST_SUM));
-    for (int i = 0; i < piece->strip_count; i++) {
-        const zr_strip *strip = &strips[piece->strip_first + i];
-        if (strip->group >= 0)
-            list_tensors(task, ZR_VECTOR_UPDATE, piece, strip->first, strip->count, MOST_WALK);
+    for (int i = 0; i < piece->shard_slice_count; i++) {
+        const zr_shard_slice *shard_slice = &shard_slices[piece->shard_slice_first + i];
+        if (shard_slice->group >= 0)
+            list_tensors(task, ZR_VECTOR_UPDATE, piece, shard_slice->first, shard_slice->count,
+                         MOST_WALK);
     }
 }
 
@@ -268,7 +269,7 @@ void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_t
         const zr_piece *piece = &plan->pieces[p];
         if (piece->kind != ZERO_TRAINABLE)
             continue;
-        list_piece(out, piece, plan->strips);
+        list_piece(out, piece, plan->shard_slices);
         elems += plan->updates_whole ? piece->padded : piece->shard;
     }
     // Vectors of a small model stay in caches in a step, too.

@@ -69,8 +69,9 @@ static void seal(zr_emitter *e, int v, int p)
     zr_emit_unbind(e, p, ZR_SPACE_GRADIENTS);
     if (e->stage->seal)
         e->stage->seal(e, p);
-    if (plan->settings.delayed && piece->state_first >= 0 && piece->strip_count > 0)
-        zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP, plan->strips[piece->strip_first].group);
+    if (plan->settings.delayed && piece->state_first >= 0 && piece->shard_slice_count > 0)
+        zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP,
+                      plan->shard_slices[piece->shard_slice_first].group);
     if (piece->open_first >= 0) {
         take_window(e, p);
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND,

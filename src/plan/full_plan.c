@@ -285,7 +285,7 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->units);
     zr_free(plan->sealed);
     zr_free(plan->visits);
-    zr_free(plan->strips);
+    zr_free(plan->shard_slices);
     zr_free(plan->actions);
     zr_free(plan->links);
     zr_free(plan->ties);

@@ -81,9 +81,9 @@ struct zr_plan {
     int64_t parked_bytes; // of the parked contributions, whole pieces
     int *sealed;          // (sealed_count) pieces in the order in which they are sealed
     int sealed_count;
-    int strip_count, group_count;
-    zr_strip *strips; // (strip_count)
-    zr_group *groups; // (group_count) in the order of the update
+    int shard_slice_count, group_count;
+    zr_shard_slice *shard_slices; // (shard_slice_count)
+    zr_group *groups;             // (group_count) in the order of the update
     zr_staging_buffer_plan staging_buffer;
     zr_moves moves;
     int visit_count;

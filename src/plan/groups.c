@@ -1,4 +1,5 @@
-// Strips, groups and staging buffers of the update, and the bytes that it moves between tiers.
+// Shard slices, groups and staging buffers of the update, and the bytes that it moves between
+// tiers.
 #include "plan/plan_parts.h"
 
 #include <assert.h>
@@ -38,7 +39,8 @@ static int64_t next_parameter(const zr_piece *piece, int64_t range, int64_t firs
 static bool continues(const zr_plan *plan, const zr_piece *piece)
 {
     const zr_group *last = plan->group_count ? &plan->groups[plan->group_count - 1] : NULL;
-    const zr_strip *before = plan->strip_count ? &plan->strips[plan->strip_count - 1] : NULL;
+    const zr_shard_slice *before =
+        plan->shard_slice_count ? &plan->shard_slices[plan->shard_slice_count - 1] : NULL;
     if (plan->settings.tiering.sub_group == ZR_EACH_PARAMETER)
         return false;
     return last && before->group == plan->group_count - 1 &&
@@ -46,21 +48,22 @@ static bool continues(const zr_plan *plan, const zr_piece *piece)
            last->count < group_limit(plan);
 }
 
-static void add_strip(zr_plan *plan, int p, int64_t first, int64_t count)
+static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
 {
     const zr_piece *piece = &plan->pieces[p];
-    zr_strip strip = {.piece = p, .group = -1, .first = first, .count = count};
+    zr_shard_slice shard_slice = {.piece = p, .group = -1, .first = first, .count = count};
     if (piece->state_first >= 0) {
         if (!continues(plan, piece))
-            plan->groups[plan->group_count++] = (zr_group){.state_tier = piece->state_tier,
-                                                           .parameter_tier = piece->parameter_tier,
-                                                           .strip_first = plan->strip_count,
-                                                           .first = piece->state_first + first};
-        strip.group = plan->group_count - 1;
-        plan->groups[strip.group].strip_count++;
-        plan->groups[strip.group].count += count;
+            plan->groups[plan->group_count++] =
+                (zr_group){.state_tier = piece->state_tier,
+                           .parameter_tier = piece->parameter_tier,
+                           .shard_slice_first = plan->shard_slice_count,
+                           .first = piece->state_first + first};
+        shard_slice.group = plan->group_count - 1;
+        plan->groups[shard_slice.group].shard_slice_count++;
+        plan->groups[shard_slice.group].count += count;
     }
-    plan->strips[plan->strip_count++] = strip;
+    plan->shard_slices[plan->shard_slice_count++] = shard_slice;
 }
 
 static void cut_piece(zr_plan *plan, int p)
@@ -68,18 +71,18 @@ static void cut_piece(zr_plan *plan, int p)
     zr_piece *piece = &plan->pieces[p];
     int64_t range = range_of(plan, piece), limit = group_limit(plan);
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
-    piece->strip_first = plan->strip_count;
+    piece->shard_slice_first = plan->shard_slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
         int64_t room = piece->state_first >= 0 && continues(plan, piece)
                            ? limit - plan->groups[plan->group_count - 1].count
                            : limit;
         count = ZR_MIN((alone ? next_parameter(piece, range, first) : range) - first, room);
-        add_strip(plan, p, first, count);
+        add_shard_slice(plan, p, first, count);
     }
-    piece->strip_count = plan->strip_count - piece->strip_first;
+    piece->shard_slice_count = plan->shard_slice_count - piece->shard_slice_first;
 }
 
-static int64_t most_strips(const zr_plan *plan)
+static int64_t most_shard_slices(const zr_plan *plan)
 {
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     int64_t most = plan->piece_count;
@@ -116,13 +119,13 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
     return vector == ZR_VECTOR_PARAMETERS ? group->parameter_tier : group->state_tier;
 }
 
-// Returns the elements that travel at once: those of the strip's group, or of a strip without one.
-// 0: this vector stays in memory.
-static int64_t travelling_elems(const zr_plan *plan, const zr_strip *strip, int vector)
+// Returns the elements that travel at once: those of the shard slice's group, or of a shard slice
+// without one. 0: this vector stays in memory.
+static int64_t travelling_elems(const zr_plan *plan, const zr_shard_slice *shard_slice, int vector)
 {
-    const zr_group alone = {.parameter_tier = plan->pieces[strip->piece].parameter_tier,
-                            .count = strip->count};
-    const zr_group *group = strip->group >= 0 ? &plan->groups[strip->group] : &alone;
+    const zr_group alone = {.parameter_tier = plan->pieces[shard_slice->piece].parameter_tier,
+                            .count = shard_slice->count};
+    const zr_group *group = shard_slice->group >= 0 ? &plan->groups[shard_slice->group] : &alone;
     bool travels =
         zr_group_tier(group, vector) == ZERO_TIER_nvme && zr_plan_has_vector(plan, vector);
     return travels ? group->count : 0;
@@ -133,9 +136,9 @@ static void size_staging_buffer(zr_plan *plan)
     const zr_tiering *tiering = &plan->settings.tiering;
     zr_staging_buffer_plan *staging_buffer = &plan->staging_buffer;
     bool travels[ZR_VECTOR_COUNT] = {false};
-    for (int s = 0; s < plan->strip_count; s++)
+    for (int s = 0; s < plan->shard_slice_count; s++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-            int64_t elems = travelling_elems(plan, &plan->strips[s], v);
+            int64_t elems = travelling_elems(plan, &plan->shard_slices[s], v);
             travels[v] |= elems > 0;
             staging_buffer->elems = ZR_MAX(staging_buffer->elems, elems);
         }
@@ -221,16 +224,16 @@ static int64_t first_unread(const zr_plan *plan, const zr_group *group,
 
 zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
 {
-    int64_t most = most_strips(plan);
-    if (most > ZR_MOST_STRIPS)
+    int64_t most = most_shard_slices(plan);
+    if (most > ZR_MOST_SHARD_SLICES)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: sub-groups of %lld elements (sub_group_size) cut a shard into "
                        "more than %d parts",
                        plan->model->name, (long long)ZR_MAX(plan->settings.tiering.sub_group, 0),
-                       ZR_MOST_STRIPS);
-    plan->strips = zr_alloc(sizeof *plan->strips * (size_t)most, error);
+                       ZR_MOST_SHARD_SLICES);
+    plan->shard_slices = zr_alloc(sizeof *plan->shard_slices * (size_t)most, error);
     plan->groups = zr_alloc(sizeof *plan->groups * (size_t)most, error);
-    if (!plan->strips || !plan->groups)
+    if (!plan->shard_slices || !plan->groups)
         return ZERO_ERR_MEMORY;
     for (int p = 0; p < plan->piece_count; p++)
         cut_piece(plan, p);

@@ -1,7 +1,8 @@
 // How the update walks over a rank's elements, and what moves between tiers.
 //
-//   shard of a piece    [ strip | strip | strip ]      a strip lies in one piece and in one group
-//   groups              [ strip | strip ][ strip ...   at most sub_group elements, of one tier:
+//   shard of a piece    [ shard slice | shard slice | shard slice ]      a shard slice lies in one
+//   piece and in one group groups              [ shard slice | shard slice ][ shard slice ...   at
+//   most sub_group elements, of one tier:
 //                                                      what one staging buffer of the update holds
 //
 // Where anything of a group is on NVMe, its vectors travel through a staging buffer in host memory,
@@ -30,14 +31,14 @@ typedef enum zr_vector {
     ZR_VECTOR_COUNT
 } zr_vector;
 
-typedef struct zr_strip {
-    int piece, group;     // group -1: the strip is not updated
+typedef struct zr_shard_slice {
+    int piece, group;     // group -1: the shard slice is not updated
     int64_t first, count; // elements of the own shard; at stage 0 of the whole piece
-} zr_strip;
+} zr_shard_slice;
 
-typedef struct zr_group { // consecutive strips that are updated together
+typedef struct zr_group { // consecutive shard slices that are updated together
     zero_tier state_tier, parameter_tier;
-    int strip_first, strip_count;
+    int shard_slice_first, shard_slice_count;
     int64_t first, count; // elements in the optimizer state vectors of state_tier
 } zr_group;
 
@@ -45,7 +46,7 @@ typedef struct zr_group { // consecutive strips that are updated together
 
 typedef struct zr_staging_buffer_plan { // what is in host memory while states travel
     int count;                          // staging buffers; 0: nothing is on NVMe
-    int64_t elems;                      // of the largest group (or strip without one) that travels
+    int64_t elems; // of the largest group (or shard slice without one) that travels
     int64_t
         first[ZR_VECTOR_COUNT]; // byte of the staging buffer where a vector begins; -1: never in a
                                 // staging buffer

@@ -68,7 +68,7 @@ typedef struct zr_piece {
     // Elements, in each optimizer state vector of its tier and, on NVMe, in the gradient's; -1:
     // none.
     int64_t state_first;
-    int strip_first, strip_count; // of the own shard, in plan->strips
+    int shard_slice_first, shard_slice_count; // of the own shard, in plan->shard_slices
     int first_read;     // the first visit of a micro-batch that reads it (unmapped stage 3)
     bool streamed;      // comes and goes inside its units' turns
     int first_backward; // the unit whose backward contributes first (largest index); -1: none

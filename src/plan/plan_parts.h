@@ -9,7 +9,7 @@
 // sum overflows.
 #define ZR_MOST_ELEMS ((int64_t)1 << 54)
 #define ZR_MOST_BYTES ((int64_t)1 << 60)
-#define ZR_MOST_STRIPS (1 << 24)
+#define ZR_MOST_SHARD_SLICES (1 << 24)
 #define ZR_IO_PAGE 4096                      // alignment of what travels to NVMe
 #define ZR_MOST_POSITIONS ((int64_t)1 << 32) // of a micro-batch
 

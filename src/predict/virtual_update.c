@@ -36,26 +36,28 @@ static int64_t bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
 }
 
 // Adds LAMB's norms, of the parameters and of the direction, as far as the own shard has them.
-static void add_norms(const zr_virtual_rank *rank, const zr_strip *strip, zr_cost *sum)
+static void add_norms(const zr_virtual_rank *rank, const zr_shard_slice *shard_slice, zr_cost *sum)
 {
-    const zr_piece *piece = &rank->plan->pieces[strip->piece];
-    const span own = {strip->first, ZR_MIN(strip->count, piece->shard - strip->first)};
+    const zr_piece *piece = &rank->plan->pieces[shard_slice->piece];
+    const span own = {shard_slice->first,
+                      ZR_MIN(shard_slice->count, piece->shard - shard_slice->first)};
     if (piece->counted)
         for (int norms = 0; norms < 2; norms++)
             zr_cost_add(sum,
                         cost_of_parts(rank, piece, own, ZR_ACTIVITY_square_sum, sizeof(float)));
 }
 
-// Returns what a walk does with a strip. The master is copied with gaps and padding.
-static zr_cost cost_of_strip(const zr_virtual_rank *rank, int walk, int64_t bytes,
-                             const zr_strip *strip)
+// Returns what a walk does with a shard slice. The master is copied with gaps and padding.
+static zr_cost cost_of_shard_slice(const zr_virtual_rank *rank, int walk, int64_t bytes,
+                                   const zr_shard_slice *shard_slice)
 {
     if (walk == ZR_VIRTUAL_COPY)
-        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, strip->count * bytes, 0, 1);
-    zr_cost sum = cost_of_parts(rank, &rank->plan->pieces[strip->piece],
-                                (span){strip->first, strip->count}, ZR_ACTIVITY_optimizer, bytes);
+        return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, shard_slice->count * bytes, 0, 1);
+    zr_cost sum =
+        cost_of_parts(rank, &rank->plan->pieces[shard_slice->piece],
+                      (span){shard_slice->first, shard_slice->count}, ZR_ACTIVITY_optimizer, bytes);
     if (rank->plan->settings.per_tensor_norms && walk == 0)
-        add_norms(rank, strip, &sum);
+        add_norms(rank, shard_slice, &sum);
     return sum;
 }
 
@@ -65,10 +67,10 @@ static zero_status find_walk(zr_virtual_rank *rank, int walk, const zr_walk_vect
 {
     const zr_plan *plan = rank->plan;
     int64_t bytes = bytes_of_walk(plan, vectors);
-    zr_cost *costs = zr_alloc((size_t)plan->strip_count * sizeof *costs + 1, error);
+    zr_cost *costs = zr_alloc((size_t)plan->shard_slice_count * sizeof *costs + 1, error);
     rank->walks[walk] = costs;
-    for (int s = 0; costs && s < plan->strip_count; s++)
-        costs[s] = cost_of_strip(rank, walk, bytes, &plan->strips[s]);
+    for (int s = 0; costs && s < plan->shard_slice_count; s++)
+        costs[s] = cost_of_shard_slice(rank, walk, bytes, &plan->shard_slices[s]);
     return costs ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
@@ -106,7 +108,7 @@ zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error)
 typedef struct walk {
     zr_virtual_rank *rank;
     const zr_walk_vectors *vectors;
-    const zr_cost *costs;                            // (strips)
+    const zr_cost *costs;                            // (shard slices)
     bool beside;                                     // it begins with the last group
     double staging_buffers[ZR_MOST_STAGING_BUFFERS]; // when the transfers of each have ended
 } walk;
@@ -141,7 +143,8 @@ static void move_group(walk *w, int g, bool write)
 static void compute_group(walk *w, int g)
 {
     const zr_group *group = &w->rank->plan->groups[g];
-    for (int s = group->strip_first; s < group->strip_first + group->strip_count; s++)
+    for (int s = group->shard_slice_first; s < group->shard_slice_first + group->shard_slice_count;
+         s++)
         zr_virtual_rank_spend(w->rank, ZR_TIME_UPDATE, w->costs[s]);
     if (w->beside)
         w->rank->group_ends[g] = w->rank->now;

@@ -230,16 +230,19 @@ zero_status __wrap_zr_delayed_transfer(zero_engine *engine, zr_transfer *transfe
     return __real_zr_delayed_transfer(engine, transfer, error);
 }
 
-zero_status __real_zr_update_strip(void *walk, zero_engine *engine, const zr_strip *strip,
-                                   const zr_range_states *states, zero_error *error);
-zero_status __wrap_zr_update_strip(void *walk, zero_engine *engine, const zr_strip *strip,
-                                   const zr_range_states *states, zero_error *error);
+zero_status __real_zr_update_shard_slice(void *walk, zero_engine *engine,
+                                         const zr_shard_slice *shard_slice,
+                                         const zr_range_states *states, zero_error *error);
+zero_status __wrap_zr_update_shard_slice(void *walk, zero_engine *engine,
+                                         const zr_shard_slice *shard_slice,
+                                         const zr_range_states *states, zero_error *error);
 
-zero_status __wrap_zr_update_strip(void *walk, zero_engine *engine, const zr_strip *strip,
-                                   const zr_range_states *states, zero_error *error)
+zero_status __wrap_zr_update_shard_slice(void *walk, zero_engine *engine,
+                                         const zr_shard_slice *shard_slice,
+                                         const zr_range_states *states, zero_error *error)
 {
     hold_back(gate_of(engine->delayed));
-    return __real_zr_update_strip(walk, engine, strip, states, error);
+    return __real_zr_update_shard_slice(walk, engine, shard_slice, states, error);
 }
 
 void __real_zr_delayed_advance(struct zr_delayed *delayed, int group);

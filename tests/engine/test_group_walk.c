@@ -35,18 +35,19 @@ static zero_status commit(zr_store *store, zr_range range, void *buffer, zr_tran
     return disk->commit(store, range, buffer, out, error);
 }
 
-static zero_status take(void *user, zero_engine *engine, const zr_strip *strip,
+static zero_status take(void *user, zero_engine *engine, const zr_shard_slice *shard_slice,
                         const zr_range_states *states, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    int g = seen.groups, end = plan->groups[g].strip_first + plan->groups[g].strip_count;
-    seen.groups += strip == &plan->strips[end - 1];
-    if (strip->group == g && seen.committed == g &&
+    int g = seen.groups,
+        end = plan->groups[g].shard_slice_first + plan->groups[g].shard_slice_count;
+    seen.groups += shard_slice == &plan->shard_slices[end - 1];
+    if (shard_slice->group == g && seen.committed == g &&
         seen.fetched == ZR_MIN(g + 1 + seen.ahead, plan->group_count))
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_INTERNAL,
                    "group %d comes after %d, when %d have been asked for and %d are written",
-                   strip->group, g, seen.fetched, seen.committed);
+                   shard_slice->group, g, seen.fetched, seen.committed);
 }
 
 static zero_status walk(zero_engine *engine, zero_error *error)

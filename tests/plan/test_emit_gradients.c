@@ -108,8 +108,9 @@ static void a_delayed_update_has_read_the_sum_before_it_is_overwritten(void **st
     settings.tiering = (zr_tiering){.optimizer = ZERO_TIER_host, .sub_group = ZR_EACH_PARAMETER};
     zr_plan *plan = planned(&settings);
     const pass_concern joins = {BIT(ZR_REDUCE) | BIT(ZR_AWAIT), BIT(ZR_SLOT_GROUP), 0};
-    assert_int_equal(plan->strips[plan->pieces[1].strip_first].group, 1);
-    assert_int_equal(plan->strips[plan->pieces[2].strip_first].group, plan->group_count - 1);
+    assert_int_equal(plan->shard_slices[plan->pieces[1].shard_slice_first].group, 1);
+    assert_int_equal(plan->shard_slices[plan->pieces[2].shard_slice_first].group,
+                     plan->group_count - 1);
     assert_int_equal(plan->group_count, 4);
     expect_backward(plan, &joins,
                     "AWAIT group 3 if first | REDUCE 2 | AWAIT group 1 if first | REDUCE 1"

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static void check_strips(const zr_plan *plan)
+static void check_shard_slices(const zr_plan *plan)
 {
     int64_t limit = ZR_MAX(plan->settings.tiering.sub_group, 0) / ZR_CHUNK * ZR_CHUNK,
             covered[ZERO_TIER_COUNT] = {0};
@@ -14,26 +14,27 @@ static void check_strips(const zr_plan *plan)
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
         int64_t at = 0;
-        assert_int_equal(piece->strip_first, next);
-        for (; next < piece->strip_first + piece->strip_count; next++) {
-            const zr_strip *strip = &plan->strips[next];
-            assert_true(strip->piece == p && strip->first == at && strip->count > 0 &&
-                        strip->count % ZR_CHUNK == 0);
-            at += strip->count;
+        assert_int_equal(piece->shard_slice_first, next);
+        for (; next < piece->shard_slice_first + piece->shard_slice_count; next++) {
+            const zr_shard_slice *shard_slice = &plan->shard_slices[next];
+            assert_true(shard_slice->piece == p && shard_slice->first == at &&
+                        shard_slice->count > 0 && shard_slice->count % ZR_CHUNK == 0);
+            at += shard_slice->count;
         }
         assert_int_equal(at, piece->shard);
     }
-    assert_int_equal(next, plan->strip_count);
+    assert_int_equal(next, plan->shard_slice_count);
     for (int g = 0; g < plan->group_count; g++) {
         const zr_group *group = &plan->groups[g];
         int64_t count = 0;
-        for (int s = group->strip_first; s < group->strip_first + group->strip_count; s++) {
-            const zr_strip *strip = &plan->strips[s];
-            assert_int_equal(strip->group, g);
+        for (int s = group->shard_slice_first;
+             s < group->shard_slice_first + group->shard_slice_count; s++) {
+            const zr_shard_slice *shard_slice = &plan->shard_slices[s];
+            assert_int_equal(shard_slice->group, g);
             // one after another in every vector
-            assert_int_equal(plan->pieces[strip->piece].state_first + strip->first,
+            assert_int_equal(plan->pieces[shard_slice->piece].state_first + shard_slice->first,
                              group->first + count);
-            count += strip->count;
+            count += shard_slice->count;
         }
         assert_int_equal(count, group->count);
         assert_true(limit == 0 || count <= limit);
@@ -55,7 +56,7 @@ static void portions_cover_every_element_once(void **state)
             tiering.sub_group = sub_group;
             tiering.on_device = ranks == 2 ? 0.4 : 0;
             zr_plan *plan = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
-            check_strips(plan);
+            check_shard_slices(plan);
             if (ranks == 2) { // the last pieces' states stay, as many as make up that part
                 int64_t all =
                     plan->state_elems[ZERO_TIER_device] + plan->state_elems[ZERO_TIER_nvme];
@@ -67,22 +68,22 @@ static void portions_cover_every_element_once(void **state)
         }
 }
 
-// Of all ranks' shards, at every border between two parameters a strip ends, to a chunk; and a
-// group has one strip.
+// Of all ranks' shards, at every border between two parameters a shard slice ends, to a chunk; and
+// a group has one shard slice.
 static void check_alone(const zr_plan *plan)
 {
-    for (int s = 0; s < plan->strip_count; s++) {
-        const zr_strip *strip = &plan->strips[s];
-        const zr_piece *piece = &plan->pieces[strip->piece];
+    for (int s = 0; s < plan->shard_slice_count; s++) {
+        const zr_shard_slice *shard_slice = &plan->shard_slices[s];
+        const zr_piece *piece = &plan->pieces[shard_slice->piece];
         for (int r = 0; r < plan->ranks; r++)
             for (int t = 1; t < piece->tensor_count; t++) {
                 int64_t begin = piece->tensors[t].first / ZR_CHUNK * ZR_CHUNK,
-                        first = r * piece->shard + strip->first;
-                assert_false(begin > first && begin < first + strip->count);
+                        first = r * piece->shard + shard_slice->first;
+                assert_false(begin > first && begin < first + shard_slice->count);
             }
     }
     for (int g = 0; g < plan->group_count; g++)
-        assert_int_equal(plan->groups[g].strip_count, 1);
+        assert_int_equal(plan->groups[g].shard_slice_count, 1);
 }
 
 static void each_parameter_by_itself(void **state)
@@ -97,7 +98,7 @@ static void each_parameter_by_itself(void **state)
             whole = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
             tiering.sub_group = ZR_EACH_PARAMETER;
             plan = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
-            check_strips(plan);
+            check_shard_slices(plan);
             check_alone(plan);
             assert_true(plan->group_count > whole->group_count);
             zr_plan_destroy(whole);

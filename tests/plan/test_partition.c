@@ -191,7 +191,7 @@ static void test_empty_pieces(void **state)
         assert_int_equal(part.tensors[0].shape[0], 0);
         assert_int_equal(empty->elems, 0);
         assert_int_equal(empty->padded, 0);
-        assert_int_equal(empty->strip_count, 0);
+        assert_int_equal(empty->shard_slice_count, 0);
         check_shards(plan);
         zr_plan_destroy(plan);
     }

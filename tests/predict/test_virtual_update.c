@@ -108,8 +108,8 @@ static void what_is_delayed_hides_behind_the_next_step(void **state)
     zr_plan *later = fixture_plan_of(&f, &settings, 2, true);
     zr_forecast at_once = ask_of(&d, now), beside = ask_of(&d, later);
     double squares = elements_of(now, false) * 2 * SQUARES, copied = 0;
-    for (int i = 0; i < later->strip_count; i++) // gaps and padding are copied, too
-        copied += (double)later->strips[i].count * 6 * ELEMENT;
+    for (int i = 0; i < later->shard_slice_count; i++) // gaps and padding are copied, too
+        copied += (double)later->shard_slices[i].count * 6 * ELEMENT;
     near(beside.parts[ZR_TIME_UPDATE], squares + copied);
     near(beside.parts[ZR_TIME_COMPUTE], at_once.parts[ZR_TIME_COMPUTE]);
     double walk = at_once.parts[ZR_TIME_UPDATE] - squares;
