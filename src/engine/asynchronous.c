@@ -47,7 +47,7 @@ static zero_status end_sums(zr_window_run *run, int64_t step, zero_error *error)
     return ZERO_OK;
 }
 
-// Brings late replicas from the copy of the version before, because nothing new is due.
+// Brings late tied copies from the copy of the version before, because nothing new is due.
 static void keep_replicas(zero_engine *engine, int before)
 {
     const zr_plan *plan = engine->plan;
@@ -61,7 +61,7 @@ static void keep_replicas(zero_engine *engine, int before)
     }
 }
 
-// Takes the updates of owners `from` .. `end` - 1 into late replicas of the current copy. Where
+// Takes the updates of owners `from` .. `end` - 1 into late tied copies of the current copy. Where
 // there are none, the pass is empty.
 static zero_status take_ties(zero_engine *engine, int64_t from, int64_t end, zero_error *error)
 {
@@ -70,8 +70,8 @@ static zero_status take_ties(zero_engine *engine, int64_t from, int64_t end, zer
     return ZERO_OK;
 }
 
-// Makes late replicas what they are after the update of a step.
-static zero_status update_replicas(zr_window_run *run, int64_t step, zero_error *error)
+// Makes late tied copies what they are after the update of a step.
+static zero_status update_tied_copies(zr_window_run *run, int64_t step, zero_error *error)
 {
     zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
@@ -89,7 +89,7 @@ static zero_status make_version(zr_window_run *run, int64_t step, bool finite, z
     uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
     update |= 1u << ZR_BEHIND | 1u << ZR_CHANGED;
     ZERO_TRY(run_pass(engine, ZR_PASS_UPDATE, update, error));
-    ZERO_TRY(update_replicas(run, step, error));
+    ZERO_TRY(update_tied_copies(run, step, error));
     engine->turn = step;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_CHANGED, error));
     return zr_step_check_messages(engine, ZR_PASS_PUBLISH, error);

@@ -52,7 +52,7 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     int64_t all = plan->versions * plan->full_bytes;
-    if (plan->holding == ZR_HOLDS_REPLICAS)
+    if (plan->holding == ZR_HOLDS_TIED_COPIES)
         return open_window(engine, ZR_WINDOW_SYMMETRIC, all, ZERO_MEM_parameters, all,
                            &engine->params, error);
     if (plan->holding == ZR_HOLDS_A_MAP)

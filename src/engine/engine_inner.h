@@ -75,7 +75,7 @@ zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_f
 // collective.
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
 zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error);
-// Collective: brings replicas and readers up to date with what the shards hold now. Callers that
+// Collective: brings tied copies and readers up to date with what the shards hold now. Callers that
 // also wrote optimizer states use the second one.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);

@@ -183,7 +183,7 @@ static void copy_frozen(zero_engine *engine, int from, int to)
     const zr_plan *plan = engine->plan;
     for (int p = 0; p < plan->piece_count; p++) {
         const zr_piece *piece = &plan->pieces[p];
-        bool whole = plan->holding == ZR_HOLDS_REPLICAS;
+        bool whole = plan->holding == ZR_HOLDS_TIED_COPIES;
         int64_t bytes = zr_piece_shard_bytes(piece) * (whole ? plan->ranks : 1);
         const zr_place place = {ZR_SPACE_PARAMETERS, piece->full_first};
         char *at[2];

@@ -95,7 +95,7 @@ static held held_of(const zr_plan *plan, int number)
     for (int p = 0; p < plan->piece_count; p++)
         for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
             const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
-            bool other = tensor->number != number || plan->pieces[p].replica;
+            bool other = tensor->number != number || plan->pieces[p].tied_copy;
             if (other || mine.tiles++ > 0)
                 continue;
             mine.holders = plan->pieces[p].holders;

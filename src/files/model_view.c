@@ -86,7 +86,7 @@ static bool has(const zr_model_view *view, int piece)
 }
 
 // Says whether all that this rank has of the piece are parameters that units read, and these are
-// one update older than its weights: a replica has no optimizer states, and so no master.
+// one update older than its weights: a tied copy has no optimizer states, and so no master.
 static bool is_late(const zr_plan *plan, int piece)
 {
     const zr_piece *of = &plan->pieces[piece];

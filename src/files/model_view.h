@@ -9,7 +9,7 @@
 typedef enum zr_view_purpose {
     ZR_VIEW_SAVES, // has what this rank writes: of what several ranks hold, one has it
     ZR_VIEW_LOADS, // has all that this rank holds, to be filled
-    // The same, to be compared: without replicas that are one update older than what they copy.
+    // The same, to be compared: without tied copies that are one update older than what they copy.
     ZR_VIEW_COMPARES,
 } zr_view_purpose;
 

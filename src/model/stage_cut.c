@@ -11,11 +11,11 @@ typedef struct zr_stage {
     zr_unit_range *chunks; // (chunk_count) of the origin's units
     int chunk_count;
     bool exact;
-    zero_unit *units;                               // (model.unit_count)
-    zero_piece_desc *pieces;                        // of the units that have replicas
-    zero_piece_ref *borrowed;                       // of all units, one after another
-    zr_replica *replicas;                           // (replica_count)
-    int piece_count, borrowed_count, replica_count; // so far
+    zero_unit *units;                                 // (model.unit_count)
+    zero_piece_desc *pieces;                          // of the units that have tied copies
+    zero_piece_ref *borrowed;                         // of all units, one after another
+    zr_tied_copy *tied_copies;                        // (tied_copy_count)
+    int piece_count, borrowed_count, tied_copy_count; // so far
 } zr_stage;
 
 // Returns the chunk that has a unit of the origin; -1: none of this stage has.
@@ -36,9 +36,9 @@ static int local_unit(const zr_stage *stage, int unit)
     return local + unit - stage->chunks[c].first;
 }
 
-// Counts the pieces that a unit of the origin borrows and that become replicas: all up to the last
-// one that has to.
-static int count_replicas(const zr_stage *stage, int unit)
+// Counts the pieces that a unit of the origin borrows and that become tied copies: all up to the
+// last one that has to.
+static int count_tied_copies(const zr_stage *stage, int unit)
 {
     const zero_unit *from = &stage->origin->units[unit];
     int count = 0;
@@ -48,8 +48,8 @@ static int count_replicas(const zr_stage *stage, int unit)
     return count;
 }
 
-static zero_status add_replica(zr_stage *stage, zero_piece_ref at, zero_piece_ref owner,
-                               zero_error *error)
+static zero_status add_tied_copy(zr_stage *stage, zero_piece_ref at, zero_piece_ref owner,
+                                 zero_error *error)
 {
     const zero_piece_desc *piece = zr_piece_desc(stage->origin, owner);
     if (piece->kind == ZERO_BUFFER)
@@ -60,22 +60,22 @@ static zero_status add_replica(zr_stage *stage, zero_piece_ref at, zero_piece_re
                        stage->units[at.unit].name, piece->tensors[0].name,
                        stage->origin->units[owner.unit].name);
     stage->pieces[stage->piece_count++] = *piece;
-    stage->replicas[stage->replica_count++] = (zr_replica){at, owner};
+    stage->tied_copies[stage->tied_copy_count++] = (zr_tied_copy){at, owner};
     return ZERO_OK;
 }
 
-// Gives a unit the pieces that it owns, and then its replicas.
-static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, int replicas,
+// Gives a unit the pieces that it owns, and then its tied copies.
+static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, int tied_copies,
                              zero_error *error)
 {
     zero_unit *unit = &stage->units[local];
     zero_piece_desc *pieces = &stage->pieces[stage->piece_count];
     for (int p = 0; p < from->piece_count; p++)
         stage->pieces[stage->piece_count++] = from->pieces[p];
-    for (int r = 0; r < replicas; r++)
-        ZERO_TRY(add_replica(stage, (zero_piece_ref){local, from->piece_count + r},
-                             from->borrowed[r], error));
-    unit->piece_count += replicas;
+    for (int r = 0; r < tied_copies; r++)
+        ZERO_TRY(add_tied_copy(stage, (zero_piece_ref){local, from->piece_count + r},
+                               from->borrowed[r], error));
+    unit->piece_count += tied_copies;
     unit->pieces = pieces;
     return ZERO_OK;
 }
@@ -83,14 +83,14 @@ static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, 
 static zero_status take_unit(zr_stage *stage, int number, zero_error *error)
 {
     const zero_unit *from = &stage->origin->units[number];
-    int local = stage->model.unit_count++, replicas = count_replicas(stage, number);
+    int local = stage->model.unit_count++, tied_copies = count_tied_copies(stage, number);
     zero_unit *unit = &stage->units[local];
     *unit = *from;
-    if (replicas > 0)
-        ZERO_TRY(replicate(stage, local, from, replicas, error));
-    unit->borrowed_count -= replicas;
+    if (tied_copies > 0)
+        ZERO_TRY(replicate(stage, local, from, tied_copies, error));
+    unit->borrowed_count -= tied_copies;
     unit->borrowed = unit->borrowed_count ? &stage->borrowed[stage->borrowed_count] : NULL;
-    for (int b = replicas; b < from->borrowed_count; b++)
+    for (int b = tied_copies; b < from->borrowed_count; b++)
         stage->borrowed[stage->borrowed_count++] =
             (zero_piece_ref){local_unit(stage, from->borrowed[b].unit), from->borrowed[b].piece};
     return ZERO_OK;
@@ -108,8 +108,9 @@ static zero_status reserve(zr_stage *stage, const zr_unit_range *chunks, zero_er
     stage->units = zr_alloc(units * sizeof *stage->units, error);
     stage->pieces = zr_alloc(ZR_MAX(pieces + borrowed, 1) * sizeof *stage->pieces, error);
     stage->borrowed = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->borrowed, error);
-    stage->replicas = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->replicas, error);
-    bool all = stage->chunks && stage->units && stage->pieces && stage->borrowed && stage->replicas;
+    stage->tied_copies = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->tied_copies, error);
+    bool all =
+        stage->chunks && stage->units && stage->pieces && stage->borrowed && stage->tied_copies;
     if (!all)
         return ZERO_ERR_MEMORY;
     memcpy(stage->chunks, chunks, count * sizeof *chunks);
@@ -165,7 +166,7 @@ void zr_stage_free(zero_model *model)
     zr_free(stage->units);
     zr_free(stage->pieces);
     zr_free(stage->borrowed);
-    zr_free(stage->replicas);
+    zr_free(stage->tied_copies);
     zr_free(stage);
 }
 
@@ -186,19 +187,19 @@ int zr_stage_unit(const zero_model *model, int unit)
     return stage->chunks[c].first + unit;
 }
 
-const zr_replica *zr_stage_replicas(const zero_model *model, int *count)
+const zr_tied_copy *zr_stage_tied_copies(const zero_model *model, int *count)
 {
-    *count = model->stage ? model->stage->replica_count : 0;
-    return model->stage ? model->stage->replicas : NULL;
+    *count = model->stage ? model->stage->tied_copy_count : 0;
+    return model->stage ? model->stage->tied_copies : NULL;
 }
 
-const zr_replica *zr_stage_replica_at(const zero_model *model, zero_piece_ref ref)
+const zr_tied_copy *zr_stage_tied_copy_at(const zero_model *model, zero_piece_ref ref)
 {
     int count;
-    const zr_replica *replicas = zr_stage_replicas(model, &count);
+    const zr_tied_copy *tied_copies = zr_stage_tied_copies(model, &count);
     for (int r = 0; r < count; r++)
-        if (replicas[r].at.unit == ref.unit && replicas[r].at.piece == ref.piece)
-            return &replicas[r];
+        if (tied_copies[r].at.unit == ref.unit && tied_copies[r].at.piece == ref.piece)
+            return &tied_copies[r];
     return NULL;
 }
 
@@ -216,11 +217,11 @@ int zr_stage_ties(const zero_model *model, const int *first_unit, int chunks, bo
     int count = 0;
     for (int u = 0; u < first_unit[chunks]; u++) {
         const zero_unit *unit = &model->units[u];
-        int here = chunk_with(first_unit, u), replicas = 0;
+        int here = chunk_with(first_unit, u), tied_copies = 0;
         for (int b = 0; b < unit->borrowed_count; b++)
             if (exact || chunk_with(first_unit, unit->borrowed[b].unit) != here)
-                replicas = b + 1;
-        for (int b = 0; b < replicas; b++, count++)
+                tied_copies = b + 1;
+        for (int b = 0; b < tied_copies; b++, count++)
             if (out)
                 out[count] =
                     (zr_tie){.borrower = u,

@@ -269,16 +269,16 @@ static zero_status names_unique(const char **names, int64_t count, const char *w
     return ZERO_OK;
 }
 
-// Counts the tensors, and lists their names unless `names` is NULL. Replicas are left out, because
-// they have the names of their owners.
+// Counts the tensors, and lists their names unless `names` is NULL. Tied copies are left out,
+// because they have the names of their owners.
 static int64_t tensor_names(const zero_model *model, const char **names)
 {
     int64_t count = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].piece_count; p++) {
             const zero_piece_desc *piece = &model->units[u].pieces[p];
-            bool replica = zr_stage_replica_at(model, (zero_piece_ref){u, p});
-            for (int t = 0; t < piece->tensor_count && !replica; t++, count++)
+            bool tied_copy = zr_stage_tied_copy_at(model, (zero_piece_ref){u, p});
+            for (int t = 0; t < piece->tensor_count && !tied_copy; t++, count++)
                 if (names)
                     names[count] = piece->tensors[t].name;
         }

@@ -15,12 +15,12 @@ void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
     }
 }
 
-// What this rank has of a tied piece's replica is its shard, at every stage.
+// What this rank has of a tied piece's tied copy is its shard, at every stage.
 static zr_when when_of(const zr_piece *piece, zr_when trained, zr_when others)
 {
     if (!zr_piece_collects(piece))
         return others;
-    return piece->replica ? ZR_ALWAYS : trained;
+    return piece->tied_copy ? ZR_ALWAYS : trained;
 }
 
 void zr_emit_gather_replica(zr_emitter *e, zr_when when, int p)

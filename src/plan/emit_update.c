@@ -84,7 +84,7 @@ void zr_emit_update(zr_emitter *e)
     for (int p = 0; p < plan->piece_count && e->stage->before_update; p++)
         if (zr_piece_collects(&plan->pieces[p]))
             e->stage->before_update(e, p);
-    // A late replica is written between the updates and its gathers.
+    // A late tied copy is written between the updates and its gathers.
     for (int p = 0; p < plan->piece_count && !e->stage->before_update; p++)
         if (zr_piece_is_late(plan, &plan->pieces[p]))
             zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, p);

@@ -161,7 +161,7 @@ static bool maps_parameters(const zr_settings *settings, const zr_machine *machi
 static zr_holding holding_of(const zr_plan *plan)
 {
     if (plan->settings.stage < 3)
-        return ZR_HOLDS_REPLICAS;
+        return ZR_HOLDS_TIED_COPIES;
     return plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
 }
 

@@ -111,7 +111,7 @@ static int holders_of(const zr_plan *plan, const zero_piece_desc *desc)
     return split ? 1 : plan->tensor_ranks;
 }
 
-// Chooses, of the ranks that hold a piece, the first one as the one by which it counts. A replica
+// Chooses, of the ranks that hold a piece, the first one as the one by which it counts. A tied copy
 // counts by its owner.
 static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
                                  zero_error *error)
@@ -123,8 +123,8 @@ static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *des
                        "divide %d tensor rank%s",
                        plan->model->name, piece->name, piece->holders, plan->tensor_ranks,
                        plan->tensor_ranks == 1 ? "" : "s");
-    piece->replica = zr_stage_replica_at(plan->model, piece->ref);
-    piece->counted = !piece->replica && plan->tensor_rank % piece->holders == 0;
+    piece->tied_copy = zr_stage_tied_copy_at(plan->model, piece->ref);
+    piece->counted = !piece->tied_copy && plan->tensor_rank % piece->holders == 0;
     return ZERO_OK;
 }
 

@@ -8,7 +8,7 @@
 //
 // A rank's own shards on one tier, one after another in piece order, are a "shard vector".
 // Optimizer states, accumulators and, where they are split, parameters lie in such vectors. A full
-// replica keeps whole pieces at zr_piece.full_first.
+// tied copy keeps whole pieces at zr_piece.full_first.
 //
 // The way of a gradient in 16 bits (in fp32 the first two places are one, and nothing is rounded):
 //   units add up fp32 in the open arena -> sealed: rounded into the gradient window
@@ -42,9 +42,9 @@ typedef struct zr_piece {
     zero_dtype accumulator_dtype; // of the owner's sum
     int holders; // neighbouring tensor ranks that hold the same piece, with this one
     // This rank's shard counts where elements of all ranks are added up or written; else another
-    // tensor rank holds the same piece and counts it, or it is a replica.
+    // tensor rank holds the same piece and counts it, or it is a tied copy.
     bool counted;
-    bool replica; // of a piece of another chunk (model/stage_cut.h)
+    bool tied_copy; // of a piece of another chunk (model/stage_cut.h)
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps

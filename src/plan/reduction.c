@@ -257,7 +257,7 @@ static void place_whole(zr_plan *plan, zr_piece *piece)
 
 static void place_states(zr_plan *plan, zr_piece *piece)
 {
-    if (piece->kind != ZERO_TRAINABLE || piece->replica)
+    if (piece->kind != ZERO_TRAINABLE || piece->tied_copy)
         return;
     piece->state_first = plan->state_elems[piece->state_tier];
     plan->state_elems[piece->state_tier] += plan->updates_whole ? piece->padded : piece->shard;

@@ -1,7 +1,7 @@
 // Numbers of tensors over the whole model, by which norms of tensors are added up and files list
 // them. A part of a model (zero_model.whole) has the whole's tensors or tiles of them, and the
 // whole's numbers, so that all ranks of a job mean the same tensor by a number. A pipeline stage
-// has those of its units and of its replicas.
+// has those of its units and of its tied copies.
 #include "model/stage_cut.h"
 #include "model/tensor_walk.h"
 #include "model/unit.h"
@@ -71,8 +71,8 @@ static zr_tensor_walk find_in_unit(const zero_model *whole, int unit, const zero
 // Returns the number, in the model that was cut, of the unit that owns a piece.
 static int owner_of(const zero_model *model, zero_piece_ref ref)
 {
-    const zr_replica *replica = zr_stage_replica_at(model, ref);
-    return replica ? replica->owner.unit : zr_stage_unit(model, ref.unit);
+    const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(model, ref);
+    return tied_copy ? tied_copy->owner.unit : zr_stage_unit(model, ref.unit);
 }
 
 static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_tensor *tensor,

@@ -8,9 +8,9 @@
 
 static bool is_exact(const zr_plan *plan)
 {
-    int replicas;
-    zr_stage_replicas(plan->model, &replicas);
-    return plan->pipeline ? plan->pipeline->exact : replicas > 0;
+    int tied_copies;
+    zr_stage_tied_copies(plan->model, &tied_copies);
+    return plan->pipeline ? plan->pipeline->exact : tied_copies > 0;
 }
 
 zero_status zr_plan_ties_list(zr_plan *plan, zero_error *error)
@@ -31,27 +31,27 @@ zero_status zr_plan_ties_list(zr_plan *plan, zero_error *error)
     zr_stage_ties(origin, first, chunks, exact, of);
     for (int t = 0; t < plan->tie_count; t++)
         plan->ties[t] = (zr_tie_plan){
-            .of = of[t], .replica = -1, .owner = -1, .sum_link = -1, .parameter_link = -1};
+            .of = of[t], .tied_copy = -1, .owner = -1, .sum_link = -1, .parameter_link = -1};
     zr_free(of);
     return ZERO_OK;
 }
 
 static bool is_owner(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
 {
-    return !piece->replica && zr_stage_unit(plan->model, piece->ref.unit) == tie->owner.unit &&
+    return !piece->tied_copy && zr_stage_unit(plan->model, piece->ref.unit) == tie->owner.unit &&
            piece->ref.piece == tie->owner.piece;
 }
 
-static bool is_replica(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
+static bool is_tied_copy(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
 {
-    const zr_replica *replica = zr_stage_replica_at(plan->model, piece->ref);
-    return replica && zr_stage_unit(plan->model, piece->ref.unit) == tie->borrower &&
-           replica->owner.unit == tie->owner.unit && replica->owner.piece == tie->owner.piece;
+    const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(plan->model, piece->ref);
+    return tied_copy && zr_stage_unit(plan->model, piece->ref.unit) == tie->borrower &&
+           tied_copy->owner.unit == tie->owner.unit && tied_copy->owner.piece == tie->owner.piece;
 }
 
 bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece)
 {
-    bool tied = piece->replica;
+    bool tied = piece->tied_copy;
     for (int t = 0; t < plan->tie_count; t++)
         tied = tied || is_owner(plan, piece, &plan->ties[t].of);
     return tied;
@@ -67,13 +67,13 @@ bool zr_piece_is_late(const zr_plan *plan, const zr_piece *piece)
     bool late = false, trained = piece->kind == ZERO_TRAINABLE && zr_plan_ties_are_late(plan);
     for (int t = 0; t < plan->tie_count && trained; t++) {
         const zr_tie_plan *tie = &plan->ties[t];
-        late = late || (tie->replica >= 0 && &plan->pieces[tie->replica] == piece &&
+        late = late || (tie->tied_copy >= 0 && &plan->pieces[tie->tied_copy] == piece &&
                         tie->parameter_link >= 0);
     }
     return late;
 }
 
-// Returns the most stages between an owner and a replica of it.
+// Returns the most stages between an owner and a tied copy of it.
 static int distance(const zr_plan *plan)
 {
     int most = 0;
@@ -89,7 +89,7 @@ int64_t zr_plan_ties_taken(const zr_plan *plan, int64_t step)
 }
 
 // Returns the slots of a link of a tie: as many as are sent before the first of them is taken, so
-// that nobody waits. A replica that is nearer to its owner than others are takes as late as they.
+// that nobody waits. A tied copy that is nearer to its owner than others are takes as late as they.
 static int slots_of(const zr_plan *plan)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
@@ -135,8 +135,8 @@ int zr_plan_ties_link(zr_plan *plan, int first)
         for (int p = 0; p < plan->piece_count; p++) {
             if (is_owner(plan, &plan->pieces[p], &tie->of))
                 tie->owner = p;
-            if (is_replica(plan, &plan->pieces[p], &tie->of))
-                tie->replica = p;
+            if (is_tied_copy(plan, &plan->pieces[p], &tie->of))
+                tie->tied_copy = p;
         }
         if (plan->pipeline)
             first += place_links(plan, tie, first);
@@ -177,7 +177,7 @@ static void exchange(zr_emitter *e, int from, int to, int link, zr_tie_part give
 
 static bool trains(const zr_plan *plan, const zr_tie_plan *tie)
 {
-    int own = tie->owner >= 0 ? tie->owner : tie->replica;
+    int own = tie->owner >= 0 ? tie->owner : tie->tied_copy;
     return own >= 0 && plan->pieces[own].kind == ZERO_TRAINABLE && !plan->settings.inference;
 }
 
@@ -186,16 +186,16 @@ void zr_emit_ties_sum(zr_emitter *e)
     for (int t = 0; t < e->plan->tie_count; t++) {
         const zr_tie_plan *tie = &e->plan->ties[t];
         if (trains(e->plan, tie))
-            exchange(e, tie->replica, tie->owner, tie->sum_link, ZR_TIE_GIVE_SUM, ZR_TIE_ADD_SUM,
+            exchange(e, tie->tied_copy, tie->owner, tie->sum_link, ZR_TIE_GIVE_SUM, ZR_TIE_ADD_SUM,
                      ZR_ALWAYS);
     }
 }
 
 // Waits until peers have copied it: whole, as no other piece of this stage.
-static void await_copied(zr_emitter *e, int replica)
+static void await_copied(zr_emitter *e, int tied_copy)
 {
     if (!e->stage->before_update && e->plan->updates_whole)
-        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, replica);
+        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tied_copy);
 }
 
 void zr_emit_ties_publish(zr_emitter *e)
@@ -205,9 +205,9 @@ void zr_emit_ties_publish(zr_emitter *e)
         bool late = zr_plan_ties_are_late(e->plan) && tie->owner < 0;
         if (late || !trains(e->plan, tie))
             continue;
-        if (tie->replica >= 0)
-            await_copied(e, tie->replica);
-        exchange(e, tie->owner, tie->replica, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
+        if (tie->tied_copy >= 0)
+            await_copied(e, tie->tied_copy);
+        exchange(e, tie->owner, tie->tied_copy, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
                  ZR_TIE_TAKE_PARAMETERS, ZR_CHANGED);
     }
 }
@@ -216,13 +216,13 @@ void zr_emit_ties(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tie_count; t++) {
         const zr_tie_plan *tie = &e->plan->ties[t];
-        if (tie->replica < 0 || !zr_piece_is_late(e->plan, &e->plan->pieces[tie->replica]))
+        if (tie->tied_copy < 0 || !zr_piece_is_late(e->plan, &e->plan->pieces[tie->tied_copy]))
             continue;
         // At the end of a window it has just been gathered.
-        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tie->replica);
-        exchange(e, -1, tie->replica, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
+        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tie->tied_copy);
+        exchange(e, -1, tie->tied_copy, tie->parameter_link, ZR_TIE_GIVE_PARAMETERS,
                  ZR_TIE_TAKE_PARAMETERS, ZR_ALWAYS);
-        zr_emit_gather_replica(e, ZR_ALWAYS, tie->replica);
-        zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, tie->replica);
+        zr_emit_gather_replica(e, ZR_ALWAYS, tie->tied_copy);
+        zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, tie->tied_copy);
     }
 }

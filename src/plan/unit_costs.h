@@ -27,7 +27,7 @@ typedef struct zr_unit_cost {
 //   time         where activations are computed again, a third more but for the last unit. If no
 //                unit lists products, each counts as one.
 //   states       of the stage and tiers of the settings, without what lies on NVMe. What a unit
-//                borrows counts as a replica of its own: parameters and gradients.
+//                borrows counts as a tied copy of its own: parameters and gradients.
 //   activations  what it saves, and its boundary; where activations are computed again, its
 //                boundary if it enters a segment
 //   workspace    also what a segment saves while it is computed again

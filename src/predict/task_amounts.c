@@ -13,7 +13,7 @@ int64_t zr_checkpoint_bytes(const zr_plan *plan)
 static int64_t parameter_window_bytes(const zr_plan *plan)
 {
     switch (plan->holding) {
-    case ZR_HOLDS_REPLICAS: return plan->versions * plan->full_bytes;
+    case ZR_HOLDS_TIED_COPIES: return plan->versions * plan->full_bytes;
     case ZR_HOLDS_A_MAP: return plan->versions * plan->shard_bytes[ZERO_TIER_device];
     default: return plan->gather_share;
     }

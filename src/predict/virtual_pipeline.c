@@ -24,7 +24,7 @@ typedef struct pipeline_run {
     bool asynchronous;
 } pipeline_run;
 
-// Returns how many of the owners' updates late replicas have taken before a step's end.
+// Returns how many of the owners' updates late tied copies have taken before a step's end.
 static int64_t ties_before(const zr_plan *plan, int64_t step)
 {
     return step > 0 && zr_plan_ties_are_late(plan) ? zr_plan_ties_taken(plan, step - 1) : 0;

@@ -78,7 +78,7 @@ void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t hold
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
                                  bool stale);
 // Runs the update and publication that end a step. ties: of the updates of a shared table's owner,
-// how many a late replica takes in between.
+// how many a late tied copy takes in between.
 void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties);
 // Takes these alone.
 void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties);

@@ -79,7 +79,7 @@ static zero_status keep_squares(zero_engine *engine, int step, zero_error *error
 }
 
 // Twice the squares of both vectors would be the same ratio, so parameters do not tell that: what
-// is added is looked at, of tables with a replica and of what several tensor ranks hold.
+// is added is looked at, of tables with a tied copy and of what several tensor ranks hold.
 static void lamb_counts_each_element_once(void **state)
 {
     static harness_result out;

@@ -1,5 +1,5 @@
-// Shared tables under pipedream, where the stages of owner and replica are at different steps: the
-// bits do not depend on ZeRO or on data ranks' exchanges, a window of one step is a synchronous
+// Shared tables under pipedream, where the stages of owner and tied copy are at different steps:
+// the bits do not depend on ZeRO or on data ranks' exchanges, a window of one step is a synchronous
 // step, and with late gradients each stage reads the version that plan/ties.h says.
 #include "window_runs.h"
 
@@ -268,7 +268,7 @@ static void emulate(int borrower, double *out)
     }
 }
 
-static void replicas_are_of_the_version_that_is_due(void **state)
+static void tied_copies_are_of_the_version_that_is_due(void **state)
 {
     for (accumulation = 1; accumulation <= MOST_MICRO_BATCHES; accumulation++)
         for (int borrower = 1; borrower < UNITS; borrower += 1 + SANITIZED) {
@@ -284,8 +284,8 @@ static void replicas_are_of_the_version_that_is_due(void **state)
         }
 }
 
-// One replica is near its owner and one far away: neither waits for ever.
-static void replicas_at_several_distances_end(void **state)
+// One tied copy is near its owner and one far away: neither waits for ever.
+static void tied_copies_at_several_distances_end(void **state)
 {
     borrowers = 1u << 1 | 1u << (UNITS - 1);
     windows = 1;
@@ -300,8 +300,8 @@ int main(void)
         cmocka_unit_test(a_window_of_one_step_is_synchronous),
         cmocka_unit_test(bits_do_not_depend_on_zero),
         cmocka_unit_test(a_frozen_table_stays),
-        cmocka_unit_test(replicas_are_of_the_version_that_is_due),
-        cmocka_unit_test(replicas_at_several_distances_end),
+        cmocka_unit_test(tied_copies_are_of_the_version_that_is_due),
+        cmocka_unit_test(tied_copies_at_several_distances_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

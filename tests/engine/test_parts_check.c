@@ -388,8 +388,8 @@ static void pipeline_stages_make_up_the_whole(void **state)
     check_stages((cutting){2, 2, 1, two_stages, &whole.model}, NULL);
 }
 
-// A shared table counts by its owner, and not by the replica in the last pipeline stage.
-static void replicas_do_not_count(void **state)
+// A shared table counts by its owner, and not by the tied copy in the last pipeline stage.
+static void tied_copies_do_not_count(void **state)
 {
     static const zr_unit_range last_alone[] = {{0, 3}, {3, 4}};
     zr_lm_config config = {.kind = ZR_LM_GPT2};
@@ -458,7 +458,7 @@ int main(void)
         cmocka_unit_test(any_number_of_tensors_is_compared),
         cmocka_unit_test(parts_that_make_up_the_whole_are_taken),
         cmocka_unit_test(pipeline_stages_make_up_the_whole),
-        cmocka_unit_test(replicas_do_not_count),
+        cmocka_unit_test(tied_copies_do_not_count),
         cmocka_unit_test(wrong_pipeline_stages_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // Models of pipeline stages: every unit is in one of them, with the pieces that it knows under the
-// same numbers, whether it owns them, borrows them or has replicas.
+// same numbers, whether it owns them, borrows them or has tied copies.
 #include "no_arithmetic.h"
 #include "base/alloc.h"
 #include "model/stage_cut.h"
@@ -69,12 +69,12 @@ static void check_stage(const zero_model *stage, const zero_model *origin)
     for (int u = 0; u < stage->unit_count; u++)
         check_pieces(stage, origin, u);
     int count;
-    const zr_replica *replicas = zr_stage_replicas(stage, &count);
+    const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
     for (int r = 0; r < count; r++) {
-        const zr_replica *it = &replicas[r];
+        const zr_tied_copy *it = &tied_copies[r];
         assert_ptr_equal(zr_piece_desc(stage, it->at)->tensors,
                          zr_piece_desc(origin, it->owner)->tensors);
-        assert_ptr_equal(zr_stage_replica_at(stage, it->at), it);
+        assert_ptr_equal(zr_stage_tied_copy_at(stage, it->at), it);
     }
 }
 
@@ -87,7 +87,7 @@ static void a_stage_is_a_range_of_units(void **state)
         check_stage(stage, model);
         assert_int_equal(stage->unit_count, 3);
         int count;
-        zr_stage_replicas(stage, &count);
+        zr_stage_tied_copies(stage, &count);
         assert_int_equal(count, 0);
         for (int u = 0; u < 3; u++)
             assert_int_equal(zr_stage_unit(stage, u), 3 * s + u);
@@ -103,9 +103,9 @@ static void a_whole_model_is_no_stage(void **state)
     int count = 1;
     assert_ptr_equal(zr_stage_origin(model), model);
     assert_int_equal(zr_stage_unit(model, 2), 2);
-    assert_null(zr_stage_replicas(model, &count));
+    assert_null(zr_stage_tied_copies(model, &count));
     assert_int_equal(count, 0);
-    assert_null(zr_stage_replica_at(model, (zero_piece_ref){0, 0}));
+    assert_null(zr_stage_tied_copy_at(model, (zero_piece_ref){0, 0}));
     zr_lm_free(model);
 }
 
@@ -123,46 +123,47 @@ static void chunks_follow_each_other(void **state)
     zr_lm_free(model);
 }
 
-static void expect_replicas(const zero_model *model, const zr_unit_range *chunks, int chunk_count,
-                            bool exact, int expected)
+static void expect_tied_copies(const zero_model *model, const zr_unit_range *chunks,
+                               int chunk_count, bool exact, int expected)
 {
     zero_model *stage = cut(model, chunks, chunk_count, exact);
     int count, last = stage->unit_count - 1;
-    const zr_replica *replicas = zr_stage_replicas(stage, &count);
+    const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
     check_stage(stage, model);
     assert_int_equal(count, expected);
     for (int r = 0; r < count; r++) {
-        assert_int_equal(replicas[r].at.unit, last);
-        assert_int_equal(replicas[r].at.piece, model->units[model->unit_count - 1].piece_count + r);
-        assert_int_equal(replicas[r].owner.unit, 0);
+        assert_int_equal(tied_copies[r].at.unit, last);
+        assert_int_equal(tied_copies[r].at.piece,
+                         model->units[model->unit_count - 1].piece_count + r);
+        assert_int_equal(tied_copies[r].owner.unit, 0);
     }
     zr_stage_free(stage);
 }
 
-// The head's table is borrowed within a chunk, and a replica in any other case.
-static void a_table_of_another_chunk_is_a_replica(void **state)
+// The head's table is borrowed within a chunk, and a tied copy in any other case.
+static void a_table_of_another_chunk_is_a_tied_copy(void **state)
 {
     static const zr_unit_range all[] = {{0, 6}}, first[] = {{0, 3}}, second[] = {{3, 6}},
                                both[] = {{0, 2}, {4, 6}};
     zero_model *model = language_model(true, 4, 0);
-    expect_replicas(model, all, 1, false, 0);
-    expect_replicas(model, first, 1, false, 0);
-    expect_replicas(model, second, 1, false, 1);
-    expect_replicas(model, both, 2, false, 1);
-    expect_replicas(model, all, 1, true, 1);
-    expect_replicas(model, first, 1, true, 0);
-    expect_replicas(model, both, 2, true, 1);
+    expect_tied_copies(model, all, 1, false, 0);
+    expect_tied_copies(model, first, 1, false, 0);
+    expect_tied_copies(model, second, 1, false, 1);
+    expect_tied_copies(model, both, 2, false, 1);
+    expect_tied_copies(model, all, 1, true, 1);
+    expect_tied_copies(model, first, 1, true, 0);
+    expect_tied_copies(model, both, 2, true, 1);
     zr_lm_free(model);
 }
 
 // Tiles of a table are pieces that come and go, in the stage as in the model.
-static void tiles_of_a_table_are_replicas(void **state)
+static void tiles_of_a_table_are_tied_copies(void **state)
 {
     zero_model *model = language_model(true, 2, 4);
     static const zr_unit_range last[] = {{2, 4}};
     int tiles = model->units[3].borrowed_count;
     assert_true(tiles > 1);
-    expect_replicas(model, last, 1, false, tiles);
+    expect_tied_copies(model, last, 1, false, tiles);
     zr_lm_free(model);
 }
 
@@ -177,7 +178,7 @@ static void a_part_is_cut_as_a_whole_is(void **state)
     zero_model *stage = cut(part, last, 1, false);
     assert_ptr_equal(stage->whole, model);
     zr_stage_free(stage);
-    expect_replicas(part, last, 1, false, 2);
+    expect_tied_copies(part, last, 1, false, 2);
     zr_lm_free(part);
     zr_lm_free(model);
 }
@@ -207,7 +208,7 @@ static void chain_set(chain *m, int first_lender)
 }
 
 // Of c's pieces, that of b stays borrowed where c knows it by a number above that of a; else it has
-// to be a replica too, because replicas come before what is borrowed.
+// to be a tied copy too, because tied copies come before what is borrowed.
 static void numbers_of_pieces_stay(void **state)
 {
     static const zr_unit_range last[] = {{1, 3}};
@@ -217,12 +218,12 @@ static void numbers_of_pieces_stay(void **state)
         chain_set(&m, first);
         zero_model *stage = cut(&m.model, last, 1, false);
         check_stage(stage, &m.model);
-        const zr_replica *replicas = zr_stage_replicas(stage, &count);
+        const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
         assert_int_equal(count, first == 0 ? 1 : 2);
         assert_int_equal(stage->units[1].borrowed_count, first == 0 ? 1 : 0);
         if (first == 0)
             assert_int_equal(stage->units[1].borrowed[0].unit, 0);
-        assert_int_equal(replicas[count - 1].owner.unit, 0);
+        assert_int_equal(tied_copies[count - 1].owner.unit, 0);
         zr_stage_free(stage);
     }
 }
@@ -240,7 +241,7 @@ static void lenders_have_local_numbers(void **state)
     zr_stage_free(stage);
 }
 
-static void replicas_of_buffers_are_refused(void **state)
+static void tied_copies_of_buffers_are_refused(void **state)
 {
     static const zr_unit_range last[] = {{2, 3}};
     chain m;
@@ -253,7 +254,7 @@ static void replicas_of_buffers_are_refused(void **state)
     assert_null(stage);
 }
 
-// The names of replicas are not counted twice; other names are.
+// The names of tied copies are not counted twice; other names are.
 static void other_names_stay_unique(void **state)
 {
     static const zr_unit_range all[] = {{0, 3}};
@@ -293,12 +294,12 @@ int main(void)
         cmocka_unit_test(a_stage_is_a_range_of_units),
         cmocka_unit_test(a_whole_model_is_no_stage),
         cmocka_unit_test(chunks_follow_each_other),
-        cmocka_unit_test(a_table_of_another_chunk_is_a_replica),
-        cmocka_unit_test(tiles_of_a_table_are_replicas),
+        cmocka_unit_test(a_table_of_another_chunk_is_a_tied_copy),
+        cmocka_unit_test(tiles_of_a_table_are_tied_copies),
         cmocka_unit_test(a_part_is_cut_as_a_whole_is),
         cmocka_unit_test(numbers_of_pieces_stay),
         cmocka_unit_test(lenders_have_local_numbers),
-        cmocka_unit_test(replicas_of_buffers_are_refused),
+        cmocka_unit_test(tied_copies_of_buffers_are_refused),
         cmocka_unit_test(other_names_stay_unique),
         cmocka_unit_test(no_memory_leaves_nothing),
     };

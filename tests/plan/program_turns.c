@@ -57,7 +57,7 @@ int program_turns(const zr_plan *plan, program_turn *out)
     return count + list_step(plan, false, &out[count]);
 }
 
-// Lists the passes in which late replicas take the updates `from` .. `end` - 1 of a window.
+// Lists the passes in which late tied copies take the updates `from` .. `end` - 1 of a window.
 static int list_ties(const zr_plan *plan, int64_t from, int64_t end, int window, pipeline_turn *out)
 {
     int count = 0, steps = plan->pipeline->pipeline.steps;

@@ -23,7 +23,7 @@ static zr_plan *planned(zero_dtype dtype, int64_t accumulation)
     return fixture_plan_in(&f, dtype, 0, RANKS, accumulation, true);
 }
 
-static void units_read_replicas(void **state)
+static void units_read_tied_copies(void **state)
 {
     const pass_concern reads = {BIT(ZR_BIND) | BIT(ZR_CALL) | BIT(ZR_GATHER), 0, ~0u};
     zr_plan *plan = planned(ZERO_F32, 1);
@@ -73,7 +73,7 @@ static void every_rank_updates_without_asking(void **state)
     zr_plan_destroy(plan);
 }
 
-static void replicas_are_gathered_when_somebody_else_wrote_them(void **state)
+static void tied_copies_are_gathered_when_somebody_else_wrote_them(void **state)
 {
     zr_plan *plan = planned(ZERO_F32, 1);
     expect_pass(&plan->program.passes[ZR_PASS_PUBLISH], &exchange,
@@ -86,10 +86,10 @@ static void replicas_are_gathered_when_somebody_else_wrote_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_read_replicas),
+        cmocka_unit_test(units_read_tied_copies),
         cmocka_unit_test(gradients_become_whole_at_the_boundary),
         cmocka_unit_test(every_rank_updates_without_asking),
-        cmocka_unit_test(replicas_are_gathered_when_somebody_else_wrote_them),
+        cmocka_unit_test(tied_copies_are_gathered_when_somebody_else_wrote_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Stages 1 and 2: replicas are read, the rank's own shards are updated, and they are gathered from
-// all ranks after the update.
+// Stages 1 and 2: tied copies are read, the rank's own shards are updated, and they are gathered
+// from all ranks after the update.
 #include "fixture.h"
 #include "pass_text.h"
 

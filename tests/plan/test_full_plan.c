@@ -107,7 +107,7 @@ static void stages_say_what_a_rank_holds(void **state)
     for (int stage = 0; stage < 4; stage++)
         for (int mapped = 0; mapped < 2; mapped++) {
             zr_plan *plan = fixture_plan(&f, stage, 2, 1, mapped);
-            assert_int_equal(plan->holding, stage < 3 ? ZR_HOLDS_REPLICAS
+            assert_int_equal(plan->holding, stage < 3 ? ZR_HOLDS_TIED_COPIES
                                             : mapped  ? ZR_HOLDS_A_MAP
                                                       : ZR_HOLDS_SHARDS);
             assert_int_equal(plan->updates_whole, stage == 0);

@@ -154,7 +154,7 @@ static void parked_contributions_are_held_while_they_travel(void **state)
     zr_plan_destroy(plan);
 }
 
-// Replicas, shards and activation checkpoints have places of their own for the whole step.
+// Tied copies, shards and activation checkpoints have places of their own for the whole step.
 static void what_has_a_place_for_good_is_not_followed(void **state)
 {
     zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);

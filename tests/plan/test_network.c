@@ -199,7 +199,7 @@ static void stages_receive_from_other_machines(void **state)
     }
 }
 
-// The head's rank gets the parameters of its replica, the embedding's rank the sums, once a step.
+// The head's rank gets the parameters of its tied copy, the embedding's rank the sums, once a step.
 static void ties_are_told_apart(void **state)
 {
     fixture f;

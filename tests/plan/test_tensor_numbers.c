@@ -125,7 +125,7 @@ static zr_plan *plan_stage(const zero_model *stage, int tensor_ranks)
 }
 
 // Stages of a whole model and of a tensor rank's part: each tensor counts in the stage of its unit,
-// and the replica of the table, in the last one, has the number of the table.
+// and the tied copy of the table, in the last one, has the number of the table.
 static void pipeline_stages_have_the_numbers_of_the_whole(void **state)
 {
     static const zr_unit_range chunks[] = {{0, 3}, {3, 5}};
@@ -143,10 +143,10 @@ static void pipeline_stages_have_the_numbers_of_the_whole(void **state)
             assert_int_equal(plan->tensor_count, 8);
             for (int p = 0; p < plan->piece_count; p++)
                 for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-                    bool replica = s == 1 && p == plan->piece_count - 1;
-                    assert_int_equal(plan->pieces[p].replica, replica);
-                    assert_int_equal(plan->pieces[p].counted, !replica);
-                    assert_int_equal(plan->pieces[p].tensors[t].number, replica ? 0 : next++);
+                    bool tied_copy = s == 1 && p == plan->piece_count - 1;
+                    assert_int_equal(plan->pieces[p].tied_copy, tied_copy);
+                    assert_int_equal(plan->pieces[p].counted, !tied_copy);
+                    assert_int_equal(plan->pieces[p].tensors[t].number, tied_copy ? 0 : next++);
                 }
             zr_plan_destroy(plan);
             zr_stage_free(stage);

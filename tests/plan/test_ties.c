@@ -1,4 +1,4 @@
-// Ties: a piece that units of two chunks share has an owner and a replica, on the same rank or on
+// Ties: a piece that units of two chunks share has an owner and a tied copy, on the same rank or on
 // two, and their shards are exchanged at the boundary and at the publication.
 #include "pass_text.h"
 #include "pipeline_replay.h"
@@ -35,20 +35,21 @@ static void make(fixture *f, zr_pipeline_kind kind, int stages, int stage, pipel
 }
 
 // The fixture's head borrows the embedding's piece.
-static void the_last_stage_has_a_replica(void **state)
+static void the_last_stage_has_a_tied_copy(void **state)
 {
     static pipeline_plans plans;
     fixture f;
     for (int stage = 0; stage <= 3; stage++) {
         make(&f, ZR_PIPELINE_1F1B, 3, stage, &plans);
         const zr_plan *first = plans.plans[0], *middle = plans.plans[1], *last = plans.plans[2];
-        const zr_tie_plan *owner = &first->ties[0], *replica = &last->ties[0];
+        const zr_tie_plan *owner = &first->ties[0], *tied_copy = &last->ties[0];
         assert_int_equal(first->tie_count, 1);
-        assert_true(owner->owner >= 0 && owner->replica < 0);
-        assert_true(replica->replica >= 0 && replica->owner < 0);
-        assert_true(middle->ties[0].owner < 0 && middle->ties[0].replica < 0);
-        const zr_piece *own = &first->pieces[owner->owner], *copy = &last->pieces[replica->replica];
-        assert_true(own->counted && !copy->counted && copy->replica);
+        assert_true(owner->owner >= 0 && owner->tied_copy < 0);
+        assert_true(tied_copy->tied_copy >= 0 && tied_copy->owner < 0);
+        assert_true(middle->ties[0].owner < 0 && middle->ties[0].tied_copy < 0);
+        const zr_piece *own = &first->pieces[owner->owner],
+                       *copy = &last->pieces[tied_copy->tied_copy];
+        assert_true(own->counted && !copy->counted && copy->tied_copy);
         assert_int_equal(own->shard, copy->shard);
         assert_true(own->state_first >= 0 && copy->state_first < 0);
         assert_true(copy->accumulator_first >= 0);
@@ -85,8 +86,8 @@ static void shards_go_there_and_back(void **state)
     pipeline_plans_free(&plans);
 }
 
-// At stage 0 peers copy whole replicas, which are not overwritten before.
-static void copied_replicas_are_awaited(void **state)
+// At stage 0 peers copy whole tied copies, which are not overwritten before.
+static void copied_tied_copies_are_awaited(void **state)
 {
     static const pass_concern taken = {.codes = BIT(ZR_AWAIT) | BIT(ZR_TIE),
                                        .slots = BIT(ZR_SLOT_READERS)};
@@ -112,7 +113,7 @@ static void one_rank_has_both(void **state)
     fixture_build(&f, 4, 1000, 100);
     assert_int_equal(zr_stage_cut(&f.model, all, 1, true, &stage, &error), ZERO_OK);
     assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
-    assert_true(plan->ties[0].owner >= 0 && plan->ties[0].replica >= 0);
+    assert_true(plan->ties[0].owner >= 0 && plan->ties[0].tied_copy >= 0);
     assert_int_equal(plan->link_count, 0);
     assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_TIE), 1);
     assert_int_equal(count(plan, ZR_PASS_PUBLISH, ZR_TIE), 1);
@@ -154,7 +155,7 @@ static void tables_are_exchanged_between_steps(void **state)
             make(&f, kinds[k], stages, 2, &plans);
             const zr_plan *first = plans.plans[0], *last = plans.plans[stages - 1];
             assert_int_equal(zr_plan_ties_are_late(last), late);
-            assert_int_equal(zr_piece_is_late(last, &last->pieces[last->ties[0].replica]), late);
+            assert_int_equal(zr_piece_is_late(last, &last->pieces[last->ties[0].tied_copy]), late);
             assert_int_equal(count(first, ZR_PASS_BOUNDARY, ZR_TIE), 1);
             assert_int_equal(count(first, ZR_PASS_PUBLISH, ZR_TIE), 1);
             assert_int_equal(count(last, ZR_PASS_PUBLISH, ZR_TIE), !late);
@@ -191,8 +192,8 @@ static void late_shards_wait_in_slots(void **state)
     }
 }
 
-// After the last stage's update of a step, its replica has what the owner, on the first stage, had
-// when that began the forward of the micro-batch which the last stage computes next.
+// After the last stage's update of a step, its tied copy has what the owner, on the first stage,
+// had when that began the forward of the micro-batch which the last stage computes next.
 static void check_late(const pipeline_plans *plans)
 {
     const zr_plan *first = plans->plans[0], *last = plans->plans[plans->count - 1];
@@ -205,7 +206,7 @@ static void check_late(const pipeline_plans *plans)
     }
 }
 
-static void a_late_replica_is_that_of_the_same_micro_batch(void **state)
+static void a_late_tied_copy_is_that_of_the_same_micro_batch(void **state)
 {
     static pipeline_plans plans;
     fixture f;
@@ -223,14 +224,14 @@ static void a_late_replica_is_that_of_the_same_micro_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_stage_has_a_replica),
+        cmocka_unit_test(the_last_stage_has_a_tied_copy),
         cmocka_unit_test(shards_go_there_and_back),
-        cmocka_unit_test(copied_replicas_are_awaited),
+        cmocka_unit_test(copied_tied_copies_are_awaited),
         cmocka_unit_test(one_rank_has_both),
         cmocka_unit_test(what_is_tied_is_not_on_nvme),
         cmocka_unit_test(tables_are_exchanged_between_steps),
         cmocka_unit_test(late_shards_wait_in_slots),
-        cmocka_unit_test(a_late_replica_is_that_of_the_same_micro_batch),
+        cmocka_unit_test(a_late_tied_copy_is_that_of_the_same_micro_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

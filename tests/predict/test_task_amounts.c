@@ -35,7 +35,7 @@ static void test_bytes(void **state)
         int64_t alone = of(&p, ZR_TASK_RESERVE).amount, shared = of(&p, ZR_TASK_SHARE).amount;
         assert_int_equal(alone + shared, zr_plan_total_bytes(p.plan));
         assert_true(alone > 0 && shared >= p.plan->grad_bytes);
-        if (p.plan->holding == ZR_HOLDS_REPLICAS)
+        if (p.plan->holding == ZR_HOLDS_TIED_COPIES)
             assert_true(shared >= p.plan->grad_bytes + p.plan->full_bytes);
         assert_int_equal(RANKS * of(&p, ZR_TASK_DRAW).amount, p.plan->elems);
         lm_plan_destroy(&p);
