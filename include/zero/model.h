@@ -37,7 +37,7 @@ typedef struct zero_piece_desc {
     // Of a model that is a part of another one: how many neighbouring tensor ranks hold this same
     // piece, each of which computes the same gradient of it; 0: this one alone if any of its
     // tensors is a tile, else all of them. So a tensor that all have is in no piece with tiles.
-    int holders;
+    int replicas;
 } zero_piece_desc;
 
 // A borrowed piece: piece `piece` of unit `unit`.
@@ -132,7 +132,7 @@ typedef struct zero_model {
     const zero_unit *units;
     // The model of which a rank holds this part: its units have the same names, its tensors are the
     // whole's or tiles of them, and each tensor is in the parts of all ranks (a tile may be empty).
-    // Together they have every element once, or once each `holders` ranks. Files have the whole's
+    // Together they have every element once, or once each `replicas` ranks. Files have the whole's
     // tensors, in its order. It outlives this one; NULL: this is whole. The part is made before
     // there is an engine: the tensor rank is zero_comm_rank % tensor ranks. With
     // partition_activations, boundaries must be alike on tensor ranks.

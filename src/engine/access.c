@@ -113,8 +113,8 @@ void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *
         *out = grid->tensor->traffic;
     if (axis == ZERO_AXIS_pipeline && grid->pipeline)
         *out = grid->pipeline->traffic;
-    if (axis == ZERO_AXIS_tensor && grid->holders)
-        add_traffic(&grid->holders->traffic, out);
+    if (axis == ZERO_AXIS_tensor && grid->replicas)
+        add_traffic(&grid->replicas->traffic, out);
 }
 
 // Groups were made for this engine, so all of their traffic is its own.

@@ -27,7 +27,7 @@ typedef struct held { // what a rank has of one tensor
     int64_t tiles;    // 0: nothing of it
     int64_t axis;     // of the first tile; -1: it is all of the tensor
     int64_t first, end, size;
-    int64_t holders;
+    int64_t replicas;
 } held;
 enum { HELD_NUMBERS = sizeof(held) / sizeof(int64_t) };
 _Static_assert(HELD_NUMBERS *ZERO_MAX_RANKS <= AT_ONCE, "what all ranks have is one message");
@@ -64,7 +64,7 @@ static uint64_t covered_by(const zero_tensor_desc *tensor)
 
 static uint64_t alike_by(const zr_piece *piece, const zero_tensor_desc *tensor, int rank)
 {
-    int64_t words[] = {piece->holders, rank / piece->holders, -1, 0, 0, 0};
+    int64_t words[] = {piece->replicas, rank / piece->replicas, -1, 0, 0, 0};
     if (!is_all(tensor)) {
         words[2] = tensor->tile.axis;
         words[3] = zr_tensor_parts(tensor);
@@ -72,7 +72,7 @@ static uint64_t alike_by(const zr_piece *piece, const zero_tensor_desc *tensor, 
         words[5] = end_of(tensor);
     }
     uint64_t hash = zr_hash_bytes(words, sizeof words, 0);
-    return rank % piece->holders == 0 ? (uint64_t)(piece->holders - 1) * hash : -hash;
+    return rank % piece->replicas == 0 ? (uint64_t)(piece->replicas - 1) * hash : -hash;
 }
 
 // Writes this rank's two numbers of each tensor: covered of all of them, then alike.
@@ -98,7 +98,7 @@ static held held_of(const zr_plan *plan, int number)
             bool other = tensor->number != number || plan->pieces[p].tied_copy;
             if (other || mine.tiles++ > 0)
                 continue;
-            mine.holders = plan->pieces[p].holders;
+            mine.replicas = plan->pieces[p].replicas;
             mine.axis = -1;
             if (is_all(tensor->desc))
                 continue;
@@ -144,7 +144,7 @@ static int times_of(const fault *f, int64_t number)
     for (int r = 0; r < f->count; r++) {
         const held *h = &f->ranks[r];
         bool has = h->tiles > 0 && (h->axis < 0 || (h->first <= number && number < h->end));
-        times += has && r % h->holders == 0;
+        times += has && r % h->replicas == 0;
     }
     return times;
 }
@@ -191,7 +191,7 @@ static void say_rank(const fault *f, int r, zr_buffer *text)
                          (long long)h->end - 1, (long long)h->size, (long long)h->axis);
     if (h->tiles > 1)
         zr_buffer_printf(text, " and %lld more", (long long)h->tiles - 1);
-    zr_buffer_printf(text, " (holders %lld)", (long long)h->holders);
+    zr_buffer_printf(text, " (holders %lld)", (long long)h->replicas);
 }
 
 static void say_ranks(const fault *f, zr_buffer *text)

@@ -46,8 +46,8 @@ zero_status zr_step_check_pass(zero_engine *engine, zr_pass_kind kind,
     ZERO_TRY(check_group(engine, kind, grid->data, &engine->plan->traffic[kind].data, error));
     if (grid->tensor)
         ZERO_TRY(check_group(engine, kind, grid->tensor, &exchanged->tensor, error));
-    if (grid->holders)
-        ZERO_TRY(check_group(engine, kind, grid->holders, &exchanged->holders, error));
+    if (grid->replicas)
+        ZERO_TRY(check_group(engine, kind, grid->replicas, &exchanged->replicas, error));
     if (grid->pipeline)
         ZERO_TRY(check_group(engine, kind, grid->pipeline, &exchanged->pipeline, error));
     zr_grid_hash_reset(grid);

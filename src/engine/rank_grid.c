@@ -9,17 +9,17 @@ static zero_status split(zr_grid *grid, zero_axis axis, const char *name, zero_c
                          name, out, error);
 }
 
-zero_status zr_grid_create(zero_comm *world, int tensor, int holders, int stages, zr_grid *out,
+zero_status zr_grid_create(zero_comm *world, int tensor, int replicas, int stages, zr_grid *out,
                            zero_error *error)
 {
     *out = (zr_grid){.world = world, .data = world};
     ZERO_TRY(zr_mesh_create(world->size, world->rank, tensor, stages, &out->mesh, error));
     if (tensor == 1 && stages == 1)
         return ZERO_OK;
-    if (holders && tensor % holders)
+    if (replicas && tensor % replicas)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "a piece is shared by %d tensor ranks at a time, which does not divide %d",
-                       holders, tensor);
+                       replicas, tensor);
     out->data = NULL;
     // All ranks make their groups in the same order.
     if (tensor > 1)
@@ -27,9 +27,9 @@ zero_status zr_grid_create(zero_comm *world, int tensor, int holders, int stages
     ZERO_TRY(split(out, ZERO_AXIS_data, "data", &out->data, error));
     if (stages > 1)
         ZERO_TRY(split(out, ZERO_AXIS_pipeline, "pipeline", &out->pipeline, error));
-    return holders ? zr_comm_split(world, world->rank / holders, world->rank % holders, "sharing",
-                                   &out->holders, error)
-                   : ZERO_OK;
+    return replicas ? zr_comm_split(world, world->rank / replicas, world->rank % replicas,
+                                    "sharing", &out->replicas, error)
+                    : ZERO_OK;
 }
 
 void zr_grid_destroy(zr_grid *grid)
@@ -37,7 +37,7 @@ void zr_grid_destroy(zr_grid *grid)
     if (grid->data != grid->world)
         zero_comm_destroy(grid->data);
     zero_comm_destroy(grid->pipeline);
-    zero_comm_destroy(grid->holders);
+    zero_comm_destroy(grid->replicas);
     zero_comm_destroy(grid->tensor);
     *grid = (zr_grid){0};
 }
@@ -62,8 +62,8 @@ int64_t zr_grid_staging_bytes(const zr_grid *grid)
     int64_t bytes = zr_comm_staging_bytes(grid->data);
     if (grid->tensor)
         bytes += zr_comm_staging_bytes(grid->tensor);
-    if (grid->holders)
-        bytes += zr_comm_staging_bytes(grid->holders);
+    if (grid->replicas)
+        bytes += zr_comm_staging_bytes(grid->replicas);
     if (grid->pipeline)
         bytes += zr_comm_staging_bytes(grid->pipeline);
     return bytes;
@@ -74,8 +74,8 @@ void zr_grid_hash_reset(const zr_grid *grid)
     zr_comm_hash_reset(grid->data);
     if (grid->tensor)
         zr_comm_hash_reset(grid->tensor);
-    if (grid->holders)
-        zr_comm_hash_reset(grid->holders);
+    if (grid->replicas)
+        zr_comm_hash_reset(grid->replicas);
     if (grid->pipeline)
         zr_comm_hash_reset(grid->pipeline);
 }

@@ -21,16 +21,16 @@ typedef struct zr_grid {
     zero_comm *data;   // ranks among which ZeRO partitions; the world itself if it is one group
     zero_comm *tensor; // ranks that hold slices of the same layers; NULL: this one alone
     // Those of them that share a piece, if they are some but not all; else NULL.
-    zero_comm *holders;
+    zero_comm *replicas;
     zero_comm *pipeline; // ranks that hold different layers, by stage; NULL: this one alone
 } zr_grid;
 
 // Splits the world, between operations, so that `tensor` neighbouring ranks hold slices of the same
-// layers, and `holders` neighbours among them (0: none) share a piece; and `stages` ranks are a
+// layers, and `replicas` neighbours among them (0: none) share a piece; and `stages` ranks are a
 // pipeline. Collective over the world; with one tensor rank and one stage nothing is exchanged.
-// ZERO_ERR_USAGE: tensor x stages does not divide the world, or holders does not divide tensor.
+// ZERO_ERR_USAGE: tensor x stages does not divide the world, or replicas does not divide tensor.
 // After a failure only zr_grid_destroy may be called.
-zero_status zr_grid_create(zero_comm *world, int tensor, int holders, int stages, zr_grid *out,
+zero_status zr_grid_create(zero_comm *world, int tensor, int replicas, int stages, zr_grid *out,
                            zero_error *error);
 // Frees the groups, before the world is destroyed. Not collective; a zeroed grid is allowed.
 void zr_grid_destroy(zr_grid *grid);

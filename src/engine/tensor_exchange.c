@@ -72,13 +72,13 @@ static zero_status check_operand(const zr_tensor_exchange *t, const zero_context
 }
 
 static zero_status run(const struct zr_exchanger *self, const zero_context *context,
-                       zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                       zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
                        zero_dtype dtype)
 {
     zr_tensor_exchange *t =
         (zr_tensor_exchange *)((char *)self - offsetof(zr_tensor_exchange, units));
     const operand o = {kind, kind, offset, elements, dtype};
-    int ranks = holders ? holders : self->size;
+    int ranks = replicas ? replicas : self->size;
     if (ranks == 1)
         return ZERO_OK;
     int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
@@ -146,7 +146,7 @@ zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine)
 {
     const zr_grid *grid = &engine->grid;
     return (zr_exchanged){.tensor = grid->tensor ? grid->tensor->message_hash : 0,
-                          .holders = grid->holders ? grid->holders->message_hash : 0};
+                          .replicas = grid->replicas ? grid->replicas->message_hash : 0};
 }
 
 void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
@@ -155,11 +155,11 @@ void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
     zr_tensor_exchange *t = &engine->exchange;
     if (!t->units.run || t->differing >= 0)
         return;
-    zr_pass_traffic listed = {.tensor.hash = before->tensor, .holders.hash = before->holders};
+    zr_pass_traffic listed = {.tensor.hash = before->tensor, .replicas.hash = before->replicas};
     zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes,
                       zr_exchange_call_of(call), &listed);
     const zr_exchanged now = zr_tensor_exchange_so_far(engine);
-    if (now.tensor != listed.tensor.hash || now.holders != listed.holders.hash)
+    if (now.tensor != listed.tensor.hash || now.replicas != listed.replicas.hash)
         t->differing = call->unit;
 }
 
@@ -178,9 +178,9 @@ zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error)
         return ZERO_OK;
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, plan->exchange_bytes);
     engine->context.exchanger = &t->units;
-    if (!engine->grid.holders)
+    if (!engine->grid.replicas)
         return ZERO_OK;
-    ZERO_TRY(open_window(engine->grid.holders, plan->shared_exchange_bytes, &t->shared, error));
+    ZERO_TRY(open_window(engine->grid.replicas, plan->shared_exchange_bytes, &t->shared, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    plan->shared_exchange_bytes);
     return ZERO_OK;

@@ -17,7 +17,7 @@ typedef struct zr_tensor_exchange {
 } zr_tensor_exchange;
 
 typedef struct zr_exchanged { // hashes of a rank's messages so far
-    uint64_t tensor, holders;
+    uint64_t tensor, replicas;
 } zr_exchanged;
 
 // Makes a window in which units find `bytes` for their operands; if the model is not split, or this

@@ -133,7 +133,7 @@ static void gains_carve(zr_block *block, zr_carver *work, zr_carver *sums)
 static size_t place_bytes(const zr_block *block)
 {
     size_t of_shared =
-        sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.holders, 1));
+        sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.replicas, 1));
     size_t most = ZR_MAX(zr_division_place_bytes(&block->division), of_shared);
     return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
 }

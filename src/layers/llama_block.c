@@ -58,7 +58,7 @@ static void set_shared(const zr_lm_unit *hyper, zr_block *b)
     if (ranks > 1)
         b->shared = (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
                                     .backward = 1,
-                                    .holders = ranks,
+                                    .replicas = ranks,
                                     .elements = zr_sum_share(elements, ranks),
                                     .dtype = ZERO_F32,
                                     .calls = 1,

@@ -137,7 +137,7 @@ zero_status zr_exchange(zero_context *context, const zero_exchange *exchange, in
     const struct zr_exchanger *exchanger = context->exchanger;
     if (!exchanger)
         return ZERO_OK;
-    return exchanger->run(exchanger, context, exchange->kind, exchange->holders, offset,
+    return exchanger->run(exchanger, context, exchange->kind, exchange->replicas, offset,
                           exchange->elements, exchange->dtype);
 }
 

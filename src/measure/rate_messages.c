@@ -153,7 +153,7 @@ static void list_exchanges(zr_message_task *task, const zr_plan *plan, const zer
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *e = &sizes->exchanges[i];
-        int ranks = e->holders ? e->holders : plan->tensor_ranks;
+        int ranks = e->replicas ? e->replicas : plan->tensor_ranks;
         list(task,
              (zr_message_item){.what = ZR_ACTIVITY_exchange,
                                .kind = e->kind,

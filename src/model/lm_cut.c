@@ -109,7 +109,7 @@ static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trai
 {
     zero_piece_desc *piece = piece_begin(c, trains);
     int sharing = c->slices.ranks / cuts;
-    piece->holders = ZR_MAX(sharing, 1);
+    piece->replicas = ZR_MAX(sharing, 1);
     for (int t = 0; t < c->count; t++) {
         if (!is_cut(c, t) || cuts_of(c, t) != cuts || c->from->hyper.tensor[t].trains != trains)
             continue;

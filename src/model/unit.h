@@ -24,10 +24,10 @@ struct zr_exchanger {
     char *window;   // (bytes) at least the unit's exchange_bytes, 64-byte aligned
     int64_t bytes;
     // Makes an exchange of the operand at byte `offset` of every rank's window, in place: `size`
-    // shares (or as many as there are holders) of `elements` elements; kind, holders and dtype as
+    // shares (or as many as there are replicas) of `elements` elements; kind, replicas and dtype as
     // in zero_exchange. Afterwards the whole window may be overwritten.
     zero_status (*run)(const struct zr_exchanger *self, const zero_context *context,
-                       zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                       zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
                        zero_dtype dtype);
 };
 

@@ -19,35 +19,36 @@ int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements
     return kind == ZERO_EXCHANGE_SUM ? 2 * others : others;
 }
 
-zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out, zero_error *error)
+zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *out,
+                              zero_error *error)
 {
     model = zr_stage_origin(model); // all pipeline stages make the same groups
     *out = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].piece_count; p++) {
-            int holders = model->units[u].pieces[p].holders;
-            if (holders <= 1 || holders >= tensor_ranks)
+            int replicas = model->units[u].pieces[p].replicas;
+            if (replicas <= 1 || replicas >= tensor_ranks)
                 continue;
-            if (*out && *out != holders)
+            if (*out && *out != replicas)
                 return zr_fail(error, ZERO_ERR_USAGE,
                                "model %s: %d tensor ranks share piece %d of unit \"%s\", and %d "
                                "share another one; the number has to be the same",
-                               model->name, holders, p, model->units[u].name, *out);
-            *out = holders;
+                               model->name, replicas, p, model->units[u].name, *out);
+            *out = replicas;
         }
     return ZERO_OK;
 }
 
 static int ranks_of(const zr_plan *plan, const zero_exchange *exchange)
 {
-    return exchange->holders ? exchange->holders : plan->tensor_ranks;
+    return exchange->replicas ? exchange->replicas : plan->tensor_ranks;
 }
 
 static void add_exchange(const zr_plan *plan, const zero_exchange *exchange, int slot, int ranks,
                          zr_pass_traffic *pass)
 {
     zero_comm_op op = zr_exchange_op(exchange->kind);
-    zr_traffic_plan *to = ranks == plan->tensor_ranks ? &pass->tensor : &pass->holders;
+    zr_traffic_plan *to = ranks == plan->tensor_ranks ? &pass->tensor : &pass->replicas;
     int64_t bytes = zr_exchange_fetched(exchange->kind, ranks, exchange->elements, exchange->dtype);
     for (int i = 0; i < exchange->calls; i++)
         to->hash = zr_message_fold(to->hash, op, slot, exchange->elements);
@@ -61,7 +62,7 @@ static void add_exchange(const zr_plan *plan, const zero_exchange *exchange, int
 zr_pass_traffic zr_traffic_none(void)
 {
     const zr_traffic_plan none = {.hash = ZR_MESSAGE_SEED};
-    return (zr_pass_traffic){.data = none, .tensor = none, .holders = none, .pipeline = none};
+    return (zr_pass_traffic){.data = none, .tensor = none, .replicas = none, .pipeline = none};
 }
 
 static bool is_made_by(const zero_exchange *exchange, zr_exchange_call call)
@@ -169,7 +170,7 @@ static void add_pass(const zr_plan *plan, int kind, int64_t times, zr_pass_traff
     const zr_pass_traffic *pass = &plan->traffic[kind];
     add_traffic(&pass->data, times, &sum->data);
     add_traffic(&pass->tensor, times, &sum->tensor);
-    add_traffic(&pass->holders, times, &sum->holders);
+    add_traffic(&pass->replicas, times, &sum->replicas);
     add_traffic(&pass->pipeline, times, &sum->pipeline);
     add_table(&pass->exchanges, times, &sum->exchanges);
 }
@@ -202,7 +203,7 @@ int64_t zr_exchanged_bytes(const zr_plan *plan)
     const zr_pass_traffic step = zr_traffic_of_step(plan);
     int64_t bytes = 0;
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
-        bytes += step.tensor.bytes[op] + step.holders.bytes[op];
+        bytes += step.tensor.bytes[op] + step.replicas.bytes[op];
     return bytes;
 }
 
@@ -231,13 +232,13 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
         return refuse(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered", error);
     if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
         return refuse(unit, i, "its purpose is no zero_exchange_purpose", error);
-    if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->holders)
+    if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
         return refuse(unit, i, "no piece is held by so many tensor ranks", error);
     if (exchange->elements < 0 || exchange->calls < 0 ||
         __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
         (uint64_t)bytes > sizes->exchange_bytes)
         return refuse(unit, i, "its operand is larger than the exchange_bytes of its sizes", error);
-    if (ranks == plan->holders)
+    if (ranks == plan->replicas)
         plan->shared_exchange_bytes =
             ZR_MAX(plan->shared_exchange_bytes, ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN));
     return ZERO_OK;

@@ -15,8 +15,8 @@ zero_comm_op zr_exchange_op(zero_exchange_kind kind);
 int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements, zero_dtype dtype);
 // Finds how many neighbouring tensor ranks, but neither one nor all of them, share a piece of the
 // model; 0: no piece is shared so. ZERO_ERR_USAGE: the number differs between pieces.
-zero_status zr_model_holders(const zero_model *model, int tensor_ranks, int *out,
-                             zero_error *error);
+zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *out,
+                              zero_error *error);
 // Returns a pass's traffic before its first message.
 zr_pass_traffic zr_traffic_none(void);
 // The calls of a unit that make exchanges.

@@ -61,7 +61,7 @@ static uint64_t job_hash(const zr_plan *plan)
         }
     for (int i = 0; i < ZR_PASSES && !plan->pipeline; i++) {
         const zr_pass_traffic *pass = &plan->traffic[i];
-        hash = mix(mix(hash, (int64_t)pass->tensor.hash), (int64_t)pass->holders.hash);
+        hash = mix(mix(hash, (int64_t)pass->tensor.hash), (int64_t)pass->replicas.hash);
     }
     return hash;
 }
@@ -69,7 +69,7 @@ static uint64_t job_hash(const zr_plan *plan)
 // Hashes which part of a whole model a piece has: tiles may have their whole's name and one size.
 static uint64_t part_hash(const zr_piece *piece, uint64_t hash)
 {
-    hash = mix(hash, piece->holders);
+    hash = mix(hash, piece->replicas);
     for (int t = 0; t < piece->tensor_count; t++) {
         const zero_tensor_desc *tensor = piece->tensors[t].desc;
         hash = mix(mix(hash, piece->tensors[t].number), tensor->tp_parts);
@@ -230,7 +230,7 @@ static zero_status check_versions(const zr_plan *plan, zero_error *error)
 static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_error *error)
 {
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
-    ZERO_TRY(zr_model_holders(plan->model, plan->tensor_ranks, &plan->holders, error));
+    ZERO_TRY(zr_model_replicas(plan->model, plan->tensor_ranks, &plan->replicas, error));
     ZERO_TRY(zr_plan_ties_list(plan, error));
     ZERO_TRY(zr_plan_pieces(plan, error));
     ZERO_TRY(zr_plan_chunks(plan, error));

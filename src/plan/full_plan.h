@@ -38,7 +38,7 @@ struct zr_plan {
     zero_shape shape;
     int ranks;                     // data ranks
     int tensor_ranks, tensor_rank; // 1, 0: no layer is split
-    int holders;                   // tensor ranks, some but not all, that share a piece; 0: none do
+    int replicas;                  // tensor ranks, some but not all, that share a piece; 0: none do
     int world;                     // ranks of the job
     // What this rank computes of a pipeline; NULL: there is none.
     const zr_pipeline_part *pipeline;

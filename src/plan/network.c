@@ -61,7 +61,7 @@ zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at)
     zr_network out = {{
         [ZR_NETWORK_TENSOR] =
             zr_network_bytes(&groups->tensor, &at->tensor, at->tensor.size - 1) +
-            zr_network_bytes(&groups->holders, &at->holders, at->holders.size - 1),
+            zr_network_bytes(&groups->replicas, &at->replicas, at->replicas.size - 1),
         [ZR_NETWORK_DATA] = zr_network_bytes(&groups->data, &at->data, step->gathered),
     }};
     for (int s = 0; at->stages && s < step->stages; s++) {
@@ -99,10 +99,10 @@ zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero
                     mesh->size[axis], mesh->place[axis]);
 }
 
-zr_reach zr_job_reach_holders(const zr_job_machines *machines, const zr_mesh *mesh, int holders)
+zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *mesh, int replicas)
 {
     int rank = zr_mesh_rank(mesh, mesh->place);
-    return holders ? reach_of(machines, rank, 1, holders, rank % holders) : (zr_reach){0};
+    return replicas ? reach_of(machines, rank, 1, replicas, rank % replicas) : (zr_reach){0};
 }
 
 int zr_job_sharers(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)

@@ -14,7 +14,7 @@ typedef struct zr_reach { // a rank's view of a group that it is in; zeroed: it 
 } zr_reach;
 
 typedef struct zr_reaches { // of one rank
-    zr_reach data, tensor, holders;
+    zr_reach data, tensor, replicas;
     // (stages) the machines of the ranks that differ from this one by their pipeline stage alone;
     // NULL: there is no pipeline, or it is on one machine.
     const int *stages;
@@ -62,8 +62,8 @@ typedef struct zr_job_machines {
 
 // Returns the reach of the mesh's rank in its group on an axis.
 zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
-// Returns its reach among `holders` neighbours, of which it is one; holders 0: there are none.
-zr_reach zr_job_reach_holders(const zr_job_machines *machines, const zr_mesh *mesh, int holders);
+// Returns its reach among `replicas` neighbours, of which it is one; replicas 0: there are none.
+zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *mesh, int replicas);
 // Returns the ranks of the group that share a machine, the fewest of all its machines.
 int zr_job_sharers(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
 

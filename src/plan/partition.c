@@ -101,11 +101,11 @@ static void place_piece(zr_plan *plan, zr_piece *piece)
 }
 
 // Finds how many neighbouring tensor ranks hold a piece. A whole model is held by all of them.
-static int holders_of(const zr_plan *plan, const zero_piece_desc *desc)
+static int replicas_of(const zr_plan *plan, const zero_piece_desc *desc)
 {
     bool split = false;
-    if (desc->holders)
-        return desc->holders;
+    if (desc->replicas)
+        return desc->replicas;
     for (int t = 0; t < desc->tensor_count && plan->model->whole; t++)
         split = split || desc->tensors[t].tile.whole;
     return split ? 1 : plan->tensor_ranks;
@@ -113,18 +113,18 @@ static int holders_of(const zr_plan *plan, const zero_piece_desc *desc)
 
 // Chooses, of the ranks that hold a piece, the first one as the one by which it counts. A tied copy
 // counts by its owner.
-static zero_status choose_holder(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
-                                 zero_error *error)
+static zero_status choose_replica(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
+                                  zero_error *error)
 {
-    piece->holders = holders_of(plan, desc);
-    if (piece->holders < 1 || plan->tensor_ranks % piece->holders)
+    piece->replicas = replicas_of(plan, desc);
+    if (piece->replicas < 1 || plan->tensor_ranks % piece->replicas)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: piece %s is held by %d tensor ranks at a time, which does not "
                        "divide %d tensor rank%s",
-                       plan->model->name, piece->name, piece->holders, plan->tensor_ranks,
+                       plan->model->name, piece->name, piece->replicas, plan->tensor_ranks,
                        plan->tensor_ranks == 1 ? "" : "s");
     piece->tied_copy = zr_stage_tied_copy_at(plan->model, piece->ref);
-    piece->counted = !piece->tied_copy && plan->tensor_rank % piece->holders == 0;
+    piece->counted = !piece->tied_copy && plan->tensor_rank % piece->replicas == 0;
     return ZERO_OK;
 }
 
@@ -146,7 +146,7 @@ zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
             else
                 snprintf(piece->name, sizeof piece->name, "%s/%d", model->units[u].name, p);
             ZERO_TRY(lay_tensors(plan, piece, desc, error));
-            ZERO_TRY(choose_holder(plan, desc, piece, error));
+            ZERO_TRY(choose_replica(plan, desc, piece, error));
             place_piece(plan, piece);
         }
     }

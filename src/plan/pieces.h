@@ -40,7 +40,7 @@ typedef struct zr_piece {
     zero_dtype dtype;             // of its parameters as units read them
     zero_dtype gradient_dtype;    // of contributions in the gradient window and on the wire
     zero_dtype accumulator_dtype; // of the owner's sum
-    int holders; // neighbouring tensor ranks that hold the same piece, with this one
+    int replicas; // neighbouring tensor ranks that hold the same piece, with this one
     // This rank's shard counts where elements of all ranks are added up or written; else another
     // tensor rank holds the same piece and counts it, or it is a tied copy.
     bool counted;

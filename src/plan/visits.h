@@ -76,9 +76,9 @@ typedef struct zr_exchange_table {
 typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exchanges
     zr_traffic_plan data;        // ranks among which ZeRO partitions
     zr_traffic_plan tensor;      // ranks that hold slices of the same layers
-    zr_traffic_plan holders;     // those of them that share a piece
+    zr_traffic_plan replicas;    // those of them that share a piece
     zr_traffic_plan pipeline;    // ranks of neighbouring stages
-    zr_exchange_table exchanges; // of tensor ranks and of holders together
+    zr_exchange_table exchanges; // of tensor ranks and of replicas together
 } zr_pass_traffic;
 
 #endif

@@ -92,11 +92,11 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int pi
 }
 
 static zero_status exchange(const struct zr_exchanger *self, const zero_context *context,
-                            zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                            zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
                             zero_dtype dtype)
 {
     const zr_rig *rig = RIG_OF(self, exchanger);
-    int ranks = holders ? holders : self->size;
+    int ranks = replicas ? replicas : self->size;
     if (ranks > 1)
         zr_recorder_add(rig->recorder, ZR_ACTIVITY_exchange, zr_recorder_begin(rig->recorder),
                         zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);

@@ -149,7 +149,7 @@ static zero_status make_part(making *m, const zr_trial *trial, zero_error *error
 static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, zero_error *error)
 {
     const zero_options *options = m->options;
-    int tensor = m->config->tensor, holders = 0;
+    int tensor = m->config->tensor, replicas = 0;
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (*attached)
@@ -158,10 +158,10 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
         status = make_part(m, trial, error);
     if (tensor > 1) {
         if (status == ZERO_OK)
-            status = zr_model_holders(m->part.model, tensor, &holders, error);
+            status = zr_model_replicas(m->part.model, tensor, &replicas, error);
         ZERO_TRY(zr_comm_agree(options->comm, status, error));
     }
-    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, holders,
+    return status == ZERO_OK ? zr_grid_create(options->comm, tensor, replicas,
                                               m->config->pipeline.stages, &m->grid, error)
                              : status;
 }

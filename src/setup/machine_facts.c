@@ -61,7 +61,7 @@ void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
 static int64_t staging_of(int ranks) { return ranks > 1 ? zr_staging_bytes(ranks) : 0; }
 
 // On one machine ranks map their peers' memory, and a rank without data ranks maps its own.
-void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int holders,
+void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
                         zr_machine *machine)
 {
     const int *size = mesh->size;
@@ -72,7 +72,7 @@ void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, in
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && !one; axis++)
         machine->staging_bytes += staging_of(size[axis]);
     if (!one)
-        machine->staging_bytes += staging_of(holders);
+        machine->staging_bytes += staging_of(replicas);
 }
 
 zero_status zr_machine_check(const zr_machine *machine, const zr_settings *settings,

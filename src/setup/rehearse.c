@@ -133,7 +133,7 @@ static zero_status place(const zr_rehearsal *r, int stage, int tensor_rank, zr_m
     if (!r->machines.count)
         return ZERO_OK;
     ZERO_TRY(mesh_of(r, stage, tensor_rank, &mesh, error));
-    zr_machine_imagine(&r->machines, &mesh, q->holders, machine);
+    zr_machine_imagine(&r->machines, &mesh, q->replicas, machine);
     return ZERO_OK;
 }
 

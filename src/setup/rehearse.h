@@ -22,7 +22,7 @@ typedef struct zr_rehearsal_question {
     int together;        // of these on one machine, the most; 0: all
     // Who is on which machine, with `together` on the largest; NULL: each has `together`.
     const zr_job_machines *job;
-    int holders;         // of a job on such machines, as for zr_machine_imagine
+    int replicas;        // of a job on such machines, as for zr_machine_imagine
     int threads;         // of a rank
     const char *backend; // as zr_queue_open takes it; NULL: cpu
     // Of a rank, here or imagined: the scratch of products and the memory limit (0: unknown). What

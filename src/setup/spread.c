@@ -157,7 +157,7 @@ static int64_t bytes_of_unit(const zr_plan *plan, const zr_reaches *at, int unit
     zr_exchanges_of_unit(plan, unit, &t);
     return plan->settings.accumulation *
            (zr_network_bytes(&t.tensor, &at->tensor, at->tensor.size - 1) +
-            zr_network_bytes(&t.holders, &at->holders, at->holders.size - 1));
+            zr_network_bytes(&t.replicas, &at->replicas, at->replicas.size - 1));
 }
 
 zr_spread_costs zr_spread_costs_of(const zr_plan *plan, const zr_step_traffic *step,
@@ -203,7 +203,7 @@ static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_sprea
 {
     const zr_reaches at = {.data = reach_of(grid->data),
                            .tensor = reach_of(grid->tensor),
-                           .holders = reach_of(grid->holders),
+                           .replicas = reach_of(grid->replicas),
                            .stages = grid->pipeline ? grid->pipeline->machines : NULL};
     zr_step_traffic step;
     zr_step_traffic_find(plan, &step);

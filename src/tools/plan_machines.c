@@ -137,7 +137,7 @@ zero_status zr_plan_machines_cut(zr_plan_machines *machines, const zero_model *m
         ZERO_TRY(zr_model_part_make(model, name, config, t, &part, error));
         add_part(machines, t, &part);
     }
-    return zr_model_holders(machines->parts[0].model, config->tensor, &machines->holders, error);
+    return zr_model_replicas(machines->parts[0].model, config->tensor, &machines->replicas, error);
 }
 
 void zr_plan_machines_free(zr_plan_machines *machines)

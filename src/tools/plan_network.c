@@ -61,7 +61,7 @@ static void add_crossing(zr_plan_crossing *to, int64_t bytes)
 static bool has_same_tensor_ranks(const zr_reaches *a, const zr_reaches *b)
 {
     return memcmp(&a->tensor, &b->tensor, sizeof a->tensor) == 0 &&
-           memcmp(&a->holders, &b->holders, sizeof a->holders) == 0;
+           memcmp(&a->replicas, &b->replicas, sizeof a->replicas) == 0;
 }
 
 // Ranks that fill machines in order tear no pipeline stage that another order would keep together,
@@ -69,7 +69,7 @@ static bool has_same_tensor_ranks(const zr_reaches *a, const zr_reaches *b)
 static void add_costs(zr_plan_network *network, const zr_plan *plan, const zr_step_traffic *step,
                       const zr_reaches *at)
 {
-    bool is_far = at->tensor.strangers || at->holders.strangers;
+    bool is_far = at->tensor.strangers || at->replicas.strangers;
     if (!network->torn || !is_far || has_same_tensor_ranks(at, &network->known))
         return;
     const zr_spread_costs costs = zr_spread_costs_of(plan, step, at);
@@ -90,7 +90,8 @@ static void add_rank(zr_plan_network *network, const zr_mesh *mesh, const zr_pla
         stages[s] = job->of[members[s]];
     const zr_reaches at = {.data = zr_job_reach(job, mesh, ZERO_AXIS_data),
                            .tensor = zr_job_reach(job, mesh, ZERO_AXIS_tensor),
-                           .holders = zr_job_reach_holders(job, mesh, network->machines->holders),
+                           .replicas =
+                               zr_job_reach_replicas(job, mesh, network->machines->replicas),
                            .stages = count > 1 ? stages : NULL};
     const zr_network crosses = zr_network_of(step, &at);
     for (int use = 0; use < ZR_NETWORK_USES; use++) {

@@ -230,7 +230,7 @@ void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, z
         .ranks = at->ranks,
         .together = zr_planner_together(p, at->ranks),
         .job = p->machines ? &p->machines->job : NULL,
-        .holders = p->machines ? p->machines->holders : 0,
+        .replicas = p->machines ? p->machines->replicas : 0,
         .threads = threads,
         .machine = p->machine,
     };

@@ -88,7 +88,7 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline)
     }
     add_messages(&step.data, &to->messages[ZERO_AXIS_data]);
     add_messages(&step.tensor, &to->messages[ZERO_AXIS_tensor]);
-    add_messages(&step.holders, &to->messages[ZERO_AXIS_tensor]);
+    add_messages(&step.replicas, &to->messages[ZERO_AXIS_tensor]);
     add_messages(&step.pipeline, &to->messages[ZERO_AXIS_pipeline]);
 }
 

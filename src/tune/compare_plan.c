@@ -36,7 +36,7 @@ static void count_exchanged(const zr_plan *plan, zr_compare_row *row)
 {
     const zr_pass_traffic step = zr_traffic_of_step(plan);
     row->exchanged[ZERO_AXIS_data] = bytes_of(&step.data);
-    row->exchanged[ZERO_AXIS_tensor] = bytes_of(&step.tensor) + bytes_of(&step.holders);
+    row->exchanged[ZERO_AXIS_tensor] = bytes_of(&step.tensor) + bytes_of(&step.replicas);
     row->exchanged[ZERO_AXIS_pipeline] = bytes_of(&step.pipeline);
 }
 
@@ -69,16 +69,16 @@ static zero_status count_network(const zr_comparison *c, zr_compare_row *row, ze
 {
     const zr_rehearsal_question question = zr_compare_question(c, row, &c->subject.model, 1);
     zr_rehearsal apart;
-    int stages[ZR_MOST_STAGES], holders = 0;
+    int stages[ZR_MOST_STAGES], replicas = 0;
     zero_status status = zr_rehearse(&question, &apart, error);
     if (status == ZERO_OK)
-        status = zr_model_holders(apart.part.model, row->way.tensor, &holders, error);
+        status = zr_model_replicas(apart.part.model, row->way.tensor, &replicas, error);
     for (int s = 0; s < row->way.stages; s++)
         stages[s] = s;
     const zr_reaches at = {
         .data = reach_apart(row->way.data),
         .tensor = reach_apart(row->way.tensor),
-        .holders = holders ? reach_apart(holders) : (zr_reach){0},
+        .replicas = replicas ? reach_apart(replicas) : (zr_reach){0},
         .stages = row->way.stages > 1 ? stages : NULL,
     };
     for (int s = 0; status == ZERO_OK && s < apart.stages; s++)

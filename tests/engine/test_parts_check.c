@@ -138,7 +138,7 @@ static void overlaps_are_refused(void **state)
 
 static void make_counted_by_each(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    part->pieces[2].holders = 1;
+    part->pieces[2].replicas = 1;
 }
 
 // The bias in the piece of tiles.
@@ -159,7 +159,7 @@ static void what_all_have_counts_once(void **state)
 
 static void make_shared(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    part->pieces[1].holders = 2;
+    part->pieces[1].replicas = 2;
 }
 
 // Makes number `number` of `parts` parts, which `ranks` tensor ranks hold.
@@ -167,7 +167,7 @@ static void make_part_for(split_mlp *part, const split_mlp *whole, int number, i
 {
     split_part(part, whole, number, parts);
     part->hyper.ranks = ranks;
-    part->pieces[1].holders = ranks / parts;
+    part->pieces[1].replicas = ranks / parts;
 }
 
 // Sharers 0 and 1 differ as sharers 2 and 3 do, the other way round; the first of each have all.
@@ -181,7 +181,7 @@ static void make_crossed(split_mlp *part, const split_mlp *whole, int rank, int 
 static void make_one_sided(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
     make_part_for(part, whole, 0, 1, 2);
-    part->pieces[1].holders = rank == 0 ? 2 : 1;
+    part->pieces[1].replicas = rank == 0 ? 2 : 1;
 }
 
 static void sharers_have_the_same(void **state)
@@ -239,7 +239,7 @@ static void make_late_mistake(split_mlp *part, const split_mlp *whole, int rank,
 {
     static const zero_piece_desc pieces[] = {
         {ZERO_FROZEN, MANY - 100, all_of_many.tensors},
-        {ZERO_FROZEN, 100, all_of_many.tensors + MANY - 100, .holders = 1}};
+        {ZERO_FROZEN, 100, all_of_many.tensors + MANY - 100, .replicas = 1}};
     part->units[2].piece_count = 2;
     part->units[2].pieces = pieces;
 }

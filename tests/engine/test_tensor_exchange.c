@@ -49,14 +49,14 @@ static float operand(int rank, int i) { return (float)(1000 * (rank + 1) + i); }
 
 // Exchanges among `ranks` ranks, this one being number `rank` of those that begin with rank
 // `first`, and checks what it gets.
-static zero_status try_kind(const zero_context *context, zero_exchange_kind kind, int holders)
+static zero_status try_kind(const zero_context *context, zero_exchange_kind kind, int replicas)
 {
     const struct zr_exchanger *e = context->exchanger;
     float *x = (float *)(void *)(e->window + FIRST);
-    int ranks = holders ? holders : e->size, rank = e->rank % ranks, first = e->rank - rank;
+    int ranks = replicas ? replicas : e->size, rank = e->rank % ranks, first = e->rank - rank;
     for (int i = 0; i < ranks * SHARE; i++)
         x[i] = operand(e->rank, i);
-    ZERO_TRY(e->run(e, context, kind, holders, FIRST, SHARE, ZERO_F32));
+    ZERO_TRY(e->run(e, context, kind, replicas, FIRST, SHARE, ZERO_F32));
     for (int i = 0; i < ranks * SHARE; i++) {
         float sum = 0;
         for (int r = 0; r < ranks; r++)
@@ -144,7 +144,7 @@ static void build_part(probe_model *m, const probe_model *whole, int rank)
     m->tensor.name = "w/half";
     m->tensor.shape[0] = ELEMS / SHARING;
     m->tensor.tile = (zero_tile){"w", 0, rank / SHARING * (ELEMS / SHARING), ELEMS};
-    m->piece.holders = SHARING;
+    m->piece.replicas = SHARING;
     m->model.whole = &whole->model;
 }
 

@@ -192,15 +192,15 @@ static bool holds_what_was_planned(const zr_decoding *decoding)
 
 static _Thread_local zero_status (*planned)(const struct zr_exchanger *self,
                                             const zero_context *context, zero_exchange_kind kind,
-                                            int holders, int64_t offset, int64_t elements,
+                                            int replicas, int64_t offset, int64_t elements,
                                             zero_dtype dtype);
 
 static zero_status run_twice(const struct zr_exchanger *self, const zero_context *context,
-                             zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
-                             zero_dtype dtype)
+                             zero_exchange_kind kind, int replicas, int64_t offset,
+                             int64_t elements, zero_dtype dtype)
 {
-    ZERO_TRY(planned(self, context, kind, holders, offset, elements, dtype));
-    return planned(self, context, kind, holders, offset, elements, dtype);
+    ZERO_TRY(planned(self, context, kind, replicas, offset, elements, dtype));
+    return planned(self, context, kind, replicas, offset, elements, dtype);
 }
 
 static void exchange_more(slice_rank *rank, zr_decoding *decoding, const int32_t *tokens)

@@ -57,8 +57,8 @@ static bool is_made(const rank *r, const zero_exchange *exchange)
 }
 
 // The operations must come in the order of the unit's list.
-static void check_listed(rank *r, const zero_context *context, zero_exchange_kind kind, int holders,
-                         int64_t elements, zero_dtype dtype)
+static void check_listed(rank *r, const zero_context *context, zero_exchange_kind kind,
+                         int replicas, int64_t elements, zero_dtype dtype)
 {
     const zero_unit_sizes *sizes = &r->net->sizes[context->unit_index];
     int at = 0, listed = r->next++;
@@ -72,7 +72,7 @@ static void check_listed(rank *r, const zero_context *context, zero_exchange_kin
     }
     assert_true(at < sizes->exchange_count);
     assert_int_equal(sizes->exchanges[at].kind, kind);
-    assert_int_equal(sizes->exchanges[at].holders, holders);
+    assert_int_equal(sizes->exchanges[at].replicas, replicas);
     assert_int_equal(sizes->exchanges[at].elements, elements);
     assert_int_equal(sizes->exchanges[at].dtype, dtype);
 }
@@ -92,16 +92,16 @@ static void sum(rank *r, char *const *windows, int count, int me, zero_exchange_
 }
 
 static zero_status run(const struct zr_exchanger *self, const zero_context *context,
-                       zero_exchange_kind kind, int holders, int64_t offset, int64_t elements,
+                       zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
                        zero_dtype dtype)
 {
     rank *r = (rank *)self;
-    int count = holders ? holders : r->world->size, first = self->rank / count * count,
+    int count = replicas ? replicas : r->world->size, first = self->rank / count * count,
         me = self->rank - first;
-    pthread_barrier_t *barrier = holders ? &r->world->groups[first] : &r->world->all;
+    pthread_barrier_t *barrier = replicas ? &r->world->groups[first] : &r->world->all;
     char *const *windows = r->world->windows + first;
     int64_t bytes = elements * (int64_t)zero_dtype_bytes(dtype);
-    check_listed(r, context, kind, holders, elements, dtype);
+    check_listed(r, context, kind, replicas, elements, dtype);
     assert_true(offset + count * bytes <=
                 (int64_t)r->net->sizes[context->unit_index].exchange_bytes);
     pthread_barrier_wait(barrier);

@@ -109,10 +109,10 @@ static void mark_part(const zero_model *part, const zr_lm_slices *slices, held *
                 const zero_tensor_desc *tensor = &piece->tensors[t];
                 bool tile = tensor->tile.whole;
                 held *h = find(list, count, tile ? tensor->tile.whole : tensor->name);
-                int holders = piece->holders ? piece->holders : tile ? 1 : slices->ranks;
+                int replicas = piece->replicas ? piece->replicas : tile ? 1 : slices->ranks;
                 assert_string_equal(h->unit, part->units[u].name);
                 assert_int_equal(h->trains, piece->kind == ZERO_TRAINABLE);
-                mark(h, tensor, slices->rank % holders == 0);
+                mark(h, tensor, slices->rank % replicas == 0);
             }
         }
 }

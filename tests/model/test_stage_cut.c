@@ -57,7 +57,7 @@ static void check_pieces(const zero_model *stage, const zero_model *origin, int 
         assert_int_equal(here->tensor_count, there->tensor_count);
         assert_int_equal(here->kind, there->kind);
         assert_int_equal(here->streamed, there->streamed);
-        assert_int_equal(here->holders, there->holders);
+        assert_int_equal(here->replicas, there->replicas);
     }
 }
 

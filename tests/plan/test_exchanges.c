@@ -65,8 +65,8 @@ static void assert_purposes_add_up(const zr_pass_traffic *pass)
             bytes[zr_exchange_op((zero_exchange_kind)k)] += pass->exchanges.bytes[p][k];
         }
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        assert_int_equal(calls[op], pass->tensor.calls[op] + pass->holders.calls[op]);
-        assert_int_equal(bytes[op], pass->tensor.bytes[op] + pass->holders.bytes[op]);
+        assert_int_equal(calls[op], pass->tensor.calls[op] + pass->replicas.calls[op]);
+        assert_int_equal(bytes[op], pass->tensor.bytes[op] + pass->replicas.bytes[op]);
     }
 }
 
@@ -74,19 +74,19 @@ static void calls_are_counted_by_group(void **state)
 {
     parts p;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].holders = 2;
+    p.part.pieces[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 2, 2, 1, 4);
     const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH],
                           *evaluation = &plan->traffic[ZR_PASS_EVALUATION];
-    assert_int_equal(plan->holders, 2);
+    assert_int_equal(plan->replicas, 2);
     assert_int_equal(pass->tensor.messages, 4);
     assert_int_equal(pass->tensor.calls[ZERO_COMM_all_reduce], 3);
     assert_int_equal(pass->tensor.bytes[ZERO_COMM_all_reduce], 3 * 2 * 3 * SHARE * 4);
     assert_int_equal(pass->tensor.bytes[ZERO_COMM_all_gather], 3 * SHARE * 2);
-    assert_int_equal(pass->holders.messages, 1);
-    assert_int_equal(pass->holders.bytes[ZERO_COMM_all_reduce], 2 * SHARE * 4);
+    assert_int_equal(pass->replicas.messages, 1);
+    assert_int_equal(pass->replicas.bytes[ZERO_COMM_all_reduce], 2 * SHARE * 4);
     assert_int_equal(evaluation->tensor.messages, 1);
-    assert_int_equal(evaluation->holders.messages, 0);
+    assert_int_equal(evaluation->replicas.messages, 0);
     assert_int_equal(plan->traffic[ZR_PASS_UPDATE].tensor.messages, 0);
     assert_int_equal(zr_exchanged_bytes(plan),
                      3 * 2 * 3 * SHARE * 4 + 3 * SHARE * 2 + 2 * SHARE * 4);
@@ -97,7 +97,7 @@ static void calls_are_counted_by_purpose(void **state)
 {
     parts p;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].holders = 2;
+    p.part.pieces[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 2, 2, 1, 4);
     const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];
     const zr_exchange_table *table = &pass->exchanges;
@@ -117,7 +117,7 @@ static void the_hash_is_that_of_the_messages(void **state)
     parts p;
     uint64_t hash = ZR_MESSAGE_SEED;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].holders = 2;
+    p.part.pieces[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     for (int i = 0; i < 3; i++)
         hash = zr_message_fold(hash, ZERO_COMM_all_reduce, ZERO_EXCHANGE_SUM, SHARE);
@@ -134,7 +134,7 @@ static void each_part_of_a_split_backward_has_its_own(void **state)
     sizes.exchanges[2].in_weight = 1;
     sizes.exchanges[0].in_weight = 1; // of forward: says nothing
     build(&p, 1, 4, &sizes);
-    p.part.pieces[1].holders = 2;
+    p.part.pieces[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     zr_pass_traffic input = zr_traffic_none(), weight = zr_traffic_none(),
                     forward = zr_traffic_none(), whole = zr_traffic_none();
@@ -144,13 +144,13 @@ static void each_part_of_a_split_backward_has_its_own(void **state)
     zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_WEIGHT, &weight);
     assert_int_equal(forward.tensor.messages, 1);
     assert_int_equal(whole.tensor.messages, 3);
-    assert_int_equal(whole.holders.messages, 1);
+    assert_int_equal(whole.replicas.messages, 1);
     assert_int_equal(input.tensor.messages, 2);
     assert_int_equal(input.tensor.calls[ZERO_COMM_all_reduce], 2);
-    assert_int_equal(input.holders.messages, 1);
+    assert_int_equal(input.replicas.messages, 1);
     assert_int_equal(weight.tensor.messages, 1);
     assert_int_equal(weight.tensor.calls[ZERO_COMM_all_gather], 1);
-    assert_int_equal(weight.holders.messages, 0);
+    assert_int_equal(weight.replicas.messages, 0);
     assert_int_equal(whole.tensor.bytes[ZERO_COMM_all_gather],
                      weight.tensor.bytes[ZERO_COMM_all_gather]);
     zr_plan_destroy(plan);
@@ -161,7 +161,7 @@ static void what_is_computed_again_exchanges_again(void **state)
 {
     parts p;
     build(&p, 3, 4, &usual);
-    p.part.pieces[1].holders = 2;
+    p.part.pieces[1].replicas = 2;
     const zero_shape shape = {.batch = 2, .seq = 8};
     const zr_machine machine = {.ranks = 1, .tensor_ranks = 4, .tensor_rank = 1, .mapped = true};
     zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
@@ -207,7 +207,7 @@ static void windows_are_planned(void **state)
 {
     parts p;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].holders = 2;
+    p.part.pieces[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     assert_int_equal(plan->exchange_bytes, 4 * SHARE * 4 + 64);
     assert_int_equal(plan->shared_exchange_bytes, 2 * SHARE * 4);
@@ -229,7 +229,7 @@ static void one_tensor_rank_exchanges_nothing(void **state)
     build(&p, 1, 2, &usual);
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 2, 0, 1);
     assert_int_equal(plan->traffic[ZR_PASS_MICRO_BATCH].tensor.messages, 0);
-    assert_int_equal(plan->traffic[ZR_PASS_MICRO_BATCH].holders.messages, 0);
+    assert_int_equal(plan->traffic[ZR_PASS_MICRO_BATCH].replicas.messages, 0);
     assert_int_equal(plan->exchange_bytes, 0);
     assert_int_equal(zr_exchanged_bytes(plan), 0);
     zr_plan_destroy(plan);
@@ -280,24 +280,24 @@ static void pieces_are_shared_by_one_number_of_ranks(void **state)
 {
     fixture whole, part;
     zero_error error = {0};
-    int holders;
+    int replicas;
     fixture_build(&whole, 3, 1000, 96);
     fixture_cut(&part, &whole, 0, 8);
-    assert_int_equal(zr_model_holders(&part.model, 8, &holders, NULL), ZERO_OK);
-    assert_int_equal(holders, 0);
-    part.pieces[0].holders = 8;
-    part.pieces[1].holders = 1;
-    part.pieces[2].holders = part.pieces[3].holders = 4;
-    assert_int_equal(zr_model_holders(&part.model, 8, &holders, NULL), ZERO_OK);
-    assert_int_equal(holders, 4);
+    assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, NULL), ZERO_OK);
+    assert_int_equal(replicas, 0);
+    part.pieces[0].replicas = 8;
+    part.pieces[1].replicas = 1;
+    part.pieces[2].replicas = part.pieces[3].replicas = 4;
+    assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, NULL), ZERO_OK);
+    assert_int_equal(replicas, 4);
     static const zr_unit_range first[] = {{0, 1}}; // none of its own pieces is shared by 4
     zero_model *stage = NULL;
     assert_int_equal(zr_stage_cut(&part.model, first, 1, false, &stage, &error), ZERO_OK);
-    assert_int_equal(zr_model_holders(stage, 8, &holders, NULL), ZERO_OK);
-    assert_int_equal(holders, 4);
+    assert_int_equal(zr_model_replicas(stage, 8, &replicas, NULL), ZERO_OK);
+    assert_int_equal(replicas, 4);
     zr_stage_free(stage);
-    part.pieces[3].holders = 2;
-    assert_int_equal(zr_model_holders(&part.model, 8, &holders, &error), ZERO_ERR_USAGE);
+    part.pieces[3].replicas = 2;
+    assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "2 tensor ranks share piece 0 of unit \"h.2\", and 4"));
 }
 

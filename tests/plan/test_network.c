@@ -81,8 +81,8 @@ static void check_rank(const job *j, const zr_mesh *mesh, int rank)
     }
     for (int i = 0; i < 2; i++)
         members[i] = rank / 2 * 2 + i;
-    assert_reach(zr_job_reach_holders(&j->machines, mesh, 2), reach_by_walk(j, members, 2, rank));
-    assert_int_equal(zr_job_reach_holders(&j->machines, mesh, 0).size, 0);
+    assert_reach(zr_job_reach_replicas(&j->machines, mesh, 2), reach_by_walk(j, members, 2, rank));
+    assert_int_equal(zr_job_reach_replicas(&j->machines, mesh, 0).size, 0);
 }
 
 static void ranks_reach_as_machines_say(void **state)

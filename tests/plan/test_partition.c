@@ -154,12 +154,12 @@ static void test_pieces_count_once(void **state)
         fixture_cut(&part, &f, rank, 4);
         check_counted(&part.model, rank, true, rank == 0);
         for (int p = 0; p < 3; p++)
-            part.pieces[p].holders = 2;
+            part.pieces[p].replicas = 2;
         check_counted(&part.model, rank, rank % 2 == 0, rank == 0);
     }
 }
 
-static void test_holders_divide_the_tensor_ranks(void **state)
+static void test_replicas_divide_the_tensor_ranks(void **state)
 {
     static const int wrong[] = {3, 8, -1};
     fixture f, part;
@@ -170,7 +170,7 @@ static void test_holders_divide_the_tensor_ranks(void **state)
     for (int i = 0; i < ZR_COUNT(wrong); i++) {
         zero_error error = {0};
         zr_plan *plan = NULL;
-        part.pieces[1].holders = wrong[i];
+        part.pieces[1].replicas = wrong[i];
         assert_int_equal(zr_plan_create(&part.model, &shape, &settings,
                                         &(zr_machine){.ranks = 1, .tensor_ranks = 4}, &plan,
                                         &error),
@@ -251,7 +251,7 @@ int main(void)
         cmocka_unit_test(test_units_say_what_they_compute),
         cmocka_unit_test(test_sizes_are_checked),
         cmocka_unit_test(test_pieces_count_once),
-        cmocka_unit_test(test_holders_divide_the_tensor_ranks),
+        cmocka_unit_test(test_replicas_divide_the_tensor_ranks),
         cmocka_unit_test(test_empty_pieces),
         cmocka_unit_test(test_stages_ask_as_the_whole),
     };

@@ -233,14 +233,14 @@ static void divided_rows_are_gathered_and_scattered(void **state)
 }
 
 // Where there are more ranks than heads of keys, the ranks that share one sum its gradients.
-static void shared_keys_are_summed_among_their_holders(void **state)
+static void shared_keys_are_summed_among_their_replicas(void **state)
 {
     zero_model *model =
         model_of("llama:layers=3,heads=8,kv_heads=2,width=64,inner=96,context=16,vocab=1000");
     question q = {.tensor = 8, .batch = 2, .seq = 16};
     zr_model_part part = part_of(model, &q, 5);
     zr_plan *plan = plan_of(&part, &q, 5);
-    const zr_traffic_plan *t = &plan->traffic[ZR_PASS_MICRO_BATCH].holders;
+    const zr_traffic_plan *t = &plan->traffic[ZR_PASS_MICRO_BATCH].replicas;
     assert_int_equal(t->calls[ZERO_COMM_all_reduce], 3);
     assert_int_equal(t->bytes[ZERO_COMM_all_reduce], 3 * 2 * 3 * (32 * 2 * 8 / 4) * 4);
     zr_plan_destroy(plan);
@@ -414,7 +414,7 @@ int main(void)
         cmocka_unit_test(a_rank_multiplies_its_slices),
         cmocka_unit_test(all_reduces_are_those_of_the_formula),
         cmocka_unit_test(divided_rows_are_gathered_and_scattered),
-        cmocka_unit_test(shared_keys_are_summed_among_their_holders),
+        cmocka_unit_test(shared_keys_are_summed_among_their_replicas),
         cmocka_unit_test(what_is_saved_is_divided),
         cmocka_unit_test(checkpoints_are_divided),
         cmocka_unit_test(the_papers_checkpoints_fall_to_a_sixteenth),
