@@ -210,7 +210,7 @@ static bool all_have_all(const fault *f)
     return all;
 }
 
-// Says what is wrong with a tensor of which sharers have the same, and what would be right.
+// Says what is wrong with a tensor of which kv replicas have the same, and what would be right.
 static void say_count(const fault *f, zr_buffer *text)
 {
     int ranks = f->count;

@@ -197,7 +197,7 @@ static zero_status cost_of(const asking *a, const zr_generation_steps *kind,
         .book = a->book,
         .setting = a->times->measured->rates.setting,
         .overlaps = a->times->measured->overlaps,
-        .sharers = zr_local_ranks(zr_engine_comm(engine)),
+        .kv_replicas = zr_local_ranks(zr_engine_comm(engine)),
         .cores = zr_cpu_budget_get().allowed,
     };
     zero_status status = zr_plan_operations_decode(plan, a->backend, &decode, &operations, error);

@@ -72,7 +72,7 @@ static void layers_set(const zero_unit *unit, const zero_shape *shape, bool trai
         .inner = of->inner / hyper->slices.count,
         .division = zr_division_of(hyper, rows, whole),
         .slice_count = zr_slices_here(&hyper->slices),
-        .sharers = zr_slices_sharers(&hyper->slices, of),
+        .kv_replicas = zr_slices_kv_replicas(&hyper->slices, of),
     };
     for (int i = 0; i < block->slice_count; i++) {
         block->slices[i].number = i;

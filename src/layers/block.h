@@ -64,7 +64,7 @@ struct zr_block { // one call: sizes of every layer, and buffers
     int64_t inner;        // of the MLP, of a slice
     zr_division division; // of the rows of the stream
     zr_norm_layer norm1, norm2;
-    int sharers; // slices that share a head of keys and values
+    int kv_replicas; // slices that share a head of keys and values
     int slice_count;
     zr_block_slice slices[ZR_MOST_LOCAL_SLICES];
     int linear_count;

@@ -289,7 +289,7 @@ zero_status zr_llama_attention_finish(zr_block *block)
         list_inputs(&block->slices[i]);
     if (!(block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    if (block->sharers > 1)
+    if (block->kv_replicas > 1)
         ZERO_TRY(share_keys(block));
     for (int i = 0; i < block->slice_count; i++)
         unpack(block, &block->slices[i]);

@@ -19,8 +19,8 @@ static void set_attention(const zr_lm_unit *hyper, const zr_block *b, zr_block_s
     const zr_attention *attention = &slice->attention;
     int64_t width = b->width, queries = attention->heads * attention->head_dim,
             keys = attention->kv_heads * attention->head_dim;
-    int i = slice->number, sharers = zr_slices_sharers(&hyper->slices, &hyper->shape);
-    int number = zr_slices_first(&hyper->slices) + i, first = number / sharers * sharers;
+    int i = slice->number, kv_replicas = zr_slices_kv_replicas(&hyper->slices, &hyper->shape);
+    int number = zr_slices_first(&hyper->slices) + i, first = number / kv_replicas * kv_replicas;
     zr_linear *linear = slice->linear;
     linear[ZR_LLAMA_Q] = zr_block_linear(b, hyper, i, width, queries, ZR_LLAMA_Q_W, ZR_LLAMA_Q_B);
     linear[ZR_LLAMA_K] = zr_block_linear(b, hyper, i, width, keys, ZR_LLAMA_K_W, ZR_LLAMA_K_B);
@@ -149,7 +149,7 @@ static size_t work_of_attention(zr_block *block, zr_carver carver)
 {
     for (int i = 0; i < block->slice_count; i++)
         work_of_slice(block, &block->slices[i], &carver);
-    if (block->sharers > 1)
+    if (block->kv_replicas > 1)
         work_of_shared(block, &carver);
     return carver.used;
 }

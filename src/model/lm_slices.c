@@ -8,7 +8,7 @@ int zr_slices_here(const zr_lm_slices *slices) { return slices->count / slices->
 
 int zr_slices_first(const zr_lm_slices *slices) { return slices->rank * zr_slices_here(slices); }
 
-int zr_slices_sharers(const zr_lm_slices *slices, const zr_lm_shape *shape)
+int zr_slices_kv_replicas(const zr_lm_slices *slices, const zr_lm_shape *shape)
 {
     return (int)ZR_MAX(slices->count / shape->kv_heads, 1);
 }

@@ -27,7 +27,7 @@ typedef struct zr_lm_slices {
 int zr_slices_here(const zr_lm_slices *slices);  // slices that this rank computes
 int zr_slices_first(const zr_lm_slices *slices); // the first of them
 // Returns the number of slices that share a head of keys and values; 1: each has its own.
-int zr_slices_sharers(const zr_lm_slices *slices, const zr_lm_shape *shape);
+int zr_slices_kv_replicas(const zr_lm_slices *slices, const zr_lm_shape *shape);
 // Returns the number of ranks that share one; 1: none do.
 int zr_slices_sharing_ranks(const zr_lm_slices *slices, const zr_lm_shape *shape);
 

@@ -105,7 +105,7 @@ zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *m
     return replicas ? reach_of(machines, rank, 1, replicas, rank % replicas) : (zr_reach){0};
 }
 
-int zr_job_sharers(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
+int zr_job_kv_replicas(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
 {
     int rank = zr_mesh_colour(mesh, axis), stride = stride_of(mesh, axis), size = mesh->size[axis],
         least = size;

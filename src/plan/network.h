@@ -65,6 +65,6 @@ zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero
 // Returns its reach among `replicas` neighbours, of which it is one; replicas 0: there are none.
 zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *mesh, int replicas);
 // Returns the ranks of the group that share a machine, the fewest of all its machines.
-int zr_job_sharers(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
+int zr_job_kv_replicas(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
 
 #endif

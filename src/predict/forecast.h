@@ -26,7 +26,7 @@ typedef struct zr_forecast_question {
     bool overlaps;                        // exchanges of data ranks go on beside computing
     zr_link_speed data, tensor, pipeline; // where ranks exchange by messages
     const int *machines;                  // (stages) of pipeline stages; NULL: each has its own
-    int sharers;                          // ranks of this machine, which share its disk
+    int kv_replicas;                      // ranks of this machine, which share its disk
     // Cores of this machine, 0: enough. Where its ranks' threads take them all, what goes on beside
     // a rank takes its time.
     int cores;

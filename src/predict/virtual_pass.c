@@ -168,7 +168,7 @@ static void run_scalars(zr_virtual_rank *rank, const zr_instruction *i)
 double zr_virtual_disk_rate(const zr_virtual_rank *rank, double rate)
 {
     static const double GUESSED = 5e8; // bytes a second
-    return (rate > 0 ? rate : GUESSED) / ZR_MAX(rank->question->sharers, 1);
+    return (rate > 0 ? rate : GUESSED) / ZR_MAX(rank->question->kv_replicas, 1);
 }
 
 // Checksums are computed beside the rank, too.

@@ -67,7 +67,7 @@ void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, in
     const int *size = mesh->size;
     bool one = machines->count == 1 && mesh->world <= ZERO_MAX_RANKS;
     machine->mapped = one || size[ZERO_AXIS_data] == 1;
-    machine->machine_ranks = zr_job_sharers(machines, mesh, ZERO_AXIS_data);
+    machine->machine_ranks = zr_job_kv_replicas(machines, mesh, ZERO_AXIS_data);
     machine->staging_bytes = 0;
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && !one; axis++)
         machine->staging_bytes += staging_of(size[axis]);

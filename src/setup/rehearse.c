@@ -325,7 +325,7 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
         .book = &out->book,
         .setting = setting,
         .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
-        .sharers = together,
+        .kv_replicas = together,
         .cores = cores,
     };
     return find_links(r, out, error);

@@ -21,9 +21,9 @@ static int64_t name_of_cores(void)
     return (int64_t)(zr_hash_bytes(&mask, sizeof mask, zr_hash_text(host)) >> 1);
 }
 
-static zero_status count_sharers(zero_comm *comm, int *sharers, zero_error *error)
+static zero_status count_kv_replicas(zero_comm *comm, int *kv_replicas, zero_error *error)
 {
-    *sharers = 1;
+    *kv_replicas = 1;
     if (comm->size == 1)
         return ZERO_OK;
     int64_t *names = zr_alloc((size_t)comm->size * sizeof *names, error);
@@ -31,16 +31,16 @@ static zero_status count_sharers(zero_comm *comm, int *sharers, zero_error *erro
         return ZERO_ERR_MEMORY;
     names[comm->rank] = name_of_cores();
     zero_status status = zr_comm_all_reduce_small(comm, names, comm->size, ZERO_I64, ZR_SUM, error);
-    *sharers = 0;
+    *kv_replicas = 0;
     for (int r = 0; r < comm->size; r++)
-        *sharers += names[r] == names[comm->rank];
+        *kv_replicas += names[r] == names[comm->rank];
     zr_free(names);
     return status;
 }
 
 // Gives every rank as many threads as the rank with the fewest, because the bits of results depend
 // on the number of threads.
-static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_threads *out,
+static zero_status take_least(zero_comm *comm, int kv_replicas, int cores, zr_threads *out,
                               zero_error *error)
 {
     int64_t least = out->count;
@@ -48,7 +48,7 @@ static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_thread
     if (least < out->count)
         snprintf(out->reason, sizeof out->reason, "as many as the rank with the fewest cores");
     out->count = (int)least;
-    out->wanted = out->count * sharers;
+    out->wanted = out->count * kv_replicas;
     out->cores = cores;
     return ZERO_OK;
 }
@@ -56,18 +56,18 @@ static zero_status take_least(zero_comm *comm, int sharers, int cores, zr_thread
 zero_status zr_threads_choose(zero_comm *comm, int asked, zr_threads *out, zero_error *error)
 {
     zr_cpu_budget budget = zr_cpu_budget_get();
-    int sharers;
-    ZERO_TRY(count_sharers(comm, &sharers, error));
+    int kv_replicas;
+    ZERO_TRY(count_kv_replicas(comm, &kv_replicas, error));
     if (asked > 0) {
         out->count = asked;
         snprintf(out->reason, sizeof out->reason, "as asked; cores: %s", budget.reason);
-        return take_least(comm, sharers, budget.allowed, out, error);
+        return take_least(comm, kv_replicas, budget.allowed, out, error);
     }
-    out->count = ZR_MAX(1, budget.allowed / sharers);
-    if (sharers > 1)
+    out->count = ZR_MAX(1, budget.allowed / kv_replicas);
+    if (kv_replicas > 1)
         snprintf(out->reason, sizeof out->reason, "cores: %s, shared by %d ranks", budget.reason,
-                 sharers);
+                 kv_replicas);
     else
         snprintf(out->reason, sizeof out->reason, "cores: %s", budget.reason);
-    return take_least(comm, sharers, budget.allowed, out, error);
+    return take_least(comm, kv_replicas, budget.allowed, out, error);
 }

@@ -151,23 +151,23 @@ void zr_plan_machines_free(zr_plan_machines *machines)
     zr_free(machines);
 }
 
-static int sharers_of(const zr_plan_machines *machines, const zr_mesh *mesh, int pipeline,
-                      int tensor)
+static int kv_replicas_of(const zr_plan_machines *machines, const zr_mesh *mesh, int pipeline,
+                          int tensor)
 {
     zr_mesh at = *mesh;
     at.place[ZERO_AXIS_pipeline] = pipeline;
     at.place[ZERO_AXIS_data] = 0;
     at.place[ZERO_AXIS_tensor] = tensor;
-    return zr_job_sharers(&machines->job, &at, ZERO_AXIS_data);
+    return zr_job_kv_replicas(&machines->job, &at, ZERO_AXIS_data);
 }
 
 // What ranks of a machine share is gathered at stage 3 alone.
 int zr_plan_machines_alike(const zr_plan_machines *machines, const zr_mesh *mesh, int pipeline,
                            int tensor, int zero_stage)
 {
-    int sharers = sharers_of(machines, mesh, pipeline, tensor), like = 0;
+    int kv_replicas = kv_replicas_of(machines, mesh, pipeline, tensor), like = 0;
     while (machines->part_of[like] != machines->part_of[tensor] ||
-           (zero_stage == 3 && sharers_of(machines, mesh, pipeline, like) != sharers))
+           (zero_stage == 3 && kv_replicas_of(machines, mesh, pipeline, like) != kv_replicas))
         like++;
     return like;
 }

@@ -170,7 +170,8 @@ static void make_part_for(split_mlp *part, const split_mlp *whole, int number, i
     part->pieces[1].replicas = ranks / parts;
 }
 
-// Sharers 0 and 1 differ as sharers 2 and 3 do, the other way round; the first of each have all.
+// Kv replicas 0 and 1 differ as kv replicas 2 and 3 do, the other way round; the first of each have
+// all.
 static void make_crossed(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
     static const int halves[] = {0, 1, 1, 0};
@@ -184,7 +185,7 @@ static void make_one_sided(split_mlp *part, const split_mlp *whole, int rank, in
     part->pieces[1].replicas = rank == 0 ? 2 : 1;
 }
 
-static void sharers_have_the_same(void **state)
+static void kv_replicas_have_the_same(void **state)
 {
     static const char words[] = "; neighbours that share a piece have the same";
     expect_refused((mistake){2, 1, make_shared}, words);
@@ -418,7 +419,7 @@ static void make_second_stage_differ(split_mlp *part, const split_mlp *whole, in
         make_shared(part, whole, rank, 0);
 }
 
-// All elements count once, but sharers differ.
+// All elements count once, but kv replicas differ.
 static void make_second_stage_crossed(split_mlp *part, const split_mlp *whole, int stage, int rank)
 {
     if (stage == 1)
@@ -453,7 +454,7 @@ int main(void)
         cmocka_unit_test(missing_elements_are_refused),
         cmocka_unit_test(overlaps_are_refused),
         cmocka_unit_test(what_all_have_counts_once),
-        cmocka_unit_test(sharers_have_the_same),
+        cmocka_unit_test(kv_replicas_have_the_same),
         cmocka_unit_test(data_ranks_have_the_same_part),
         cmocka_unit_test(any_number_of_tensors_is_compared),
         cmocka_unit_test(parts_that_make_up_the_whole_are_taken),

@@ -229,7 +229,7 @@ static void tensor_ranks_ask_for_nothing(void **state)
 
 // Keys and values that two of four tensor ranks share; then two ranks that compute two slices each,
 // with rows divided.
-static void sharers_and_ranks_of_several_slices_ask_for_nothing(void **state)
+static void kv_replicas_and_ranks_of_several_slices_ask_for_nothing(void **state)
 {
     zero_llama_config config = harness_llama();
     (void)state;
@@ -369,7 +369,7 @@ int main(void)
         cmocka_unit_test(the_trap_closes),
         cmocka_unit_test(a_step_asks_for_nothing),
         cmocka_unit_test(tensor_ranks_ask_for_nothing),
-        cmocka_unit_test(sharers_and_ranks_of_several_slices_ask_for_nothing),
+        cmocka_unit_test(kv_replicas_and_ranks_of_several_slices_ask_for_nothing),
         cmocka_unit_test(pipelines_ask_for_nothing),
         cmocka_unit_test(windows_ask_for_nothing),
     };

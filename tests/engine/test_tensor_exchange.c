@@ -20,7 +20,7 @@ enum { SHARE = 48, ELEMS = 256, TENSOR = 4, SHARING = 2, WORLD = 8, FIRST = 64 }
 typedef enum mistake {
     NONE,
     MORE,
-    MORE_AMONG_SHARERS,
+    MORE_AMONG_KV_REPLICAS,
     MORE_IN_EVALUATION,
     BEYOND_THE_WINDOW,
     AMONG_THREE
@@ -111,7 +111,8 @@ static zero_status backward(zero_context *context, const zero_tensors *in,
     ZERO_TRY(try_kind(context, ZERO_EXCHANGE_SUM, SHARING));
     ZERO_TRY(try_kind(context, ZERO_EXCHANGE_SCATTER, SHARING));
     ZERO_TRY(try_kind(context, ZERO_EXCHANGE_GATHER, SHARING));
-    return *mistake == MORE_AMONG_SHARERS ? try_kind(context, ZERO_EXCHANGE_SUM, SHARING) : ZERO_OK;
+    return *mistake == MORE_AMONG_KV_REPLICAS ? try_kind(context, ZERO_EXCHANGE_SUM, SHARING)
+                                              : ZERO_OK;
 }
 
 static const zero_unit_ops probe = {
@@ -297,8 +298,8 @@ static void what_was_not_planned_is_refused(void **state)
                                "zero_unit_sizes.exchanges list";
     expect_refused(MORE, "micro-batch, among ranks of group tensor: 5 messages with hash");
     expect_refused(MORE, unit);
-    expect_refused(MORE_AMONG_SHARERS, "among ranks of group sharing: 4 messages with hash");
-    expect_refused(MORE_AMONG_SHARERS, unit);
+    expect_refused(MORE_AMONG_KV_REPLICAS, "among ranks of group sharing: 4 messages with hash");
+    expect_refused(MORE_AMONG_KV_REPLICAS, unit);
     expect_refused(MORE_IN_EVALUATION, "group tensor: 5 messages with hash");
     expect_refused(MORE_IN_EVALUATION, "; zero_unit_sizes.exchanges lists what a unit exchanges");
     expect_refused(BEYOND_THE_WINDOW, "an exchange of 768 bytes at 128 does not lie in the 832");

@@ -124,7 +124,7 @@ static void check_handles(const zero_model *part, const zr_lm_slices *slices)
     for (int u = 1; u + 1 < part->unit_count; u++) {
         const zr_lm_unit *hyper = part->units[u].hyper;
         const zr_lm_unit *of_whole = part->whole->units[u].hyper;
-        int sharers = zr_slices_sharers(slices, &hyper->shape),
+        int kv_replicas = zr_slices_kv_replicas(slices, &hyper->shape),
             tensors = hyper->config.kind == ZR_LM_GPT2 ? ZR_BLOCK_TENSORS : ZR_LLAMA_TENSORS;
         for (int i = 0; i < here; i++)
             for (int t = 0; t < tensors; t++) {
@@ -141,7 +141,7 @@ static void check_handles(const zero_model *part, const zr_lm_slices *slices)
                     continue;
                 int64_t size = is->shape[was->tp_axis] / was->tp_parts;
                 bool keys = strstr(was->name, "k_proj") || strstr(was->name, "v_proj");
-                int cut = (first + i) / (keys ? sharers : 1);
+                int cut = (first + i) / (keys ? kv_replicas : 1);
                 assert_int_equal(is->tile.first, cut * size);
             }
     }

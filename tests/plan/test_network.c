@@ -50,7 +50,7 @@ static zr_reach reach_by_walk(const job *j, const int *members, int count, int r
     return out;
 }
 
-static int sharers_by_walk(const job *j, const int *members, int count)
+static int kv_replicas_by_walk(const job *j, const int *members, int count)
 {
     int least = count;
     for (int i = 0; i < count; i++) {
@@ -76,8 +76,8 @@ static void check_rank(const job *j, const zr_mesh *mesh, int rank)
         int count = zr_mesh_group(mesh, axis, members);
         assert_reach(zr_job_reach(&j->machines, mesh, axis),
                      reach_by_walk(j, members, count, rank));
-        assert_int_equal(zr_job_sharers(&j->machines, mesh, axis),
-                         sharers_by_walk(j, members, count));
+        assert_int_equal(zr_job_kv_replicas(&j->machines, mesh, axis),
+                         kv_replicas_by_walk(j, members, count));
     }
     for (int i = 0; i < 2; i++)
         members[i] = rank / 2 * 2 + i;

@@ -43,7 +43,7 @@ static void learn(zr_rate_book *book, const zr_rate_setting *setting)
 
 void open_desk(desk *d)
 {
-    *d = (desk){.question = {.setting = {"avx512", ZERO_BF16, 1, 2}, .sharers = 1}};
+    *d = (desk){.question = {.setting = {"avx512", ZERO_BF16, 1, 2}, .kv_replicas = 1}};
     learn(&d->book, &d->question.setting);
     d->book.read = 2e8, d->book.write = d->book.mix = 1e8;
     d->question.book = &d->book;

@@ -34,10 +34,10 @@ static void the_disk_hides_behind_computing(void **state)
     assert_true(slow.parts[ZR_TIME_DISK] <= moved / 1e5);
     near(slow.parts[ZR_TIME_UPDATE], quick.parts[ZR_TIME_UPDATE]);
     assert_string_equal(slow.bound, "disk");
-    d.question.sharers = 2;
+    d.question.kv_replicas = 2;
     assert_true(ask(&d).parts[ZR_TIME_DISK] > 1.9 * slow.parts[ZR_TIME_DISK]);
     // What micro-batches move: nothing is waited for while they compute long enough.
-    d.question.sharers = 1, d.book.mix = 1e15;
+    d.question.kv_replicas = 1, d.book.mix = 1e15;
     d.book.read = d.book.write = 1e5;
     zr_forecast waits = ask(&d);
     d.book.read = d.book.write = 1e8;
