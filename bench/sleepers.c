@@ -83,8 +83,8 @@ void sleepers_make(sleepers *s, int units, const long *naps)
         snprintf(s->names[u][1], sizeof s->names[u][1], "w.%d", u);
         s->tensors[u] =
             (zero_tensor_desc){s->names[u][1], 1, {1}, .init = ZERO_INIT_CONSTANT, .tp_axis = -1};
-        s->pieces[u] = (zero_piece_desc){ZERO_TRAINABLE, 1, &s->tensors[u]};
-        s->units[u] = (zero_unit){s->names[u][0], &ops, s, 1, &s->pieces[u]};
+        s->flat_params[u] = (zero_flat_param_desc){ZERO_TRAINABLE, 1, &s->tensors[u]};
+        s->units[u] = (zero_unit){s->names[u][0], &ops, s, 1, &s->flat_params[u]};
     }
 }
 

@@ -10,7 +10,7 @@ enum { SLEEPERS_MOST = 16 };
 typedef struct sleepers {
     long nap[SLEEPERS_MOST]; // nanoseconds of a unit's forward, and of each half of its backward
     zero_tensor_desc tensors[SLEEPERS_MOST];
-    zero_piece_desc pieces[SLEEPERS_MOST];
+    zero_flat_param_desc flat_params[SLEEPERS_MOST];
     zero_unit units[SLEEPERS_MOST];
     char names[SLEEPERS_MOST][2][8]; // of units and tensors
     zero_model model;

@@ -4,9 +4,9 @@
 //   zero run --ranks 2 build/examples/classifier
 //   mpirun -n 2 build/examples/classifier           the same with MPI
 //
-// It has two units. "conv" owns a trainable piece (filters, scale, shift) and a buffer piece
-// (running mean and variance, which all ranks average). "classify" pools 2x2 and computes the loss.
-// The images are drawn here: noisy bars and blobs in four classes.
+// It has two units. "conv" owns a trainable flat parameter (filters, scale, shift) and a buffer
+// flat parameter (running mean and variance, which all ranks average). "classify" pools 2x2 and
+// computes the loss. The images are drawn here: noisy bars and blobs in four classes.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ enum {
     CLASSES = 4,
     BATCH = 16
 };
-enum { FILTERS, SCALE, SHIFT };          // tensors of conv's trainable piece
-enum { RUNNING_MEAN, RUNNING_VARIANCE }; // tensors of its buffer piece
-enum { WEIGHT, BIAS };                   // tensors of classify's piece
+enum { FILTERS, SCALE, SHIFT };          // tensors of conv's trainable flat parameter
+enum { RUNNING_MEAN, RUNNING_VARIANCE }; // tensors of its buffer flat parameter
+enum { WEIGHT, BIAS };                   // tensors of classify's flat parameter
 static const float MOMENTUM = 0.1f, EPSILON = 1e-5f;
 
 static const zero_tensor_desc conv_tensors[] = {
@@ -83,9 +83,9 @@ static const zero_tensor_desc classify_tensors[] = {
               .tp_axis = -1,
               .tp_parts = 1},
 };
-static const zero_piece_desc conv_pieces[] = {{ZERO_TRAINABLE, 3, conv_tensors},
-                                              {ZERO_BUFFER, 2, running_tensors}};
-static const zero_piece_desc classify_pieces[] = {{ZERO_TRAINABLE, 2, classify_tensors}};
+static const zero_flat_param_desc conv_flat_params[] = {{ZERO_TRAINABLE, 3, conv_tensors},
+                                                        {ZERO_BUFFER, 2, running_tensors}};
+static const zero_flat_param_desc classify_flat_params[] = {{ZERO_TRAINABLE, 2, classify_tensors}};
 
 typedef struct conv_saved {                   // kept from forward to backward
     float mean[CHANNELS], variance[CHANNELS]; // of this micro-batch
@@ -325,8 +325,11 @@ static const zero_unit_ops classify_ops = {.kind = "classifier",
                                            .forward = classify_forward,
                                            .backward = classify_backward};
 static const zero_unit units[] = {
-    {.name = "conv", .ops = &conv_ops, .piece_count = 2, .pieces = conv_pieces},
-    {.name = "classify", .ops = &classify_ops, .piece_count = 1, .pieces = classify_pieces},
+    {.name = "conv", .ops = &conv_ops, .flat_param_count = 2, .flat_params = conv_flat_params},
+    {.name = "classify",
+     .ops = &classify_ops,
+     .flat_param_count = 1,
+     .flat_params = classify_flat_params},
 };
 static const zero_model model = {"classifier", 2, units};
 

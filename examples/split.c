@@ -18,7 +18,7 @@ static const char *const units[BLOCKS] = {"block.0", "block.1"};
 typedef struct net {  // a whole model, or the part of it that one of `ranks` tensor ranks holds
     int ranks, inner; // inner: the part of the inner width
     zero_tensor_desc tensors[BLOCKS][3];
-    zero_piece_desc pieces[BLOCKS][2]; // {W, V}, {b}
+    zero_flat_param_desc flat_params[BLOCKS][2]; // {W, V}, {b}
     zero_unit units[BLOCKS + 1];
     zero_model model;
 } net;
@@ -44,7 +44,7 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
         .out = {1, {{.dtype = ZERO_F32, .dims = 2, .shape = {shape->batch, WIDTH}}}},
         .saved_bytes = (size_t)(shape->batch * n->inner) * sizeof(float),
         .workspace_bytes = (size_t)(shape->batch * n->inner) * sizeof(float),
-        .backward_reads = 1, // bit 0: piece 0, W and V
+        .backward_reads = 1, // bit 0: flat parameter 0, W and V
         .exchange_count = in->count ? 2 : 1,
         .exchanges = {{ZERO_EXCHANGE_SUM, .elements = share, .calls = 1},
                       {ZERO_EXCHANGE_SUM, .backward = 1, .elements = share, .calls = 1}},
@@ -138,9 +138,9 @@ static void make(net *n, int rank, int ranks, const zero_model *whole)
         t[2] = (zero_tensor_desc){names[b][2], 1, {WIDTH}, ZERO_INIT_CONSTANT, 0, -1};
         for (int i = 0; i < 2 && whole; i++) // rows of W, columns of V
             t[i].tile = (zero_tile){names[b][i], .axis = i, .first = first, .size = INNER};
-        n->pieces[b][0] = (zero_piece_desc){ZERO_TRAINABLE, 2, t};
-        n->pieces[b][1] = (zero_piece_desc){ZERO_TRAINABLE, 1, t + 2};
-        n->units[b] = (zero_unit){units[b], &block, n, 2, n->pieces[b]};
+        n->flat_params[b][0] = (zero_flat_param_desc){ZERO_TRAINABLE, 2, t};
+        n->flat_params[b][1] = (zero_flat_param_desc){ZERO_TRAINABLE, 1, t + 2};
+        n->units[b] = (zero_unit){units[b], &block, n, 2, n->flat_params[b]};
     }
     n->units[BLOCKS] = (zero_unit){"loss", &loss};
     n->model = (zero_model){"split", BLOCKS + 1, n->units, whole};

@@ -38,23 +38,24 @@ struct zero_context { // what the engine passes to forward and backward; read on
     void *held;
 };
 
-// Returns tensor `tensor` of the unit's piece `piece` (its own pieces are numbered first, then
-// those that it borrows). Elements are of type zero_shape.dtype, those of buffers fp32. The pointer
-// is valid until the call of the unit returns.
-ZERO_API const void *zero_parameter(const zero_context *context, int piece, int tensor);
+// Returns tensor `tensor` of the unit's flat parameter `flat_param` (its own flat parameters are
+// numbered first, then those that it borrows). Elements are of type zero_shape.dtype, those of
+// buffers fp32. The pointer is valid until the call of the unit returns.
+ZERO_API const void *zero_parameter(const zero_context *context, int flat_param, int tensor);
 
-// Acquire and release a streamed piece: zero_parameter and zero_gradient may be called for it only
-// in between. One piece is acquired at a time. forward takes all streamed pieces of its unit in
-// ascending order, backward in descending order, and forward_backward first ascending and then
-// descending.
-ZERO_API zero_status zero_piece_begin(zero_context *context, int piece);
-ZERO_API zero_status zero_piece_end(zero_context *context, int piece);
+// Acquire and release a streamed flat parameter: zero_parameter and zero_gradient may be called for
+// it only in between. One flat parameter is acquired at a time. forward takes all streamed flat
+// parameters of its unit in ascending order, backward in descending order, and forward_backward
+// first ascending and then descending.
+ZERO_API zero_status zero_flat_param_begin(zero_context *context, int flat_param);
+ZERO_API zero_status zero_flat_param_end(zero_context *context, int flat_param);
 
 // Returns the place of that tensor's gradient, which has the size of the tensor and is fp32 in
 // every precision (the engine rounds all of it once). If *add is 0, the unit sets every element; if
-// 1, it adds to what is there, because another unit has contributed before. For a buffer piece it
-// is the place of the buffer's next value; for a frozen piece it is NULL. Only for use in backward.
-ZERO_API float *zero_gradient(zero_context *context, int piece, int tensor, int *add);
+// 1, it adds to what is there, because another unit has contributed before. For a buffer flat
+// parameter it is the place of the buffer's next value; for a frozen flat parameter it is NULL.
+// Only for use in backward.
+ZERO_API float *zero_gradient(zero_context *context, int flat_param, int tensor, int *add);
 
 // For a last unit whose loss is a mean over only `targets` of the micro-batch's positions
 // (zero_shape.batch x seq), because the others are masked.

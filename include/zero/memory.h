@@ -34,7 +34,7 @@ typedef enum zero_tier { // on the CPU backend, device and host are two budgets 
         ZERO_TIER_COUNT
 } zero_tier;
 
-// In bytes of this rank. A piece that all ranks map is counted by the owner of each shard.
+// In bytes of this rank. A flat parameter that all ranks map is counted by the owner of each shard.
 typedef struct zero_memory {
     int64_t planned[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     int64_t held[ZERO_TIER_COUNT][ZERO_MEM_COUNT];

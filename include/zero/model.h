@@ -1,8 +1,8 @@
 // The unit interface: how a model, the library's or your own, describes itself to the engine.
 //
 // The engine knows units and nothing of GPT. A unit is what ZeRO acquires, computes and releases as
-// one (the embedding, each block, the head). It owns pieces (flat vectors of tensors of one class)
-// and may borrow pieces of other units.
+// one (the embedding, each block, the head). It owns flat parameters (flat vectors of tensors of
+// one class) and may borrow flat parameters of other units.
 // A model is a constant list of units that outlives the engine; nothing in it changes during a run.
 #ifndef ZERO_MODEL_H
 #define ZERO_MODEL_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define ZERO_MAX_PIECES 32 // that a unit owns and borrows together, without streamed ones
+#define ZERO_MAX_FLAT_PARAMS 32 // that a unit owns and borrows together, without streamed ones
 #define ZERO_MAX_STREAMED 1024
 #define ZERO_MAX_PRODUCTS 64
 
@@ -26,24 +26,25 @@ typedef enum zero_class {
     ZERO_BUFFER,
 } zero_class;
 
-typedef struct zero_piece_desc {
+typedef struct zero_flat_param_desc {
     zero_class kind;
     int tensor_count;
     const zero_tensor_desc *tensors; // (tensor_count)
-    // 1: the piece holds one tensor, trainable or frozen, and is in memory only between
-    // zero_piece_begin and zero_piece_end in a unit's call, so that a unit larger than memory runs
-    // piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
+    // 1: the flat parameter holds one tensor, trainable or frozen, and is in memory only between
+    // zero_flat_param_begin and zero_flat_param_end in a unit's call, so that a unit larger than
+    // memory runs piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
     // Of a model that is a part of another one: how many neighbouring tensor ranks hold this same
-    // piece, each of which computes the same gradient of it; 0: this one alone if any of its
-    // tensors is a tile, else all of them. So a tensor that all have is in no piece with tiles.
+    // flat parameter, each of which computes the same gradient of it; 0: this one alone if any of
+    // its tensors is a tile, else all of them. So a tensor that all have is in no flat parameter
+    // with tiles.
     int replicas;
-} zero_piece_desc;
+} zero_flat_param_desc;
 
-// A borrowed piece: piece `piece` of unit `unit`.
-typedef struct zero_piece_ref {
-    int unit, piece;
-} zero_piece_ref;
+// A borrowed flat parameter: flat parameter `flat_param` of unit `unit`.
+typedef struct zero_flat_param_ref {
+    int unit, flat_param;
+} zero_flat_param_ref;
 
 typedef struct zero_shape { // of a micro-batch
     int64_t batch;          // samples
@@ -70,10 +71,10 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     size_t saved_bytes; // kept from forward to backward
     // Scratch during forward or backward, without that of the matrix products.
     size_t workspace_bytes;
-    // Bit i: backward reads parameters of piece i (owned first, then borrowed); streamed pieces are
-    // not counted here.
+    // Bit i: backward reads parameters of flat parameter i (owned first, then borrowed); streamed
+    // flat parameters are not counted here.
     uint32_t backward_reads;
-    int backward_reads_streamed; // backward reads parameters of the streamed pieces
+    int backward_reads_streamed; // backward reads parameters of the streamed flat parameters
     size_t held_bytes;     // kept from backward_input to backward_weight; 0: backward runs as one
     uint32_t weight_reads; // as backward_reads, of backward_weight
     // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
@@ -119,11 +120,11 @@ typedef struct zero_unit_ops {
 struct zero_unit {
     const char *name; // "h.3"; unique in the model
     const zero_unit_ops *ops;
-    const void *hyper; // the unit's own constants (sizes, epsilon, ...)
-    int piece_count;   // owned
-    const zero_piece_desc *pieces;
+    const void *hyper;    // the unit's own constants (sizes, epsilon, ...)
+    int flat_param_count; // owned
+    const zero_flat_param_desc *flat_params;
     int borrowed_count;
-    const zero_piece_ref *borrowed; // of earlier units
+    const zero_flat_param_ref *borrowed; // of earlier units
 };
 
 typedef struct zero_model {

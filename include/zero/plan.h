@@ -15,7 +15,7 @@ typedef enum zero_plan_view { // what zero_plan writes:
     // a micro-batch as SVG: calls, exchanges, transfers, and what is where meanwhile; with a
     // pipeline, a step of it: what each pipeline stage does when;
     ZERO_PLAN_DRAWING,
-    ZERO_PLAN_LETTERS, // the same as text: what every piece does during every call
+    ZERO_PLAN_LETTERS, // the same as text: what every flat parameter does during every call
 } zero_plan_view;
 
 typedef struct zero_plan_options {

@@ -30,9 +30,9 @@ typedef enum zero_comm_op {
 
 typedef struct zero_traffic {
     int64_t calls[ZERO_COMM_OP_COUNT];
-    // Bytes that this rank had to fetch from others: (N-1)/N of the operands; 0 for mapped pieces.
-    // Of messages between pipeline stages: send, the bytes that this rank has sent, however they
-    // went; recv, those that it was sent, and 0 where it read them in place.
+    // Bytes that this rank had to fetch from others: (N-1)/N of the operands; 0 for mapped flat
+    // parameters. Of messages between pipeline stages: send, the bytes that this rank has sent,
+    // however they went; recv, those that it was sent, and 0 where it read them in place.
     int64_t bytes[ZERO_COMM_OP_COUNT];
     // Those of them that came from other machines (send: went there); not counted for broadcast and
     // reduce.

@@ -36,8 +36,9 @@ typedef enum zero_exchange_purpose {
 
 typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
     zero_exchange_kind kind;
-    int backward;     // 0: forward makes it; 1: backward or forward_backward does
-    int replicas;     // only the ranks that share a piece (zero_piece_desc.replicas); 0: all
+    int backward; // 0: forward makes it; 1: backward or forward_backward does
+    int replicas; // only the ranks that share a flat parameter (zero_flat_param_desc.replicas); 0:
+                  // all
     int64_t elements; // of a share
     zero_dtype dtype;
     int calls;

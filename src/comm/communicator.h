@@ -108,7 +108,7 @@ void zr_comm_say_work(zero_comm *comm, const zr_work *work);
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
 void zr_comm_hash_reset(zero_comm *comm);
 // Returns the bytes that this communicator keeps for shards on their way (mpi), whatever the
-// pieces; 0 where peers are read in place.
+// flat parameters; 0 where peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
 
 #endif

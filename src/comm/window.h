@@ -1,7 +1,7 @@
 // Windows (contracts 3, 7): memory that ranks can reach, and operations that move shards in it.
 //
-// A window is allocated collectively. It has slots (the engine's pieces), each with its own
-// sequence numbers, so that no operation needs a barrier over all ranks:
+// A window is allocated collectively. It has slots (the engine's flat parameters), each with its
+// own sequence numbers, so that no operation needs a barrier over all ranks:
 //
 //   symmetric  every rank has a region of its own of `bytes`   [rank 0 ......][rank 1 ......]...
 //   shared     one region of `bytes` that all ranks map        [ shard 0 | shard 1 | ... ]

@@ -157,7 +157,7 @@ zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_er
 }
 
 typedef struct search {
-    const zr_piece *piece;
+    const zr_flat_param *flat_param;
     const zr_portion *portion;
     int64_t found;
 } search;
@@ -179,7 +179,7 @@ static zero_status search_portion(void *user, const zr_portion *portion, zero_er
 {
     search *s = user;
     s->portion = portion;
-    zr_for_parts(s->piece, portion->span, search_part, s);
+    zr_for_parts(s->flat_param, portion->span, search_part, s);
     return ZERO_OK;
 }
 
@@ -188,10 +188,11 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
 {
     const zr_plan *plan = engine->plan;
     *found = INT64_MAX;
-    // Only the pieces of a whole model are in the order of the numbers.
-    for (int p = 0; p < plan->piece_count && (*found == INT64_MAX || plan->model->whole); p++) {
-        search search = {.piece = &plan->pieces[p], .found = -1};
-        if (gradients && plan->pieces[p].kind != ZERO_TRAINABLE)
+    // Only the flat parameters of a whole model are in the order of the numbers.
+    for (int p = 0; p < plan->flat_param_count && (*found == INT64_MAX || plan->model->whole);
+         p++) {
+        search search = {.flat_param = &plan->flat_params[p], .found = -1};
+        if (gradients && plan->flat_params[p].kind != ZERO_TRAINABLE)
             continue;
         if (gradients)
             ZERO_TRY(zr_engine_gradient_each(engine, p, search_portion, &search, error));

@@ -51,13 +51,13 @@ static zero_status end_sums(zr_window_run *run, int64_t step, zero_error *error)
 static void keep_replicas(zero_engine *engine, int before)
 {
     const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count && before != engine->copy; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        const zr_place place = {ZR_SPACE_PARAMETERS, piece->full_first};
+    for (int p = 0; p < plan->flat_param_count && before != engine->copy; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        const zr_place place = {ZR_SPACE_PARAMETERS, flat_param->full_first};
         char *at = zr_place_at(engine, place);
-        if (zr_piece_is_late(plan, piece))
+        if (zr_flat_param_is_late(plan, flat_param))
             memcpy(at, at + (before - engine->copy) * plan->full_bytes,
-                   (size_t)(plan->ranks * zr_piece_shard_bytes(piece)));
+                   (size_t)(plan->ranks * zr_flat_param_shard_bytes(flat_param)));
     }
 }
 

@@ -19,9 +19,9 @@
 
 static zero_status make_tables(zero_engine *engine, zero_error *error)
 {
-    size_t count = (size_t)engine->plan->piece_count,
+    size_t count = (size_t)engine->plan->flat_param_count,
            slots = count * (size_t)engine->plan->versions;
-    engine->piece_names = zr_alloc(slots * sizeof *engine->piece_names, error);
+    engine->flat_param_names = zr_alloc(slots * sizeof *engine->flat_param_names, error);
     engine->at = zr_alloc(count * sizeof *engine->at, error);
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
@@ -29,11 +29,11 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     engine->published = zr_alloc((size_t)engine->plan->versions * sizeof *engine->published, error);
     engine->squares =
         zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
-    if (!engine->piece_names || !engine->at || !engine->reducing || !engine->gathering ||
+    if (!engine->flat_param_names || !engine->at || !engine->reducing || !engine->gathering ||
         !engine->collecting || !engine->published || !engine->squares)
         return ZERO_ERR_MEMORY;
     for (size_t p = 0; p < slots; p++)
-        engine->piece_names[p] = engine->plan->pieces[p % count].name;
+        engine->flat_param_names[p] = engine->plan->flat_params[p % count].name;
     return ZERO_OK;
 }
 
@@ -42,8 +42,9 @@ static zero_status open_window(zero_engine *engine, zr_window_kind kind, int64_t
                                zero_error *error)
 {
     int copies = kind == ZR_WINDOW_SHARED ? engine->plan->versions : 1;
-    ZERO_TRY(zr_window_create(engine->grid.data, kind, bytes, copies * engine->plan->piece_count,
-                              engine->piece_names, out, error));
+    ZERO_TRY(zr_window_create(engine->grid.data, kind, bytes,
+                              copies * engine->plan->flat_param_count, engine->flat_param_names,
+                              out, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, category, counted);
     return ZERO_OK;
 }
@@ -191,7 +192,7 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
 
 typedef struct drawing {
     const zero_engine *engine;
-    const zr_piece *piece;
+    const zr_flat_param *flat_param;
     const zr_portion *portion;
 } drawing;
 
@@ -211,15 +212,15 @@ static zero_status draw_portion(void *user, const zr_portion *portion, zero_erro
 {
     drawing *d = user;
     d->portion = portion;
-    zr_for_parts(d->piece, portion->span, draw_part, d);
+    zr_for_parts(d->flat_param, portion->span, draw_part, d);
     return ZERO_OK;
 }
 
 // Draws this rank's own shards; the values depend only on the seed and the tensor's name.
 static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
-    for (int p = 0; p < engine->plan->piece_count; p++) {
-        drawing drawing = {.engine = engine, .piece = &engine->plan->pieces[p]};
+    for (int p = 0; p < engine->plan->flat_param_count; p++) {
+        drawing drawing = {.engine = engine, .flat_param = &engine->plan->flat_params[p]};
         ZERO_TRY(zr_engine_weights_each(engine, p, true, draw_portion, &drawing, error));
         zr_comm_progress(engine->grid.world, 0);
     }
@@ -405,7 +406,7 @@ void zero_destroy(zero_engine *engine)
     zr_arena_destroy(&engine->activation_checkpoints);
     zr_arena_destroy(&engine->workspace);
     zr_vectors_release(engine);
-    zr_free(engine->piece_names);
+    zr_free(engine->flat_param_names);
     zr_free(engine->at);
     zr_free(engine->reducing);
     zr_free(engine->gathering);

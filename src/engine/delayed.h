@@ -28,9 +28,9 @@ bool zr_delayed_applies(const zero_engine *engine); // whether the current step'
 zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
                              zero_error *error);
 bool zr_delayed_under_way(const zero_engine *engine);
-// Waits, before a sum goes into the own shard of a piece, until the update is done with that
-// shard's group and all groups after it; group -1: it calls zr_delayed_join. Returns at once where
-// no update is under way.
+// Waits, before a sum goes into the own shard of a flat parameter, until the update is done with
+// that shard's group and all groups after it; group -1: it calls zr_delayed_join. Returns at once
+// where no update is under way.
 zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
 // Waits until the update has ended: then the master is P(i). Returns at once where none is under
 // way. Not collective.

@@ -45,30 +45,30 @@ uint32_t zr_engine_changes(const zero_engine *engine);
 typedef struct zr_span {
     int64_t first, count;
 } zr_span;
-// A span of a piece's elements, which lie at `data`.
+// A span of a flat parameter's elements, which lie at `data`.
 typedef struct zr_portion {
     zr_span span;
     zero_dtype dtype;
     char *data;
 } zr_portion;
-// Returns the address of an element, which is counted from the start of the piece.
+// Returns the address of an element, which is counted from the start of the flat parameter.
 char *zr_portion_at(const zr_portion *portion, int64_t element);
-// Calls `take` for the weights of this rank's shard of a piece, in portions, as they are kept: the
-// fp32 master where there is one. With `changed`, what `take` leaves in `data` becomes the
-// weights, and the caller calls zr_engine_parameters_changed afterwards. Between steps; not
+// Calls `take` for the weights of this rank's shard of a flat parameter, in portions, as they are
+// kept: the fp32 master where there is one. With `changed`, what `take` leaves in `data` becomes
+// the weights, and the caller calls zr_engine_parameters_changed afterwards. Between steps; not
 // collective.
 typedef zero_status (*zr_weights_fn)(void *user, const zr_portion *portion, zero_error *error);
-zero_status zr_engine_weights_each(zero_engine *engine, int piece, bool changed, zr_weights_fn take,
-                                   void *user, zero_error *error);
-// Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a piece that has
-// one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the caller
-// calls zr_engine_states_changed or zr_engine_parameters_behind.
-bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector);
-zero_status zr_engine_state_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                                 zr_weights_fn take, void *user, zero_error *error);
+zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
+                                   zr_weights_fn take, void *user, zero_error *error);
+// Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a flat parameter
+// that has one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the
+// caller calls zr_engine_states_changed or zr_engine_parameters_behind.
+bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector);
+zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                 bool changed, zr_weights_fn take, void *user, zero_error *error);
 // Does the same for the accumulated gradient of the last step, which `take` must not change.
-zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
-                                    zero_error *error);
+zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
+                                    void *user, zero_error *error);
 // Both return ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and
 // on an engine that has failed. The second also does so while a checkpoint is being written
 // straight from the states: it is for callers that change states or begin another checkpoint. Not
@@ -86,12 +86,13 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
 zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
 // A guard lets another thread read states beside the steps: before an update changes this rank's
-// part of a piece, it calls `await`, until the guard is taken away (NULL). Meanwhile, other callers
-// that would change states are refused. Set between steps; not collective. Some states cannot be
-// read like that (zr_engine_can_guard): those on NVMe, because they leave it through the update's
-// buffers, and those under a delayed update. For them, `await` waits for nothing.
+// part of a flat parameter, it calls `await`, until the guard is taken away (NULL). Meanwhile,
+// other callers that would change states are refused. Set between steps; not collective. Some
+// states cannot be read like that (zr_engine_can_guard): those on NVMe, because they leave it
+// through the update's buffers, and those under a delayed update. For them, `await` waits for
+// nothing.
 typedef struct zr_guard {
-    zero_status (*await)(void *user, int piece, zero_error *error); // on the rank's thread
+    zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
     void *user;
 } zr_guard;
 bool zr_engine_can_guard(const zero_engine *engine);
@@ -105,10 +106,10 @@ typedef struct zr_progress { // all state that is not a vector of the model's si
 zr_progress zr_engine_progress(const zero_engine *engine);
 // Continues from `progress`. Called on every rank, between steps.
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress);
-// Calls `take` for the part of each tensor that lies in a span of a piece's elements: for elements
-// [first, first+count) of the piece.
+// Calls `take` for the part of each tensor that lies in a span of a flat parameter's elements: for
+// elements [first, first+count) of the flat parameter.
 typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
-void zr_for_parts(const zr_piece *piece, zr_span span, zr_part_fn take, void *user);
+void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user);
 // Describes how bytes travel to and from NVMe; NULL: none do.
 const char *zr_engine_io_description(const zero_engine *engine);
 // Returns the loss scale of the next step; 1 where the precision has none.

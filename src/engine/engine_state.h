@@ -4,7 +4,7 @@
 //
 // A step is K micro-batches and a boundary:
 //
-//   forward   for each unit:  acquire its pieces, compute, release
+//   forward   for each unit:  acquire its flat parameters, compute, release
 //   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal;
 //             reduce what is due
 //   boundary  the norm of the reduced gradient; with it clip, update, publish
@@ -36,8 +36,8 @@ typedef struct zr_cursor { // where in the program this rank is
     int64_t bytes_in, bytes_out;
 } zr_cursor;
 
-typedef struct zr_collecting { // where units add up a piece's gradient, in fp32
-    float *at;                 // NULL: no gradient of the piece is open
+typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
+    float *at;                 // NULL: no gradient of the flat parameter is open
     int opened_by;             // unit whose contribution is the first
 } zr_collecting;
 
@@ -71,11 +71,11 @@ struct zero_engine {
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
     zr_offload offload;
     zr_delayed *delayed;
-    const char **piece_names;        // (piece_count)
-    char **at;                       // (piece_count) whole piece while acquired, else NULL
-    zr_handle *reducing, *gathering; // (piece_count)
-    zr_collecting *collecting;       // (piece_count)
-    uint64_t gathered;               // version of the kept pieces in the gather window
+    const char **flat_param_names; // (flat_param_count)
+    char **at; // (flat_param_count) whole flat parameter while acquired, else NULL
+    zr_handle *reducing, *gathering; // (flat_param_count)
+    zr_collecting *collecting;       // (flat_param_count)
+    uint64_t gathered;               // version of the kept flat parameters in the gather window
     zr_exact *squares;               // (2, tensor_count) for norms by tensor (LAMB)
 
     zr_recorder *recorder;   // NULL: nothing is recorded
@@ -115,7 +115,7 @@ struct zero_engine {
     double micro_batch_loss;      // of the current micro-batch: the mean over its targets
     // Sums over this rank's micro-batches in this step, and over all ranks once ZR_SCALARS has run:
     // means x weights, the number of targets, and the squares of the own shards' gradients. Until
-    // then a rank has in them only what counts by it (zr_grid_reports, zr_piece.counted).
+    // then a rank has in them only what counts by it (zr_grid_reports, zr_flat_param.counted).
     zr_step_sums sums;
     // By tensor ranks in an evaluation or another visit of the units, as each visit has said.
     zr_pass_traffic expected;

@@ -5,7 +5,7 @@
 #include "engine/gradients.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 #include <string.h>
 
@@ -21,42 +21,45 @@ static zr_window *window_of(zero_engine *engine, zr_space space)
 
 static zero_status gather_replica(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     int64_t at = i->place.first + engine->copy * engine->plan->full_bytes;
-    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->piece, at, piece->shard,
-                         piece->dtype, NULL, &engine->gathering[i->piece], error);
+    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->flat_param, at,
+                         flat_param->shard, flat_param->dtype, NULL,
+                         &engine->gathering[i->flat_param], error);
 }
 
 static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
-    const void *own = staged ? zr_place_at(engine, i->from) : zr_own_parameters(engine, i->piece);
-    if (piece->parameter_tier != ZERO_TIER_device)
-        engine->offload.to_device += zr_piece_shard_bytes(piece);
-    return zr_comm_start_gather(&engine->gathers, i->piece, i->place.first, piece->shard,
-                                piece->dtype, own, &engine->gathering[i->piece], error);
+    const void *own =
+        staged ? zr_place_at(engine, i->from) : zr_own_parameters(engine, i->flat_param);
+    if (flat_param->parameter_tier != ZERO_TIER_device)
+        engine->offload.to_device += zr_flat_param_shard_bytes(flat_param);
+    return zr_comm_start_gather(&engine->gathers, i->flat_param, i->place.first, flat_param->shard,
+                                flat_param->dtype, own, &engine->gathering[i->flat_param], error);
 }
 
 // Copies the own sum to its place in the window first, unless it was summed up there.
 static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_piece *piece = &engine->plan->pieces[i->piece];
-    int64_t bytes = zr_piece_sum_bytes(piece);
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
+    int64_t bytes = zr_flat_param_sum_bytes(flat_param);
     char *own = zr_place_at(engine, i->place) + engine->grid.data->rank * bytes;
-    const void *sum = zr_own_shard_gradient(engine, i->piece);
+    const void *sum = zr_own_shard_gradient(engine, i->flat_param);
     if (own != sum)
         memcpy(own, sum, (size_t)bytes);
-    return zr_comm_start(window_of(engine, i->place.space), ZERO_COMM_all_gather, i->piece,
-                         i->place.first, piece->shard, piece->accumulator_dtype, NULL,
-                         &engine->gathering[i->piece], error);
+    return zr_comm_start(window_of(engine, i->place.space), ZERO_COMM_all_gather, i->flat_param,
+                         i->place.first, flat_param->shard, flat_param->accumulator_dtype, NULL,
+                         &engine->gathering[i->flat_param], error);
 }
 
 zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     switch (i->place.space) {
     case ZR_SPACE_NONE:
-        zr_comm_count_mapped(engine->grid.data, i->piece, engine->plan->pieces[i->piece].shard);
+        zr_comm_count_mapped(engine->grid.data, i->flat_param,
+                             engine->plan->flat_params[i->flat_param].shard);
         return ZERO_OK;
     case ZR_SPACE_PARAMETERS: return gather_replica(engine, i, error);
     case ZR_SPACE_GATHERED: return gather_shards(engine, i, error);
@@ -68,34 +71,34 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
 // sums in fp32, and rounded once.
 zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     const zr_sum_slots place = zr_grads_sum_slots(engine);
-    const zr_sum_target to = {zr_grads_reduced_shard(engine, i->piece, place.slot),
-                              piece->accumulator_dtype, place.adds, piece->shard};
-    if (piece->state_tier != ZERO_TIER_device)
-        engine->offload.to_host += zr_piece_sum_bytes(piece);
-    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, i->piece, i->place.first,
-                         piece->shard, piece->gradient_dtype, &to, &engine->reducing[i->piece],
-                         error);
+    const zr_sum_target to = {zr_grads_reduced_shard(engine, i->flat_param, place.slot),
+                              flat_param->accumulator_dtype, place.adds, flat_param->shard};
+    if (flat_param->state_tier != ZERO_TIER_device)
+        engine->offload.to_host += zr_flat_param_sum_bytes(flat_param);
+    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, i->flat_param, i->place.first,
+                         flat_param->shard, flat_param->gradient_dtype, &to,
+                         &engine->reducing[i->flat_param], error);
 }
 
-// Each copy of a piece has a slot and versions of its own.
-static int version_slot(const zero_engine *engine, int piece)
+// Each copy of a flat parameter has a slot and versions of its own.
+static int version_slot(const zero_engine *engine, int flat_param)
 {
-    return engine->copy * engine->plan->piece_count + piece;
+    return engine->copy * engine->plan->flat_param_count + flat_param;
 }
 
 zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_version_ops *versions = engine->grid.data->versions;
-    return versions->release(&engine->params, version_slot(engine, i->piece),
+    return versions->release(&engine->params, version_slot(engine, i->flat_param),
                              engine->published[engine->copy], error);
 }
 
 zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_version_ops *versions = engine->grid.data->versions;
-    return versions->publish(&engine->params, version_slot(engine, i->piece),
+    return versions->publish(&engine->params, version_slot(engine, i->flat_param),
                              engine->published[engine->copy], error);
 }
 

@@ -43,7 +43,7 @@ static void take_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
     flush(w, tensor->number);
 }
 
-void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype,
+void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor)
 {
     walk walk = {.engine = engine,
@@ -52,7 +52,7 @@ void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtyp
                  .span = span,
                  .sums = sums,
                  .by_tensor = by_tensor};
-    zr_for_parts(&engine->plan->pieces[piece], walk.span, take_part, &walk);
+    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, take_part, &walk);
 }
 
 static zero_status reduce_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)

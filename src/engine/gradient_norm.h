@@ -6,9 +6,9 @@
 #include "base/exact.h"
 #include "engine/engine_inner.h"
 
-// Adds the squares of a span of a piece to `sums`, one sum a tensor (sums[tensor number]) or all in
-// sums[0]. values: from the span's first element on, of `dtype`.
-void zr_norm_add_squares(zero_engine *engine, int piece, zr_span span, zero_dtype dtype,
+// Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
+// or all in sums[0]. values: from the span's first element on, of `dtype`.
+void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor);
 // Collective: adds up the sums (count) of all ranks, or, where a schedule is asynchronous, of those
 // of this pipeline stage, because other stages are at other steps.

@@ -28,7 +28,7 @@ static char *staging_buffer_at(const zero_engine *engine, int staging_buffer, zr
 static zr_range group_range(const zero_engine *engine, const zr_group *group, zr_vector vector)
 {
     const zr_shard_slice *first = &engine->plan->shard_slices[group->shard_slice_first];
-    return zr_vector_range(engine, first->piece, vector, first->first, group->count);
+    return zr_vector_range(engine, first->flat_param, vector, first->first, group->count);
 }
 
 typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer,
@@ -56,8 +56,8 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
         ZERO_TRY(await(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
-        zr_store *store =
-            zr_vector_store(engine, engine->plan->shard_slices[group->shard_slice_first].piece, v);
+        zr_store *store = zr_vector_store(
+            engine, engine->plan->shard_slices[group->shard_slice_first].flat_param, v);
         transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
         ZERO_TRY(begin(store, group_range(engine, group, v),
                        staging_buffer_at(engine, staging_buffer, v), transfer, error));
@@ -80,38 +80,39 @@ static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard
     if (!zr_plan_has_vector(engine->plan, vector))
         return NULL;
     if (!is_on_nvme(group, vector))
-        return zr_vector_at(engine, shard_slice->piece, vector, shard_slice->first);
-    int64_t before =
-        engine->plan->pieces[shard_slice->piece].state_first + shard_slice->first - group->first;
+        return zr_vector_at(engine, shard_slice->flat_param, vector, shard_slice->first);
+    int64_t before = engine->plan->flat_params[shard_slice->flat_param].state_first +
+                     shard_slice->first - group->first;
     return staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
            before * zr_vector_size(engine->plan, vector);
 }
 
 // Returns the parameters, as units read them, of the range that this rank updates, where they are
 // in memory.
-static char *parameters_of_range(const zero_engine *engine, int piece)
+static char *parameters_of_range(const zero_engine *engine, int flat_param)
 {
-    int64_t before = zr_update_range(engine, piece).first - zr_own_shard(engine, piece).first;
-    return (char *)zr_own_parameters(engine, piece) +
-           before * (int64_t)zero_dtype_bytes(engine->plan->pieces[piece].dtype);
+    int64_t before =
+        zr_update_range(engine, flat_param).first - zr_own_shard(engine, flat_param).first;
+    return (char *)zr_own_parameters(engine, flat_param) +
+           before * (int64_t)zero_dtype_bytes(engine->plan->flat_params[flat_param].dtype);
 }
 
 static zr_range_states states_of(const zero_engine *engine, int g,
                                  const zr_shard_slice *shard_slice)
 {
     const zr_group *group = &engine->plan->groups[g];
-    const zr_piece *piece = &engine->plan->pieces[shard_slice->piece];
-    zr_range_states states = {.gradient_dtype = piece->accumulator_dtype,
-                              .parameters_dtype = piece->dtype};
+    const zr_flat_param *flat_param = &engine->plan->flat_params[shard_slice->flat_param];
+    zr_range_states states = {.gradient_dtype = flat_param->accumulator_dtype,
+                              .parameters_dtype = flat_param->dtype};
     void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
                            ? shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_PARAMETERS)
-                           : parameters_of_range(engine, shard_slice->piece) +
-                                 shard_slice->first * (int64_t)zero_dtype_bytes(piece->dtype);
+                           : parameters_of_range(engine, shard_slice->flat_param) +
+                                 shard_slice->first * (int64_t)zero_dtype_bytes(flat_param->dtype);
     states.gradient =
         is_on_nvme(group, ZR_VECTOR_GRADIENT)
             ? shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_GRADIENT)
-            : (const char *)zr_update_gradient(engine, shard_slice->piece) +
-                  shard_slice->first * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+            : (const char *)zr_update_gradient(engine, shard_slice->flat_param) +
+                  shard_slice->first * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
     states.master = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_MASTER);
     states.state0 = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_STATE0);
     states.state1 = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_STATE1);
@@ -145,7 +146,7 @@ static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, z
         const zr_shard_slice *shard_slice = &engine->plan->shard_slices[s];
         const zr_range_states states = states_of(engine, g, shard_slice);
         if (!walk->beside)
-            ZERO_TRY(zr_guard_await(engine, shard_slice->piece, error));
+            ZERO_TRY(zr_guard_await(engine, shard_slice->flat_param, error));
         ZERO_TRY(walk->take(walk->user, engine, shard_slice, &states, error));
     }
     return ZERO_OK;
@@ -193,13 +194,14 @@ static zero_status take_from_nvme(zero_engine *engine, zr_store *store,
                                   zero_error *error)
 {
     zr_transfer *transfer = &engine->offload.staging_buffer[0][vector];
-    zr_range range =
-        zr_vector_range(engine, shard_slice->piece, vector, shard_slice->first, shard_slice->count);
+    zr_range range = zr_vector_range(engine, shard_slice->flat_param, vector, shard_slice->first,
+                                     shard_slice->count);
     ZERO_TRY(
         store->ops->fetch(store, range, staging_buffer_at(engine, 0, vector), transfer, error));
     ZERO_TRY(zr_offload_await(engine, transfer, error));
     const zr_portion portion = {
-        {zr_own_shard(engine, shard_slice->piece).first + shard_slice->first, shard_slice->count},
+        {zr_own_shard(engine, shard_slice->flat_param).first + shard_slice->first,
+         shard_slice->count},
         dtype,
         staging_buffer_at(engine, 0, vector)};
     ZERO_TRY(take(user, &portion, error));
@@ -210,14 +212,14 @@ static zero_status take_from_nvme(zero_engine *engine, zr_store *store,
     return zr_offload_await(engine, transfer, error);
 }
 
-zero_status zr_staging_buffers_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                                    zr_weights_fn take, void *user, zero_error *error)
+zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                    bool changed, zr_weights_fn take, void *user, zero_error *error)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype
                        : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
                                                       : ZERO_F32;
-    zr_store *store = zr_vector_store(engine, piece, vector);
+    zr_store *store = zr_vector_store(engine, flat_param, vector);
     for (int s = p->shard_slice_first; s < p->shard_slice_first + p->shard_slice_count; s++) {
         ZERO_TRY(take_from_nvme(engine, store, &engine->plan->shard_slices[s], vector, dtype,
                                 changed, take, user, error));
@@ -231,9 +233,9 @@ char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector)
     return staging_buffer_at(engine, 0, vector);
 }
 
-int64_t zr_staging_buffers_portion(const zero_engine *engine, int piece, int64_t first)
+int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     const zr_shard_slice *shard_slice = &engine->plan->shard_slices[p->shard_slice_first];
     while (shard_slice->first + shard_slice->count <= first)
         shard_slice++;

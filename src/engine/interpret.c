@@ -62,7 +62,7 @@ static const zr_instruction *next_mark(const zr_cursor *cursor)
     return NULL;
 }
 
-static zero_status out_of_order(zero_engine *engine, int piece, const char *call)
+static zero_status out_of_order(zero_engine *engine, int flat_param, const char *call)
 {
     const zero_context *context = &engine->context;
     const zr_instruction *next = next_mark(&engine->cursor);
@@ -70,19 +70,21 @@ static zero_status out_of_order(zero_engine *engine, int piece, const char *call
     return zr_fail(
         context->error, ZERO_ERR_USAGE,
         "unit \"%s\": %s of piece %d, out of the order in which streamed pieces come (next: %s)",
-        context->unit->name, call, piece,
-        begins ? engine->plan->pieces[next->stream].name : "none");
+        context->unit->name, call, flat_param,
+        begins ? engine->plan->flat_params[next->stream].name : "none");
 }
 
-zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call)
+zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,
+                                   const char *call)
 {
     zr_cursor *cursor = &engine->cursor;
     const zr_unit_plan *unit = &engine->plan->units[engine->unit];
     const zr_instruction *next = next_mark(cursor);
-    bool in_order = next && next->mark == mark && piece >= 0 && piece < unit->piece_count &&
-                    next->stream == unit->pieces[piece];
+    bool in_order = next && next->mark == mark && flat_param >= 0 &&
+                    flat_param < unit->flat_param_count &&
+                    next->stream == unit->flat_params[flat_param];
     if (!in_order)
-        return out_of_order(engine, piece, call);
+        return out_of_order(engine, flat_param, call);
     return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);
 }
 

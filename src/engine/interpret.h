@@ -12,9 +12,10 @@ zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error
 // Begins a pass and runs all of it.
 zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
                                 zero_error *error);
-// Runs, inside of a call, up to the mark of one of the unit's pieces. ZERO_ERR_USAGE: another mark
-// comes first.
-zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int piece, const char *call);
+// Runs, inside of a call, up to the mark of one of the unit's flat parameters. ZERO_ERR_USAGE:
+// another mark comes first.
+zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,
+                                   const char *call);
 // Returns the address of a place that is not in ZR_SPACE_SHARDS or ZR_SPACE_STORED. In create.c.
 char *zr_place_at(const zero_engine *engine, zr_place place);
 

@@ -13,7 +13,7 @@ typedef struct lamb {
     zero_engine *engine;
     zr_update update;
     double weight_decay;
-    zr_span span; // of the current shard slice, elements of the piece
+    zr_span span; // of the current shard slice, elements of the flat parameter
     const zr_range_states *states;
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
@@ -42,21 +42,21 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
 }
 
 // Adds each element to the norms once, at the rank that owns its shard, at every stage, and by
-// which the piece counts.
-static void add_norms(lamb *l, int piece)
+// which the flat parameter counts.
+static void add_norms(lamb *l, int flat_param)
 {
-    if (!l->engine->plan->pieces[piece].counted)
+    if (!l->engine->plan->flat_params[flat_param].counted)
         return;
-    zr_span own = zr_own_shard(l->engine, piece);
+    zr_span own = zr_own_shard(l->engine, flat_param);
     int64_t first = ZR_MAX(own.first, l->span.first),
             end = ZR_MIN(own.first + own.count, l->span.first + l->span.count);
     if (end <= first)
         return;
     const zr_range_states at = zr_range_from(l->states, first - l->span.first);
-    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.master,
+    zr_norm_add_squares(l->engine, flat_param, (zr_span){first, end - first}, ZERO_F32, at.master,
                         l->parameter_squares, true);
-    zr_norm_add_squares(l->engine, piece, (zr_span){first, end - first}, ZERO_F32, at.direction,
-                        l->direction_squares, true);
+    zr_norm_add_squares(l->engine, flat_param, (zr_span){first, end - first}, ZERO_F32,
+                        at.direction, l->direction_squares, true);
 }
 
 static void take_parts(lamb *l, const zr_shard_slice *shard_slice, const zr_range_states *states,
@@ -64,7 +64,7 @@ static void take_parts(lamb *l, const zr_shard_slice *shard_slice, const zr_rang
 {
     l->span = zr_shard_slice_span(l->engine, shard_slice);
     l->states = states;
-    zr_for_parts(&l->engine->plan->pieces[shard_slice->piece], l->span, take, l);
+    zr_for_parts(&l->engine->plan->flat_params[shard_slice->flat_param], l->span, take, l);
 }
 
 static zero_status find_direction(void *user, zero_engine *engine,
@@ -72,7 +72,7 @@ static zero_status find_direction(void *user, zero_engine *engine,
                                   zero_error *error)
 {
     take_parts(user, shard_slice, states, direction_part);
-    add_norms(user, shard_slice->piece);
+    add_norms(user, shard_slice->flat_param);
     return ZERO_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "engine/gradients.h"
 #include "engine/parameters.h"
 #include "engine/unit_context.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
@@ -33,7 +33,7 @@ zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_e
     return zr_channel_release(&engine->channels, link, zr_engine_slot(engine, link), error);
 }
 
-// Returns what comes through the slot, or from the own piece at the other end.
+// Returns what comes through the slot, or from the own flat parameter at the other end.
 static const void *other_end(const zero_engine *engine, const zr_instruction *i, bool sum)
 {
     if (i->slot.kind == ZR_SLOT_LINK)
@@ -43,16 +43,17 @@ static const void *other_end(const zero_engine *engine, const zr_instruction *i,
 
 zero_status zr_execute_tie(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_piece *piece = &engine->plan->pieces[i->piece];
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     const zr_element_ops *elements = engine->queue->backend->elements;
     bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
-    void *own =
-        sum ? (void *)zr_own_shard_gradient(engine, i->piece) : zr_own_parameters(engine, i->piece);
+    void *own = sum ? (void *)zr_own_shard_gradient(engine, i->flat_param)
+                    : zr_own_parameters(engine, i->flat_param);
     void *other = (void *)other_end(engine, i, sum);
-    int64_t bytes = sum ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece);
+    int64_t bytes =
+        sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
     if (i->what == ZR_TIE_ADD_SUM)
-        elements->add(engine->queue, piece->accumulator_dtype, piece->accumulator_dtype,
-                      piece->shard, own, other, own);
+        elements->add(engine->queue, flat_param->accumulator_dtype, flat_param->accumulator_dtype,
+                      flat_param->shard, own, other, own);
     else if (i->what == ZR_TIE_TAKE_PARAMETERS)
         elements->copy(engine->queue, bytes, other, own);
     else

@@ -3,7 +3,7 @@
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
-//                of a streamed piece, until another unit adds to it  transfers.c
+//                of a streamed flat parameter, until another unit adds to it  transfers.c
 //   the update   NVMe ─> staging buffers (host) ─> NVMe                        group_walk.c
 //   boundaries   written by forward ─> their tier ─> backward        transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
@@ -19,10 +19,10 @@ typedef struct zr_offload { // zeroed: everything is in memory
     bool overwrite; // of zr_io_faults
     zr_arena staged_parameters, staged_gradients, staging_buffers;
     zr_transfer *parameters; // (program.fetch_count)
-    zr_transfer *gradients;  // (piece_count, zr_accumulators)
+    zr_transfer *gradients;  // (flat_param_count, zr_accumulators)
     zr_transfer staging_buffer[ZR_MOST_STAGING_BUFFERS][ZR_VECTOR_COUNT];
     zr_store parked;      // plan->parked_bytes
-    zr_transfer *parking; // (piece_count)
+    zr_transfer *parking; // (flat_param_count)
     // Keeps what goes through the buffers of activation checkpoints.
     zr_store activation_checkpoints;
     zr_transfer activation_checkpoint[2]; // one for each buffer that they go through
@@ -44,16 +44,17 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
 // nobody's then.
 void zr_vectors_stop(zero_engine *engine);
 void zr_vectors_release(zero_engine *engine); // after zr_vectors_stop
-// Returns the address of element `first` of this rank's part of a piece, in a vector that is in
-// memory; NULL where the vector is on NVMe or does not exist.
-void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first);
-zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector);
-// Returns the bytes of that store that hold these elements of this rank's part of the piece.
-zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first,
+// Returns the address of element `first` of this rank's part of a flat parameter, in a vector that
+// is in memory; NULL where the vector is on NVMe or does not exist.
+void *zr_vector_at(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first);
+zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector);
+// Returns the bytes of that store that hold these elements of this rank's part of the flat
+// parameter.
+zr_range zr_vector_range(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first,
                          int64_t count);
 // Returns the bytes of the own shard's sum in one of its accumulators. A step's last sum is in
 // accumulator 0, and zr_vector_range gives the bytes of that one.
-zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot);
+zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slot);
 
 // group_walk.c
 typedef zero_status (*zr_shard_slice_fn)(void *user, zero_engine *engine,
@@ -69,15 +70,16 @@ typedef struct zr_walk {
     struct zr_delayed *beside;
 } zr_walk;
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
-// Between steps: calls `take` for a vector of the own shard of a piece that is on NVMe, in
+// Between steps: calls `take` for a vector of the own shard of a flat parameter that is on NVMe, in
 // portions, and writes them back where `changed`.
-zero_status zr_staging_buffers_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                                    zr_weights_fn take, void *user, zero_error *error);
+zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                    bool changed, zr_weights_fn take, void *user,
+                                    zero_error *error);
 
 // Between steps: returns a buffer for one shard slice of a vector, in a staging buffer.
 char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector);
 // Returns the number of elements from `first` of the own shard to the end of its shard slice.
-int64_t zr_staging_buffers_portion(const zero_engine *engine, int piece, int64_t first);
+int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first);
 
 // moves.c: the bytes moved between tiers are counted, and compared with what the plan has.
 //
@@ -89,7 +91,7 @@ void zr_moves_expect_update(zero_engine *engine, int walk, bool first);
 // Adds what it has for the walk that makes parameters from the master.
 void zr_moves_expect_copy(zero_engine *engine);
 // Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
-// changed since the kept pieces were gathered.
+// changed since the kept flat parameters were gathered.
 void zr_moves_expect_micro_batch(zero_engine *engine, bool stale);
 void zr_moves_expect_evaluation(zero_engine *engine, bool stale);
 // Compares the bytes counted with those planned; while an update beside the step is under way, it

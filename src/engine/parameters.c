@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-void *zr_own_parameters(const zero_engine *engine, int piece)
+void *zr_own_parameters(const zero_engine *engine, int flat_param)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     if (engine->plan->holding == ZR_HOLDS_SHARDS)
-        return zr_vector_at(engine, piece, ZR_VECTOR_PARAMETERS, 0);
+        return zr_vector_at(engine, flat_param, ZR_VECTOR_PARAMETERS, 0);
     return engine->params.mine + engine->copy * engine->plan->full_bytes + p->full_first +
-           engine->grid.data->rank * zr_piece_shard_bytes(p);
+           engine->grid.data->rank * zr_flat_param_shard_bytes(p);
 }
 
 char *zr_portion_at(const zr_portion *portion, int64_t element)
@@ -24,26 +24,27 @@ char *zr_portion_at(const zr_portion *portion, int64_t element)
            (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
 }
 
-bool zr_piece_has_master(const zero_engine *engine, int piece)
+bool zr_flat_param_has_master(const zero_engine *engine, int flat_param)
 {
-    return engine->plan->pieces[piece].state_first >= 0 &&
+    return engine->plan->flat_params[flat_param].state_first >= 0 &&
            zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
 }
 
 // Returns the own shard's part of an optimizer's vector in memory. At stage 0 the vector covers the
-// whole piece, so the part begins inside of it.
-static void *own_state(const zero_engine *engine, int piece, zr_vector vector)
+// whole flat parameter, so the part begins inside of it.
+static void *own_state(const zero_engine *engine, int flat_param, zr_vector vector)
 {
-    return zr_vector_at(engine, piece, vector,
-                        zr_own_shard(engine, piece).first - zr_update_range(engine, piece).first);
+    return zr_vector_at(engine, flat_param, vector,
+                        zr_own_shard(engine, flat_param).first -
+                            zr_update_range(engine, flat_param).first);
 }
 
 bool zr_engine_can_guard(const zero_engine *engine)
 {
     bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan);
-    for (int p = 0; p < engine->plan->piece_count; p++)
-        can = can && engine->plan->pieces[p].state_tier != ZERO_TIER_nvme &&
-              engine->plan->pieces[p].parameter_tier != ZERO_TIER_nvme;
+    for (int p = 0; p < engine->plan->flat_param_count; p++)
+        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
+              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
     return can;
 }
 
@@ -54,9 +55,10 @@ void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
 
 bool zr_engine_is_guarded(const zero_engine *engine) { return engine->guard.await; }
 
-zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error)
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
 {
-    return engine->guard.await ? engine->guard.await(engine->guard.user, piece, error) : ZERO_OK;
+    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
+                               : ZERO_OK;
 }
 
 static zero_status check_unguarded(const zero_engine *engine, bool changed, zero_error *error)
@@ -69,37 +71,40 @@ static zero_status check_unguarded(const zero_engine *engine, bool changed, zero
                    (long long)engine->step);
 }
 
-zero_status zr_engine_weights_each(zero_engine *engine, int piece, bool changed, zr_weights_fn take,
-                                   void *user, zero_error *error)
+zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
+                                   zr_weights_fn take, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
-    bool master = zr_piece_has_master(engine, piece);
+    bool master = zr_flat_param_has_master(engine, flat_param);
     const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
-    if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_staging_buffers_each(engine, piece, vector, changed, take, user, error);
-    const zr_portion whole = {
-        zr_own_shard(engine, piece), master ? ZERO_F32 : engine->plan->pieces[piece].dtype,
-        master ? own_state(engine, piece, ZR_VECTOR_MASTER) : zr_own_parameters(engine, piece)};
+    if (zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
+        return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);
+    const zr_portion whole = {zr_own_shard(engine, flat_param),
+                              master ? ZERO_F32 : engine->plan->flat_params[flat_param].dtype,
+                              master ? own_state(engine, flat_param, ZR_VECTOR_MASTER)
+                                     : zr_own_parameters(engine, flat_param)};
     return take(user, &whole, error);
 }
 
-bool zr_engine_has_state(const zero_engine *engine, int piece, zr_vector vector)
+bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector)
 {
-    return engine->plan->pieces[piece].state_first >= 0 && zr_plan_has_vector(engine->plan, vector);
+    return engine->plan->flat_params[flat_param].state_first >= 0 &&
+           zr_plan_has_vector(engine->plan, vector);
 }
 
-zero_status zr_engine_state_each(zero_engine *engine, int piece, zr_vector vector, bool changed,
-                                 zr_weights_fn take, void *user, zero_error *error)
+zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                 bool changed, zr_weights_fn take, void *user, zero_error *error)
 {
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
-    if (zr_store_needs_buffer(zr_vector_store(engine, piece, vector)))
-        return zr_staging_buffers_each(engine, piece, vector, changed, take, user, error);
+    if (zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
+        return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);
     bool parameters = vector == ZR_VECTOR_PARAMETERS;
-    const zr_portion whole = {
-        zr_own_shard(engine, piece), parameters ? engine->plan->pieces[piece].dtype : ZERO_F32,
-        parameters ? zr_own_parameters(engine, piece) : own_state(engine, piece, vector)};
+    const zr_portion whole = {zr_own_shard(engine, flat_param),
+                              parameters ? engine->plan->flat_params[flat_param].dtype : ZERO_F32,
+                              parameters ? zr_own_parameters(engine, flat_param)
+                                         : own_state(engine, flat_param, vector)};
     return take(user, &whole, error);
 }
 
@@ -120,45 +125,46 @@ zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
 
 // Broadcasts a vector from the shards' owners to ranks that update more than their own shard,
 // because each of them holds the whole vector.
-static zero_status share_state(zero_engine *engine, int piece, zr_vector vector, zero_error *error)
+static zero_status share_state(zero_engine *engine, int flat_param, zr_vector vector,
+                               zero_error *error)
 {
-    int64_t shard = engine->plan->pieces[piece].shard;
+    int64_t shard = engine->plan->flat_params[flat_param].shard;
     zero_comm *data = engine->grid.data;
-    for (int r = 0; r < data->size && zr_update_range(engine, piece).count > shard; r++)
-        ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, piece, vector, r * shard),
+    for (int r = 0; r < data->size && zr_update_range(engine, flat_param).count > shard; r++)
+        ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, flat_param, vector, r * shard),
                                    shard * (int64_t)sizeof(float), r, error));
     return ZERO_OK;
 }
 
 typedef struct rounding {
     zero_engine *engine;
-    int piece;
+    int flat_param;
 } rounding;
 
 static zero_status round_into_parameters(void *user, const zr_portion *master, zero_error *error)
 {
     const rounding *r = user;
     zero_engine *engine = r->engine;
-    const zr_piece *piece = &engine->plan->pieces[r->piece];
-    int64_t first = master->span.first - zr_own_shard(engine, r->piece).first;
-    char *own = zr_own_parameters(engine, r->piece);
+    const zr_flat_param *flat_param = &engine->plan->flat_params[r->flat_param];
+    int64_t first = master->span.first - zr_own_shard(engine, r->flat_param).first;
+    char *own = zr_own_parameters(engine, r->flat_param);
     if (own) {
         engine->queue->backend->elements->convert(
-            engine->queue, master->dtype, piece->dtype, master->span.count, master->data,
-            own + first * (int64_t)zero_dtype_bytes(piece->dtype));
+            engine->queue, master->dtype, flat_param->dtype, master->span.count, master->data,
+            own + first * (int64_t)zero_dtype_bytes(flat_param->dtype));
         return ZERO_OK;
     }
     char *staging_buffer = zr_staging_buffers_buffer(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.staging_buffer[0][ZR_VECTOR_PARAMETERS];
-    zr_store *store = zr_vector_store(engine, r->piece, ZR_VECTOR_PARAMETERS);
+    zr_store *store = zr_vector_store(engine, r->flat_param, ZR_VECTOR_PARAMETERS);
     // A master in memory comes as one portion, so it is written shard slice by shard slice.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
-        n = zr_staging_buffers_portion(engine, r->piece, first + done);
-        engine->queue->backend->elements->convert(engine->queue, master->dtype, piece->dtype, n,
-                                                  zr_portion_at(master, master->span.first + done),
-                                                  staging_buffer);
+        n = zr_staging_buffers_portion(engine, r->flat_param, first + done);
+        engine->queue->backend->elements->convert(
+            engine->queue, master->dtype, flat_param->dtype, n,
+            zr_portion_at(master, master->span.first + done), staging_buffer);
         ZERO_TRY(store->ops->commit(
-            store, zr_vector_range(engine, r->piece, ZR_VECTOR_PARAMETERS, first + done, n),
+            store, zr_vector_range(engine, r->flat_param, ZR_VECTOR_PARAMETERS, first + done, n),
             staging_buffer, transfer, error));
         ZERO_TRY(zr_offload_await(engine, transfer, error));
     }
@@ -168,9 +174,9 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
 // Makes the current copy of the parameters from the weights, where there is a master.
 static zero_status fill_copy(zero_engine *engine, zero_error *error)
 {
-    for (int p = 0; p < engine->plan->piece_count; p++) {
+    for (int p = 0; p < engine->plan->flat_param_count; p++) {
         rounding rounding = {engine, p};
-        if (zr_piece_has_master(engine, p))
+        if (zr_flat_param_has_master(engine, p))
             ZERO_TRY(
                 zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
     }
@@ -181,17 +187,17 @@ static zero_status fill_copy(zero_engine *engine, zero_error *error)
 static void copy_frozen(zero_engine *engine, int from, int to)
 {
     const zr_plan *plan = engine->plan;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
         bool whole = plan->holding == ZR_HOLDS_TIED_COPIES;
-        int64_t bytes = zr_piece_shard_bytes(piece) * (whole ? plan->ranks : 1);
-        const zr_place place = {ZR_SPACE_PARAMETERS, piece->full_first};
+        int64_t bytes = zr_flat_param_shard_bytes(flat_param) * (whole ? plan->ranks : 1);
+        const zr_place place = {ZR_SPACE_PARAMETERS, flat_param->full_first};
         char *at[2];
         for (int i = 0; i < 2; i++) {
             engine->copy = i == 0 ? from : to;
             at[i] = whole ? zr_place_at(engine, place) : zr_own_parameters(engine, p);
         }
-        if (!zr_piece_has_master(engine, p))
+        if (!zr_flat_param_has_master(engine, p))
             memcpy(at[1], at[0], (size_t)bytes);
     }
 }
@@ -202,8 +208,8 @@ static zero_status make_copies(zero_engine *engine, zero_error *error)
 {
     int next = engine->copy, versions = engine->plan->versions;
     bool read = zr_plan_schedule(engine->plan) == ZR_PIPELINE_2BW;
-    for (int p = 0; p < engine->plan->piece_count; p++)
-        if (zr_piece_has_master(engine, p))
+    for (int p = 0; p < engine->plan->flat_param_count; p++)
+        if (zr_flat_param_has_master(engine, p))
             ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
     engine->lags = false;
     ZERO_TRY(fill_copy(engine, error));
@@ -226,7 +232,7 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
 static zero_status take_states(zero_engine *engine, zero_error *error)
 {
     static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
-    for (int p = 0; p < engine->plan->piece_count; p++)
+    for (int p = 0; p < engine->plan->flat_param_count; p++)
         for (int i = 0; i < ZR_COUNT(moments); i++)
             if (zr_engine_has_state(engine, p, moments[i]))
                 ZERO_TRY(share_state(engine, p, moments[i], error));

@@ -5,12 +5,12 @@
 
 #include "engine/engine_inner.h"
 
-// Returns the own shard as units read it, of type piece->dtype; NULL: it is on NVMe.
-void *zr_own_parameters(const zero_engine *engine, int piece);
-bool zr_piece_has_master(const zero_engine *engine, int piece);
-// Waits, before this rank's part of a piece's states changes, until a guard's owner has read it
-// (zr_guard).
-zero_status zr_guard_await(zero_engine *engine, int piece, zero_error *error);
+// Returns the own shard as units read it, of type flat_param->dtype; NULL: it is on NVMe.
+void *zr_own_parameters(const zero_engine *engine, int flat_param);
+bool zr_flat_param_has_master(const zero_engine *engine, int flat_param);
+// Waits, before this rank's part of a flat parameter's states changes, until a guard's owner has
+// read it (zr_guard).
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
 // Collective: lets other ranks read what this rank's shards hold now. holds: bits of ZR_BESIDE and
 // ZR_REWRITTEN. In step.c.
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);

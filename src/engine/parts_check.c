@@ -7,7 +7,8 @@
 //          are random numbers but for point(0) = 0 and point(size) = COMPLETE. The sum is COMPLETE
 //          if tiles follow each other from 0 to size; if two overlap, or something is missing
 //          between them, the points in between remain.
-// alike:   of h ranks that share a piece, the first adds h - 1 times the hash of its tile, and each
+// alike:   of h ranks that share a flat parameter, the first adds h - 1 times the hash of its tile,
+// and each
 //          other one subtracts the hash of its own; the hash also depends on who shares. The sum is
 //          0 if they hold the same.
 #include "engine/parts_check.h"
@@ -62,9 +63,9 @@ static uint64_t covered_by(const zero_tensor_desc *tensor)
                           : point(tensor, end_of(tensor)) - point(tensor, tensor->tile.first);
 }
 
-static uint64_t alike_by(const zr_piece *piece, const zero_tensor_desc *tensor, int rank)
+static uint64_t alike_by(const zr_flat_param *flat_param, const zero_tensor_desc *tensor, int rank)
 {
-    int64_t words[] = {piece->replicas, rank / piece->replicas, -1, 0, 0, 0};
+    int64_t words[] = {flat_param->replicas, rank / flat_param->replicas, -1, 0, 0, 0};
     if (!is_all(tensor)) {
         words[2] = tensor->tile.axis;
         words[3] = zr_tensor_parts(tensor);
@@ -72,19 +73,19 @@ static uint64_t alike_by(const zr_piece *piece, const zero_tensor_desc *tensor, 
         words[5] = end_of(tensor);
     }
     uint64_t hash = zr_hash_bytes(words, sizeof words, 0);
-    return rank % piece->replicas == 0 ? (uint64_t)(piece->replicas - 1) * hash : -hash;
+    return rank % flat_param->replicas == 0 ? (uint64_t)(flat_param->replicas - 1) * hash : -hash;
 }
 
 // Writes this rank's two numbers of each tensor: covered of all of them, then alike.
 static void add_up(const zr_plan *plan, uint64_t *numbers)
 {
     uint64_t *alike = numbers + plan->tensor_count;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        for (int t = 0; t < piece->tensor_count; t++) {
-            const zr_plan_tensor *tensor = &piece->tensors[t];
-            numbers[tensor->number] += piece->counted ? covered_by(tensor->desc) : 0;
-            alike[tensor->number] += alike_by(piece, tensor->desc, plan->tensor_rank);
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        for (int t = 0; t < flat_param->tensor_count; t++) {
+            const zr_plan_tensor *tensor = &flat_param->tensors[t];
+            numbers[tensor->number] += flat_param->counted ? covered_by(tensor->desc) : 0;
+            alike[tensor->number] += alike_by(flat_param, tensor->desc, plan->tensor_rank);
         }
     }
 }
@@ -92,13 +93,13 @@ static void add_up(const zr_plan *plan, uint64_t *numbers)
 static held held_of(const zr_plan *plan, int number)
 {
     held mine = {0};
-    for (int p = 0; p < plan->piece_count; p++)
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-            const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
-            bool other = tensor->number != number || plan->pieces[p].tied_copy;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        for (int t = 0; t < plan->flat_params[p].tensor_count; t++) {
+            const zr_plan_tensor *tensor = &plan->flat_params[p].tensors[t];
+            bool other = tensor->number != number || plan->flat_params[p].tied_copy;
             if (other || mine.tiles++ > 0)
                 continue;
-            mine.replicas = plan->pieces[p].replicas;
+            mine.replicas = plan->flat_params[p].replicas;
             mine.axis = -1;
             if (is_all(tensor->desc))
                 continue;

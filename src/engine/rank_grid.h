@@ -20,16 +20,16 @@ typedef struct zr_grid {
     zero_comm *world;  // the job's; not owned
     zero_comm *data;   // ranks among which ZeRO partitions; the world itself if it is one group
     zero_comm *tensor; // ranks that hold slices of the same layers; NULL: this one alone
-    // Those of them that share a piece, if they are some but not all; else NULL.
+    // Those of them that share a flat parameter, if they are some but not all; else NULL.
     zero_comm *replicas;
     zero_comm *pipeline; // ranks that hold different layers, by stage; NULL: this one alone
 } zr_grid;
 
 // Splits the world, between operations, so that `tensor` neighbouring ranks hold slices of the same
-// layers, and `replicas` neighbours among them (0: none) share a piece; and `stages` ranks are a
-// pipeline. Collective over the world; with one tensor rank and one stage nothing is exchanged.
-// ZERO_ERR_USAGE: tensor x stages does not divide the world, or replicas does not divide tensor.
-// After a failure only zr_grid_destroy may be called.
+// layers, and `replicas` neighbours among them (0: none) share a flat parameter; and `stages` ranks
+// are a pipeline. Collective over the world; with one tensor rank and one stage nothing is
+// exchanged. ZERO_ERR_USAGE: tensor x stages does not divide the world, or replicas does not divide
+// tensor. After a failure only zr_grid_destroy may be called.
 zero_status zr_grid_create(zero_comm *world, int tensor, int replicas, int stages, zr_grid *out,
                            zero_error *error);
 // Frees the groups, before the world is destroyed. Not collective; a zeroed grid is allowed.
@@ -47,8 +47,8 @@ void zr_grid_hash_reset(const zr_grid *grid);
 
 // For the rooms above: the groups that this rank of an engine is in, and its place among them.
 const zr_grid *zr_engine_grid(const zero_engine *engine);
-// Tells what this rank has exchanged with the ranks of an axis; those that share a piece are on the
-// tensor axis.
+// Tells what this rank has exchanged with the ranks of an axis; those that share a flat parameter
+// are on the tensor axis.
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out);
 // Tells what it has exchanged with all ranks of the job at once. Where there are tensor ranks, this
 // and that of the axes add up to zero_traffic_report; else it is that of the data axis.

@@ -12,16 +12,16 @@ zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zer
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
 // Ends the record of a phase that began at `begin`.
 void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin);
-// Says whether the pass that begins gathers kept pieces: it does if the weights have changed since
-// they were last gathered.
+// Says whether the pass that begins gathers kept flat parameters: it does if the weights have
+// changed since they were last gathered.
 bool zr_step_begin_gathers(zero_engine *engine);
 
 // Begins the sums of a step, before its first micro-batch.
 void zr_step_begin_sums(zero_engine *engine);
 // Makes engine->micro_batch the one that units compute; *loss is where the last unit writes.
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
-// Returns what holds (zr_when) in the passes of engine->micro_batch. stale: kept pieces are
-// gathered.
+// Returns what holds (zr_when) in the passes of engine->micro_batch. stale: kept flat parameters
+// are gathered.
 uint32_t zr_step_holds(const zero_engine *engine, bool stale);
 // Adds the micro-batch's loss after backward, because only then the last unit has said how many
 // targets count.

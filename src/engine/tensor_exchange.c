@@ -1,6 +1,7 @@
 // Exchanges are waited for at once, because a unit needs their results before it goes on. Operands
-// lie in a window on the communicator of the tensor ranks. Those that share a piece, if they are
-// only some, have a communicator and a window of their own, through which operands are copied.
+// lie in a window on the communicator of the tensor ranks. Those that share a flat parameter, if
+// they are only some, have a communicator and a window of their own, through which operands are
+// copied.
 #include "engine/tensor_exchange.h"
 
 #include "compute/element_ops.h"

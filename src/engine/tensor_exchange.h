@@ -11,7 +11,7 @@ typedef struct zr_tensor_exchange {
     struct zr_exchanger units; // what units see; zeroed: there is nobody to exchange with
     const zero_engine *engine; // whose units exchange
     zr_window window;          // among all tensor ranks
-    zr_window shared;          // among those that share a piece, if units exchange among them
+    zr_window shared; // among those that share a flat parameter, if units exchange among them
     // The first unit of the pass that has exchanged other things than its sizes list; -1: none has.
     int differing;
 } zr_tensor_exchange;

@@ -7,12 +7,12 @@
 #include "engine/gradients.h"
 #include "engine/step.h"
 #include "model/tensor_walk.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 #include <string.h>
 
 typedef struct part { // a tensor of the plan: the one asked for, or a tile of it
-    int piece;
+    int flat_param;
     const zr_plan_tensor *tensor;
 } part;
 
@@ -42,12 +42,12 @@ static bool is_of(const zr_plan_tensor *tensor, const wanted *what)
 // Finds the next part after *at and returns true; false after the last. *at begins as {-1, NULL}.
 static bool next_part(const zr_plan *plan, const wanted *what, part *at)
 {
-    for (int p = ZR_MAX(at->piece, 0); p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        int first = p == at->piece ? (int)(at->tensor - piece->tensors) + 1 : 0;
-        for (int t = first; t < piece->tensor_count; t++)
-            if (is_of(&piece->tensors[t], what)) {
-                *at = (part){p, &piece->tensors[t]};
+    for (int p = ZR_MAX(at->flat_param, 0); p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        int first = p == at->flat_param ? (int)(at->tensor - flat_param->tensors) + 1 : 0;
+        for (int t = first; t < flat_param->tensor_count; t++)
+            if (is_of(&flat_param->tensors[t], what)) {
+                *at = (part){p, &flat_param->tensors[t]};
                 return true;
             }
     }
@@ -70,11 +70,11 @@ static void find_in_whole(const zero_model *whole, wanted *what)
 static void find_tile(const zero_model *whole, wanted *what)
 {
     for (int u = 0; u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &whole->units[u].pieces[p];
-            for (int t = 0; t < piece->tensor_count; t++)
-                if (strcmp(piece->tensors[t].name, what->name) == 0)
-                    what->count = zr_tensor_desc_elements(&piece->tensors[t]);
+        for (int p = 0; p < whole->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *flat_param = &whole->units[u].flat_params[p];
+            for (int t = 0; t < flat_param->tensor_count; t++)
+                if (strcmp(flat_param->tensors[t].name, what->name) == 0)
+                    what->count = zr_tensor_desc_elements(&flat_param->tensors[t]);
         }
 }
 
@@ -83,7 +83,7 @@ static wanted find(const zr_plan *plan, const char *name)
 {
     wanted what = {.name = name, .number = -1};
     if (!plan->model->whole)
-        for (part at = {.piece = -1}; next_part(plan, &what, &at);)
+        for (part at = {.flat_param = -1}; next_part(plan, &what, &at);)
             what.count += at.tensor->count;
     else
         find_in_whole(plan->model->whole, &what);
@@ -109,11 +109,11 @@ static zero_status check(const zero_engine *engine, const char *call, const char
     return ZERO_OK;
 }
 
-// Returns the part of the tensor that a rank owns, as elements of the piece.
-static zr_span owned_part(const zr_piece *piece, const zr_plan_tensor *tensor, int rank)
+// Returns the part of the tensor that a rank owns, as elements of the flat parameter.
+static zr_span owned_part(const zr_flat_param *flat_param, const zr_plan_tensor *tensor, int rank)
 {
-    int64_t first = ZR_MAX(tensor->first, rank * piece->shard);
-    int64_t end = ZR_MIN(tensor->first + tensor->count, (rank + 1) * piece->shard);
+    int64_t first = ZR_MAX(tensor->first, rank * flat_param->shard);
+    int64_t end = ZR_MIN(tensor->first + tensor->count, (rank + 1) * flat_param->shard);
     return (zr_span){first, ZR_MAX(0, end - first)};
 }
 
@@ -153,7 +153,7 @@ static zero_status share_parts(zero_engine *engine, const part *part, float *out
 {
     zero_comm *data = engine->grid.data;
     for (int r = 0; r < data->size; r++) {
-        zr_span owned = owned_part(&engine->plan->pieces[part->piece], part->tensor, r);
+        zr_span owned = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor, r);
         if (owned.count > 0)
             ZERO_TRY(zr_comm_broadcast(data, out + (owned.first - part->tensor->first),
                                        owned.count * (int64_t)sizeof *out, r, error));
@@ -161,17 +161,17 @@ static zero_status share_parts(zero_engine *engine, const part *part, float *out
     return ZERO_OK;
 }
 
-typedef zero_status (*shard_each)(zero_engine *engine, int piece, zr_weights_fn take, void *user,
-                                  zero_error *error);
+typedef zero_status (*shard_each)(zero_engine *engine, int flat_param, zr_weights_fn take,
+                                  void *user, zero_error *error);
 
 static zero_status read_part(zero_engine *engine, shard_each each, const part *part, float *out,
                              zero_error *error)
 {
     copying copying = {.tensor = part->tensor,
-                       .own = owned_part(&engine->plan->pieces[part->piece], part->tensor,
+                       .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
                                          engine->grid.data->rank),
                        .out = out};
-    ZERO_TRY(each(engine, part->piece, copy_portion, &copying, error));
+    ZERO_TRY(each(engine, part->flat_param, copy_portion, &copying, error));
     return share_parts(engine, part, out, error);
 }
 
@@ -194,16 +194,17 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
 static zero_status read_parts(zero_engine *engine, shard_each each, const wanted *what, float *out,
                               zero_error *error)
 {
-    for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
+    for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
         bool tile = is_tile_of(at.tensor, what);
-        if (engine->plan->pieces[at.piece].counted && at.tensor->count > 0)
+        if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
             ZERO_TRY((tile ? read_tile : read_part)(engine, each, &at, out, error));
     }
     return ZERO_OK;
 }
 
-// Puts a tensor together from the ranks of a group, each of which has the elements of the pieces
-// that count by it, and zeroes. Bits are added as integers, so that every value comes as it is.
+// Puts a tensor together from the ranks of a group, each of which has the elements of the flat
+// parameters that count by it, and zeroes. Bits are added as integers, so that every value comes as
+// it is.
 static zero_status join_parts(zero_comm *group, float *out, int64_t elements, zero_error *error)
 {
     enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t) };
@@ -232,10 +233,10 @@ static zero_status read_tensor(zero_engine *engine, shard_each each, const wante
     return pipeline ? join_parts(pipeline, out, what->count, error) : ZERO_OK;
 }
 
-static zero_status weights_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
+static zero_status weights_each(zero_engine *engine, int flat_param, zr_weights_fn take, void *user,
                                 zero_error *error)
 {
-    return zr_engine_weights_each(engine, piece, false, take, user, error);
+    return zr_engine_weights_each(engine, flat_param, false, take, user, error);
 }
 
 zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements,
@@ -248,15 +249,16 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     return zr_step_end_waits(engine, read_tensor(engine, weights_each, &what, out, error), error);
 }
 
-zero_status zr_engine_gradient_each(zero_engine *engine, int piece, zr_weights_fn take, void *user,
-                                    zero_error *error)
+zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
+                                    void *user, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
-    const zr_piece *p = &engine->plan->pieces[piece];
-    if (zr_piece_sums_on_nvme(p))
-        return zr_staging_buffers_each(engine, piece, ZR_VECTOR_GRADIENT, false, take, user, error);
-    const zr_portion whole = {zr_own_shard(engine, piece), p->accumulator_dtype,
-                              (char *)zr_own_shard_gradient(engine, piece)};
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    if (zr_flat_param_sums_on_nvme(p))
+        return zr_staging_buffers_each(engine, flat_param, ZR_VECTOR_GRADIENT, false, take, user,
+                                       error);
+    const zr_portion whole = {zr_own_shard(engine, flat_param), p->accumulator_dtype,
+                              (char *)zr_own_shard_gradient(engine, flat_param)};
     return take(user, &whole, error);
 }
 
@@ -268,10 +270,10 @@ static zero_status find_collected(zero_engine *engine, const wanted *what, int64
                                   zero_error *error)
 {
     *out = COLLECTS_NOTHING;
-    for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
-        const zr_piece *piece = &engine->plan->pieces[at.piece];
-        if (zr_piece_collects(piece))
-            *out = piece->kind == ZERO_TRAINABLE ? COLLECTS_GRADIENTS : COLLECTS_VALUES;
+    for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
+        const zr_flat_param *flat_param = &engine->plan->flat_params[at.flat_param];
+        if (zr_flat_param_collects(flat_param))
+            *out = flat_param->kind == ZERO_TRAINABLE ? COLLECTS_GRADIENTS : COLLECTS_VALUES;
     }
     return engine->grid.pipeline ? zr_comm_agree_on_largest(engine->grid.pipeline, out, error)
                                  : ZERO_OK;
@@ -301,13 +303,14 @@ static zero_status write_tensor(zero_engine *engine, const wanted *what, const f
                                 zero_error *error)
 {
     ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
-    for (part at = {.piece = -1}; next_part(engine->plan, what, &at);) {
-        copying copying = {
-            .tensor = at.tensor,
-            .own = owned_part(&engine->plan->pieces[at.piece], at.tensor, engine->grid.data->rank),
-            .in = in,
-            .tile = is_tile_of(at.tensor, what)};
-        ZERO_TRY(zr_engine_weights_each(engine, at.piece, true, copy_portion, &copying, error));
+    for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
+        copying copying = {.tensor = at.tensor,
+                           .own = owned_part(&engine->plan->flat_params[at.flat_param], at.tensor,
+                                             engine->grid.data->rank),
+                           .in = in,
+                           .tile = is_tile_of(at.tensor, what)};
+        ZERO_TRY(
+            zr_engine_weights_each(engine, at.flat_param, true, copy_portion, &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);
 }

@@ -65,7 +65,7 @@ static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, 
 
 static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    zr_store *store = zr_vector_store(engine, i->piece, ZR_VECTOR_PARAMETERS);
+    zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_PARAMETERS);
     const zr_range range = {i->from.first, i->bytes};
     zr_transfer *transfer = &engine->offload.parameters[i->slot.index];
     return store->ops->fetch(store, range, zr_place_at(engine, i->place), transfer, error);

@@ -10,43 +10,48 @@
 #define ENGINE_OF(pointer, member)                                                                 \
     ((zero_engine *)((char *)(pointer)-offsetof(zero_engine, member)))
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
-                             int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context,
+                             int flat_param, int tensor)
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
-    int number = engine->plan->units[engine->unit].pieces[piece];
+    int number = engine->plan->units[engine->unit].flat_params[flat_param];
     assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
-    return engine->at[number] + engine->plan->pieces[number].tensors[tensor].first *
-                                    (int64_t)zero_dtype_bytes(engine->plan->pieces[number].dtype);
+    return engine->at[number] +
+           engine->plan->flat_params[number].tensors[tensor].first *
+               (int64_t)zero_dtype_bytes(engine->plan->flat_params[number].dtype);
 }
 
-static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
-                       int *add)
+static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
+                       int tensor, int *add)
 {
     zero_engine *engine = ENGINE_OF(self, sink);
-    int number = engine->plan->units[engine->unit].pieces[piece];
+    int number = engine->plan->units[engine->unit].flat_params[flat_param];
     const zr_collecting *collecting = &engine->collecting[number];
     if (!collecting->at) // frozen, or a buffer that another unit owns
         return NULL;
     *add = engine->unit != collecting->opened_by;
-    return collecting->at + engine->plan->pieces[number].tensors[tensor].first;
+    return collecting->at + engine->plan->flat_params[number].tensors[tensor].first;
 }
 
-static zero_status begin_piece(const struct zr_accessor *self, zero_context *context, int piece)
+static zero_status begin_flat_param(const struct zr_accessor *self, zero_context *context,
+                                    int flat_param)
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
     zr_comm_progress(engine->grid.world, engine->step);
-    return zr_program_run_to_mark(engine, ZR_BEGUN, piece, "zero_piece_begin");
+    return zr_program_run_to_mark(engine, ZR_BEGUN, flat_param, "zero_piece_begin");
 }
 
-static zero_status end_piece(const struct zr_accessor *self, zero_context *context, int piece)
+static zero_status end_flat_param(const struct zr_accessor *self, zero_context *context,
+                                  int flat_param)
 {
-    return zr_program_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, piece, "zero_piece_end");
+    return zr_program_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, flat_param,
+                                  "zero_piece_end");
 }
 
 struct zr_accessor zr_engine_accessor(void)
 {
-    return (struct zr_accessor){.parameter = parameter, .begin = begin_piece, .end = end_piece};
+    return (struct zr_accessor){
+        .parameter = parameter, .begin = begin_flat_param, .end = end_flat_param};
 }
 
 struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }
@@ -68,7 +73,7 @@ void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
     const zr_unit_plan *plan = &engine->plan->units[unit];
     engine->unit = unit;
     context->unit_index = zr_stage_unit(engine->plan->model, unit);
-    // As the whole model describes it, because it may count its borrowed pieces.
+    // As the whole model describes it, because it may count its borrowed flat parameters.
     context->unit = &zr_stage_origin(engine->plan->model)->units[context->unit_index];
     if (engine->recorder)
         engine->recorder->unit = unit;

@@ -35,7 +35,7 @@ static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first,
 
 zr_span zr_shard_slice_span(const zero_engine *engine, const zr_shard_slice *shard_slice)
 {
-    return (zr_span){zr_update_range(engine, shard_slice->piece).first + shard_slice->first,
+    return (zr_span){zr_update_range(engine, shard_slice->flat_param).first + shard_slice->first,
                      shard_slice->count};
 }
 
@@ -46,7 +46,8 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
     zr_update_walk *walk = user;
     walk->span = zr_shard_slice_span(engine, shard_slice);
     walk->states = states;
-    zr_for_parts(&engine->plan->pieces[shard_slice->piece], walk->span, update_part, walk);
+    zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, update_part,
+                 walk);
     return ZERO_OK;
 }
 
@@ -63,12 +64,12 @@ static zero_status publish_shard_slice(void *user, zero_engine *engine,
 
 // Sets a buffer to the mean of what the micro-batches of all ranks wrote. Buffers and their sums
 // are fp32 and on the device.
-static void assign_mean(zero_engine *engine, int piece)
+static void assign_mean(zero_engine *engine, int flat_param)
 {
-    zr_span range = zr_update_range(engine, piece);
-    const float *sum = zr_update_gradient(engine, piece);
-    float *value = (float *)zr_own_parameters(engine, piece) +
-                   (range.first - zr_own_shard(engine, piece).first);
+    zr_span range = zr_update_range(engine, flat_param);
+    const float *sum = zr_update_gradient(engine, flat_param);
+    float *value = (float *)zr_own_parameters(engine, flat_param) +
+                   (range.first - zr_own_shard(engine, flat_param).first);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->plan->ranks);
     for (int64_t i = 0; i < range.count; i++)
         value[i] = sum[i] * mean;
@@ -117,8 +118,8 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
 
 static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    ZERO_TRY(zr_guard_await(engine, i->piece, error));
-    assign_mean(engine, i->piece);
+    ZERO_TRY(zr_guard_await(engine, i->flat_param, error));
+    assign_mean(engine, i->flat_param);
     return ZERO_OK;
 }
 

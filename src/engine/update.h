@@ -11,7 +11,7 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
     zr_queue *queue;
     zr_update update;
     double weight_decay;
-    zr_span span;                  // of the current shard slice, elements of the piece
+    zr_span span;                  // of the current shard slice, elements of the flat parameter
     const zr_range_states *states; // of that shard slice
     bool copies;                   // parameters are written in the same walk
 } zr_update_walk;
@@ -28,7 +28,7 @@ zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
 // Collective: LAMB's two walks, with the norms by tensor between them. In lamb.c.
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
                            const zr_walk_vectors walks[2], zero_error *error);
-// Returns the elements of the piece that a shard slice covers.
+// Returns the elements of the flat parameter that a shard slice covers.
 zr_span zr_shard_slice_span(const zero_engine *engine, const zr_shard_slice *shard_slice);
 // Returns the same states from element `first` on.
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first);

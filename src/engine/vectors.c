@@ -40,9 +40,10 @@ static zero_status reserve_buffers(zero_engine *engine, zero_error *error)
     zr_offload *offload = &engine->offload;
     offload->parameters =
         zr_alloc((size_t)plan->program.fetch_count * sizeof *offload->parameters, error);
-    offload->gradients = zr_alloc((size_t)(plan->piece_count * zr_accumulators(&plan->settings)) *
-                                      sizeof *offload->gradients,
-                                  error);
+    offload->gradients =
+        zr_alloc((size_t)(plan->flat_param_count * zr_accumulators(&plan->settings)) *
+                     sizeof *offload->gradients,
+                 error);
     if (!offload->parameters || !offload->gradients)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_arena_create(&engine->ledger, ZERO_TIER_host, ZERO_MEM_parameters,
@@ -120,7 +121,7 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
 }
 
 // Reserves the store of parked contributions. On NVMe it follows the optimizer states, and each
-// piece's part is read and written as a whole.
+// flat parameter's part is read and written as a whole.
 static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -129,9 +130,9 @@ static zero_status reserve_parked(zero_engine *engine, int64_t *cuts, zero_error
         return zr_store_memory_create(&engine->ledger, plan->settings.tiering.optimizer,
                                       ZERO_MEM_gradients, (size_t)plan->parked_bytes,
                                       &engine->offload.parked, error);
-    for (int p = 0; p < plan->piece_count; p++)
-        if (plan->pieces[p].parked_first >= 0)
-            cuts[count++] = plan->pieces[p].parked_first;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (plan->flat_params[p].parked_first >= 0)
+            cuts[count++] = plan->flat_params[p].parked_first;
     const zr_nvme_site place = {.io = engine->offload.io,
                                 .scratch = &engine->offload.scratch[ZR_SCRATCH_STATES],
                                 .first = state_bytes_on_nvme(plan),
@@ -195,13 +196,13 @@ static int list_shard_slices(const zero_engine *engine, zr_vector vector, int co
     const zr_plan *plan = engine->plan;
     for (int s = 0; s < plan->shard_slice_count; s++) {
         const zr_shard_slice *shard_slice = &plan->shard_slices[s];
-        const zr_piece *piece = &plan->pieces[shard_slice->piece];
+        const zr_flat_param *flat_param = &plan->flat_params[shard_slice->flat_param];
         bool here = vector == ZR_VECTOR_PARAMETERS
-                        ? piece->parameter_tier == ZERO_TIER_nvme
-                        : shard_slice->group >= 0 && piece->state_tier == ZERO_TIER_nvme;
+                        ? flat_param->parameter_tier == ZERO_TIER_nvme
+                        : shard_slice->group >= 0 && flat_param->state_tier == ZERO_TIER_nvme;
         if (here)
-            cuts[count++] = zr_vector_range(engine, shard_slice->piece, vector, shard_slice->first,
-                                            shard_slice->count)
+            cuts[count++] = zr_vector_range(engine, shard_slice->flat_param, vector,
+                                            shard_slice->first, shard_slice->count)
                                 .first;
     }
     return count;
@@ -216,9 +217,9 @@ static int list_accumulators(zero_engine *engine, int64_t *cuts)
     for (engine->sum_copy = 0; engine->sum_copy < plan->step_sums; engine->sum_copy++) {
         count = list_shard_slices(engine, ZR_VECTOR_GRADIENT, count, cuts);
         for (int slot = 1; slot < zr_accumulators(&plan->settings); slot++)
-            for (int p = 0; p < plan->piece_count; p++)
-                if (plan->pieces[p].state_first >= 0 &&
-                    plan->pieces[p].state_tier == ZERO_TIER_nvme)
+            for (int p = 0; p < plan->flat_param_count; p++)
+                if (plan->flat_params[p].state_first >= 0 &&
+                    plan->flat_params[p].state_tier == ZERO_TIER_nvme)
                     cuts[count++] = zr_accumulator_range(engine, p, slot).first;
     }
     engine->sum_copy = 0;
@@ -266,12 +267,12 @@ zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *optio
         ZERO_TRY(open_io(engine, options, error));
     }
     int64_t *cuts = zr_alloc((size_t)(plan->step_sums * plan->shard_slice_count +
-                                      zr_plan_accumulators(plan) * plan->piece_count +
+                                      zr_plan_accumulators(plan) * plan->flat_param_count +
                                       count_activation_checkpoints(plan)) *
                                  sizeof *cuts,
                              error);
     engine->offload.parking =
-        zr_alloc((size_t)plan->piece_count * sizeof *engine->offload.parking, error);
+        zr_alloc((size_t)plan->flat_param_count * sizeof *engine->offload.parking, error);
     zero_status status = cuts && engine->offload.parking ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = reserve_nvme(engine, cuts, error);
@@ -307,27 +308,27 @@ void zr_vectors_release(zero_engine *engine)
     zr_free(offload->parking);
 }
 
-zr_store *zr_vector_store(zero_engine *engine, int piece, zr_vector vector)
+zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     return &engine->vectors[vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : p->state_tier]
                            [vector];
 }
 
-// Returns the elements between the first accumulators of two steps, in the vector of the piece's
-// tier.
-static int64_t between_steps(const zero_engine *engine, int piece)
+// Returns the elements between the first accumulators of two steps, in the vector of the flat
+// parameter's tier.
+static int64_t between_steps(const zero_engine *engine, int flat_param)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     int64_t elems =
         p->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme] : p->shard;
     return zr_accumulators(&engine->plan->settings) * elems;
 }
 
-zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector, int64_t first,
+zr_range zr_vector_range(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first,
                          int64_t count)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     if (vector == ZR_VECTOR_PARAMETERS) {
         int64_t size = (int64_t)zero_dtype_bytes(p->dtype);
         int64_t copy = engine->copy * engine->plan->shard_bytes[p->parameter_tier];
@@ -336,7 +337,7 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
     int64_t size = vector == ZR_VECTOR_GRADIENT ? (int64_t)zero_dtype_bytes(p->accumulator_dtype)
                                                 : (int64_t)sizeof(float);
     if (vector == ZR_VECTOR_GRADIENT)
-        first += engine->sum_copy * between_steps(engine, piece);
+        first += engine->sum_copy * between_steps(engine, flat_param);
     if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
         return (zr_range){p->accumulator_first + first * size, count * size};
     return (zr_range){(p->state_first + first) * size, count * size};
@@ -344,16 +345,16 @@ zr_range zr_vector_range(const zero_engine *engine, int piece, zr_vector vector,
 
 // In memory, all accumulators of one shard lie together. On NVMe, each accumulator of all shards
 // does.
-zr_range zr_accumulator_range(const zero_engine *engine, int piece, int slot)
+zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slot)
 {
-    const zr_piece *p = &engine->plan->pieces[piece];
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     int64_t elems =
         p->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme] : p->shard;
-    return zr_vector_range(engine, piece, ZR_VECTOR_GRADIENT, slot * elems, p->shard);
+    return zr_vector_range(engine, flat_param, ZR_VECTOR_GRADIENT, slot * elems, p->shard);
 }
 
-void *zr_vector_at(const zero_engine *engine, int piece, zr_vector vector, int64_t first)
+void *zr_vector_at(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first)
 {
-    const zr_store *store = zr_vector_store((zero_engine *)engine, piece, vector);
-    return zr_store_at(store, zr_vector_range(engine, piece, vector, first, 0).first);
+    const zr_store *store = zr_vector_store((zero_engine *)engine, flat_param, vector);
+    return zr_store_at(store, zr_vector_range(engine, flat_param, vector, first, 0).first);
 }

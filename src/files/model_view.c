@@ -7,7 +7,7 @@
 
 typedef struct taking {
     const zr_model_view *view;
-    const zr_piece *piece;
+    const zr_flat_param *flat_param;
     const zr_portion *portion; // NULL: this is an outline
     zr_range_use use;
     void *user;
@@ -47,9 +47,10 @@ static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, in
     }
 }
 
-static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
+static zr_span shard_of(const zr_model_view *view, const zr_flat_param *flat_param)
 {
-    return (zr_span){zr_engine_grid(view->engine)->data->rank * piece->shard, piece->shard};
+    return (zr_span){zr_engine_grid(view->engine)->data->rank * flat_param->shard,
+                     flat_param->shard};
 }
 
 // Takes what lies in the span. For loading and comparing it is cut where the portions of states on
@@ -57,16 +58,19 @@ static zr_span shard_of(const zr_model_view *view, const zr_piece *piece)
 static void use_span(taking *t, zr_span span)
 {
     const zr_plan *plan = zr_engine_plan(t->view->engine);
-    int64_t base =
-        plan->updates_whole && t->piece->state_first >= 0 ? 0 : shard_of(t->view, t->piece).first;
+    int64_t base = plan->updates_whole && t->flat_param->state_first >= 0
+                       ? 0
+                       : shard_of(t->view, t->flat_param).first;
     if (t->view->purpose == ZR_VIEW_SAVES)
-        zr_for_parts(t->piece, span, use_part, t);
-    for (int s = 0; s < t->piece->shard_slice_count && t->view->purpose != ZR_VIEW_SAVES; s++) {
-        const zr_shard_slice *shard_slice = &plan->shard_slices[t->piece->shard_slice_first + s];
+        zr_for_parts(t->flat_param, span, use_part, t);
+    for (int s = 0; s < t->flat_param->shard_slice_count && t->view->purpose != ZR_VIEW_SAVES;
+         s++) {
+        const zr_shard_slice *shard_slice =
+            &plan->shard_slices[t->flat_param->shard_slice_first + s];
         int64_t first = ZR_MAX(span.first, base + shard_slice->first),
                 end =
                     ZR_MIN(span.first + span.count, base + shard_slice->first + shard_slice->count);
-        zr_for_parts(t->piece, (zr_span){first, end - first}, use_part, t);
+        zr_for_parts(t->flat_param, (zr_span){first, end - first}, use_part, t);
     }
 }
 
@@ -79,38 +83,40 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     return t->status;
 }
 
-static bool has(const zr_model_view *view, int piece)
+static bool has(const zr_model_view *view, int flat_param)
 {
     return view->vector == ZR_VECTOR_MASTER ||
-           zr_engine_has_state(view->engine, piece, view->vector);
+           zr_engine_has_state(view->engine, flat_param, view->vector);
 }
 
-// Says whether all that this rank has of the piece are parameters that units read, and these are
-// one update older than its weights: a tied copy has no optimizer states, and so no master.
-static bool is_late(const zr_plan *plan, int piece)
+// Says whether all that this rank has of the flat parameter are parameters that units read, and
+// these are one update older than its weights: a tied copy has no optimizer states, and so no
+// master.
+static bool is_late(const zr_plan *plan, int flat_param)
 {
-    const zr_piece *of = &plan->pieces[piece];
+    const zr_flat_param *of = &plan->flat_params[flat_param];
     return zr_plan_lags(plan) && !of->counted && of->state_first < 0;
 }
 
-// Returns whether the view takes the piece. Of a piece that several ranks hold alike, one saves it.
-static bool takes(const zr_model_view *view, int piece)
+// Returns whether the view takes the flat parameter. Of a flat parameter that several ranks hold
+// alike, one saves it.
+static bool takes(const zr_model_view *view, int flat_param)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
     switch (view->purpose) {
-    case ZR_VIEW_SAVES: return has(view, piece) && plan->pieces[piece].counted;
-    case ZR_VIEW_COMPARES: return has(view, piece) && !is_late(plan, piece);
-    default: return has(view, piece);
+    case ZR_VIEW_SAVES: return has(view, flat_param) && plan->flat_params[flat_param].counted;
+    case ZR_VIEW_COMPARES: return has(view, flat_param) && !is_late(plan, flat_param);
+    default: return has(view, flat_param);
     }
 }
 
-// The view's parts are pieces.
+// The view's parts are flat parameters.
 static zero_status each_range(void *user, int part, bool changed, zr_range_use use, void *use_user,
                               zero_error *error)
 {
     const zr_model_view *view = user;
     taking taking = {.view = view,
-                     .piece = &zr_engine_plan(view->engine)->pieces[part],
+                     .flat_param = &zr_engine_plan(view->engine)->flat_params[part],
                      .use = use,
                      .user = use_user};
     if (!takes(view, part))
@@ -126,12 +132,12 @@ static zero_status outline_ranges(void *user, int part, zr_range_use use, void *
 {
     const zr_model_view *view = user;
     taking taking = {.view = view,
-                     .piece = &zr_engine_plan(view->engine)->pieces[part],
+                     .flat_param = &zr_engine_plan(view->engine)->flat_params[part],
                      .use = use,
                      .user = use_user,
                      .error = error};
     if (takes(view, part))
-        use_span(&taking, shard_of(view, taking.piece));
+        use_span(&taking, shard_of(view, taking.flat_param));
     return taking.status;
 }
 
@@ -157,10 +163,10 @@ static void list_tensor(zr_model_view *view, int number, const zero_tensor_desc 
     view->listed[view->view.tensor_count++] = view->by_number[number];
 }
 
-static void list_piece(zr_model_view *view, const zr_piece *piece)
+static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param)
 {
-    for (int t = 0; t < piece->tensor_count; t++) {
-        const zr_plan_tensor *tensor = &piece->tensors[t];
+    for (int t = 0; t < flat_param->tensor_count; t++) {
+        const zr_plan_tensor *tensor = &flat_param->tensors[t];
         if (!view->by_number[tensor->number]) // else another tile of it is listed already
             list_tensor(view, tensor->number, tensor->desc);
     }
@@ -169,9 +175,9 @@ static void list_piece(zr_model_view *view, const zr_piece *piece)
 static void list_own(zr_model_view *view)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
-    for (int p = 0; p < plan->piece_count; p++)
+    for (int p = 0; p < plan->flat_param_count; p++)
         if (has(view, p))
-            list_piece(view, &plan->pieces[p]);
+            list_flat_param(view, &plan->flat_params[p]);
 }
 
 // Lists the tensors of the whole model, also those of which this rank has nothing. Their numbers
@@ -186,9 +192,9 @@ static void list_whole(zr_model_view *view, const zero_model *whole)
 static void count_elements(zr_model_view *view)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
-    for (int p = 0; p < plan->piece_count; p++)
+    for (int p = 0; p < plan->flat_param_count; p++)
         if (takes(view, p))
-            zr_for_parts(&plan->pieces[p], shard_of(view, &plan->pieces[p]), add_elements,
+            zr_for_parts(&plan->flat_params[p], shard_of(view, &plan->flat_params[p]), add_elements,
                          &view->view.elements);
 }
 
@@ -208,7 +214,7 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_
         return ZERO_ERR_MEMORY;
     }
     out->view = (zr_weight_view){.tensors = out->listed,
-                                 .parts = plan->piece_count,
+                                 .parts = plan->flat_param_count,
                                  .each = each_range,
                                  .outline = outline_ranges,
                                  .user = out};

@@ -1,15 +1,15 @@
 // Writes a checkpoint while the next step is computed. States do not change between two updates, so
 // a thread of each rank writes them from where they lie, piece by piece in the order in which the
-// update reaches them, and the update waits for a piece that is not written yet.
+// update reaches them, and the update waits for a flat parameter that is not written yet.
 //
 //   rank's thread   begin     | forward, backward .......... | update: await     | end
-//                   (names,   |                              | piece p,          | (manifest,
-//                   files)    |                              | change it         | name)
-//   beside                      write piece 0, 1, 2, ... fsync
+//                   (names,   |                              | flat parameter p,          |
+//                   (manifest, files)    |                              | change it         | name)
+//   beside                      write flat parameter 0, 1, 2, ... fsync
 //
-// Invariant, under the lock: pieces below `written` have been copied, so they may change; `ended`
-// is set once all are on the disk, or one has failed. There is no second copy: a rank needs no
-// memory besides the blocks of base/direct.c.
+// Invariant, under the lock: flat parameters below `written` have been copied, so they may change;
+// `ended` is set once all are on the disk, or one has failed. There is no second copy: a rank needs
+// no memory besides the blocks of base/direct.c.
 #define _GNU_SOURCE
 #include "comm/agree.h"
 #include "files/training_checkpoint.h"
@@ -58,13 +58,13 @@ static void write_all(void *argument)
     advance(c, parts, true, status);
 }
 
-// Waits until a piece is written, or until all are on the disk. A disk may be slow, so the other
-// ranks are told that this one is alive.
-static void await(zero_checkpoint *c, int piece, bool all)
+// Waits until a flat parameter is written, or until all are on the disk. A disk may be slow, so the
+// other ranks are told that this one is alive.
+static void await(zero_checkpoint *c, int flat_param, bool all)
 {
     zero_comm *comm = zr_engine_comm(c->engine);
     pthread_mutex_lock(&c->lock);
-    for (int64_t before = 0, now; !c->ended && (all || c->written <= piece); before = now) {
+    for (int64_t before = 0, now; !c->ended && (all || c->written <= flat_param); before = now) {
         struct timespec soon;
         clock_gettime(CLOCK_MONOTONIC, &soon);
         soon.tv_sec++;
@@ -76,14 +76,14 @@ static void await(zero_checkpoint *c, int piece, bool all)
     pthread_mutex_unlock(&c->lock);
 }
 
-// Waits for a piece. After a failed save every piece may change, because nothing is written any
-// more.
-static zero_status await_piece(void *user, int piece, zero_error *error)
+// Waits for a flat parameter. After a failed save every flat parameter may change, because nothing
+// is written any more.
+static zero_status await_flat_param(void *user, int flat_param, zero_error *error)
 {
     zero_checkpoint *c = user;
     zr_recorder *recorder = zr_engine_comm(c->engine)->recorder;
     int64_t begin = zr_recorder_begin(recorder);
-    await(c, piece, false);
+    await(c, flat_param, false);
     zr_recorder_add(recorder, ZR_ACTIVITY_checkpoint_wait, begin, 0, 0, -1);
     return ZERO_OK;
 }
@@ -127,11 +127,11 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
     // The save fails in zero_end_checkpoint, together with the other ranks.
     if (status != ZERO_OK)
         advance(c, 0, true, status);
-    zr_engine_guard(c->engine, &(zr_guard){await_piece, c});
+    zr_engine_guard(c->engine, &(zr_guard){await_flat_param, c});
     return ZERO_OK;
 }
 
-static zero_status await_nothing(void *user, int piece, zero_error *error) { return ZERO_OK; }
+static zero_status await_nothing(void *user, int flat_param, zero_error *error) { return ZERO_OK; }
 
 // Writes everything now. Until zero_end_checkpoint, the engine refuses the same calls as while it
 // is written beside the steps.

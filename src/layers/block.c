@@ -49,7 +49,7 @@ static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shap
 // sum.
 static void take_out_bias(zr_block *block, enum zr_block_half half)
 {
-    static const zr_tensor_handle none = {.piece = -1};
+    static const zr_tensor_handle none = {.flat_param = -1};
     int out = block->layers->halves[half].out;
     block->out_bias[half] = block->slices[0].linear[out].bias;
     for (int i = 0; i < block->slice_count && zr_block_is_cut(block); i++)
@@ -258,7 +258,7 @@ static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
     out->exchange_bytes = division->slices->ranks > 1 ? place_bytes(block) : 0;
 }
 
-// Streamed pieces come once in a backward, so a block with tiles does not split it.
+// Streamed flat parameters come once in a backward, so a block with tiles does not split it.
 static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
 {
     layout l = {.training = true, .parts = ZR_BACKWARD_INPUT};

@@ -238,8 +238,8 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     return ZERO_OK;
 }
 
-// Acquires and releases all tiles unused, because pieces must come in the same order whether or not
-// they are needed.
+// Acquires and releases all tiles unused, because flat parameters must come in the same order
+// whether or not they are needed.
 static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *table)
 {
     for (int t = 0; t < table->tiles; t++) {

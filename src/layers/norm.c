@@ -44,7 +44,8 @@ static void backward(zero_context *context, const zr_norm_layer *layer, const zr
         return;
     }
     float *d_beta = zr_gains_place(context, gains, layer->bias, &add_beta);
-    assert(!d_gamma || !d_beta || !add_gamma == !add_beta); // if both train they are in one piece
+    assert(!d_gamma || !d_beta ||
+           !add_gamma == !add_beta); // if both train they are in one flat parameter
     rows->norm_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.mean,
                         of->statistics.rstd, of->past, of->dx, d_gamma, d_beta,
                         add_gamma || add_beta, scratch);

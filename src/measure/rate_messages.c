@@ -134,10 +134,10 @@ static void list_pass(zr_message_task *task, const zr_plan *plan, const zr_pass 
 {
     for (int i = 0; i < pass->count; i++) {
         const zr_instruction *at = &pass->at[i];
-        if (at->piece < 0)
+        if (at->flat_param < 0)
             continue;
-        const zr_piece *piece = &plan->pieces[at->piece];
-        zero_dtype read = piece->dtype, summed = piece->gradient_dtype;
+        const zr_flat_param *flat_param = &plan->flat_params[at->flat_param];
+        zero_dtype read = flat_param->dtype, summed = flat_param->gradient_dtype;
         if (at->code == ZR_GATHER)
             list(task, (zr_message_item){.what = ZR_ACTIVITY_all_gather,
                                          .elems = share_of(task, at->bytes, read),

@@ -229,34 +229,37 @@ static void list(zr_vector_task *task, zr_vector_item_kind kind, int64_t elems)
     task->items[task->count++].elems = elems;
 }
 
-// Returns how many elements of [first, first + count) of its piece a tensor has.
+// Returns how many elements of [first, first + count) of its flat parameter a tensor has.
 static int64_t overlap(const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     return ZR_MIN(first + count, tensor->first + tensor->count) - ZR_MAX(first, tensor->first);
 }
 
 // Of the first data rank: the parts of tensors in a range of its shard, which others have alike.
-static void list_tensors(zr_vector_task *task, zr_vector_item_kind kind, const zr_piece *piece,
-                         int64_t first, int64_t count, int64_t most)
+static void list_tensors(zr_vector_task *task, zr_vector_item_kind kind,
+                         const zr_flat_param *flat_param, int64_t first, int64_t count,
+                         int64_t most)
 {
-    for (int t = 0; t < piece->tensor_count; t++)
-        list(task, kind, ZR_MIN(overlap(&piece->tensors[t], first, count), most));
+    for (int t = 0; t < flat_param->tensor_count; t++)
+        list(task, kind, ZR_MIN(overlap(&flat_param->tensors[t], first, count), most));
 }
 
-static void list_piece(zr_vector_task *task, const zr_piece *piece, zr_shard_slice *shard_slices)
+static void list_flat_param(zr_vector_task *task, const zr_flat_param *flat_param,
+                            zr_shard_slice *shard_slices)
 {
     const zr_plan *plan = task->plan;
-    list_tensors(task, ZR_VECTOR_SQUARES, piece, 0, piece->shard, SQUARE_PARTS * ZR_CHUNK);
+    list_tensors(task, ZR_VECTOR_SQUARES, flat_param, 0, flat_param->shard,
+                 SQUARE_PARTS * ZR_CHUNK);
     if (plan->settings.precision.gradients != ZERO_F32)
-        list(task, ZR_VECTOR_ROUND, ZR_MIN(piece->padded, (int64_t)MOST_WALK));
-    if (plan->ranks == 1 && piece->accumulator_first >= 0)
-        list(task, ZR_VECTOR_SET, ZR_MIN(piece->shard, (int64_t)MOST_SUM));
+        list(task, ZR_VECTOR_ROUND, ZR_MIN(flat_param->padded, (int64_t)MOST_WALK));
+    if (plan->ranks == 1 && flat_param->accumulator_first >= 0)
+        list(task, ZR_VECTOR_SET, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
     if (plan->ranks == 1 && plan->settings.accumulation > 1)
-        list(task, ZR_VECTOR_ADD, ZR_MIN(piece->shard, (int64_t)MOST_SUM));
-    for (int i = 0; i < piece->shard_slice_count; i++) {
-        const zr_shard_slice *shard_slice = &shard_slices[piece->shard_slice_first + i];
+        list(task, ZR_VECTOR_ADD, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
+    for (int i = 0; i < flat_param->shard_slice_count; i++) {
+        const zr_shard_slice *shard_slice = &shard_slices[flat_param->shard_slice_first + i];
         if (shard_slice->group >= 0)
-            list_tensors(task, ZR_VECTOR_UPDATE, piece, shard_slice->first, shard_slice->count,
+            list_tensors(task, ZR_VECTOR_UPDATE, flat_param, shard_slice->first, shard_slice->count,
                          MOST_WALK);
     }
 }
@@ -265,12 +268,12 @@ void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_t
 {
     int64_t elems = 0;
     *out = (zr_vector_task){.plan = plan, .update = update};
-    for (int p = 0; p < plan->piece_count && !plan->settings.inference; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (piece->kind != ZERO_TRAINABLE)
+    for (int p = 0; p < plan->flat_param_count && !plan->settings.inference; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->kind != ZERO_TRAINABLE)
             continue;
-        list_piece(out, piece, plan->shard_slices);
-        elems += plan->updates_whole ? piece->padded : piece->shard;
+        list_flat_param(out, flat_param, plan->shard_slices);
+        elems += plan->updates_whole ? flat_param->padded : flat_param->shard;
     }
     // Vectors of a small model stay in caches in a step, too.
     out->elems = ZR_MAX(longest_item(out), ZR_MIN(elems, (int64_t)MOST_ELEMS));

@@ -83,8 +83,8 @@ static zero_status unit_reserve(zr_unit_storage *unit, const zr_unit_tensor *of,
         most += (size_t)tiles_of(&of[t]);
     unit->names = zr_alloc(most * sizeof *unit->names, error);
     unit->tensors = zr_alloc(most * sizeof *unit->tensors, error);
-    unit->pieces = zr_alloc(most * sizeof *unit->pieces, error);
-    return unit->names && unit->tensors && unit->pieces ? ZERO_OK : ZERO_ERR_MEMORY;
+    unit->flat_params = zr_alloc(most * sizeof *unit->flat_params, error);
+    return unit->names && unit->tensors && unit->flat_params ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 static bool is_frozen(const zr_lm_storage *s, const char *name)
@@ -92,15 +92,15 @@ static bool is_frozen(const zr_lm_storage *s, const char *name)
     return s->frozen && s->frozen->is_frozen(s->frozen->user, name);
 }
 
-// Sets what does not depend on the piece. A tile's own description has no tensor-parallel split: it
-// is cut by elements, like any piece.
+// Sets what does not depend on the flat parameter. A tile's own description has no tensor-parallel
+// split: it is cut by elements, like any flat parameter.
 static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
                           const zr_unit_tensor *of, int count)
 {
     unit->name_count = count;
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
-        *handle = (zr_tensor_handle){.piece = -1};
+        *handle = (zr_tensor_handle){.flat_param = -1};
         if (!exists(&of[t]))
             continue;
         int64_t size = of[t].desc.shape[of[t].tile_axis];
@@ -115,35 +115,35 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
 
 static zero_class class_of(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
 
-// Adds a piece of those whole tensors of a group that train, or of those that do not. If there are
-// none, no piece is added.
-static void piece_add(zr_unit_storage *unit, const zr_unit_tensor *of, int count, int group,
-                      bool trains)
+// Adds a flat parameter of those whole tensors of a group that train, or of those that do not. If
+// there are none, no flat parameter is added.
+static void flat_param_add(zr_unit_storage *unit, const zr_unit_tensor *of, int count, int group,
+                           bool trains)
 {
-    zero_piece_desc *piece = &unit->pieces[unit->piece_count];
-    *piece =
-        (zero_piece_desc){.kind = class_of(trains), .tensors = &unit->tensors[unit->tensor_count]};
+    zero_flat_param_desc *flat_param = &unit->flat_params[unit->flat_param_count];
+    *flat_param = (zero_flat_param_desc){.kind = class_of(trains),
+                                         .tensors = &unit->tensors[unit->tensor_count]};
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
         if (!exists(&of[t]) || handle->tiles > 1 || of[t].group != group ||
             handle->trains != trains)
             continue;
-        handle->piece = unit->piece_count;
-        handle->tensor = piece->tensor_count++;
+        handle->flat_param = unit->flat_param_count;
+        handle->tensor = flat_param->tensor_count++;
         zero_tensor_desc *tensor = &unit->tensors[unit->tensor_count++];
         *tensor = of[t].desc;
         tensor->name = unit->names[t];
     }
-    unit->piece_count += piece->tensor_count > 0;
+    unit->flat_param_count += flat_param->tensor_count > 0;
 }
 
-// Adds a piece for each tile of a tensor along its axis.
+// Adds a flat parameter for each tile of a tensor along its axis.
 static void tiles_add(zr_unit_storage *unit, const char *prefix, const zr_unit_tensor *of,
                       int number)
 {
     zr_tensor_handle *handle = &unit->hyper.tensor[number];
     int64_t size = of->desc.shape[of->tile_axis];
-    handle->piece = unit->piece_count;
+    handle->flat_param = unit->flat_param_count;
     for (int i = 0; i < handle->tiles; i++) {
         char *name = unit->names[unit->name_count++];
         zero_tensor_desc *tensor = &unit->tensors[unit->tensor_count++];
@@ -157,20 +157,20 @@ static void tiles_add(zr_unit_storage *unit, const char *prefix, const zr_unit_t
                                    .axis = of->tile_axis,
                                    .first = i * handle->step,
                                    .size = size};
-        unit->pieces[unit->piece_count++] = (zero_piece_desc){
+        unit->flat_params[unit->flat_param_count++] = (zero_flat_param_desc){
             .kind = class_of(handle->trains), .tensor_count = 1, .tensors = tensor, .streamed = 1};
     }
 }
 
-// Makes the pieces and handles of one unit's tensors.
+// Makes the flat parameters and handles of one unit's tensors.
 static zero_status unit_place(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
                               const zr_unit_tensor *of, int count, zero_error *error)
 {
     ZERO_TRY(unit_reserve(unit, of, count, error));
     handles_begin(s, unit, prefix, of, count);
     for (int group = 0; group < ZR_LM_GROUPS; group++) {
-        piece_add(unit, of, count, group, true);
-        piece_add(unit, of, count, group, false);
+        flat_param_add(unit, of, count, group, true);
+        flat_param_add(unit, of, count, group, false);
     }
     for (int t = 0; t < count; t++)
         if (unit->hyper.tensor[t].tiles > 1)
@@ -183,8 +183,8 @@ static zero_unit unit_of(const zr_unit_storage *unit, const zero_unit_ops *ops)
     return (zero_unit){.name = unit->name,
                        .ops = ops,
                        .hyper = &unit->hyper,
-                       .piece_count = unit->piece_count,
-                       .pieces = unit->pieces};
+                       .flat_param_count = unit->flat_param_count,
+                       .flat_params = unit->flat_params};
 }
 
 static zero_status embedding_build(zr_lm_storage *s, const zero_unit_ops *ops, zero_error *error)
@@ -209,7 +209,8 @@ static zero_status block_build(zr_lm_storage *s, const zero_unit_ops *ops, int l
     return ZERO_OK;
 }
 
-// Lets the head borrow the embedding's table; the borrowed pieces follow those that the head owns.
+// Lets the head borrow the embedding's table; the borrowed flat parameters follow those that the
+// head owns.
 static zero_status table_borrow(const zr_lm_storage *s, zr_unit_storage *head, zero_unit *unit,
                                 zero_error *error)
 {
@@ -219,9 +220,9 @@ static zero_status table_borrow(const zr_lm_storage *s, zr_unit_storage *head, z
     if (!head->borrowed)
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < lent->tiles; t++)
-        head->borrowed[t] = (zero_piece_ref){.unit = 0, .piece = lent->piece + t};
+        head->borrowed[t] = (zero_flat_param_ref){.unit = 0, .flat_param = lent->flat_param + t};
     *table = *lent;
-    table->piece = head->piece_count;
+    table->flat_param = head->flat_param_count;
     unit->borrowed_count = lent->tiles;
     unit->borrowed = head->borrowed;
     return ZERO_OK;
@@ -299,7 +300,7 @@ void zr_lm_free(zero_model *model)
     for (int u = 0; s->storage && u < s->model.unit_count; u++) {
         zr_free(s->storage[u].names);
         zr_free(s->storage[u].tensors);
-        zr_free(s->storage[u].pieces);
+        zr_free(s->storage[u].flat_params);
         zr_free(s->storage[u].borrowed);
         zr_free(s->storage[u].hyper.sliced);
     }

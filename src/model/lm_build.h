@@ -3,17 +3,18 @@
 // here, including the cutting of weights into tiles and the freezing of tensors. The arithmetic of
 // the units is in layers/, which finds their tensors by handles.
 //
-// Pieces, if nothing is tiled or frozen:
+// Flat parameters, if nothing is tiled or frozen:
 //   unit "embedding"  {token table (V,C)}, and {position table (P,C)} if there is one
 //   each block        {its tensors}
 //   unit "head"       {final norm}, {its own table}; or it borrows the token table
-// Frozen tensors move to a piece of their own, which follows the one that they leave. A tiled
-// tensor becomes several streamed pieces of one tensor each, after the pieces that stay:
+// Frozen tensors move to a flat parameter of their own, which follows the one that they leave. A
+// tiled tensor becomes several streamed flat parameters of one tensor each, after the flat
+// parameters that stay:
 //   each block        {norms, biases, whole weights}, {those of them that are frozen}, and tiles
 //                     of weights in the order of forward
 // In a part of a model (lm_cut.c) the tensors that are not cut come first, as above; then there is
-// a piece for each slice that the rank holds, and one for each head of keys and values that slices
-// share; frozen tensors have pieces of their own after each.
+// a flat parameter for each slice that the rank holds, and one for each head of keys and values
+// that slices share; frozen tensors have flat parameters of their own after each.
 #ifndef ZR_MODEL_LM_BUILD_H
 #define ZR_MODEL_LM_BUILD_H
 
@@ -37,7 +38,7 @@ typedef enum zr_lm_split {
 
 typedef struct zr_unit_tensor { // as an architecture designs it
     zero_tensor_desc desc; // its name without the layer's; dims 0: this model has no such tensor
-    int group;             // 0 or 1: the tensors of a group share a piece
+    int group;             // 0 or 1: the tensors of a group share a flat parameter
     zr_lm_split split;
     int tile_axis; // the axis of a weight's outputs
     int64_t tiles; // number of tiles asked for

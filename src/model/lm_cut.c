@@ -1,5 +1,6 @@
-// Makes the part of a language model that one tensor rank holds. A slice is a piece of its own, so
-// that shards, chunks, norms and checkpoints are functions of the slice, whichever rank holds it.
+// Makes the part of a language model that one tensor rank holds. A slice is a flat parameter of its
+// own, so that shards, chunks, norms and checkpoints are functions of the slice, whichever rank
+// holds it.
 #include "model/lm_storage.h"
 #include "model/unit.h"
 
@@ -35,36 +36,37 @@ static zero_status reserve(cutting *c, zero_error *error)
 {
     zr_unit_storage *to = c->to;
     size_t here = (size_t)zr_slices_here(&c->slices), tensors = (size_t)c->count * (here + 1),
-           pieces = 2 * (ZR_LM_GROUPS + 2 * here);
+           flat_params = 2 * (ZR_LM_GROUPS + 2 * here);
     to->names = zr_alloc(tensors * sizeof *to->names, error);
     to->tensors = zr_alloc(tensors * sizeof *to->tensors, error);
-    to->pieces = zr_alloc(pieces * sizeof *to->pieces, error);
+    to->flat_params = zr_alloc(flat_params * sizeof *to->flat_params, error);
     to->hyper.sliced = zr_alloc(here * sizeof *to->hyper.sliced, error);
-    return to->names && to->tensors && to->pieces && to->hyper.sliced ? ZERO_OK : ZERO_ERR_MEMORY;
+    return to->names && to->tensors && to->flat_params && to->hyper.sliced ? ZERO_OK
+                                                                           : ZERO_ERR_MEMORY;
 }
 
-// Begins a piece, which exists once it has a tensor.
-static zero_piece_desc *piece_begin(cutting *c, bool trains)
+// Begins a flat parameter, which exists once it has a tensor.
+static zero_flat_param_desc *flat_param_begin(cutting *c, bool trains)
 {
     zr_unit_storage *to = c->to;
-    zero_piece_desc *piece = &to->pieces[to->piece_count];
-    *piece = (zero_piece_desc){.kind = trains ? ZERO_TRAINABLE : ZERO_FROZEN,
-                               .tensors = &to->tensors[to->tensor_count]};
-    return piece;
+    zero_flat_param_desc *flat_param = &to->flat_params[to->flat_param_count];
+    *flat_param = (zero_flat_param_desc){.kind = trains ? ZERO_TRAINABLE : ZERO_FROZEN,
+                                         .tensors = &to->tensors[to->tensor_count]};
+    return flat_param;
 }
 
-static void piece_end(cutting *c)
+static void flat_param_end(cutting *c)
 {
-    c->to->piece_count += c->to->pieces[c->to->piece_count].tensor_count > 0;
+    c->to->flat_param_count += c->to->flat_params[c->to->flat_param_count].tensor_count > 0;
 }
 
-// Adds a tensor to the piece that has been begun, and returns its handle.
+// Adds a tensor to the flat parameter that has been begun, and returns its handle.
 static zr_tensor_handle tensor_add(cutting *c, int t, const zero_tensor_desc *desc)
 {
     zr_unit_storage *to = c->to;
     to->tensors[to->tensor_count++] = *desc;
-    return (zr_tensor_handle){.piece = to->piece_count,
-                              .tensor = to->pieces[to->piece_count].tensor_count++,
+    return (zr_tensor_handle){.flat_param = to->flat_param_count,
+                              .tensor = to->flat_params[to->flat_param_count].tensor_count++,
                               .tiles = 1,
                               .step = desc->shape[c->of[t].tile_axis],
                               .trains = c->from->hyper.tensor[t].trains,
@@ -91,7 +93,7 @@ static zero_tensor_desc tile_of(cutting *c, int t, int cut)
 
 static void add_uncut(cutting *c, int group, bool trains)
 {
-    piece_begin(c, trains);
+    flat_param_begin(c, trains);
     for (int t = 0; t < c->count; t++) {
         zero_tensor_desc desc = c->of[t].desc;
         if (!exists(c, t) || is_cut(c, t) || c->of[t].group != group ||
@@ -100,16 +102,16 @@ static void add_uncut(cutting *c, int group, bool trains)
         desc.name = c->from->names[t];
         c->to->hyper.tensor[t] = tensor_add(c, t, &desc);
     }
-    piece_end(c);
+    flat_param_end(c);
 }
 
 // Adds part `cut` of all tensors that are cut into `cuts` parts, for local slices [first, end),
 // which share it.
 static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trains)
 {
-    zero_piece_desc *piece = piece_begin(c, trains);
+    zero_flat_param_desc *flat_param = flat_param_begin(c, trains);
     int sharing = c->slices.ranks / cuts;
-    piece->replicas = ZR_MAX(sharing, 1);
+    flat_param->replicas = ZR_MAX(sharing, 1);
     for (int t = 0; t < c->count; t++) {
         if (!is_cut(c, t) || cuts_of(c, t) != cuts || c->from->hyper.tensor[t].trains != trains)
             continue;
@@ -118,7 +120,7 @@ static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trai
         for (int i = first; i < end; i++)
             c->to->hyper.sliced[i][t] = handle;
     }
-    piece_end(c);
+    flat_param_end(c);
 }
 
 static void add_slices(cutting *c, int cuts)
@@ -138,7 +140,7 @@ static zero_status unit_cut(cutting *c, zero_unit *unit, zero_error *error)
     zr_unit_storage *to = c->to;
     ZERO_TRY(reserve(c, error));
     for (int t = 0; t < ZR_LM_TENSORS; t++)
-        to->hyper.tensor[t] = (zr_tensor_handle){.piece = -1};
+        to->hyper.tensor[t] = (zr_tensor_handle){.flat_param = -1};
     for (int group = 0; group < ZR_LM_GROUPS; group++) {
         add_uncut(c, group, true);
         add_uncut(c, group, false);
@@ -150,8 +152,8 @@ static zero_status unit_cut(cutting *c, zero_unit *unit, zero_error *error)
         add_slices(c, c->cuts_of_keys);
     unit->name = c->from->name;
     unit->hyper = &to->hyper;
-    unit->piece_count = to->piece_count;
-    unit->pieces = to->pieces;
+    unit->flat_param_count = to->flat_param_count;
+    unit->flat_params = to->flat_params;
     return ZERO_OK;
 }
 
@@ -168,8 +170,8 @@ static zero_status table_borrow(zr_lm_storage *s, zero_error *error)
     for (int i = 0; i < here; i++) {
         zr_tensor_handle *table = &head->hyper.sliced[i][ZR_LM_TABLE];
         *table = embedding->sliced[i][ZR_LM_TABLE];
-        head->borrowed[i] = (zero_piece_ref){.unit = 0, .piece = table->piece};
-        table->piece = head->piece_count + i;
+        head->borrowed[i] = (zero_flat_param_ref){.unit = 0, .flat_param = table->flat_param};
+        table->flat_param = head->flat_param_count + i;
     }
     s->units[last].borrowed_count = here;
     s->units[last].borrowed = head->borrowed;

@@ -1,6 +1,6 @@
 // How the language models of lm_build.c and their parts (lm_cut.c) are stored. Each unit has one
-// storage, so that its names, descriptions, pieces and handles live exactly as long as the model.
-// Private to these files.
+// storage, so that its names, descriptions, flat parameters and handles live exactly as long as the
+// model. Private to these files.
 #ifndef ZR_MODEL_LM_STORAGE_H
 #define ZR_MODEL_LM_STORAGE_H
 
@@ -13,10 +13,10 @@ typedef struct zr_unit_storage {
     char name[ZR_LM_NAME_BYTES];
     // Of its tensors, as the design numbers them, then of its tiles.
     char (*names)[ZR_LM_NAME_BYTES];
-    zero_tensor_desc *tensors; // of its pieces, one piece after another
-    zero_piece_desc *pieces;
-    zero_piece_ref *borrowed;                  // NULL: it borrows nothing
-    int name_count, tensor_count, piece_count; // so far
+    zero_tensor_desc *tensors; // of its flat parameters, one flat parameter after another
+    zero_flat_param_desc *flat_params;
+    zero_flat_param_ref *borrowed;                  // NULL: it borrows nothing
+    int name_count, tensor_count, flat_param_count; // so far
     zr_lm_unit hyper;
 } zr_unit_storage;
 

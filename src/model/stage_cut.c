@@ -11,11 +11,11 @@ typedef struct zr_stage {
     zr_unit_range *chunks; // (chunk_count) of the origin's units
     int chunk_count;
     bool exact;
-    zero_unit *units;                                 // (model.unit_count)
-    zero_piece_desc *pieces;                          // of the units that have tied copies
-    zero_piece_ref *borrowed;                         // of all units, one after another
-    zr_tied_copy *tied_copies;                        // (tied_copy_count)
-    int piece_count, borrowed_count, tied_copy_count; // so far
+    zero_unit *units;                                      // (model.unit_count)
+    zero_flat_param_desc *flat_params;                     // of the units that have tied copies
+    zero_flat_param_ref *borrowed;                         // of all units, one after another
+    zr_tied_copy *tied_copies;                             // (tied_copy_count)
+    int flat_param_count, borrowed_count, tied_copy_count; // so far
 } zr_stage;
 
 // Returns the chunk that has a unit of the origin; -1: none of this stage has.
@@ -36,8 +36,8 @@ static int local_unit(const zr_stage *stage, int unit)
     return local + unit - stage->chunks[c].first;
 }
 
-// Counts the pieces that a unit of the origin borrows and that become tied copies: all up to the
-// last one that has to.
+// Counts the flat parameters that a unit of the origin borrows and that become tied copies: all up
+// to the last one that has to.
 static int count_tied_copies(const zr_stage *stage, int unit)
 {
     const zero_unit *from = &stage->origin->units[unit];
@@ -48,35 +48,35 @@ static int count_tied_copies(const zr_stage *stage, int unit)
     return count;
 }
 
-static zero_status add_tied_copy(zr_stage *stage, zero_piece_ref at, zero_piece_ref owner,
+static zero_status add_tied_copy(zr_stage *stage, zero_flat_param_ref at, zero_flat_param_ref owner,
                                  zero_error *error)
 {
-    const zero_piece_desc *piece = zr_piece_desc(stage->origin, owner);
-    if (piece->kind == ZERO_BUFFER)
+    const zero_flat_param_desc *flat_param = zr_flat_param_desc(stage->origin, owner);
+    if (flat_param->kind == ZERO_BUFFER)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "unit \"%s\" borrows a buffer (\"%s\") of unit \"%s\": pipeline stages "
                        "cannot share it, because its next value is known to its owner alone; both "
                        "units have to be in one chunk",
-                       stage->units[at.unit].name, piece->tensors[0].name,
+                       stage->units[at.unit].name, flat_param->tensors[0].name,
                        stage->origin->units[owner.unit].name);
-    stage->pieces[stage->piece_count++] = *piece;
+    stage->flat_params[stage->flat_param_count++] = *flat_param;
     stage->tied_copies[stage->tied_copy_count++] = (zr_tied_copy){at, owner};
     return ZERO_OK;
 }
 
-// Gives a unit the pieces that it owns, and then its tied copies.
+// Gives a unit the flat parameters that it owns, and then its tied copies.
 static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, int tied_copies,
                              zero_error *error)
 {
     zero_unit *unit = &stage->units[local];
-    zero_piece_desc *pieces = &stage->pieces[stage->piece_count];
-    for (int p = 0; p < from->piece_count; p++)
-        stage->pieces[stage->piece_count++] = from->pieces[p];
+    zero_flat_param_desc *flat_params = &stage->flat_params[stage->flat_param_count];
+    for (int p = 0; p < from->flat_param_count; p++)
+        stage->flat_params[stage->flat_param_count++] = from->flat_params[p];
     for (int r = 0; r < tied_copies; r++)
-        ZERO_TRY(add_tied_copy(stage, (zero_piece_ref){local, from->piece_count + r},
+        ZERO_TRY(add_tied_copy(stage, (zero_flat_param_ref){local, from->flat_param_count + r},
                                from->borrowed[r], error));
-    unit->piece_count += tied_copies;
-    unit->pieces = pieces;
+    unit->flat_param_count += tied_copies;
+    unit->flat_params = flat_params;
     return ZERO_OK;
 }
 
@@ -91,26 +91,27 @@ static zero_status take_unit(zr_stage *stage, int number, zero_error *error)
     unit->borrowed_count -= tied_copies;
     unit->borrowed = unit->borrowed_count ? &stage->borrowed[stage->borrowed_count] : NULL;
     for (int b = tied_copies; b < from->borrowed_count; b++)
-        stage->borrowed[stage->borrowed_count++] =
-            (zero_piece_ref){local_unit(stage, from->borrowed[b].unit), from->borrowed[b].piece};
+        stage->borrowed[stage->borrowed_count++] = (zero_flat_param_ref){
+            local_unit(stage, from->borrowed[b].unit), from->borrowed[b].flat_param};
     return ZERO_OK;
 }
 
 static zero_status reserve(zr_stage *stage, const zr_unit_range *chunks, zero_error *error)
 {
-    size_t units = 0, pieces = 0, borrowed = 0, count = (size_t)stage->chunk_count;
+    size_t units = 0, flat_params = 0, borrowed = 0, count = (size_t)stage->chunk_count;
     for (int c = 0; c < stage->chunk_count; c++)
         for (int u = chunks[c].first; u < chunks[c].end; u++, units++) {
-            pieces += (size_t)stage->origin->units[u].piece_count;
+            flat_params += (size_t)stage->origin->units[u].flat_param_count;
             borrowed += (size_t)stage->origin->units[u].borrowed_count;
         }
     stage->chunks = zr_alloc(count * sizeof *stage->chunks, error);
     stage->units = zr_alloc(units * sizeof *stage->units, error);
-    stage->pieces = zr_alloc(ZR_MAX(pieces + borrowed, 1) * sizeof *stage->pieces, error);
+    stage->flat_params =
+        zr_alloc(ZR_MAX(flat_params + borrowed, 1) * sizeof *stage->flat_params, error);
     stage->borrowed = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->borrowed, error);
     stage->tied_copies = zr_alloc(ZR_MAX(borrowed, 1) * sizeof *stage->tied_copies, error);
-    bool all =
-        stage->chunks && stage->units && stage->pieces && stage->borrowed && stage->tied_copies;
+    bool all = stage->chunks && stage->units && stage->flat_params && stage->borrowed &&
+               stage->tied_copies;
     if (!all)
         return ZERO_ERR_MEMORY;
     memcpy(stage->chunks, chunks, count * sizeof *chunks);
@@ -164,7 +165,7 @@ void zr_stage_free(zero_model *model)
         return;
     zr_free(stage->chunks);
     zr_free(stage->units);
-    zr_free(stage->pieces);
+    zr_free(stage->flat_params);
     zr_free(stage->borrowed);
     zr_free(stage->tied_copies);
     zr_free(stage);
@@ -193,12 +194,12 @@ const zr_tied_copy *zr_stage_tied_copies(const zero_model *model, int *count)
     return model->stage ? model->stage->tied_copies : NULL;
 }
 
-const zr_tied_copy *zr_stage_tied_copy_at(const zero_model *model, zero_piece_ref ref)
+const zr_tied_copy *zr_stage_tied_copy_at(const zero_model *model, zero_flat_param_ref ref)
 {
     int count;
     const zr_tied_copy *tied_copies = zr_stage_tied_copies(model, &count);
     for (int r = 0; r < count; r++)
-        if (tied_copies[r].at.unit == ref.unit && tied_copies[r].at.piece == ref.piece)
+        if (tied_copies[r].at.unit == ref.unit && tied_copies[r].at.flat_param == ref.flat_param)
             return &tied_copies[r];
     return NULL;
 }

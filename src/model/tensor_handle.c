@@ -1,26 +1,26 @@
-// Accesses a handle's tensor tile by tile, by the public functions for pieces.
+// Accesses a handle's tensor tile by tile, by the public functions for flat parameters.
 #include "model/tensor_handle.h"
 
-bool zr_tensor_exists(const zr_tensor_handle *of) { return of->piece >= 0; }
+bool zr_tensor_exists(const zr_tensor_handle *of) { return of->flat_param >= 0; }
 
 zero_status zr_tensor_begin(zero_context *context, const zr_tensor_handle *of, int tile)
 {
-    return of->tiles > 1 ? zero_piece_begin(context, of->piece + tile) : ZERO_OK;
+    return of->tiles > 1 ? zero_flat_param_begin(context, of->flat_param + tile) : ZERO_OK;
 }
 
 zero_status zr_tensor_end(zero_context *context, const zr_tensor_handle *of, int tile)
 {
-    return of->tiles > 1 ? zero_piece_end(context, of->piece + tile) : ZERO_OK;
+    return of->tiles > 1 ? zero_flat_param_end(context, of->flat_param + tile) : ZERO_OK;
 }
 
 const void *zr_tensor_values(const zero_context *context, const zr_tensor_handle *of, int tile)
 {
-    return zr_tensor_exists(of) ? zero_parameter(context, of->piece + tile, of->tensor) : NULL;
+    return zr_tensor_exists(of) ? zero_parameter(context, of->flat_param + tile, of->tensor) : NULL;
 }
 
 float *zr_tensor_gradient(zero_context *context, const zr_tensor_handle *of, int tile, int *add)
 {
-    return of->trains ? zero_gradient(context, of->piece + tile, of->tensor, add) : NULL;
+    return of->trains ? zero_gradient(context, of->flat_param + tile, of->tensor, add) : NULL;
 }
 
 void zr_tensor_read_in_backward(const zr_tensor_handle *of, zero_unit_sizes *sizes)
@@ -28,5 +28,5 @@ void zr_tensor_read_in_backward(const zr_tensor_handle *of, zero_unit_sizes *siz
     if (of->tiles > 1)
         sizes->backward_reads_streamed = 1;
     else
-        sizes->backward_reads |= 1u << of->piece;
+        sizes->backward_reads |= 1u << of->flat_param;
 }

@@ -1,6 +1,6 @@
 // How the arithmetic of a unit refers to one of its tensors. The code that describes the unit's
-// pieces fills in the handles once (lm_build.c). layers/ reads parameters and writes gradients
-// through them, and so needs to know nothing about pieces.
+// flat parameters fills in the handles once (lm_build.c). layers/ reads parameters and writes
+// gradients through them, and so needs to know nothing about flat parameters.
 #ifndef ZR_MODEL_TENSOR_HANDLE_H
 #define ZR_MODEL_TENSOR_HANDLE_H
 
@@ -12,11 +12,12 @@ typedef struct zr_tp_split { // how tensor parallelism splits the whole tensor: 
 } zr_tp_split;
 
 typedef struct zr_tensor_handle {
-    int piece, tensor; // the place of its first tile; the others are the pieces that follow, of one
-                       // tensor each. piece -1: the unit has no such tensor
-    int tiles;         // 1: it is whole and stays during the call; more: the tiles are streamed
-    int64_t step;      // rows or columns of every tile except the last
-    bool trains;       // false: it is frozen, and its gradient is never asked for
+    int flat_param,
+        tensor;   // the place of its first tile; the others are the flat parameters that follow, of
+                  // one tensor each. flat parameter -1: the unit has no such tensor
+    int tiles;    // 1: it is whole and stays during the call; more: the tiles are streamed
+    int64_t step; // rows or columns of every tile except the last
+    bool trains;  // false: it is frozen, and its gradient is never asked for
     zr_tp_split tp;
 } zr_tensor_handle;
 

@@ -28,12 +28,12 @@ bool zr_tensor_continues(const zero_tensor_desc *last, const zero_tensor_desc *t
 static void settle(zr_tensor_walk *w)
 {
     w->desc = NULL;
-    for (; w->unit < w->end_unit; w->unit++, w->piece = w->tensor = 0) {
+    for (; w->unit < w->end_unit; w->unit++, w->flat_param = w->tensor = 0) {
         const zero_unit *unit = &w->model->units[w->unit];
-        for (; w->piece < unit->piece_count; w->piece++, w->tensor = 0)
-            if (w->tensor < unit->pieces[w->piece].tensor_count) {
-                w->kind = unit->pieces[w->piece].kind;
-                w->desc = &unit->pieces[w->piece].tensors[w->tensor];
+        for (; w->flat_param < unit->flat_param_count; w->flat_param++, w->tensor = 0)
+            if (w->tensor < unit->flat_params[w->flat_param].tensor_count) {
+                w->kind = unit->flat_params[w->flat_param].kind;
+                w->desc = &unit->flat_params[w->flat_param].tensors[w->tensor];
                 return;
             }
     }
@@ -55,11 +55,12 @@ zr_tensor_walk zr_tensors_of_unit(const zero_model *model, int unit)
 
 void zr_tensors_next(zr_tensor_walk *walk)
 {
-    const zero_tensor_desc *last = walk->last; // of the piece before
+    const zero_tensor_desc *last = walk->last; // of the flat parameter before
     do {
-        const zero_piece_desc *piece = &walk->model->units[walk->unit].pieces[walk->piece];
-        if (++walk->tensor == piece->tensor_count)
-            last = &piece->tensors[piece->tensor_count - 1];
+        const zero_flat_param_desc *flat_param =
+            &walk->model->units[walk->unit].flat_params[walk->flat_param];
+        if (++walk->tensor == flat_param->tensor_count)
+            last = &flat_param->tensors[flat_param->tensor_count - 1];
         settle(walk);
     } while (walk->desc && zr_tensor_continues(last, walk->desc));
     walk->last = last;

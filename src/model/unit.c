@@ -1,5 +1,5 @@
-// Models as lists of units: finding pieces, checking the rules of the interface, initial values,
-// and keys of randomness.
+// Models as lists of units: finding flat parameters, checking the rules of the interface, initial
+// values, and keys of randomness.
 // Everything here is a pure function of a model that does not change; the engine, plan/ and
 // checkpoint/ call it.
 #include "model/unit.h"
@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index)
+zero_flat_param_ref zr_unit_flat_param(const zero_model *model, int unit, int index)
 {
     const zero_unit *u = &model->units[unit];
-    assert(index >= 0 && index < u->piece_count + u->borrowed_count);
-    if (index < u->piece_count)
-        return (zero_piece_ref){.unit = unit, .piece = index};
-    return u->borrowed[index - u->piece_count];
+    assert(index >= 0 && index < u->flat_param_count + u->borrowed_count);
+    if (index < u->flat_param_count)
+        return (zero_flat_param_ref){.unit = unit, .flat_param = index};
+    return u->borrowed[index - u->flat_param_count];
 }
 
-const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref)
+const zero_flat_param_desc *zr_flat_param_desc(const zero_model *model, zero_flat_param_ref ref)
 {
-    return &model->units[ref.unit].pieces[ref.piece];
+    return &model->units[ref.unit].flat_params[ref.flat_param];
 }
 
 int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor)
@@ -33,11 +33,11 @@ int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor)
     return elements;
 }
 
-int64_t zr_piece_desc_elements(const zero_piece_desc *piece)
+int64_t zr_flat_param_desc_elements(const zero_flat_param_desc *flat_param)
 {
     int64_t elements = 0;
-    for (int t = 0; t < piece->tensor_count; t++)
-        elements += zr_tensor_desc_elements(&piece->tensors[t]);
+    for (int t = 0; t < flat_param->tensor_count; t++)
+        elements += zr_tensor_desc_elements(&flat_param->tensors[t]);
     return elements;
 }
 
@@ -45,9 +45,9 @@ int64_t zr_model_parameters(const zero_model *model)
 {
     int64_t elements = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            if (model->units[u].pieces[p].kind != ZERO_BUFFER)
-                elements += zr_piece_desc_elements(&model->units[u].pieces[p]);
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            if (model->units[u].flat_params[p].kind != ZERO_BUFFER)
+                elements += zr_flat_param_desc_elements(&model->units[u].flat_params[p]);
     return elements;
 }
 
@@ -143,53 +143,54 @@ static zero_status borrowed_check(const zero_model *model, int index, zero_error
 {
     const zero_unit *unit = &model->units[index];
     for (int b = 0; b < unit->borrowed_count; b++) {
-        zero_piece_ref ref = unit->borrowed[b];
+        zero_flat_param_ref ref = unit->borrowed[b];
         if (ref.unit < 0 || ref.unit >= index)
             return zr_fail(
                 error, ZERO_ERR_USAGE,
                 "unit \"%s\" (number %d) borrows from unit number %d: only earlier units can lend",
                 unit->name, index, ref.unit);
-        if (ref.piece < 0 || ref.piece >= model->units[ref.unit].piece_count)
+        if (ref.flat_param < 0 || ref.flat_param >= model->units[ref.unit].flat_param_count)
             return zr_fail(error, ZERO_ERR_USAGE,
                            "unit \"%s\" borrows piece %d of unit \"%s\", which owns %d", unit->name,
-                           ref.piece, model->units[ref.unit].name,
-                           model->units[ref.unit].piece_count);
+                           ref.flat_param, model->units[ref.unit].name,
+                           model->units[ref.unit].flat_param_count);
         for (int other = 0; other < b; other++)
-            if (unit->borrowed[other].unit == ref.unit && unit->borrowed[other].piece == ref.piece)
+            if (unit->borrowed[other].unit == ref.unit &&
+                unit->borrowed[other].flat_param == ref.flat_param)
                 return zr_fail(error, ZERO_ERR_USAGE,
                                "unit \"%s\" borrows piece %d of unit \"%s\" twice", unit->name,
-                               ref.piece, model->units[ref.unit].name);
+                               ref.flat_param, model->units[ref.unit].name);
     }
     return ZERO_OK;
 }
 
-static zero_status piece_check(const zero_unit *unit, int index, zero_error *error)
+static zero_status flat_param_check(const zero_unit *unit, int index, zero_error *error)
 {
-    const zero_piece_desc *piece = &unit->pieces[index];
-    if (piece->kind < ZERO_TRAINABLE || piece->kind > ZERO_BUFFER)
+    const zero_flat_param_desc *flat_param = &unit->flat_params[index];
+    if (flat_param->kind < ZERO_TRAINABLE || flat_param->kind > ZERO_BUFFER)
         return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is of no known class (%d)",
-                       index, unit->name, (int)piece->kind);
-    if (piece->tensor_count < 1 || !piece->tensors)
+                       index, unit->name, (int)flat_param->kind);
+    if (flat_param->tensor_count < 1 || !flat_param->tensors)
         return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index,
                        unit->name);
-    if (piece->streamed && (piece->kind == ZERO_BUFFER || piece->tensor_count != 1))
+    if (flat_param->streamed && (flat_param->kind == ZERO_BUFFER || flat_param->tensor_count != 1))
         return zr_fail(
             error, ZERO_ERR_USAGE,
             "piece %d of unit \"%s\" is streamed: such a piece is one trainable or frozen tensor",
             index, unit->name);
-    for (int t = 0; t < piece->tensor_count; t++)
-        ZERO_TRY(tensor_check(unit, &piece->tensors[t], error));
+    for (int t = 0; t < flat_param->tensor_count; t++)
+        ZERO_TRY(tensor_check(unit, &flat_param->tensors[t], error));
     return ZERO_OK;
 }
 
-// Checks that few pieces stay during a whole call, because their numbers are bits of
+// Checks that few flat parameters stay during a whole call, because their numbers are bits of
 // zero_unit_sizes.backward_reads.
 static zero_status resident_check(const zero_model *model, const zero_unit *unit, int index,
                                   zero_error *error)
 {
     int resident = 0;
-    for (int i = 0; i < unit->piece_count + unit->borrowed_count; i++) {
-        bool streamed = zr_piece_is_streamed(model, zr_unit_piece(model, index, i));
+    for (int i = 0; i < unit->flat_param_count + unit->borrowed_count; i++) {
+        bool streamed = zr_flat_param_is_streamed(model, zr_unit_flat_param(model, index, i));
         resident += !streamed;
         if (!streamed && i >= 32)
             return zr_fail(
@@ -197,11 +198,11 @@ static zero_status resident_check(const zero_model *model, const zero_unit *unit
                 "unit \"%s\": piece %d is not streamed: such pieces are among the first 32",
                 unit->name, i);
     }
-    if (resident > ZERO_MAX_PIECES)
+    if (resident > ZERO_MAX_FLAT_PARAMS)
         return zr_fail(
             error, ZERO_ERR_USAGE,
             "unit \"%s\" owns and borrows %d pieces that are not streamed: at most %d together",
-            unit->name, resident, ZERO_MAX_PIECES);
+            unit->name, resident, ZERO_MAX_FLAT_PARAMS);
     return ZERO_OK;
 }
 
@@ -226,14 +227,14 @@ static zero_status functions_check(const zero_model *model, int index, zero_erro
 
 static zero_status counts_check(const zero_unit *unit, zero_error *error)
 {
-    int owned = unit->piece_count, borrowed = unit->borrowed_count;
+    int owned = unit->flat_param_count, borrowed = unit->borrowed_count;
     if (owned < 0 || borrowed < 0 ||
-        (int64_t)owned + borrowed > ZERO_MAX_PIECES + ZERO_MAX_STREAMED)
+        (int64_t)owned + borrowed > ZERO_MAX_FLAT_PARAMS + ZERO_MAX_STREAMED)
         return zr_fail(
             error, ZERO_ERR_USAGE,
             "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
-            unit->name, owned, borrowed, ZERO_MAX_PIECES, ZERO_MAX_STREAMED);
-    if ((owned && !unit->pieces) || (borrowed && !unit->borrowed))
+            unit->name, owned, borrowed, ZERO_MAX_FLAT_PARAMS, ZERO_MAX_STREAMED);
+    if ((owned && !unit->flat_params) || (borrowed && !unit->borrowed))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "unit \"%s\" announces pieces and does not describe them", unit->name);
     return ZERO_OK;
@@ -246,8 +247,8 @@ static zero_status unit_check(const zero_model *model, int index, zero_error *er
         return zr_fail(error, ZERO_ERR_USAGE, "unit number %d has no name", index);
     ZERO_TRY(functions_check(model, index, error));
     ZERO_TRY(counts_check(unit, error));
-    for (int p = 0; p < unit->piece_count; p++)
-        ZERO_TRY(piece_check(unit, p, error));
+    for (int p = 0; p < unit->flat_param_count; p++)
+        ZERO_TRY(flat_param_check(unit, p, error));
     ZERO_TRY(borrowed_check(model, index, error));
     return resident_check(model, unit, index, error);
 }
@@ -275,12 +276,12 @@ static int64_t tensor_names(const zero_model *model, const char **names)
 {
     int64_t count = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &model->units[u].pieces[p];
-            bool tied_copy = zr_stage_tied_copy_at(model, (zero_piece_ref){u, p});
-            for (int t = 0; t < piece->tensor_count && !tied_copy; t++, count++)
+        for (int p = 0; p < model->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *flat_param = &model->units[u].flat_params[p];
+            bool tied_copy = zr_stage_tied_copy_at(model, (zero_flat_param_ref){u, p});
+            for (int t = 0; t < flat_param->tensor_count && !tied_copy; t++, count++)
                 if (names)
-                    names[count] = piece->tensors[t].name;
+                    names[count] = flat_param->tensors[t].name;
         }
     return count;
 }
@@ -312,9 +313,9 @@ zero_status zr_model_check(const zero_model *model, zero_error *error)
     return names_check(model, error);
 }
 
-bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref)
+bool zr_flat_param_is_streamed(const zero_model *model, zero_flat_param_ref ref)
 {
-    return zr_piece_desc(model, ref)->streamed;
+    return zr_flat_param_desc(model, ref)->streamed;
 }
 
 static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t start, int64_t count,
@@ -413,24 +414,27 @@ double zero_loss_factor(zero_context *context, int64_t targets)
                : 0;
 }
 
-zero_status zero_piece_begin(zero_context *context, int piece)
+zero_status zero_flat_param_begin(zero_context *context, int flat_param)
 {
-    return !context ? ZERO_ERR_USAGE : context->accessor->begin(context->accessor, context, piece);
+    return !context ? ZERO_ERR_USAGE
+                    : context->accessor->begin(context->accessor, context, flat_param);
 }
 
-zero_status zero_piece_end(zero_context *context, int piece)
+zero_status zero_flat_param_end(zero_context *context, int flat_param)
 {
-    return !context ? ZERO_ERR_USAGE : context->accessor->end(context->accessor, context, piece);
+    return !context ? ZERO_ERR_USAGE
+                    : context->accessor->end(context->accessor, context, flat_param);
 }
 
-const void *zero_parameter(const zero_context *context, int piece, int tensor)
+const void *zero_parameter(const zero_context *context, int flat_param, int tensor)
 {
     return !context ? NULL
-                    : context->accessor->parameter(context->accessor, context, piece, tensor);
+                    : context->accessor->parameter(context->accessor, context, flat_param, tensor);
 }
 
-float *zero_gradient(zero_context *context, int piece, int tensor, int *add)
+float *zero_gradient(zero_context *context, int flat_param, int tensor, int *add)
 {
-    return !context || !add ? NULL
-                            : context->sink->gradient(context->sink, context, piece, tensor, add);
+    return !context || !add
+               ? NULL
+               : context->sink->gradient(context->sink, context, flat_param, tensor, add);
 }

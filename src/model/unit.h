@@ -7,15 +7,15 @@
 #include <zero/model.h>
 
 struct zr_accessor {
-    const void *(*parameter)(const struct zr_accessor *self, const zero_context *context, int piece,
-                             int tensor);
-    zero_status (*begin)(const struct zr_accessor *self, zero_context *context, int piece);
-    zero_status (*end)(const struct zr_accessor *self, zero_context *context, int piece);
+    const void *(*parameter)(const struct zr_accessor *self, const zero_context *context,
+                             int flat_param, int tensor);
+    zero_status (*begin)(const struct zr_accessor *self, zero_context *context, int flat_param);
+    zero_status (*end)(const struct zr_accessor *self, zero_context *context, int flat_param);
 };
 
 struct zr_sink {
-    float *(*gradient)(const struct zr_sink *self, zero_context *context, int piece, int tensor,
-                       int *add);
+    float *(*gradient)(const struct zr_sink *self, zero_context *context, int flat_param,
+                       int tensor, int *add);
 };
 
 // Exchanges with other tensor ranks, in a window of this rank that they can reach.
@@ -37,19 +37,20 @@ struct zr_loss_weight {    // of the current micro-batch
     int64_t targets;       // those of the positions that count
 };
 
-// Resolves index i of a unit's pieces (owned first, then borrowed) to the owning unit and the piece
-// in it.
-zero_piece_ref zr_unit_piece(const zero_model *model, int unit, int index);
-const zero_piece_desc *zr_piece_desc(const zero_model *model, zero_piece_ref ref);
+// Resolves index i of a unit's flat parameters (owned first, then borrowed) to the owning unit and
+// the flat parameter in it.
+zero_flat_param_ref zr_unit_flat_param(const zero_model *model, int unit, int index);
+const zero_flat_param_desc *zr_flat_param_desc(const zero_model *model, zero_flat_param_ref ref);
 int64_t zr_tensor_desc_elements(const zero_tensor_desc *tensor);
-int64_t zr_piece_desc_elements(const zero_piece_desc *piece); // of its tensors, without padding
+int64_t zr_flat_param_desc_elements(
+    const zero_flat_param_desc *flat_param); // of its tensors, without padding
 // Returns how many matrices lie next to each other along the tensor's axis, at least 1.
 int64_t zr_tensor_parts(const zero_tensor_desc *tensor);
 // Counts trainable and frozen elements, without padding.
 int64_t zr_model_parameters(const zero_model *model);
 
 // Returns ZERO_ERR_USAGE for a model that breaks the rules of the interface: names not unique,
-// borrowed from a later unit, too many pieces, empty shapes, `backward` missing, ...
+// borrowed from a later unit, too many flat parameters, empty shapes, `backward` missing, ...
 zero_status zr_model_check(const zero_model *model, zero_error *error);
 
 typedef struct zr_rectangle { // elements of a whole tensor: `rows` rows of `width` elements, each
@@ -64,7 +65,7 @@ int64_t zr_tile_rectangle(const zero_tensor_desc *tensor, int64_t start, int64_t
 // *whole_start is where they begin there.
 int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                         int64_t *whole_start);
-bool zr_piece_is_streamed(const zero_model *model, zero_piece_ref ref);
+bool zr_flat_param_is_streamed(const zero_model *model, zero_flat_param_ref ref);
 // Computes the initial values of elements [start, start+count) of a tensor. They depend only on the
 // seed, the name and the element.
 void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t start,

@@ -75,7 +75,7 @@ void zr_messages_free(zr_messages *messages);
 // Writes the table of comms_logger.
 void zr_breakdown_messages(const zr_messages *messages, const char *of, zr_buffer *out);
 // Writes a line for each selected collective among records [first, count). slots (slot_count):
-// names of pieces.
+// names of flat parameters.
 void zr_breakdown_message_list(const zr_recorder *recorder, int64_t first, uint32_t ops,
                                const char *const *slots, int slot_count, zr_buffer *out);
 

@@ -15,7 +15,7 @@ enum { MOST_MEASURED_RECORDS = 1 << 17 };
 enum {
     RECORDS_OF_VISIT = 64,
     RECORDS_OF_CHUNK = 8,
-    RECORDS_OF_PIECE = 16,
+    RECORDS_OF_FLAT_PARAM = 16,
     RECORDS_OF_STEP = 256,
     CHUNK_ROWS = 16
 };
@@ -78,9 +78,9 @@ static int64_t records_expected(const zr_plan *plan, zr_step_range kept, int64_t
     int64_t rows = plan->shape.batch * plan->shape.seq;
     int64_t micro_batch = plan->visit_count * RECORDS_OF_VISIT +
                           rows / CHUNK_ROWS * RECORDS_OF_CHUNK +
-                          plan->piece_count * RECORDS_OF_PIECE;
+                          plan->flat_param_count * RECORDS_OF_FLAT_PARAM;
     int64_t step = plan->settings.accumulation * micro_batch +
-                   plan->tensor_count * RECORDS_OF_PIECE + RECORDS_OF_STEP;
+                   plan->tensor_count * RECORDS_OF_FLAT_PARAM + RECORDS_OF_STEP;
     return step * ZR_MAX(kept.first ? kept.last - kept.first + 1 : 1, together);
 }
 
@@ -205,7 +205,7 @@ static void observation_free(zr_observation *o)
             o->sinks->at[i]->close(o->own[i], &o->seen);
     zr_recorder_destroy(o->seen.recorder);
     zr_free(o->seen.units);
-    zr_free(o->seen.pieces);
+    zr_free(o->seen.flat_params);
     zr_free(o);
 }
 
@@ -220,13 +220,13 @@ static zero_status fill_names(zr_observation *o, zero_error *error)
     const zr_plan *plan = zr_engine_plan(o->seen.engine);
     zr_observed *seen = &o->seen;
     seen->units = zr_alloc((size_t)plan->unit_count * sizeof *seen->units, error);
-    seen->pieces = zr_alloc((size_t)plan->piece_count * sizeof *seen->pieces, error);
-    if (!seen->units || !seen->pieces)
+    seen->flat_params = zr_alloc((size_t)plan->flat_param_count * sizeof *seen->flat_params, error);
+    if (!seen->units || !seen->flat_params)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < plan->unit_count; u++)
         seen->units[u] = plan->model->units[u].name;
-    for (int p = 0; p < plan->piece_count; p++)
-        seen->pieces[p] = plan->pieces[p].name;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        seen->flat_params[p] = plan->flat_params[p].name;
     return ZERO_OK;
 }
 
@@ -337,7 +337,7 @@ const char *const *zr_observation_units(const zr_observation *observation)
     return observation->seen.units;
 }
 
-const char *const *zr_observation_pieces(const zr_observation *observation)
+const char *const *zr_observation_flat_params(const zr_observation *observation)
 {
-    return observation->seen.pieces;
+    return observation->seen.flat_params;
 }

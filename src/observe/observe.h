@@ -35,7 +35,7 @@ void zr_observation_owes(zr_observation *observation);
 const zr_recorder *zr_observation_kept(const zr_observation *observation);
 // Return the names for these records: (unit_count) of the plan,
 const char *const *zr_observation_units(const zr_observation *observation);
-// and (piece_count) of the plan.
-const char *const *zr_observation_pieces(const zr_observation *observation);
+// and (flat_param_count) of the plan.
+const char *const *zr_observation_flat_params(const zr_observation *observation);
 
 #endif

@@ -28,12 +28,12 @@ static zero_status check_output(const zr_observed *seen, void **own, zero_error 
 static int64_t owned_parameters(const zr_plan *plan, int unit)
 {
     int64_t parameters = 0;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (piece->ref.unit != unit || piece->kind == ZERO_BUFFER)
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->ref.unit != unit || flat_param->kind == ZERO_BUFFER)
             continue;
-        for (int t = 0; t < piece->tensor_count; t++)
-            parameters += piece->tensors[t].count;
+        for (int t = 0; t < flat_param->tensor_count; t++)
+            parameters += flat_param->tensors[t].count;
     }
     return parameters;
 }

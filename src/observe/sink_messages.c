@@ -21,8 +21,8 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
     int64_t steps = seen->steps.last - seen->steps.first + 1;
     ZERO_TRY(zr_messages_add(own, seen->recorder, seen->begun, steps, logger->ops, error));
     if (logger->verbose && seen->steps.first == 1)
-        zr_breakdown_message_list(seen->recorder, seen->begun, logger->ops, seen->pieces,
-                                  zr_engine_plan(seen->engine)->piece_count, &text);
+        zr_breakdown_message_list(seen->recorder, seen->begun, logger->ops, seen->flat_params,
+                                  zr_engine_plan(seen->engine)->flat_param_count, &text);
     return zr_observed_log(seen, "comm", &text, error);
 }
 

@@ -16,10 +16,10 @@ typedef struct zr_observed { // what a sink sees; it belongs to the observation
     int64_t begun;         // index of the first record of `steps`
     // What the records are of: one step, or all of an asynchronous pipeline's that overlap.
     zr_step_range steps;
-    int64_t updates;     // made by the end of the step that is told
-    const char **units;  // (unit_count) names
-    const char **pieces; // (piece_count) names
-    char of[40];         // " of pipeline stage 0"; empty: there is no pipeline
+    int64_t updates;          // made by the end of the step that is told
+    const char **units;       // (unit_count) names
+    const char **flat_params; // (flat_param_count) names
+    char of[40];              // " of pipeline stage 0"; empty: there is no pipeline
 } zr_observed;
 
 typedef enum zr_wanted {

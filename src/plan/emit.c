@@ -44,44 +44,46 @@ void zr_emit(zr_emitter *e, const zr_instruction *next)
     pass->at[pass->count++].unit = e->unit;
 }
 
-void zr_emit_bind(zr_emitter *e, int piece, zr_place place)
+void zr_emit_bind(zr_emitter *e, int flat_param, zr_place place)
 {
-    zr_emit(e, &(zr_instruction){.code = ZR_BIND, .piece = piece, .place = place});
+    zr_emit(e, &(zr_instruction){.code = ZR_BIND, .flat_param = flat_param, .place = place});
 }
 
-void zr_emit_unbind(zr_emitter *e, int piece, zr_space space)
+void zr_emit_unbind(zr_emitter *e, int flat_param, zr_space space)
 {
-    zr_emit(e, &(zr_instruction){.code = ZR_UNBIND, .piece = piece, .place.space = space});
+    zr_emit(e,
+            &(zr_instruction){.code = ZR_UNBIND, .flat_param = flat_param, .place.space = space});
 }
 
 void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index)
 {
     const zr_slot slot = {kind, index};
-    zr_emit(e, &(zr_instruction){.code = ZR_AWAIT, .when = when, .piece = -1, .slot = slot});
+    zr_emit(e, &(zr_instruction){.code = ZR_AWAIT, .when = when, .flat_param = -1, .slot = slot});
 }
 
-void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int piece)
+void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int flat_param)
 {
-    const zr_slot slot = {ZR_SLOT_READERS, piece};
-    zr_emit(
-        e,
-        &(zr_instruction){
-            .code = ZR_AWAIT, .when = when, .piece = piece, .place.space = window, .slot = slot});
+    const zr_slot slot = {ZR_SLOT_READERS, flat_param};
+    zr_emit(e, &(zr_instruction){.code = ZR_AWAIT,
+                                 .when = when,
+                                 .flat_param = flat_param,
+                                 .place.space = window,
+                                 .slot = slot});
 }
 
-void zr_emit_mark(zr_emitter *e, zr_mark mark, int piece)
+void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
 {
     zr_instruction *last = e->pass->count ? &e->pass->at[e->pass->count - 1] : NULL;
     if (last && last->mark == ZR_UNMARKED && last->code != ZR_CALL) {
         last->mark = mark;
-        last->stream = piece;
+        last->stream = flat_param;
         return;
     }
     zr_emit(e, &(zr_instruction){.code = ZR_UNBIND,
-                                 .piece = piece,
+                                 .flat_param = flat_param,
                                  .place.space = ZR_SPACE_PARAMETERS,
                                  .mark = mark,
-                                 .stream = piece});
+                                 .stream = flat_param});
 }
 
 static bool overlaps(const zr_occupant *lies, zr_place place, int64_t end)
@@ -161,7 +163,7 @@ static void begin_pass(zr_emitter *e, zr_pass_kind kind)
     e->fetched = first - 1;
     e->sealed = 0;
     while (e->sealed < plan->sealed_count &&
-           plan->pieces[plan->sealed[e->sealed]].sealed_at < first)
+           plan->flat_params[plan->sealed[e->sealed]].sealed_at < first)
         e->sealed++;
     e->reduced = e->sealed;
 }
@@ -243,7 +245,7 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
         if (exists(&e, kind))
             write_pass(&e, kind);
     }
-    plan->program.fetch_count = plan->visit_count * ZERO_MAX_PIECES;
+    plan->program.fetch_count = plan->visit_count * ZERO_MAX_FLAT_PARAMS;
     zr_free(first.at);
     zr_free(e.occupants.at);
     return e.status;

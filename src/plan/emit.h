@@ -22,14 +22,15 @@ typedef struct zr_emitter zr_emitter;
 // What differs between stages in the program: no emitter, order or fold asks which stage it is, and
 // neither does the engine (tools/check-program).
 typedef struct zr_stage_emitter {
-    // Runs before the first read of a visit's pieces. visits: number of visits in this pass.
+    // Runs before the first read of a visit's flat parameters. visits: number of visits in this
+    // pass.
     void (*acquire)(zr_emitter *e, int visit, int visits);
-    // Runs before a piece's contributions are summed. NULL: there is nothing to do.
-    void (*seal)(zr_emitter *e, int piece);
+    // Runs before a flat parameter's contributions are summed. NULL: there is nothing to do.
+    void (*seal)(zr_emitter *e, int flat_param);
     // Runs after the last micro-batch, to complete what the update reads. NULL: it is complete.
     void (*boundary)(zr_emitter *e);
-    // Runs before this rank's part of a piece is written. NULL: nobody else reads it.
-    void (*before_update)(zr_emitter *e, int piece);
+    // Runs before this rank's part of a flat parameter is written. NULL: nobody else reads it.
+    void (*before_update)(zr_emitter *e, int flat_param);
     void (*publish)(zr_emitter *e); // NULL: other ranks read nothing of this rank's
 } zr_stage_emitter;
 
@@ -69,8 +70,9 @@ struct zr_emitter {
 // emit_stage12.c: shared by the stages whose ranks hold replicas.
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits);
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others);
-void zr_emit_gather_replica(zr_emitter *e, zr_when when, int piece); // begins one
-// emit_stage3.c: begins to gather a visit's pieces; what is here already is counted as acquired.
+void zr_emit_gather_replica(zr_emitter *e, zr_when when, int flat_param); // begins one
+// emit_stage3.c: begins to gather a visit's flat parameters; what is here already is counted as
+// acquired.
 void zr_emit_gather_visit(zr_emitter *e, int visit);
 
 // emit.c: writes every pass of the plan's program anew. ZERO_ERR_MEMORY.
@@ -78,13 +80,14 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                             const zr_order_emitter *order, zero_error *error);
 // Adds an instruction to the pass; its unit becomes the emitter's.
 void zr_emit(zr_emitter *e, const zr_instruction *next);
-void zr_emit_bind(zr_emitter *e, int piece, zr_place place);
-void zr_emit_unbind(zr_emitter *e, int piece, zr_space space);
+void zr_emit_bind(zr_emitter *e, int flat_param, zr_place place);
+void zr_emit_unbind(zr_emitter *e, int flat_param, zr_space space);
 void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index);
-// Waits until all ranks have drained what the piece last had in the window of this space.
-void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int piece);
-// Lets the unit go on after the last instruction, because the streamed piece has come or gone.
-void zr_emit_mark(zr_emitter *e, zr_mark mark, int piece);
+// Waits until all ranks have drained what the flat parameter last had in the window of this space.
+void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int flat_param);
+// Lets the unit go on after the last instruction, because the streamed flat parameter has come or
+// gone.
+void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param);
 // Waits for what lay in these bytes last: until readers have drained it, or until its transfer has
 // ended.
 void zr_emit_await_place(zr_emitter *e, zr_when when, zr_place place, int64_t bytes);
@@ -94,7 +97,8 @@ void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot);
 // emit_gradients.c: called around a visit of backward.
 void zr_emit_gradients_open(zr_emitter *e, int visit);
 void zr_emit_gradients_close(zr_emitter *e, int visit);
-// Ends the reductions of sealed pieces that have to end by the end of that visit, oldest first.
+// Ends the reductions of sealed flat parameters that have to end by the end of that visit, oldest
+// first.
 void zr_emit_reductions_end(zr_emitter *e, int visit);
 // Boundary: adds the squares of those gradients that lie in memory.
 void zr_emit_norm(zr_emitter *e);
@@ -103,9 +107,9 @@ void zr_emit_norm(zr_emitter *e);
 // Fetches the parameters of visits up to that one, as far as this has not begun.
 void zr_emit_fetches(zr_emitter *e, int last_visit);
 void zr_emit_fetch_sums(zr_emitter *e, int visit);
-// Runs before a piece's sum is put into the host's buffer.
-void zr_emit_take_staged(zr_emitter *e, int piece);
-void zr_emit_store_sum(zr_emitter *e, int piece);
+// Runs before a flat parameter's sum is put into the host's buffer.
+void zr_emit_take_staged(zr_emitter *e, int flat_param);
+void zr_emit_store_sum(zr_emitter *e, int flat_param);
 void zr_emit_parked_return(zr_emitter *e, int visit);
 void zr_emit_parked_leave(zr_emitter *e, int visit);
 // Boundary: waits until sums are where they are kept.

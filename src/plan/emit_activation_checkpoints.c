@@ -46,7 +46,7 @@ static void move(zr_emitter *e, zr_code code, int segment)
     bool comes = code == ZR_FETCH;
     await_buffer(e, segment);
     zr_emit(e, &(zr_instruction){.code = code,
-                                 .piece = -1,
+                                 .flat_param = -1,
                                  .place = comes ? buffer : stored,
                                  .from = comes ? stored : buffer,
                                  .bytes = zr_activation_checkpoint_bytes(plan, segment),
@@ -58,7 +58,7 @@ static void join(zr_emitter *e, int segment)
     const zr_plan *plan = e->plan;
     int others = plan->checkpoint_shares - 1;
     zr_emit(e, &(zr_instruction){.code = ZR_JOIN,
-                                 .piece = -1,
+                                 .flat_param = -1,
                                  .place = place_of_buffer(plan, segment),
                                  .from = place_of_share(plan, segment),
                                  .bytes = others * zr_activation_checkpoint_bytes(plan, segment)});

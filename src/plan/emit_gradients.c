@@ -1,20 +1,20 @@
 // Gradients of a micro-batch, around the visits of backward: they are opened, sealed, and reduced
 // into the owners' accumulators (contract 4). reduction.c has found when and where.
 #include "plan/emit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
-static int64_t window_bytes(const zr_piece *piece, int ranks)
+static int64_t window_bytes(const zr_flat_param *flat_param, int ranks)
 {
-    return ranks * zr_piece_gradient_shard_bytes(piece);
+    return ranks * zr_flat_param_gradient_shard_bytes(flat_param);
 }
 
-// Takes the piece's place in the window, once earlier readers have drained it. Whole gradients have
-// a place each, so only their own readers were there.
+// Takes the flat parameter's place in the window, once earlier readers have drained it. Whole
+// gradients have a place each, so only their own readers were there.
 static void take_window(zr_emitter *e, int p)
 {
-    const zr_piece *piece = &e->plan->pieces[p];
-    const zr_place place = {ZR_SPACE_GRADIENTS, piece->grad_first};
-    int64_t bytes = window_bytes(piece, e->plan->ranks);
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
+    const zr_place place = {ZR_SPACE_GRADIENTS, flat_param->grad_first};
+    int64_t bytes = window_bytes(flat_param, e->plan->ranks);
     if (zr_plan_whole_gradients(e->plan)) {
         zr_emit_await_readers(e, ZR_ALWAYS, ZR_SPACE_GRADIENTS, p);
         return;
@@ -26,22 +26,22 @@ static void take_window(zr_emitter *e, int p)
 static int64_t open_place(const zr_emitter *e, int visit, int p)
 {
     const zr_visit *now = &e->plan->visits[visit];
-    return now->stream == p ? now->open_first : e->plan->pieces[p].open_first;
+    return now->stream == p ? now->open_first : e->plan->flat_params[p].open_first;
 }
 
-// Opens a piece before its first contribution of this micro-batch. Contributions in fp32 collect in
-// the window itself, unless they collect apart (reduction.c).
-static void open_piece(zr_emitter *e, int visit, int p)
+// Opens a flat parameter before its first contribution of this micro-batch. Contributions in fp32
+// collect in the window itself, unless they collect apart (reduction.c).
+static void open_flat_param(zr_emitter *e, int visit, int p)
 {
-    const zr_piece *piece = &e->plan->pieces[p];
-    zr_place place = {ZR_SPACE_GRADIENTS, piece->grad_first};
-    if (piece->open_first < 0) {
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
+    zr_place place = {ZR_SPACE_GRADIENTS, flat_param->grad_first};
+    if (flat_param->open_first < 0) {
         take_window(e, p);
     } else {
         place = (zr_place){ZR_SPACE_OPEN_SUMS, open_place(e, visit, p)};
-        zr_emit_await_place(e, ZR_ALWAYS, place, zr_piece_open_bytes(piece));
+        zr_emit_await_place(e, ZR_ALWAYS, place, zr_flat_param_open_bytes(flat_param));
     }
-    zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .piece = p, .place = place});
+    zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .flat_param = p, .place = place});
 }
 
 void zr_emit_gradients_open(zr_emitter *e, int v)
@@ -49,42 +49,43 @@ void zr_emit_gradients_open(zr_emitter *e, int v)
     const zr_visit *visit = &e->plan->visits[v];
     const zr_unit_plan *unit = &e->plan->units[visit->unit];
     zr_emit_fetch_sums(e, v);
-    for (int i = 0; i < unit->piece_count; i++) {
-        int p = unit->pieces[i];
-        const zr_piece *piece = &e->plan->pieces[p];
-        bool here = visit->stream >= 0 ? visit->stream == p : !piece->streamed;
-        if (here && piece->first_backward == visit->unit)
-            open_piece(e, v, p);
+    for (int i = 0; i < unit->flat_param_count; i++) {
+        int p = unit->flat_params[i];
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        bool here = visit->stream >= 0 ? visit->stream == p : !flat_param->streamed;
+        if (here && flat_param->first_backward == visit->unit)
+            open_flat_param(e, v, p);
     }
     zr_emit_parked_return(e, v);
 }
 
-// Seals a piece, to which all contributions of this micro-batch have been made, and begins the
-// exchange. An update beside the step must have read the previous step's sum before.
+// Seals a flat parameter, to which all contributions of this micro-batch have been made, and begins
+// the exchange. An update beside the step must have read the previous step's sum before.
 static void seal(zr_emitter *e, int v, int p)
 {
-    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_plan *plan = e->plan;
-    const zr_place place = {ZR_SPACE_GRADIENTS, piece->grad_first};
+    const zr_place place = {ZR_SPACE_GRADIENTS, flat_param->grad_first};
     zr_emit_unbind(e, p, ZR_SPACE_GRADIENTS);
     if (e->stage->seal)
         e->stage->seal(e, p);
-    if (plan->settings.delayed && piece->state_first >= 0 && piece->shard_slice_count > 0)
+    if (plan->settings.delayed && flat_param->state_first >= 0 && flat_param->shard_slice_count > 0)
         zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP,
-                      plan->shard_slices[piece->shard_slice_first].group);
-    if (piece->open_first >= 0) {
+                      plan->shard_slices[flat_param->shard_slice_first].group);
+    if (flat_param->open_first >= 0) {
         take_window(e, p);
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND,
-                                     .piece = p,
+                                     .flat_param = p,
                                      .place = place,
                                      .from = {ZR_SPACE_OPEN_SUMS, open_place(e, v, p)}});
     }
-    if (zr_piece_sums_on_nvme(piece))
+    if (zr_flat_param_sums_on_nvme(flat_param))
         zr_emit_take_staged(e, p);
     zr_emit(e, &(zr_instruction){.code = ZR_REDUCE,
-                                 .piece = p,
+                                 .flat_param = p,
                                  .place = place,
-                                 .bytes = (plan->ranks - 1) * zr_piece_gradient_shard_bytes(piece),
+                                 .bytes = (plan->ranks - 1) *
+                                          zr_flat_param_gradient_shard_bytes(flat_param),
                                  .slot = {ZR_SLOT_SUM, p}});
 }
 
@@ -93,9 +94,9 @@ static void seal(zr_emitter *e, int v, int p)
 static void end_reduction(zr_emitter *e, int p)
 {
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_SUM, p);
-    if (!zr_piece_sums_on_nvme(&e->plan->pieces[p]))
+    if (!zr_flat_param_sums_on_nvme(&e->plan->flat_params[p]))
         return;
-    zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .when = ZR_LAST, .piece = p});
+    zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .when = ZR_LAST, .flat_param = p});
     zr_emit_store_sum(e, p);
 }
 
@@ -103,7 +104,7 @@ void zr_emit_reductions_end(zr_emitter *e, int v)
 {
     for (; e->reduced < e->sealed; e->reduced++) {
         int p = e->plan->sealed[e->reduced];
-        if (e->plan->pieces[p].reduced_after > v)
+        if (e->plan->flat_params[p].reduced_after > v)
             break;
         end_reduction(e, p);
     }
@@ -116,7 +117,7 @@ void zr_emit_gradients_close(zr_emitter *e, int v)
     zr_emit_parked_leave(e, v);
     for (; e->sealed < plan->sealed_count; e->sealed++) {
         int p = plan->sealed[e->sealed];
-        if (plan->pieces[p].sealed_at != v)
+        if (plan->flat_params[p].sealed_at != v)
             break;
         seal(e, v, p);
     }
@@ -125,10 +126,10 @@ void zr_emit_gradients_close(zr_emitter *e, int v)
 
 void zr_emit_norm(zr_emitter *e)
 {
-    for (int p = 0; p < e->plan->piece_count; p++) {
-        const zr_piece *piece = &e->plan->pieces[p];
-        if (piece->kind == ZERO_TRAINABLE && zr_piece_collects(piece) &&
-            !zr_piece_sums_on_nvme(piece))
-            zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .piece = p});
+    for (int p = 0; p < e->plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        if (flat_param->kind == ZERO_TRAINABLE && zr_flat_param_collects(flat_param) &&
+            !zr_flat_param_sums_on_nvme(flat_param))
+            zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .flat_param = p});
     }
 }

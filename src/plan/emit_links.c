@@ -13,7 +13,7 @@ void zr_emit_link(zr_emitter *e, zr_code code, int link)
     if (link < 0)
         return;
     zr_emit(e, &(zr_instruction){.code = code,
-                                 .piece = -1,
+                                 .flat_param = -1,
                                  .bytes = e->plan->links[link].message,
                                  .slot = {ZR_SLOT_LINK, link}});
 }
@@ -24,7 +24,7 @@ static void emit_receive(zr_emitter *e, int link)
     zr_emit_link(e, ZR_RECEIVE, link);
     if (link >= 0 && e->plan->pipeline->divides)
         zr_emit(e, &(zr_instruction){.code = ZR_JOIN,
-                                     .piece = -1,
+                                     .flat_param = -1,
                                      .bytes =
                                          (e->plan->tensor_ranks - 1) * e->plan->links[link].message,
                                      .slot = {ZR_SLOT_LINK, link}});

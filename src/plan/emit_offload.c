@@ -2,64 +2,66 @@
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)
 //   gradients    reduced ─> staged (host) ─> NVMe
-//   parked       of a streamed piece: contributions that wait for those of another unit (wte: the
+//   parked       of a streamed flat parameter: contributions that wait for those of another unit
+//   (wte: the
 //                head's for the embedding's) leave the open arena after the visit that made them,
 //                and come back while the visit before the next contribution computes
 #include "plan/emit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 static bool travels(const zr_visit *visit, int i) { return visit->staged_first[i] >= 0; }
 
-// A kept piece travels once after the weights have changed.
+// A kept flat parameter travels once after the weights have changed.
 void zr_emit_fetches(zr_emitter *e, int last_visit)
 {
     for (int v = e->fetched + 1; v <= last_visit; v++) {
         const zr_visit *visit = &e->plan->visits[v];
-        for (int i = 0; i < visit->piece_count; i++) {
-            const zr_piece *piece = &e->plan->pieces[visit->pieces[i]];
+        for (int i = 0; i < visit->flat_param_count; i++) {
+            const zr_flat_param *flat_param = &e->plan->flat_params[visit->flat_params[i]];
             if (!travels(visit, i))
                 continue;
             zr_emit(e,
                     &(zr_instruction){.code = ZR_FETCH,
-                                      .when = piece->kept_first >= 0 ? ZR_STALE : ZR_ALWAYS,
-                                      .piece = visit->pieces[i],
+                                      .when = flat_param->kept_first >= 0 ? ZR_STALE : ZR_ALWAYS,
+                                      .flat_param = visit->flat_params[i],
                                       .place = {ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]},
-                                      .from = {ZR_SPACE_STORED, piece->shard_first},
-                                      .bytes = zr_piece_shard_bytes(piece),
-                                      .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i}});
+                                      .from = {ZR_SPACE_STORED, flat_param->shard_first},
+                                      .bytes = zr_flat_param_shard_bytes(flat_param),
+                                      .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
         }
     }
     e->fetched = ZR_MAX(e->fetched, last_visit);
 }
 
-static zr_place staged_place(const zr_piece *piece)
+static zr_place staged_place(const zr_flat_param *flat_param)
 {
-    return (zr_place){ZR_SPACE_STAGED_SUMS, piece->accumulator_first};
+    return (zr_place){ZR_SPACE_STAGED_SUMS, flat_param->accumulator_first};
 }
 
 static void fetch_sum(zr_emitter *e, int p)
 {
-    const zr_piece *piece = &e->plan->pieces[p];
-    zr_emit_await_place(e, ZR_LATER, staged_place(piece),
-                        zr_piece_accumulator_bytes(&e->plan->settings, piece));
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
+    zr_emit_await_place(e, ZR_LATER, staged_place(flat_param),
+                        zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
     zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
                                  .when = ZR_LATER,
-                                 .piece = p,
-                                 .place = staged_place(piece),
-                                 .bytes = zr_piece_sum_bytes(piece),
+                                 .flat_param = p,
+                                 .place = staged_place(flat_param),
+                                 .bytes = zr_flat_param_sum_bytes(flat_param),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
-// Returns the next piece after `after` whose sum is fetched with visit v; that visit or the next
-// one seals it.
+// Returns the next flat parameter after `after` whose sum is fetched with visit v; that visit or
+// the next one seals it.
 static int next_fetched(const zr_plan *plan, int v, int after)
 {
-    int next = plan->piece_count;
+    int next = plan->flat_param_count;
     for (int w = v; w <= v + 1 && w < plan->visits[v].pass_end; w++) {
         const zr_unit_plan *unit = &plan->units[plan->visits[w].unit];
-        for (int i = 0; i < unit->piece_count; i++)
-            if (unit->pieces[i] > after && plan->pieces[unit->pieces[i]].fetched_with == v)
-                next = ZR_MIN(next, unit->pieces[i]);
+        for (int i = 0; i < unit->flat_param_count; i++)
+            if (unit->flat_params[i] > after &&
+                plan->flat_params[unit->flat_params[i]].fetched_with == v)
+                next = ZR_MIN(next, unit->flat_params[i]);
     }
     return next;
 }
@@ -69,7 +71,7 @@ void zr_emit_fetch_sums(zr_emitter *e, int v)
 {
     if (!e->plan->staged_gradient_bytes)
         return;
-    for (int p = next_fetched(e->plan, v, -1); p < e->plan->piece_count;
+    for (int p = next_fetched(e->plan, v, -1); p < e->plan->flat_param_count;
          p = next_fetched(e->plan, v, p))
         fetch_sum(e, p);
 }
@@ -78,31 +80,31 @@ void zr_emit_fetch_sums(zr_emitter *e, int v)
 // fetched nothing.
 void zr_emit_take_staged(zr_emitter *e, int p)
 {
-    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
-    zr_emit_await_place(e, ZR_ALWAYS, staged_place(piece),
-                        zr_piece_accumulator_bytes(&e->plan->settings, piece));
-    if (piece->fetched_with >= 0)
+    zr_emit_await_place(e, ZR_ALWAYS, staged_place(flat_param),
+                        zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
+    if (flat_param->fetched_with >= 0)
         zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
-    zr_emit_occupy(e, staged_place(piece), zr_piece_accumulator_bytes(&e->plan->settings, piece),
-                   slot);
+    zr_emit_occupy(e, staged_place(flat_param),
+                   zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param), slot);
 }
 
 void zr_emit_store_sum(zr_emitter *e, int p)
 {
-    const zr_piece *piece = &e->plan->pieces[p];
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
     zr_emit(e, &(zr_instruction){.code = ZR_STORE,
-                                 .piece = p,
-                                 .from = staged_place(piece),
-                                 .bytes = zr_piece_sum_bytes(piece),
+                                 .flat_param = p,
+                                 .from = staged_place(flat_param),
+                                 .bytes = zr_flat_param_sum_bytes(flat_param),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
 void zr_emit_await_transfers(zr_emitter *e)
 {
-    for (int p = 0; p < e->plan->piece_count; p++) {
-        const zr_piece *piece = &e->plan->pieces[p];
-        if (zr_piece_sums_on_nvme(piece))
+    for (int p = 0; p < e->plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        if (zr_flat_param_sums_on_nvme(flat_param))
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_TRAVELLED, p);
     }
 }
@@ -110,14 +112,14 @@ void zr_emit_await_transfers(zr_emitter *e)
 static void move_parked(zr_emitter *e, zr_code code, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    int64_t bytes = zr_piece_open_bytes(&e->plan->pieces[visit->stream]);
+    int64_t bytes = zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]);
     const zr_place open = {ZR_SPACE_OPEN_SUMS, visit->open_first};
-    const zr_place stored = {ZR_SPACE_STORED, e->plan->pieces[visit->stream].parked_first};
+    const zr_place stored = {ZR_SPACE_STORED, e->plan->flat_params[visit->stream].parked_first};
     const zr_slot slot = {ZR_SLOT_PARKED, visit->stream};
     bool comes = code == ZR_FETCH;
     zr_emit_await(e, ZR_ALWAYS, slot.kind, slot.index);
     zr_emit(e, &(zr_instruction){.code = code,
-                                 .piece = visit->stream,
+                                 .flat_param = visit->stream,
                                  .place = comes ? open : stored,
                                  .from = comes ? stored : open,
                                  .bytes = bytes,
@@ -129,7 +131,7 @@ static void begin_return(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     zr_emit_await_place(e, ZR_ALWAYS, (zr_place){ZR_SPACE_OPEN_SUMS, visit->open_first},
-                        zr_piece_open_bytes(&e->plan->pieces[visit->stream]));
+                        zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]));
     move_parked(e, ZR_FETCH, v);
     e->returned = v;
 }

@@ -2,24 +2,25 @@
 // whole (the baseline of section 5). The gradient is reduced shard by shard, as in every stage, and
 // gathered once a step, because each rank then updates everything.
 #include "plan/emit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 static void gather_gradients(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (!zr_piece_collects(piece))
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        if (!zr_flat_param_collects(flat_param))
             continue;
-        zr_emit_await_readers(e, ZR_ALWAYS, piece->whole.space, p);
-        zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
-                                     .piece = p,
-                                     .place = piece->whole,
-                                     .bytes = (plan->ranks - 1) * zr_piece_sum_bytes(piece),
-                                     .slot = {ZR_SLOT_GATHER, p}});
+        zr_emit_await_readers(e, ZR_ALWAYS, flat_param->whole.space, p);
+        zr_emit(e,
+                &(zr_instruction){.code = ZR_GATHER,
+                                  .flat_param = p,
+                                  .place = flat_param->whole,
+                                  .bytes = (plan->ranks - 1) * zr_flat_param_sum_bytes(flat_param),
+                                  .slot = {ZR_SLOT_GATHER, p}});
     }
-    for (int p = 0; p < plan->piece_count; p++)
-        if (zr_piece_collects(&plan->pieces[p]))
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (zr_flat_param_collects(&plan->flat_params[p]))
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, p);
 }
 

@@ -3,35 +3,35 @@
 // are all-gathered. The stages differ only in when gradient bytes are held (reduction.c): in a
 // whole window, or in slots that are given back once they are reduced.
 #include "plan/emit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 #include "plan/ties.h"
 
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
 {
     const zr_visit *wanted = &e->plan->visits[visit];
-    for (int i = 0; i < wanted->piece_count; i++) {
-        int p = wanted->pieces[i];
-        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->pieces[p].full_first});
+    for (int i = 0; i < wanted->flat_param_count; i++) {
+        int p = wanted->flat_params[i];
+        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->flat_params[p].full_first});
     }
 }
 
-// What this rank has of a tied piece's tied copy is its shard, at every stage.
-static zr_when when_of(const zr_piece *piece, zr_when trained, zr_when others)
+// What this rank has of a tied flat parameter's tied copy is its shard, at every stage.
+static zr_when when_of(const zr_flat_param *flat_param, zr_when trained, zr_when others)
 {
-    if (!zr_piece_collects(piece))
+    if (!zr_flat_param_collects(flat_param))
         return others;
-    return piece->tied_copy ? ZR_ALWAYS : trained;
+    return flat_param->tied_copy ? ZR_ALWAYS : trained;
 }
 
 void zr_emit_gather_replica(zr_emitter *e, zr_when when, int p)
 {
     const zr_plan *plan = e->plan;
-    const zr_piece *piece = &plan->pieces[p];
+    const zr_flat_param *flat_param = &plan->flat_params[p];
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
                                  .when = when,
-                                 .piece = p,
-                                 .place = {ZR_SPACE_PARAMETERS, piece->full_first},
-                                 .bytes = (plan->ranks - 1) * zr_piece_shard_bytes(piece),
+                                 .flat_param = p,
+                                 .place = {ZR_SPACE_PARAMETERS, flat_param->full_first},
+                                 .bytes = (plan->ranks - 1) * zr_flat_param_shard_bytes(flat_param),
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
 
@@ -39,18 +39,18 @@ void zr_emit_gather_replica(zr_emitter *e, zr_when when, int p)
 void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 {
     const zr_plan *plan = e->plan;
-    for (int p = 0; p < plan->piece_count; p++)
-        if (!zr_piece_is_late(plan, &plan->pieces[p]))
-            zr_emit_gather_replica(e, when_of(&plan->pieces[p], trained, others), p);
-    for (int p = 0; p < plan->piece_count; p++)
-        if (!zr_piece_is_late(plan, &plan->pieces[p]))
-            zr_emit_await(e, when_of(&plan->pieces[p], trained, others), ZR_SLOT_GATHER, p);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (!zr_flat_param_is_late(plan, &plan->flat_params[p]))
+            zr_emit_gather_replica(e, when_of(&plan->flat_params[p], trained, others), p);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (!zr_flat_param_is_late(plan, &plan->flat_params[p]))
+            zr_emit_await(e, when_of(&plan->flat_params[p], trained, others), ZR_SLOT_GATHER, p);
 }
 
 // Waits until peers have copied this shard after the last update.
-static void await_copied(zr_emitter *e, int piece)
+static void await_copied(zr_emitter *e, int flat_param)
 {
-    zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, piece);
+    zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, flat_param);
 }
 
 static void gather_updated(zr_emitter *e) { zr_emit_gather_replicas(e, ZR_ALWAYS, ZR_REWRITTEN); }

@@ -1,101 +1,104 @@
 // Stage 3 (P_os+g+p): parameters are split too.
 //
-// Where the ranks share a machine, each piece exists once and all ranks map it: acquiring waits for
-// its version, and nothing moves (contract 7). Elsewhere, and where parameters lie on host or NVMe,
-// a visit's pieces are gathered one visit ahead, into places that gathers.c has found. Pieces that
-// stay there are gathered once after the weights have changed: the small ones among offloaded
-// pieces, and all of them for ZeRO++'s secondary partition (hpZ).
+// Where the ranks share a machine, each flat parameter exists once and all ranks map it: acquiring
+// waits for its version, and nothing moves (contract 7). Elsewhere, and where parameters lie on
+// host or NVMe, a visit's flat parameters are gathered one visit ahead, into places that gathers.c
+// has found. Flat parameters that stay there are gathered once after the weights have changed: the
+// small ones among offloaded flat parameters, and all of them for ZeRO++'s secondary partition
+// (hpZ).
 #include "plan/emit.h"
 #include "plan/network.h"
 
-// Counts a piece that is here already as a message of no bytes, because every acquire is a message.
-static void count_acquired(zr_emitter *e, zr_when when, int piece)
+// Counts a flat parameter that is here already as a message of no bytes, because every acquire is a
+// message.
+static void count_acquired(zr_emitter *e, zr_when when, int flat_param)
 {
-    zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .piece = piece});
+    zr_emit(e, &(zr_instruction){.code = ZR_GATHER, .when = when, .flat_param = flat_param});
 }
 
 static void mapped_acquire(zr_emitter *e, int visit, int visits)
 {
     const zr_visit *wanted = &e->plan->visits[visit];
-    for (int i = 0; i < wanted->piece_count; i++) {
-        int p = wanted->pieces[i];
+    for (int i = 0; i < wanted->flat_param_count; i++) {
+        int p = wanted->flat_params[i];
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PUBLISHED, p);
         count_acquired(e, ZR_ALWAYS, p);
-        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->pieces[p].full_first});
+        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->flat_params[p].full_first});
     }
 }
 
-// When the last gradient of a step is sealed, also declares that this rank reads the piece's
-// parameters no more in this step.
-static void mapped_seal(zr_emitter *e, int piece)
+// When the last gradient of a step is sealed, also declares that this rank reads the flat
+// parameter's parameters no more in this step.
+static void mapped_seal(zr_emitter *e, int flat_param)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_RELEASE,
                                  .when = ZR_LAST,
-                                 .piece = piece,
-                                 .slot = {ZR_SLOT_RELEASED, piece}});
+                                 .flat_param = flat_param,
+                                 .slot = {ZR_SLOT_RELEASED, flat_param}});
 }
 
-static void mapped_before_update(zr_emitter *e, int piece)
+static void mapped_before_update(zr_emitter *e, int flat_param)
 {
-    zr_emit_await(e, ZR_CHANGED, ZR_SLOT_RELEASED, piece);
+    zr_emit_await(e, ZR_CHANGED, ZR_SLOT_RELEASED, flat_param);
 }
 
 static void mapped_publish(zr_emitter *e)
 {
-    for (int p = 0; p < e->plan->piece_count; p++)
-        zr_emit(e,
-                &(zr_instruction){.code = ZR_PUBLISH, .piece = p, .slot = {ZR_SLOT_PUBLISHED, p}});
+    for (int p = 0; p < e->plan->flat_param_count; p++)
+        zr_emit(e, &(zr_instruction){
+                       .code = ZR_PUBLISH, .flat_param = p, .slot = {ZR_SLOT_PUBLISHED, p}});
 }
 
-// Returns where the own shard of a visit's piece i lies when it is gathered.
+// Returns where the own shard of a visit's flat parameter i lies when it is gathered.
 static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
 {
     if (visit->staged_first[i] >= 0)
         return (zr_place){ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]};
-    return (zr_place){ZR_SPACE_SHARDS, plan->pieces[visit->pieces[i]].shard_first};
+    return (zr_place){ZR_SPACE_SHARDS, plan->flat_params[visit->flat_params[i]].shard_first};
 }
 
-// Gathers a piece once all readers have drained what lay in its place last; a kept piece has a
-// place of its own.
+// Gathers a flat parameter once all readers have drained what lay in its place last; a kept flat
+// parameter has a place of its own.
 static void gather(zr_emitter *e, int v, int i, zr_when when)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    int p = visit->pieces[i];
-    const zr_piece *piece = &e->plan->pieces[p];
+    int p = visit->flat_params[i];
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_place place = {ZR_SPACE_GATHERED, visit->gather_first[i]};
     const zr_slot readers = {ZR_SLOT_READERS, p};
-    int64_t bytes = e->plan->ranks * zr_piece_shard_bytes(piece);
-    if (piece->kept_first >= 0) {
+    int64_t bytes = e->plan->ranks * zr_flat_param_shard_bytes(flat_param);
+    if (flat_param->kept_first >= 0) {
         zr_emit_await_readers(e, when, ZR_SPACE_GATHERED, p);
     } else {
         zr_emit_await_place(e, when, place, bytes);
         zr_emit_occupy(e, place, bytes, readers);
     }
     if (visit->staged_first[i] >= 0)
-        zr_emit_await(e, when, ZR_SLOT_FETCHED, v * ZERO_MAX_PIECES + i);
+        zr_emit_await(e, when, ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i);
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
                                  .when = when,
-                                 .piece = p,
+                                 .flat_param = p,
                                  .place = place,
                                  .from = own_shard(e->plan, visit, i),
-                                 .bytes = zr_plan_gathered(e->plan) * zr_piece_shard_bytes(piece),
+                                 .bytes = zr_plan_gathered(e->plan) *
+                                          zr_flat_param_shard_bytes(flat_param),
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
 
 void zr_emit_gather_visit(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    for (int i = 0; i < visit->piece_count; i++) {
-        bool kept = e->plan->pieces[visit->pieces[i]].kept_first >= 0;
+    for (int i = 0; i < visit->flat_param_count; i++) {
+        bool kept = e->plan->flat_params[visit->flat_params[i]].kept_first >= 0;
         if (visit->gathers[i])
             gather(e, v, i, kept ? ZR_STALE : ZR_ALWAYS);
         if (!visit->gathers[i] || kept)
-            count_acquired(e, visit->gathers[i] ? ZR_FRESH : ZR_ALWAYS, visit->pieces[i]);
+            count_acquired(e, visit->gathers[i] ? ZR_FRESH : ZR_ALWAYS, visit->flat_params[i]);
     }
 }
 
-// Acquires a visit's pieces. A visit that was too large to be gathered ahead is gathered now. While
-// it computes, the next visit is gathered, and parameters of later ones come from NVMe.
+// Acquires a visit's flat parameters. A visit that was too large to be gathered ahead is gathered
+// now. While it computes, the next visit is gathered, and parameters of later ones come from NVMe.
 static void gathered_acquire(zr_emitter *e, int v, int visits)
 {
     const zr_visit *visit = &e->plan->visits[v];
@@ -103,10 +106,11 @@ static void gathered_acquire(zr_emitter *e, int v, int visits)
         zr_emit_fetches(e, ZR_MIN(visit->first_fetches, visits - 1));
     if (!visit->ahead)
         zr_emit_gather_visit(e, v);
-    for (int i = 0; i < visit->piece_count; i++) {
+    for (int i = 0; i < visit->flat_param_count; i++) {
         if (visit->gathers[i])
-            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->pieces[i]);
-        zr_emit_bind(e, visit->pieces[i], (zr_place){ZR_SPACE_GATHERED, visit->gather_first[i]});
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->flat_params[i]);
+        zr_emit_bind(e, visit->flat_params[i],
+                     (zr_place){ZR_SPACE_GATHERED, visit->gather_first[i]});
     }
     zr_emit_fetches(e, ZR_MIN(visit->fetches_visit, visits - 1));
     if (v + 1 < visits && e->plan->visits[v + 1].ahead)

@@ -2,13 +2,13 @@
 // what of it a step does (zr_when): whether its gradient is finite, and whether its update is made
 // beside the next step.
 #include "plan/emit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 #include "plan/ties.h"
 
 static void scalars(zr_emitter *e, zr_scalars_part part, int link)
 {
     const zr_slot slot = link < 0 ? (zr_slot){0} : (zr_slot){ZR_SLOT_LINK, link};
-    zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .what = part, .piece = -1, .slot = slot});
+    zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .what = part, .flat_param = -1, .slot = slot});
 }
 
 static void give_scalars(zr_emitter *e, int link)
@@ -66,10 +66,12 @@ void zr_emit_total(zr_emitter *e)
         take_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
 }
 
-static void update(zr_emitter *e, zr_when when, zr_update_part part, int piece, zr_slot slot)
+static void update(zr_emitter *e, zr_when when, zr_update_part part, int flat_param, zr_slot slot)
 {
-    zr_emit(e, &(zr_instruction){
-                   .code = ZR_UPDATE, .when = when, .what = part, .piece = piece, .slot = slot});
+    zr_emit(
+        e,
+        &(zr_instruction){
+            .code = ZR_UPDATE, .when = when, .what = part, .flat_param = flat_param, .slot = slot});
 }
 
 // Waits until nobody reads the old parameters any more, sets buffers to the mean of what all ranks
@@ -81,15 +83,16 @@ void zr_emit_update(zr_emitter *e)
     bool alone = zr_plan_is_asynchronous(plan);
     if (alone && e->stage->boundary)
         e->stage->boundary(e);
-    for (int p = 0; p < plan->piece_count && e->stage->before_update; p++)
-        if (zr_piece_collects(&plan->pieces[p]))
+    for (int p = 0; p < plan->flat_param_count && e->stage->before_update; p++)
+        if (zr_flat_param_collects(&plan->flat_params[p]))
             e->stage->before_update(e, p);
     // A late tied copy is written between the updates and its gathers.
-    for (int p = 0; p < plan->piece_count && !e->stage->before_update; p++)
-        if (zr_piece_is_late(plan, &plan->pieces[p]))
+    for (int p = 0; p < plan->flat_param_count && !e->stage->before_update; p++)
+        if (zr_flat_param_is_late(plan, &plan->flat_params[p]))
             zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, p);
-    for (int p = 0; p < plan->piece_count; p++)
-        if (zr_piece_collects(&plan->pieces[p]) && plan->pieces[p].kind == ZERO_BUFFER)
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (zr_flat_param_collects(&plan->flat_params[p]) &&
+            plan->flat_params[p].kind == ZERO_BUFFER)
             update(e, ZR_FINITE, ZR_PART_MEAN, p, none);
     update(e, ZR_AT_ONCE, ZR_PART_GROUPS, -1, none);
     if (plan->settings.delayed || alone)

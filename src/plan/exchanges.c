@@ -25,8 +25,8 @@ zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *ou
     model = zr_stage_origin(model); // all pipeline stages make the same groups
     *out = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++) {
-            int replicas = model->units[u].pieces[p].replicas;
+        for (int p = 0; p < model->units[u].flat_param_count; p++) {
+            int replicas = model->units[u].flat_params[p].replicas;
             if (replicas <= 1 || replicas >= tensor_ranks)
                 continue;
             if (*out && *out != replicas)
@@ -156,7 +156,8 @@ int64_t zr_pass_times(const zr_plan *plan, int kind)
     return zr_pass_is_of_micro_batch(kind) ? plan->settings.accumulation : ends_step;
 }
 
-// Returns the bytes of pieces that stay gathered, which a step's first micro-batch alone gathers.
+// Returns the bytes of flat parameters that stay gathered, which a step's first micro-batch alone
+// gathers.
 static int64_t kept_bytes(const zr_pass *pass)
 {
     int64_t bytes = 0;

@@ -13,8 +13,9 @@ enum { ZR_EXCHANGE_JOIN = ZR_EXCHANGE_KINDS, ZR_EXCHANGE_SLOTS };
 zero_comm_op zr_exchange_op(zero_exchange_kind kind);
 // Returns the bytes that a rank fetches in one exchange among `ranks` ranks.
 int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements, zero_dtype dtype);
-// Finds how many neighbouring tensor ranks, but neither one nor all of them, share a piece of the
-// model; 0: no piece is shared so. ZERO_ERR_USAGE: the number differs between pieces.
+// Finds how many neighbouring tensor ranks, but neither one nor all of them, share a flat parameter
+// of the model; 0: no flat parameter is shared so. ZERO_ERR_USAGE: the number differs between flat
+// parameters.
 zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *out,
                               zero_error *error);
 // Returns a pass's traffic before its first message.

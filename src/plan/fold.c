@@ -4,7 +4,7 @@
 
 #include "base/message.h"
 #include "plan/exchanges.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 // Says whether an instruction's message counts. ZR_FRESH stands for the same messages as ZR_STALE,
 // and ZR_REWRITTEN holds only after something other than an update has written weights.
@@ -13,7 +13,8 @@ static bool counts(zr_when when) { return when != ZR_FRESH && when != ZR_REWRITT
 static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_instruction *i)
 {
     zero_comm_op op = i->code == ZR_GATHER ? ZERO_COMM_all_gather : ZERO_COMM_reduce_scatter;
-    traffic->hash = zr_message_fold(traffic->hash, op, i->piece, plan->pieces[i->piece].shard);
+    traffic->hash =
+        zr_message_fold(traffic->hash, op, i->flat_param, plan->flat_params[i->flat_param].shard);
     traffic->messages++;
     traffic->calls[op]++;
     traffic->bytes[op] += i->bytes;
@@ -55,8 +56,8 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
 static zero_tier tier_of_slot(const zr_plan *plan, const zr_instruction *i)
 {
     switch (i->slot.kind) {
-    case ZR_SLOT_FETCHED: return plan->pieces[i->piece].parameter_tier;
-    case ZR_SLOT_TRAVELLED: return plan->pieces[i->piece].state_tier;
+    case ZR_SLOT_FETCHED: return plan->flat_params[i->flat_param].parameter_tier;
+    case ZR_SLOT_TRAVELLED: return plan->flat_params[i->flat_param].state_tier;
     case ZR_SLOT_PARKED: return plan->settings.tiering.optimizer;
     default: return plan->settings.activation_checkpoint_tier;
     }
@@ -77,17 +78,18 @@ static void add_travel(const zr_plan *plan, const zr_instruction *i, zr_moved *m
 
 void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved)
 {
-    const zr_piece *piece = i->piece >= 0 ? &plan->pieces[i->piece] : NULL;
+    const zr_flat_param *flat_param = i->flat_param >= 0 ? &plan->flat_params[i->flat_param] : NULL;
     if (i->code == ZR_FETCH || i->code == ZR_STORE)
         add_travel(plan, i, moved);
     bool gathers = i->code == ZR_GATHER && i->from.space != ZR_SPACE_NONE;
-    if (gathers && piece->parameter_tier != ZERO_TIER_device)
-        moved->to_device += zr_piece_shard_bytes(piece);
-    if (i->code == ZR_REDUCE && piece->state_tier != ZERO_TIER_device)
-        moved->to_host += zr_piece_sum_bytes(piece);
+    if (gathers && flat_param->parameter_tier != ZERO_TIER_device)
+        moved->to_device += zr_flat_param_shard_bytes(flat_param);
+    if (i->code == ZR_REDUCE && flat_param->state_tier != ZERO_TIER_device)
+        moved->to_host += zr_flat_param_sum_bytes(flat_param);
 }
 
-// Adds what a pass moves. Kept pieces are gathered by both kinds of pass, whichever comes first.
+// Adds what a pass moves. Kept flat parameters are gathered by both kinds of pass, whichever comes
+// first.
 static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept,
                        zr_moved *later)
 {

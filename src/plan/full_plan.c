@@ -10,14 +10,14 @@
 
 #include <string.h>
 
-int64_t zr_piece_shard_bytes(const zr_piece *piece)
+int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
 {
-    return piece->shard * (int64_t)zero_dtype_bytes(piece->dtype);
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
 }
 
-int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece)
+int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
 {
-    return piece->shard * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
 }
 
 bool zr_plan_whole_gradients(const zr_plan *plan) { return plan->settings.stage < 2; }
@@ -53,11 +53,11 @@ static uint64_t job_hash(const zr_plan *plan)
     const zero_model *whole = plan->model->whole ? plan->model->whole : plan->model;
     uint64_t hash = mix(common_hash(plan), plan->tensor_ranks);
     for (int u = 0; u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &whole->units[u].pieces[p];
-            for (int t = 0; t < piece->tensor_count; t++)
-                hash = mix(mix(hash, zr_tensor_desc_elements(&piece->tensors[t])),
-                           (int64_t)zr_hash_text(piece->tensors[t].name));
+        for (int p = 0; p < whole->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *flat_param = &whole->units[u].flat_params[p];
+            for (int t = 0; t < flat_param->tensor_count; t++)
+                hash = mix(mix(hash, zr_tensor_desc_elements(&flat_param->tensors[t])),
+                           (int64_t)zr_hash_text(flat_param->tensors[t].name));
         }
     for (int i = 0; i < ZR_PASSES && !plan->pipeline; i++) {
         const zr_pass_traffic *pass = &plan->traffic[i];
@@ -66,13 +66,14 @@ static uint64_t job_hash(const zr_plan *plan)
     return hash;
 }
 
-// Hashes which part of a whole model a piece has: tiles may have their whole's name and one size.
-static uint64_t part_hash(const zr_piece *piece, uint64_t hash)
+// Hashes which part of a whole model a flat parameter has: tiles may have their whole's name and
+// one size.
+static uint64_t part_hash(const zr_flat_param *flat_param, uint64_t hash)
 {
-    hash = mix(hash, piece->replicas);
-    for (int t = 0; t < piece->tensor_count; t++) {
-        const zero_tensor_desc *tensor = piece->tensors[t].desc;
-        hash = mix(mix(hash, piece->tensors[t].number), tensor->tp_parts);
+    hash = mix(hash, flat_param->replicas);
+    for (int t = 0; t < flat_param->tensor_count; t++) {
+        const zero_tensor_desc *tensor = flat_param->tensors[t].desc;
+        hash = mix(mix(hash, flat_param->tensors[t].number), tensor->tp_parts);
         if (tensor->tile.whole)
             hash = mix(mix(hash, tensor->tile.axis), tensor->tile.first);
     }
@@ -83,14 +84,14 @@ static uint64_t part_hash(const zr_piece *piece, uint64_t hash)
 static uint64_t plan_hash(const zr_plan *plan)
 {
     uint64_t hash = common_hash(plan);
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        hash = mix(mix(mix(hash, piece->shard), piece->grad_first), piece->kind);
-        for (int t = 0; t < piece->tensor_count; t++)
-            hash = mix(mix(hash, piece->tensors[t].count),
-                       (int64_t)zr_hash_text(piece->tensors[t].desc->name));
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        hash = mix(mix(mix(hash, flat_param->shard), flat_param->grad_first), flat_param->kind);
+        for (int t = 0; t < flat_param->tensor_count; t++)
+            hash = mix(mix(hash, flat_param->tensors[t].count),
+                       (int64_t)zr_hash_text(flat_param->tensors[t].desc->name));
         if (plan->model->whole)
-            hash = part_hash(piece, hash);
+            hash = part_hash(flat_param, hash);
     }
     for (int i = 0; i < ZR_PASSES; i++)
         hash = mix(mix(hash, (int64_t)plan->traffic[i].data.hash), plan->traffic[i].data.messages);
@@ -193,8 +194,8 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
 static const zero_unit *unit_with_buffer(const zero_model *model)
 {
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            if (model->units[u].pieces[p].kind == ZERO_BUFFER)
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            if (model->units[u].flat_params[p].kind == ZERO_BUFFER)
                 return &model->units[u];
     return NULL;
 }
@@ -232,7 +233,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
     ZERO_TRY(zr_model_replicas(plan->model, plan->tensor_ranks, &plan->replicas, error));
     ZERO_TRY(zr_plan_ties_list(plan, error));
-    ZERO_TRY(zr_plan_pieces(plan, error));
+    ZERO_TRY(zr_plan_flat_params(plan, error));
     ZERO_TRY(zr_plan_chunks(plan, error));
     ZERO_TRY(check_versions(plan, error));
     ZERO_TRY(zr_plan_units(plan, error));
@@ -276,12 +277,12 @@ void zr_plan_destroy(zr_plan *plan)
 {
     if (!plan)
         return;
-    for (int p = 0; p < plan->piece_count; p++)
-        zr_free(plan->pieces[p].tensors);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        zr_free(plan->flat_params[p].tensors);
     for (int u = 0; u < plan->unit_count && plan->units; u++)
-        zr_free(plan->units[u].pieces);
+        zr_free(plan->units[u].flat_params);
     zr_program_destroy(&plan->program);
-    zr_free(plan->pieces);
+    zr_free(plan->flat_params);
     zr_free(plan->units);
     zr_free(plan->sealed);
     zr_free(plan->visits);

@@ -1,7 +1,7 @@
 // The plan: everything that can be known before the first step. Pure functions compute it, so it is
 // the same on every rank.
 //
-//   model + shape + settings + machine  ->  pieces, shards, offsets, bytes by category,
+//   model + shape + settings + machine  ->  flat parameters, shards, offsets, bytes by category,
 //                                           messages and their hashes
 #ifndef ZR_PLAN_FULL_PLAN_H
 #define ZR_PLAN_FULL_PLAN_H
@@ -9,7 +9,7 @@
 #include "plan/counter.h"
 #include "plan/groups.h"
 #include "plan/machine.h"
-#include "plan/pieces.h"
+#include "plan/flat_params.h"
 #include "plan/pipeline_part.h"
 #include "plan/plan_settings.h"
 #include "plan/program.h"
@@ -18,8 +18,8 @@
 #define ZR_ACTIVATION_ALIGN 64 // bytes
 
 typedef struct zr_unit_plan {
-    int piece_count;
-    int *pieces; // (piece_count) global piece numbers: owned, then borrowed
+    int flat_param_count;
+    int *flat_params; // (flat_param_count) global flat parameter numbers: owned, then borrowed
     zero_unit_sizes sizes;
     bool fused;          // the last unit, where it has forward_backward
     int segment;         // of the segments that are computed again
@@ -38,8 +38,8 @@ struct zr_plan {
     zero_shape shape;
     int ranks;                     // data ranks
     int tensor_ranks, tensor_rank; // 1, 0: no layer is split
-    int replicas;                  // tensor ranks, some but not all, that share a piece; 0: none do
-    int world;                     // ranks of the job
+    int replicas; // tensor ranks, some but not all, that share a flat parameter; 0: none do
+    int world;    // ranks of the job
     // What this rank computes of a pipeline; NULL: there is none.
     const zr_pipeline_part *pipeline;
     int chunk_count; // of units; 1 without a pipeline
@@ -58,16 +58,16 @@ struct zr_plan {
     int sums_link;
     bool mapped;
     zr_holding holding;
-    bool updates_whole;                      // a rank updates whole pieces, else its own shards
+    bool updates_whole; // a rank updates whole flat parameters, else its own shards
     zero_memory_category gradient_window_is; // what the bytes of the gradient window count as
     int machine_ranks;                       // ranks that share what is gathered; 1: none do
-    int piece_count, unit_count;
-    int tensor_count;    // zr_plan_tensor.number is below it
-    zr_piece *pieces;    // (piece_count)
-    zr_unit_plan *units; // (unit_count)
-    int64_t parameters;  // trainable and frozen, of the whole model, without padding
-    int64_t elems;       // of all pieces, padded
-    int64_t full_bytes;  // of a full replica
+    int flat_param_count, unit_count;
+    int tensor_count;           // zr_plan_tensor.number is below it
+    zr_flat_param *flat_params; // (flat_param_count)
+    zr_unit_plan *units;        // (unit_count)
+    int64_t parameters;         // trainable and frozen, of the whole model, without padding
+    int64_t elems;              // of all flat parameters, padded
+    int64_t full_bytes;         // of a full replica
     int64_t shard_bytes[ZERO_TIER_COUNT]; // of the shard vectors
     int64_t open_bytes; // of the open arena: fp32 contributions before they are rounded
     int64_t grad_bytes; // of the gradient window
@@ -78,8 +78,8 @@ struct zr_plan {
     // Of one optimizer state vector, and of the master weights.
     int64_t state_elems[ZERO_TIER_COUNT];
     int64_t staged_parameter_bytes, staged_gradient_bytes; // host buffers between NVMe and device
-    int64_t parked_bytes; // of the parked contributions, whole pieces
-    int *sealed;          // (sealed_count) pieces in the order in which they are sealed
+    int64_t parked_bytes; // of the parked contributions, whole flat parameters
+    int *sealed;          // (sealed_count) flat parameters in the order in which they are sealed
     int sealed_count;
     int shard_slice_count, group_count;
     zr_shard_slice *shard_slices; // (shard_slice_count)
@@ -87,11 +87,11 @@ struct zr_plan {
     zr_staging_buffer_plan staging_buffer;
     zr_moves moves;
     int visit_count;
-    // (visit_count) of each chunk, forward of its units and then backward. A visit's pieces are
-    // acquired and released once in a micro-batch.
+    // (visit_count) of each chunk, forward of its units and then backward. A visit's flat
+    // parameters are acquired and released once in a micro-batch.
     zr_visit *visits;
-    // Unmapped stage 3: the gather window, with kept pieces first, then places that visits take in
-    // turn.
+    // Unmapped stage 3: the gather window, with kept flat parameters first, then places that visits
+    // take in turn.
     int64_t gather_bytes;
     // This rank's part of gather_bytes, as it is on the smallest machine; a rank of a larger
     // machine holds less.
@@ -108,7 +108,7 @@ struct zr_plan {
     int64_t boundary_bytes;    // of each boundary gradient
     int64_t workspace_bytes, product_scratch_bytes;
     // Of the windows in which units exchange with the other tensor ranks, and with those of them
-    // that share a piece; 0: they do not.
+    // that share a flat parameter; 0: they do not.
     int64_t exchange_bytes, shared_exchange_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;

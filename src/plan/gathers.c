@@ -1,8 +1,8 @@
 // Where stage 3 gathers, if ranks do not map one copy, or parameters lie on host or NVMe: the place
-// of each visit's pieces in the gather window, which pieces stay there, and how own shards travel
-// from NVMe to the host before that (ZeRO-Infinity section 6.2).
+// of each visit's flat parameters in the gather window, which flat parameters stay there, and how
+// own shards travel from NVMe to the host before that (ZeRO-Infinity section 6.2).
 //
-//   gather window   [ kept pieces | places that visits take before they are gathered
+//   gather window   [ kept flat parameters | places that visits take before they are gathered
 //                                   and give back when they end ]
 //
 // While visit i computes, i+1 is gathered, and the parameters of later visits are on their way from
@@ -16,25 +16,25 @@
 static void note_first_reads(zr_plan *plan)
 {
     for (int v = plan->visit_count - 1; v >= 0; v--)
-        for (int i = 0; i < plan->visits[v].piece_count; i++)
-            plan->pieces[plan->visits[v].pieces[i]].first_read = v;
+        for (int i = 0; i < plan->visits[v].flat_param_count; i++)
+            plan->flat_params[plan->visits[v].flat_params[i]].first_read = v;
 }
 
-// Chooses the pieces that stay gathered; returns the number of their elements.
-static int64_t keep_pieces(zr_plan *plan, bool all)
+// Chooses the flat parameters that stay gathered; returns the number of their elements.
+static int64_t keep_flat_params(zr_plan *plan, bool all)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     int64_t elems = 0;
-    for (int p = 0; p < plan->piece_count; p++) {
-        zr_piece *piece = &plan->pieces[p];
-        bool small = piece->parameter_tier != ZERO_TIER_device &&
-                     piece->elems < tiering->persistent &&
-                     elems + piece->padded <= tiering->persistent_most;
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        bool small = flat_param->parameter_tier != ZERO_TIER_device &&
+                     flat_param->elems < tiering->persistent &&
+                     elems + flat_param->padded <= tiering->persistent_most;
         if (!all && !small)
             continue;
-        piece->kept_first = plan->gather_bytes;
-        plan->gather_bytes += plan->ranks * zr_piece_shard_bytes(piece);
-        elems += piece->padded;
+        flat_param->kept_first = plan->gather_bytes;
+        plan->gather_bytes += plan->ranks * zr_flat_param_shard_bytes(flat_param);
+        elems += flat_param->padded;
     }
     return elems;
 }
@@ -42,9 +42,9 @@ static int64_t keep_pieces(zr_plan *plan, bool all)
 static int64_t elems_of(const zr_plan *plan, int v)
 {
     int64_t elems = 0;
-    for (int i = 0; i < plan->visits[v].piece_count && plan->visits[v].reuses < 0; i++)
-        elems += plan->pieces[plan->visits[v].pieces[i]].kept_first < 0
-                     ? plan->pieces[plan->visits[v].pieces[i]].padded
+    for (int i = 0; i < plan->visits[v].flat_param_count && plan->visits[v].reuses < 0; i++)
+        elems += plan->flat_params[plan->visits[v].flat_params[i]].kept_first < 0
+                     ? plan->flat_params[plan->visits[v].flat_params[i]].padded
                      : 0;
     return elems;
 }
@@ -52,9 +52,10 @@ static int64_t elems_of(const zr_plan *plan, int v)
 static int64_t gathered_bytes(const zr_plan *plan, int v)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < plan->visits[v].piece_count && plan->visits[v].reuses < 0; i++) {
-        const zr_piece *piece = &plan->pieces[plan->visits[v].pieces[i]];
-        bytes += piece->kept_first < 0 ? plan->ranks * zr_piece_shard_bytes(piece) : 0;
+    for (int i = 0; i < plan->visits[v].flat_param_count && plan->visits[v].reuses < 0; i++) {
+        const zr_flat_param *flat_param = &plan->flat_params[plan->visits[v].flat_params[i]];
+        bytes +=
+            flat_param->kept_first < 0 ? plan->ranks * zr_flat_param_shard_bytes(flat_param) : 0;
     }
     return bytes;
 }
@@ -82,14 +83,14 @@ static int reused_by(const zr_plan *plan, int v)
     return w < plan->visit_count ? w : -1;
 }
 
-// Finds the places of a visit's pieces where the visit that it reuses has them. That one has them
-// all, because a unit's later visits read no piece that its first does not read.
+// Finds the places of a visit's flat parameters where the visit that it reuses has them. That one
+// has them all, because a unit's later visits read no flat parameter that its first does not read.
 static void find_places(zr_plan *plan, zr_visit *visit)
 {
     const zr_visit *first = &plan->visits[visit->reuses];
-    for (int i = 0; i < visit->piece_count; i++)
-        for (int k = 0; k < first->piece_count; k++)
-            if (first->pieces[k] == visit->pieces[i])
+    for (int i = 0; i < visit->flat_param_count; i++)
+        for (int k = 0; k < first->flat_param_count; k++)
+            if (first->flat_params[k] == visit->flat_params[i])
                 visit->gather_first[i] = first->gather_first[k];
 }
 
@@ -103,11 +104,11 @@ static void take_place(zr_plan *plan, zr_first_fit *window, int v)
     int64_t at = gathered_bytes(plan, v)
                      ? plan->gather_bytes + zr_first_fit_take(window, v, gathered_bytes(plan, v))
                      : 0;
-    for (int i = 0; i < visit->piece_count; i++) {
-        const zr_piece *piece = &plan->pieces[visit->pieces[i]];
-        visit->gathers[i] = piece->kept_first < 0 || piece->first_read == v;
-        visit->gather_first[i] = piece->kept_first < 0 ? at : piece->kept_first;
-        at += piece->kept_first < 0 ? plan->ranks * zr_piece_shard_bytes(piece) : 0;
+    for (int i = 0; i < visit->flat_param_count; i++) {
+        const zr_flat_param *flat_param = &plan->flat_params[visit->flat_params[i]];
+        visit->gathers[i] = flat_param->kept_first < 0 || flat_param->first_read == v;
+        visit->gather_first[i] = flat_param->kept_first < 0 ? at : flat_param->kept_first;
+        at += flat_param->kept_first < 0 ? plan->ranks * zr_flat_param_shard_bytes(flat_param) : 0;
     }
 }
 
@@ -209,24 +210,24 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
 static bool travels(const zr_plan *plan, int v, int i)
 {
     return plan->visits[v].gathers[i] &&
-           plan->pieces[plan->visits[v].pieces[i]].parameter_tier == ZERO_TIER_nvme;
+           plan->flat_params[plan->visits[v].flat_params[i]].parameter_tier == ZERO_TIER_nvme;
 }
 
 static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
 {
     zr_visit *visit = &plan->visits[v];
-    for (int i = 0; i < visit->piece_count; i++)
+    for (int i = 0; i < visit->flat_param_count; i++)
         if (travels(plan, v, i))
-            visit->staged_first[i] =
-                zr_first_fit_take(staged, v * ZERO_MAX_PIECES + i,
-                                  zr_piece_shard_bytes(&plan->pieces[visit->pieces[i]]));
+            visit->staged_first[i] = zr_first_fit_take(
+                staged, v * ZERO_MAX_FLAT_PARAMS + i,
+                zr_flat_param_shard_bytes(&plan->flat_params[visit->flat_params[i]]));
 }
 
 static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
 {
-    for (int i = 0; i < plan->visits[v].piece_count; i++)
+    for (int i = 0; i < plan->visits[v].flat_param_count; i++)
         if (travels(plan, v, i))
-            zr_first_fit_give_back(staged, v * ZERO_MAX_PIECES + i);
+            zr_first_fit_give_back(staged, v * ZERO_MAX_FLAT_PARAMS + i);
 }
 
 // So many elements keep the disk busy where the visits ahead are small.
@@ -248,7 +249,7 @@ static int last_fetched(const zr_plan *plan, int v, int end)
 static zero_status place_fetches(zr_plan *plan, zero_error *error)
 {
     zr_first_fit staged;
-    ZERO_TRY(zr_first_fit_begin(&staged, plan->visit_count * ZERO_MAX_PIECES, error));
+    ZERO_TRY(zr_first_fit_begin(&staged, plan->visit_count * ZERO_MAX_FLAT_PARAMS, error));
     int fetched = -1;
     for (int v = 0; v < plan->visit_count; v++) {
         zr_visit *visit = &plan->visits[v];
@@ -273,6 +274,6 @@ zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error)
     if (plan->settings.stage < 3 || plan->mapped)
         return ZERO_OK;
     note_first_reads(plan);
-    ZERO_TRY(place_gathers(plan, keep_pieces(plan, keep_all), error));
+    ZERO_TRY(place_gathers(plan, keep_flat_params(plan, keep_all), error));
     return place_fetches(plan, error);
 }

@@ -6,11 +6,12 @@
 
 static const int64_t WORD = sizeof(float);
 
-// Returns the elements of a piece that this rank updates, or that it holds where nothing is
-// updated.
-static int64_t range_of(const zr_plan *plan, const zr_piece *piece)
+// Returns the elements of a flat parameter that this rank updates, or that it holds where nothing
+// is updated.
+static int64_t range_of(const zr_plan *plan, const zr_flat_param *flat_param)
 {
-    return plan->updates_whole && piece->state_first >= 0 ? piece->padded : piece->shard;
+    return plan->updates_whole && flat_param->state_first >= 0 ? flat_param->padded
+                                                               : flat_param->shard;
 }
 
 static int64_t group_limit(const zr_plan *plan)
@@ -26,17 +27,17 @@ static int64_t group_limit(const zr_plan *plan)
 
 // Where each group has one parameter: returns the next chunk after `first` in which a parameter
 // begins, in the shard of any rank, because all ranks have one plan.
-static int64_t next_parameter(const zr_piece *piece, int64_t range, int64_t first)
+static int64_t next_parameter(const zr_flat_param *flat_param, int64_t range, int64_t first)
 {
     int64_t next = range;
-    for (int t = 0; t < piece->tensor_count; t++) {
-        int64_t begin = piece->tensors[t].first % range / ZR_CHUNK * ZR_CHUNK;
+    for (int t = 0; t < flat_param->tensor_count; t++) {
+        int64_t begin = flat_param->tensors[t].first % range / ZR_CHUNK * ZR_CHUNK;
         next = begin > first ? ZR_MIN(next, begin) : next;
     }
     return next;
 }
 
-static bool continues(const zr_plan *plan, const zr_piece *piece)
+static bool continues(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     const zr_group *last = plan->group_count ? &plan->groups[plan->group_count - 1] : NULL;
     const zr_shard_slice *before =
@@ -44,21 +45,21 @@ static bool continues(const zr_plan *plan, const zr_piece *piece)
     if (plan->settings.tiering.sub_group == ZR_EACH_PARAMETER)
         return false;
     return last && before->group == plan->group_count - 1 &&
-           last->state_tier == piece->state_tier && last->parameter_tier == piece->parameter_tier &&
-           last->count < group_limit(plan);
+           last->state_tier == flat_param->state_tier &&
+           last->parameter_tier == flat_param->parameter_tier && last->count < group_limit(plan);
 }
 
 static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
 {
-    const zr_piece *piece = &plan->pieces[p];
-    zr_shard_slice shard_slice = {.piece = p, .group = -1, .first = first, .count = count};
-    if (piece->state_first >= 0) {
-        if (!continues(plan, piece))
+    const zr_flat_param *flat_param = &plan->flat_params[p];
+    zr_shard_slice shard_slice = {.flat_param = p, .group = -1, .first = first, .count = count};
+    if (flat_param->state_first >= 0) {
+        if (!continues(plan, flat_param))
             plan->groups[plan->group_count++] =
-                (zr_group){.state_tier = piece->state_tier,
-                           .parameter_tier = piece->parameter_tier,
+                (zr_group){.state_tier = flat_param->state_tier,
+                           .parameter_tier = flat_param->parameter_tier,
                            .shard_slice_first = plan->shard_slice_count,
-                           .first = piece->state_first + first};
+                           .first = flat_param->state_first + first};
         shard_slice.group = plan->group_count - 1;
         plan->groups[shard_slice.group].shard_slice_count++;
         plan->groups[shard_slice.group].count += count;
@@ -66,29 +67,29 @@ static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
     plan->shard_slices[plan->shard_slice_count++] = shard_slice;
 }
 
-static void cut_piece(zr_plan *plan, int p)
+static void cut_flat_param(zr_plan *plan, int p)
 {
-    zr_piece *piece = &plan->pieces[p];
-    int64_t range = range_of(plan, piece), limit = group_limit(plan);
+    zr_flat_param *flat_param = &plan->flat_params[p];
+    int64_t range = range_of(plan, flat_param), limit = group_limit(plan);
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
-    piece->shard_slice_first = plan->shard_slice_count;
+    flat_param->shard_slice_first = plan->shard_slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
-        int64_t room = piece->state_first >= 0 && continues(plan, piece)
+        int64_t room = flat_param->state_first >= 0 && continues(plan, flat_param)
                            ? limit - plan->groups[plan->group_count - 1].count
                            : limit;
-        count = ZR_MIN((alone ? next_parameter(piece, range, first) : range) - first, room);
+        count = ZR_MIN((alone ? next_parameter(flat_param, range, first) : range) - first, room);
         add_shard_slice(plan, p, first, count);
     }
-    piece->shard_slice_count = plan->shard_slice_count - piece->shard_slice_first;
+    flat_param->shard_slice_count = plan->shard_slice_count - flat_param->shard_slice_first;
 }
 
 static int64_t most_shard_slices(const zr_plan *plan)
 {
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
-    int64_t most = plan->piece_count;
-    for (int p = 0; p < plan->piece_count; p++)
-        most += range_of(plan, &plan->pieces[p]) / group_limit(plan) + 1 +
-                (alone ? plan->pieces[p].tensor_count : 0);
+    int64_t most = plan->flat_param_count;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        most += range_of(plan, &plan->flat_params[p]) / group_limit(plan) + 1 +
+                (alone ? plan->flat_params[p].tensor_count : 0);
     return most;
 }
 
@@ -123,7 +124,8 @@ zero_tier zr_group_tier(const zr_group *group, zr_vector vector)
 // without one. 0: this vector stays in memory.
 static int64_t travelling_elems(const zr_plan *plan, const zr_shard_slice *shard_slice, int vector)
 {
-    const zr_group alone = {.parameter_tier = plan->pieces[shard_slice->piece].parameter_tier,
+    const zr_group alone = {.parameter_tier =
+                                plan->flat_params[shard_slice->flat_param].parameter_tier,
                             .count = shard_slice->count};
     const zr_group *group = shard_slice->group >= 0 ? &plan->groups[shard_slice->group] : &alone;
     bool travels =
@@ -235,8 +237,8 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error)
     plan->groups = zr_alloc(sizeof *plan->groups * (size_t)most, error);
     if (!plan->shard_slices || !plan->groups)
         return ZERO_ERR_MEMORY;
-    for (int p = 0; p < plan->piece_count; p++)
-        cut_piece(plan, p);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        cut_flat_param(plan, p);
     size_staging_buffer(plan);
     zr_walk_vectors walks[2];
     for (int i = zr_plan_walks(plan, walks) - 1; i >= 0 && !plan->settings.inference; i--)

@@ -1,8 +1,8 @@
 // How the update walks over a rank's elements, and what moves between tiers.
 //
-//   shard of a piece    [ shard slice | shard slice | shard slice ]      a shard slice lies in one
-//   piece and in one group groups              [ shard slice | shard slice ][ shard slice ...   at
-//   most sub_group elements, of one tier:
+//   shard of a flat parameter    [ shard slice | shard slice | shard slice ]      a shard slice
+//   lies in one flat parameter and in one group groups              [ shard slice | shard slice ][
+//   shard slice ...   at most sub_group elements, of one tier:
 //                                                      what one staging buffer of the update holds
 //
 // Where anything of a group is on NVMe, its vectors travel through a staging buffer in host memory,
@@ -32,8 +32,8 @@ typedef enum zr_vector {
 } zr_vector;
 
 typedef struct zr_shard_slice {
-    int piece, group;     // group -1: the shard slice is not updated
-    int64_t first, count; // elements of the own shard; at stage 0 of the whole piece
+    int flat_param, group; // group -1: the shard slice is not updated
+    int64_t first, count;  // elements of the own shard; at stage 0 of the whole flat parameter
 } zr_shard_slice;
 
 typedef struct zr_group { // consecutive shard slices that are updated together
@@ -94,7 +94,7 @@ bool zr_plan_updates_copies(const zr_plan *plan);
 void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_vectors *vectors,
                     zr_moved *moved);
 bool zr_plan_has_vector(const zr_plan *plan, zr_vector vector);
-// Returns the bytes of one element of a trained piece.
+// Returns the bytes of one element of a trained flat parameter.
 int64_t zr_vector_size(const zr_plan *plan, zr_vector vector);
 zero_tier zr_group_tier(const zr_group *group, zr_vector vector);
 

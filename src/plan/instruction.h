@@ -5,8 +5,8 @@
 // run, until an AWAIT of its slot.
 //
 // The body of a CALL is a list of instructions that the unit runs from inside of the call, as its
-// streamed pieces come and go (zero_piece_begin and _end), each time up to the next one with a
-// mark:
+// streamed flat parameters come and go (zero_flat_param_begin and _end), each time up to the next
+// one with a mark:
 //
 //   CALL  body 5 | BIND tile 0 (begun) | UNBIND tile 0 (ended)
 //                | AWAIT .. BIND tile 1 (begun) | UNBIND tile 1 (ended)
@@ -17,10 +17,11 @@
 #include "plan/instruction_parts.h"
 
 typedef enum zr_code {
-    // All ranks' shards of the piece begin to come to `place`. With 0 bytes they lie there already,
-    // which still counts as a message.
+    // All ranks' shards of the flat parameter begin to come to `place`. With 0 bytes they lie there
+    // already, which still counts as a message.
     ZR_GATHER,
-    // The piece's contributions at `place` begin to be summed into the owners' accumulators.
+    // The flat parameter's contributions at `place` begin to be summed into the owners'
+    // accumulators.
     ZR_REDUCE,
     ZR_SCALARS, // the loss, the norm and the number of targets are summed over ranks
     ZR_FETCH,   // the slot's data begins to come from its store to `place`
@@ -29,12 +30,13 @@ typedef enum zr_code {
     // one that has come in shares, in its slot.
     ZR_JOIN,
     ZR_AWAIT,   // waits until what the slot has begun has ended
-    ZR_RELEASE, // this rank reads the piece's parameters no more in this step
-    ZR_PUBLISH, // this rank's shard of the piece's parameters is new
-    ZR_BIND,    // units read the piece's parameters at `place`, or add their contributions there
+    ZR_RELEASE, // this rank reads the flat parameter's parameters no more in this step
+    ZR_PUBLISH, // this rank's shard of the flat parameter's parameters is new
+    ZR_BIND,    // units read the flat parameter's parameters at `place`, or add their contributions
+                // there
     ZR_UNBIND,  // and from now on no more
-    // The unit is the first of this micro-batch to contribute to the piece: the gaps at `place` are
-    // zeroed, and the piece is bound there.
+    // The unit is the first of this micro-batch to contribute to the flat parameter: the gaps at
+    // `place` are zeroed, and the flat parameter is bound there.
     ZR_OPEN,
     // Contributions at `from` are rounded to the type of the gradient window, at `place`.
     ZR_ROUND,
@@ -46,7 +48,7 @@ typedef enum zr_code {
     ZR_TAKE,    // waits until the slot may be written
     ZR_SEND,    // what is in the slot is complete
     ZR_GIVE,    // this rank is done with what it has received: the slot may be written again
-    ZR_TIE,     // the own shard of a piece that several units share goes to its slot, or comes
+    ZR_TIE, // the own shard of a flat parameter that several units share goes to its slot, or comes
     ZR_CODE_COUNT
 } zr_code;
 
@@ -55,7 +57,7 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
     ZR_FIRST,     // micro-batch: it is the first of a step
     ZR_LATER,     // micro-batch: its sums are added to earlier ones
     ZR_LAST,      // micro-batch: it is the last of a step, perhaps the first too
-    ZR_STALE,     // the weights have changed since kept pieces were gathered
+    ZR_STALE,     // the weights have changed since kept flat parameters were gathered
     ZR_FRESH,     // they have not
     ZR_CHANGED,   // update: parameters or buffers will be written; publish: they were
     ZR_FINITE,    // update: the step's gradient is finite
@@ -66,13 +68,13 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
     ZR_WHEN_COUNT
 } zr_when;
 
-// Why the unit goes on after an instruction: the streamed piece has come, or has gone.
+// Why the unit goes on after an instruction: the streamed flat parameter has come, or has gone.
 typedef enum zr_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_mark;
 
 typedef enum zr_space { // memory that places lie in
     ZR_SPACE_NONE,
     ZR_SPACE_PARAMETERS,        // replicas, or the one copy that all ranks map
-    ZR_SPACE_SHARDS,            // own shards, on the piece's tier
+    ZR_SPACE_SHARDS,            // own shards, on the flat parameter's tier
     ZR_SPACE_GATHERED,          // the gather window
     ZR_SPACE_GRADIENTS,         // the gradient window
     ZR_SPACE_WHOLES,            // the window of whole accumulated gradients
@@ -93,12 +95,12 @@ typedef struct zr_place {
 
 typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits until
     ZR_NO_SLOT,
-    ZR_SLOT_SUM,       // the reduction of piece `index` has ended
-    ZR_SLOT_GATHER,    // the gather of piece `index` has ended
+    ZR_SLOT_SUM,       // the reduction of flat parameter `index` has ended
+    ZR_SLOT_GATHER,    // the gather of flat parameter `index` has ended
     ZR_SLOT_READERS,   // all ranks have drained what it last had in the window of `place`
     ZR_SLOT_PUBLISHED, // all ranks have published its parameters
     ZR_SLOT_RELEASED,  // all ranks have released them
-    ZR_SLOT_FETCHED,   // parameters number `index` (visit, piece) have come from NVMe
+    ZR_SLOT_FETCHED,   // parameters number `index` (visit, flat parameter) have come from NVMe
     ZR_SLOT_TRAVELLED, // its accumulators' transfers have ended
     ZR_SLOT_PARKED,    // the transfer of its parked contributions has ended
     ZR_SLOT_KEPT,      // the transfer through the buffer of kept boundaries `index` has ended
@@ -116,11 +118,12 @@ typedef struct zr_instruction {
     zr_code code;
     zr_when when;
     zr_mark mark;
-    int stream; // the streamed piece of the mark; TIE: the own piece at the other end, or -1
+    int stream; // the streamed flat parameter of the mark; TIE: the own flat parameter at the other
+                // end, or -1
     // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tie_part; SCALARS: zr_scalars_part
     int what;
-    int unit;  // for which it is run; -1: for none
-    int piece; // -1: none
+    int unit;       // for which it is run; -1: for none
+    int flat_param; // -1: none
     zr_place place, from;
     int64_t bytes; // fetched by this rank from other ranks, or moved between tiers
     zr_slot slot;

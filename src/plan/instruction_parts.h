@@ -26,7 +26,8 @@ typedef enum zr_scalars_part {
     ZR_SCALARS_TAKE, // they become what comes
 } zr_scalars_part;
 
-// What a TIE does with its piece's own shard; what comes is in the slot, or is piece `stream`'s.
+// What a TIE does with its flat parameter's own shard; what comes is in the slot, or is flat
+// parameter `stream`'s.
 typedef enum zr_tie_part {
     ZR_TIE_GIVE_SUM,        // the accumulated gradient goes to the slot
     ZR_TIE_ADD_SUM,         // what comes is added to it

@@ -1,10 +1,10 @@
 #include "plan/lives.h"
 
 #include "base/alloc.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 // Lives that are not the last ones of their space are found under spaces that are not followed.
-//   read           what units read, because the piece may come once more while they do
+//   read           what units read, because the flat parameter may come once more while they do
 //   parked         what parked contributions come to or leave
 //   gathered_from  the own shard from NVMe that the gather under way reads
 static const zr_space read = ZR_SPACE_NONE, parked = ZR_SPACE_STORED,
@@ -13,20 +13,21 @@ static const zr_space read = ZR_SPACE_NONE, parked = ZR_SPACE_STORED,
 typedef struct walk {
     const zr_plan *plan;
     zr_lives *lives;
-    int *last; // (piece, space) index of the last life of a piece in a space; -1: none
+    int *last; // (flat parameter, space) index of the last life of a flat parameter in a space; -1:
+               // none
     int at;    // instruction
     zero_status status;
     zero_error *error;
 } walk;
 
-static int64_t bytes_of(const zr_plan *plan, const zr_piece *piece, zr_space space)
+static int64_t bytes_of(const zr_plan *plan, const zr_flat_param *flat_param, zr_space space)
 {
     switch (space) {
-    case ZR_SPACE_GATHERED: return plan->ranks * zr_piece_shard_bytes(piece);
-    case ZR_SPACE_GRADIENTS: return plan->ranks * zr_piece_gradient_shard_bytes(piece);
-    case ZR_SPACE_OPEN_SUMS: return zr_piece_open_bytes(piece);
-    case ZR_SPACE_STAGED_PARAMETERS: return zr_piece_shard_bytes(piece);
-    default: return zr_piece_accumulator_bytes(&plan->settings, piece);
+    case ZR_SPACE_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
+    case ZR_SPACE_GRADIENTS: return plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
+    case ZR_SPACE_OPEN_SUMS: return zr_flat_param_open_bytes(flat_param);
+    case ZR_SPACE_STAGED_PARAMETERS: return zr_flat_param_shard_bytes(flat_param);
+    default: return zr_flat_param_accumulator_bytes(&plan->settings, flat_param);
     }
 }
 
@@ -37,12 +38,12 @@ static bool is_followed(zr_space space)
            space == ZR_SPACE_STAGED_SUMS;
 }
 
-static int *last_of(walk *w, int piece, zr_space space)
+static int *last_of(walk *w, int flat_param, zr_space space)
 {
-    return &w->last[piece * ZR_SPACE_COUNT + (int)space];
+    return &w->last[flat_param * ZR_SPACE_COUNT + (int)space];
 }
 
-static void begin(walk *w, int piece, zr_place place)
+static void begin(walk *w, int flat_param, zr_place place)
 {
     zr_lives *lives = w->lives;
     if (w->status != ZERO_OK || !is_followed(place.space))
@@ -53,25 +54,27 @@ static void begin(walk *w, int piece, zr_place place)
     if (!grown)
         return;
     lives->at = grown;
-    *last_of(w, piece, place.space) = lives->count;
-    int64_t bytes = bytes_of(w->plan, &w->plan->pieces[piece], place.space);
-    lives->at[lives->count++] = (zr_life){place.space, piece, place.first, bytes, w->at, w->at};
+    *last_of(w, flat_param, place.space) = lives->count;
+    int64_t bytes = bytes_of(w->plan, &w->plan->flat_params[flat_param], place.space);
+    lives->at[lives->count++] =
+        (zr_life){place.space, flat_param, place.first, bytes, w->at, w->at};
 }
 
-static void touch(walk *w, int piece, zr_space space)
+static void touch(walk *w, int flat_param, zr_space space)
 {
-    int last = piece >= 0 ? *last_of(w, piece, space) : -1;
+    int last = flat_param >= 0 ? *last_of(w, flat_param, space) : -1;
     if (last >= 0)
         w->lives->at[last].to = w->at;
 }
 
-// Prolongs the life of a piece in just this place, because a piece may be there for two visits at a
-// time. Returns the life; -1: there is none.
-static int touch_place(walk *w, int piece, zr_place place)
+// Prolongs the life of a flat parameter in just this place, because a flat parameter may be there
+// for two visits at a time. Returns the life; -1: there is none.
+static int touch_place(walk *w, int flat_param, zr_place place)
 {
-    for (int i = *last_of(w, piece, place.space); i >= 0; i--) {
+    for (int i = *last_of(w, flat_param, place.space); i >= 0; i--) {
         zr_life *life = &w->lives->at[i];
-        if (life->piece != piece || life->space != place.space || life->first != place.first)
+        if (life->flat_param != flat_param || life->space != place.space ||
+            life->first != place.first)
             continue;
         life->to = w->at;
         return i;
@@ -81,18 +84,18 @@ static int touch_place(walk *w, int piece, zr_place place)
 
 static void bind(walk *w, const zr_instruction *i)
 {
-    int life = touch_place(w, i->piece, i->place);
+    int life = touch_place(w, i->flat_param, i->place);
     if (i->place.space == ZR_SPACE_GATHERED)
-        *last_of(w, i->piece, read) = life;
+        *last_of(w, i->flat_param, read) = life;
 }
 
 // What is not read may be unbound all the same, because a mark needs an instruction.
 static void unbind(walk *w, const zr_instruction *i)
 {
-    if (i->place.space != ZR_SPACE_PARAMETERS || i->piece < 0)
+    if (i->place.space != ZR_SPACE_PARAMETERS || i->flat_param < 0)
         return;
-    touch(w, i->piece, read);
-    *last_of(w, i->piece, read) = -1;
+    touch(w, i->flat_param, read);
+    *last_of(w, i->flat_param, read) = -1;
 }
 
 // An own shard from NVMe stays until its gather has ended, because a communicator may read it as
@@ -100,21 +103,22 @@ static void unbind(walk *w, const zr_instruction *i)
 static void gather(walk *w, const zr_instruction *i)
 {
     bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
-    *last_of(w, i->piece, gathered_from) = staged ? touch_place(w, i->piece, i->from) : -1;
-    begin(w, i->piece, i->place);
+    *last_of(w, i->flat_param, gathered_from) =
+        staged ? touch_place(w, i->flat_param, i->from) : -1;
+    begin(w, i->flat_param, i->place);
 }
 
-// Where a piece has sums of earlier micro-batches, they were fetched to where this one's is added
-// to them.
+// Where a flat parameter has sums of earlier micro-batches, they were fetched to where this one's
+// is added to them.
 static void reduce(walk *w, const zr_instruction *i)
 {
-    const zr_piece *piece = &w->plan->pieces[i->piece];
-    touch(w, i->piece, ZR_SPACE_GRADIENTS);
-    if (!zr_piece_sums_on_nvme(piece))
+    const zr_flat_param *flat_param = &w->plan->flat_params[i->flat_param];
+    touch(w, i->flat_param, ZR_SPACE_GRADIENTS);
+    if (!zr_flat_param_sums_on_nvme(flat_param))
         return;
-    if (piece->fetched_with < 0)
-        begin(w, i->piece, (zr_place){ZR_SPACE_STAGED_SUMS, piece->accumulator_first});
-    touch(w, i->piece, ZR_SPACE_STAGED_SUMS);
+    if (flat_param->fetched_with < 0)
+        begin(w, i->flat_param, (zr_place){ZR_SPACE_STAGED_SUMS, flat_param->accumulator_first});
+    touch(w, i->flat_param, ZR_SPACE_STAGED_SUMS);
 }
 
 static void await(walk *w, const zr_instruction *i)
@@ -139,18 +143,18 @@ static void await(walk *w, const zr_instruction *i)
 
 static void fetch(walk *w, const zr_instruction *i)
 {
-    if (i->piece < 0)
+    if (i->flat_param < 0)
         return;
-    begin(w, i->piece, i->place);
+    begin(w, i->flat_param, i->place);
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->piece, parked) = *last_of(w, i->piece, ZR_SPACE_OPEN_SUMS);
+        *last_of(w, i->flat_param, parked) = *last_of(w, i->flat_param, ZR_SPACE_OPEN_SUMS);
 }
 
 static void store(walk *w, const zr_instruction *i)
 {
-    int life = i->piece >= 0 ? touch_place(w, i->piece, i->from) : -1;
+    int life = i->flat_param >= 0 ? touch_place(w, i->flat_param, i->from) : -1;
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->piece, parked) = life;
+        *last_of(w, i->flat_param, parked) = life;
 }
 
 static void follow(walk *w, const zr_instruction *i)
@@ -159,15 +163,15 @@ static void follow(walk *w, const zr_instruction *i)
     case ZR_GATHER: gather(w, i); break;
     case ZR_REDUCE: reduce(w, i); break;
     case ZR_AWAIT: await(w, i); break;
-    case ZR_SQUARES: touch(w, i->piece, ZR_SPACE_STAGED_SUMS); break;
+    case ZR_SQUARES: touch(w, i->flat_param, ZR_SPACE_STAGED_SUMS); break;
     case ZR_BIND: bind(w, i); break;
     case ZR_UNBIND: unbind(w, i); break;
-    case ZR_OPEN: begin(w, i->piece, i->place); break;
+    case ZR_OPEN: begin(w, i->flat_param, i->place); break;
     case ZR_FETCH: fetch(w, i); break;
     case ZR_STORE: store(w, i); break;
     case ZR_ROUND:
-        touch_place(w, i->piece, i->from);
-        begin(w, i->piece, i->place);
+        touch_place(w, i->flat_param, i->from);
+        begin(w, i->flat_param, i->place);
         break;
     default: break;
     }
@@ -176,7 +180,7 @@ static void follow(walk *w, const zr_instruction *i)
 zero_status zr_lives_of(const zr_plan *plan, zr_pass_kind kind, zr_lives *out, zero_error *error)
 {
     const zr_pass *pass = &plan->program.passes[kind];
-    size_t lasts = (size_t)plan->piece_count * ZR_SPACE_COUNT;
+    size_t lasts = (size_t)plan->flat_param_count * ZR_SPACE_COUNT;
     walk w = {.plan = plan, .lives = out, .error = error};
     *out = (zr_lives){0};
     w.last = zr_alloc(lasts * sizeof *w.last, error);

@@ -5,9 +5,9 @@
 
 #include "plan/full_plan.h"
 
-typedef struct zr_life { // bytes [first, first + bytes) of a space hold a piece
+typedef struct zr_life { // bytes [first, first + bytes) of a space hold a flat parameter
     zr_space space;      // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
-    int piece;
+    int flat_param;
     int64_t first, bytes;
     int from, to; // instructions of the pass: the first to write there, the last to need it
 } zr_life;

@@ -10,7 +10,7 @@ static zr_visit *add_visit(zr_plan *plan, int u, int stream)
     zr_visit *visit = &plan->visits[plan->visit_count++];
     *visit = (zr_visit){
         .unit = u, .stream = stream, .fetches_visit = -1, .first_fetches = -1, .reuses = -1};
-    for (int i = 0; i < ZERO_MAX_PIECES; i++)
+    for (int i = 0; i < ZERO_MAX_FLAT_PARAMS; i++)
         visit->staged_first[i] = -1;
     return visit;
 }
@@ -21,24 +21,24 @@ static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, 
     zr_visit *visit = add_visit(plan, u, -1);
     visit->recompute = recompute;
     visit->backward = backward;
-    for (int i = 0; i < unit->piece_count; i++)
-        if (!plan->pieces[unit->pieces[i]].streamed &&
+    for (int i = 0; i < unit->flat_param_count; i++)
+        if (!plan->flat_params[unit->flat_params[i]].streamed &&
             (reads_all || unit->sizes.backward_reads >> i & 1))
-            visit->pieces[visit->piece_count++] = unit->pieces[i];
+            visit->flat_params[visit->flat_param_count++] = unit->flat_params[i];
 }
 
-// Adds the visits of streamed pieces, ascending in forward and descending in backward.
+// Adds the visits of streamed flat parameters, ascending in forward and descending in backward.
 static void add_streams(zr_plan *plan, int u, bool backward)
 {
     const zr_unit_plan *unit = &plan->units[u];
-    for (int i = 0; i < unit->piece_count; i++) {
-        int piece = unit->pieces[backward ? unit->piece_count - 1 - i : i];
-        if (!plan->pieces[piece].streamed)
+    for (int i = 0; i < unit->flat_param_count; i++) {
+        int flat_param = unit->flat_params[backward ? unit->flat_param_count - 1 - i : i];
+        if (!plan->flat_params[flat_param].streamed)
             continue;
-        zr_visit *visit = add_visit(plan, u, piece);
+        zr_visit *visit = add_visit(plan, u, flat_param);
         visit->backward = backward;
         if (!backward || unit->sizes.backward_reads_streamed)
-            visit->pieces[visit->piece_count++] = piece;
+            visit->flat_params[visit->flat_param_count++] = flat_param;
     }
 }
 
@@ -87,15 +87,15 @@ static void add_backward(zr_plan *plan, int u)
         plan->visits[v].of_input = plan->visits[v].backward;
 }
 
-// Adds the second part of the backward of a unit, which has no streamed pieces.
+// Adds the second part of the backward of a unit, which has no streamed flat parameters.
 static void add_weights(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
     zr_visit *visit = add_visit(plan, u, -1);
     visit->backward = visit->of_weights = true;
-    for (int i = 0; i < unit->piece_count; i++)
+    for (int i = 0; i < unit->flat_param_count; i++)
         if (unit->sizes.weight_reads >> i & 1)
-            visit->pieces[visit->piece_count++] = unit->pieces[i];
+            visit->flat_params[visit->flat_param_count++] = unit->flat_params[i];
     visit->turn_end = plan->visit_count - 1;
 }
 
@@ -103,7 +103,7 @@ static size_t most_visits(const zr_plan *plan)
 {
     size_t most = 0;
     for (int u = 0; u < plan->unit_count; u++)
-        most += 4 + 4 * (size_t)plan->units[u].piece_count;
+        most += 4 + 4 * (size_t)plan->units[u].flat_param_count;
     return most;
 }
 
@@ -166,18 +166,18 @@ static void begin_visit(zr_emitter *e, int v, int visits)
 static void end_visit(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    for (int i = 0; i < visit->piece_count; i++)
-        zr_emit_unbind(e, visit->pieces[i], ZR_SPACE_PARAMETERS);
+    for (int i = 0; i < visit->flat_param_count; i++)
+        zr_emit_unbind(e, visit->flat_params[i], ZR_SPACE_PARAMETERS);
 }
 
-// Writes a call of one of the unit's functions. Visits [first, end) are its body: streamed pieces
-// that come and go. What the turn's last visit seals is sealed after the call, together with what
-// the unit's own visit seals.
+// Writes a call of one of the unit's functions. Visits [first, end) are its body: streamed flat
+// parameters that come and go. What the turn's last visit seals is sealed after the call, together
+// with what the unit's own visit seals.
 static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visits)
 {
     zr_emit_link_before(e, what);
     int call = e->pass->count;
-    zr_emit(e, &(zr_instruction){.code = ZR_CALL, .what = what, .piece = -1});
+    zr_emit(e, &(zr_instruction){.code = ZR_CALL, .what = what, .flat_param = -1});
     for (int v = first; v < end; v++) {
         const zr_visit *visit = &e->plan->visits[v];
         begin_visit(e, v, visits);
@@ -192,7 +192,8 @@ static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visit
     zr_emit_link_after(e, what);
 }
 
-// Returns the first visit of the turn's streamed pieces in backward, or the end of the turn.
+// Returns the first visit of the turn's streamed flat parameters in backward, or the end of the
+// turn.
 static int first_backward_stream(const zr_plan *plan, int v, int end)
 {
     int w = v + 1;

@@ -1,4 +1,4 @@
-// Pieces, shards and units (contract 1): who owns what, and where it lies.
+// Flat parameters, shards and units (contract 1): who owns what, and where it lies.
 #include "base/dtype.h"
 #include "model/stage_cut.h"
 #include "model/unit.h"
@@ -7,38 +7,38 @@
 
 #include <stdio.h>
 
-static int count_pieces(const zero_model *model)
+static int count_flat_params(const zero_model *model)
 {
     int count = 0;
     for (int u = 0; u < model->unit_count; u++)
-        count += model->units[u].piece_count;
+        count += model->units[u].flat_param_count;
     return count;
 }
 
-static int piece_number(const zr_plan *plan, zero_piece_ref ref)
+static int flat_param_number(const zr_plan *plan, zero_flat_param_ref ref)
 {
-    int number = ref.piece;
+    int number = ref.flat_param;
     for (int u = 0; u < ref.unit; u++)
-        number += plan->model->units[u].piece_count;
+        number += plan->model->units[u].flat_param_count;
     return number;
 }
 
-static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_desc *desc,
-                               zero_error *error)
+static zero_status lay_tensors(zr_plan *plan, zr_flat_param *flat_param,
+                               const zero_flat_param_desc *desc, zero_error *error)
 {
-    piece->tensor_count = desc->tensor_count;
-    piece->tensors = zr_alloc(sizeof *piece->tensors * (size_t)desc->tensor_count, error);
-    if (!piece->tensors)
+    flat_param->tensor_count = desc->tensor_count;
+    flat_param->tensors = zr_alloc(sizeof *flat_param->tensors * (size_t)desc->tensor_count, error);
+    if (!flat_param->tensors)
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < desc->tensor_count; t++) {
-        zr_plan_tensor *tensor = &piece->tensors[t];
+        zr_plan_tensor *tensor = &flat_param->tensors[t];
         tensor->desc = &desc->tensors[t];
-        tensor->first = ZR_ROUND_UP(piece->elems, ZR_TENSOR_ALIGN);
+        tensor->first = ZR_ROUND_UP(flat_param->elems, ZR_TENSOR_ALIGN);
         tensor->count = zr_tensor_desc_elements(tensor->desc);
         tensor->decays =
             desc->kind == ZERO_TRAINABLE && (plan->settings.decay_all || tensor->desc->dims >= 2);
-        piece->elems = tensor->first + tensor->count;
-        if (piece->elems > ZR_MOST_ELEMS - plan->elems)
+        flat_param->elems = tensor->first + tensor->count;
+        if (flat_param->elems > ZR_MOST_ELEMS - plan->elems)
             return zr_fail(error, ZERO_ERR_USAGE,
                            "planning %s: with tensor \"%s\" the model has more than %lld elements",
                            plan->model->name, tensor->desc->name, (long long)ZR_MOST_ELEMS);
@@ -46,35 +46,36 @@ static zero_status lay_tensors(zr_plan *plan, zr_piece *piece, const zero_piece_
     return ZERO_OK;
 }
 
-// Chooses the types of a piece. Buffers stay in fp32, because running statistics would stop moving
-// in 16 bits.
-static void choose_types(const zr_plan *plan, zr_piece *piece)
+// Chooses the types of a flat parameter. Buffers stay in fp32, because running statistics would
+// stop moving in 16 bits.
+static void choose_types(const zr_plan *plan, zr_flat_param *flat_param)
 {
     const zr_precision *precision = &plan->settings.precision;
-    bool buffer = piece->kind == ZERO_BUFFER;
-    piece->dtype = buffer ? ZERO_F32 : precision->parameters;
-    piece->gradient_dtype = buffer ? ZERO_F32 : precision->gradients;
-    piece->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
+    bool buffer = flat_param->kind == ZERO_BUFFER;
+    flat_param->dtype = buffer ? ZERO_F32 : precision->parameters;
+    flat_param->gradient_dtype = buffer ? ZERO_F32 : precision->gradients;
+    flat_param->accumulator_dtype = buffer ? ZERO_F32 : precision->accumulator;
 }
 
-// Returns the tier of a piece whose kind is kept there: what is tied stays in memory, because
-// shards of it are exchanged there.
-static zero_tier tier_of(const zr_plan *plan, const zr_piece *piece, zero_tier tier)
+// Returns the tier of a flat parameter whose kind is kept there: what is tied stays in memory,
+// because shards of it are exchanged there.
+static zero_tier tier_of(const zr_plan *plan, const zr_flat_param *flat_param, zero_tier tier)
 {
-    return zr_piece_is_tied(plan, piece) ? ZR_MIN(tier, ZERO_TIER_host) : tier;
+    return zr_flat_param_is_tied(plan, flat_param) ? ZR_MIN(tier, ZERO_TIER_host) : tier;
 }
 
-// Returns where a piece's parameters are kept. Running statistics stay on the device, because they
-// are few and every step writes them. Where parameters are on NVMe, the first tiering.on_host
-// elements stay on the host.
-static zero_tier parameter_tier(const zr_plan *plan, const zr_piece *piece)
+// Returns where a flat parameter's parameters are kept. Running statistics stay on the device,
+// because they are few and every step writes them. Where parameters are on NVMe, the first
+// tiering.on_host elements stay on the host.
+static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
-    if (plan->settings.stage < 3 || piece->kind == ZERO_BUFFER)
+    if (plan->settings.stage < 3 || flat_param->kind == ZERO_BUFFER)
         return ZERO_TIER_device;
-    if (tiering->parameters == ZERO_TIER_nvme && plan->elems + piece->padded <= tiering->on_host)
+    if (tiering->parameters == ZERO_TIER_nvme &&
+        plan->elems + flat_param->padded <= tiering->on_host)
         return ZERO_TIER_host;
-    return tier_of(plan, piece, tiering->parameters);
+    return tier_of(plan, flat_param, tiering->parameters);
 }
 
 int64_t zr_shard_elems(int64_t elems, int ranks)
@@ -82,26 +83,28 @@ int64_t zr_shard_elems(int64_t elems, int ranks)
     return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
 }
 
-static void place_piece(zr_plan *plan, zr_piece *piece)
+static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 {
     int64_t ranks = plan->ranks;
-    piece->shard = zr_shard_elems(piece->elems, plan->ranks);
-    piece->padded = piece->shard * ranks;
-    piece->full_first = plan->full_bytes;
-    piece->parameter_tier = parameter_tier(plan, piece);
-    piece->shard_first = plan->shard_bytes[piece->parameter_tier];
-    piece->streamed = zr_piece_is_streamed(plan->model, piece->ref);
-    piece->sealed_at = -1;
-    piece->parked_first = piece->kept_first = piece->open_first = piece->grad_first =
-        piece->accumulator_first = piece->state_first = -1;
-    piece->first_backward = piece->last_backward = piece->reduced_after = piece->fetched_with = -1;
-    plan->elems += piece->padded;
-    plan->full_bytes += ranks * zr_piece_shard_bytes(piece);
-    plan->shard_bytes[piece->parameter_tier] += zr_piece_shard_bytes(piece);
+    flat_param->shard = zr_shard_elems(flat_param->elems, plan->ranks);
+    flat_param->padded = flat_param->shard * ranks;
+    flat_param->full_first = plan->full_bytes;
+    flat_param->parameter_tier = parameter_tier(plan, flat_param);
+    flat_param->shard_first = plan->shard_bytes[flat_param->parameter_tier];
+    flat_param->streamed = zr_flat_param_is_streamed(plan->model, flat_param->ref);
+    flat_param->sealed_at = -1;
+    flat_param->parked_first = flat_param->kept_first = flat_param->open_first =
+        flat_param->grad_first = flat_param->accumulator_first = flat_param->state_first = -1;
+    flat_param->first_backward = flat_param->last_backward = flat_param->reduced_after =
+        flat_param->fetched_with = -1;
+    plan->elems += flat_param->padded;
+    plan->full_bytes += ranks * zr_flat_param_shard_bytes(flat_param);
+    plan->shard_bytes[flat_param->parameter_tier] += zr_flat_param_shard_bytes(flat_param);
 }
 
-// Finds how many neighbouring tensor ranks hold a piece. A whole model is held by all of them.
-static int replicas_of(const zr_plan *plan, const zero_piece_desc *desc)
+// Finds how many neighbouring tensor ranks hold a flat parameter. A whole model is held by all of
+// them.
+static int replicas_of(const zr_plan *plan, const zero_flat_param_desc *desc)
 {
     bool split = false;
     if (desc->replicas)
@@ -111,74 +114,78 @@ static int replicas_of(const zr_plan *plan, const zero_piece_desc *desc)
     return split ? 1 : plan->tensor_ranks;
 }
 
-// Chooses, of the ranks that hold a piece, the first one as the one by which it counts. A tied copy
-// counts by its owner.
-static zero_status choose_replica(const zr_plan *plan, const zero_piece_desc *desc, zr_piece *piece,
-                                  zero_error *error)
+// Chooses, of the ranks that hold a flat parameter, the first one as the one by which it counts. A
+// tied copy counts by its owner.
+static zero_status choose_replica(const zr_plan *plan, const zero_flat_param_desc *desc,
+                                  zr_flat_param *flat_param, zero_error *error)
 {
-    piece->replicas = replicas_of(plan, desc);
-    if (piece->replicas < 1 || plan->tensor_ranks % piece->replicas)
+    flat_param->replicas = replicas_of(plan, desc);
+    if (flat_param->replicas < 1 || plan->tensor_ranks % flat_param->replicas)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: piece %s is held by %d tensor ranks at a time, which does not "
                        "divide %d tensor rank%s",
-                       plan->model->name, piece->name, piece->replicas, plan->tensor_ranks,
-                       plan->tensor_ranks == 1 ? "" : "s");
-    piece->tied_copy = zr_stage_tied_copy_at(plan->model, piece->ref);
-    piece->counted = !piece->tied_copy && plan->tensor_rank % piece->replicas == 0;
+                       plan->model->name, flat_param->name, flat_param->replicas,
+                       plan->tensor_ranks, plan->tensor_ranks == 1 ? "" : "s");
+    flat_param->tied_copy = zr_stage_tied_copy_at(plan->model, flat_param->ref);
+    flat_param->counted = !flat_param->tied_copy && plan->tensor_rank % flat_param->replicas == 0;
     return ZERO_OK;
 }
 
-zero_status zr_plan_pieces(zr_plan *plan, zero_error *error)
+zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error)
 {
     const zero_model *model = plan->model;
-    plan->pieces = zr_alloc(sizeof *plan->pieces * (size_t)count_pieces(model), error);
-    if (!plan->pieces)
+    plan->flat_params =
+        zr_alloc(sizeof *plan->flat_params * (size_t)count_flat_params(model), error);
+    if (!plan->flat_params)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++) {
-        for (int p = 0; p < model->units[u].piece_count; p++) {
-            zr_piece *piece = &plan->pieces[plan->piece_count++];
-            const zero_piece_desc *desc = &model->units[u].pieces[p];
-            piece->ref = (zero_piece_ref){u, p};
-            piece->kind = desc->kind;
-            choose_types(plan, piece);
-            if (model->units[u].piece_count == 1)
-                snprintf(piece->name, sizeof piece->name, "%s", model->units[u].name);
+        for (int p = 0; p < model->units[u].flat_param_count; p++) {
+            zr_flat_param *flat_param = &plan->flat_params[plan->flat_param_count++];
+            const zero_flat_param_desc *desc = &model->units[u].flat_params[p];
+            flat_param->ref = (zero_flat_param_ref){u, p};
+            flat_param->kind = desc->kind;
+            choose_types(plan, flat_param);
+            if (model->units[u].flat_param_count == 1)
+                snprintf(flat_param->name, sizeof flat_param->name, "%s", model->units[u].name);
             else
-                snprintf(piece->name, sizeof piece->name, "%s/%d", model->units[u].name, p);
-            ZERO_TRY(lay_tensors(plan, piece, desc, error));
-            ZERO_TRY(choose_replica(plan, desc, piece, error));
-            place_piece(plan, piece);
+                snprintf(flat_param->name, sizeof flat_param->name, "%s/%d", model->units[u].name,
+                         p);
+            ZERO_TRY(lay_tensors(plan, flat_param, desc, error));
+            ZERO_TRY(choose_replica(plan, desc, flat_param, error));
+            place_flat_param(plan, flat_param);
         }
     }
     plan->parameters = zr_model_parameters(model->whole ? model->whole : model);
     return zr_plan_tensor_numbers(plan, error);
 }
 
-static zero_status list_unit_pieces(zr_plan *plan, int u, zero_error *error)
+static zero_status list_unit_flat_params(zr_plan *plan, int u, zero_error *error)
 {
     const zero_unit *unit = &plan->model->units[u];
     zr_unit_plan *out = &plan->units[u];
-    out->piece_count = unit->piece_count + unit->borrowed_count;
-    out->pieces = zr_alloc(sizeof *out->pieces * (size_t)ZR_MAX(out->piece_count, 1), error);
-    if (!out->pieces)
+    out->flat_param_count = unit->flat_param_count + unit->borrowed_count;
+    out->flat_params =
+        zr_alloc(sizeof *out->flat_params * (size_t)ZR_MAX(out->flat_param_count, 1), error);
+    if (!out->flat_params)
         return ZERO_ERR_MEMORY;
-    for (int i = 0; i < out->piece_count; i++)
-        out->pieces[i] = piece_number(plan, zr_unit_piece(plan->model, u, i));
+    for (int i = 0; i < out->flat_param_count; i++)
+        out->flat_params[i] = flat_param_number(plan, zr_unit_flat_param(plan->model, u, i));
     return ZERO_OK;
 }
 
-// Notes which units contribute to a piece: to a buffer only its owner, to a trainable piece every
-// unit that lists it.
+// Notes which units contribute to a flat parameter: to a buffer only its owner, to a trainable flat
+// parameter every unit that lists it.
 static void note_contributions(zr_plan *plan, int u)
 {
-    for (int i = 0; i < plan->units[u].piece_count; i++) {
-        zr_piece *piece = &plan->pieces[plan->units[u].pieces[i]];
-        bool contributes =
-            piece->kind == ZERO_TRAINABLE || (piece->kind == ZERO_BUFFER && piece->ref.unit == u);
+    for (int i = 0; i < plan->units[u].flat_param_count; i++) {
+        zr_flat_param *flat_param = &plan->flat_params[plan->units[u].flat_params[i]];
+        bool contributes = flat_param->kind == ZERO_TRAINABLE ||
+                           (flat_param->kind == ZERO_BUFFER && flat_param->ref.unit == u);
         if (!contributes || plan->settings.inference)
             continue;
-        piece->first_backward = ZR_MAX(piece->first_backward, u);
-        piece->last_backward = piece->last_backward < 0 ? u : ZR_MIN(piece->last_backward, u);
+        flat_param->first_backward = ZR_MAX(flat_param->first_backward, u);
+        flat_param->last_backward =
+            flat_param->last_backward < 0 ? u : ZR_MIN(flat_param->last_backward, u);
     }
 }
 
@@ -238,21 +245,22 @@ static zero_status check_sizes(const zero_unit *unit, const zero_unit_sizes *siz
     return ZERO_OK;
 }
 
-// Chooses where optimizer states are kept. Twin-Flow: the last pieces keep theirs on the device, as
-// many as make up that part of the elements.
+// Chooses where optimizer states are kept. Twin-Flow: the last flat parameters keep theirs on the
+// device, as many as make up that part of the elements.
 static void choose_state_tiers(zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     int64_t trained = 0, kept = 0;
-    for (int p = 0; p < plan->piece_count; p++)
-        trained += plan->pieces[p].kind == ZERO_TRAINABLE ? plan->pieces[p].padded : 0;
-    for (int p = plan->piece_count - 1; p >= 0; p--) {
-        zr_piece *piece = &plan->pieces[p];
-        bool stays = piece->kind != ZERO_TRAINABLE ||
-                     (double)(kept + piece->padded) <= tiering->on_device * (double)trained;
-        piece->state_tier = stays ? ZERO_TIER_device : tier_of(plan, piece, tiering->optimizer);
-        if (stays && piece->kind == ZERO_TRAINABLE)
-            kept += piece->padded;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        trained += plan->flat_params[p].kind == ZERO_TRAINABLE ? plan->flat_params[p].padded : 0;
+    for (int p = plan->flat_param_count - 1; p >= 0; p--) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        bool stays = flat_param->kind != ZERO_TRAINABLE ||
+                     (double)(kept + flat_param->padded) <= tiering->on_device * (double)trained;
+        flat_param->state_tier =
+            stays ? ZERO_TIER_device : tier_of(plan, flat_param, tiering->optimizer);
+        if (stays && flat_param->kind == ZERO_TRAINABLE)
+            kept += flat_param->padded;
     }
 }
 
@@ -279,14 +287,15 @@ static bool is_fused(const zr_plan *plan, int u)
 
 static bool has_streams(const zr_plan *plan, int u)
 {
-    for (int i = 0; i < plan->units[u].piece_count; i++)
-        if (plan->pieces[plan->units[u].pieces[i]].streamed)
+    for (int i = 0; i < plan->units[u].flat_param_count; i++)
+        if (plan->flat_params[plan->units[u].flat_params[i]].streamed)
             return true;
     return false;
 }
 
 // Says whether backward is made in two parts: where the schedule wants it, and the unit can. What
-// is computed again is gone before the second part, and streamed pieces come and go in one call.
+// is computed again is gone before the second part, and streamed flat parameters come and go in one
+// call.
 static bool is_split(const zr_plan *plan, int u, const zero_unit_ops *ops)
 {
     bool wanted = plan->pipeline && zr_pipeline_has_weights(plan->pipeline->pipeline.kind) &&
@@ -312,12 +321,13 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++) {
         zr_unit_plan *out = &plan->units[u];
-        // A unit is asked as its model describes it, because it may count its borrowed pieces.
+        // A unit is asked as its model describes it, because it may count its borrowed flat
+        // parameters.
         const zero_unit *unit = &origin->units[zr_stage_unit(model, u)];
         ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name, entering(plan, u),
                              &total, &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
-        ZERO_TRY(list_unit_pieces(plan, u, error));
+        ZERO_TRY(list_unit_flat_params(plan, u, error));
         note_contributions(plan, u);
         out->fused = is_fused(plan, u);
         out->split = is_split(plan, u, unit->ops);

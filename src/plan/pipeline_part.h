@@ -20,7 +20,7 @@ typedef struct zr_pipeline_part {
     // (stages * chunks) what forward and backward of a micro-batch cost in a chunk; their sum is 1.
     const double *share;
     int64_t checkpoint_interval; // units of a segment that is computed again; 0: as settings say
-    bool exact;                  // each borrowed piece is a tied copy
+    bool exact;                  // each borrowed flat parameter is a tied copy
     bool mapped;                 // ranks of different stages share memory
     // Tensor ranks, which have the same boundaries, divide what they send, and bring it together
     // where it has come.
@@ -37,7 +37,7 @@ typedef struct zr_link {
 
 typedef struct zr_tie_plan { // plan/ties.h
     zr_tie of;
-    int tied_copy, owner;         // own pieces; -1: another rank has it
+    int tied_copy, owner;         // own flat parameters; -1: another rank has it
     int sum_link, parameter_link; // -1: nothing is sent
 } zr_tie_plan;
 

@@ -13,8 +13,8 @@
 #define ZR_IO_PAGE 4096                      // alignment of what travels to NVMe
 #define ZR_MOST_POSITIONS ((int64_t)1 << 32) // of a micro-batch
 
-// partition.c: pieces, tensors, shards, offsets.
-zero_status zr_plan_pieces(zr_plan *plan, zero_error *error);
+// partition.c: flat parameters, tensors, shards, offsets.
+zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error);
 // tensor_numbers.c: numbers of tensors, over the whole model. ZERO_ERR_USAGE: the model is no part
 // of its whole.
 zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error);
@@ -34,11 +34,11 @@ void zr_plan_activations(zr_plan *plan);
 int64_t zr_boundary_bytes(const zero_tensors *tensors);
 // Says whether what the units of a segment save is gone when its backward begins.
 bool zr_plan_computes_again(const zr_plan *plan, int segment);
-// order_accumulate.c: the order in which pieces are acquired.
+// order_accumulate.c: the order in which flat parameters are acquired.
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
-// gathers.c: where visits find their pieces; keep_all: every piece stays.
+// gathers.c: where visits find their flat parameters; keep_all: every flat parameter stays.
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error);
-// reduction.c: when pieces are sealed and reduced, and where gradients lie.
+// reduction.c: when flat parameters are sealed and reduced, and where gradients lie.
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);
 // groups.c: the portions of the update, and what they move.
 zero_status zr_plan_groups(zr_plan *plan, zero_error *error);

@@ -79,11 +79,12 @@ bool zr_precision_has_master(const zr_precision *precision);
 //   elems_ahead      most elements of those parameters; the next visit's travel however many they
 //                    are; 0: no limit
 //   block            bytes of one transfer to or from NVMe
-//   persistent       offloaded parameters: a piece with fewer elements is gathered once a step and
+//   persistent       offloaded parameters: a flat parameter with fewer elements is gathered once a
+//   step and
 //                    stays on the device
-//   persistent_most  most elements of all such pieces together
+//   persistent_most  most elements of all such flat parameters together
 //   reuse            most elements gathered between two visits of a unit for which the first one's
-//                    pieces stay for the second; 0: none stay
+//                    flat parameters stay for the second; 0: none stay
 //   live             most elements gathered at one time: nothing is gathered ahead above it; 0: no
 //                    limit
 #define ZR_TIERING_FIELDS(X)                                                                       \

@@ -1,9 +1,10 @@
-// When each piece's gradient is sealed and reduced, and where it lies until then.
+// When each flat parameter's gradient is sealed and reduced, and where it lies until then.
 //
-// Whole gradients (stages 0 and 1): every piece has its own place in the window throughout the
-// micro-batch.
-// Slots (stages 2 and 3): a piece takes a place before its gradient is written, and gives it back
-// once it is reduced. Places are found here, first fit, so that the step itself allocates nothing:
+// Whole gradients (stages 0 and 1): every flat parameter has its own place in the window throughout
+// the micro-batch.
+// Slots (stages 2 and 3): a flat parameter takes a place before its gradient is written, and gives
+// it back once it is reduced. Places are found here, first fit, so that the step itself allocates
+// nothing:
 //
 //   backward of  head   h.3    h.2    h.1    h.0   embedding
 //   wte          [==============================================]
@@ -16,16 +17,16 @@
 #include "plan/plan_parts.h"
 
 #include "plan/first_fit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 static void take_whole(zr_plan *plan)
 {
-    for (int p = 0; p < plan->piece_count; p++) {
-        zr_piece *piece = &plan->pieces[p];
-        if (piece->first_backward < 0)
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->first_backward < 0)
             continue;
-        piece->grad_first = plan->grad_bytes;
-        plan->grad_bytes += plan->ranks * zr_piece_gradient_shard_bytes(piece);
+        flat_param->grad_first = plan->grad_bytes;
+        plan->grad_bytes += plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
     }
 }
 
@@ -33,56 +34,57 @@ typedef struct backward { // the walk over the visits
     zr_plan *plan;
     zr_first_fit open, window, staged;
     int reduced;     // number of plan->sealed that are reduced
-    int64_t waiting; // elements of the sealed pieces that are not yet reduced
+    int64_t waiting; // elements of the sealed flat parameters that are not yet reduced
 } backward;
 
-static bool is_parked(const zr_piece *piece)
+static bool is_parked(const zr_flat_param *flat_param)
 {
-    return piece->streamed && piece->last_backward < piece->first_backward;
+    return flat_param->streamed && flat_param->last_backward < flat_param->first_backward;
 }
 
-static bool collects_apart(const zr_piece *piece)
+static bool collects_apart(const zr_flat_param *flat_param)
 {
-    return piece->gradient_dtype != ZERO_F32 || is_parked(piece);
+    return flat_param->gradient_dtype != ZERO_F32 || is_parked(flat_param);
 }
 
 // Takes the host place where the sum is added to earlier ones and then written to NVMe from.
 static void take_staged(backward *b, int number)
 {
-    zr_piece *piece = &b->plan->pieces[number];
-    piece->accumulator_first = zr_first_fit_take(
-        &b->staged, number, zr_piece_accumulator_bytes(&b->plan->settings, piece));
+    zr_flat_param *flat_param = &b->plan->flat_params[number];
+    flat_param->accumulator_first = zr_first_fit_take(
+        &b->staged, number, zr_flat_param_accumulator_bytes(&b->plan->settings, flat_param));
 }
 
 static void take_slot(backward *b, int number)
 {
-    zr_piece *piece = &b->plan->pieces[number];
+    zr_flat_param *flat_param = &b->plan->flat_params[number];
     if (!zr_plan_whole_gradients(b->plan))
-        piece->grad_first = zr_first_fit_take(
-            &b->window, number, b->plan->ranks * zr_piece_gradient_shard_bytes(piece));
+        flat_param->grad_first = zr_first_fit_take(
+            &b->window, number, b->plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param));
 }
 
-static void open_piece(backward *b, int number)
+static void open_flat_param(backward *b, int number)
 {
-    zr_piece *piece = &b->plan->pieces[number];
-    if (collects_apart(piece))
-        piece->open_first = zr_first_fit_take(&b->open, number, zr_piece_open_bytes(piece));
+    zr_flat_param *flat_param = &b->plan->flat_params[number];
+    if (collects_apart(flat_param))
+        flat_param->open_first =
+            zr_first_fit_take(&b->open, number, zr_flat_param_open_bytes(flat_param));
     else
         take_slot(b, number);
 }
 
-static void seal_piece(backward *b, int number, int visit)
+static void seal_flat_param(backward *b, int number, int visit)
 {
-    zr_piece *piece = &b->plan->pieces[number];
-    if (collects_apart(piece)) {
+    zr_flat_param *flat_param = &b->plan->flat_params[number];
+    if (collects_apart(flat_param)) {
         take_slot(b, number);
         zr_first_fit_give_back(&b->open, number);
     }
-    if (zr_piece_sums_on_nvme(piece) && piece->fetched_with < 0)
+    if (zr_flat_param_sums_on_nvme(flat_param) && flat_param->fetched_with < 0)
         take_staged(b, number);
-    piece->sealed_at = visit;
+    flat_param->sealed_at = visit;
     b->plan->sealed[b->plan->sealed_count++] = number;
-    b->waiting += piece->padded;
+    b->waiting += flat_param->padded;
 }
 
 // Ends reductions, oldest first: those before `due`, as many more as the ceiling asks for, and all
@@ -94,28 +96,28 @@ static void reduce_oldest(backward *b, int visit, int due)
     while (b->reduced < plan->sealed_count &&
            (last || b->reduced < due || b->waiting > plan->settings.reduce_bucket)) {
         int number = plan->sealed[b->reduced++];
-        plan->pieces[number].reduced_after = visit;
-        b->waiting -= plan->pieces[number].padded;
+        plan->flat_params[number].reduced_after = visit;
+        b->waiting -= plan->flat_params[number].padded;
         if (!zr_plan_whole_gradients(plan))
             zr_first_fit_give_back(&b->window, number);
-        if (zr_piece_sums_on_nvme(&plan->pieces[number]))
+        if (zr_flat_param_sums_on_nvme(&plan->flat_params[number]))
             zr_first_fit_give_back(&b->staged, number);
     }
 }
 
-// Returns the visit at whose end a piece will be sealed, if it belongs to this turn; else -1.
-// Streamed pieces are sealed at their own visit, the others at the end of the turn.
+// Returns the visit at whose end a flat parameter will be sealed, if it belongs to this turn; else
+// -1. Streamed flat parameters are sealed at their own visit, the others at the end of the turn.
 static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
 {
-    const zr_piece *piece = &plan->pieces[number];
-    if (piece->last_backward != visit->unit || !zr_visit_adds(visit))
+    const zr_flat_param *flat_param = &plan->flat_params[number];
+    if (flat_param->last_backward != visit->unit || !zr_visit_adds(visit))
         return -1;
-    return visit->stream == number                 ? v
-           : visit->stream < 0 && !piece->streamed ? visit->turn_end
-                                                   : -1;
+    return visit->stream == number                      ? v
+           : visit->stream < 0 && !flat_param->streamed ? visit->turn_end
+                                                        : -1;
 }
 
-// Fetches a piece's sums so far while the visit before the one that seals it computes.
+// Fetches a flat parameter's sums so far while the visit before the one that seals it computes.
 static void fetch_sums(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
@@ -127,13 +129,13 @@ static void fetch_sums(backward *b, int v)
          ahead++) {
         const zr_visit *visit = &plan->visits[ahead];
         const zr_unit_plan *unit = &plan->units[visit->unit];
-        for (int i = 0; i < unit->piece_count; i++) {
-            zr_piece *piece = &plan->pieces[unit->pieces[i]];
-            if (!zr_piece_sums_on_nvme(piece) || piece->fetched_with >= 0 ||
-                seals_at(plan, unit->pieces[i], visit, ahead) < 0)
+        for (int i = 0; i < unit->flat_param_count; i++) {
+            zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
+            if (!zr_flat_param_sums_on_nvme(flat_param) || flat_param->fetched_with >= 0 ||
+                seals_at(plan, unit->flat_params[i], visit, ahead) < 0)
                 continue;
-            piece->fetched_with = v;
-            take_staged(b, unit->pieces[i]);
+            flat_param->fetched_with = v;
+            take_staged(b, unit->flat_params[i]);
         }
     }
 }
@@ -145,10 +147,11 @@ static void take_returning(backward *b, int v, int end)
     zr_visit *visit = v < end ? &plan->visits[v] : NULL;
     if (!visit || visit->stream < 0 || !visit->backward || visit->returns)
         return;
-    const zr_piece *piece = &plan->pieces[visit->stream];
-    visit->returns = is_parked(piece) && piece->first_backward != visit->unit;
+    const zr_flat_param *flat_param = &plan->flat_params[visit->stream];
+    visit->returns = is_parked(flat_param) && flat_param->first_backward != visit->unit;
     if (visit->returns)
-        visit->open_first = zr_first_fit_take(&b->open, visit->stream, zr_piece_open_bytes(piece));
+        visit->open_first =
+            zr_first_fit_take(&b->open, visit->stream, zr_flat_param_open_bytes(flat_param));
 }
 
 static void begin_visit(backward *b, int v)
@@ -159,13 +162,14 @@ static void begin_visit(backward *b, int v)
     if (!zr_visit_adds(visit))
         return;
     fetch_sums(b, v);
-    for (int i = 0; i < unit->piece_count; i++) {
-        const zr_piece *piece = &plan->pieces[unit->pieces[i]];
-        bool here = visit->stream >= 0 ? visit->stream == unit->pieces[i] : !piece->streamed;
-        if (here && piece->first_backward == visit->unit)
-            open_piece(b, unit->pieces[i]);
+    for (int i = 0; i < unit->flat_param_count; i++) {
+        const zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
+        bool here =
+            visit->stream >= 0 ? visit->stream == unit->flat_params[i] : !flat_param->streamed;
+        if (here && flat_param->first_backward == visit->unit)
+            open_flat_param(b, unit->flat_params[i]);
         if (here && visit->stream >= 0 && !visit->returns)
-            visit->open_first = piece->open_first;
+            visit->open_first = flat_param->open_first;
     }
     take_returning(b, v, visit->pass_end); // unless the visit before has done this
     take_returning(b, v + 1, visit->pass_end);
@@ -176,18 +180,19 @@ static void end_visit(backward *b, int v)
     zr_plan *plan = b->plan;
     zr_visit *visit = &plan->visits[v];
     const zr_unit_plan *unit = &plan->units[visit->unit];
-    if (visit->stream >= 0 && visit->backward && plan->pieces[visit->stream].first_backward >= 0) {
-        visit->parks = plan->pieces[visit->stream].last_backward != visit->unit;
+    if (visit->stream >= 0 && visit->backward &&
+        plan->flat_params[visit->stream].first_backward >= 0) {
+        visit->parks = plan->flat_params[visit->stream].last_backward != visit->unit;
         if (visit->parks)
             zr_first_fit_give_back(&b->open, visit->stream);
         else
-            seal_piece(b, visit->stream, v);
+            seal_flat_param(b, visit->stream, v);
     }
     bool adds = zr_visit_adds(visit);
-    for (int i = 0; i < unit->piece_count && adds && visit->turn_end == v; i++) {
-        const zr_piece *piece = &plan->pieces[unit->pieces[i]];
-        if (!piece->streamed && piece->last_backward == visit->unit)
-            seal_piece(b, unit->pieces[i], v);
+    for (int i = 0; i < unit->flat_param_count && adds && visit->turn_end == v; i++) {
+        const zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
+        if (!flat_param->streamed && flat_param->last_backward == visit->unit)
+            seal_flat_param(b, unit->flat_params[i], v);
     }
 }
 
@@ -209,12 +214,12 @@ static void run_backward(backward *b)
     }
 }
 
-static void place_parked(zr_plan *plan, zr_piece *piece)
+static void place_parked(zr_plan *plan, zr_flat_param *flat_param)
 {
-    if (!is_parked(piece))
+    if (!is_parked(flat_param))
         return;
-    piece->parked_first = plan->parked_bytes;
-    plan->parked_bytes += zr_piece_open_bytes(piece);
+    flat_param->parked_first = plan->parked_bytes;
+    plan->parked_bytes += zr_flat_param_open_bytes(flat_param);
 }
 
 static bool retypes(const zr_plan *plan)
@@ -232,59 +237,61 @@ static bool sums_in_window(const zr_plan *plan)
     return zr_plan_whole_gradients(plan) && !retypes(plan);
 }
 
-static void place_sum(zr_plan *plan, zr_piece *piece)
+static void place_sum(zr_plan *plan, zr_flat_param *flat_param)
 {
-    zero_tier tier = piece->kind == ZERO_TRAINABLE ? piece->state_tier : ZERO_TIER_device;
-    if (sums_in_window(plan) || zr_piece_sums_on_nvme(piece))
+    zero_tier tier = flat_param->kind == ZERO_TRAINABLE ? flat_param->state_tier : ZERO_TIER_device;
+    if (sums_in_window(plan) || zr_flat_param_sums_on_nvme(flat_param))
         return;
-    piece->accumulator_first = plan->accumulator_bytes[tier];
+    flat_param->accumulator_first = plan->accumulator_bytes[tier];
     plan->accumulator_bytes[tier] +=
-        plan->step_sums * zr_piece_accumulator_bytes(&plan->settings, piece);
+        plan->step_sums * zr_flat_param_accumulator_bytes(&plan->settings, flat_param);
 }
 
-// Places the whole sum, for an update of whole pieces.
-static void place_whole(zr_plan *plan, zr_piece *piece)
+// Places the whole sum, for an update of whole flat parameters.
+static void place_whole(zr_plan *plan, zr_flat_param *flat_param)
 {
     if (!plan->updates_whole)
         return;
     if (!retypes(plan)) {
-        piece->whole = (zr_place){ZR_SPACE_GRADIENTS, piece->grad_first};
+        flat_param->whole = (zr_place){ZR_SPACE_GRADIENTS, flat_param->grad_first};
         return;
     }
-    piece->whole = (zr_place){ZR_SPACE_WHOLES, plan->whole_bytes};
-    plan->whole_bytes += piece->padded * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+    flat_param->whole = (zr_place){ZR_SPACE_WHOLES, plan->whole_bytes};
+    plan->whole_bytes +=
+        flat_param->padded * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
 }
 
-static void place_states(zr_plan *plan, zr_piece *piece)
+static void place_states(zr_plan *plan, zr_flat_param *flat_param)
 {
-    if (piece->kind != ZERO_TRAINABLE || piece->tied_copy)
+    if (flat_param->kind != ZERO_TRAINABLE || flat_param->tied_copy)
         return;
-    piece->state_first = plan->state_elems[piece->state_tier];
-    plan->state_elems[piece->state_tier] += plan->updates_whole ? piece->padded : piece->shard;
+    flat_param->state_first = plan->state_elems[flat_param->state_tier];
+    plan->state_elems[flat_param->state_tier] +=
+        plan->updates_whole ? flat_param->padded : flat_param->shard;
 }
 
 static void place_accumulators(zr_plan *plan)
 {
-    for (int p = 0; p < plan->piece_count; p++) {
-        zr_piece *piece = &plan->pieces[p];
-        if (piece->first_backward < 0)
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->first_backward < 0)
             continue;
-        place_parked(plan, piece);
-        place_sum(plan, piece);
-        place_whole(plan, piece);
-        place_states(plan, piece);
+        place_parked(plan, flat_param);
+        place_sum(plan, flat_param);
+        place_whole(plan, flat_param);
+        place_states(plan, flat_param);
     }
 }
 
 static zero_status begin_backward(backward *b, zr_plan *plan, zero_error *error)
 {
     b->plan = plan;
-    plan->sealed = zr_alloc((size_t)plan->piece_count * sizeof *plan->sealed, error);
+    plan->sealed = zr_alloc((size_t)plan->flat_param_count * sizeof *plan->sealed, error);
     if (!plan->sealed)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_first_fit_begin(&b->open, plan->piece_count, error));
-    ZERO_TRY(zr_first_fit_begin(&b->window, plan->piece_count, error));
-    return zr_first_fit_begin(&b->staged, plan->piece_count, error);
+    ZERO_TRY(zr_first_fit_begin(&b->open, plan->flat_param_count, error));
+    ZERO_TRY(zr_first_fit_begin(&b->window, plan->flat_param_count, error));
+    return zr_first_fit_begin(&b->staged, plan->flat_param_count, error);
 }
 
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)

@@ -9,19 +9,19 @@
 
 #include <string.h>
 
-// Numbers tensors as they come. Tiles of one tensor share a number, and follow each other piece by
-// piece.
+// Numbers tensors as they come. Tiles of one tensor share a number, and follow each other flat
+// parameter by flat parameter.
 static void number_in_order(zr_plan *plan)
 {
-    const zr_plan_tensor *last = NULL; // of the piece before
-    for (int p = 0; p < plan->piece_count; p++) {
-        zr_piece *piece = &plan->pieces[p];
-        for (int t = 0; t < piece->tensor_count; t++) {
-            zr_plan_tensor *tensor = &piece->tensors[t];
+    const zr_plan_tensor *last = NULL; // of the flat parameter before
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        for (int t = 0; t < flat_param->tensor_count; t++) {
+            zr_plan_tensor *tensor = &flat_param->tensors[t];
             bool continues = zr_tensor_continues(last ? last->desc : NULL, tensor->desc);
             tensor->number = continues ? last->number : plan->tensor_count++;
         }
-        last = &piece->tensors[piece->tensor_count - 1];
+        last = &flat_param->tensors[flat_param->tensor_count - 1];
     }
 }
 
@@ -68,18 +68,18 @@ static zr_tensor_walk find_in_unit(const zero_model *whole, int unit, const zero
     return walk;
 }
 
-// Returns the number, in the model that was cut, of the unit that owns a piece.
-static int owner_of(const zero_model *model, zero_piece_ref ref)
+// Returns the number, in the model that was cut, of the unit that owns a flat parameter.
+static int owner_of(const zero_model *model, zero_flat_param_ref ref)
 {
     const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(model, ref);
     return tied_copy ? tied_copy->owner.unit : zr_stage_unit(model, ref.unit);
 }
 
-static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_tensor *tensor,
-                                 zero_error *error)
+static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
+                                 zr_plan_tensor *tensor, zero_error *error)
 {
     const zero_model *model = n->plan->model;
-    int owner = owner_of(model, piece->ref);
+    int owner = owner_of(model, flat_param->ref);
     const zero_unit *unit = &zr_stage_origin(model)->units[owner];
     int u = unit_of(n->whole, unit->name, owner);
     zr_tensor_walk at = {0};
@@ -89,7 +89,7 @@ static zero_status number_tensor(numbering *n, const zr_piece *piece, zr_plan_te
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: tensor \"%s\" of unit \"%s\" is no part of the whole model %s",
                        n->plan->model->name, tensor->desc->name, unit->name, n->whole->name);
-    if (at.kind != piece->kind || !has_shape_of(tensor->desc, at.desc))
+    if (at.kind != flat_param->kind || !has_shape_of(tensor->desc, at.desc))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "planning %s: tensor \"%s\" has another shape or class than \"%s\" of the "
                        "whole model %s",
@@ -118,9 +118,10 @@ static void leave_to_others(numbering *n)
 static zero_status number_parts(numbering *n, zero_error *error)
 {
     zr_plan *plan = n->plan;
-    for (int p = 0; p < plan->piece_count; p++)
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++)
-            ZERO_TRY(number_tensor(n, &plan->pieces[p], &plan->pieces[p].tensors[t], error));
+    for (int p = 0; p < plan->flat_param_count; p++)
+        for (int t = 0; t < plan->flat_params[p].tensor_count; t++)
+            ZERO_TRY(
+                number_tensor(n, &plan->flat_params[p], &plan->flat_params[p].tensors[t], error));
     leave_to_others(n);
     for (int i = 0; i < plan->tensor_count; i++)
         if (!n->held[i])

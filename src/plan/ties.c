@@ -1,7 +1,7 @@
 #include "plan/ties.h"
 
 #include "model/unit.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 #include "plan/plan_parts.h"
 
 #include <stdio.h>
@@ -36,24 +36,26 @@ zero_status zr_plan_ties_list(zr_plan *plan, zero_error *error)
     return ZERO_OK;
 }
 
-static bool is_owner(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
+static bool is_owner(const zr_plan *plan, const zr_flat_param *flat_param, const zr_tie *tie)
 {
-    return !piece->tied_copy && zr_stage_unit(plan->model, piece->ref.unit) == tie->owner.unit &&
-           piece->ref.piece == tie->owner.piece;
+    return !flat_param->tied_copy &&
+           zr_stage_unit(plan->model, flat_param->ref.unit) == tie->owner.unit &&
+           flat_param->ref.flat_param == tie->owner.flat_param;
 }
 
-static bool is_tied_copy(const zr_plan *plan, const zr_piece *piece, const zr_tie *tie)
+static bool is_tied_copy(const zr_plan *plan, const zr_flat_param *flat_param, const zr_tie *tie)
 {
-    const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(plan->model, piece->ref);
-    return tied_copy && zr_stage_unit(plan->model, piece->ref.unit) == tie->borrower &&
-           tied_copy->owner.unit == tie->owner.unit && tied_copy->owner.piece == tie->owner.piece;
+    const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(plan->model, flat_param->ref);
+    return tied_copy && zr_stage_unit(plan->model, flat_param->ref.unit) == tie->borrower &&
+           tied_copy->owner.unit == tie->owner.unit &&
+           tied_copy->owner.flat_param == tie->owner.flat_param;
 }
 
-bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece)
+bool zr_flat_param_is_tied(const zr_plan *plan, const zr_flat_param *flat_param)
 {
-    bool tied = piece->tied_copy;
+    bool tied = flat_param->tied_copy;
     for (int t = 0; t < plan->tie_count; t++)
-        tied = tied || is_owner(plan, piece, &plan->ties[t].of);
+        tied = tied || is_owner(plan, flat_param, &plan->ties[t].of);
     return tied;
 }
 
@@ -62,12 +64,12 @@ bool zr_plan_ties_are_late(const zr_plan *plan)
     return zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM;
 }
 
-bool zr_piece_is_late(const zr_plan *plan, const zr_piece *piece)
+bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param)
 {
-    bool late = false, trained = piece->kind == ZERO_TRAINABLE && zr_plan_ties_are_late(plan);
+    bool late = false, trained = flat_param->kind == ZERO_TRAINABLE && zr_plan_ties_are_late(plan);
     for (int t = 0; t < plan->tie_count && trained; t++) {
         const zr_tie_plan *tie = &plan->ties[t];
-        late = late || (tie->tied_copy >= 0 && &plan->pieces[tie->tied_copy] == piece &&
+        late = late || (tie->tied_copy >= 0 && &plan->flat_params[tie->tied_copy] == flat_param &&
                         tie->parameter_link >= 0);
     }
     return late;
@@ -104,8 +106,8 @@ static int place_links(zr_plan *plan, zr_tie_plan *tie, int first)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
     const zero_model *origin = zr_stage_origin(plan->model);
-    const zero_piece_desc *piece = zr_piece_desc(origin, tie->of.owner);
-    int64_t shard = zr_shard_elems(zr_piece_desc_elements(piece), plan->ranks);
+    const zero_flat_param_desc *flat_param = zr_flat_param_desc(origin, tie->of.owner);
+    int64_t shard = zr_shard_elems(zr_flat_param_desc_elements(flat_param), plan->ranks);
     int borrower = tie->of.chunks[0] % pipeline->stages,
         owner = tie->of.chunks[1] % pipeline->stages;
     const char *names[] = {origin->units[tie->of.borrower].name,
@@ -132,10 +134,10 @@ int zr_plan_ties_link(zr_plan *plan, int first)
 {
     for (int t = 0; t < plan->tie_count; t++) {
         zr_tie_plan *tie = &plan->ties[t];
-        for (int p = 0; p < plan->piece_count; p++) {
-            if (is_owner(plan, &plan->pieces[p], &tie->of))
+        for (int p = 0; p < plan->flat_param_count; p++) {
+            if (is_owner(plan, &plan->flat_params[p], &tie->of))
                 tie->owner = p;
-            if (is_tied_copy(plan, &plan->pieces[p], &tie->of))
+            if (is_tied_copy(plan, &plan->flat_params[p], &tie->of))
                 tie->tied_copy = p;
         }
         if (plan->pipeline)
@@ -144,18 +146,19 @@ int zr_plan_ties_link(zr_plan *plan, int first)
     return first;
 }
 
-static void emit_tie(zr_emitter *e, zr_tie_part part, zr_when when, int piece, int other, int link)
+static void emit_tie(zr_emitter *e, zr_tie_part part, zr_when when, int flat_param, int other,
+                     int link)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_TIE,
                                  .when = when,
                                  .what = part,
-                                 .piece = piece,
+                                 .flat_param = flat_param,
                                  .stream = other,
                                  .slot = {link < 0 ? ZR_NO_SLOT : ZR_SLOT_LINK, link}});
 }
 
-// Sends what `from`, an own piece, has to give, or takes it into `to`, an own piece; -1: another
-// rank's.
+// Sends what `from`, an own flat parameter, has to give, or takes it into `to`, an own flat
+// parameter; -1: another rank's.
 static void exchange(zr_emitter *e, int from, int to, int link, zr_tie_part gives,
                      zr_tie_part takes, zr_when when)
 {
@@ -178,7 +181,7 @@ static void exchange(zr_emitter *e, int from, int to, int link, zr_tie_part give
 static bool trains(const zr_plan *plan, const zr_tie_plan *tie)
 {
     int own = tie->owner >= 0 ? tie->owner : tie->tied_copy;
-    return own >= 0 && plan->pieces[own].kind == ZERO_TRAINABLE && !plan->settings.inference;
+    return own >= 0 && plan->flat_params[own].kind == ZERO_TRAINABLE && !plan->settings.inference;
 }
 
 void zr_emit_ties_sum(zr_emitter *e)
@@ -191,7 +194,7 @@ void zr_emit_ties_sum(zr_emitter *e)
     }
 }
 
-// Waits until peers have copied it: whole, as no other piece of this stage.
+// Waits until peers have copied it: whole, as no other flat parameter of this stage.
 static void await_copied(zr_emitter *e, int tied_copy)
 {
     if (!e->stage->before_update && e->plan->updates_whole)
@@ -216,7 +219,8 @@ void zr_emit_ties(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tie_count; t++) {
         const zr_tie_plan *tie = &e->plan->ties[t];
-        if (tie->tied_copy < 0 || !zr_piece_is_late(e->plan, &e->plan->pieces[tie->tied_copy]))
+        if (tie->tied_copy < 0 ||
+            !zr_flat_param_is_late(e->plan, &e->plan->flat_params[tie->tied_copy]))
             continue;
         // At the end of a window it has just been gathered.
         zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tie->tied_copy);

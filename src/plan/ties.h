@@ -1,7 +1,8 @@
-// Ties: pieces that units of several chunks share (a table that embedding and head use). One of
-// them owns the piece; each other chunk's unit has a tied copy of it (model/stage_cut.h):
-// parameters and accumulated gradients, but no optimizer states. Owner and tied copies have one
-// partition, so data rank r exchanges its shard with data rank r alone, twice a step:
+// Ties: flat parameters that units of several chunks share (a table that embedding and head use).
+// One of them owns the flat parameter; each other chunk's unit has a tied copy of it
+// (model/stage_cut.h): parameters and accumulated gradients, but no optimizer states. Owner and
+// tied copies have one partition, so data rank r exchanges its shard with data rank r alone, twice
+// a step:
 //
 //   boundary   tied copy's sum ─> owner, which adds it to its own, in the order of the ties
 //   publish    owner's parameters ─> tied copy
@@ -18,19 +19,20 @@
 
 #include "plan/emit.h"
 
-// Lists the ties of the model. plan/ calls it before pieces are placed, because what is tied stays
-// in memory: it does not go to NVMe.
+// Lists the ties of the model. plan/ calls it before flat parameters are placed, because what is
+// tied stays in memory: it does not go to NVMe.
 zero_status zr_plan_ties_list(zr_plan *plan, zero_error *error);
-// Says whether a piece is a tied copy, or has one.
-bool zr_piece_is_tied(const zr_plan *plan, const zr_piece *piece);
-// Finds the own pieces of the ties, and fills in their links, which begin at plan->links[first].
-// Returns the number of all links with them. What is on one rank, or is empty, has none.
+// Says whether a flat parameter is a tied copy, or has one.
+bool zr_flat_param_is_tied(const zr_plan *plan, const zr_flat_param *flat_param);
+// Finds the own flat parameters of the ties, and fills in their links, which begin at
+// plan->links[first]. Returns the number of all links with them. What is on one rank, or is empty,
+// has none.
 int zr_plan_ties_link(zr_plan *plan, int first);
 
 // Says whether tied copies take parameters in a pass of their own: under pipedream.
 bool zr_plan_ties_are_late(const zr_plan *plan);
-// Says whether that is so of this piece, a tied copy whose owner is on another stage.
-bool zr_piece_is_late(const zr_plan *plan, const zr_piece *piece);
+// Says whether that is so of this flat parameter, a tied copy whose owner is on another stage.
+bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param);
 // Returns how many of the owners' updates of a window tied copies have after the update of `step`.
 int64_t zr_plan_ties_taken(const zr_plan *plan, int64_t step);
 

@@ -13,42 +13,43 @@ typedef struct counting { // the costs of a model's units
     int steps;        // whose sums there are at one time
 } counting;
 
-static int64_t padded_of(const counting *c, const zero_piece_desc *piece)
+static int64_t padded_of(const counting *c, const zero_flat_param_desc *flat_param)
 {
     int64_t elems = 0;
-    for (int t = 0; t < piece->tensor_count; t++)
-        elems = ZR_ROUND_UP(elems, ZR_TENSOR_ALIGN) + zr_tensor_desc_elements(&piece->tensors[t]);
+    for (int t = 0; t < flat_param->tensor_count; t++)
+        elems =
+            ZR_ROUND_UP(elems, ZR_TENSOR_ALIGN) + zr_tensor_desc_elements(&flat_param->tensors[t]);
     return zr_shard_elems(elems, c->ranks) * c->ranks;
 }
 
-static int64_t parameter_bytes(const counting *c, const zero_piece_desc *piece)
+static int64_t parameter_bytes(const counting *c, const zero_flat_param_desc *flat_param)
 {
-    bool buffer = piece->kind == ZERO_BUFFER;
+    bool buffer = flat_param->kind == ZERO_BUFFER;
     zero_dtype dtype = buffer ? ZERO_F32 : c->settings->precision.parameters;
     bool away = !buffer && c->settings->tiering.parameters == ZERO_TIER_nvme;
-    int64_t bytes = padded_of(c, piece) * (int64_t)zero_dtype_bytes(dtype);
+    int64_t bytes = padded_of(c, flat_param) * (int64_t)zero_dtype_bytes(dtype);
     if (c->settings->stage < 3)
         return bytes;
     return away ? 0 : bytes / c->ranks;
 }
 
-static bool has_gradient(const counting *c, const zero_piece_desc *piece)
+static bool has_gradient(const counting *c, const zero_flat_param_desc *flat_param)
 {
-    return piece->kind == ZERO_TRAINABLE && !c->settings->inference;
+    return flat_param->kind == ZERO_TRAINABLE && !c->settings->inference;
 }
 
 // Returns the bytes of whole gradients, at stages 0 and 1, and of the owner's sums.
-static int64_t gradient_bytes(const counting *c, const zero_piece_desc *piece)
+static int64_t gradient_bytes(const counting *c, const zero_flat_param_desc *flat_param)
 {
     const zr_settings *settings = c->settings;
     const zr_precision *precision = &settings->precision;
-    int64_t padded = padded_of(c, piece);
+    int64_t padded = padded_of(c, flat_param);
     bool whole = settings->stage < 2;
     bool in_place = whole && settings->accumulation == 1 &&
                     precision->accumulator == precision->gradients &&
                     settings->tiering.optimizer == ZERO_TIER_device;
     bool sums = !in_place && settings->tiering.optimizer != ZERO_TIER_nvme;
-    if (!has_gradient(c, piece))
+    if (!has_gradient(c, flat_param))
         return 0;
     return (whole ? padded * (int64_t)zero_dtype_bytes(precision->gradients) : 0) +
            (sums ? padded / c->ranks * zr_accumulators(settings) * c->steps *
@@ -56,13 +57,14 @@ static int64_t gradient_bytes(const counting *c, const zero_piece_desc *piece)
                  : 0);
 }
 
-static int64_t optimizer_bytes(const counting *c, const zero_piece_desc *piece)
+static int64_t optimizer_bytes(const counting *c, const zero_flat_param_desc *flat_param)
 {
     const zr_settings *settings = c->settings;
     int vectors = settings->state_vectors + settings->per_tensor_norms +
                   (settings->delayed || c->alone || zr_precision_has_master(&settings->precision));
-    int64_t elems = settings->stage == 0 ? padded_of(c, piece) : padded_of(c, piece) / c->ranks;
-    if (!has_gradient(c, piece) || settings->tiering.optimizer == ZERO_TIER_nvme)
+    int64_t elems =
+        settings->stage == 0 ? padded_of(c, flat_param) : padded_of(c, flat_param) / c->ranks;
+    if (!has_gradient(c, flat_param) || settings->tiering.optimizer == ZERO_TIER_nvme)
         return 0;
     return vectors * elems * (int64_t)sizeof(float);
 }
@@ -70,14 +72,15 @@ static int64_t optimizer_bytes(const counting *c, const zero_piece_desc *piece)
 static void count_states(const counting *c, int u, zr_unit_cost *out)
 {
     const zero_unit *unit = &c->model->units[u];
-    for (int i = 0; i < unit->piece_count + unit->borrowed_count; i++) {
-        const zero_piece_desc *piece = zr_piece_desc(c->model, zr_unit_piece(c->model, u, i));
-        bool owned = i < unit->piece_count;
-        out->version += parameter_bytes(c, piece);
-        out->states += parameter_bytes(c, piece) + gradient_bytes(c, piece);
-        out->states += owned ? optimizer_bytes(c, piece) : 0;
-        if (owned && piece->kind == ZERO_TRAINABLE)
-            out->parameters += zr_piece_desc_elements(piece);
+    for (int i = 0; i < unit->flat_param_count + unit->borrowed_count; i++) {
+        const zero_flat_param_desc *flat_param =
+            zr_flat_param_desc(c->model, zr_unit_flat_param(c->model, u, i));
+        bool owned = i < unit->flat_param_count;
+        out->version += parameter_bytes(c, flat_param);
+        out->states += parameter_bytes(c, flat_param) + gradient_bytes(c, flat_param);
+        out->states += owned ? optimizer_bytes(c, flat_param) : 0;
+        if (owned && flat_param->kind == ZERO_TRAINABLE)
+            out->parameters += zr_flat_param_desc_elements(flat_param);
     }
 }
 

@@ -7,8 +7,8 @@
 #include <zero/model.h>
 #include <zero/traffic.h>
 
-// A unit has a turn: first a visit that brings the pieces that stay during the call, then one visit
-// for each streamed piece, which comes and goes:
+// A unit has a turn: first a visit that brings the flat parameters that stay during the call, then
+// one visit for each streamed flat parameter, which comes and goes:
 //
 //   forward            [unit][tile 0][tile 1]
 //   backward           [unit][tile 1][tile 0]
@@ -17,30 +17,33 @@
 // "Both in one call" is forward again and backward, or the last unit's forward_backward.
 typedef struct zr_visit { // one use of parameters, in the order of a micro-batch
     int unit;
-    int stream;   // the piece that comes and goes; -1: this is the unit's own visit
+    int stream;   // the flat parameter that comes and goes; -1: this is the unit's own visit
     int turn_end; // last visit of the turn
     // Of a unit's own visit: none set is forward, both set is forward again and then backward. Of a
-    // streamed piece's: only `backward` is used.
+    // streamed flat parameter's: only `backward` is used.
     bool recompute, backward;
     // Backward in two parts: this is that of the input, which makes no gradients, or of the
     // weights.
     bool of_input, of_weights;
     int pass_end; // the end of the visits of its pass; without a pipeline, of all
-    // Backward of a streamed piece whose contributions collect apart: bytes in the open arena.
+    // Backward of a streamed flat parameter whose contributions collect apart: bytes in the open
+    // arena.
     int64_t open_first;
     // What collects there goes to the parked vector after the visit; it came from there before the
     // visit.
     bool parks, returns;
     bool ahead; // gathered, if at all, while the visit before it computes
-    // Unmapped stage 3: the visit whose gathered pieces stay for this one; -1: it gathers its own.
+    // Unmapped stage 3: the visit whose gathered flat parameters stay for this one; -1: it gathers
+    // its own.
     int reuses;
-    int piece_count;
-    int pieces[ZERO_MAX_PIECES]; // global numbers of the pieces that are read
-    // Unmapped stage 3: false where the piece is kept from an earlier visit's gather, or is reused.
-    bool gathers[ZERO_MAX_PIECES];
-    int64_t gather_first[ZERO_MAX_PIECES]; // bytes in the gather window
+    int flat_param_count;
+    int flat_params[ZERO_MAX_FLAT_PARAMS]; // global numbers of the flat parameters that are read
+    // Unmapped stage 3: false where the flat parameter is kept from an earlier visit's gather, or
+    // is reused.
+    bool gathers[ZERO_MAX_FLAT_PARAMS];
+    int64_t gather_first[ZERO_MAX_FLAT_PARAMS]; // bytes in the gather window
     // Own shards that come from NVMe: bytes in the host buffers; -1: the shard is in memory.
-    int64_t staged_first[ZERO_MAX_PIECES];
+    int64_t staged_first[ZERO_MAX_FLAT_PARAMS];
     // When this visit is acquired, the parameters of visits up to and including that one begin to
     // travel from NVMe; -1: none do.
     int fetches_visit;
@@ -76,7 +79,7 @@ typedef struct zr_exchange_table {
 typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exchanges
     zr_traffic_plan data;        // ranks among which ZeRO partitions
     zr_traffic_plan tensor;      // ranks that hold slices of the same layers
-    zr_traffic_plan replicas;    // those of them that share a piece
+    zr_traffic_plan replicas;    // those of them that share a flat parameter
     zr_traffic_plan pipeline;    // ranks of neighbouring stages
     zr_exchange_table exchanges; // of tensor ranks and of replicas together
 } zr_pass_traffic;

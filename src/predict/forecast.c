@@ -178,7 +178,7 @@ void zr_forecast_slow(zr_forecast *f, double slowdown)
     f->tokens /= slowdown;
 }
 
-// Runs the evaluation of one micro-batch by a stage. Pieces that stay gathered are there.
+// Runs the evaluation of one micro-batch by a stage. Flat parameters that stay gathered are there.
 static zr_cost evaluate(zr_virtual_rank *rank)
 {
     const uint32_t fresh = 1u << ZR_FRESH;

@@ -21,8 +21,8 @@ enum { SOME_VALUES = 1 << 14 }; // that are repeated
 #define LARGEST_VALUE 0.05f
 
 typedef struct places { // of a unit's operands, cut out of one stretch of memory
-    char **parameters;  // (pieces)
-    float **gradients;  // (pieces) NULL: the piece has no gradient
+    char **parameters;  // (flat parameters)
+    float **gradients;  // (flat parameters) NULL: the flat parameter has no gradient
     void *saved, *workspace, *held, *window;
     void *keys, *values, *logits; // of a generation
     int32_t *tokens, *targets;    // (batch, seq)
@@ -54,41 +54,42 @@ struct zr_rig {
 
 #define RIG_OF(pointer, member) ((zr_rig *)((char *)(pointer)-offsetof(zr_rig, member)))
 
-static const zr_piece *piece_at(const zr_rig *rig, int piece)
+static const zr_flat_param *flat_param_at(const zr_rig *rig, int flat_param)
 {
-    return &rig->plan->pieces[rig->unit->pieces[piece]];
+    return &rig->plan->flat_params[rig->unit->flat_params[flat_param]];
 }
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
-                             int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context,
+                             int flat_param, int tensor)
 {
     const zr_rig *rig = RIG_OF(self, accessor);
-    const zr_piece *of = piece_at(rig, piece);
-    return rig->at.parameters[piece] +
+    const zr_flat_param *of = flat_param_at(rig, flat_param);
+    return rig->at.parameters[flat_param] +
            of->tensors[tensor].first * (int64_t)zero_dtype_bytes(of->dtype);
 }
 
-static zero_status pass_piece(const struct zr_accessor *self, zero_context *context, int piece)
+static zero_status pass_flat_param(const struct zr_accessor *self, zero_context *context,
+                                   int flat_param)
 {
-    return ZERO_OK; // streamed pieces have places of their own
+    return ZERO_OK; // streamed flat parameters have places of their own
 }
 
 // Says whether the unit adds to what another one has contributed to a gradient.
-static bool adds_to(const zr_rig *rig, const zr_piece *piece)
+static bool adds_to(const zr_rig *rig, const zr_flat_param *flat_param)
 {
-    return piece->first_backward != (int)(rig->unit - rig->plan->units);
+    return flat_param->first_backward != (int)(rig->unit - rig->plan->units);
 }
 
 // The first unit to contribute in a backward sets, and later ones add.
-static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
-                       int *add)
+static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
+                       int tensor, int *add)
 {
     const zr_rig *rig = RIG_OF(self, sink);
-    const zr_piece *of = piece_at(rig, piece);
-    if (!rig->at.gradients[piece])
+    const zr_flat_param *of = flat_param_at(rig, flat_param);
+    if (!rig->at.gradients[flat_param])
         return NULL;
     *add = adds_to(rig, of);
-    return rig->at.gradients[piece] + of->tensors[tensor].first;
+    return rig->at.gradients[flat_param] + of->tensors[tensor].first;
 }
 
 static zero_status exchange(const struct zr_exchanger *self, const zero_context *context,
@@ -105,7 +106,8 @@ static zero_status exchange(const struct zr_exchanger *self, const zero_context 
 
 bool zr_rig_can_call(const zr_plan *plan) { return zr_lm_config_of(plan->model) != NULL; }
 
-// Finds the unit as the whole model describes it, because it may count its borrowed pieces.
+// Finds the unit as the whole model describes it, because it may count its borrowed flat
+// parameters.
 static const zero_unit *described(const zr_plan *plan, int unit)
 {
     const zero_model *origin = zr_stage_origin(plan->model);
@@ -157,16 +159,16 @@ static void carve_tensors(zr_carver *carver, const zero_tensors *shapes, zero_te
         out->at[i].data = zr_carve(carver, zr_tensor_bytes(&out->at[i]));
 }
 
-static void carve_pieces(const zr_plan *plan, int unit, zr_carver *carver, places *at)
+static void carve_flat_params(const zr_plan *plan, int unit, zr_carver *carver, places *at)
 {
     const zr_unit_plan *of = &plan->units[unit];
-    at->parameters = zr_carve(carver, sizeof *at->parameters * (size_t)of->piece_count);
-    at->gradients = zr_carve(carver, sizeof *at->gradients * (size_t)of->piece_count);
-    for (int i = 0; i < of->piece_count; i++) {
-        const zr_piece *piece = &plan->pieces[of->pieces[i]];
-        char *parameters = zr_carve_as(carver, piece->dtype, piece->elems);
+    at->parameters = zr_carve(carver, sizeof *at->parameters * (size_t)of->flat_param_count);
+    at->gradients = zr_carve(carver, sizeof *at->gradients * (size_t)of->flat_param_count);
+    for (int i = 0; i < of->flat_param_count; i++) {
+        const zr_flat_param *flat_param = &plan->flat_params[of->flat_params[i]];
+        char *parameters = zr_carve_as(carver, flat_param->dtype, flat_param->elems);
         float *gradients =
-            piece->first_backward >= 0 ? zr_carve_floats(carver, piece->elems) : NULL;
+            flat_param->first_backward >= 0 ? zr_carve_floats(carver, flat_param->elems) : NULL;
         if (!carver->base)
             continue;
         at->parameters[i] = parameters;
@@ -180,7 +182,7 @@ static size_t lay_out(const zr_plan *plan, int unit, const zero_shape *shape,
 {
     zr_carver carver = {.base = base};
     size_t ids = sizeof(int32_t) * (size_t)(shape->batch * shape->seq);
-    carve_pieces(plan, unit, &carver, at);
+    carve_flat_params(plan, unit, &carver, at);
     carve_tensors(&carver, in, &at->in);
     carve_tensors(&carver, in, &at->d_in);
     carve_tensors(&carver, &sizes->out, &at->out);
@@ -226,11 +228,11 @@ static void fill(const zr_rig *rig, zero_dtype dtype, int64_t elements, char *to
         memcpy(to + at * width, to, (size_t)(ZR_MIN(SOME_VALUES, elements - at) * width));
 }
 
-static void fill_piece(const zr_rig *rig, int piece)
+static void fill_flat_param(const zr_rig *rig, int flat_param)
 {
-    const zr_piece *of = piece_at(rig, piece);
-    float *gradients = rig->at.gradients[piece];
-    fill(rig, of->dtype, of->elems, rig->at.parameters[piece]);
+    const zr_flat_param *of = flat_param_at(rig, flat_param);
+    float *gradients = rig->at.gradients[flat_param];
+    fill(rig, of->dtype, of->elems, rig->at.parameters[flat_param]);
     if (gradients && adds_to(rig, of))
         memset(gradients, 0, sizeof *gradients * (size_t)of->elems);
 }
@@ -255,8 +257,8 @@ static zero_status fill_all(zr_rig *rig, const zero_shape *shape, zero_error *er
     if (!rig->values)
         return ZERO_ERR_MEMORY;
     zr_random_uniform(1, 0, SOME_VALUES, LARGEST_VALUE, rig->values);
-    for (int i = 0; i < rig->unit->piece_count; i++)
-        fill_piece(rig, i);
+    for (int i = 0; i < rig->unit->flat_param_count; i++)
+        fill_flat_param(rig, i);
     fill_tensors(rig, &rig->at.in);
     fill_ids(rig, shape, zr_lm_shape_of(zr_lm_config_of(rig->plan->model)).vocab);
     return ZERO_OK;
@@ -333,7 +335,7 @@ static void connect(zr_rig *rig, const zr_rig_question *question)
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
     rig->batch = batch_of(rig, shape);
     rig->weight = (struct zr_loss_weight){.positions = shape->batch * shape->seq};
-    rig->accessor = (struct zr_accessor){parameter, pass_piece, pass_piece};
+    rig->accessor = (struct zr_accessor){parameter, pass_flat_param, pass_flat_param};
     rig->sink = (struct zr_sink){gradient};
     rig->exchanger = (struct zr_exchanger){.rank = plan->tensor_rank,
                                            .size = plan->tensor_ranks,

@@ -1,6 +1,6 @@
 // What each instruction of a program takes of a rank, and what it begins beside it.
 #include "base/exact.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 #include "plan/plan_parts.h"
 #include "predict/virtual_rank.h"
 
@@ -8,9 +8,9 @@ typedef void (*run_instruction)(zr_virtual_rank *rank, const zr_instruction *i);
 
 static bool holds(const zr_virtual_rank *rank, zr_when when) { return rank->holds >> when & 1; }
 
-static const zr_piece *piece_of(const zr_virtual_rank *rank, const zr_instruction *i)
+static const zr_flat_param *flat_param_of(const zr_virtual_rank *rank, const zr_instruction *i)
 {
-    return &rank->plan->pieces[i->piece];
+    return &rank->plan->flat_params[i->flat_param];
 }
 
 static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
@@ -80,11 +80,12 @@ static exchange exchange_of(const zr_virtual_rank *rank, zr_activity what, int64
 // share what they gather and the exchange itself brings it there.
 static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    const zr_piece *piece = piece_of(rank, i);
+    const zr_flat_param *flat_param = flat_param_of(rank, i);
     bool sums = i->place.space == ZR_SPACE_WHOLES || i->place.space == ZR_SPACE_GRADIENTS;
     bool alone = i->place.space == ZR_SPACE_GATHERED && rank->plan->machine_ranks <= 1;
-    bool apart = alone || (sums && piece->accumulator_first >= 0);
-    int64_t bytes = sums ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece);
+    bool apart = alone || (sums && flat_param->accumulator_first >= 0);
+    int64_t bytes =
+        sums ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
     if (apart)
         zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
                               zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, 2 * bytes, 0, 1));
@@ -95,30 +96,30 @@ static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
     if (i->place.space == ZR_SPACE_NONE)
         return;
     copy_own_shard(rank, i);
-    begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->piece},
+    begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->flat_param},
                    exchange_of(rank, ZR_ACTIVITY_all_gather, i->bytes));
 }
 
 // Returns what one rank alone does to add its contributions to the sum, which may be where they
 // are.
-static zr_cost add_alone(const zr_virtual_rank *rank, const zr_piece *piece)
+static zr_cost add_alone(const zr_virtual_rank *rank, const zr_flat_param *flat_param)
 {
     bool later = holds(rank, ZR_LATER);
     int64_t sums = later ? 2 : 1;
-    if (!later && piece->accumulator_first < 0)
+    if (!later && flat_param->accumulator_first < 0)
         return (zr_cost){0};
-    return zr_virtual_rank_cost(
-        rank, ZR_ACTIVITY_element,
-        piece->shard * (size_of(piece->gradient_dtype) + sums * size_of(piece->accumulator_dtype)),
-        0, 1);
+    return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element,
+                                flat_param->shard * (size_of(flat_param->gradient_dtype) +
+                                                     sums * size_of(flat_param->accumulator_dtype)),
+                                0, 1);
 }
 
 static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
 {
     exchange sum = rank->plan->ranks == 1
-                       ? (exchange){.computed = add_alone(rank, piece_of(rank, i))}
+                       ? (exchange){.computed = add_alone(rank, flat_param_of(rank, i))}
                        : exchange_of(rank, ZR_ACTIVITY_reduce_scatter, i->bytes);
-    begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->piece}, sum);
+    begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->flat_param}, sum);
 }
 
 // Returns the link over which all ranks of the job exchange; NULL: they share memory.
@@ -235,23 +236,25 @@ static void run_await(zr_virtual_rank *rank, const zr_instruction *i)
 
 static void run_round(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    const zr_piece *piece = piece_of(rank, i);
-    int64_t bytes = piece->padded * ((int64_t)sizeof(float) + size_of(piece->gradient_dtype));
+    const zr_flat_param *flat_param = flat_param_of(rank, i);
+    int64_t bytes =
+        flat_param->padded * ((int64_t)sizeof(float) + size_of(flat_param->gradient_dtype));
     zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }
 
 static void run_squares(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    zr_virtual_rank_spend(rank, ZR_TIME_UPDATE, rank->squares[i->piece]);
+    zr_virtual_rank_spend(rank, ZR_TIME_UPDATE, rank->squares[i->flat_param]);
 }
 
-// The shard of a tied piece is copied to its slot or from there, or added to another.
+// The shard of a tied flat parameter is copied to its slot or from there, or added to another.
 static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    const zr_piece *piece = piece_of(rank, i);
+    const zr_flat_param *flat_param = flat_param_of(rank, i);
     bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
-    int64_t bytes = sum ? zr_piece_sum_bytes(piece) : zr_piece_shard_bytes(piece),
+    int64_t bytes =
+                sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param),
             times = i->what == ZR_TIE_ADD_SUM ? 3 : 2;
     zr_virtual_rank_spend(rank, ZR_TIME_UPDATE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, times * bytes, 0, 1));

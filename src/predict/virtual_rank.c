@@ -106,10 +106,10 @@ static zero_status reserve(zr_virtual_rank *rank, zero_error *error)
         zr_alloc((size_t)plan->unit_count * ZR_OPERATION_CALLS * sizeof *rank->calls, error);
     if (!rank->calls)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(reserve_slots(rank, ZR_SLOT_SUM, plan->piece_count, error));
-    ZERO_TRY(reserve_slots(rank, ZR_SLOT_GATHER, plan->piece_count, error));
-    ZERO_TRY(reserve_slots(rank, ZR_SLOT_TRAVELLED, plan->piece_count, error));
-    ZERO_TRY(reserve_slots(rank, ZR_SLOT_PARKED, plan->piece_count, error));
+    ZERO_TRY(reserve_slots(rank, ZR_SLOT_SUM, plan->flat_param_count, error));
+    ZERO_TRY(reserve_slots(rank, ZR_SLOT_GATHER, plan->flat_param_count, error));
+    ZERO_TRY(reserve_slots(rank, ZR_SLOT_TRAVELLED, plan->flat_param_count, error));
+    ZERO_TRY(reserve_slots(rank, ZR_SLOT_PARKED, plan->flat_param_count, error));
     ZERO_TRY(reserve_slots(rank, ZR_SLOT_FETCHED, plan->program.fetch_count, error));
     return reserve_slots(rank, ZR_SLOT_KEPT, KEPT_BUFFERS, error);
 }

@@ -41,7 +41,7 @@ typedef struct zr_virtual_rank {
     double slow_until, speed; // until then the rank gets this part of its cores
     double parts[ZR_TIME_PARTS], unknown;
     zr_call_cost *calls;                 // (units, ZR_OPERATION_CALLS)
-    zr_cost *squares;                    // (pieces) of the own shard's sum
+    zr_cost *squares;                    // (flat parameters) of the own shard's sum
     zr_cost *walks[ZR_VIRTUAL_WALKS];    // (shard slices)
     zr_begun *begun[ZR_SLOT_KIND_COUNT]; // (slots) by what is awaited; NULL: nothing waits
     double *group_ends, walk_end;        // (groups) of the update beside the step

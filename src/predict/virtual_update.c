@@ -2,19 +2,20 @@
 // buffers between NVMe and host memory (engine/group_walk.c does the same in real time).
 #include "base/exact.h"
 #include "comm/communicator.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 #include "predict/virtual_rank.h"
 
-typedef struct span { // elements of a piece
+typedef struct span { // elements of a flat parameter
     int64_t first, count;
 } span;
 
 // Returns what an operation costs that is made for each tensor's part of a span.
-static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_piece *piece, span of,
+static zr_cost cost_of_parts(const zr_virtual_rank *rank, const zr_flat_param *flat_param, span of,
                              zr_activity what, int64_t bytes)
 {
     zr_cost sum = {0};
-    for (const zr_plan_tensor *t = piece->tensors; t < piece->tensors + piece->tensor_count; t++) {
+    for (const zr_plan_tensor *t = flat_param->tensors;
+         t < flat_param->tensors + flat_param->tensor_count; t++) {
         int64_t begin = ZR_MAX(t->first, of.first),
                 end = ZR_MIN(t->first + t->count, of.first + of.count);
         if (begin >= end)
@@ -38,13 +39,13 @@ static int64_t bytes_of_walk(const zr_plan *plan, const zr_walk_vectors *walk)
 // Adds LAMB's norms, of the parameters and of the direction, as far as the own shard has them.
 static void add_norms(const zr_virtual_rank *rank, const zr_shard_slice *shard_slice, zr_cost *sum)
 {
-    const zr_piece *piece = &rank->plan->pieces[shard_slice->piece];
+    const zr_flat_param *flat_param = &rank->plan->flat_params[shard_slice->flat_param];
     const span own = {shard_slice->first,
-                      ZR_MIN(shard_slice->count, piece->shard - shard_slice->first)};
-    if (piece->counted)
+                      ZR_MIN(shard_slice->count, flat_param->shard - shard_slice->first)};
+    if (flat_param->counted)
         for (int norms = 0; norms < 2; norms++)
-            zr_cost_add(sum,
-                        cost_of_parts(rank, piece, own, ZR_ACTIVITY_square_sum, sizeof(float)));
+            zr_cost_add(
+                sum, cost_of_parts(rank, flat_param, own, ZR_ACTIVITY_square_sum, sizeof(float)));
 }
 
 // Returns what a walk does with a shard slice. The master is copied with gaps and padding.
@@ -54,7 +55,7 @@ static zr_cost cost_of_shard_slice(const zr_virtual_rank *rank, int walk, int64_
     if (walk == ZR_VIRTUAL_COPY)
         return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, shard_slice->count * bytes, 0, 1);
     zr_cost sum =
-        cost_of_parts(rank, &rank->plan->pieces[shard_slice->piece],
+        cost_of_parts(rank, &rank->plan->flat_params[shard_slice->flat_param],
                       (span){shard_slice->first, shard_slice->count}, ZR_ACTIVITY_optimizer, bytes);
     if (rank->plan->settings.per_tensor_norms && walk == 0)
         add_norms(rank, shard_slice, &sum);
@@ -77,15 +78,15 @@ static zero_status find_walk(zr_virtual_rank *rank, int walk, const zr_walk_vect
 static zero_status find_squares(zr_virtual_rank *rank, zero_error *error)
 {
     const zr_plan *plan = rank->plan;
-    rank->squares = zr_alloc((size_t)plan->piece_count * sizeof *rank->squares + 1, error);
+    rank->squares = zr_alloc((size_t)plan->flat_param_count * sizeof *rank->squares + 1, error);
     if (!rank->squares)
         return ZERO_ERR_MEMORY;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (piece->counted)
-            rank->squares[p] =
-                cost_of_parts(rank, piece, (span){0, piece->shard}, ZR_ACTIVITY_square_sum,
-                              (int64_t)zero_dtype_bytes(piece->accumulator_dtype));
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->counted)
+            rank->squares[p] = cost_of_parts(
+                rank, flat_param, (span){0, flat_param->shard}, ZR_ACTIVITY_square_sum,
+                (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype));
     }
     return ZERO_OK;
 }
@@ -200,7 +201,7 @@ static void walk_beside(zr_virtual_rank *rank, const zr_walk_vectors *vectors)
 // Sets a buffer to the mean of its sums.
 static void spend_mean(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    int64_t bytes = 2 * zr_piece_sum_bytes(&rank->plan->pieces[i->piece]);
+    int64_t bytes = 2 * zr_flat_param_sum_bytes(&rank->plan->flat_params[i->flat_param]);
     zr_virtual_rank_spend(rank, ZR_TIME_UPDATE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }

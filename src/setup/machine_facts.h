@@ -21,7 +21,8 @@ void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int ten
 // Sets what follows from a job's groups: ZeRO partitions among the data ranks.
 void zr_machine_divide(const zr_grid *grid, zr_machine *machine);
 // Sets what would follow of ranks and memory from the groups of the mesh's rank, if the job ran on
-// these machines. replicas: tensor ranks that share a piece, if they are some but not all; 0: none.
+// these machines. replicas: tensor ranks that share a flat parameter, if they are some but not all;
+// 0: none.
 void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
                         zr_machine *machine);
 // Checks that the ranks which share a copy of the weights are all ranks of one machine.

@@ -28,7 +28,7 @@ void zr_stages_place(zr_pipeline_part *part, const zr_config *config, const zero
 zero_status zr_stages_simulate(const zr_pipeline_part *part, zr_simulation *out, zero_error *error);
 // Makes the model of one stage from a whole model, or from a tensor rank's part of it, which
 // outlives it. Free it with zr_stage_free. part NULL: there is no pipeline, and shared tables
-// become two pieces (libzero.exact_pipeline).
+// become two flat parameters (libzero.exact_pipeline).
 zero_status zr_stages_cut(const zero_model *model, const zr_pipeline_part *part, int stage,
                           bool exact, zero_model **out, zero_error *error);
 zr_pipeline zr_pipeline_of(const zr_config *config); // what its lists are made for

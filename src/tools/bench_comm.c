@@ -68,8 +68,8 @@ static zero_status all_reduce(void *user, zero_error *error)
     return zr_comm_all_reduce(&w->window, SLOT, 0, w->shard_elems, error);
 }
 
-// Does what stage 3 does with a mapped piece: its owner publishes it, and all ranks read it in
-// place.
+// Does what stage 3 does with a mapped flat parameter: its owner publishes it, and all ranks read
+// it in place.
 static zero_status acquire_mapped(void *user, zero_error *error)
 {
     comm_work *w = user;

@@ -6,8 +6,9 @@
 //   a panel for each space that holds bytes for a while: a rectangle for each life (plan/lives.h)
 //   at its first byte, as high as its bytes
 //
-// A color is an operation's and has one meaning; pieces have tints of gray, so neighbors differ.
-// Calls that fold (plan_columns.h) have a gray band; what begins and ends in one is not drawn.
+// A color is an operation's and has one meaning; flat parameters have tints of gray, so neighbors
+// differ. Calls that fold (plan_columns.h) have a gray band; what begins and ends in one is not
+// drawn.
 //
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
 // wide.
@@ -31,7 +32,7 @@ enum {
     LEAST_ROW = 3,
     MOST_ROWS_HEIGHT = 360,
     PANEL_HEIGHT = 110,
-    LEAST_PIECE = 4, // height of a piece, where all have room for it
+    LEAST_PIECE = 4, // height of a flat parameter, where all have room for it
     GAP = 16,
     TINTS = 3,
     NAME = 128,
@@ -68,7 +69,7 @@ typedef struct sheet {
 typedef struct box { // a rectangle that stands for something
     int x, y, width, height;
     const char *class; // CSS class of the style
-    int tint;          // of a piece; -1: the class sets the color
+    int tint;          // of a flat parameter; -1: the class sets the color
     bool conditional;  // happens only under the instruction's `when`
     const char *label; // left out if there is no room for it
 } box;
@@ -171,15 +172,16 @@ static const char *class_of_flight(zr_code code)
     }
 }
 
-static const char *piece_name(const sheet *s, int piece)
+static const char *flat_param_name(const sheet *s, int flat_param)
 {
-    return piece < 0 ? "checkpoint" : s->plan->pieces[piece].name;
+    return flat_param < 0 ? "checkpoint" : s->plan->flat_params[flat_param].name;
 }
 
 static void put_flight(sheet *s, const zr_flight *f, int row_height)
 {
     const zr_instruction *begins = &s->pass->at[f->from];
-    const char *name = piece_name(s, begins->piece), *class = class_of_flight(begins->code);
+    const char *name = flat_param_name(s, begins->flat_param),
+               *class = class_of_flight(begins->code);
     const char *what = begins->code == ZR_JOIN ? "join" : class;
     char told[2 * NAME], bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)begins->bytes, bytes);
@@ -224,7 +226,7 @@ static int order_of_bytes(const void *one, const void *other)
 }
 
 // Returns how far below the panel's top a byte lies. Between two edges is as much room as there
-// are bytes, but at least a little, so that small pieces can be seen.
+// are bytes, but at least a little, so that small flat parameters can be seen.
 static int depth_of(const panel *p, int64_t byte)
 {
     int least = ZR_MIN(LEAST_PIECE, PANEL_HEIGHT / ZR_MAX(p->count, 1)), depth = 0;
@@ -241,17 +243,18 @@ static void put_life(sheet *s, const zr_life *life, const panel *p)
     int top = depth_of(p, life->first), bottom = depth_of(p, life->first + life->bytes);
     char told[2 * NAME], bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)life->bytes, bytes);
-    snprintf(told, sizeof told, "%s: %s from byte %lld, from %d to %d", piece_name(s, life->piece),
-             bytes, (long long)life->first, life->from, life->to);
+    snprintf(told, sizeof told, "%s: %s from byte %lld, from %d to %d",
+             flat_param_name(s, life->flat_param), bytes, (long long)life->first, life->from,
+             life->to);
     put_box(s,
             &(box){.x = s->x[life->from],
                    .y = s->y + top,
                    .width = s->x[life->to + 1] - s->x[life->from],
                    .height = bottom - top,
                    .class = "",
-                   .tint = ZR_MAX(life->piece, 0),
+                   .tint = ZR_MAX(life->flat_param, 0),
                    .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
-                   .label = piece_name(s, life->piece)},
+                   .label = flat_param_name(s, life->flat_param)},
             told);
 }
 

@@ -1,6 +1,6 @@
-// zero plan --draw -: one row for each piece, one column for each CALL. The letter says what
-// happens to the piece while the unit computes; if several things do, the last in this order is
-// shown: f < g < o < r < b < F, B.
+// zero plan --draw -: one row for each flat parameter, one column for each CALL. The letter says
+// what happens to the flat parameter while the unit computes; if several things do, the last in
+// this order is shown: f < g < o < r < b < F, B.
 #include "plan/lives.h"
 #include "tools/plan_flights.h"
 #include "tools/plan_views.h"
@@ -14,15 +14,15 @@ typedef struct table {
     zr_buffer *out;
     int call_count;
     int *calls;    // (call_count) instruction numbers
-    char *letters; // (piece_count, call_count)
-    // (piece_count) State at the current instruction: units read the piece; units add to its
-    // gradient.
+    char *letters; // (flat_param_count, call_count)
+    // (flat_param_count) State at the current instruction: units read the flat parameter; units add
+    // to its gradient.
     bool *reading, *adding;
 } table;
 
-static char *letter(const table *t, int piece, int call)
+static char *letter(const table *t, int flat_param, int call)
 {
-    return &t->letters[(size_t)piece * (size_t)t->call_count + (size_t)call];
+    return &t->letters[(size_t)flat_param * (size_t)t->call_count + (size_t)call];
 }
 
 static int call_end(const table *t, int call)
@@ -30,13 +30,13 @@ static int call_end(const table *t, int call)
     return t->calls[call] + t->pass->at[t->calls[call]].body;
 }
 
-// Writes `what` for a piece from instruction `from` to instruction `to`: into every call that runs
-// in between.
-static void put_from_to(table *t, char what, int piece, int from, int to)
+// Writes `what` for a flat parameter from instruction `from` to instruction `to`: into every call
+// that runs in between.
+static void put_from_to(table *t, char what, int flat_param, int from, int to)
 {
     for (int c = 0; c < t->call_count; c++)
         if (from <= call_end(t, c) && t->calls[c] < to)
-            *letter(t, piece, c) = what;
+            *letter(t, flat_param, c) = what;
 }
 
 static void put_lives(table *t, const zr_lives *lives, bool gathered)
@@ -45,7 +45,7 @@ static void put_lives(table *t, const zr_lives *lives, bool gathered)
         bool parameters = life->space == ZR_SPACE_GATHERED;
         bool gradient = life->space == ZR_SPACE_GRADIENTS || life->space == ZR_SPACE_OPEN_SUMS;
         if (gathered ? parameters : gradient)
-            put_from_to(t, gathered ? 'g' : 'o', life->piece, life->from, life->to);
+            put_from_to(t, gathered ? 'g' : 'o', life->flat_param, life->from, life->to);
     }
 }
 
@@ -54,7 +54,7 @@ static void put_flights(table *t, const zr_flights *flights, zr_slot_kind kind, 
     for (const zr_flight *f = flights->at; f < flights->at + flights->count; f++) {
         const zr_instruction *begins = &t->pass->at[f->from];
         if (begins->slot.kind == kind)
-            put_from_to(t, what, begins->piece, f->from, f->to);
+            put_from_to(t, what, begins->flat_param, f->from, f->to);
     }
 }
 
@@ -65,24 +65,24 @@ static void follow(table *t, const zr_instruction *i)
         return;
     zr_space space = i->place.space;
     bool parameters = space == ZR_SPACE_PARAMETERS || space == ZR_SPACE_GATHERED;
-    (parameters ? t->reading : t->adding)[i->piece] = comes;
+    (parameters ? t->reading : t->adding)[i->flat_param] = comes;
 }
 
-static void put_piece(table *t, int piece, int call)
+static void put_flat_param(table *t, int flat_param, int call)
 {
     zr_call what = (zr_call)t->pass->at[t->calls[call]].what;
     bool backward = what == ZR_CALL_BACKWARD || what == ZR_CALL_BOTH;
-    if (backward && t->adding[piece])
-        *letter(t, piece, call) = 'B';
-    else if (t->reading[piece] && *letter(t, piece, call) != 'B')
-        *letter(t, piece, call) = backward ? 'b' : 'F';
+    if (backward && t->adding[flat_param])
+        *letter(t, flat_param, call) = 'B';
+    else if (t->reading[flat_param] && *letter(t, flat_param, call) != 'B')
+        *letter(t, flat_param, call) = backward ? 'b' : 'F';
 }
 
 static void put_unit(table *t, int call)
 {
     const zr_unit_plan *unit = &t->plan->units[t->pass->at[t->calls[call]].unit];
-    for (int i = 0; i < unit->piece_count; i++)
-        put_piece(t, unit->pieces[i], call);
+    for (int i = 0; i < unit->flat_param_count; i++)
+        put_flat_param(t, unit->flat_params[i], call);
 }
 
 // Writes what a call finds bound when it begins, and what is bound while it runs.
@@ -123,8 +123,8 @@ static zero_status fill(table *t, zero_error *error)
 static int name_width(const zr_plan *plan)
 {
     int width = (int)strlen("column");
-    for (int p = 0; p < plan->piece_count; p++)
-        width = ZR_MAX(width, (int)strlen(plan->pieces[p].name));
+    for (int p = 0; p < plan->flat_param_count; p++)
+        width = ZR_MAX(width, (int)strlen(plan->flat_params[p].name));
     return width;
 }
 
@@ -163,8 +163,8 @@ static void append_numbers(const table *t, int width)
 static void append_rows(const table *t, int width)
 {
     int seam = seam_call(t);
-    for (int p = 0; p < t->plan->piece_count; p++) {
-        zr_buffer_printf(t->out, "%-*s ", width, t->plan->pieces[p].name);
+    for (int p = 0; p < t->plan->flat_param_count; p++) {
+        zr_buffer_printf(t->out, "%-*s ", width, t->plan->flat_params[p].name);
         zr_buffer_append(t->out, letter(t, p, 0), (size_t)seam);
         zr_buffer_printf(t->out, seam < t->call_count ? "|" : "");
         zr_buffer_append(t->out, letter(t, p, 0) + seam, (size_t)(t->call_count - seam));
@@ -214,16 +214,16 @@ static void append_table(const table *t, const char *title)
 
 static zero_status open_table(table *t, zero_error *error)
 {
-    size_t pieces = (size_t)t->plan->piece_count;
+    size_t flat_params = (size_t)t->plan->flat_param_count;
     for (int i = 0; i < t->pass->count; i++)
         t->call_count += t->pass->at[i].code == ZR_CALL;
     t->calls = zr_alloc((size_t)t->call_count * sizeof *t->calls, error);
-    t->letters = zr_alloc(pieces * (size_t)t->call_count, error);
-    t->reading = zr_alloc(2 * pieces * sizeof *t->reading, error);
+    t->letters = zr_alloc(flat_params * (size_t)t->call_count, error);
+    t->reading = zr_alloc(2 * flat_params * sizeof *t->reading, error);
     if (!t->calls || !t->letters || !t->reading)
         return ZERO_ERR_MEMORY;
-    t->adding = t->reading + pieces;
-    memset(t->letters, '.', pieces * (size_t)t->call_count);
+    t->adding = t->reading + flat_params;
+    memset(t->letters, '.', flat_params * (size_t)t->call_count);
     for (int i = 0, c = 0; i < t->pass->count; i++)
         if (t->pass->at[i].code == ZR_CALL)
             t->calls[c++] = i;

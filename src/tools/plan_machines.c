@@ -101,12 +101,12 @@ zero_status zr_plan_machines_read(const char *text, int ranks, zr_plan_machines 
     return ZERO_OK;
 }
 
-static bool has_equal_pieces(const zero_model *a, const zero_model *b)
+static bool has_equal_flat_params(const zero_model *a, const zero_model *b)
 {
     for (int u = 0; u < a->unit_count; u++)
-        for (int p = 0; p < a->units[u].piece_count; p++)
-            if (zr_piece_desc_elements(&a->units[u].pieces[p]) !=
-                zr_piece_desc_elements(&b->units[u].pieces[p]))
+        for (int p = 0; p < a->units[u].flat_param_count; p++)
+            if (zr_flat_param_desc_elements(&a->units[u].flat_params[p]) !=
+                zr_flat_param_desc_elements(&b->units[u].flat_params[p]))
                 return false;
     return true;
 }
@@ -115,7 +115,7 @@ static void add_part(zr_plan_machines *machines, int tensor, zr_model_part *part
 {
     int like = 0;
     while (like < machines->part_count &&
-           !has_equal_pieces(machines->parts[like].model, part->model))
+           !has_equal_flat_params(machines->parts[like].model, part->model))
         like++;
     machines->part_of[tensor] = like;
     if (like < machines->part_count)

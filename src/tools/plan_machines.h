@@ -11,8 +11,9 @@
 typedef struct zr_plan_machines {
     zr_job_machines job;
     int largest;  // ranks of the machine that has most
-    int replicas; // tensor ranks that share a piece, if they are some but not all; else 0
-    // The parts that tensor ranks have of the model, as far as their pieces differ in size.
+    int replicas; // tensor ranks that share a flat parameter, if they are some but not all; else 0
+    // The parts that tensor ranks have of the model, as far as their flat parameters differ in
+    // size.
     int part_count;
     zr_model_part *parts; // (part_count)
     int *part_of;         // (tensor ranks)

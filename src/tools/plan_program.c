@@ -46,14 +46,14 @@ static void write_unit(const line *l, char out[static CELL])
     snprintf(out, CELL, "%s", l->at->unit < 0 ? "" : zr_plan_unit_name(l->plan, l->at->unit));
 }
 
-static const char *piece_name(const zr_plan *plan, int piece)
+static const char *flat_param_name(const zr_plan *plan, int flat_param)
 {
-    return piece < 0 ? "" : plan->pieces[piece].name;
+    return flat_param < 0 ? "" : plan->flat_params[flat_param].name;
 }
 
-static void write_piece(const line *l, char out[static CELL])
+static void write_flat_param(const line *l, char out[static CELL])
 {
-    snprintf(out, CELL, "%s", piece_name(l->plan, l->at->piece));
+    snprintf(out, CELL, "%s", flat_param_name(l->plan, l->at->flat_param));
 }
 
 static void write_space(zr_place place, char out[static CELL])
@@ -62,7 +62,7 @@ static void write_space(zr_place place, char out[static CELL])
 }
 
 // Writes the place of an instruction. An AWAIT of readers and an UNBIND name only a space, because
-// the piece has just one place in it.
+// the flat parameter has just one place in it.
 static void write_place(const line *l, char out[static CELL])
 {
     zr_place place = l->at->place;
@@ -92,12 +92,14 @@ static void write_bytes(const line *l, char out[static CELL])
         snprintf(out, CELL, "%lld", (long long)l->at->bytes);
 }
 
-// Writes the piece and the visit of a fetch. Its number counts ZERO_MAX_PIECES for every visit.
+// Writes the flat parameter and the visit of a fetch. Its number counts ZERO_MAX_FLAT_PARAMS for
+// every visit.
 static void write_fetched(const line *l, int index, char out[static CELL])
 {
-    const zr_visit *visit = &l->plan->visits[index / ZERO_MAX_PIECES];
+    const zr_visit *visit = &l->plan->visits[index / ZERO_MAX_FLAT_PARAMS];
     snprintf(out, CELL, "%s %s for visit %d", zr_slot_name(ZR_SLOT_FETCHED),
-             piece_name(l->plan, visit->pieces[index % ZERO_MAX_PIECES]), index / ZERO_MAX_PIECES);
+             flat_param_name(l->plan, visit->flat_params[index % ZERO_MAX_FLAT_PARAMS]),
+             index / ZERO_MAX_FLAT_PARAMS);
 }
 
 static void write_slot(const line *l, char out[static CELL])
@@ -115,7 +117,7 @@ static void write_slot(const line *l, char out[static CELL])
         else
             snprintf(out, CELL, "%s %d", kind, slot.index);
         break;
-    default: snprintf(out, CELL, "%s %s", kind, piece_name(l->plan, slot.index));
+    default: snprintf(out, CELL, "%s %s", kind, flat_param_name(l->plan, slot.index));
     }
 }
 
@@ -124,7 +126,7 @@ static void write_mark(const line *l, char out[static CELL])
     *out = 0;
     if (l->at->mark != ZR_UNMARKED)
         snprintf(out, CELL, "%s %s", l->at->mark == ZR_BEGUN ? "begun" : "ended",
-                 piece_name(l->plan, l->at->stream));
+                 flat_param_name(l->plan, l->at->stream));
 }
 
 typedef struct column {
@@ -140,7 +142,7 @@ static const column columns[] = {
      "what is done; indented: in the body of the CALL above, run from inside of the unit"},
     {"when", write_when, false, "what has to hold for it to be run; blank: it always is"},
     {"unit", write_unit, false, "on whose behalf"},
-    {"piece", write_piece, false, "whose parameters or gradients"},
+    {"piece", write_flat_param, false, "whose parameters or gradients"},
     {"place", write_place, false, "where they go to, or lie: space + first byte"},
     {"from", write_from, false, "where they come from"},
     {"bytes", write_bytes, true,

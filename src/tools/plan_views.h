@@ -15,8 +15,8 @@ zero_status zr_plan_show(const zr_plan *plan, zero_plan_view view, const char *m
 void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out);
 // Draws a micro-batch as SVG; what is done once a step is listed below it in words (plan_draw.c).
 zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out, zero_error *error);
-// Draws the same as a table of letters, with a row for each piece and a column for each CALL
-// (plan_letters.c).
+// Draws the same as a table of letters, with a row for each flat parameter and a column for each
+// CALL (plan_letters.c).
 zero_status zr_plan_draw_letters(const zr_plan *plan, const char *title, zr_buffer *out,
                                  zero_error *error);
 

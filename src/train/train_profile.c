@@ -85,14 +85,15 @@ static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int
     return ZERO_OK;
 }
 
-// Returns what this rank's records name: ranks of a pipeline have units and pieces of their own.
+// Returns what this rank's records name: ranks of a pipeline have units and flat parameters of
+// their own.
 static zr_trace_names names_of(const zr_train *train)
 {
     const zr_plan *plan = zr_engine_plan(train->run.engine);
     return (zr_trace_names){.units = zr_observation_units(train->run.observed),
                             .unit_count = plan->unit_count,
-                            .slots = zr_observation_pieces(train->run.observed),
-                            .slot_count = plan->piece_count,
+                            .slots = zr_observation_flat_params(train->run.observed),
+                            .slot_count = plan->flat_param_count,
                             .stage = plan->pipeline ? plan->pipeline->stage : -1,
                             .chunks = plan->chunk_count};
 }

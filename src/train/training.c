@@ -101,8 +101,8 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// Builds the model once everything is chosen, because its pieces follow from its tiles, and records
-// what was chosen.
+// Builds the model once everything is chosen, because its flat parameters follow from its tiles,
+// and records what was chosen.
 static zero_status build(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_lm_create(&train->subject.model_config, &train->subject.model, error));

@@ -231,16 +231,16 @@ static void update_body_of(precision in, zr_queue *queue, zr_queue *single, zr_q
         for (int c = 0; c < ZR_COUNT(counts); c++) {
             int64_t n = counts[c], cut = n / 3;
             zr_update u = variant(k);
-            vectors_of got = case_new(in, n), want = case_new(in, n), pieces = case_new(in, n);
+            vectors_of got = case_new(in, n), want = case_new(in, n), flat_params = case_new(in, n);
             update_run(queue, &u, 0, n, &got);
             update_run(ref, &u, 0, n, &want);
-            update_run(single, &u, 0, cut, &pieces);
-            update_run(single, &u, cut, n - cut, &pieces);
+            update_run(single, &u, 0, cut, &flat_params);
+            update_run(single, &u, cut, n - cut, &flat_params);
             vectors_close(&got, &want);
-            vectors_same(&pieces, &got);
+            vectors_same(&flat_params, &got);
             case_free(&got);
             case_free(&want);
-            case_free(&pieces);
+            case_free(&flat_params);
         }
 }
 

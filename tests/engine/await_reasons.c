@@ -29,7 +29,7 @@ static void add_pass(trace *trace, zr_pass_kind kind, uint32_t holds)
             add(trace, &(traced){&pass->at[i], kind, i});
 }
 
-static uint32_t kept_pieces(bool *stale)
+static uint32_t kept_flat_params(bool *stale)
 {
     uint32_t holds = 1u << (*stale ? ZR_STALE : ZR_FRESH);
     *stale = false;
@@ -43,8 +43,8 @@ static void add_micro_batches(trace *trace, bool *stale)
     for (int64_t k = 0; k <= last; k++) {
         bool later = zr_sum_slots_of(settings, k).adds > 0;
         add_pass(trace, ZR_PASS_MICRO_BATCH,
-                 kept_pieces(stale) | (uint32_t)(k == 0) << ZR_FIRST | (uint32_t)later << ZR_LATER |
-                     (uint32_t)(k == last) << ZR_LAST);
+                 kept_flat_params(stale) | (uint32_t)(k == 0) << ZR_FIRST |
+                     (uint32_t)later << ZR_LATER | (uint32_t)(k == last) << ZR_LAST);
     }
 }
 
@@ -63,15 +63,15 @@ void trace_of(const zr_plan *plan, bool shares, int steps, trace *out)
     *out = (trace){.plan = plan, .shares = shares};
     add_pass(out, ZR_PASS_PUBLISH, 1u << ZR_REWRITTEN);
     add(out, &(traced){&rewritten, ZR_PASS_COUNT, 0});
-    add_pass(out, ZR_PASS_EVALUATION, kept_pieces(&stale));
+    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&stale));
     for (int step = 0; step < steps; step++) {
         add_micro_batches(out, &stale);
         add_pass(out, ZR_PASS_BOUNDARY, 0);
         add_update(out, step);
         stale = true;
     }
-    add_pass(out, ZR_PASS_EVALUATION, kept_pieces(&stale));
-    add_pass(out, ZR_PASS_EVALUATION, kept_pieces(&stale));
+    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&stale));
+    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&stale));
 }
 
 void trace_free(trace *trace) { free(trace->at); }
@@ -120,14 +120,15 @@ static int await_after(const view *v, int t, zr_slot slot)
     return t;
 }
 
-// Where the piece's last exchange in this window before t was awaited, and drained; -1: none was.
-static int drained_before(const view *v, int t, zr_space window, int piece)
+// Where the flat parameter's last exchange in this window before t was awaited, and drained; -1:
+// none was.
+static int drained_before(const view *v, int t, zr_space window, int flat_param)
 {
     for (int b = t - 1; b >= 0; b--) {
         const zr_instruction *i = at(v, b);
         bool sums = i->code == ZR_REDUCE, exchanges = sums || i->code == ZR_GATHER;
-        if (exchanges && i->piece == piece && i->place.space == window)
-            return await_after(v, b, (zr_slot){sums ? ZR_SLOT_SUM : ZR_SLOT_GATHER, piece});
+        if (exchanges && i->flat_param == flat_param && i->place.space == window)
+            return await_after(v, b, (zr_slot){sums ? ZR_SLOT_SUM : ZR_SLOT_GATHER, flat_param});
     }
     return -1;
 }
@@ -194,9 +195,9 @@ static int buffer_touched_after(const view *v, int t, bool comes)
     return t;
 }
 
-static bool stores_sum(const zr_instruction *i, int piece)
+static bool stores_sum(const zr_instruction *i, int flat_param)
 {
-    return i->code == ZR_STORE && i->slot.kind == ZR_SLOT_TRAVELLED && i->piece == piece;
+    return i->code == ZR_STORE && i->slot.kind == ZR_SLOT_TRAVELLED && i->flat_param == flat_param;
 }
 
 // The sum that an update beside reads is overwritten by the reduction, or by what stores it.
@@ -206,9 +207,9 @@ static int sum_touched_after(const view *v, int t)
         ;
     if (t == v->trace->count)
         return t;
-    int piece = at(v, t)->piece;
-    bool stored = v->trace->plan->pieces[piece].state_tier == ZERO_TIER_nvme;
-    while (stored && t < v->trace->count && !stores_sum(at(v, t), piece))
+    int flat_param = at(v, t)->flat_param;
+    bool stored = v->trace->plan->flat_params[flat_param].state_tier == ZERO_TIER_nvme;
+    while (stored && t < v->trace->count && !stores_sum(at(v, t), flat_param))
         t++;
     return t;
 }

@@ -128,7 +128,7 @@ const zero_model *chain_model(void)
     static char names[CHAIN_LAYERS][3][16];
     static int numbers[CHAIN_LAYERS];
     static zero_tensor_desc tensors[CHAIN_LAYERS][2];
-    static zero_piece_desc pieces[CHAIN_LAYERS];
+    static zero_flat_param_desc flat_params[CHAIN_LAYERS];
     static zero_unit units[CHAIN_LAYERS];
     static const zero_model model = {"chain", CHAIN_LAYERS, units};
     for (int l = 0; l < CHAIN_LAYERS; l++) {
@@ -138,8 +138,8 @@ const zero_model *chain_model(void)
         numbers[l] = l;
         tensors[l][0] = tensor_of(names[l][1], 2, 0.4f);
         tensors[l][1] = tensor_of(names[l][2], 1, 0.1f);
-        pieces[l] = (zero_piece_desc){ZERO_TRAINABLE, 2, tensors[l]};
-        units[l] = (zero_unit){names[l][0], &ops, &numbers[l], 1, &pieces[l], 0, NULL};
+        flat_params[l] = (zero_flat_param_desc){ZERO_TRAINABLE, 2, tensors[l]};
+        units[l] = (zero_unit){names[l][0], &ops, &numbers[l], 1, &flat_params[l], 0, NULL};
     }
     return &model;
 }

@@ -196,9 +196,9 @@ static zero_status read_tensors(const rank_job *job, zero_engine *engine, float 
 {
     int64_t at = 0;
     for (int u = 0; u < job->model->unit_count; u++)
-        for (int p = 0; p < job->model->units[u].piece_count; p++)
-            for (int t = 0; t < job->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &job->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < job->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < job->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &job->model->units[u].flat_params[p].tensors[t];
                 int64_t elems = 1;
                 for (int d = 0; d < tensor->dims; d++)
                     elems *= tensor->shape[d];
@@ -426,7 +426,7 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
     memset(out, 0, sizeof *out);
     memset(&half, 0, sizeof half);
     for (int u = 0; u < model->unit_count; u++)
-        out->pieces += model->units[u].piece_count;
+        out->flat_params += model->units[u].flat_param_count;
     run_job(&run, c->tuned ? c->tuned(model) : model, out, &half, ranks);
     bool good = true;
     for (int r = 0; r < ranks_told(c); r++)

@@ -26,7 +26,7 @@ typedef struct harness_case {
     bool masked;           // each sample has a different number of targets, some have none
     const char *optimizer; // "AdamW", "LAMB", ...; NULL: AdamW
     const char *backend;   // NULL: ref
-    // a piece of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
+    // a flat parameter of the configuration: "\"bf16\": {\"enabled\": true}"; NULL: fp32
     const char *precision;
     int64_t bucket; // reduce_bucket_size; 0: the default
     double clipping;
@@ -74,7 +74,7 @@ typedef struct harness_result {
     zero_traffic traffic;
     zero_io io;
     int skipped;       // number of skipped steps
-    int pieces;        // of the model; a tile counts as one
+    int flat_params;   // of the model; a tile counts as one
     double evaluated;  // loss after the last step
     zero_status saved; // result of the save that runs beside a step
 } harness_result;

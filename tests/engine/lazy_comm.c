@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = 1 }; // the rank that runs ahead: of small pieces the other one owns most
+enum { AHEAD = 1 }; // the rank that runs ahead: of small flat parameters the other one owns most
 enum { MOST_WINDOWS = 8, MOST_SLOTS = 256, POISON = 0xff, PAGE = 4096 };
 
 typedef struct slot_words {                            // of one slot, by rank

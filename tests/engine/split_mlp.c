@@ -192,11 +192,11 @@ void split_whole(split_mlp *m, int64_t inner)
     m->tensors[2] = tensor_of(split_names[2], 1, inner, 0);
     m->tensors[3] = tensor_of(split_names[3], 2, C, inner);
     m->tensors[4] = tensor_of(split_names[4], 1, C, 0);
-    m->pieces[0] = (zero_piece_desc){ZERO_TRAINABLE, 1, &m->tensors[0]};
-    m->pieces[1] = (zero_piece_desc){ZERO_TRAINABLE, 3, &m->tensors[1]};
-    m->pieces[2] = (zero_piece_desc){ZERO_TRAINABLE, 1, &m->tensors[4]};
-    m->units[0] = (zero_unit){"in", &linear, &m->hyper, 1, &m->pieces[0], 0, NULL};
-    m->units[1] = (zero_unit){"mlp", &mlp, &m->hyper, 2, &m->pieces[1], 0, NULL};
+    m->flat_params[0] = (zero_flat_param_desc){ZERO_TRAINABLE, 1, &m->tensors[0]};
+    m->flat_params[1] = (zero_flat_param_desc){ZERO_TRAINABLE, 3, &m->tensors[1]};
+    m->flat_params[2] = (zero_flat_param_desc){ZERO_TRAINABLE, 1, &m->tensors[4]};
+    m->units[0] = (zero_unit){"in", &linear, &m->hyper, 1, &m->flat_params[0], 0, NULL};
+    m->units[1] = (zero_unit){"mlp", &mlp, &m->hyper, 2, &m->flat_params[1], 0, NULL};
     m->units[2] = (zero_unit){"loss", &loss, &m->hyper, 0, NULL, 0, NULL};
     m->model = (zero_model){"split", 3, m->units};
 }

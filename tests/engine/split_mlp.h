@@ -19,7 +19,7 @@ typedef struct split_mlp { // a whole model, or the part of it that one tensor r
     split_hyper hyper;
     char names[3][16];
     zero_tensor_desc tensors[SPLIT_TENSORS];
-    zero_piece_desc pieces[3];
+    zero_flat_param_desc flat_params[3];
     zero_unit units[3];
     zero_model model;
 } split_mlp;

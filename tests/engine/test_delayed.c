@@ -106,9 +106,9 @@ static void list_tensors(const zero_model *model)
 {
     tensor_count = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &model->units[u].flat_params[p].tensors[t];
                 bool known = false;
                 for (int k = 0; k < tensor_count; k++)
                     known |= !strcmp(tensor_names[k], tensor->name);

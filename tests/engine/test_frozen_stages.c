@@ -44,9 +44,9 @@ static const float *values_of(const zero_model *model, const harness_result *res
 {
     const float *at = result->parameters;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &model->units[u].flat_params[p].tensors[t];
                 if (strcmp(tensor->name, name) == 0)
                     return at;
                 at += zr_tensor_desc_elements(tensor);
@@ -81,9 +81,9 @@ static void expect_values(const harness_case *c, const harness_result *run,
     zero_model *model = harness_model(c), *reference = harness_model(plain);
     int frozen = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &model->units[u].flat_params[p].tensors[t];
                 bool stays = is_frozen(c->frozen->user, tensor->name);
                 int64_t elements = zr_tensor_desc_elements(tensor);
                 const float *got = values_of(model, run, tensor->name),
@@ -112,19 +112,19 @@ static int64_t planned(const harness_result *result, zero_memory_category catego
     return bytes;
 }
 
-// Elements of all pieces that train, as a plan pads them.
+// Elements of all flat parameters that train, as a plan pads them.
 static int64_t trained_elements(const harness_case *c)
 {
     zero_model *model = harness_model(c);
     int64_t all = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &model->units[u].pieces[p];
+        for (int p = 0; p < model->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *flat_param = &model->units[u].flat_params[p];
             int64_t elements = 0;
-            for (int t = 0; t < piece->tensor_count; t++)
+            for (int t = 0; t < flat_param->tensor_count; t++)
                 elements = ZR_ROUND_UP(elements, (int64_t)64) +
-                           zr_tensor_desc_elements(&piece->tensors[t]);
-            if (piece->kind == ZERO_TRAINABLE)
+                           zr_tensor_desc_elements(&flat_param->tensors[t]);
+            if (flat_param->kind == ZERO_TRAINABLE)
                 all += ZR_ROUND_UP((elements + c->ranks - 1) / c->ranks, (int64_t)2048) * c->ranks;
         }
     zr_lm_free(model);
@@ -295,30 +295,30 @@ static void again_and_later(void **state)
 
 // The model of another, but that its first block and its final norm are frozen: by the public
 // interface alone.
-static const zero_model *freeze_pieces(const zero_model *model)
+static const zero_model *freeze_flat_params(const zero_model *model)
 {
     static zero_unit units[4];
-    static zero_piece_desc block, norm;
+    static zero_flat_param_desc block, norm;
     static zero_model tuned;
     assert_int_equal(model->unit_count, 4);
     memcpy(units, model->units, sizeof units);
-    block = units[1].pieces[0];
-    norm = units[3].pieces[0];
+    block = units[1].flat_params[0];
+    norm = units[3].flat_params[0];
     block.kind = norm.kind = ZERO_FROZEN;
-    units[1].pieces = &block;
-    units[3].pieces = &norm;
+    units[1].flat_params = &block;
+    units[3].flat_params = &norm;
     tuned = (zero_model){.name = model->name, .unit_count = 4, .units = units};
     return &tuned;
 }
 
-static bool of_those_pieces(const void *user, const char *name)
+static bool of_those_flat_params(const void *user, const char *name)
 {
     return strstr(name, "h.0.") || strstr(name, "ln_f");
 }
 
-static void pieces_are_frozen_from_outside(void **state)
+static void flat_params_are_frozen_from_outside(void **state)
 {
-    static const zr_lm_frozen frozen = {.is_frozen = of_those_pieces};
+    static const zr_lm_frozen frozen = {.is_frozen = of_those_flat_params};
     static harness_result built, tuned;
     for (int stage = 0; stage <= 3; stage++) {
         harness_case c = {.stage = stage,
@@ -327,7 +327,7 @@ static void pieces_are_frozen_from_outside(void **state)
                           .batch = 1,
                           .precision = policies[stage % 3]},
                      by_name = c;
-        c.tuned = freeze_pieces;
+        c.tuned = freeze_flat_params;
         by_name.frozen = &frozen;
         harness_run(&c, &tuned);
         harness_run(&by_name, &built);
@@ -340,9 +340,12 @@ static void pieces_are_frozen_from_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_at_every_stage),  cmocka_unit_test(tiles_at_every_stage),
-        cmocka_unit_test(llama_at_every_stage), cmocka_unit_test(on_every_tier),
-        cmocka_unit_test(again_and_later),      cmocka_unit_test(pieces_are_frozen_from_outside),
+        cmocka_unit_test(gpt2_at_every_stage),
+        cmocka_unit_test(tiles_at_every_stage),
+        cmocka_unit_test(llama_at_every_stage),
+        cmocka_unit_test(on_every_tier),
+        cmocka_unit_test(again_and_later),
+        cmocka_unit_test(flat_params_are_frozen_from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,15 +21,15 @@ typedef struct sums {
 } sums;
 
 static sums whole, cut;
-static int chunks_of_widest; // of all pieces that were summed
+static int chunks_of_widest; // of all flat parameters that were summed
 
-static void add(zero_engine *engine, int piece, zr_span span, const float *values, sums *out)
+static void add(zero_engine *engine, int flat_param, zr_span span, const float *values, sums *out)
 {
-    zr_norm_add_squares(engine, piece, span, ZERO_F32, values, &out->all, false);
-    zr_norm_add_squares(engine, piece, span, ZERO_F32, values, out->by_tensor, true);
+    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, values, &out->all, false);
+    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, values, out->by_tensor, true);
 }
 
-static zero_status compare(const zr_plan *plan, int piece, zero_error *error)
+static zero_status compare(const zr_plan *plan, int flat_param, zero_error *error)
 {
     bool same = zr_exact_value(&whole.all) == zr_exact_value(&cut.all);
     for (int t = 0; t < plan->tensor_count; t++)
@@ -37,36 +37,37 @@ static zero_status compare(const zr_plan *plan, int piece, zero_error *error)
     return same && zr_exact_value(&whole.all) > 0
                ? ZERO_OK
                : zr_fail(error, ZERO_ERR_INTERNAL, "\"%s\" in chunks has other sums",
-                         plan->pieces[piece].name);
+                         plan->flat_params[flat_param].name);
 }
 
-// Sums a piece as one rank does that has all of it, and as ranks do of which each has a chunk. The
-// values have 24 bits, and a sum of their squares more than a double, so its order is visible.
-static void sum_piece(zero_engine *engine, int piece)
+// Sums a flat parameter as one rank does that has all of it, and as ranks do of which each has a
+// chunk. The values have 24 bits, and a sum of their squares more than a double, so its order is
+// visible.
+static void sum_flat_param(zero_engine *engine, int flat_param)
 {
-    int64_t count = engine->plan->pieces[piece].elems;
+    int64_t count = engine->plan->flat_params[flat_param].elems;
     float *values = malloc((size_t)count * sizeof *values);
     if (!values)
         abort();
     for (int64_t i = 0; i < count; i++)
         values[i] = sinf((float)(i + 1));
-    add(engine, piece, (zr_span){0, count}, values, &whole);
+    add(engine, flat_param, (zr_span){0, count}, values, &whole);
     for (int64_t at = 0; at < count; at += ZR_CHUNK)
-        add(engine, piece, (zr_span){at, ZR_MIN(ZR_CHUNK, count - at)}, values + at, &cut);
+        add(engine, flat_param, (zr_span){at, ZR_MIN(ZR_CHUNK, count - at)}, values + at, &cut);
     free(values);
 }
 
-static zero_status sum_pieces(zero_engine *engine, zero_error *error)
+static zero_status sum_flat_params(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
     if (plan->tensor_count > MOST_TENSORS)
         abort();
-    for (int p = 0; p < plan->piece_count; p++) {
+    for (int p = 0; p < plan->flat_param_count; p++) {
         memset(&whole, 0, sizeof whole);
         memset(&cut, 0, sizeof cut);
-        sum_piece(engine, p);
+        sum_flat_param(engine, p);
         ZERO_TRY(compare(plan, p, error));
-        chunks_of_widest = (int)ZR_MAX(chunks_of_widest, plan->pieces[p].elems / ZR_CHUNK);
+        chunks_of_widest = (int)ZR_MAX(chunks_of_widest, plan->flat_params[p].elems / ZR_CHUNK);
     }
     return ZERO_OK;
 }
@@ -83,7 +84,7 @@ static void a_sum_does_not_depend_on_where_ranks_cut_it(void **state)
                                     .batch = 1,
                                     .width = 64,
                                     .backend = backends[b],
-                                    .drive = sum_pieces},
+                                    .drive = sum_flat_params},
                     &out);
         assert_true(chunks_of_widest > 8);
     }

@@ -119,9 +119,9 @@ static zero_status backward(zero_context *c, const zero_tensors *in, const zero_
     for (int i = 0; i < WIDTH; i++)
         dy[i] = kind->last ? 2 * ((const float *)c->saved)[i] / WIDTH * c->loss_factor
                            : ((const float *)d_out->at[0].data)[i];
-    for (int piece = 0; piece < 1 + kind->borrows; piece++) {
+    for (int flat_param = 0; flat_param < 1 + kind->borrows; flat_param++) {
         int add = 0;
-        float *d = zero_gradient(c, piece, 0, &add);
+        float *d = zero_gradient(c, flat_param, 0, &add);
         for (int i = 0; i < WIDTH; i++)
             d[i] = (add ? d[i] : 0) + dy[i];
     }
@@ -143,9 +143,9 @@ static const zero_model *model_of_chain(const zero_model *unused)
     static char names[UNITS][2][16];
     static link_kind kinds[UNITS];
     static zero_tensor_desc tensors[UNITS];
-    static zero_piece_desc pieces[UNITS];
+    static zero_flat_param_desc flat_params[UNITS];
     static zero_unit units[UNITS];
-    static const zero_piece_ref first = {0, 0};
+    static const zero_flat_param_ref first = {0, 0};
     static const zero_model model = {"chain", UNITS, units};
     for (int u = 0; u < UNITS; u++) {
         kinds[u] = (link_kind){.borrows = borrowers >> u & 1, .last = u == UNITS - 1};
@@ -158,12 +158,12 @@ static const zero_model *model_of_chain(const zero_model *unused)
                                         .init_value = 0.1f,
                                         .tp_axis = -1,
                                         .tp_parts = 1};
-        pieces[u] = (zero_piece_desc){ZERO_TRAINABLE, 1, &tensors[u]};
+        flat_params[u] = (zero_flat_param_desc){ZERO_TRAINABLE, 1, &tensors[u]};
         units[u] = (zero_unit){names[u][0],
                                &chain_ops,
                                &kinds[u],
                                1,
-                               &pieces[u],
+                               &flat_params[u],
                                kinds[u].borrows,
                                kinds[u].borrows ? &first : NULL};
     }

@@ -247,8 +247,8 @@ static const zero_tensor_desc own_tensor = {.name = "p",
                                             .init = ZERO_INIT_CONSTANT,
                                             .init_value = 3,
                                             .tp_axis = -1};
-static const zero_piece_desc own_piece = {ZERO_TRAINABLE, 1, &own_tensor};
-static const zero_unit own_unit = {"own", &own_ops, NULL, 1, &own_piece, 0, NULL};
+static const zero_flat_param_desc own_flat_param = {ZERO_TRAINABLE, 1, &own_tensor};
+static const zero_unit own_unit = {"own", &own_ops, NULL, 1, &own_flat_param, 0, NULL};
 static const zero_model own_model = {"own", 1, &own_unit};
 
 enum { OWN_RANKS = 3, OWN_MICRO_BATCHES = 2, OWN_BATCH = 4 };

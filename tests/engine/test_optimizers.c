@@ -43,10 +43,11 @@ static zero_status backward(zero_context *context, const zero_tensors *in,
 
 static const zero_tensor_desc weight = {
     .name = "w", .dims = 2, .shape = {ROWS, COLUMNS}, .tp_axis = -1, .tp_parts = 1};
-static const zero_piece_desc piece = {ZERO_TRAINABLE, 1, &weight};
+static const zero_flat_param_desc flat_param = {ZERO_TRAINABLE, 1, &weight};
 static const zero_unit_ops ops = {
     .kind = "dot", .sizes = sizes, .forward = forward, .backward = backward};
-static const zero_unit unit = {.name = "dot", .ops = &ops, .piece_count = 1, .pieces = &piece};
+static const zero_unit unit = {
+    .name = "dot", .ops = &ops, .flat_param_count = 1, .flat_params = &flat_param};
 static const zero_model model = {"dot", 1, &unit};
 
 static float gradient_size = 1; // by which every gradient is multiplied

@@ -138,14 +138,14 @@ static void overlaps_are_refused(void **state)
 
 static void make_counted_by_each(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    part->pieces[2].replicas = 1;
+    part->flat_params[2].replicas = 1;
 }
 
-// The bias in the piece of tiles.
+// The bias in the flat parameter of tiles.
 static void make_mixed(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    part->pieces[1].tensor_count = 4;
-    part->units[1].piece_count = 1;
+    part->flat_params[1].tensor_count = 4;
+    part->units[1].flat_param_count = 1;
 }
 
 static void what_all_have_counts_once(void **state)
@@ -159,7 +159,7 @@ static void what_all_have_counts_once(void **state)
 
 static void make_shared(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    part->pieces[1].replicas = 2;
+    part->flat_params[1].replicas = 2;
 }
 
 // Makes number `number` of `parts` parts, which `ranks` tensor ranks hold.
@@ -167,7 +167,7 @@ static void make_part_for(split_mlp *part, const split_mlp *whole, int number, i
 {
     split_part(part, whole, number, parts);
     part->hyper.ranks = ranks;
-    part->pieces[1].replicas = ranks / parts;
+    part->flat_params[1].replicas = ranks / parts;
 }
 
 // Kv replicas 0 and 1 differ as kv replicas 2 and 3 do, the other way round; the first of each have
@@ -182,7 +182,7 @@ static void make_crossed(split_mlp *part, const split_mlp *whole, int rank, int 
 static void make_one_sided(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
     make_part_for(part, whole, 0, 1, 2);
-    part->pieces[1].replicas = rank == 0 ? 2 : 1;
+    part->flat_params[1].replicas = rank == 0 ? 2 : 1;
 }
 
 static void kv_replicas_have_the_same(void **state)
@@ -213,7 +213,7 @@ static void data_ranks_have_the_same_part(void **state)
 typedef struct many { // tensors that go into several messages
     char names[MANY][8];
     zero_tensor_desc tensors[MANY];
-    zero_piece_desc pieces[2];
+    zero_flat_param_desc flat_params[2];
 } many;
 static many all_of_many;
 
@@ -224,25 +224,25 @@ static void make_many(many *m, split_mlp *of)
         m->tensors[t] = (zero_tensor_desc){
             .name = m->names[t], .dims = 1, .shape = {1}, .tp_axis = -1, .tp_parts = 1};
     }
-    m->pieces[0] = (zero_piece_desc){ZERO_FROZEN, MANY - 100, m->tensors};
-    m->pieces[1] = (zero_piece_desc){ZERO_FROZEN, 100, m->tensors + MANY - 100};
-    of->units[2].piece_count = 2;
-    of->units[2].pieces = m->pieces;
+    m->flat_params[0] = (zero_flat_param_desc){ZERO_FROZEN, MANY - 100, m->tensors};
+    m->flat_params[1] = (zero_flat_param_desc){ZERO_FROZEN, 100, m->tensors + MANY - 100};
+    of->units[2].flat_param_count = 2;
+    of->units[2].flat_params = m->flat_params;
 }
 
 static void take_many(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    part->units[2].piece_count = 2;
-    part->units[2].pieces = all_of_many.pieces;
+    part->units[2].flat_param_count = 2;
+    part->units[2].flat_params = all_of_many.flat_params;
 }
 
 static void make_late_mistake(split_mlp *part, const split_mlp *whole, int rank, int data)
 {
-    static const zero_piece_desc pieces[] = {
+    static const zero_flat_param_desc flat_params[] = {
         {ZERO_FROZEN, MANY - 100, all_of_many.tensors},
         {ZERO_FROZEN, 100, all_of_many.tensors + MANY - 100, .replicas = 1}};
-    part->units[2].piece_count = 2;
-    part->units[2].pieces = pieces;
+    part->units[2].flat_param_count = 2;
+    part->units[2].flat_params = flat_params;
 }
 
 static void any_number_of_tensors_is_compared(void **state)

@@ -41,9 +41,9 @@ static zero_status hash_weights(zero_engine *engine, const zero_model *model, ui
     static _Thread_local float values[8192];
     *hash = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &model->units[u].flat_params[p].tensors[t];
                 int64_t elems = 1;
                 for (int d = 0; d < tensor->dims; d++)
                     elems *= tensor->shape[d];

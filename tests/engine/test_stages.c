@@ -38,7 +38,7 @@ static void test_cpu_backend(void **state)
         (harness_case){.ranks = 2, .accumulation = 2, .batch = 2, .backend = "cpu"});
 }
 
-// Small ceilings reduce every piece at once; bits do not depend on when.
+// Small ceilings reduce every flat parameter at once; bits do not depend on when.
 static void test_bucket_size(void **state)
 {
     static harness_result wide, narrow;

@@ -1,5 +1,5 @@
 // Exchanges of units with other tensor ranks: every kind, among all of them and among those that
-// share a piece; and units that exchange other things than they say.
+// share a flat parameter; and units that exchange other things than they say.
 #include "engine/rank_grid.h"
 #include "model/unit.h"
 #include "setup/initialize.h"
@@ -120,7 +120,7 @@ static const zero_unit_ops probe = {
 
 typedef struct probe_model { // a vector, of which two neighbouring tensor ranks hold one half
     zero_tensor_desc tensor;
-    zero_piece_desc piece;
+    zero_flat_param_desc flat_param;
     zero_unit unit;
     zero_model model;
 } probe_model;
@@ -134,8 +134,8 @@ static void build(probe_model *m, const mistake *mistake)
                                    .init_value = 1,
                                    .tp_axis = 0,
                                    .tp_parts = 1};
-    m->piece = (zero_piece_desc){ZERO_TRAINABLE, 1, &m->tensor};
-    m->unit = (zero_unit){"probe", &probe, mistake, 1, &m->piece, 0, NULL};
+    m->flat_param = (zero_flat_param_desc){ZERO_TRAINABLE, 1, &m->tensor};
+    m->unit = (zero_unit){"probe", &probe, mistake, 1, &m->flat_param, 0, NULL};
     m->model = (zero_model){"probe", 1, &m->unit};
 }
 
@@ -145,7 +145,7 @@ static void build_part(probe_model *m, const probe_model *whole, int rank)
     m->tensor.name = "w/half";
     m->tensor.shape[0] = ELEMS / SHARING;
     m->tensor.tile = (zero_tile){"w", 0, rank / SHARING * (ELEMS / SHARING), ELEMS};
-    m->piece.replicas = SHARING;
+    m->flat_param.replicas = SHARING;
     m->model.whole = &whole->model;
 }
 

@@ -99,7 +99,7 @@ static void skipped_steps_of_fp16(void **state)
 static void keys_that_change_no_bits(void **state)
 {
     static const char *const more[] = {
-        NULL, // small pieces stay on the device
+        NULL, // small flat parameters stay on the device
         "\"sub_group_size\": 0, \"stage3_param_persistence_threshold\": 0",
         "\"sub_group_size\": 2048, \"stage3_param_persistence_threshold\": 3000",
         "\"sub_group_size\": 7000, \"stage3_prefetch_bucket_size\": 0, "
@@ -257,9 +257,9 @@ static void tiles(void **state)
     whole.stage = 3;
     whole.tiles_embedding = whole.tiles_attention = whole.tiles_mlp = 0;
     harness_run(&whole, &memory);
-    int untiled = memory.pieces;
+    int untiled = memory.flat_params;
     harness_run(&c, &memory);
-    assert_true(memory.pieces > untiled);
+    assert_true(memory.flat_params > untiled);
     for (c.stage = SANITIZED ? 3 : 1; c.stage <= 3; c.stage++) {
         expect_same(&memory, c, &(placement){0, 0, NOTHING_STAYS});
         each_placement_of_a_stage(c, NOTHING_STAYS);

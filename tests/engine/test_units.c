@@ -1,9 +1,10 @@
-// Models that are unlike GPT-2: frozen pieces, buffers, units without pieces or without reads in
-// backward, borrowed pieces, a single unit, fused or not. For each, the stages agree bit for bit,
-// through skipped steps and evaluations between steps, and so do the stages of pipelines.
+// Models that are unlike GPT-2: frozen flat parameters, buffers, units without flat parameters or
+// without reads in backward, borrowed flat parameters, a single unit, fused or not. For each, the
+// stages agree bit for bit, through skipped steps and evaluations between steps, and so do the
+// stages of pipelines.
 //
 // One kind of unit is enough: y = x * p (or x + p, or x / 2) + 0.1 * buffer, times (1 + e) if it
-// borrows e. Pieces are longer than a chunk, so that ranks share them.
+// borrows e. Flat parameters are longer than a chunk, so that ranks share them.
 #include "../base/scratch_directory.h"
 #include "harness.h"
 
@@ -27,7 +28,7 @@
 #define STEPS 4
 enum { MOST_RANKS = 20, MOST_MICRO_BATCHES = 3 };
 
-// neither of the first two: halves, without a piece
+// neither of the first two: halves, without a flat parameter
 typedef struct kind {
     bool multiplies, adds, has_buffer, first, last;
 } kind;
@@ -58,8 +59,9 @@ static operands find(const zero_context *context, const zero_tensors *in, bool b
         .x = k->first ? context->batch->at[0].data : in->at[0].data,
         .p = reads ? zero_parameter(context, 0, 0) : NULL,
         .buffer = k->has_buffer ? zero_parameter(context, 1, 0) : NULL,
-        .e = context->unit->borrowed_count ? zero_parameter(context, context->unit->piece_count, 0)
-                                           : NULL,
+        .e = context->unit->borrowed_count
+                 ? zero_parameter(context, context->unit->flat_param_count, 0)
+                 : NULL,
     };
 }
 
@@ -99,9 +101,9 @@ static zero_status backward(zero_context *context, const zero_tensors *in,
     const kind *k = kind_of(context->unit);
     operands o = find(context, in, true);
     int add[3] = {0};
-    float *dp = context->unit->piece_count ? zero_gradient(context, 0, 0, &add[0]) : NULL;
+    float *dp = context->unit->flat_param_count ? zero_gradient(context, 0, 0, &add[0]) : NULL;
     float *next = o.buffer ? zero_gradient(context, 1, 0, &add[1]) : NULL;
-    float *de = o.e ? zero_gradient(context, context->unit->piece_count, 0, &add[2]) : NULL;
+    float *de = o.e ? zero_gradient(context, context->unit->flat_param_count, 0, &add[2]) : NULL;
     for (int i = 0; i < WIDTH; i++) {
         float sums[3] = {0}, scale = o.e ? 1 + o.e[i] : 1;
         for (int64_t b = 0; b < context->shape.batch; b++) {
@@ -147,15 +149,15 @@ static const zero_unit_ops fused = {.kind = "fused",
     }
 static const zero_tensor_desc tensors[] = {TENSOR("a", 1), TENSOR("b", 0.5f),      TENSOR("c", 1),
                                            TENSOR("d", 1), TENSOR("d.mean", 0.1f), TENSOR("f", 1)};
-static const zero_piece_desc a = {ZERO_TRAINABLE, 1, &tensors[0]},
-                             b = {ZERO_TRAINABLE, 1, &tensors[1]},
-                             c = {ZERO_FROZEN, 1, &tensors[2]};
-static const zero_piece_desc d[] = {{ZERO_TRAINABLE, 1, &tensors[3]},
-                                    {ZERO_BUFFER, 1, &tensors[4]}},
-                             f = {ZERO_TRAINABLE, 1, &tensors[5]};
-static const zero_piece_desc frozen_a = {ZERO_FROZEN, 1, &tensors[0]},
-                             frozen_f = {ZERO_FROZEN, 1, &tensors[5]};
-static const zero_piece_ref of_first = {0, 0};
+static const zero_flat_param_desc a = {ZERO_TRAINABLE, 1, &tensors[0]},
+                                  b = {ZERO_TRAINABLE, 1, &tensors[1]},
+                                  c = {ZERO_FROZEN, 1, &tensors[2]};
+static const zero_flat_param_desc d[] = {{ZERO_TRAINABLE, 1, &tensors[3]},
+                                         {ZERO_BUFFER, 1, &tensors[4]}},
+                                  f = {ZERO_TRAINABLE, 1, &tensors[5]};
+static const zero_flat_param_desc frozen_a = {ZERO_FROZEN, 1, &tensors[0]},
+                                  frozen_f = {ZERO_FROZEN, 1, &tensors[5]};
+static const zero_flat_param_ref of_first = {0, 0};
 
 static const kind first = {.multiplies = true, .first = true}, adds = {.adds = true}, halves = {0},
                   inner = {.multiplies = true};
@@ -164,13 +166,13 @@ static const kind counts = {.multiplies = true, .has_buffer = true},
 static const kind alone = {.multiplies = true, .first = true, .last = true},
                   bare = {.first = true, .last = true};
 
-#define UNIT(text, table, what, owned, pieces)                                                     \
+#define UNIT(text, table, what, owned, flat_params)                                                \
     {                                                                                              \
-        text, table, what, owned, pieces, 0, NULL                                                  \
+        text, table, what, owned, flat_params, 0, NULL                                             \
     }
-#define BORROWS(text, table, what, owned, pieces)                                                  \
+#define BORROWS(text, table, what, owned, flat_params)                                             \
     {                                                                                              \
-        text, table, what, owned, pieces, 1, &of_first                                             \
+        text, table, what, owned, flat_params, 1, &of_first                                        \
     }
 static const zero_unit mixed_units[] = {
     UNIT("u0", &plain, &first, 1, &a),    UNIT("u1", &plain, &adds, 1, &b),
@@ -233,17 +235,17 @@ static void fill(int64_t step, int64_t g, float *x)
 }
 
 typedef struct reader { // that a guard lets read the buffer beside a step
-    int piece;
+    int flat_param;
     const char *own; // (bytes) the rank's shard of it
     size_t bytes;
     char before[3 * ZR_CHUNK * sizeof(float)]; // a buffer has three chunks
     int calls, changed;                        // changed: calls after the buffer was overwritten
 } reader;
 
-static zero_status await_reader(void *user, int piece, zero_error *error)
+static zero_status await_reader(void *user, int flat_param, zero_error *error)
 {
     reader *r = user;
-    bool is_read = piece == r->piece;
+    bool is_read = flat_param == r->flat_param;
     r->calls += is_read;
     r->changed += is_read && memcmp(r->own, r->before, r->bytes) != 0;
     return ZERO_OK;
@@ -251,12 +253,12 @@ static zero_status await_reader(void *user, int piece, zero_error *error)
 
 static void begin_guard(zero_engine *engine, reader *r)
 {
-    const zr_piece *pieces = zr_engine_plan(engine)->pieces;
+    const zr_flat_param *flat_params = zr_engine_plan(engine)->flat_params;
     *r = (reader){0};
-    while (pieces[r->piece].kind != ZERO_BUFFER)
-        r->piece++;
-    r->own = zr_own_parameters(engine, r->piece);
-    r->bytes = (size_t)zr_piece_shard_bytes(&pieces[r->piece]);
+    while (flat_params[r->flat_param].kind != ZERO_BUFFER)
+        r->flat_param++;
+    r->own = zr_own_parameters(engine, r->flat_param);
+    r->bytes = (size_t)zr_flat_param_shard_bytes(&flat_params[r->flat_param]);
     memcpy(r->before, r->own, r->bytes);
     zr_engine_guard(engine, &(zr_guard){await_reader, r});
 }
@@ -346,8 +348,8 @@ static void *run_rank(void *argument)
     if (self->save)
         must(zero_save_checkpoint(engine, self->save, &error), &error, self);
     for (int u = 0; u < self->model->unit_count; u++)
-        for (int p = 0; p < self->model->units[u].piece_count; p++) {
-            must(zero_read_parameter(engine, self->model->units[u].pieces[p].tensors[0].name,
+        for (int p = 0; p < self->model->units[u].flat_param_count; p++) {
+            must(zero_read_parameter(engine, self->model->units[u].flat_params[p].tensors[0].name,
                                      values, WIDTH, &error),
                  &error, self);
             fold(&self->hash, values, sizeof values);

@@ -103,7 +103,7 @@ zero_status windows_evaluate(zero_engine *engine, double *loss, zero_error *erro
 typedef struct moment {
     zero_engine *engine;
     float *to; // of the whole model
-    int piece;
+    int flat_param;
     const zr_portion *portion;
 } moment;
 
@@ -131,7 +131,8 @@ static zero_status take_portion(void *user, const zr_portion *portion, zero_erro
 {
     moment *m = user;
     m->portion = portion;
-    zr_for_parts(&zr_engine_plan(m->engine)->pieces[m->piece], portion->span, copy_part, m);
+    zr_for_parts(&zr_engine_plan(m->engine)->flat_params[m->flat_param], portion->span, copy_part,
+                 m);
     return ZERO_OK;
 }
 
@@ -140,8 +141,8 @@ static zero_status tell_moments(zero_engine *engine, zero_error *error)
 {
     static const zr_vector vectors[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
     for (int v = 0; v < 2 && !running->base.slices; v++)
-        for (int p = 0; p < zr_engine_plan(engine)->piece_count; p++) {
-            moment m = {.engine = engine, .to = result->moments[v], .piece = p};
+        for (int p = 0; p < zr_engine_plan(engine)->flat_param_count; p++) {
+            moment m = {.engine = engine, .to = result->moments[v], .flat_param = p};
             if (zr_engine_has_state(engine, p, vectors[v]))
                 ZERO_TRY(
                     zr_engine_state_each(engine, p, vectors[v], false, take_portion, &m, error));

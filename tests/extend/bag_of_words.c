@@ -91,10 +91,10 @@ static zero_status head_backward(zero_context *call, const zero_tensors *in,
     .dims = 2, .shape = {V, C}, .init = ZERO_INIT_NORMAL, .init_value = 0.1f, .tp_axis = -1,       \
     .tp_parts = 1
 static const zero_tensor_desc tables[] = {{"bag.table", TABLE}, {"head.table", TABLE}};
-static const zero_piece_desc pieces[] = {{ZERO_TRAINABLE, 1, &tables[0]},
-                                         {ZERO_TRAINABLE, 1, &tables[1]}};
+static const zero_flat_param_desc flat_params[] = {{ZERO_TRAINABLE, 1, &tables[0]},
+                                                   {ZERO_TRAINABLE, 1, &tables[1]}};
 static const zero_unit_ops bag = {"bag", 0, bag_sizes, bag_forward, bag_backward};
 static const zero_unit_ops head = {"head", 0, head_sizes, head_forward, head_backward};
-static const zero_unit units[] = {{"bag", &bag, NULL, 1, &pieces[0], 0, NULL},
-                                  {"head", &head, NULL, 1, &pieces[1], 0, NULL}};
+static const zero_unit units[] = {{"bag", &bag, NULL, 1, &flat_params[0], 0, NULL},
+                                  {"head", &head, NULL, 1, &flat_params[1], 0, NULL}};
 const zero_model bag_of_words = {"bag of words", 2, units};

@@ -68,7 +68,8 @@ static void every_operation_is_right(void **state)
     expect_all_ok(results, 3);
 }
 
-// Every rank begins what rank 0 does. At stage 3 pieces that are mapped are messages of no bytes.
+// Every rank begins what rank 0 does. At stage 3 flat parameters that are mapped are messages of no
+// bytes.
 static void it_trains_to_the_same_bits(void **state)
 {
     harness_case c = {.ranks = 2, .accumulation = 2, .batch = 2, .overlap = true};

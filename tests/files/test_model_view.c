@@ -30,8 +30,8 @@ static zero_status forward(zero_context *context, const zero_tensors *in, const 
 static zero_status backward(zero_context *context, const zero_tensors *in,
                             const zero_tensors *d_out, const zero_tensors *d_in)
 {
-    for (int p = 0; p < context->unit->piece_count; p++) {
-        const zero_tensor_desc *tensor = context->unit->pieces[p].tensors;
+    for (int p = 0; p < context->unit->flat_param_count; p++) {
+        const zero_tensor_desc *tensor = context->unit->flat_params[p].tensors;
         int add;
         float *gradient = zero_gradient(context, p, 0, &add);
         for (int64_t i = 0, at; gradient && i < zr_tensor_desc_elements(tensor); i++) {
@@ -78,15 +78,15 @@ static const zero_tensor_desc w = {.name = "w",
     {                                                                                              \
         .kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &frozen                                 \
     }
-static const zero_piece_desc one_piece[] = {FIRST, TRAINED(&w)},
-                             halves[] = {FIRST, TRAINED(&half[0]), TRAINED(&half[1])},
-                             quarters[] = {FIRST, TRAINED(&quarter[0]), TRAINED(&quarter[1]),
-                                           TRAINED(&quarter[2]), TRAINED(&quarter[3])};
+static const zero_flat_param_desc one_flat_param[] = {FIRST, TRAINED(&w)},
+                                  halves[] = {FIRST, TRAINED(&half[0]), TRAINED(&half[1])},
+                                  quarters[] = {FIRST, TRAINED(&quarter[0]), TRAINED(&quarter[1]),
+                                                TRAINED(&quarter[2]), TRAINED(&quarter[3])};
 #define UNIT(count, of)                                                                            \
     {                                                                                              \
-        .name = "u", .ops = &ops, .piece_count = (count), .pieces = (of)                           \
+        .name = "u", .ops = &ops, .flat_param_count = (count), .flat_params = (of)                 \
     }
-static const zero_unit units[] = {UNIT(2, one_piece), UNIT(3, halves), UNIT(5, quarters)};
+static const zero_unit units[] = {UNIT(2, one_flat_param), UNIT(3, halves), UNIT(5, quarters)};
 static const zero_model whole = {.name = "m", .unit_count = 1, .units = &units[0]};
 static const struct {
     zero_model model;

@@ -109,10 +109,10 @@ typedef void (*tensor_take)(void *user, const zero_tensor_desc *tensor, float *p
 static void each_tensor(harness *net, tensor_take take, void *user)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
                 int64_t first = net->offset[u][p][t];
-                take(user, &net->model->units[u].pieces[p].tensors[t], net->parameters + first,
+                take(user, &net->model->units[u].flat_params[p].tensors[t], net->parameters + first,
                      net->gradients + first);
             }
 }

@@ -30,38 +30,40 @@ static void buffer_release(harness_buffer *buffer)
     *buffer = (harness_buffer){0};
 }
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
-                             int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context,
+                             int flat_param, int tensor)
 {
     harness *net = ((const harness_accessor *)self)->net;
-    zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
-    if (net->in_backward && zr_piece_is_streamed(net->model, ref))
+    zero_flat_param_ref ref = zr_unit_flat_param(net->model, context->unit_index, flat_param);
+    if (net->in_backward && zr_flat_param_is_streamed(net->model, ref))
         net->read_streamed[context->unit_index] = true;
     else if (net->in_backward)
-        net->read[context->unit_index] |= 1u << piece;
-    int64_t first = net->offset[ref.unit][ref.piece][tensor];
+        net->read[context->unit_index] |= 1u << flat_param;
+    int64_t first = net->offset[ref.unit][ref.flat_param][tensor];
     return net->shape.dtype == ZERO_F32 ? (const void *)(net->parameters + first)
                                         : net->narrow + first;
 }
 
 // Everything is always there.
-static zero_status come_and_go(const struct zr_accessor *self, zero_context *context, int piece)
+static zero_status come_and_go(const struct zr_accessor *self, zero_context *context,
+                               int flat_param)
 {
-    assert_true(zr_piece_is_streamed(
-        ((const harness_accessor *)self)->net->model,
-        zr_unit_piece(((const harness_accessor *)self)->net->model, context->unit_index, piece)));
+    assert_true(
+        zr_flat_param_is_streamed(((const harness_accessor *)self)->net->model,
+                                  zr_unit_flat_param(((const harness_accessor *)self)->net->model,
+                                                     context->unit_index, flat_param)));
     return ZERO_OK;
 }
 
-static float *gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
-                       int *add)
+static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
+                       int tensor, int *add)
 {
     harness *net = ((const harness_sink *)self)->net;
-    zero_piece_ref ref = zr_unit_piece(net->model, context->unit_index, piece);
-    assert_int_equal(zr_piece_desc(net->model, ref)->kind, ZERO_TRAINABLE);
-    *add = net->written[ref.unit][ref.piece][tensor];
-    net->written[ref.unit][ref.piece][tensor] = true;
-    return net->gradients + net->offset[ref.unit][ref.piece][tensor];
+    zero_flat_param_ref ref = zr_unit_flat_param(net->model, context->unit_index, flat_param);
+    assert_int_equal(zr_flat_param_desc(net->model, ref)->kind, ZERO_TRAINABLE);
+    *add = net->written[ref.unit][ref.flat_param][tensor];
+    net->written[ref.unit][ref.flat_param][tensor] = true;
+    return net->gradients + net->offset[ref.unit][ref.flat_param][tensor];
 }
 
 static void must(harness *net, zero_status status)
@@ -73,11 +75,11 @@ static void must(harness *net, zero_status status)
 static void parameters_reserve(harness *net)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
                 net->offset[u][p][t] = net->parameter_count;
                 net->parameter_count += ZR_ROUND_UP(
-                    zr_tensor_desc_elements(&net->model->units[u].pieces[p].tensors[t]), 16);
+                    zr_tensor_desc_elements(&net->model->units[u].flat_params[p].tensors[t]), 16);
             }
     net->parameters = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
     net->gradients = aligned_alloc(64, sizeof(float) * (size_t)net->parameter_count);
@@ -108,9 +110,9 @@ static void draw(const zero_tensor_desc *tensor, float *out)
 static void parameters_set(harness *net)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].flat_params[p].tensors[t];
                 float *x = net->parameters + net->offset[u][p][t];
                 if (!tensor->tile.whole || net->whole)
                     draw(tensor, x);
@@ -294,9 +296,9 @@ void harness_context(harness *net, int unit, bool training, zero_context *contex
 float *harness_tensor(harness *net, const char *name, float **gradients, int64_t *elements)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].flat_params[p].tensors[t];
                 if (strcmp(tensor->name, name) != 0)
                     continue;
                 *gradients = net->gradients + net->offset[u][p][t];

@@ -9,7 +9,7 @@
 #include "model/unit.h"
 
 #define HARNESS_MAX_UNITS 8
-#define HARNESS_MAX_PIECES 64 // of a unit, including tiles and slices
+#define HARNESS_MAX_FLAT_PARAMS 64 // of a unit, including tiles and slices
 
 typedef struct harness_buffer { // 64-byte aligned, followed by guard bytes
     void *data;
@@ -36,9 +36,9 @@ struct harness {
     float *parameters, *gradients;
     // (parameter_count): what units read if shape.dtype has 16 bits; each forward rounds it anew.
     uint16_t *narrow;
-    int64_t offset[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_LM_TENSORS];
+    int64_t offset[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
     // Whether the gradient has a contribution.
-    bool written[HARNESS_MAX_UNITS][HARNESS_MAX_PIECES][ZR_LM_TENSORS];
+    bool written[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
     int32_t *tokens, *targets; // (batch, seq)
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];

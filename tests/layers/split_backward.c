@@ -23,10 +23,11 @@ static void *copy_of(const void *data, size_t bytes)
     return copy;
 }
 
-static float *no_gradient(const struct zr_sink *self, zero_context *context, int piece, int tensor,
-                          int *add)
+static float *no_gradient(const struct zr_sink *self, zero_context *context, int flat_param,
+                          int tensor, int *add)
 {
-    fail_msg("%s asks for a gradient of piece %d in its input part", context->unit->name, piece);
+    fail_msg("%s asks for a gradient of piece %d in its input part", context->unit->name,
+             flat_param);
     return NULL;
 }
 
@@ -131,9 +132,9 @@ static void release(passed *p)
 static void same_gradients(const harness *net, const passed *whole, const passed *parts, int added)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].flat_params[p].tensors[t];
                 int64_t first = net->offset[u][p][t];
                 if (memcmp(whole->gradients + first, parts->gradients + first,
                            sizeof(float) * (size_t)zr_tensor_desc_elements(tensor)))
@@ -151,9 +152,9 @@ static void gradients_add_up(const harness *net, const float *set, const float *
     for (int64_t i = 0; i < net->parameter_count; i++)
         sum[i] += set[i];
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].flat_params[p].tensors[t];
                 int64_t first = net->offset[u][p][t], count = zr_tensor_desc_elements(tensor);
                 if (count && sum[first] == sum[first] && // else it is frozen
                     !(harness_error(added + first, sum + first, count) < 1e-5))

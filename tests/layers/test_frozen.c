@@ -186,9 +186,9 @@ static counts spared_by(const harness *net)
             const zr_tensor_handle *handle = &hyper->tensor[t];
             if (!handle->tiles || handle->trains || u == 0)
                 continue;
-            zero_piece_ref ref = zr_unit_piece(net->model, u, handle->piece);
+            zero_flat_param_ref ref = zr_unit_flat_param(net->model, u, handle->flat_param);
             const zero_tensor_desc *tensor =
-                &zr_piece_desc(net->model, ref)->tensors[handle->tensor];
+                &zr_flat_param_desc(net->model, ref)->tensors[handle->tensor];
             bool bias_of_linear = strstr(tensor->name, ".bias") && !strstr(tensor->name, "ln_");
             spared.products += tensor->dims == 2 ? handle->tiles : 0;
             spared.column_sums += bias_of_linear;
@@ -224,9 +224,9 @@ static int same_gradients(reference *r, harness *net, const choice *c)
 {
     int frozen = 0;
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].flat_params[p].tensors[t];
                 float *got, *want;
                 int64_t elements;
                 harness_tensor(net, tensor->name, &got, &elements);
@@ -272,9 +272,9 @@ static void check_each(reference *r)
 {
     const zero_model *model = r->net.model;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &model->units[u].flat_params[p].tensors[t];
                 if (tensor->tile.first) // the whole has been
                     continue;
                 for (int others = 0; others < 2 - SANITIZED; others++)
@@ -293,7 +293,7 @@ static void check_config(int which, const zr_backend *backend, zero_dtype dtype,
         .fused = fused,
     };
     harness_create_of(&r.net, &r.config, backend, r.shape);
-    assert_int_equal(r.net.model->units[1].piece_count > 8, is_tiled(which));
+    assert_int_equal(r.net.model->units[1].flat_param_count > 8, is_tiled(which));
     r.made = step(&r.net, fused, &r.loss);
     same_reads(&r.net);
     check_each(&r);

@@ -252,8 +252,8 @@ static void check_block(const zr_backend *backend)
             harness_check_gradient("block: x", unit_value, &c, c.x.at, d_in.at[0].data,
                                    ROWS * WIDTH);
             for (int t = 0; t < ZR_BLOCK_TENSORS; t++)
-                check_tensors(&net, &net.model->units[1].pieces[0].tensors[t].name, 1, unit_value,
-                              &c);
+                check_tensors(&net, &net.model->units[1].flat_params[0].tensors[t].name, 1,
+                              unit_value, &c);
             harness_destroy(&net);
         }
 }
@@ -268,9 +268,9 @@ static void check_network(const zr_backend *backend)
         harness_forward(&net, true);
         harness_backward(&net, true);
         for (int u = 0; u < net.model->unit_count; u++)
-            for (int p = 0; p < net.model->units[u].piece_count; p++)
-                for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++)
-                    check_tensors(&net, &net.model->units[u].pieces[p].tensors[t].name, 1,
+            for (int p = 0; p < net.model->units[u].flat_param_count; p++)
+                for (int t = 0; t < net.model->units[u].flat_params[p].tensor_count; t++)
+                    check_tensors(&net, &net.model->units[u].flat_params[p].tensors[t].name, 1,
                                   network_value, &net);
         harness_destroy(&net);
     }

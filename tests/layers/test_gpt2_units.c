@@ -36,11 +36,11 @@ static void contributions_add_up(void **state)
     memcpy(once, net.gradients, bytes);
     harness_backward(&net, true); // nothing forgotten: every tensor has a contribution already
     for (int u = 0; u < net.model->unit_count; u++)
-        for (int p = 0; p < net.model->units[u].piece_count; p++)
-            for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++) {
+        for (int p = 0; p < net.model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net.model->units[u].flat_params[p].tensor_count; t++) {
                 int64_t first = net.offset[u][p][t],
                         elements =
-                            zr_tensor_desc_elements(&net.model->units[u].pieces[p].tensors[t]);
+                            zr_tensor_desc_elements(&net.model->units[u].flat_params[p].tensors[t]);
                 for (int64_t i = 0; i < elements; i++)
                     once[first + i] *= 2;
                 assert_true(harness_error(net.gradients + first, once + first, elements) < 1e-6);

@@ -38,11 +38,11 @@ static void check_differences(const zr_lm_config *config, const zr_backend *back
     harness_forward(&net, true);
     harness_backward(&net, true);
     for (int u = 0; u < net.model->unit_count; u++)
-        for (int p = 0; p < net.model->units[u].piece_count; p++)
-            for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++) {
+        for (int p = 0; p < net.model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net.model->units[u].flat_params[p].tensor_count; t++) {
                 float *gradient;
                 int64_t elements;
-                const char *name = net.model->units[u].pieces[p].tensors[t].name;
+                const char *name = net.model->units[u].flat_params[p].tensors[t].name;
                 float *parameter = harness_tensor(&net, name, &gradient, &elements);
                 // else it moves all scores of a query alike
                 if (!strstr(name, "k_proj.bias") || config->llama.qk_norm)
@@ -77,10 +77,11 @@ static void contributions_add_up(void **state)
         memcpy(once, net.gradients, sizeof(float) * (size_t)net.parameter_count);
         harness_backward(&net, true);
         for (int u = 0; u < net.model->unit_count; u++)
-            for (int p = 0; p < net.model->units[u].piece_count; p++)
-                for (int t = 0; t < net.model->units[u].pieces[p].tensor_count; t++)
+            for (int p = 0; p < net.model->units[u].flat_param_count; p++)
+                for (int t = 0; t < net.model->units[u].flat_params[p].tensor_count; t++)
                     for (int64_t i = 0, at = net.offset[u][p][t];
-                         i < zr_tensor_desc_elements(&net.model->units[u].pieces[p].tensors[t]);
+                         i <
+                         zr_tensor_desc_elements(&net.model->units[u].flat_params[p].tensors[t]);
                          i++)
                         assert_true(fabsf(net.gradients[at + i] - 2 * once[at + i]) <=
                                     1e-5f * fabsf(once[at + i]) + 1e-6f);
@@ -92,9 +93,9 @@ static void contributions_add_up(void **state)
 static void join(harness *net, const char *name, float *out)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &net->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &net->model->units[u].flat_params[p].tensors[t];
                 const char *whole = tensor->tile.whole ? tensor->tile.whole : tensor->name;
                 if (strcmp(whole, name) == 0)
                     memcpy(out + tensor->tile.first * tensor->shape[1],
@@ -107,9 +108,9 @@ static void join(harness *net, const char *name, float *out)
 static void copy_parameters(harness *tiled, harness *whole)
 {
     for (int u = 0; u < tiled->model->unit_count; u++)
-        for (int p = 0; p < tiled->model->units[u].piece_count; p++)
-            for (int t = 0; t < tiled->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < tiled->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < tiled->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &tiled->model->units[u].flat_params[p].tensors[t];
                 float *unused;
                 int64_t elements;
                 const float *from =
@@ -145,7 +146,7 @@ static void check_tiled(const zr_backend *backend, zero_dtype dtype, int tied)
     harness_create_of(&whole, &config, backend, shape);
     zr_lm_set_tiles(&config, &(zr_tiles){4, 2, 3});
     harness_create_of(&tiled, &config, backend, shape);
-    assert_true(tiled.model->units[1].piece_count > 10);
+    assert_true(tiled.model->units[1].flat_param_count > 10);
     copy_parameters(&tiled, &whole);
     double loss[] = {harness_forward(&whole, true), harness_forward(&tiled, true)},
            close = dtype == ZERO_F32 ? 1e-5 : 0.05;

@@ -165,9 +165,9 @@ static void take_tensor(result *out, const zero_tensor_desc *tensor, const float
 static void take(result *out, const harness *net, bool first)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].piece_count; p++)
-            for (int t = 0; t < net->model->units[u].pieces[p].tensor_count; t++)
-                take_tensor(out, &net->model->units[u].pieces[p].tensors[t],
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++)
+                take_tensor(out, &net->model->units[u].flat_params[p].tensors[t],
                             net->gradients + net->offset[u][p][t], first);
 }
 

@@ -19,27 +19,27 @@ typedef struct streams { // counts what comes and goes, and in which order
     bool descending;
 } streams;
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context, int piece,
-                             int tensor)
+static const void *parameter(const struct zr_accessor *self, const zero_context *context,
+                             int flat_param, int tensor)
 {
     const streams *s = (const streams *)self;
-    return s->inner->parameter(s->inner, context, piece, tensor);
+    return s->inner->parameter(s->inner, context, flat_param, tensor);
 }
 
-static zero_status begin(const struct zr_accessor *self, zero_context *context, int piece)
+static zero_status begin(const struct zr_accessor *self, zero_context *context, int flat_param)
 {
     streams *s = (streams *)self;
     assert_int_equal(s->open, -1);
-    assert_true(s->last < 0 || piece == (s->descending ? s->last - 1 : s->last + 1));
-    s->open = piece;
-    return s->inner->begin(s->inner, context, piece);
+    assert_true(s->last < 0 || flat_param == (s->descending ? s->last - 1 : s->last + 1));
+    s->open = flat_param;
+    return s->inner->begin(s->inner, context, flat_param);
 }
 
-static zero_status end(const struct zr_accessor *self, zero_context *context, int piece)
+static zero_status end(const struct zr_accessor *self, zero_context *context, int flat_param)
 {
     streams *s = (streams *)self;
-    assert_int_equal(s->open, piece);
-    s->last = piece;
+    assert_int_equal(s->open, flat_param);
+    s->last = flat_param;
     s->open = -1;
     s->calls++;
     return ZERO_OK;
@@ -56,8 +56,8 @@ static const float *gradient_of(harness *net, const char *name, int64_t *element
 static void join(harness *tiled, const char *name, float *out)
 {
     for (int u = 0; u < tiled->model->unit_count; u++)
-        for (int p = 0; p < tiled->model->units[u].piece_count; p++) {
-            const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[0];
+        for (int p = 0; p < tiled->model->units[u].flat_param_count; p++) {
+            const zero_tensor_desc *tensor = &tiled->model->units[u].flat_params[p].tensors[0];
             if (!tensor->tile.whole || strcmp(tensor->tile.whole, name) != 0)
                 continue;
             int64_t elements, stretch, at;
@@ -73,9 +73,9 @@ static void join(harness *tiled, const char *name, float *out)
 static void copy_parameters(harness *whole, harness *tiled)
 {
     for (int u = 0; u < tiled->model->unit_count; u++)
-        for (int p = 0; p < tiled->model->units[u].piece_count; p++)
-            for (int t = 0; t < tiled->model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &tiled->model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < tiled->model->units[u].flat_param_count; p++)
+            for (int t = 0; t < tiled->model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &tiled->model->units[u].flat_params[p].tensors[t];
                 int64_t elements, of_whole, stretch, at;
                 float *unused;
                 float *to = harness_tensor(tiled, tensor->name, &unused, &elements);

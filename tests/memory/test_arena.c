@@ -53,7 +53,7 @@ static bool all_resident(const zr_arena *arena)
     return all;
 }
 
-static void pieces_are_aligned_zeroed_and_apart(void **state)
+static void flat_params_are_aligned_zeroed_and_apart(void **state)
 {
     zr_ledger ledger = {0};
     zr_arena arena;
@@ -64,14 +64,14 @@ static void pieces_are_aligned_zeroed_and_apart(void **state)
     static const size_t sizes[] = {1, 63, 64, 65, 0, 600};
     char *before = NULL;
     for (int i = 0; i < ZR_COUNT(sizes); i++) {
-        char *piece = zr_arena_take(&arena, sizes[i]);
-        assert_non_null(piece);
-        assert_int_equal((uintptr_t)piece % ZR_ALIGN, 0);
-        assert_true(i == 0 || piece >= before + sizes[i - 1]);
+        char *flat_param = zr_arena_take(&arena, sizes[i]);
+        assert_non_null(flat_param);
+        assert_int_equal((uintptr_t)flat_param % ZR_ALIGN, 0);
+        assert_true(i == 0 || flat_param >= before + sizes[i - 1]);
         for (size_t k = 0; k < sizes[i]; k++)
-            assert_int_equal(piece[k], 0);
-        memset(piece, i + 1, sizes[i]);
-        before = piece;
+            assert_int_equal(flat_param[k], 0);
+        memset(flat_param, i + 1, sizes[i]);
+        before = flat_param;
     }
     assert_int_equal(arena.used, 64 + 64 + 64 + 128 + 600);
     zr_arena_destroy(&arena);
@@ -173,7 +173,7 @@ static void taking_too_much_never_succeeds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_aligned_zeroed_and_apart),
+        cmocka_unit_test(flat_params_are_aligned_zeroed_and_apart),
         cmocka_unit_test(the_ledger_holds_exactly_the_bytes),
         cmocka_unit_test(every_page_is_there_at_once),
         cmocka_unit_test(more_than_there_is_is_refused_before_it_is_taken),

@@ -57,10 +57,10 @@ static zero_model *small(void)
 static const zero_tensor_desc *tensor_named(const zero_model *model, const char *name)
 {
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++)
-                if (strcmp(model->units[u].pieces[p].tensors[t].name, name) == 0)
-                    return &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++)
+                if (strcmp(model->units[u].flat_params[p].tensors[t].name, name) == 0)
+                    return &model->units[u].flat_params[p].tensors[t];
     fail_msg("no tensor \"%s\"", name);
     return NULL;
 }
@@ -114,11 +114,11 @@ static void the_head_borrows_wte(void **state)
     assert_string_equal(model->units[0].name, "embedding");
     assert_string_equal(model->units[2].name, "h.1");
     assert_string_equal(model->units[3].name, "head");
-    zero_piece_ref ref = zr_unit_piece(model, 3, 1);
+    zero_flat_param_ref ref = zr_unit_flat_param(model, 3, 1);
     assert_int_equal(ref.unit, 0);
-    assert_int_equal(ref.piece, 0);
-    assert_string_equal(zr_piece_desc(model, ref)->tensors[0].name, "wte.weight");
-    assert_int_equal(zr_unit_piece(model, 3, 0).unit, 3);
+    assert_int_equal(ref.flat_param, 0);
+    assert_string_equal(zr_flat_param_desc(model, ref)->tensors[0].name, "wte.weight");
+    assert_int_equal(zr_unit_flat_param(model, 3, 0).unit, 3);
     assert_int_equal(((const zr_lm_unit *)model->units[2].hyper)->layer, 1);
     assert_int_equal(((const zr_lm_unit *)model->units[2].hyper)->config.gpt2.n_embd, 16);
     zr_lm_free(model);

@@ -1,6 +1,6 @@
-// Handles and pieces of GPT-2 and Llama, whole, tiled and frozen: each handle leads to the tensor
-// that the design describes, the pieces hold each tensor once, and a piece has the class of its
-// tensors.
+// Handles and flat parameters of GPT-2 and Llama, whole, tiled and frozen: each handle leads to the
+// tensor that the design describes, the flat parameters hold each tensor once, and a flat parameter
+// has the class of its tensors.
 #include "no_arithmetic.h"
 #include "model/gpt2_model.h"
 #include "model/llama_model.h"
@@ -53,17 +53,17 @@ static bool should_train(const built *b, const char *name)
     return !b->pattern || !is_frozen(b->pattern, name);
 }
 
-// The next tile of a tensor of that name lies there, and the piece is of the right class.
+// The next tile of a tensor of that name lies there, and the flat parameter is of the right class.
 static void check_tile(const built *b, int unit, const zr_tensor_handle *handle,
                        const zr_unit_tensor *of, const char *name, int tile)
 {
-    const zero_piece_desc *piece =
-        zr_piece_desc(b->model, zr_unit_piece(b->model, unit, handle->piece + tile));
-    assert_true(handle->tensor < piece->tensor_count);
-    const zero_tensor_desc *tensor = &piece->tensors[handle->tensor];
+    const zero_flat_param_desc *flat_param =
+        zr_flat_param_desc(b->model, zr_unit_flat_param(b->model, unit, handle->flat_param + tile));
+    assert_true(handle->tensor < flat_param->tensor_count);
+    const zero_tensor_desc *tensor = &flat_param->tensors[handle->tensor];
     assert_string_equal(tensor->tile.whole ? tensor->tile.whole : tensor->name, name);
-    assert_int_equal(piece->kind, should_train(b, name) ? ZERO_TRAINABLE : ZERO_FROZEN);
-    assert_int_equal(piece->streamed, handle->tiles > 1);
+    assert_int_equal(flat_param->kind, should_train(b, name) ? ZERO_TRAINABLE : ZERO_FROZEN);
+    assert_int_equal(flat_param->streamed, handle->tiles > 1);
     assert_int_equal(tensor->tile.first, tile * handle->step * (handle->tiles > 1));
     assert_true(tensor->shape[of->tile_axis] == handle->step || tile == handle->tiles - 1);
     for (int d = 0; d < tensor->dims; d++)
@@ -71,7 +71,7 @@ static void check_tile(const built *b, int unit, const zr_tensor_handle *handle,
                     (d == of->tile_axis && handle->tiles > 1));
 }
 
-// Returns how many tensors of the unit's pieces the handle stands for.
+// Returns how many tensors of the unit's flat parameters the handle stands for.
 static int check_handle(const built *b, int unit, const zr_tensor_handle *handle,
                         const zr_unit_tensor *of, const char *prefix)
 {
@@ -95,8 +95,8 @@ static int check_handle(const built *b, int unit, const zr_tensor_handle *handle
 static int owned_tensors(const zero_unit *unit)
 {
     int count = 0;
-    for (int p = 0; p < unit->piece_count; p++)
-        count += unit->pieces[p].tensor_count;
+    for (int p = 0; p < unit->flat_param_count; p++)
+        count += unit->flat_params[p].tensor_count;
     return count;
 }
 
@@ -121,7 +121,7 @@ static void check_borrowed(const built *b)
     const zr_tensor_handle *table =
         &((const zr_lm_unit *)b->model->units[last].hyper)->tensor[ZR_LM_TABLE];
     assert_int_equal(b->model->units[last].borrowed_count, table->tiles);
-    assert_int_equal(table->piece, b->model->units[last].piece_count);
+    assert_int_equal(table->flat_param, b->model->units[last].flat_param_count);
     check_handle(b, last, table, &b->design.embedding[ZR_LM_TABLE], "");
 }
 
@@ -162,35 +162,38 @@ static void handles_lead_to_what_was_designed(void **state)
         }
 }
 
-static int pieces_of(int which, int unit, const char *pattern)
+static int flat_params_of(int which, int unit, const char *pattern)
 {
     const zr_lm_config config = config_of(which);
     const zr_lm_frozen frozen = {.is_frozen = is_frozen, .user = pattern};
     zero_model *model;
     assert_int_equal(zr_lm_build(&config, pattern ? &frozen : NULL, &ops, &model, NULL), ZERO_OK);
-    int pieces = model->units[unit].piece_count;
+    int flat_params = model->units[unit].flat_param_count;
     zr_lm_free(model);
-    return pieces;
+    return flat_params;
 }
 
-// Those of a unit share one piece; a frozen tensor costs one piece more, unless all are frozen.
-static void frozen_tensors_share_a_piece(void **state)
+// Those of a unit share one flat parameter; a frozen tensor costs one flat parameter more, unless
+// all are frozen.
+static void frozen_tensors_share_a_flat_param(void **state)
 {
     for (int which = 0; which < CONFIGS; which++)
         for (int unit = 0; unit < 4; unit++)
-            assert_int_equal(pieces_of(which, unit, ""), pieces_of(which, unit, NULL));
-    assert_int_equal(pieces_of(GPT2, 1, NULL), 1);
-    assert_int_equal(pieces_of(GPT2, 1, "bias"), 2);
-    assert_int_equal(pieces_of(GPT2, 0, "wpe"), 2);
-    assert_int_equal(pieces_of(GPT2, 3, "ln_f.bias"), 2);
-    assert_int_equal(pieces_of(LLAMA, 3, "model.norm"), 2);
-    assert_int_equal(pieces_of(GPT2_TILED, 1, "bias"), pieces_of(GPT2_TILED, 1, NULL) + 1);
+            assert_int_equal(flat_params_of(which, unit, ""), flat_params_of(which, unit, NULL));
+    assert_int_equal(flat_params_of(GPT2, 1, NULL), 1);
+    assert_int_equal(flat_params_of(GPT2, 1, "bias"), 2);
+    assert_int_equal(flat_params_of(GPT2, 0, "wpe"), 2);
+    assert_int_equal(flat_params_of(GPT2, 3, "ln_f.bias"), 2);
+    assert_int_equal(flat_params_of(LLAMA, 3, "model.norm"), 2);
+    assert_int_equal(flat_params_of(GPT2_TILED, 1, "bias"),
+                     flat_params_of(GPT2_TILED, 1, NULL) + 1);
 }
 
-// What backward reads is said of pieces that stay bit by bit, of streamed ones together.
+// What backward reads is said of flat parameters that stay bit by bit, of streamed ones together.
 static void reads_are_noted(void **state)
 {
-    const zr_tensor_handle whole = {.piece = 3, .tiles = 1}, tiled = {.piece = 40, .tiles = 2};
+    const zr_tensor_handle whole = {.flat_param = 3, .tiles = 1},
+                           tiled = {.flat_param = 40, .tiles = 2};
     zero_unit_sizes sizes = {.backward_reads = 1};
     zr_tensor_read_in_backward(&whole, &sizes);
     assert_int_equal(sizes.backward_reads, 1 | 1 << 3);
@@ -204,7 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_lead_to_what_was_designed),
-        cmocka_unit_test(frozen_tensors_share_a_piece),
+        cmocka_unit_test(frozen_tensors_share_a_flat_param),
         cmocka_unit_test(reads_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

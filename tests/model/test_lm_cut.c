@@ -62,13 +62,13 @@ static int list_whole(const zero_model *whole, held *out)
 {
     int count = 0;
     for (int u = 0; u < whole->unit_count; u++)
-        for (int p = 0; p < whole->units[u].piece_count; p++)
-            for (int t = 0; t < whole->units[u].pieces[p].tensor_count; t++) {
+        for (int p = 0; p < whole->units[u].flat_param_count; p++)
+            for (int t = 0; t < whole->units[u].flat_params[p].tensor_count; t++) {
                 held *h = &out[count++];
                 assert_true(count < MOST);
-                h->tensor = &whole->units[u].pieces[p].tensors[t];
+                h->tensor = &whole->units[u].flat_params[p].tensors[t];
                 h->unit = whole->units[u].name;
-                h->trains = whole->units[u].pieces[p].kind == ZERO_TRAINABLE;
+                h->trains = whole->units[u].flat_params[p].kind == ZERO_TRAINABLE;
                 h->elements = zr_tensor_desc_elements(h->tensor);
                 h->all = calloc((size_t)h->elements, 1);
                 h->counted = calloc((size_t)h->elements, 1);
@@ -103,15 +103,17 @@ static void mark(held *h, const zero_tensor_desc *tensor, bool counted)
 static void mark_part(const zero_model *part, const zr_lm_slices *slices, held *list, int count)
 {
     for (int u = 0; u < part->unit_count; u++)
-        for (int p = 0; p < part->units[u].piece_count; p++) {
-            const zero_piece_desc *piece = &part->units[u].pieces[p];
-            for (int t = 0; t < piece->tensor_count; t++) {
-                const zero_tensor_desc *tensor = &piece->tensors[t];
+        for (int p = 0; p < part->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *flat_param = &part->units[u].flat_params[p];
+            for (int t = 0; t < flat_param->tensor_count; t++) {
+                const zero_tensor_desc *tensor = &flat_param->tensors[t];
                 bool tile = tensor->tile.whole;
                 held *h = find(list, count, tile ? tensor->tile.whole : tensor->name);
-                int replicas = piece->replicas ? piece->replicas : tile ? 1 : slices->ranks;
+                int replicas = flat_param->replicas ? flat_param->replicas
+                               : tile               ? 1
+                                                    : slices->ranks;
                 assert_string_equal(h->unit, part->units[u].name);
-                assert_int_equal(h->trains, piece->kind == ZERO_TRAINABLE);
+                assert_int_equal(h->trains, flat_param->kind == ZERO_TRAINABLE);
                 mark(h, tensor, slices->rank % replicas == 0);
             }
         }
@@ -133,9 +135,10 @@ static void check_handles(const zero_model *part, const zr_lm_slices *slices)
                 assert_int_equal(zr_tensor_exists(handle), zr_tensor_exists(whole));
                 if (!zr_tensor_exists(handle))
                     continue;
-                const zero_tensor_desc
-                    *is = &part->units[u].pieces[handle->piece].tensors[handle->tensor],
-                    *was = &part->whole->units[u].pieces[whole->piece].tensors[whole->tensor];
+                const zero_tensor_desc *
+                    is = &part->units[u].flat_params[handle->flat_param].tensors[handle->tensor],
+                   *was =
+                       &part->whole->units[u].flat_params[whole->flat_param].tensors[whole->tensor];
                 assert_string_equal(is->tile.whole ? is->tile.whole : is->name, was->name);
                 if (!is->tile.whole)
                     continue;

@@ -1,5 +1,5 @@
-// Models of pipeline stages: every unit is in one of them, with the pieces that it knows under the
-// same numbers, whether it owns them, borrows them or has tied copies.
+// Models of pipeline stages: every unit is in one of them, with the flat parameters that it knows
+// under the same numbers, whether it owns them, borrows them or has tied copies.
 #include "no_arithmetic.h"
 #include "base/alloc.h"
 #include "model/stage_cut.h"
@@ -41,18 +41,22 @@ static zero_model *cut(const zero_model *model, const zr_unit_range *chunks, int
     return stage;
 }
 
-// The pieces of a unit have the tensors that they have in the model that was cut, by number.
-static void check_pieces(const zero_model *stage, const zero_model *origin, int unit)
+// The flat parameters of a unit have the tensors that they have in the model that was cut, by
+// number.
+static void check_flat_params(const zero_model *stage, const zero_model *origin, int unit)
 {
     int number = zr_stage_unit(stage, unit);
     const zero_unit *is = &stage->units[unit], *was = &origin->units[number];
     assert_string_equal(is->name, was->name);
     assert_ptr_equal(is->ops, was->ops);
     assert_ptr_equal(is->hyper, was->hyper);
-    assert_int_equal(is->piece_count + is->borrowed_count, was->piece_count + was->borrowed_count);
-    for (int i = 0; i < was->piece_count + was->borrowed_count; i++) {
-        const zero_piece_desc *here = zr_piece_desc(stage, zr_unit_piece(stage, unit, i)),
-                              *there = zr_piece_desc(origin, zr_unit_piece(origin, number, i));
+    assert_int_equal(is->flat_param_count + is->borrowed_count,
+                     was->flat_param_count + was->borrowed_count);
+    for (int i = 0; i < was->flat_param_count + was->borrowed_count; i++) {
+        const zero_flat_param_desc *here = zr_flat_param_desc(stage,
+                                                              zr_unit_flat_param(stage, unit, i)),
+                                   *there = zr_flat_param_desc(
+                                       origin, zr_unit_flat_param(origin, number, i));
         assert_ptr_equal(here->tensors, there->tensors);
         assert_int_equal(here->tensor_count, there->tensor_count);
         assert_int_equal(here->kind, there->kind);
@@ -67,13 +71,13 @@ static void check_stage(const zero_model *stage, const zero_model *origin)
     assert_ptr_equal(stage->whole, origin->whole ? origin->whole : origin);
     assert_string_equal(stage->name, origin->name);
     for (int u = 0; u < stage->unit_count; u++)
-        check_pieces(stage, origin, u);
+        check_flat_params(stage, origin, u);
     int count;
     const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
     for (int r = 0; r < count; r++) {
         const zr_tied_copy *it = &tied_copies[r];
-        assert_ptr_equal(zr_piece_desc(stage, it->at)->tensors,
-                         zr_piece_desc(origin, it->owner)->tensors);
+        assert_ptr_equal(zr_flat_param_desc(stage, it->at)->tensors,
+                         zr_flat_param_desc(origin, it->owner)->tensors);
         assert_ptr_equal(zr_stage_tied_copy_at(stage, it->at), it);
     }
 }
@@ -105,7 +109,7 @@ static void a_whole_model_is_no_stage(void **state)
     assert_int_equal(zr_stage_unit(model, 2), 2);
     assert_null(zr_stage_tied_copies(model, &count));
     assert_int_equal(count, 0);
-    assert_null(zr_stage_tied_copy_at(model, (zero_piece_ref){0, 0}));
+    assert_null(zr_stage_tied_copy_at(model, (zero_flat_param_ref){0, 0}));
     zr_lm_free(model);
 }
 
@@ -133,8 +137,8 @@ static void expect_tied_copies(const zero_model *model, const zr_unit_range *chu
     assert_int_equal(count, expected);
     for (int r = 0; r < count; r++) {
         assert_int_equal(tied_copies[r].at.unit, last);
-        assert_int_equal(tied_copies[r].at.piece,
-                         model->units[model->unit_count - 1].piece_count + r);
+        assert_int_equal(tied_copies[r].at.flat_param,
+                         model->units[model->unit_count - 1].flat_param_count + r);
         assert_int_equal(tied_copies[r].owner.unit, 0);
     }
     zr_stage_free(stage);
@@ -156,7 +160,7 @@ static void a_table_of_another_chunk_is_a_tied_copy(void **state)
     zr_lm_free(model);
 }
 
-// Tiles of a table are pieces that come and go, in the stage as in the model.
+// Tiles of a table are flat parameters that come and go, in the stage as in the model.
 static void tiles_of_a_table_are_tied_copies(void **state)
 {
     zero_model *model = language_model(true, 2, 4);
@@ -185,8 +189,8 @@ static void a_part_is_cut_as_a_whole_is(void **state)
 
 typedef struct chain { // a, b, c: c borrows of a and of b
     zero_tensor_desc tensors[3];
-    zero_piece_desc pieces[3];
-    zero_piece_ref borrowed[2];
+    zero_flat_param_desc flat_params[3];
+    zero_flat_param_ref borrowed[2];
     zero_unit units[3];
     zero_model model;
 } chain;
@@ -198,18 +202,20 @@ static void chain_set(chain *m, int first_lender)
     for (int i = 0; i < 3; i++) {
         m->tensors[i] =
             (zero_tensor_desc){.name = names[i], .dims = 1, .shape = {i + 1}, .tp_axis = -1};
-        m->pieces[i] = (zero_piece_desc){.tensor_count = 1, .tensors = &m->tensors[i]};
-        m->units[i] = (zero_unit){
-            .name = names[i], .ops = &no_ops, .piece_count = 1, .pieces = &m->pieces[i]};
+        m->flat_params[i] = (zero_flat_param_desc){.tensor_count = 1, .tensors = &m->tensors[i]};
+        m->units[i] = (zero_unit){.name = names[i],
+                                  .ops = &no_ops,
+                                  .flat_param_count = 1,
+                                  .flat_params = &m->flat_params[i]};
     }
     m->units[2].borrowed_count = 2;
     m->units[2].borrowed = m->borrowed;
     m->model = (zero_model){.name = "chain", .unit_count = 3, .units = m->units};
 }
 
-// Of c's pieces, that of b stays borrowed where c knows it by a number above that of a; else it has
-// to be a tied copy too, because tied copies come before what is borrowed.
-static void numbers_of_pieces_stay(void **state)
+// Of c's flat parameters, that of b stays borrowed where c knows it by a number above that of a;
+// else it has to be a tied copy too, because tied copies come before what is borrowed.
+static void numbers_of_flat_params_stay(void **state)
 {
     static const zr_unit_range last[] = {{1, 3}};
     for (int first = 0; first < 2; first++) {
@@ -248,7 +254,7 @@ static void tied_copies_of_buffers_are_refused(void **state)
     zero_error error = {0};
     zero_model *stage = NULL;
     chain_set(&m, 0);
-    m.pieces[1].kind = ZERO_BUFFER;
+    m.flat_params[1].kind = ZERO_BUFFER;
     assert_int_equal(zr_stage_cut(&m.model, last, 1, false, &stage, &error), ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "unit \"c\" borrows a buffer (\"b\") of unit \"b\""));
     assert_null(stage);
@@ -297,7 +303,7 @@ int main(void)
         cmocka_unit_test(a_table_of_another_chunk_is_a_tied_copy),
         cmocka_unit_test(tiles_of_a_table_are_tied_copies),
         cmocka_unit_test(a_part_is_cut_as_a_whole_is),
-        cmocka_unit_test(numbers_of_pieces_stay),
+        cmocka_unit_test(numbers_of_flat_params_stay),
         cmocka_unit_test(lenders_have_local_numbers),
         cmocka_unit_test(tied_copies_of_buffers_are_refused),
         cmocka_unit_test(other_names_stay_unique),

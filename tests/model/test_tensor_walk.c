@@ -25,15 +25,16 @@ static const zero_tensor_desc a[] = {TENSOR("a", 2), TENSOR("b", 4)},
                               c0 = TILE("c[0]", "c", 0, 4, 6), c1 = TILE("c[1]", "c", 4, 2, 6),
                               d0 = TILE("d[0]", "d", 0, 1, 2), d1 = TILE("d[1]", "d", 1, 1, 2),
                               e = TENSOR("e", 5);
-static const zero_piece_desc first[] = {{.kind = ZERO_TRAINABLE, .tensor_count = 2, .tensors = a},
-                                        {.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &c0},
-                                        {.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &c1},
-                                        {.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &d0},
-                                        {.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &d1}},
-                             last[] = {{.kind = ZERO_BUFFER, .tensor_count = 1, .tensors = &e}};
-static const zero_unit units[] = {{.name = "first", .piece_count = 5, .pieces = first},
+static const zero_flat_param_desc
+    first[] = {{.kind = ZERO_TRAINABLE, .tensor_count = 2, .tensors = a},
+               {.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &c0},
+               {.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &c1},
+               {.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &d0},
+               {.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &d1}},
+    last[] = {{.kind = ZERO_BUFFER, .tensor_count = 1, .tensors = &e}};
+static const zero_unit units[] = {{.name = "first", .flat_param_count = 5, .flat_params = first},
                                   {.name = "without pieces"},
-                                  {.name = "last", .piece_count = 1, .pieces = last}};
+                                  {.name = "last", .flat_param_count = 1, .flat_params = last}};
 static const zero_model model = {.name = "m", .unit_count = 3, .units = units};
 
 static void expect(const zr_tensor_walk *w, int number, const char *name, zero_class kind,

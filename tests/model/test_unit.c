@@ -18,8 +18,8 @@ static zero_status no_both(zero_context *context, const zero_tensors *in, const 
 typedef struct fixture { // a correct model of two units, for each case to break in one place
     zero_unit_ops ops[2];
     zero_tensor_desc tensors[3];
-    zero_piece_desc pieces[3];
-    zero_piece_ref borrowed[2];
+    zero_flat_param_desc flat_params[3];
+    zero_flat_param_ref borrowed[2];
     zero_unit units[2];
     zero_model model;
 } fixture;
@@ -34,20 +34,20 @@ static void fixture_set(fixture *f)
         (zero_tensor_desc){.name = "b", .dims = 1, .shape = {5}, .tp_axis = -1, .tp_parts = 1};
     f->tensors[2] =
         (zero_tensor_desc){.name = "c", .dims = 1, .shape = {7}, .tp_axis = -1, .tp_parts = 1};
-    f->pieces[0] =
-        (zero_piece_desc){.kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &f->tensors[0]};
-    f->pieces[1] =
-        (zero_piece_desc){.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &f->tensors[1]};
-    f->pieces[2] =
-        (zero_piece_desc){.kind = ZERO_BUFFER, .tensor_count = 1, .tensors = &f->tensors[2]};
-    f->borrowed[0] = (zero_piece_ref){.unit = 0, .piece = 1};
-    f->borrowed[1] = (zero_piece_ref){.unit = 0, .piece = 0};
-    f->units[0] =
-        (zero_unit){.name = "first", .ops = &f->ops[0], .piece_count = 2, .pieces = f->pieces};
+    f->flat_params[0] = (zero_flat_param_desc){
+        .kind = ZERO_TRAINABLE, .tensor_count = 1, .tensors = &f->tensors[0]};
+    f->flat_params[1] =
+        (zero_flat_param_desc){.kind = ZERO_FROZEN, .tensor_count = 1, .tensors = &f->tensors[1]};
+    f->flat_params[2] =
+        (zero_flat_param_desc){.kind = ZERO_BUFFER, .tensor_count = 1, .tensors = &f->tensors[2]};
+    f->borrowed[0] = (zero_flat_param_ref){.unit = 0, .flat_param = 1};
+    f->borrowed[1] = (zero_flat_param_ref){.unit = 0, .flat_param = 0};
+    f->units[0] = (zero_unit){
+        .name = "first", .ops = &f->ops[0], .flat_param_count = 2, .flat_params = f->flat_params};
     f->units[1] = (zero_unit){.name = "last",
                               .ops = &f->ops[1],
-                              .piece_count = 1,
-                              .pieces = &f->pieces[2],
+                              .flat_param_count = 1,
+                              .flat_params = &f->flat_params[2],
                               .borrowed_count = 2,
                               .borrowed = f->borrowed};
     f->model = (zero_model){.name = "m", .unit_count = 2, .units = f->units};
@@ -70,14 +70,14 @@ static void break_weight(fixture *f) { f->ops[0].backward_input = f->ops[0].back
 static void break_input(fixture *f) { f->ops[1].backward_weight = no_weight; }
 static void break_count(fixture *f)
 {
-    f->units[1].borrowed_count = ZERO_MAX_PIECES + ZERO_MAX_STREAMED;
+    f->units[1].borrowed_count = ZERO_MAX_FLAT_PARAMS + ZERO_MAX_STREAMED;
 }
-static void break_pieces(fixture *f) { f->units[0].pieces = NULL; }
-static void break_piece_kind(fixture *f) { f->pieces[0].kind = (zero_class)7; }
-static void break_piece_empty(fixture *f) { f->pieces[0].tensor_count = 0; }
+static void break_flat_params(fixture *f) { f->units[0].flat_params = NULL; }
+static void break_flat_param_kind(fixture *f) { f->flat_params[0].kind = (zero_class)7; }
+static void break_flat_param_empty(fixture *f) { f->flat_params[0].tensor_count = 0; }
 static void break_later(fixture *f) { f->borrowed[0].unit = 1; }
-static void break_piece_index(fixture *f) { f->borrowed[0].piece = 2; }
-static void break_borrowed_twice(fixture *f) { f->borrowed[1].piece = 1; }
+static void break_flat_param_index(fixture *f) { f->borrowed[0].flat_param = 2; }
+static void break_borrowed_twice(fixture *f) { f->borrowed[1].flat_param = 1; }
 static void break_tensor_name(fixture *f) { f->tensors[0].name = NULL; }
 static void break_tensor_twice(fixture *f) { f->tensors[2].name = "a"; }
 static void break_dims(fixture *f) { f->tensors[0].dims = 5; }
@@ -108,11 +108,11 @@ static void broken_models_are_refused(void **state)
         {break_input, "unit \"last\" has backward_weight without backward_input"},
         {break_count,
          "owns 1 and borrows 1056 pieces: at most 32 together, and 1024 streamed ones"},
-        {break_pieces, "announces pieces"},
-        {break_piece_kind, "of no known class"},
-        {break_piece_empty, "piece 0 of unit \"first\" has no tensors"},
+        {break_flat_params, "announces pieces"},
+        {break_flat_param_kind, "of no known class"},
+        {break_flat_param_empty, "piece 0 of unit \"first\" has no tensors"},
         {break_later, "only earlier units can lend"},
-        {break_piece_index, "borrows piece 2 of unit \"first\", which owns 2"},
+        {break_flat_param_index, "borrows piece 2 of unit \"first\", which owns 2"},
         {break_borrowed_twice, "borrows piece 1 of unit \"first\" twice"},
         {break_tensor_name, "a tensor without a name"},
         {break_tensor_twice, "two tensors are named \"a\""},

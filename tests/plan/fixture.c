@@ -65,23 +65,27 @@ static void add_unit(fixture *f, int u, const char *name, int tensors, int first
                      const zero_unit_ops *ops)
 {
     snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
-    f->pieces[u] = (zero_piece_desc){ZERO_TRAINABLE, tensors, &f->tensors[first_tensor]};
-    f->units[u] = (zero_unit){
-        .name = f->unit_names[u], .ops = ops, .piece_count = 1, .pieces = &f->pieces[u]};
+    f->flat_params[u] = (zero_flat_param_desc){ZERO_TRAINABLE, tensors, &f->tensors[first_tensor]};
+    f->units[u] = (zero_unit){.name = f->unit_names[u],
+                              .ops = ops,
+                              .flat_param_count = 1,
+                              .flat_params = &f->flat_params[u]};
 }
 
-// A piece a tensor; those from `resident` on are streamed.
-static void add_streamed_unit(fixture *f, int u, const char *name, int pieces, int resident,
+// A flat parameter a tensor; those from `resident` on are streamed.
+static void add_streamed_unit(fixture *f, int u, const char *name, int flat_params, int resident,
                               int first, const zero_unit_ops *ops)
 {
     snprintf(f->unit_names[u], sizeof f->unit_names[u], "%s", name);
-    for (int i = 0; i < pieces; i++)
-        f->pieces[first + i] = (zero_piece_desc){.kind = ZERO_TRAINABLE,
-                                                 .tensor_count = 1,
-                                                 .tensors = &f->tensors[first + i],
-                                                 .streamed = i >= resident};
-    f->units[u] = (zero_unit){
-        .name = f->unit_names[u], .ops = ops, .piece_count = pieces, .pieces = &f->pieces[first]};
+    for (int i = 0; i < flat_params; i++)
+        f->flat_params[first + i] = (zero_flat_param_desc){.kind = ZERO_TRAINABLE,
+                                                           .tensor_count = 1,
+                                                           .tensors = &f->tensors[first + i],
+                                                           .streamed = i >= resident};
+    f->units[u] = (zero_unit){.name = f->unit_names[u],
+                              .ops = ops,
+                              .flat_param_count = flat_params,
+                              .flat_params = &f->flat_params[first]};
 }
 
 static void add_tensor(fixture *f, int t, int dims, int64_t rows, int64_t columns)

@@ -1,5 +1,5 @@
-// A model with any number of equal blocks between an embedding and a head that borrows its piece,
-// for plans without arithmetic.
+// A model with any number of equal blocks between an embedding and a head that borrows its flat
+// parameter, for plans without arithmetic.
 #ifndef TEST_PLAN_FIXTURE_H
 #define TEST_PLAN_FIXTURE_H
 
@@ -11,9 +11,9 @@ typedef struct fixture {
     zero_tensor_desc tensors[3 * FIXTURE_MAX_BLOCKS + 3];
     char names[3 * FIXTURE_MAX_BLOCKS + 3][32];
     char unit_names[FIXTURE_MAX_BLOCKS + 2][16];
-    zero_piece_desc pieces[3 * FIXTURE_MAX_BLOCKS + 3];
+    zero_flat_param_desc flat_params[3 * FIXTURE_MAX_BLOCKS + 3];
     zero_unit units[FIXTURE_MAX_BLOCKS + 2];
-    zero_piece_ref borrowed[2];
+    zero_flat_param_ref borrowed[2];
     zero_model model;
 } fixture;
 
@@ -31,8 +31,8 @@ zr_plan *fixture_plan_cut(const fixture *f, int stage, int data, int rank, int r
 // Plans the same with these settings.
 zr_plan *fixture_plan_set(const fixture *f, const zr_settings *settings, int data, int rank,
                           int ranks);
-// Builds the model of fixture_build with the embedding in two streamed pieces, which the head
-// borrows, and each block's weight in two, in addition to a piece that stays.
+// Builds the model of fixture_build with the embedding in two streamed flat parameters, which the
+// head borrows, and each block's weight in two, in addition to a flat parameter that stays.
 void fixture_build_streamed(fixture *f, int blocks, int64_t vocab, int64_t width);
 // Plans stage 3 on several machines whose ranks share what they gather. kept: it stays for a whole
 // step (zero_hpz_partition_size).

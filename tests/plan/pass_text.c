@@ -34,19 +34,19 @@ static void describe_object(const zr_instruction *i, char *out, size_t size)
         snprintf(out, size, " %s %d", zr_slot_name(i->slot.kind), i->slot.index);
     else if (i->code == ZR_CALL)
         snprintf(out, size, " %s %d", zr_call_name((zr_call)i->what), i->unit);
-    else if (i->code == ZR_UPDATE && i->piece >= 0)
-        snprintf(out, size, " %s %d", zr_update_part_name((zr_update_part)i->what), i->piece);
+    else if (i->code == ZR_UPDATE && i->flat_param >= 0)
+        snprintf(out, size, " %s %d", zr_update_part_name((zr_update_part)i->what), i->flat_param);
     else if (i->code == ZR_UPDATE)
         snprintf(out, size, " %s", zr_update_part_name((zr_update_part)i->what));
     else if (has_space(i))
-        snprintf(out, size, " %d %s", i->piece, zr_space_name(i->place.space));
+        snprintf(out, size, " %d %s", i->flat_param, zr_space_name(i->place.space));
     else if (i->code == ZR_SCALARS && i->slot.kind == ZR_SLOT_LINK)
         snprintf(out, size, " %s %d", zr_scalars_part_name((zr_scalars_part)i->what),
                  i->slot.index);
     else if (i->code == ZR_SCALARS)
         snprintf(out, size, " %s", zr_scalars_part_name((zr_scalars_part)i->what));
-    else if (i->piece >= 0 || i->slot.kind == ZR_SLOT_LINK)
-        snprintf(out, size, " %d", i->piece >= 0 ? i->piece : i->slot.index);
+    else if (i->flat_param >= 0 || i->slot.kind == ZR_SLOT_LINK)
+        snprintf(out, size, " %d", i->flat_param >= 0 ? i->flat_param : i->slot.index);
 }
 
 static void append(char *text, const zr_instruction *i)
@@ -80,11 +80,11 @@ void expect_place(zr_place place, zr_place expected)
     assert_int_equal(place.first, expected.first);
 }
 
-int find_instruction(const zr_pass *pass, zr_code code, int piece, int nth)
+int find_instruction(const zr_pass *pass, zr_code code, int flat_param, int nth)
 {
     for (int i = 0; i < pass->count; i++)
-        if (pass->at[i].code == code && pass->at[i].piece == piece && nth-- == 0)
+        if (pass->at[i].code == code && pass->at[i].flat_param == flat_param && nth-- == 0)
             return i;
-    fail_msg("no %s of piece %d", zr_code_name(code), piece);
+    fail_msg("no %s of piece %d", zr_code_name(code), flat_param);
     return -1;
 }

@@ -3,8 +3,8 @@
 //   AWAIT readers 1 | GATHER 1 if stale | BIND 1 gathered | CALL backward 2 | UPDATE groups
 //   SCALARS stage | TAKE 4 | SCALARS give 4
 //
-// A number is a piece; for a CALL it is the unit, for an AWAIT, FETCH or STORE the index of its
-// slot, and for what is done with a slot of a link the link.
+// A number is a flat parameter; for a CALL it is the unit, for an AWAIT, FETCH or STORE the index
+// of its slot, and for what is done with a slot of a link the link.
 #ifndef TEST_PLAN_PASS_TEXT_H
 #define TEST_PLAN_PASS_TEXT_H
 
@@ -24,8 +24,8 @@ void expect_between(const zr_pass *pass, int first, int end, const pass_concern 
                     const char *expected);
 void expect_pass(const zr_pass *pass, const pass_concern *concern, const char *expected);
 void expect_place(zr_place place, zr_place expected);
-// Returns the number of the nth instruction (from 0) of this code and piece; the test fails if
-// there is none.
-int find_instruction(const zr_pass *pass, zr_code code, int piece, int nth);
+// Returns the number of the nth instruction (from 0) of this code and flat parameter; the test
+// fails if there is none.
+int find_instruction(const zr_pass *pass, zr_code code, int flat_param, int nth);
 
 #endif

@@ -8,11 +8,11 @@
 enum { PIPELINE_MOST_STAGES = 64, PIPELINE_MOST_CHUNKS = 128 };
 
 typedef struct pipeline_style { // of a model
-    bool streamed;              // the embedding and the blocks' weights are streamed pieces
-    bool splits;  // a block's backward can be made in two parts, the second of which reads weights
-    bool keeps;   // no, it computes from what the first one holds
-    bool apart;   // the last unit has forward and backward, not both in one call
-    bool divided; // it is the part of a tensor rank, which has all of every tensor
+    bool streamed; // the embedding and the blocks' weights are streamed flat parameters
+    bool splits;   // a block's backward can be made in two parts, the second of which reads weights
+    bool keeps;    // no, it computes from what the first one holds
+    bool apart;    // the last unit has forward and backward, not both in one call
+    bool divided;  // it is the part of a tensor rank, which has all of every tensor
 } pipeline_style;
 
 // A model like the fixture's. Each unit's boundary has 64 bytes more than the one that enters it,

@@ -124,7 +124,7 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_
             if (overlap_in_bytes(a, b) && b->from < a->to)
                 fail_msg("pass %s, instruction %d: piece %d comes to where piece %d is needed "
                          "until %d (%s)",
-                         zr_pass_name(kind), b->from, b->piece, a->piece, a->to,
+                         zr_pass_name(kind), b->from, b->flat_param, a->flat_param, a->to,
                          zr_space_name(a->space));
         }
     for (int space = 0; space < ZR_SPACE_COUNT; space++) {
@@ -158,23 +158,23 @@ typedef struct operand { // of an exchange, in a window; peers may read it until
 } operand;
 
 typedef struct operands {
-    operand gathered[64], reduced[64]; // by piece
+    operand gathered[64], reduced[64]; // by flat parameter
 } operands;
 
 static int64_t operand_bytes(const zr_plan *plan, const zr_instruction *i)
 {
-    const zr_piece *piece = &plan->pieces[i->piece];
+    const zr_flat_param *flat_param = &plan->flat_params[i->flat_param];
     bool gathered = i->place.space == ZR_SPACE_GATHERED;
-    return plan->ranks *
-           (gathered ? zr_piece_shard_bytes(piece) : zr_piece_gradient_shard_bytes(piece));
+    return plan->ranks * (gathered ? zr_flat_param_shard_bytes(flat_param)
+                                   : zr_flat_param_gradient_shard_bytes(flat_param));
 }
 
 static void expect_drained(const operand *list, const zr_plan *plan, const zr_instruction *writes)
 {
     int64_t first = writes->place.first, end = first + operand_bytes(plan, writes);
-    for (int p = 0; p < plan->piece_count; p++)
+    for (int p = 0; p < plan->flat_param_count; p++)
         if (list[p].read && list[p].place.first < end && first < list[p].end)
-            fail_msg("piece %d is written (%s) where peers read piece %d", writes->piece,
+            fail_msg("piece %d is written (%s) where peers read piece %d", writes->flat_param,
                      zr_code_name(writes->code), p);
 }
 
@@ -217,7 +217,7 @@ static void replay_operands(const zr_plan *plan, operands *all, const zr_instruc
     if (written)
         expect_drained(written, plan, i);
     if (offered)
-        offered[i->piece] = (operand){i->place, i->place.first + operand_bytes(plan, i), true};
+        offered[i->flat_param] = (operand){i->place, i->place.first + operand_bytes(plan, i), true};
     if (drained)
         drained[i->slot.index].read = false;
 }
@@ -227,7 +227,7 @@ void program_check_readers(const zr_plan *plan)
 {
     program_turn turns[PROGRAM_MOST_TURNS];
     operands all = {0};
-    assert_true(plan->piece_count <= 64);
+    assert_true(plan->flat_param_count <= 64);
     int count = program_turns(plan, turns);
     for (int t = 0; t < count; t++) {
         const zr_pass *pass = &plan->program.passes[turns[t].pass];

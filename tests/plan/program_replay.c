@@ -1,7 +1,7 @@
 // program_check_replay: every pass in turn, with what is begun, bound and gathered.
 #include "program_checks.h"
 
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 #include "program_turns.h"
 
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 typedef enum kept { GONE, COMES, SHARE, WHOLE } kept; // how much of a boundary is in its place
 
-typedef struct parameters { // a piece in a window
-    int piece;
+typedef struct parameters { // a flat parameter in a window
+    int flat_param;
     int64_t first, end; // bytes
     int slot;           // of its fetch
     bool came;
@@ -56,24 +56,24 @@ static parameters *put_parameters(window *w, const zr_instruction *i, int64_t by
         if (w->at[g].end <= first || end <= w->at[g].first)
             w->at[left++] = w->at[g];
     assert_true(left < ZR_COUNT(w->at));
-    w->at[left] = (parameters){.piece = i->piece, .first = first, .end = end};
+    w->at[left] = (parameters){.flat_param = i->flat_param, .first = first, .end = end};
     w->count = left + 1;
     return &w->at[left];
 }
 
-static const parameters *find_parameters(const window *w, int piece, int64_t first)
+static const parameters *find_parameters(const window *w, int flat_param, int64_t first)
 {
     for (int g = 0; g < w->count; g++)
-        if (w->at[g].piece == piece && w->at[g].first == first)
+        if (w->at[g].flat_param == flat_param && w->at[g].first == first)
             return &w->at[g];
-    fail_msg("piece %d is not at byte %lld, where it is read", piece, (long long)first);
+    fail_msg("piece %d is not at byte %lld, where it is read", flat_param, (long long)first);
     return NULL;
 }
 
 static void replay_fetched(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
-    put_parameters(&r->staged, i, zr_piece_shard_bytes(&plan->pieces[i->piece]))->slot =
-        i->slot.index;
+    put_parameters(&r->staged, i, zr_flat_param_shard_bytes(&plan->flat_params[i->flat_param]))
+        ->slot = i->slot.index;
     r->fetching++;
 }
 
@@ -82,7 +82,7 @@ static void replay_fetch(const zr_plan *plan, replay *r, const zr_instruction *i
     if (i->slot.kind == ZR_SLOT_FETCHED)
         replay_fetched(plan, r, i);
     if (i->slot.kind == ZR_SLOT_TRAVELLED)
-        r->fetched_sum[i->piece] = true;
+        r->fetched_sum[i->flat_param] = true;
     if (i->slot.kind == ZR_SLOT_KEPT && !plan->pipeline)
         put_boundary(plan, r, unit_before(plan, plan->units[i->unit].segment - 1), COMES);
 }
@@ -139,12 +139,12 @@ static void replay_await(const zr_plan *plan, replay *r, const zr_instruction *i
     }
 }
 
-static bool call_reads(const zr_unit_plan *unit, zr_call what, int piece)
+static bool call_reads(const zr_unit_plan *unit, zr_call what, int flat_param)
 {
     switch (what) {
     case ZR_CALL_BACKWARD:
-    case ZR_CALL_INPUT: return unit->sizes.backward_reads >> piece & 1;
-    case ZR_CALL_WEIGHT: return unit->sizes.weight_reads >> piece & 1;
+    case ZR_CALL_INPUT: return unit->sizes.backward_reads >> flat_param & 1;
+    case ZR_CALL_WEIGHT: return unit->sizes.weight_reads >> flat_param & 1;
     default: return true;
     }
 }
@@ -154,13 +154,14 @@ static bool call_adds(zr_call what)
     return what == ZR_CALL_BACKWARD || what == ZR_CALL_BOTH || what == ZR_CALL_WEIGHT;
 }
 
-// In a call, pieces of the unit that do not stream are there, and are collected where they train.
+// In a call, flat parameters of the unit that do not stream are there, and are collected where they
+// train.
 static void replay_call(const zr_plan *plan, const replay *r, const zr_instruction *i)
 {
     const zr_unit_plan *unit = &plan->units[i->unit];
-    for (int k = 0; k < unit->piece_count; k++) {
-        int p = unit->pieces[k];
-        if (plan->pieces[p].streamed)
+    for (int k = 0; k < unit->flat_param_count; k++) {
+        int p = unit->flat_params[k];
+        if (plan->flat_params[p].streamed)
             continue;
         assert_true(!call_reads(unit, (zr_call)i->what, k) || r->bound[p]);
         assert_true(!call_adds((zr_call)i->what) || r->collecting[p]);
@@ -171,48 +172,49 @@ static void replay_call(const zr_plan *plan, const replay *r, const zr_instructi
 static bool *bound_at(replay *r, const zr_instruction *i)
 {
     bool gradients = i->place.space == ZR_SPACE_GRADIENTS || i->place.space == ZR_SPACE_OPEN_SUMS;
-    return gradients ? &r->collecting[i->piece] : &r->bound[i->piece];
+    return gradients ? &r->collecting[i->flat_param] : &r->bound[i->flat_param];
 }
 
-static void expect_at_rest(const replay *r, int piece)
+static void expect_at_rest(const replay *r, int flat_param)
 {
-    assert_false(r->collecting[piece] || r->summing[piece]);
+    assert_false(r->collecting[flat_param] || r->summing[flat_param]);
 }
 
 static void replay_gather(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
     if (i->place.space == ZR_SPACE_NONE)
         return;
-    assert_false(r->gathering[i->piece]);
-    r->gathering[i->piece] = true;
+    assert_false(r->gathering[i->flat_param]);
+    r->gathering[i->flat_param] = true;
     if (i->from.space == ZR_SPACE_STAGED_PARAMETERS)
-        assert_true(find_parameters(&r->staged, i->piece, i->from.first)->came);
-    put_parameters(&r->gathered, i, plan->ranks * zr_piece_shard_bytes(&plan->pieces[i->piece]));
+        assert_true(find_parameters(&r->staged, i->flat_param, i->from.first)->came);
+    put_parameters(&r->gathered, i,
+                   plan->ranks * zr_flat_param_shard_bytes(&plan->flat_params[i->flat_param]));
 }
 
 static void replay_bind(replay *r, const zr_instruction *i)
 {
-    assert_false(r->gathering[i->piece]);
+    assert_false(r->gathering[i->flat_param]);
     if (i->place.space == ZR_SPACE_GATHERED)
-        assert_non_null(find_parameters(&r->gathered, i->piece, i->place.first));
+        assert_non_null(find_parameters(&r->gathered, i->flat_param, i->place.first));
     *bound_at(r, i) = true;
 }
 
 static void replay_open(replay *r, const zr_instruction *i)
 {
-    expect_at_rest(r, i->piece);
-    r->collecting[i->piece] = true;
+    expect_at_rest(r, i->flat_param);
+    r->collecting[i->flat_param] = true;
 }
 
 // Earlier micro-batches' sums have been fetched to where this one's is added to them.
 static void replay_reduce(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
     bool adds = plan->settings.accumulation > 1 && r->holds >> ZR_LATER & 1;
-    expect_at_rest(r, i->piece);
-    if (adds && zr_piece_sums_on_nvme(&plan->pieces[i->piece]))
-        assert_true(r->fetched_sum[i->piece]);
-    r->fetched_sum[i->piece] = false;
-    r->summing[i->piece] = true;
+    expect_at_rest(r, i->flat_param);
+    if (adds && zr_flat_param_sums_on_nvme(&plan->flat_params[i->flat_param]))
+        assert_true(r->fetched_sum[i->flat_param]);
+    r->fetched_sum[i->flat_param] = false;
+    r->summing[i->flat_param] = true;
 }
 
 static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
@@ -222,7 +224,7 @@ static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
     case ZR_BIND: replay_bind(r, i); break;
     case ZR_UNBIND: *bound_at(r, i) = false; break;
     case ZR_OPEN: replay_open(r, i); break;
-    case ZR_ROUND: expect_at_rest(r, i->piece); break;
+    case ZR_ROUND: expect_at_rest(r, i->flat_param); break;
     case ZR_REDUCE: replay_reduce(plan, r, i); break;
     case ZR_AWAIT: replay_await(plan, r, i); break;
     case ZR_FETCH: replay_fetch(plan, r, i); break;
@@ -248,7 +250,7 @@ static void replay_pass(const zr_plan *plan, replay *r, zr_pass_kind kind)
     for (int i = 0; i < pass->count; i++)
         if (runs(r, &pass->at[i]))
             replay_one(plan, r, &pass->at[i]);
-    for (int p = 0; p < plan->piece_count; p++) // nothing of a pass goes on after it
+    for (int p = 0; p < plan->flat_param_count; p++) // nothing of a pass goes on after it
         assert_false(r->gathering[p] || r->summing[p] || r->bound[p] || r->collecting[p]);
     assert_int_equal(r->fetching, 0);
 }
@@ -266,7 +268,7 @@ void program_check_replay(const zr_plan *plan)
 {
     program_turn turns[PROGRAM_MOST_TURNS];
     replay r = {0};
-    assert_true(plan->piece_count <= 64);
+    assert_true(plan->flat_param_count <= 64);
     int count = program_turns(plan, turns);
     for (int t = 0; t < count; t++) {
         begin_turn(&r, &turns[t]);

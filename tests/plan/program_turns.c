@@ -22,7 +22,7 @@ static uint32_t holds_of(bool first, bool stale)
            1u << (first && stale ? ZR_STALE : ZR_FRESH);
 }
 
-// Lists the passes of a step. stale: kept pieces have to be gathered.
+// Lists the passes of a step. stale: kept flat parameters have to be gathered.
 static int list_step(const zr_plan *plan, bool stale, program_turn *out)
 {
     int count = 0;

@@ -30,7 +30,7 @@ static void instructions_follow_each_other_and_name_their_unit(void **state)
     assert_int_equal(pass.count, 200);
     for (int p = 0; p < 200; p++) {
         assert_int_equal(pass.at[p].code, ZR_BIND);
-        assert_int_equal(pass.at[p].piece, p);
+        assert_int_equal(pass.at[p].flat_param, p);
         assert_int_equal(pass.at[p].unit, 7);
         assert_int_equal(pass.at[p].place.first, p);
     }
@@ -54,9 +54,9 @@ static void who_lies_in_a_place_is_awaited_and_nobody_else(void **state)
     zr_emit_await_place(&e, ZR_LATER, in_window(149), 2);
     expect_pass(&pass, &waits,
                 "AWAIT readers 3 | AWAIT readers 3 if later | AWAIT travelled 4 if later");
-    assert_int_equal(pass.at[0].piece, 3); // readers are those of a piece in a window
+    assert_int_equal(pass.at[0].flat_param, 3); // readers are those of a flat parameter in a window
     assert_int_equal(pass.at[0].place.space, ZR_SPACE_GATHERED);
-    assert_int_equal(pass.at[2].piece, -1);
+    assert_int_equal(pass.at[2].flat_param, -1);
     end(&e);
 }
 
@@ -81,7 +81,7 @@ static void marks_stand_on_the_last_instruction_or_on_a_new_one(void **state)
 {
     zr_pass pass = {0};
     zr_emitter e = {.pass = &pass};
-    zr_emit(&e, &(zr_instruction){.code = ZR_CALL, .piece = -1});
+    zr_emit(&e, &(zr_instruction){.code = ZR_CALL, .flat_param = -1});
     zr_emit_mark(&e, ZR_BEGUN, 5);
     assert_int_equal(pass.count, 2);
     assert_int_equal(pass.at[0].mark, ZR_UNMARKED);
@@ -98,8 +98,8 @@ static void marks_stand_on_the_last_instruction_or_on_a_new_one(void **state)
     end(&e);
 }
 
-// The first gather of either pass waits for what may lie there: the head's or the block's pieces of
-// the pass before.
+// The first gather of either pass waits for what may lie there: the head's or the block's flat
+// parameters of the pass before.
 static void a_pass_begins_where_another_has_ended(void **state)
 {
     fixture f;

@@ -32,8 +32,8 @@ static void expect_backward(const zr_plan *plan, const pass_concern *concern, co
     expect_between(pass, find_instruction(pass, ZR_BIND, 2, 0), pass->count, concern, expected);
 }
 
-// Piece 0 collects from the head to the embedding, piece 1 and 2 from one unit each. In slots a sum
-// is awaited while the next visit's is under way.
+// Flat parameter 0 collects from the head to the embedding, flat parameter 1 and 2 from one unit
+// each. In slots a sum is awaited while the next visit's is under way.
 static void slots_are_reduced_while_the_next_unit_computes(void **state)
 {
     const zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
@@ -61,7 +61,8 @@ static void whole_gradients_wait_up_to_the_bucket(void **state)
     zr_plan_destroy(plan);
 }
 
-// In fp32 units add up in the window itself, which has to be free when the piece is opened.
+// In fp32 units add up in the window itself, which has to be free when the flat parameter is
+// opened.
 static void the_window_is_free_before_it_is_written(void **state)
 {
     zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
@@ -94,13 +95,13 @@ static void what_is_rounded_is_what_was_opened(void **state)
         expect_place(round->from, open->place);
         assert_int_equal(reduce->place.space, ZR_SPACE_GRADIENTS);
         expect_place(reduce->place, round->place);
-        assert_int_equal(reduce->bytes, zr_piece_gradient_shard_bytes(&plan->pieces[p]));
+        assert_int_equal(reduce->bytes, zr_flat_param_gradient_shard_bytes(&plan->flat_params[p]));
     }
     zr_plan_destroy(plan);
 }
 
-// An update beside the step still reads the sum of the step before: each piece waits for its own
-// group.
+// An update beside the step still reads the sum of the step before: each flat parameter waits for
+// its own group.
 static void a_delayed_update_has_read_the_sum_before_it_is_overwritten(void **state)
 {
     zr_settings settings = fixture_settings(ZERO_F32, 2, 2);
@@ -108,8 +109,8 @@ static void a_delayed_update_has_read_the_sum_before_it_is_overwritten(void **st
     settings.tiering = (zr_tiering){.optimizer = ZERO_TIER_host, .sub_group = ZR_EACH_PARAMETER};
     zr_plan *plan = planned(&settings);
     const pass_concern joins = {BIT(ZR_REDUCE) | BIT(ZR_AWAIT), BIT(ZR_SLOT_GROUP), 0};
-    assert_int_equal(plan->shard_slices[plan->pieces[1].shard_slice_first].group, 1);
-    assert_int_equal(plan->shard_slices[plan->pieces[2].shard_slice_first].group,
+    assert_int_equal(plan->shard_slices[plan->flat_params[1].shard_slice_first].group, 1);
+    assert_int_equal(plan->shard_slices[plan->flat_params[2].shard_slice_first].group,
                      plan->group_count - 1);
     assert_int_equal(plan->group_count, 4);
     expect_backward(plan, &joins,
@@ -142,8 +143,8 @@ static void what_is_frozen_or_a_buffer_has_no_norm(void **state)
     const pass_concern concern = {BIT(ZR_OPEN) | BIT(ZR_REDUCE) | BIT(ZR_SQUARES), 0, 0};
     fixture f;
     fixture_build(&f, 2, 1000, 96);
-    f.pieces[1].kind = ZERO_FROZEN;
-    f.pieces[2].kind = ZERO_BUFFER;
+    f.flat_params[1].kind = ZERO_FROZEN;
+    f.flat_params[2].kind = ZERO_BUFFER;
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     expect_pass(&plan->program.passes[ZR_PASS_MICRO_BATCH], &concern,
                 "OPEN 3 | OPEN 0 | REDUCE 3 | OPEN 2 | REDUCE 2 | REDUCE 0");

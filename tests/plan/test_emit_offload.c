@@ -21,15 +21,15 @@ static const zr_pass *pass_of(const zr_plan *plan, zr_pass_kind kind)
     return &plan->program.passes[kind];
 }
 
-// Slot visit * ZERO_MAX_PIECES + i: piece i of the visit. Two visits ahead of the one that is
-// gathered.
+// Slot visit * ZERO_MAX_FLAT_PARAMS + i: flat parameter i of the visit. Two visits ahead of the one
+// that is gathered.
 static void parameters_are_fetched_ahead_of_their_gather(void **state)
 {
     const pass_concern concern = {moves | BIT(ZR_GATHER) | BIT(ZR_CALL), BIT(ZR_SLOT_FETCHED), 0};
     zr_tiering tiering = fixture_on_nvme;
     tiering.elems_ahead = 1; // those of the visit that is gathered next, and no others
     zr_plan *plan = planned(&tiering, 1);
-    assert_int_equal(ZERO_MAX_PIECES, 32);
+    assert_int_equal(ZERO_MAX_FLAT_PARAMS, 32);
     expect_pass(pass_of(plan, ZR_PASS_EVALUATION), &concern,
                 "FETCH fetched 0 | AWAIT fetched 0 | GATHER 0 | FETCH fetched 32"
                 " | AWAIT fetched 32 | GATHER 1 | CALL forward 0"
@@ -48,8 +48,9 @@ static void parameters_are_fetched_ahead_of_their_gather(void **state)
         if (fetch->code != ZR_FETCH || fetch->slot.kind != ZR_SLOT_FETCHED)
             continue;
         assert_int_equal(fetch->from.space, ZR_SPACE_STORED);
-        assert_int_equal(fetch->from.first, plan->pieces[fetch->piece].shard_first);
-        assert_int_equal(fetch->bytes, zr_piece_shard_bytes(&plan->pieces[fetch->piece]));
+        assert_int_equal(fetch->from.first, plan->flat_params[fetch->flat_param].shard_first);
+        assert_int_equal(fetch->bytes,
+                         zr_flat_param_shard_bytes(&plan->flat_params[fetch->flat_param]));
     }
     zr_plan_destroy(plan);
 }
@@ -147,7 +148,7 @@ static void what_a_unit_has_parked_comes_back_for_the_next(void **state)
         const zr_instruction *bind = &pass->at[find_instruction(pass, ZR_ROUND, p, 0)];
         expect_place(back->from, out->place);
         expect_place(bind->from, back->place);
-        assert_int_equal(out->bytes, plan->pieces[p].padded * 4);
+        assert_int_equal(out->bytes, plan->flat_params[p].padded * 4);
         assert_int_equal(back->bytes, out->bytes);
     }
     zr_plan_destroy(plan);

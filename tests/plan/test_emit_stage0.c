@@ -33,7 +33,7 @@ static void units_read_tied_copies(void **state)
                 " | BIND 2 parameters | BIND 0 parameters | CALL forward 2");
     for (int p = 0; p < 3; p++)
         assert_int_equal(pass->at[find_instruction(pass, ZR_BIND, p, 0)].place.first,
-                         plan->pieces[p].full_first);
+                         plan->flat_params[p].full_first);
     expect_pass(&plan->program.passes[ZR_PASS_EVALUATION], &exchange, "");
     zr_plan_destroy(plan);
 }
@@ -50,11 +50,12 @@ static void gradients_become_whole_at_the_boundary(void **state)
                     " | GATHER 2"
                     " | AWAIT gather 0 | AWAIT gather 1 | AWAIT gather 2");
         for (int p = 0; p < 3; p++) {
-            const zr_piece *piece = &plan->pieces[p];
+            const zr_flat_param *flat_param = &plan->flat_params[p];
             const zr_instruction *gather = &pass->at[find_instruction(pass, ZR_GATHER, p, 0)];
-            int64_t shard = piece->shard * (int64_t)zero_dtype_bytes(piece->accumulator_dtype);
+            int64_t shard =
+                flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
             assert_int_equal(gather->place.space, k == 1 ? ZR_SPACE_GRADIENTS : ZR_SPACE_WHOLES);
-            assert_int_equal(gather->place.first, piece->whole.first);
+            assert_int_equal(gather->place.first, flat_param->whole.first);
             assert_int_equal(gather->bytes, (RANKS - 1) * shard);
             assert_int_equal(pass->at[find_instruction(pass, ZR_AWAIT, p, 0)].place.space,
                              gather->place.space);

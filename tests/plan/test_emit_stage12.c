@@ -28,7 +28,7 @@ static void check_reads(const zr_plan *plan)
                 " | BIND 1 parameters | CALL backward 1 | CALL backward 0");
     for (int p = 0; p < 3; p++)
         assert_int_equal(pass->at[find_instruction(pass, ZR_BIND, p, 0)].place.first,
-                         plan->pieces[p].full_first);
+                         plan->flat_params[p].full_first);
 }
 
 static void check_publish(const zr_plan *plan)
@@ -40,8 +40,9 @@ static void check_publish(const zr_plan *plan)
     for (int p = 0; p < 3; p++) {
         const zr_instruction *gather = &pass->at[find_instruction(pass, ZR_GATHER, p, 0)];
         assert_int_equal(gather->place.space, ZR_SPACE_PARAMETERS);
-        assert_int_equal(gather->place.first, plan->pieces[p].full_first);
-        assert_int_equal(gather->bytes, (RANKS - 1) * zr_piece_shard_bytes(&plan->pieces[p]));
+        assert_int_equal(gather->place.first, plan->flat_params[p].full_first);
+        assert_int_equal(gather->bytes,
+                         (RANKS - 1) * zr_flat_param_shard_bytes(&plan->flat_params[p]));
     }
 }
 
@@ -67,7 +68,7 @@ static void what_is_frozen_is_gathered_when_it_was_rewritten(void **state)
 {
     fixture f;
     fixture_build(&f, 1, 1000, 96);
-    f.pieces[1].kind = ZERO_FROZEN;
+    f.flat_params[1].kind = ZERO_FROZEN;
     zr_plan *plan = fixture_plan(&f, 2, RANKS, 1, true);
     expect_pass(&plan->program.passes[ZR_PASS_UPDATE], &exchange,
                 "AWAIT readers 0 if changed | AWAIT readers 2 if changed"

@@ -1,5 +1,5 @@
-// Stage 3: on one machine versions are awaited and nothing moves; otherwise a visit's pieces are
-// gathered while the visit before it computes.
+// Stage 3: on one machine versions are awaited and nothing moves; otherwise a visit's flat
+// parameters are gathered while the visit before it computes.
 #include "fixture.h"
 #include "pass_text.h"
 
@@ -70,8 +70,8 @@ static void the_next_visit_is_gathered_while_this_one_computes(void **state)
         assert_int_equal(gather->place.space, ZR_SPACE_GATHERED);
         expect_place(bind->place, gather->place);
         assert_int_equal(gather->from.space, ZR_SPACE_SHARDS);
-        assert_int_equal(gather->from.first, plan->pieces[p].shard_first);
-        assert_int_equal(gather->bytes, 2 * zr_piece_shard_bytes(&plan->pieces[p]));
+        assert_int_equal(gather->from.first, plan->flat_params[p].shard_first);
+        assert_int_equal(gather->bytes, 2 * zr_flat_param_shard_bytes(&plan->flat_params[p]));
     }
     // others look at nothing of it
     expect_pass(&plan->program.passes[ZR_PASS_PUBLISH], &gathered, "");
@@ -81,7 +81,7 @@ static void the_next_visit_is_gathered_while_this_one_computes(void **state)
 static void what_is_too_large_to_come_ahead_comes_at_its_visit(void **state)
 {
     zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
-    settings.prefetch_bucket = 90000; // the block's piece and no more
+    settings.prefetch_bucket = 90000; // the block's flat parameter and no more
     zr_plan *plan = planned(&settings, 2, false);
     expect_pass(&plan->program.passes[ZR_PASS_MICRO_BATCH], &gathered,
                 "GATHER 0 | AWAIT gather 0 | GATHER 1 | CALL forward 0 | AWAIT gather 1"
@@ -108,7 +108,7 @@ static void readers_drain_a_place_before_it_is_gathered_into(void **state)
     zr_plan_destroy(plan);
 }
 
-// All of them at hpZ. A piece that is here counts as a message of no bytes.
+// All of them at hpZ. A flat parameter that is here counts as a message of no bytes.
 static void what_is_kept_is_gathered_when_it_is_stale(void **state)
 {
     const pass_concern concern = {BIT(ZR_GATHER) | BIT(ZR_AWAIT) | BIT(ZR_CALL),
@@ -125,7 +125,8 @@ static void what_is_kept_is_gathered_when_it_is_stale(void **state)
                 " | CALL forward 1 | CALL forward 2");
     const zr_instruction *stale = &pass->at[find_instruction(pass, ZR_GATHER, 0, 0)];
     const zr_instruction *fresh = &pass->at[find_instruction(pass, ZR_GATHER, 0, 1)];
-    assert_int_equal(stale->bytes, zr_piece_shard_bytes(&plan->pieces[0])); // half of two: shared
+    assert_int_equal(stale->bytes,
+                     zr_flat_param_shard_bytes(&plan->flat_params[0])); // half of two: shared
     assert_int_equal(fresh->bytes, 0);
     assert_int_equal(fresh->place.space, ZR_SPACE_NONE);
     zr_plan_destroy(plan);

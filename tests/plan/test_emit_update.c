@@ -14,7 +14,7 @@ static zr_plan *planned(int stage, bool delayed, zero_tier optimizer)
     static fixture f;
     zr_settings settings = fixture_settings(ZERO_F32, stage, 1);
     fixture_build(&f, 1, 1000, 96);
-    f.pieces[1].kind = ZERO_BUFFER;
+    f.flat_params[1].kind = ZERO_BUFFER;
     settings.delayed = delayed;
     settings.tiering.optimizer = optimizer;
     return fixture_plan_of(&f, &settings, 2, true);
@@ -73,7 +73,7 @@ static void a_delayed_update_copies_what_is_behind_and_begins_at_the_end(void **
     zr_plan_destroy(plan);
 }
 
-// Three pipeline stages of a unit each, which has one piece, on 2 data ranks.
+// Three pipeline stages of a unit each, which has one flat parameter, on 2 data ranks.
 static void plan_stages(zr_pipeline_kind kind, int stage, pipeline_plans *out)
 {
     static pipeline_model model;

@@ -45,7 +45,8 @@ static void build(parts *p, int blocks, int ranks, const zero_unit_sizes *sizes)
     p->part.units[1].ops = &p->ops;
 }
 
-// A sum of forward, two sums and one gather of backward, and a sum of those that share a piece.
+// A sum of forward, two sums and one gather of backward, and a sum of those that share a flat
+// parameter.
 static const zero_unit_sizes usual = {
     .exchange_count = 4,
     .exchange_bytes = 4 * SHARE * sizeof(float) + 4,
@@ -74,7 +75,7 @@ static void calls_are_counted_by_group(void **state)
 {
     parts p;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].replicas = 2;
+    p.part.flat_params[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 2, 2, 1, 4);
     const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH],
                           *evaluation = &plan->traffic[ZR_PASS_EVALUATION];
@@ -97,7 +98,7 @@ static void calls_are_counted_by_purpose(void **state)
 {
     parts p;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].replicas = 2;
+    p.part.flat_params[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 2, 2, 1, 4);
     const zr_pass_traffic *pass = &plan->traffic[ZR_PASS_MICRO_BATCH];
     const zr_exchange_table *table = &pass->exchanges;
@@ -117,7 +118,7 @@ static void the_hash_is_that_of_the_messages(void **state)
     parts p;
     uint64_t hash = ZR_MESSAGE_SEED;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].replicas = 2;
+    p.part.flat_params[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     for (int i = 0; i < 3; i++)
         hash = zr_message_fold(hash, ZERO_COMM_all_reduce, ZERO_EXCHANGE_SUM, SHARE);
@@ -134,7 +135,7 @@ static void each_part_of_a_split_backward_has_its_own(void **state)
     sizes.exchanges[2].in_weight = 1;
     sizes.exchanges[0].in_weight = 1; // of forward: says nothing
     build(&p, 1, 4, &sizes);
-    p.part.pieces[1].replicas = 2;
+    p.part.flat_params[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     zr_pass_traffic input = zr_traffic_none(), weight = zr_traffic_none(),
                     forward = zr_traffic_none(), whole = zr_traffic_none();
@@ -161,7 +162,7 @@ static void what_is_computed_again_exchanges_again(void **state)
 {
     parts p;
     build(&p, 3, 4, &usual);
-    p.part.pieces[1].replicas = 2;
+    p.part.flat_params[1].replicas = 2;
     const zero_shape shape = {.batch = 2, .seq = 8};
     const zr_machine machine = {.ranks = 1, .tensor_ranks = 4, .tensor_rank = 1, .mapped = true};
     zr_settings settings = fixture_settings(ZERO_F32, 1, 1);
@@ -207,7 +208,7 @@ static void windows_are_planned(void **state)
 {
     parts p;
     build(&p, 1, 4, &usual);
-    p.part.pieces[1].replicas = 2;
+    p.part.flat_params[1].replicas = 2;
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     assert_int_equal(plan->exchange_bytes, 4 * SHARE * 4 + 64);
     assert_int_equal(plan->shared_exchange_bytes, 2 * SHARE * 4);
@@ -276,7 +277,7 @@ static void wrong_exchanges_are_refused(void **state)
     refused(&sizes, "its exchange 1: its operand is larger than");
 }
 
-static void pieces_are_shared_by_one_number_of_ranks(void **state)
+static void flat_params_are_shared_by_one_number_of_ranks(void **state)
 {
     fixture whole, part;
     zero_error error = {0};
@@ -285,18 +286,18 @@ static void pieces_are_shared_by_one_number_of_ranks(void **state)
     fixture_cut(&part, &whole, 0, 8);
     assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, NULL), ZERO_OK);
     assert_int_equal(replicas, 0);
-    part.pieces[0].replicas = 8;
-    part.pieces[1].replicas = 1;
-    part.pieces[2].replicas = part.pieces[3].replicas = 4;
+    part.flat_params[0].replicas = 8;
+    part.flat_params[1].replicas = 1;
+    part.flat_params[2].replicas = part.flat_params[3].replicas = 4;
     assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, NULL), ZERO_OK);
     assert_int_equal(replicas, 4);
-    static const zr_unit_range first[] = {{0, 1}}; // none of its own pieces is shared by 4
+    static const zr_unit_range first[] = {{0, 1}}; // none of its own flat parameters is shared by 4
     zero_model *stage = NULL;
     assert_int_equal(zr_stage_cut(&part.model, first, 1, false, &stage, &error), ZERO_OK);
     assert_int_equal(zr_model_replicas(stage, 8, &replicas, NULL), ZERO_OK);
     assert_int_equal(replicas, 4);
     zr_stage_free(stage);
-    part.pieces[3].replicas = 2;
+    part.flat_params[3].replicas = 2;
     assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "2 tensor ranks share piece 0 of unit \"h.2\", and 4"));
 }
@@ -313,7 +314,7 @@ int main(void)
         cmocka_unit_test(windows_are_planned),
         cmocka_unit_test(one_tensor_rank_exchanges_nothing),
         cmocka_unit_test(wrong_exchanges_are_refused),
-        cmocka_unit_test(pieces_are_shared_by_one_number_of_ranks),
+        cmocka_unit_test(flat_params_are_shared_by_one_number_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

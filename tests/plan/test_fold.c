@@ -25,8 +25,8 @@ static step_volume volume_of_step(int stage, double accumulation)
                          .all_gather = stage == 3 ? 2 * accumulation : 1};
 }
 
-// Elements exchanged a step against contract 4, the pieces that are needed once (the head's own)
-// aside.
+// Elements exchanged a step against contract 4, the flat parameters that are needed once (the
+// head's own) aside.
 static void test_volume(void **state)
 {
     fixture f;
@@ -46,7 +46,8 @@ static void test_volume(void **state)
             gathered += (double)s[ZR_PASS_PUBLISH].data.bytes[ZERO_COMM_all_gather];
             double size = dtype == ZERO_F32 ? 4 : 2, unit = size * (double)plan->elems * 3 / 4;
             assert_true(reduced == volume.reduce_scatter * unit);
-            double head = size * 3 / 4 * (double)plan->pieces[plan->piece_count - 1].padded;
+            double head =
+                size * 3 / 4 * (double)plan->flat_params[plan->flat_param_count - 1].padded;
             assert_true(gathered == volume.all_gather * unit - (stage == 3 ? k * head : 0));
             zr_plan_destroy(plan);
         }
@@ -65,19 +66,28 @@ static void test_mapped_moves_nothing(void **state)
 
 enum { WRITTEN = 11 };
 
-// One instruction of each kind that counts, and some that do not. Piece 0 has its shard on NVMe.
+// One instruction of each kind that counts, and some that do not. Flat parameter 0 has its shard on
+// NVMe.
 static const zr_instruction written[WRITTEN] = {
-    {.code = ZR_GATHER, .piece = 0, .from = {ZR_SPACE_STAGED_PARAMETERS, 0}, .bytes = 1},
-    {.code = ZR_GATHER, .piece = 0}, // it is here: a message all the same
-    {.code = ZR_GATHER, .piece = 1, .when = ZR_FRESH, .bytes = 1000},
-    {.code = ZR_GATHER, .piece = 1, .when = ZR_REWRITTEN, .bytes = 1000},
-    {.code = ZR_REDUCE, .piece = 2, .bytes = 10},
-    {.code = ZR_FETCH, .piece = 0, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 100},
-    {.code = ZR_STORE, .piece = 2, .slot = {ZR_SLOT_TRAVELLED, 2}, .bytes = 200},
-    {.code = ZR_FETCH, .piece = 2, .slot = {ZR_SLOT_TRAVELLED, 2}, .when = ZR_LATER, .bytes = 300},
-    {.code = ZR_STORE, .piece = -1, .slot = {ZR_SLOT_KEPT, 0}, .bytes = 400},
-    {.code = ZR_FETCH, .piece = 1, .slot = {ZR_SLOT_FETCHED, 1}, .when = ZR_STALE, .bytes = 500},
-    {.code = ZR_AWAIT, .piece = -1, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 1000},
+    {.code = ZR_GATHER, .flat_param = 0, .from = {ZR_SPACE_STAGED_PARAMETERS, 0}, .bytes = 1},
+    {.code = ZR_GATHER, .flat_param = 0}, // it is here: a message all the same
+    {.code = ZR_GATHER, .flat_param = 1, .when = ZR_FRESH, .bytes = 1000},
+    {.code = ZR_GATHER, .flat_param = 1, .when = ZR_REWRITTEN, .bytes = 1000},
+    {.code = ZR_REDUCE, .flat_param = 2, .bytes = 10},
+    {.code = ZR_FETCH, .flat_param = 0, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 100},
+    {.code = ZR_STORE, .flat_param = 2, .slot = {ZR_SLOT_TRAVELLED, 2}, .bytes = 200},
+    {.code = ZR_FETCH,
+     .flat_param = 2,
+     .slot = {ZR_SLOT_TRAVELLED, 2},
+     .when = ZR_LATER,
+     .bytes = 300},
+    {.code = ZR_STORE, .flat_param = -1, .slot = {ZR_SLOT_KEPT, 0}, .bytes = 400},
+    {.code = ZR_FETCH,
+     .flat_param = 1,
+     .slot = {ZR_SLOT_FETCHED, 1},
+     .when = ZR_STALE,
+     .bytes = 500},
+    {.code = ZR_AWAIT, .flat_param = -1, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 1000},
 };
 
 // The plan with these instructions as its micro-batch and nothing else, folded.
@@ -108,9 +118,9 @@ static void messages_are_folded_in_order(void **state)
     zr_plan *plan = on_nvme(&f), other = folded(plan, at);
     const zr_traffic_plan *traffic = &other.traffic[ZR_PASS_MICRO_BATCH].data;
     uint64_t hash = ZR_MESSAGE_SEED;
-    hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
-    hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->pieces[0].shard);
-    hash = zr_message_fold(hash, ZERO_COMM_reduce_scatter, 2, plan->pieces[2].shard);
+    hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->flat_params[0].shard);
+    hash = zr_message_fold(hash, ZERO_COMM_all_gather, 0, plan->flat_params[0].shard);
+    hash = zr_message_fold(hash, ZERO_COMM_reduce_scatter, 2, plan->flat_params[2].shard);
     assert_true(traffic->hash == hash);
     assert_int_equal(traffic->messages, 3);
     assert_int_equal(traffic->calls[ZERO_COMM_all_gather], 2);
@@ -134,8 +144,9 @@ static void bytes_between_tiers_are_counted_once(void **state)
     zr_instruction at[WRITTEN];
     zr_plan *plan = on_nvme(&f), other = folded(plan, at);
     const zr_moves *moves = &other.moves;
-    assert_int_equal(moves->micro_batch.to_device, zr_piece_shard_bytes(&plan->pieces[0]));
-    assert_int_equal(moves->micro_batch.to_host, plan->pieces[2].shard * 4 + 400);
+    assert_int_equal(moves->micro_batch.to_device,
+                     zr_flat_param_shard_bytes(&plan->flat_params[0]));
+    assert_int_equal(moves->micro_batch.to_host, plan->flat_params[2].shard * 4 + 400);
     assert_int_equal(moves->micro_batch.nvme_read, 100);
     assert_int_equal(moves->micro_batch.nvme_written, 200);
     assert_int_equal(moves->earlier_sum.nvme_read, 300);
@@ -153,9 +164,9 @@ static void what_is_kept_is_counted_apart(void **state)
     tiering.persistent = tiering.persistent_most = 50000; // the block's and the head's
     fixture_build(&f, 1, 1000, 96);
     zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
-    int64_t small = zr_piece_shard_bytes(&plan->pieces[2]);
-    int64_t block = zr_piece_shard_bytes(&plan->pieces[1]);
-    int64_t embedding = zr_piece_shard_bytes(&plan->pieces[0]);
+    int64_t small = zr_flat_param_shard_bytes(&plan->flat_params[2]);
+    int64_t block = zr_flat_param_shard_bytes(&plan->flat_params[1]);
+    int64_t embedding = zr_flat_param_shard_bytes(&plan->flat_params[0]);
     assert_int_equal(plan->moves.kept.nvme_read, small + block);
     assert_int_equal(plan->moves.kept.to_device, small + block);
     // for itself and for the head

@@ -68,7 +68,7 @@ static void what_ranks_have_to_agree_on_is_in_the_hash(void **state)
     f.tensors[1].name = "another";
     assert_true(hash != hash_of(&f, &shape, 2, true));
     f.tensors[1].name = f.names[1];
-    f.pieces[1].kind = ZERO_FROZEN;
+    f.flat_params[1].kind = ZERO_FROZEN;
     assert_true(hash != hash_of(&f, &shape, 2, true));
 }
 
@@ -174,13 +174,13 @@ static void what_has_no_meaning_in_several_versions_is_refused(void **state)
     zr_settings settings = fixture_settings(ZERO_F32, 2, 3);
     fixture f;
     fixture_build(&f, 4, 1000, 96);
-    f.pieces[3].kind = ZERO_BUFFER;
+    f.flat_params[3].kind = ZERO_BUFFER;
     assert_string_equal(
         said_of(&f, ZR_PIPELINE_PIPEDREAM, &settings),
         "planning fixture with schedule pipedream: unit \"h.2\" has a buffer, which every "
         "step reads and writes, and here steps overlap; a synchronous schedule "
         "would do (1f1b)");
-    f.pieces[3].kind = ZERO_TRAINABLE;
+    f.flat_params[3].kind = ZERO_TRAINABLE;
     settings = fixture_settings(ZERO_F32, 3, 3);
     settings.kept_by = 2;
     assert_string_equal(said_of(&f, ZR_PIPELINE_2BW, &settings),

@@ -26,13 +26,13 @@ static void check_staged(const zr_plan *plan)
             bytes live[64];
             int count = 0;
             for (int w = from; w <= to; w++)
-                for (int i = 0; i < plan->visits[w].piece_count; i++) {
+                for (int i = 0; i < plan->visits[w].flat_param_count; i++) {
                     if (plan->visits[w].staged_first[i] < 0)
                         continue;
                     int64_t first = plan->visits[w].staged_first[i];
                     live[count] = (bytes){
-                        first,
-                        first + zr_piece_shard_bytes(&plan->pieces[plan->visits[w].pieces[i]])};
+                        first, first + zr_flat_param_shard_bytes(
+                                           &plan->flat_params[plan->visits[w].flat_params[i]])};
                     assert_true(live[count].end <= plan->staged_parameter_bytes);
                     for (int k = 0; k < count; k++)
                         check_apart(live[k], live[count]);
@@ -47,17 +47,18 @@ static void check_gathered(const zr_plan *plan)
 {
     for (int v = 0; v + 1 < plan->visit_count; v++) {
         const zr_visit *now = &plan->visits[v], *next = &plan->visits[v + 1];
-        for (int i = 0; i < now->piece_count; i++)
-            for (int k = 0; k < next->piece_count && next->ahead; k++) {
-                const zr_piece *a = &plan->pieces[now->pieces[i]],
-                               *b = &plan->pieces[next->pieces[k]];
+        for (int i = 0; i < now->flat_param_count; i++)
+            for (int k = 0; k < next->flat_param_count && next->ahead; k++) {
+                const zr_flat_param *a = &plan->flat_params[now->flat_params[i]],
+                                    *b = &plan->flat_params[next->flat_params[k]];
                 if (a == b && a->kept_first >= 0)
                     continue;
-                check_apart((bytes){now->gather_first[i],
-                                    now->gather_first[i] + plan->ranks * zr_piece_shard_bytes(a)},
-                            (bytes){next->gather_first[k],
-                                    next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b)});
-                assert_true(next->gather_first[k] + plan->ranks * zr_piece_shard_bytes(b) <=
+                check_apart(
+                    (bytes){now->gather_first[i],
+                            now->gather_first[i] + plan->ranks * zr_flat_param_shard_bytes(a)},
+                    (bytes){next->gather_first[k],
+                            next->gather_first[k] + plan->ranks * zr_flat_param_shard_bytes(b)});
+                assert_true(next->gather_first[k] + plan->ranks * zr_flat_param_shard_bytes(b) <=
                             plan->gather_bytes);
             }
     }
@@ -69,28 +70,29 @@ static int reusing(const zr_plan *plan)
     for (int w = 0; w < plan->visit_count; w++) {
         const zr_visit *later = &plan->visits[w],
                        *first = later->reuses >= 0 ? &plan->visits[later->reuses] : NULL;
-        for (int i = 0; i < later->piece_count && first; i++) {
-            const zr_piece *piece = &plan->pieces[later->pieces[i]];
+        for (int i = 0; i < later->flat_param_count && first; i++) {
+            const zr_flat_param *flat_param = &plan->flat_params[later->flat_params[i]];
             const bytes place = {later->gather_first[i],
                                  later->gather_first[i] +
-                                     plan->ranks * zr_piece_shard_bytes(piece)};
+                                     plan->ranks * zr_flat_param_shard_bytes(flat_param)};
             bool there = false;
-            for (int k = 0; k < first->piece_count; k++)
-                there |=
-                    first->pieces[k] == later->pieces[i] && first->gather_first[k] == place.first;
+            for (int k = 0; k < first->flat_param_count; k++)
+                there |= first->flat_params[k] == later->flat_params[i] &&
+                         first->gather_first[k] == place.first;
             assert_true(there && !later->gathers[i] && later->staged_first[i] < 0 &&
                         place.end <= plan->gather_bytes);
             // what is gathered in between lies elsewhere
             for (int u = later->reuses + 1; u < w; u++)
-                for (int k = 0;
-                     k < plan->visits[u].piece_count && plan->visits[u].reuses != later->reuses;
+                for (int k = 0; k < plan->visits[u].flat_param_count &&
+                                plan->visits[u].reuses != later->reuses;
                      k++)
                     check_apart(
                         place,
                         (bytes){plan->visits[u].gather_first[k],
                                 plan->visits[u].gather_first[k] +
-                                    plan->ranks * zr_piece_shard_bytes(
-                                                      &plan->pieces[plan->visits[u].pieces[k]])});
+                                    plan->ranks *
+                                        zr_flat_param_shard_bytes(
+                                            &plan->flat_params[plan->visits[u].flat_params[k]])});
         }
         count += first != NULL;
     }
@@ -104,7 +106,7 @@ static void what_is_needed_soon_stays(void **state)
     zr_tiering tiering = fixture_on_nvme;
     zr_plan *plan = fixture_plan_on_tiers(&f, 3, 2, 1, &tiering);
     int64_t none = plan->gather_bytes, read = plan->moves.micro_batch.nvme_read,
-            block = plan->pieces[1].padded;
+            block = plan->flat_params[1].padded;
     assert_int_equal(reusing(plan), 0);
     zr_plan_destroy(plan);
     tiering.reuse = 1000000000;
@@ -138,8 +140,8 @@ static void what_is_needed_soon_stays(void **state)
 static int64_t elements_of(const zr_plan *plan, int v)
 {
     int64_t elements = 0;
-    for (int i = 0; i < plan->visits[v].piece_count; i++)
-        elements += plan->pieces[plan->visits[v].pieces[i]].padded;
+    for (int i = 0; i < plan->visits[v].flat_param_count; i++)
+        elements += plan->flat_params[plan->visits[v].flat_params[i]].padded;
     return elements;
 }
 
@@ -193,7 +195,7 @@ static void the_bucket_bounds_what_is_gathered_ahead(void **state)
     fixture_build(&f, 3, 1000, 96);
     zr_settings settings = fixture_settings(ZERO_F32, 3, 1);
     zr_plan *plan = fixture_plan_of(&f, &settings, 2, false);
-    int64_t block = plan->pieces[1].padded;
+    int64_t block = plan->flat_params[1].padded;
     zr_plan_destroy(plan);
     for (int less = 0; less < 2; less++) {
         settings.prefetch_bucket = block - less;
@@ -259,8 +261,8 @@ static void buffers_are_given_back(void **state)
     int64_t most = 0;
     for (int v = 0; v < plan->visit_count; v++) {
         int64_t bytes = 0;
-        for (int i = 0; i < plan->visits[v].piece_count; i++)
-            bytes += zr_piece_shard_bytes(&plan->pieces[plan->visits[v].pieces[i]]);
+        for (int i = 0; i < plan->visits[v].flat_param_count; i++)
+            bytes += zr_flat_param_shard_bytes(&plan->flat_params[plan->visits[v].flat_params[i]]);
         most = ZR_MAX(most, bytes);
     }
     assert_int_equal(plan->staged_parameter_bytes, most);

@@ -11,17 +11,17 @@ static void check_shard_slices(const zr_plan *plan)
     int64_t limit = ZR_MAX(plan->settings.tiering.sub_group, 0) / ZR_CHUNK * ZR_CHUNK,
             covered[ZERO_TIER_COUNT] = {0};
     int next = 0;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
         int64_t at = 0;
-        assert_int_equal(piece->shard_slice_first, next);
-        for (; next < piece->shard_slice_first + piece->shard_slice_count; next++) {
+        assert_int_equal(flat_param->shard_slice_first, next);
+        for (; next < flat_param->shard_slice_first + flat_param->shard_slice_count; next++) {
             const zr_shard_slice *shard_slice = &plan->shard_slices[next];
-            assert_true(shard_slice->piece == p && shard_slice->first == at &&
+            assert_true(shard_slice->flat_param == p && shard_slice->first == at &&
                         shard_slice->count > 0 && shard_slice->count % ZR_CHUNK == 0);
             at += shard_slice->count;
         }
-        assert_int_equal(at, piece->shard);
+        assert_int_equal(at, flat_param->shard);
     }
     assert_int_equal(next, plan->shard_slice_count);
     for (int g = 0; g < plan->group_count; g++) {
@@ -32,7 +32,8 @@ static void check_shard_slices(const zr_plan *plan)
             const zr_shard_slice *shard_slice = &plan->shard_slices[s];
             assert_int_equal(shard_slice->group, g);
             // one after another in every vector
-            assert_int_equal(plan->pieces[shard_slice->piece].state_first + shard_slice->first,
+            assert_int_equal(plan->flat_params[shard_slice->flat_param].state_first +
+                                 shard_slice->first,
                              group->first + count);
             count += shard_slice->count;
         }
@@ -57,12 +58,13 @@ static void portions_cover_every_element_once(void **state)
             tiering.on_device = ranks == 2 ? 0.4 : 0;
             zr_plan *plan = fixture_plan_on_tiers(&f, 3, ranks, 1, &tiering);
             check_shard_slices(plan);
-            if (ranks == 2) { // the last pieces' states stay, as many as make up that part
+            if (ranks == 2) { // the last flat parameters' states stay, as many as make up that part
                 int64_t all =
                     plan->state_elems[ZERO_TIER_device] + plan->state_elems[ZERO_TIER_nvme];
                 assert_true(plan->state_elems[ZERO_TIER_device] > 0 &&
                             plan->state_elems[ZERO_TIER_device] * 10 <= all * 4);
-                assert_int_equal(plan->pieces[plan->piece_count - 1].state_tier, ZERO_TIER_device);
+                assert_int_equal(plan->flat_params[plan->flat_param_count - 1].state_tier,
+                                 ZERO_TIER_device);
             }
             zr_plan_destroy(plan);
         }
@@ -74,11 +76,11 @@ static void check_alone(const zr_plan *plan)
 {
     for (int s = 0; s < plan->shard_slice_count; s++) {
         const zr_shard_slice *shard_slice = &plan->shard_slices[s];
-        const zr_piece *piece = &plan->pieces[shard_slice->piece];
+        const zr_flat_param *flat_param = &plan->flat_params[shard_slice->flat_param];
         for (int r = 0; r < plan->ranks; r++)
-            for (int t = 1; t < piece->tensor_count; t++) {
-                int64_t begin = piece->tensors[t].first / ZR_CHUNK * ZR_CHUNK,
-                        first = r * piece->shard + shard_slice->first;
+            for (int t = 1; t < flat_param->tensor_count; t++) {
+                int64_t begin = flat_param->tensors[t].first / ZR_CHUNK * ZR_CHUNK,
+                        first = r * flat_param->shard + shard_slice->first;
                 assert_false(begin > first && begin < first + shard_slice->count);
             }
     }

@@ -40,24 +40,26 @@ static void expect_life(const zr_life *life, zr_place place, int64_t bytes, int 
 
 static zr_slot slot_of(zr_slot_kind kind, int index) { return (zr_slot){kind, index}; }
 
-// From the gather until the unit is done with it, whatever another life of the piece does
+// From the gather until the unit is done with it, whatever another life of the flat parameter does
 // meanwhile.
-static void a_gathered_piece_lives_until_it_is_unbound(void **state)
+static void a_gathered_flat_param_lives_until_it_is_unbound(void **state)
 {
     zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);
     const zr_place here = {ZR_SPACE_GATHERED, 0}, there = {ZR_SPACE_GATHERED, 5000};
     zr_instruction pass[] = {
-        {.code = ZR_GATHER, .piece = 2, .place = here},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
-        {.code = ZR_BIND, .piece = 2, .place = here},
-        {.code = ZR_GATHER, .piece = 2, .place = there},
-        {.code = ZR_CALL, .piece = -1},
-        {.code = ZR_UNBIND, .piece = 2, .place = {ZR_SPACE_PARAMETERS, 0}},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
-        {.code = ZR_CALL, .piece = -1},
-        {.code = ZR_UNBIND, .piece = 2, .place = {ZR_SPACE_PARAMETERS, 0}}, // carries a mark alone
+        {.code = ZR_GATHER, .flat_param = 2, .place = here},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
+        {.code = ZR_BIND, .flat_param = 2, .place = here},
+        {.code = ZR_GATHER, .flat_param = 2, .place = there},
+        {.code = ZR_CALL, .flat_param = -1},
+        {.code = ZR_UNBIND, .flat_param = 2, .place = {ZR_SPACE_PARAMETERS, 0}},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
+        {.code = ZR_CALL, .flat_param = -1},
+        {.code = ZR_UNBIND,
+         .flat_param = 2,
+         .place = {ZR_SPACE_PARAMETERS, 0}}, // carries a mark alone
     };
-    int64_t bytes = RANKS * zr_piece_shard_bytes(&plan->pieces[2]);
+    int64_t bytes = RANKS * zr_flat_param_shard_bytes(&plan->flat_params[2]);
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(lives.count, 2);
     expect_life(&lives.at[0], here, bytes, 0, 5);
@@ -75,19 +77,19 @@ static void a_gradient_lives_in_two_places(void **state)
     zr_plan *plan = planned(ZERO_BF16, 1, ZERO_TIER_device);
     const zr_place open = {ZR_SPACE_OPEN_SUMS, 64}, window = {ZR_SPACE_GRADIENTS, 128};
     zr_instruction pass[] = {
-        {.code = ZR_OPEN, .piece = 1, .place = open},
-        {.code = ZR_CALL, .piece = -1},
-        {.code = ZR_UNBIND, .piece = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
-        {.code = ZR_ROUND, .piece = 1, .from = open, .place = window},
-        {.code = ZR_REDUCE, .piece = 1, .place = window, .slot = slot_of(ZR_SLOT_SUM, 1)},
-        {.code = ZR_CALL, .piece = -1},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
+        {.code = ZR_OPEN, .flat_param = 1, .place = open},
+        {.code = ZR_CALL, .flat_param = -1},
+        {.code = ZR_UNBIND, .flat_param = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_ROUND, .flat_param = 1, .from = open, .place = window},
+        {.code = ZR_REDUCE, .flat_param = 1, .place = window, .slot = slot_of(ZR_SLOT_SUM, 1)},
+        {.code = ZR_CALL, .flat_param = -1},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
     };
-    const zr_piece *piece = &plan->pieces[1];
+    const zr_flat_param *flat_param = &plan->flat_params[1];
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(lives.count, 2);
-    expect_life(&lives.at[0], open, piece->padded * 4, 0, 3);
-    expect_life(&lives.at[1], window, piece->padded * 2, 3, 6);
+    expect_life(&lives.at[0], open, flat_param->padded * 4, 0, 3);
+    expect_life(&lives.at[1], window, flat_param->padded * 2, 3, 6);
     zr_lives_free(&lives);
     zr_plan_destroy(plan);
 }
@@ -99,30 +101,30 @@ static void what_travels_is_held_on_its_way(void **state)
     zr_plan *plan = planned(ZERO_BF16, 2, ZERO_TIER_nvme);
     const zr_place shard = {ZR_SPACE_STAGED_PARAMETERS, 32}, sum = {ZR_SPACE_STAGED_SUMS, 96};
     zr_instruction pass[] = {
-        {.code = ZR_FETCH, .piece = 1, .place = shard, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
-        {.code = ZR_FETCH, .piece = 1, .place = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
-        {.code = ZR_GATHER, .piece = 1, .from = shard, .place = {ZR_SPACE_GATHERED, 0}},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
-        {.code = ZR_REDUCE, .piece = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
-        {.code = ZR_AWAIT, .piece = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
-        {.code = ZR_SQUARES, .piece = 1},
-        {.code = ZR_STORE, .piece = 1, .from = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
-        {.code = ZR_CALL, .piece = -1},
+        {.code = ZR_FETCH, .flat_param = 1, .place = shard, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
+        {.code = ZR_FETCH, .flat_param = 1, .place = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
+        {.code = ZR_GATHER, .flat_param = 1, .from = shard, .place = {ZR_SPACE_GATHERED, 0}},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
+        {.code = ZR_REDUCE, .flat_param = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
+        {.code = ZR_SQUARES, .flat_param = 1},
+        {.code = ZR_STORE, .flat_param = 1, .from = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
+        {.code = ZR_CALL, .flat_param = -1},
     };
-    zr_piece *piece = &plan->pieces[1];
+    zr_flat_param *flat_param = &plan->flat_params[1];
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
-    assert_true(piece->fetched_with >= 0);
+    assert_true(flat_param->fetched_with >= 0);
     assert_int_equal(lives.count, 3);
-    expect_life(&lives.at[0], shard, piece->shard * 2, 0, 4);
-    expect_life(&lives.at[1], sum, piece->shard * 4, 1, 9);
+    expect_life(&lives.at[0], shard, flat_param->shard * 2, 0, 4);
+    expect_life(&lives.at[1], sum, flat_param->shard * 4, 1, 9);
     zr_lives_free(&lives);
-    piece->fetched_with = -1; // of one that is added to nothing
-    piece->accumulator_first = sum.first;
+    flat_param->fetched_with = -1; // of one that is added to nothing
+    flat_param->accumulator_first = sum.first;
     lives = lives_of(plan, &pass[6], 4);
     assert_int_equal(lives.count, 1);
-    expect_life(&lives.at[0], sum, piece->shard * 4, 0, 3);
+    expect_life(&lives.at[0], sum, flat_param->shard * 4, 0, 3);
     zr_lives_free(&lives);
     zr_plan_destroy(plan);
 }
@@ -135,17 +137,17 @@ static void parked_contributions_are_held_while_they_travel(void **state)
     const zr_place before = {ZR_SPACE_OPEN_SUMS, 0}, after = {ZR_SPACE_OPEN_SUMS, 4096};
     const zr_slot parked = slot_of(ZR_SLOT_PARKED, 0);
     zr_instruction pass[] = {
-        {.code = ZR_OPEN, .piece = 0, .place = before},
-        {.code = ZR_STORE, .piece = 0, .from = before, .slot = parked},
-        {.code = ZR_CALL, .piece = -1},
-        {.code = ZR_AWAIT, .piece = -1, .slot = parked},
-        {.code = ZR_AWAIT, .piece = -1, .slot = parked}, // of what has ended
-        {.code = ZR_FETCH, .piece = 0, .place = after, .slot = parked},
-        {.code = ZR_AWAIT, .piece = -1, .slot = parked},
-        {.code = ZR_BIND, .piece = 0, .place = after},
-        {.code = ZR_ROUND, .piece = 0, .from = after, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_OPEN, .flat_param = 0, .place = before},
+        {.code = ZR_STORE, .flat_param = 0, .from = before, .slot = parked},
+        {.code = ZR_CALL, .flat_param = -1},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = parked},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = parked}, // of what has ended
+        {.code = ZR_FETCH, .flat_param = 0, .place = after, .slot = parked},
+        {.code = ZR_AWAIT, .flat_param = -1, .slot = parked},
+        {.code = ZR_BIND, .flat_param = 0, .place = after},
+        {.code = ZR_ROUND, .flat_param = 0, .from = after, .place = {ZR_SPACE_GRADIENTS, 0}},
     };
-    int64_t bytes = plan->pieces[0].padded * 4;
+    int64_t bytes = plan->flat_params[0].padded * 4;
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(lives.count, 3);
     expect_life(&lives.at[0], before, bytes, 0, 3);
@@ -159,9 +161,9 @@ static void what_has_a_place_for_good_is_not_followed(void **state)
 {
     zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);
     zr_instruction pass[] = {
-        {.code = ZR_GATHER, .piece = 0, .place = {ZR_SPACE_PARAMETERS, 0}},
-        {.code = ZR_GATHER, .piece = 0}, // it is here already
-        {.code = ZR_FETCH, .piece = -1, .place = {ZR_SPACE_ACTIVATION_CHECKPOINTS, 0}},
+        {.code = ZR_GATHER, .flat_param = 0, .place = {ZR_SPACE_PARAMETERS, 0}},
+        {.code = ZR_GATHER, .flat_param = 0}, // it is here already
+        {.code = ZR_FETCH, .flat_param = -1, .place = {ZR_SPACE_ACTIVATION_CHECKPOINTS, 0}},
     };
     zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(lives.count, 0);
@@ -172,7 +174,7 @@ static void what_has_a_place_for_good_is_not_followed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gathered_piece_lives_until_it_is_unbound),
+        cmocka_unit_test(a_gathered_flat_param_lives_until_it_is_unbound),
         cmocka_unit_test(a_gradient_lives_in_two_places),
         cmocka_unit_test(what_travels_is_held_on_its_way),
         cmocka_unit_test(parked_contributions_are_held_while_they_travel),

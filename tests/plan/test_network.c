@@ -106,8 +106,8 @@ static void ranks_reach_as_machines_say(void **state)
 static int64_t shards_of(const zr_plan *plan)
 {
     int64_t bytes = 0;
-    for (int p = 0; p < plan->piece_count; p++)
-        bytes += zr_piece_shard_bytes(&plan->pieces[p]);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        bytes += zr_flat_param_shard_bytes(&plan->flat_params[p]);
     return bytes;
 }
 

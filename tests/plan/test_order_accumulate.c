@@ -1,5 +1,5 @@
-// The order of accumulation: forward of every unit, then backward of every unit, last first; pieces
-// that a unit streams come and go inside its body.
+// The order of accumulation: forward of every unit, then backward of every unit, last first; flat
+// parameters that a unit streams come and go inside its body.
 #include "fixture.h"
 #include "pass_text.h"
 
@@ -73,8 +73,8 @@ static void segments_are_computed_again(void **state)
     zr_plan_destroy(plan);
 }
 
-// Pieces of a unit are bound around its call; backward reads those that the unit says.
-static void pieces_are_there_while_the_unit_runs(void **state)
+// Flat parameters of a unit are bound around its call; backward reads those that the unit says.
+static void flat_params_are_there_while_the_unit_runs(void **state)
 {
     const pass_concern concern = {BIT(ZR_CALL) | BIT(ZR_BIND) | BIT(ZR_UNBIND), 0,
                                   BIT(ZR_SPACE_PARAMETERS)};
@@ -90,8 +90,9 @@ static void pieces_are_there_while_the_unit_runs(void **state)
     zr_plan_destroy(plan);
 }
 
-// The marks of a body, as "begin"s and "end"s of pieces, are these; they end with the body.
-static void expect_body(const zr_pass *pass, int call, const int *pieces, int count)
+// The marks of a body, as "begin"s and "end"s of flat parameters, are these; they end with the
+// body.
+static void expect_body(const zr_pass *pass, int call, const int *flat_params, int count)
 {
     const zr_instruction *body = &pass->at[call + 1];
     int marks = 0;
@@ -100,7 +101,7 @@ static void expect_body(const zr_pass *pass, int call, const int *pieces, int co
             continue;
         assert_true(marks < 2 * count);
         assert_int_equal(body[i].mark, marks % 2 ? ZR_ENDED : ZR_BEGUN);
-        assert_int_equal(body[i].stream, pieces[marks / 2]);
+        assert_int_equal(body[i].stream, flat_params[marks / 2]);
         assert_int_equal(body[i].unit, pass->at[call].unit);
         marks++;
     }
@@ -108,8 +109,8 @@ static void expect_body(const zr_pass *pass, int call, const int *pieces, int co
     assert_int_equal(body[pass->at[call].body - 1].mark, ZR_ENDED);
 }
 
-// embedding: pieces 0 and 1; block: 2, and 3 and 4 streamed; head: 5, and the embedding's.
-static void streamed_pieces_come_and_go_in_the_body(void **state)
+// embedding: flat parameters 0 and 1; block: 2, and 3 and 4 streamed; head: 5, and the embedding's.
+static void streamed_flat_params_come_and_go_in_the_body(void **state)
 {
     fixture f;
     fixture_build_streamed(&f, 1, 1000, 96);
@@ -135,8 +136,8 @@ int main(void)
         cmocka_unit_test(a_last_unit_of_two_functions_has_its_backward_after_the_seam),
         cmocka_unit_test(a_model_of_one_call_has_its_seam_at_the_end),
         cmocka_unit_test(segments_are_computed_again),
-        cmocka_unit_test(pieces_are_there_while_the_unit_runs),
-        cmocka_unit_test(streamed_pieces_come_and_go_in_the_body),
+        cmocka_unit_test(flat_params_are_there_while_the_unit_runs),
+        cmocka_unit_test(streamed_flat_params_come_and_go_in_the_body),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,8 +79,8 @@ static void a_last_unit_alone_computes_in_backward(void **state)
     pipeline_plans_free(&stages);
 }
 
-// The piece of a split unit is opened and sealed in the weights' pass, which awaits its sum; the
-// embedding's, whose backward is one, in backward.
+// The flat parameter of a split unit is opened and sealed in the weights' pass, which awaits its
+// sum; the embedding's, whose backward is one, in backward.
 static void what_is_split_is_sealed_in_the_weights_pass(void **state)
 {
     pipeline_plans stages;
@@ -97,8 +97,8 @@ static void what_is_split_is_sealed_in_the_weights_pass(void **state)
     pipeline_plans_free(&stages);
 }
 
-// Where segments are computed again, what they hold would be gone; streamed pieces come and go in
-// one call.
+// Where segments are computed again, what they hold would be gone; streamed flat parameters come
+// and go in one call.
 static void what_cannot_be_split_is_whole_in_backward(void **state)
 {
     static const char *const whole =
@@ -116,7 +116,7 @@ static void what_cannot_be_split_is_whole_in_backward(void **state)
     pipeline_plans_free(&stages);
 }
 
-// At stage 3, the weights' pass gathers the pieces that its calls read, and no others.
+// At stage 3, the weights' pass gathers the flat parameters that its calls read, and no others.
 static void the_weights_pass_gathers_what_it_reads(void **state)
 {
     static const pass_concern gathers = {BIT(ZR_CALL) | BIT(ZR_GATHER), 0, 0};

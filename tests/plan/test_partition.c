@@ -1,4 +1,4 @@
-// Pieces, shards and units: who owns what, and which descriptions of a unit are refused.
+// Flat parameters, shards and units: who owns what, and which descriptions of a unit are refused.
 #include "fixture.h"
 
 #include "model/stage_cut.h"
@@ -12,18 +12,18 @@ static void check_shards(const zr_plan *plan)
 {
     int64_t full = 0, shards = 0,
             size = (int64_t)zero_dtype_bytes(plan->settings.precision.parameters);
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        assert_int_equal(piece->shard % ZR_CHUNK, 0);
-        assert_int_equal(piece->padded, piece->shard * plan->ranks);
-        assert_true(piece->padded >= piece->elems &&
-                    piece->padded - piece->elems < (int64_t)ZR_CHUNK * plan->ranks);
-        assert_int_equal(piece->full_first, full);
-        assert_int_equal(piece->shard_first, shards);
-        for (int t = 0; t < piece->tensor_count; t++)
-            assert_int_equal(piece->tensors[t].first % ZR_TENSOR_ALIGN, 0);
-        full += piece->padded * size;
-        shards += piece->shard * size;
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        assert_int_equal(flat_param->shard % ZR_CHUNK, 0);
+        assert_int_equal(flat_param->padded, flat_param->shard * plan->ranks);
+        assert_true(flat_param->padded >= flat_param->elems &&
+                    flat_param->padded - flat_param->elems < (int64_t)ZR_CHUNK * plan->ranks);
+        assert_int_equal(flat_param->full_first, full);
+        assert_int_equal(flat_param->shard_first, shards);
+        for (int t = 0; t < flat_param->tensor_count; t++)
+            assert_int_equal(flat_param->tensors[t].first % ZR_TENSOR_ALIGN, 0);
+        full += flat_param->padded * size;
+        shards += flat_param->shard * size;
     }
     assert_int_equal(full, plan->full_bytes);
     assert_int_equal(shards, plan->shard_bytes[ZERO_TIER_device]);
@@ -32,15 +32,15 @@ static void check_shards(const zr_plan *plan)
 
 static void test_shards(void **state) { fixture_for_stages(check_shards); }
 
-static void test_borrowed_piece(void **state)
+static void test_borrowed_flat_param(void **state)
 {
     fixture f;
     fixture_build(&f, 3, 1000, 100);
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
-    assert_int_equal(plan->pieces[0].first_backward, 4);
-    assert_int_equal(plan->pieces[0].last_backward, 0);
-    assert_int_equal(plan->pieces[2].first_backward, 2);
-    assert_int_equal(plan->pieces[2].last_backward, 2);
+    assert_int_equal(plan->flat_params[0].first_backward, 4);
+    assert_int_equal(plan->flat_params[0].last_backward, 0);
+    assert_int_equal(plan->flat_params[2].first_backward, 2);
+    assert_int_equal(plan->flat_params[2].last_backward, 2);
     zr_plan_destroy(plan);
 }
 
@@ -54,9 +54,9 @@ static void test_matrices_decay(void **state)
         settings.decay_all = all;
         zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
         int vectors = 0;
-        for (int p = 0; p < plan->piece_count; p++)
-            for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-                const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
+        for (int p = 0; p < plan->flat_param_count; p++)
+            for (int t = 0; t < plan->flat_params[p].tensor_count; t++) {
+                const zr_plan_tensor *tensor = &plan->flat_params[p].tensors[t];
                 assert_int_equal(tensor->decays, all || tensor->desc->dims >= 2);
                 vectors += tensor->desc->dims == 1;
             }
@@ -127,8 +127,8 @@ static void test_sizes_are_checked(void **state)
     assert_int_equal(plan_of(&f.model, small), ZERO_ERR_USAGE);
 }
 
-// A piece counts at the first of the tensor ranks that hold it: a tile at its own rank, a whole
-// tensor, and every piece of a whole model, at rank 0.
+// A flat parameter counts at the first of the tensor ranks that hold it: a tile at its own rank, a
+// whole tensor, and every flat parameter of a whole model, at rank 0.
 static void check_counted(const zero_model *model, int rank, bool tiles, bool whole)
 {
     const zero_shape shape = {.batch = 2, .seq = 8};
@@ -137,12 +137,13 @@ static void check_counted(const zero_model *model, int rank, bool tiles, bool wh
     zr_plan *plan = NULL;
     assert_int_equal(zr_plan_create(model, &shape, &settings, &machine, &plan, NULL), ZERO_OK);
     assert_int_equal(plan->world, 4);
-    for (int p = 0; p < plan->piece_count; p++)
-        assert_int_equal(plan->pieces[p].counted, p < plan->piece_count - 1 ? tiles : whole);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        assert_int_equal(plan->flat_params[p].counted,
+                         p < plan->flat_param_count - 1 ? tiles : whole);
     zr_plan_destroy(plan);
 }
 
-static void test_pieces_count_once(void **state)
+static void test_flat_params_count_once(void **state)
 {
     fixture f, part;
     for (int rank = 0; rank < 4; rank++) {
@@ -154,7 +155,7 @@ static void test_pieces_count_once(void **state)
         fixture_cut(&part, &f, rank, 4);
         check_counted(&part.model, rank, true, rank == 0);
         for (int p = 0; p < 3; p++)
-            part.pieces[p].replicas = 2;
+            part.flat_params[p].replicas = 2;
         check_counted(&part.model, rank, rank % 2 == 0, rank == 0);
     }
 }
@@ -170,7 +171,7 @@ static void test_replicas_divide_the_tensor_ranks(void **state)
     for (int i = 0; i < ZR_COUNT(wrong); i++) {
         zero_error error = {0};
         zr_plan *plan = NULL;
-        part.pieces[1].replicas = wrong[i];
+        part.flat_params[1].replicas = wrong[i];
         assert_int_equal(zr_plan_create(&part.model, &shape, &settings,
                                         &(zr_machine){.ranks = 1, .tensor_ranks = 4}, &plan,
                                         &error),
@@ -179,15 +180,15 @@ static void test_replicas_divide_the_tensor_ranks(void **state)
     }
 }
 
-// The last ranks may have no row of the embedding: such a piece has shards of no elements.
-static void test_empty_pieces(void **state)
+// The last ranks may have no row of the embedding: such a flat parameter has shards of no elements.
+static void test_empty_flat_params(void **state)
 {
     fixture f, part;
     fixture_build(&f, 2, 5, 64);
     fixture_cut(&part, &f, 3, 4);
     for (int stage = 0; stage < 4; stage++) {
         zr_plan *plan = fixture_plan_cut(&part, stage, 2, 3, 4);
-        const zr_piece *empty = &plan->pieces[0];
+        const zr_flat_param *empty = &plan->flat_params[0];
         assert_int_equal(part.tensors[0].shape[0], 0);
         assert_int_equal(empty->elems, 0);
         assert_int_equal(empty->padded, 0);
@@ -246,13 +247,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_borrowed_piece),
+        cmocka_unit_test(test_borrowed_flat_param),
         cmocka_unit_test(test_matrices_decay),
         cmocka_unit_test(test_units_say_what_they_compute),
         cmocka_unit_test(test_sizes_are_checked),
-        cmocka_unit_test(test_pieces_count_once),
+        cmocka_unit_test(test_flat_params_count_once),
         cmocka_unit_test(test_replicas_divide_the_tensor_ranks),
-        cmocka_unit_test(test_empty_pieces),
+        cmocka_unit_test(test_empty_flat_params),
         cmocka_unit_test(test_stages_ask_as_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -299,12 +299,12 @@ static void check_data_traffic(const zr_plan *plan, int64_t k)
     }
     moved += plan->traffic[ZR_PASS_BOUNDARY].data.bytes[ZERO_COMM_all_gather] +
              plan->traffic[ZR_PASS_PUBLISH].data.bytes[ZERO_COMM_all_gather];
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        const zr_unit_plan *owner = &plan->units[piece->ref.unit];
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        const zr_unit_plan *owner = &plan->units[flat_param->ref.unit];
         bool once = owner->fused || !owner->sizes.backward_reads;
         int64_t gathers = plan->settings.stage < 3 ? 1 : k * (2 - once + owner->split);
-        expected += (k + gathers) * others * piece->shard * size;
+        expected += (k + gathers) * others * flat_param->shard * size;
     }
     assert_int_equal(moved, expected);
 }
@@ -346,11 +346,11 @@ static void check_passes(const zr_plan *plan)
                 assert_true(v > ends[pass] || !visit->ahead);
             }
     }
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
-        if (piece->first_backward >= 0)
-            assert_int_equal(plan->visits[piece->reduced_after].pass_end,
-                             plan->visits[piece->sealed_at].pass_end);
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        if (flat_param->first_backward >= 0)
+            assert_int_equal(plan->visits[flat_param->reduced_after].pass_end,
+                             plan->visits[flat_param->sealed_at].pass_end);
     }
 }
 

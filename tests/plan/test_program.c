@@ -69,7 +69,7 @@ static bool is_same_place(zr_place a, zr_place b)
 static bool is_same(const zr_instruction *a, const zr_instruction *b)
 {
     return a->code == b->code && a->when == b->when && a->mark == b->mark && a->what == b->what &&
-           a->unit == b->unit && a->piece == b->piece && a->bytes == b->bytes &&
+           a->unit == b->unit && a->flat_param == b->flat_param && a->bytes == b->bytes &&
            a->body == b->body && is_same_place(a->place, b->place) &&
            is_same_place(a->from, b->from) && a->slot.kind == b->slot.kind &&
            a->slot.index == b->slot.index;

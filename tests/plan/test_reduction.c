@@ -13,26 +13,27 @@ typedef struct held {
 } held;
 
 // Begin of the first visit that contributes.
-static int opened_at(const zr_plan *plan, const zr_piece *piece)
+static int opened_at(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     int v = 0;
-    while (!plan->visits[v].backward || plan->visits[v].unit != piece->first_backward)
+    while (!plan->visits[v].backward || plan->visits[v].unit != flat_param->first_backward)
         v++;
     return v;
 }
 
-static held in_window(const zr_plan *plan, const zr_piece *piece, int v)
+static held in_window(const zr_plan *plan, const zr_flat_param *flat_param, int v)
 {
-    int from = piece->open_first >= 0 ? piece->sealed_at : opened_at(plan, piece);
-    int64_t bytes = piece->padded * (int64_t)zero_dtype_bytes(piece->gradient_dtype);
-    return (held){piece->grad_first, piece->grad_first + bytes,
-                  from <= v && piece->reduced_after >= v};
+    int from = flat_param->open_first >= 0 ? flat_param->sealed_at : opened_at(plan, flat_param);
+    int64_t bytes = flat_param->padded * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
+    return (held){flat_param->grad_first, flat_param->grad_first + bytes,
+                  from <= v && flat_param->reduced_after >= v};
 }
 
-static held in_open(const zr_plan *plan, const zr_piece *piece, int v)
+static held in_open(const zr_plan *plan, const zr_flat_param *flat_param, int v)
 {
-    bool now = piece->open_first >= 0 && opened_at(plan, piece) <= v && piece->sealed_at >= v;
-    return (held){piece->open_first, piece->open_first + piece->padded * 4, now};
+    bool now = flat_param->open_first >= 0 && opened_at(plan, flat_param) <= v &&
+               flat_param->sealed_at >= v;
+    return (held){flat_param->open_first, flat_param->open_first + flat_param->padded * 4, now};
 }
 
 static void check_apart(held a, held b)
@@ -46,8 +47,8 @@ static void check_windows(const zr_plan *plan)
 {
     for (int v = 0; v < plan->visit_count; v++) {
         int64_t waiting = 0;
-        for (int p = 0; p < plan->piece_count; p++) {
-            const zr_piece *a = &plan->pieces[p];
+        for (int p = 0; p < plan->flat_param_count; p++) {
+            const zr_flat_param *a = &plan->flat_params[p];
             assert_true(a->reduced_after >= a->sealed_at && a->reduced_after < plan->visit_count);
             assert_int_equal(plan->visits[a->sealed_at].unit, a->last_backward);
             assert_true((a->open_first >= 0) == (a->gradient_dtype != ZERO_F32));
@@ -56,8 +57,8 @@ static void check_windows(const zr_plan *plan)
             if (a->sealed_at <= v && a->reduced_after > v)
                 waiting += a->padded;
             for (int q = 0; q < p; q++) {
-                check_apart(in_window(plan, a, v), in_window(plan, &plan->pieces[q], v));
-                check_apart(in_open(plan, a, v), in_open(plan, &plan->pieces[q], v));
+                check_apart(in_window(plan, a, v), in_window(plan, &plan->flat_params[q], v));
+                check_apart(in_open(plan, a, v), in_open(plan, &plan->flat_params[q], v));
             }
         }
         assert_true(waiting <= plan->settings.reduce_bucket);
@@ -91,13 +92,13 @@ static void places_are_given_back(void **state)
     fixture f;
     fixture_build(&f, 4, 1000, 100);
     zr_plan *plan = fixture_plan_in(&f, ZERO_F32, 2, 2, 1, true);
-    const zr_piece *h = &plan->pieces[1];
+    const zr_flat_param *h = &plan->flat_params[1];
     assert_int_equal(h[1].grad_first, h[3].grad_first);
     assert_int_equal(h[0].grad_first, h[2].grad_first);
     assert_int_not_equal(h[2].grad_first, h[3].grad_first);
     zr_plan_destroy(plan);
     plan = fixture_plan_in(&f, ZERO_BF16, 2, 2, 1, true);
-    h = &plan->pieces[1];
+    h = &plan->flat_params[1];
     for (int b = 0; b < 3; b++)
         assert_int_equal(h[b].open_first, h[3].open_first);
     assert_true(h[1].grad_first < h[2].grad_first); // where the head and h.3 lay
@@ -112,8 +113,8 @@ static void a_small_bucket_lets_nothing_wait(void **state)
     fixture_build(&f, 4, 1000, 100);
     zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
     check_windows(plan);
-    for (int p = 0; p < plan->piece_count; p++)
-        assert_int_equal(plan->pieces[p].reduced_after, plan->pieces[p].sealed_at);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        assert_int_equal(plan->flat_params[p].reduced_after, plan->flat_params[p].sealed_at);
     zr_plan_destroy(plan);
 }
 
@@ -125,21 +126,21 @@ static void only_what_exceeds_the_bucket_is_reduced(void **state)
     int early = 0;
     fixture_build(&f, 6, 1000, 100);
     zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
-    settings.reduce_bucket = 2 * plan->pieces[1].padded;
+    settings.reduce_bucket = 2 * plan->flat_params[1].padded;
     zr_plan_destroy(plan);
     plan = fixture_plan_of(&f, &settings, 2, true);
     check_windows(plan);
     for (int v = 0; v < plan->visit_count - 1; v++) {
         int64_t waiting = 0;
-        for (int p = 0; p < plan->piece_count; p++)
-            if (plan->pieces[p].sealed_at <= v && plan->pieces[p].reduced_after >= v)
-                waiting += plan->pieces[p].padded;
+        for (int p = 0; p < plan->flat_param_count; p++)
+            if (plan->flat_params[p].sealed_at <= v && plan->flat_params[p].reduced_after >= v)
+                waiting += plan->flat_params[p].padded;
         for (int i = 0; i < plan->sealed_count; i++) {
-            const zr_piece *piece = &plan->pieces[plan->sealed[i]];
-            if (piece->reduced_after != v)
+            const zr_flat_param *flat_param = &plan->flat_params[plan->sealed[i]];
+            if (flat_param->reduced_after != v)
                 continue;
             assert_true(waiting > settings.reduce_bucket);
-            waiting -= piece->padded;
+            waiting -= flat_param->padded;
             early++;
         }
     }

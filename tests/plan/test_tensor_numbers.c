@@ -14,9 +14,9 @@ static void a_whole_model_counts_in_order(void **state)
     fixture_build(&f, 3, 1000, 100);
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     int number = 0;
-    for (int p = 0; p < plan->piece_count; p++)
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++)
-            assert_int_equal(plan->pieces[p].tensors[t].number, number++);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        for (int t = 0; t < plan->flat_params[p].tensor_count; t++)
+            assert_int_equal(plan->flat_params[p].tensors[t].number, number++);
     assert_int_equal(plan->tensor_count, number);
     zr_plan_destroy(plan);
 }
@@ -29,9 +29,9 @@ static void tiles_share_a_number(void **state)
     f.tensors[0].tile = (zero_tile){"embedding", 0, 0, 1000};
     f.tensors[1].tile = (zero_tile){"embedding", 0, 500, 1000};
     zr_plan *plan = fixture_plan(&f, 3, 2, 1, true);
-    assert_int_equal(plan->pieces[0].tensors[0].number, 0);
-    assert_int_equal(plan->pieces[1].tensors[0].number, 0);
-    assert_int_equal(plan->pieces[2].tensors[0].number, 1);
+    assert_int_equal(plan->flat_params[0].tensors[0].number, 0);
+    assert_int_equal(plan->flat_params[1].tensors[0].number, 0);
+    assert_int_equal(plan->flat_params[2].tensors[0].number, 1);
     zr_plan_destroy(plan);
 }
 
@@ -45,16 +45,17 @@ static void parts_have_the_numbers_of_the_whole(void **state)
         zr_plan *plan = fixture_plan_cut(&part, 1, 2, rank, 4);
         assert_int_equal(plan->tensor_count, all->tensor_count);
         assert_int_equal(plan->parameters, all->parameters);
-        for (int p = 0; p < plan->piece_count; p++)
-            for (int t = 0; t < plan->pieces[p].tensor_count; t++)
-                assert_int_equal(plan->pieces[p].tensors[t].number,
-                                 all->pieces[p].tensors[t].number);
+        for (int p = 0; p < plan->flat_param_count; p++)
+            for (int t = 0; t < plan->flat_params[p].tensor_count; t++)
+                assert_int_equal(plan->flat_params[p].tensors[t].number,
+                                 all->flat_params[p].tensors[t].number);
         zr_plan_destroy(plan);
     }
     zr_plan_destroy(all);
 }
 
-// Units are found by name: a part may have its tensors in other pieces, and other orders of them.
+// Units are found by name: a part may have its tensors in other flat parameters, and other orders
+// of them.
 static void the_order_of_a_part_is_its_own(void **state)
 {
     fixture whole, part;
@@ -64,8 +65,8 @@ static void the_order_of_a_part_is_its_own(void **state)
     part.tensors[1] = part.tensors[2];
     part.tensors[2] = weight;
     zr_plan *plan = fixture_plan_cut(&part, 1, 1, 0, 2);
-    assert_int_equal(plan->pieces[1].tensors[0].number, 2);
-    assert_int_equal(plan->pieces[1].tensors[1].number, 1);
+    assert_int_equal(plan->flat_params[1].tensors[0].number, 2);
+    assert_int_equal(plan->flat_params[1].tensors[1].number, 1);
     zr_plan_destroy(plan);
 }
 
@@ -99,7 +100,7 @@ static void what_is_no_part_is_refused(void **state)
     part.tensors[0].tile.size++;
     refused(&part, "tensor \"t0/0\" has another shape or class than \"t0\"");
     fixture_cut(&part, &whole, 0, 2);
-    part.pieces[2].kind = ZERO_FROZEN;
+    part.flat_params[2].kind = ZERO_FROZEN;
     refused(&part, "tensor \"t3\" has another shape or class than \"t3\"");
 }
 
@@ -108,7 +109,7 @@ static void what_is_missing_is_named(void **state)
     fixture whole, part;
     fixture_build(&whole, 2, 1000, 100);
     fixture_cut(&part, &whole, 0, 2);
-    part.pieces[1].tensor_count = 1;
+    part.flat_params[1].tensor_count = 1;
     refused(&part, "it has neither tensor \"t2\" of the whole model fixture nor a tile of it");
 }
 
@@ -141,12 +142,13 @@ static void pipeline_stages_have_the_numbers_of_the_whole(void **state)
             assert_int_equal(zr_stage_cut(model, &chunks[s], 1, false, &stage, &error), ZERO_OK);
             zr_plan *plan = plan_stage(stage, tensor_ranks);
             assert_int_equal(plan->tensor_count, 8);
-            for (int p = 0; p < plan->piece_count; p++)
-                for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-                    bool tied_copy = s == 1 && p == plan->piece_count - 1;
-                    assert_int_equal(plan->pieces[p].tied_copy, tied_copy);
-                    assert_int_equal(plan->pieces[p].counted, !tied_copy);
-                    assert_int_equal(plan->pieces[p].tensors[t].number, tied_copy ? 0 : next++);
+            for (int p = 0; p < plan->flat_param_count; p++)
+                for (int t = 0; t < plan->flat_params[p].tensor_count; t++) {
+                    bool tied_copy = s == 1 && p == plan->flat_param_count - 1;
+                    assert_int_equal(plan->flat_params[p].tied_copy, tied_copy);
+                    assert_int_equal(plan->flat_params[p].counted, !tied_copy);
+                    assert_int_equal(plan->flat_params[p].tensors[t].number,
+                                     tied_copy ? 0 : next++);
                 }
             zr_plan_destroy(plan);
             zr_stage_free(stage);
@@ -164,7 +166,7 @@ static void what_a_stage_lacks_is_named(void **state)
     zero_error error = {0};
     fixture_build(&whole, 2, 1000, 100);
     fixture_cut(&part, &whole, 0, 2);
-    part.pieces[2].tensor_count = 1;
+    part.flat_params[2].tensor_count = 1;
     assert_int_equal(zr_stage_cut(&part.model, &last, 1, false, &stage, &error), ZERO_OK);
     fixture as_stage = {.model = *stage};
     refused(&as_stage, "it has neither tensor \"t4\" of the whole model fixture nor a tile of it");

@@ -1,5 +1,5 @@
-// Ties: a piece that units of two chunks share has an owner and a tied copy, on the same rank or on
-// two, and their shards are exchanged at the boundary and at the publication.
+// Ties: a flat parameter that units of two chunks share has an owner and a tied copy, on the same
+// rank or on two, and their shards are exchanged at the boundary and at the publication.
 #include "pass_text.h"
 #include "pipeline_replay.h"
 #include "plan/ties.h"
@@ -34,7 +34,7 @@ static void make(fixture *f, zr_pipeline_kind kind, int stages, int stage, pipel
     make_of(f, &pipeline, stage, out);
 }
 
-// The fixture's head borrows the embedding's piece.
+// The fixture's head borrows the embedding's flat parameter.
 static void the_last_stage_has_a_tied_copy(void **state)
 {
     static pipeline_plans plans;
@@ -47,8 +47,8 @@ static void the_last_stage_has_a_tied_copy(void **state)
         assert_true(owner->owner >= 0 && owner->tied_copy < 0);
         assert_true(tied_copy->tied_copy >= 0 && tied_copy->owner < 0);
         assert_true(middle->ties[0].owner < 0 && middle->ties[0].tied_copy < 0);
-        const zr_piece *own = &first->pieces[owner->owner],
-                       *copy = &last->pieces[tied_copy->tied_copy];
+        const zr_flat_param *own = &first->flat_params[owner->owner],
+                            *copy = &last->flat_params[tied_copy->tied_copy];
         assert_true(own->counted && !copy->counted && copy->tied_copy);
         assert_int_equal(own->shard, copy->shard);
         assert_true(own->state_first >= 0 && copy->state_first < 0);
@@ -67,7 +67,7 @@ static void shards_go_there_and_back(void **state)
     const zr_tie_plan *tie = &first->ties[0];
     const zr_link *sums = &first->links[tie->sum_link],
                   *parameters = &first->links[tie->parameter_link];
-    int64_t shard = first->pieces[tie->owner].shard;
+    int64_t shard = first->flat_params[tie->owner].shard;
     assert_int_equal(first->link_count, 2 * 2 + 2);
     assert_true(sums->from == 2 && sums->to == 0 && sums->slots == 1);
     assert_true(parameters->from == 0 && parameters->to == 2 && parameters->slots == 1);
@@ -99,7 +99,7 @@ static void copied_tied_copies_are_awaited(void **state)
     pipeline_plans_free(&plans);
 }
 
-// With exact_pipeline one rank has both pieces, and nothing is sent.
+// With exact_pipeline one rank has both flat parameters, and nothing is sent.
 static void one_rank_has_both(void **state)
 {
     fixture f;
@@ -134,11 +134,11 @@ static void what_is_tied_is_not_on_nvme(void **state)
     fixture_build(&f, 4, 1000, 100);
     pipeline_plans_make(&f.model, &pipeline, &settings, &machine, &plans);
     for (int s = 0; s < 2; s++)
-        for (int p = 0; p < plans.plans[s]->piece_count; p++) {
-            const zr_piece *piece = &plans.plans[s]->pieces[p];
-            bool tied = zr_piece_is_tied(plans.plans[s], piece);
-            assert_int_equal(piece->state_tier == ZERO_TIER_nvme, !tied);
-            assert_int_equal(piece->parameter_tier == ZERO_TIER_nvme, !tied);
+        for (int p = 0; p < plans.plans[s]->flat_param_count; p++) {
+            const zr_flat_param *flat_param = &plans.plans[s]->flat_params[p];
+            bool tied = zr_flat_param_is_tied(plans.plans[s], flat_param);
+            assert_int_equal(flat_param->state_tier == ZERO_TIER_nvme, !tied);
+            assert_int_equal(flat_param->parameter_tier == ZERO_TIER_nvme, !tied);
         }
     pipeline_plans_free(&plans);
 }
@@ -155,7 +155,8 @@ static void tables_are_exchanged_between_steps(void **state)
             make(&f, kinds[k], stages, 2, &plans);
             const zr_plan *first = plans.plans[0], *last = plans.plans[stages - 1];
             assert_int_equal(zr_plan_ties_are_late(last), late);
-            assert_int_equal(zr_piece_is_late(last, &last->pieces[last->ties[0].tied_copy]), late);
+            assert_int_equal(
+                zr_flat_param_is_late(last, &last->flat_params[last->ties[0].tied_copy]), late);
             assert_int_equal(count(first, ZR_PASS_BOUNDARY, ZR_TIE), 1);
             assert_int_equal(count(first, ZR_PASS_PUBLISH, ZR_TIE), 1);
             assert_int_equal(count(last, ZR_PASS_PUBLISH, ZR_TIE), !late);

@@ -123,10 +123,10 @@ zr_forecast ask_of(desk *d, const zr_plan *plan)
 double elements_of(const zr_plan *plan, bool whole)
 {
     double sum = 0;
-    for (int p = 0; p < plan->piece_count; p++)
-        for (int t = 0; t < plan->pieces[p].tensor_count; t++) {
-            const zr_plan_tensor *tensor = &plan->pieces[p].tensors[t];
-            int64_t end = whole ? plan->pieces[p].padded : plan->pieces[p].shard;
+    for (int p = 0; p < plan->flat_param_count; p++)
+        for (int t = 0; t < plan->flat_params[p].tensor_count; t++) {
+            const zr_plan_tensor *tensor = &plan->flat_params[p].tensors[t];
+            int64_t end = whole ? plan->flat_params[p].padded : plan->flat_params[p].shard;
             sum += (double)ZR_MAX(ZR_MIN(tensor->first + tensor->count, end) - tensor->first, 0);
         }
     return sum;

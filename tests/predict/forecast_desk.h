@@ -39,7 +39,7 @@ zr_forecast ask(const desk *d);
 zr_forecast ask_of(desk *d, const zr_plan *plan); // of one stage
 
 void near(double got, double wanted);
-// Elements of the tensors of the first rank's shards, or of whole pieces, without padding.
+// Elements of the tensors of the first rank's shards, or of whole flat parameters, without padding.
 double elements_of(const zr_plan *plan, bool whole);
 double unit_seconds(const zr_plan *plan); // of forward and backward of a micro-batch
 double scalars_of(int others);            // of the sums of a step

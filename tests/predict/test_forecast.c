@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "forecast_desk.h"
 #include "plan/exchanges.h"
-#include "plan/piece_sums.h"
+#include "plan/flat_param_sums.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,12 +47,12 @@ static double exchanged(const zr_plan *plan)
 {
     zr_pass_traffic all = zr_traffic_of_step(plan);
     double bytes = 0;
-    for (int p = 0; p < plan->piece_count; p++) {
-        const zr_piece *piece = &plan->pieces[p];
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
         if (plan->holding == ZR_HOLDS_SHARDS && plan->gather_bytes > 0)
             continue;
-        if (plan->updates_whole && piece->accumulator_first >= 0)
-            bytes += 2 * (double)zr_piece_sum_bytes(piece);
+        if (plan->updates_whole && flat_param->accumulator_first >= 0)
+            bytes += 2 * (double)zr_flat_param_sum_bytes(flat_param);
     }
     return (double)all.data.bytes[ZERO_COMM_reduce_scatter] * REDUCE +
            (double)all.data.bytes[ZERO_COMM_all_gather] * GATHER + bytes * ELEMENT +

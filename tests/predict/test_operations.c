@@ -60,14 +60,16 @@ static void add_pass(tally *to, const zr_plan *plan, const zr_plan_operations *f
 {
     for (int i = 0; i < plan->program.passes[pass].count; i++) {
         const zr_instruction *at = &plan->program.passes[pass].at[i];
-        const zr_piece *piece = at->piece >= 0 ? &plan->pieces[at->piece] : NULL;
+        const zr_flat_param *flat_param =
+            at->flat_param >= 0 ? &plan->flat_params[at->flat_param] : NULL;
         if (at->code == ZR_CALL)
             add_call(to, found, at, times);
         if (at->code == ZR_ROUND && at->unit >= 0)
             add(to, at->unit,
-                &(zr_operation){
-                    ZR_ACTIVITY_element,
-                    piece->padded * (4 + (int64_t)zero_dtype_bytes(piece->gradient_dtype)), 0, 1},
+                &(zr_operation){ZR_ACTIVITY_element,
+                                flat_param->padded *
+                                    (4 + (int64_t)zero_dtype_bytes(flat_param->gradient_dtype)),
+                                0, 1},
                 times);
     }
 }

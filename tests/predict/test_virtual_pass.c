@@ -39,9 +39,9 @@ static void contributions_are_rounded(void **state)
     zr_plan *plan = fixture_plan_in(&f, ZERO_BF16, 2, 2, 3, true);
     zr_forecast p = ask_of(&d, plan);
     double rounded = 0;
-    for (int i = 0; i < plan->piece_count; i++)
-        if (plan->pieces[i].open_first >= 0)
-            rounded += (double)plan->pieces[i].padded * 6;
+    for (int i = 0; i < plan->flat_param_count; i++)
+        if (plan->flat_params[i].open_first >= 0)
+            rounded += (double)plan->flat_params[i].padded * 6;
     assert_true(rounded > 0);
     near(p.parts[ZR_TIME_COMPUTE], 3 * (unit_seconds(plan) + rounded * ELEMENT));
     zr_plan_destroy(plan);
@@ -155,7 +155,7 @@ static void tensor_ranks_are_waited_for(void **state)
 
 // What a unit runs from inside of its call is run once, and what is gathered there comes while it
 // computes.
-static void streamed_pieces_come_while_the_unit_computes(void **state)
+static void streamed_flat_params_come_while_the_unit_computes(void **state)
 {
     desk d;
     fixture f;
@@ -167,7 +167,7 @@ static void streamed_pieces_come_while_the_unit_computes(void **state)
     const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
         bodies += i->body > 0;
-        copied += i->code == ZR_ROUND ? 8 * plan->pieces[i->piece].padded : 0;
+        copied += i->code == ZR_ROUND ? 8 * plan->flat_params[i->flat_param].padded : 0;
         copied += i->code == ZR_FETCH || i->code == ZR_STORE ? 2 * i->bytes : 0;
     }
     assert_true(bodies > 0);
@@ -192,7 +192,7 @@ int main(void)
         cmocka_unit_test(networks_have_a_rate_and_a_latency),
         cmocka_unit_test(one_copy_of_a_machine),
         cmocka_unit_test(tensor_ranks_are_waited_for),
-        cmocka_unit_test(streamed_pieces_come_while_the_unit_computes),
+        cmocka_unit_test(streamed_flat_params_come_while_the_unit_computes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,9 +79,9 @@ static int64_t held_elements(const zero_model *model)
 {
     int64_t elements = 0;
     for (int u = 0; u < model->unit_count; u++)
-        for (int p = 0; p < model->units[u].piece_count; p++)
-            for (int t = 0; t < model->units[u].pieces[p].tensor_count; t++) {
-                const zero_tensor_desc *tensor = &model->units[u].pieces[p].tensors[t];
+        for (int p = 0; p < model->units[u].flat_param_count; p++)
+            for (int t = 0; t < model->units[u].flat_params[p].tensor_count; t++) {
+                const zero_tensor_desc *tensor = &model->units[u].flat_params[p].tensors[t];
                 int64_t count = 1;
                 for (int d = 0; d < tensor->dims; d++)
                     count *= tensor->shape[d];

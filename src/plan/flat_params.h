@@ -1,20 +1,22 @@
-// Pieces, tensors and shards: the partition (contract 1), and where a piece lies in each vector.
+// Flat parameters, tensors and shards: the partition (contract 1), and where a flat parameter lies
+// in each vector.
 //
-// A piece is cut into N equal shards of a multiple of ZR_CHUNK elements; rank r owns shard r of
-// every piece. Tensors start at multiples of ZR_TENSOR_ALIGN elements:
+// A flat parameter is cut into N equal shards of a multiple of ZR_CHUNK elements; rank r owns shard
+// r of every flat parameter. Tensors start at multiples of ZR_TENSOR_ALIGN elements:
 //
-//   piece   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]  padded = N * shard elements
+//   flat parameter   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]  padded = N * shard
+//   elements
 //           [     shard 0      |     shard 1      |     shard 2      ]
 //
-// A rank's own shards on one tier, one after another in piece order, are a "shard vector".
+// A rank's own shards on one tier, one after another in flat parameter order, are a "shard vector".
 // Optimizer states, accumulators and, where they are split, parameters lie in such vectors. A full
-// tied copy keeps whole pieces at zr_piece.full_first.
+// tied copy keeps whole flat parameters at zr_flat_param.full_first.
 //
 // The way of a gradient in 16 bits (in fp32 the first two places are one, and nothing is rounded):
 //   units add up fp32 in the open arena -> sealed: rounded into the gradient window
 //   -> reduced in fp32 -> accumulator
-#ifndef ZR_PLAN_PIECES_H
-#define ZR_PLAN_PIECES_H
+#ifndef ZR_PLAN_FLAT_PARAMS_H
+#define ZR_PLAN_FLAT_PARAMS_H
 
 #include "plan/instruction.h"
 #include <zero/memory.h>
@@ -25,26 +27,26 @@
 
 typedef struct zr_plan_tensor {
     const zero_tensor_desc *desc;
-    int64_t first; // element of its piece
+    int64_t first; // element of its flat parameter
     int64_t count;
-    // Over the model, in piece order: of zero_model.whole where there is one, else of the model
-    // itself, where a tensor's tiles share one.
+    // Over the model, in flat parameter order: of zero_model.whole where there is one, else of the
+    // model itself, where a tensor's tiles share one.
     int number;
     bool decays;
 } zr_plan_tensor;
 
-typedef struct zr_piece {
-    zero_piece_ref ref; // unit and piece that own it
-    char name[72];      // "h.3" or "h.3/1", for messages
+typedef struct zr_flat_param {
+    zero_flat_param_ref ref; // unit and flat parameter that own it
+    char name[72];           // "h.3" or "h.3/1", for messages
     zero_class kind;
     zero_dtype dtype;             // of its parameters as units read them
     zero_dtype gradient_dtype;    // of contributions in the gradient window and on the wire
     zero_dtype accumulator_dtype; // of the owner's sum
-    int replicas; // neighbouring tensor ranks that hold the same piece, with this one
+    int replicas; // neighbouring tensor ranks that hold the same flat parameter, with this one
     // This rank's shard counts where elements of all ranks are added up or written; else another
-    // tensor rank holds the same piece and counts it, or it is a tied copy.
+    // tensor rank holds the same flat parameter and counts it, or it is a tied copy.
     bool counted;
-    bool tied_copy; // of a piece of another chunk (model/stage_cut.h)
+    bool tied_copy; // of a flat parameter of another chunk (model/stage_cut.h)
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps
@@ -53,8 +55,8 @@ typedef struct zr_piece {
     zero_tier state_tier;     // of its optimizer states and accumulated gradient
     int64_t full_first;       // in a full replica, bytes
     int64_t shard_first;      // in the shard vector of its tier, bytes
-    // Unmapped stage 3: bytes in the gather window, where the piece stays until the weights change;
-    // -1: it is gathered for each visit.
+    // Unmapped stage 3: bytes in the gather window, where the flat parameter stays until the
+    // weights change; -1: it is gathered for each visit.
     int64_t kept_first;
     // Bytes in the open arena; -1: contributions collect in the gradient window itself.
     int64_t open_first;
@@ -78,15 +80,15 @@ typedef struct zr_piece {
     // none.
     int fetched_with;
     int reduced_after; // the visit at whose end the reduction is awaited
-    // A streamed piece to which several units contribute: where the contributions lie in between,
-    // bytes; -1: nowhere.
+    // A streamed flat parameter to which several units contribute: where the contributions lie in
+    // between, bytes; -1: nowhere.
     int64_t parked_first;
-} zr_piece;
+} zr_flat_param;
 
 // Returns the elements of each of `ranks` shards of `elems` elements.
 int64_t zr_shard_elems(int64_t elems, int ranks);
-// Return the bytes of one shard of a piece's parameters, and of its contributions.
-int64_t zr_piece_shard_bytes(const zr_piece *piece);
-int64_t zr_piece_gradient_shard_bytes(const zr_piece *piece);
+// Return the bytes of one shard of a flat parameter's parameters, and of its contributions.
+int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param);
+int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param);
 
 #endif
