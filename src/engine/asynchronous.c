@@ -14,7 +14,7 @@
 #include "engine/same_samples.h"
 #include "engine/step.h"
 #include "engine/window_run.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <string.h>
 
@@ -63,10 +63,11 @@ static void keep_replicas(zero_engine *engine, int before)
 
 // Takes the updates of owners `from` .. `end` - 1 into late tied copies of the current copy. Where
 // there are none, the pass is empty.
-static zero_status take_ties(zero_engine *engine, int64_t from, int64_t end, zero_error *error)
+static zero_status take_tied_weights(zero_engine *engine, int64_t from, int64_t end,
+                                     zero_error *error)
 {
     for (engine->turn = from; engine->turn < end; engine->turn++)
-        ZERO_TRY(run_pass(engine, ZR_PASS_TIES, 1u << ZR_CHANGED, error));
+        ZERO_TRY(run_pass(engine, ZR_PASS_TIED_WEIGHTS, 1u << ZR_CHANGED, error));
     return ZERO_OK;
 }
 
@@ -75,11 +76,11 @@ static zero_status update_tied_copies(zr_window_run *run, int64_t step, zero_err
 {
     zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
-    int64_t before = step ? zr_plan_ties_taken(plan, step - 1) : 0,
-            taken = zr_plan_ties_taken(plan, step);
+    int64_t before = step ? zr_plan_tied_weights_taken(plan, step - 1) : 0,
+            taken = zr_plan_tied_weights_taken(plan, step);
     if (taken == before)
         keep_replicas(engine, (int)((run->copy + step) % plan->versions));
-    return take_ties(engine, before, taken, error);
+    return take_tied_weights(engine, before, taken, error);
 }
 
 // Writes the version that the update makes. A skipped one makes it too: the weights as they are.
@@ -176,8 +177,8 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     ZERO_TRY(zr_window_actions(run, actions, count, error));
     // The next window's version 0: under 2bw one update behind the master, which the other copy is.
     engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
-    ZERO_TRY(
-        take_ties(engine, zr_plan_ties_taken(engine->plan, run->steps - 1), run->steps, error));
+    ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(engine->plan, run->steps - 1),
+                               run->steps, error));
     engine->lags = zr_plan_lags(engine->plan);
     ZERO_TRY(compare_samples(engine, error));
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)

@@ -19,7 +19,7 @@ zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zer
 zero_status zr_execute_take(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_send(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_tie(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
 // transfers.c
 zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error);

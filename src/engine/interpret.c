@@ -5,17 +5,27 @@
 #include "engine/unit_context.h"
 
 static const zr_execute execute[ZR_CODE_COUNT] = {
-    [ZR_GATHER] = zr_execute_gather,   [ZR_REDUCE] = zr_execute_reduce,
-    [ZR_SCALARS] = zr_execute_scalars, [ZR_FETCH] = zr_execute_fetch,
-    [ZR_STORE] = zr_execute_store,     [ZR_AWAIT] = zr_execute_await,
-    [ZR_RELEASE] = zr_execute_release, [ZR_PUBLISH] = zr_execute_publish,
-    [ZR_BIND] = zr_execute_bind,       [ZR_UNBIND] = zr_execute_unbind,
-    [ZR_OPEN] = zr_execute_open,       [ZR_ROUND] = zr_execute_round,
-    [ZR_SQUARES] = zr_execute_squares, [ZR_CALL] = zr_execute_call,
-    [ZR_UPDATE] = zr_execute_update,   [ZR_JOIN] = zr_execute_join,
-    [ZR_RECEIVE] = zr_execute_receive, [ZR_TAKE] = zr_execute_take,
-    [ZR_SEND] = zr_execute_send,       [ZR_GIVE] = zr_execute_give,
-    [ZR_TIE] = zr_execute_tie,
+    [ZR_GATHER] = zr_execute_gather,
+    [ZR_REDUCE] = zr_execute_reduce,
+    [ZR_SCALARS] = zr_execute_scalars,
+    [ZR_FETCH] = zr_execute_fetch,
+    [ZR_STORE] = zr_execute_store,
+    [ZR_AWAIT] = zr_execute_await,
+    [ZR_RELEASE] = zr_execute_release,
+    [ZR_PUBLISH] = zr_execute_publish,
+    [ZR_BIND] = zr_execute_bind,
+    [ZR_UNBIND] = zr_execute_unbind,
+    [ZR_OPEN] = zr_execute_open,
+    [ZR_ROUND] = zr_execute_round,
+    [ZR_SQUARES] = zr_execute_squares,
+    [ZR_CALL] = zr_execute_call,
+    [ZR_UPDATE] = zr_execute_update,
+    [ZR_JOIN] = zr_execute_join,
+    [ZR_RECEIVE] = zr_execute_receive,
+    [ZR_TAKE] = zr_execute_take,
+    [ZR_SEND] = zr_execute_send,
+    [ZR_GIVE] = zr_execute_give,
+    [ZR_TIED_WEIGHT] = zr_execute_tied_weight,
 };
 
 static zero_status run_next(zero_engine *engine, zero_error *error)

@@ -41,20 +41,20 @@ static const void *other_end(const zero_engine *engine, const zr_instruction *i,
     return sum ? zr_own_shard_gradient(engine, i->stream) : zr_own_parameters(engine, i->stream);
 }
 
-zero_status zr_execute_tie(zero_engine *engine, const zr_instruction *i, zero_error *error)
+zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     const zr_element_ops *elements = engine->queue->backend->elements;
-    bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
+    bool sum = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_ADD_SUM;
     void *own = sum ? (void *)zr_own_shard_gradient(engine, i->flat_param)
                     : zr_own_parameters(engine, i->flat_param);
     void *other = (void *)other_end(engine, i, sum);
     int64_t bytes =
         sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
-    if (i->what == ZR_TIE_ADD_SUM)
+    if (i->what == ZR_TIED_WEIGHT_ADD_SUM)
         elements->add(engine->queue, flat_param->accumulator_dtype, flat_param->accumulator_dtype,
                       flat_param->shard, own, other, own);
-    else if (i->what == ZR_TIE_TAKE_PARAMETERS)
+    else if (i->what == ZR_TIED_WEIGHT_TAKE_PARAMETERS)
         elements->copy(engine->queue, bytes, other, own);
     else
         elements->copy(engine->queue, bytes, own, other);

@@ -265,9 +265,9 @@ zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, 
 
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
 {
-    if (holds & 1u << ZR_REWRITTEN) { // late ties, which updates take when they are due
+    if (holds & 1u << ZR_REWRITTEN) { // late tied weights, which updates take when they are due
         engine->turn = 0;
-        ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_TIES, holds, error));
+        ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_TIED_WEIGHTS, holds, error));
     }
     engine->published[engine->copy] = ++engine->version;
     return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);

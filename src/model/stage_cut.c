@@ -212,8 +212,8 @@ static int chunk_with(const int *first_unit, int unit)
     return c;
 }
 
-int zr_stage_ties(const zero_model *model, const int *first_unit, int chunks, bool exact,
-                  zr_tie *out)
+int zr_stage_tied_weights(const zero_model *model, const int *first_unit, int chunks, bool exact,
+                          zr_tied_weight *out)
 {
     int count = 0;
     for (int u = 0; u < first_unit[chunks]; u++) {
@@ -224,10 +224,10 @@ int zr_stage_ties(const zero_model *model, const int *first_unit, int chunks, bo
                 tied_copies = b + 1;
         for (int b = 0; b < tied_copies; b++, count++)
             if (out)
-                out[count] =
-                    (zr_tie){.borrower = u,
-                             .owner = unit->borrowed[b],
-                             .chunks = {here, chunk_with(first_unit, unit->borrowed[b].unit)}};
+                out[count] = (zr_tied_weight){
+                    .borrower = u,
+                    .owner = unit->borrowed[b],
+                    .chunks = {here, chunk_with(first_unit, unit->borrowed[b].unit)}};
     }
     return count;
 }

@@ -37,18 +37,18 @@ zero_status zr_stage_cut(const zero_model *model, const zr_unit_range *chunks, i
                          bool exact, zero_model **out, zero_error *error);
 void zr_stage_free(zero_model *stage); // NULL is allowed
 
-typedef struct zr_tie { // a tied copy and its owner, in the model that is cut
-    int borrower;       // the unit that has the tied copy
+typedef struct zr_tied_weight { // a tied copy and its owner, in the model that is cut
+    int borrower;               // the unit that has the tied copy
     zero_flat_param_ref owner;
     int chunks[2]; // of the borrower, and of the owner
-} zr_tie;
+} zr_tied_weight;
 
 // Lists the tied copies that there are in all stages of a model which is cut into `chunks` chunks,
 // ascending by borrower; first_unit: (chunks + 1) the first unit of each, and the end. out: (the
 // number of borrowed flat parameters), or NULL. exact: as for zr_stage_cut. Returns how many there
 // are.
-int zr_stage_ties(const zero_model *model, const int *first_unit, int chunks, bool exact,
-                  zr_tie *out);
+int zr_stage_tied_weights(const zero_model *model, const int *first_unit, int chunks, bool exact,
+                          zr_tied_weight *out);
 
 // The following take any model, and tell of one that is no pipeline stage's that it is its own.
 const zero_model *zr_stage_origin(const zero_model *model); // the model that was cut

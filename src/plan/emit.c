@@ -6,7 +6,7 @@
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <string.h>
 
@@ -178,7 +178,7 @@ static void write_pass(zr_emitter *e, zr_pass_kind kind)
         [ZR_PASS_BOUNDARY] = zr_emit_boundary,
         [ZR_PASS_TOTAL] = zr_emit_total,
         [ZR_PASS_UPDATE] = zr_emit_update,
-        [ZR_PASS_TIES] = zr_emit_ties,
+        [ZR_PASS_TIED_WEIGHTS] = zr_emit_tied_weights,
         [ZR_PASS_PUBLISH] = zr_emit_publish,
     };
     begin_pass(e, kind);

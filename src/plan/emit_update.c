@@ -3,7 +3,7 @@
 // beside the next step.
 #include "plan/emit.h"
 #include "plan/flat_param_sums.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 static void scalars(zr_emitter *e, zr_scalars_part part, int link)
 {
@@ -48,7 +48,7 @@ static void exchange_scalars(zr_emitter *e)
 void zr_emit_boundary(zr_emitter *e)
 {
     bool alone = zr_plan_is_asynchronous(e->plan);
-    zr_emit_ties_sum(e);
+    zr_emit_tied_weights_sum(e);
     if (e->stage->boundary && !alone)
         e->stage->boundary(e);
     zr_emit_await_transfers(e);
@@ -103,7 +103,7 @@ void zr_emit_update(zr_emitter *e)
 // backward overwrites the last unit's gradients first; so when group 0 is done, all are.
 void zr_emit_publish(zr_emitter *e)
 {
-    zr_emit_ties_publish(e);
+    zr_emit_tied_weights_publish(e);
     if (e->stage->publish)
         e->stage->publish(e);
     if (e->plan->settings.delayed)

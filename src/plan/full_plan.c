@@ -6,7 +6,7 @@
 #include "plan/exchanges.h"
 #include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <string.h>
 
@@ -232,7 +232,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
 {
     bool keep_all = !machine->mapped && plan->settings.kept_by > 1;
     ZERO_TRY(zr_model_replicas(plan->model, plan->tensor_ranks, &plan->replicas, error));
-    ZERO_TRY(zr_plan_ties_list(plan, error));
+    ZERO_TRY(zr_plan_tied_weights_list(plan, error));
     ZERO_TRY(zr_plan_flat_params(plan, error));
     ZERO_TRY(zr_plan_chunks(plan, error));
     ZERO_TRY(check_versions(plan, error));
@@ -289,7 +289,7 @@ void zr_plan_destroy(zr_plan *plan)
     zr_free(plan->shard_slices);
     zr_free(plan->actions);
     zr_free(plan->links);
-    zr_free(plan->ties);
+    zr_free(plan->tied_weights);
     zr_free(plan->groups);
     zr_free(plan);
 }

@@ -46,10 +46,11 @@ struct zr_plan {
     zr_chunk_plan chunks[ZR_MOST_CHUNKS];
     zr_action *actions; // (action_count) what this stage does in a window
     int action_count;
-    zr_link *links; // (link_count) of the whole pipeline: between chunks, then two for each tie
+    zr_link
+        *links; // (link_count) of the whole pipeline: between chunks, then two for each tied weight
     int link_count;
-    zr_tie_plan *ties; // (tie_count) of the whole model
-    int tie_count;
+    zr_tied_weight_plan *tied_weights; // (tied_weight_count) of the whole model
+    int tied_weight_count;
     // Versions of the parameters, and steps whose gradients there are at one time: 1, unless an
     // asynchronous schedule needs more.
     int versions, step_sums;

@@ -44,11 +44,12 @@ typedef enum zr_code {
     ZR_CALL,    // one of the unit's functions
     ZR_UPDATE,  // a walk of the update
     // Of a pipeline: slots of a link between chunks, of which the micro-batch's is meant.
-    ZR_RECEIVE, // waits until the slot holds what the other chunk's rank has sent
-    ZR_TAKE,    // waits until the slot may be written
-    ZR_SEND,    // what is in the slot is complete
-    ZR_GIVE,    // this rank is done with what it has received: the slot may be written again
-    ZR_TIE, // the own shard of a flat parameter that several units share goes to its slot, or comes
+    ZR_RECEIVE,     // waits until the slot holds what the other chunk's rank has sent
+    ZR_TAKE,        // waits until the slot may be written
+    ZR_SEND,        // what is in the slot is complete
+    ZR_GIVE,        // this rank is done with what it has received: the slot may be written again
+    ZR_TIED_WEIGHT, // the own shard of a flat parameter that several units share goes to its slot,
+                    // or comes
     ZR_CODE_COUNT
 } zr_code;
 
@@ -120,7 +121,7 @@ typedef struct zr_instruction {
     zr_mark mark;
     int stream; // the streamed flat parameter of the mark; TIE: the own flat parameter at the other
                 // end, or -1
-    // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tie_part; SCALARS: zr_scalars_part
+    // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tied_weight_part; SCALARS: zr_scalars_part
     int what;
     int unit;       // for which it is run; -1: for none
     int flat_param; // -1: none

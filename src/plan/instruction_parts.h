@@ -28,11 +28,11 @@ typedef enum zr_scalars_part {
 
 // What a TIE does with its flat parameter's own shard; what comes is in the slot, or is flat
 // parameter `stream`'s.
-typedef enum zr_tie_part {
-    ZR_TIE_GIVE_SUM,        // the accumulated gradient goes to the slot
-    ZR_TIE_ADD_SUM,         // what comes is added to it
-    ZR_TIE_GIVE_PARAMETERS, // parameters go to the slot
-    ZR_TIE_TAKE_PARAMETERS, // and become what comes
-} zr_tie_part;
+typedef enum zr_tied_weight_part {
+    ZR_TIED_WEIGHT_GIVE_SUM,        // the accumulated gradient goes to the slot
+    ZR_TIED_WEIGHT_ADD_SUM,         // what comes is added to it
+    ZR_TIED_WEIGHT_GIVE_PARAMETERS, // parameters go to the slot
+    ZR_TIED_WEIGHT_TAKE_PARAMETERS, // and become what comes
+} zr_tied_weight_part;
 
 #endif

@@ -24,10 +24,10 @@ int zr_plan_gathered(const zr_plan *plan)
     return (plan->ranks - 1) / (shared ? plan->machine_ranks : 1);
 }
 
-static bool is_of_tie(const zr_plan *plan, int link)
+static bool is_of_tied_weight(const zr_plan *plan, int link)
 {
-    for (int t = 0; t < plan->tie_count; t++)
-        if (plan->ties[t].sum_link == link || plan->ties[t].parameter_link == link)
+    for (int t = 0; t < plan->tied_weight_count; t++)
+        if (plan->tied_weights[t].sum_link == link || plan->tied_weights[t].parameter_link == link)
             return true;
     return false;
 }
@@ -40,7 +40,7 @@ static void add_received(const zr_plan *plan, zr_pass_kind kind, int64_t times,
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
         if (i->code != ZR_RECEIVE)
             continue;
-        int64_t *from = is_of_tie(plan, i->slot.index) ? out->ties : out->links;
+        int64_t *from = is_of_tied_weight(plan, i->slot.index) ? out->tied_weights : out->links;
         from[plan->links[i->slot.index].from] += times * i->bytes;
     }
 }
@@ -68,7 +68,7 @@ zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at)
         if (at->stages[s] == at->stages[step->stage])
             continue;
         out.bytes[ZR_NETWORK_LINKS] += step->links[s];
-        out.bytes[ZR_NETWORK_TIES] += step->ties[s];
+        out.bytes[ZR_NETWORK_TIED_WEIGHTS] += step->tied_weights[s];
     }
     return out;
 }

@@ -21,10 +21,10 @@ typedef struct zr_reaches { // of one rank
 } zr_reaches;
 
 typedef enum zr_network_use {
-    ZR_NETWORK_TENSOR, // what tensor ranks exchange inside of layers
-    ZR_NETWORK_DATA,   // gradients and parameters of data ranks
-    ZR_NETWORK_LINKS,  // activations and their gradients between pipeline stages
-    ZR_NETWORK_TIES,   // sums and parameters of tables that pipeline stages share
+    ZR_NETWORK_TENSOR,       // what tensor ranks exchange inside of layers
+    ZR_NETWORK_DATA,         // gradients and parameters of data ranks
+    ZR_NETWORK_LINKS,        // activations and their gradients between pipeline stages
+    ZR_NETWORK_TIED_WEIGHTS, // sums and parameters of tables that pipeline stages share
     ZR_NETWORK_USES
 } zr_network_use;
 
@@ -36,7 +36,8 @@ typedef struct zr_step_traffic { // of a plan, wherever its ranks are
     zr_pass_traffic groups;      // zr_traffic_of_step
     int gathered;                // shards as whose bytes the plan counts a gather of data ranks
     int stage, stages;           // of the pipeline; 0, 1: there is none
-    int64_t links[ZR_MOST_STAGES], ties[ZR_MOST_STAGES]; // received from each pipeline stage
+    int64_t links[ZR_MOST_STAGES],
+        tied_weights[ZR_MOST_STAGES]; // received from each pipeline stage
 } zr_step_traffic;
 
 // Returns how many shards a rank brings in a gather of data ranks, as the plan counts it. Ranks

@@ -3,7 +3,7 @@
 #include "model/stage_cut.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <stdio.h>
 

@@ -35,11 +35,11 @@ typedef struct zr_link {
     char name[160];         // for messages: "h.5 to h.6"
 } zr_link;
 
-typedef struct zr_tie_plan { // plan/ties.h
-    zr_tie of;
+typedef struct zr_tied_weight_plan { // plan/tied_weights.h
+    zr_tied_weight of;
     int tied_copy, owner;         // own flat parameters; -1: another rank has it
     int sum_link, parameter_link; // -1: nothing is sent
-} zr_tie_plan;
+} zr_tied_weight_plan;
 
 typedef struct zr_chunk_plan {     // neighbouring units; without a pipeline there is one chunk
     int number;                    // of the whole model

@@ -3,7 +3,7 @@
 #include "base/step_sums.h"
 #include "model/stage_cut.h"
 #include "plan/plan_parts.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <stdio.h>
 
@@ -111,7 +111,8 @@ static zero_status find_links(zr_plan *plan, zero_error *error)
     zero_tensors in = {0};
     zero_unit_sizes sizes;
     int64_t total = 0;
-    size_t most = 2 * (size_t)(chunks_of_model(plan) + plan->tie_count + part->pipeline.stages);
+    size_t most =
+        2 * (size_t)(chunks_of_model(plan) + plan->tied_weight_count + part->pipeline.stages);
     plan->links = zr_alloc(most * sizeof *plan->links, error);
     if (!plan->links)
         return ZERO_ERR_MEMORY;
@@ -200,7 +201,7 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
                                           .gradient_in = -1,
                                           .gradient_out = -1,
                                           .buffers.sets = 1};
-        zr_plan_ties_link(plan, 0);
+        zr_plan_tied_weights_link(plan, 0);
         return ZERO_OK;
     }
     ZERO_TRY(zr_pipeline_check(&plan->pipeline->pipeline, error));
@@ -210,7 +211,7 @@ zero_status zr_plan_chunks(zr_plan *plan, zero_error *error)
     assert(plan->chunks[plan->chunk_count - 1].end_unit == plan->model->unit_count);
     ZERO_TRY(list_actions(plan, error));
     ZERO_TRY(find_links(plan, error));
-    plan->link_count = zr_plan_ties_link(plan, 2 * (chunks_of_model(plan) - 1));
+    plan->link_count = zr_plan_tied_weights_link(plan, 2 * (chunks_of_model(plan) - 1));
     if (zr_plan_schedule(plan) == ZR_PIPELINE_2BW)
         place_sums(plan);
     return ZERO_OK;

@@ -11,7 +11,7 @@ const char *zr_code_name(zr_code code)
         [ZR_BIND] = "BIND",     [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",
         [ZR_ROUND] = "ROUND",   [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",
         [ZR_UPDATE] = "UPDATE", [ZR_RECEIVE] = "RECEIVE", [ZR_TAKE] = "TAKE",
-        [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",       [ZR_TIE] = "TIE",
+        [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",       [ZR_TIED_WEIGHT] = "TIE",
     };
     return names[code];
 }
@@ -96,13 +96,13 @@ const char *zr_scalars_part_name(zr_scalars_part part)
     return names[part];
 }
 
-const char *zr_tie_part_name(zr_tie_part part)
+const char *zr_tied_weight_part_name(zr_tied_weight_part part)
 {
     static const char *const names[] = {
-        [ZR_TIE_GIVE_SUM] = "give sum",
-        [ZR_TIE_ADD_SUM] = "add sum",
-        [ZR_TIE_GIVE_PARAMETERS] = "give parameters",
-        [ZR_TIE_TAKE_PARAMETERS] = "take parameters",
+        [ZR_TIED_WEIGHT_GIVE_SUM] = "give sum",
+        [ZR_TIED_WEIGHT_ADD_SUM] = "add sum",
+        [ZR_TIED_WEIGHT_GIVE_PARAMETERS] = "give parameters",
+        [ZR_TIED_WEIGHT_TAKE_PARAMETERS] = "take parameters",
     };
     return names[part];
 }
@@ -112,7 +112,7 @@ const char *zr_pass_name(zr_pass_kind kind)
     static const char *const names[ZR_PASS_COUNT] = {
         [ZR_PASS_MICRO_BATCH] = "micro-batch", [ZR_PASS_EVALUATION] = "evaluation",
         [ZR_PASS_BOUNDARY] = "boundary",       [ZR_PASS_TOTAL] = "total",
-        [ZR_PASS_UPDATE] = "update",           [ZR_PASS_TIES] = "ties",
+        [ZR_PASS_UPDATE] = "update",           [ZR_PASS_TIED_WEIGHTS] = "ties",
         [ZR_PASS_PUBLISH] = "publish",
     };
     static const char *const parts[ZR_CHUNK_PARTS] = {

@@ -13,8 +13,9 @@
 //   total         asynchronous schedules: what ranks of other pipeline stages add to the norm has
 //                 come
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
-//   ties          pipedream: shared tables of another pipeline stage have come (plan/ties.h)
-//   publish       other ranks can read the new parameters; an update beside the next step begins
+//   tied weights          pipedream: shared tables of another pipeline stage have come
+//   (plan/tied_weights.h) publish       other ranks can read the new parameters; an update beside
+//   the next step begins
 //
 // With a pipeline there is no pass of a whole micro-batch, nor of a whole evaluation: each chunk of
 // units has passes of its own, which run as the stage's list of actions says (plan/pipeline.h).
@@ -38,7 +39,7 @@ typedef enum zr_pass_kind {
     ZR_PASS_BOUNDARY,
     ZR_PASS_TOTAL,
     ZR_PASS_UPDATE,
-    ZR_PASS_TIES,
+    ZR_PASS_TIED_WEIGHTS,
     ZR_PASS_PUBLISH,
     ZR_PASS_COUNT
 } zr_pass_kind;
@@ -72,7 +73,7 @@ const char *zr_slot_name(zr_slot_kind kind);
 const char *zr_call_name(zr_call call); // "forward again"
 const char *zr_update_part_name(zr_update_part part);
 const char *zr_scalars_part_name(zr_scalars_part part); // "stage"
-const char *zr_tie_part_name(zr_tie_part part);
+const char *zr_tied_weight_part_name(zr_tied_weight_part part);
 const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
 zr_pass_kind zr_action_pass(const zr_action *action); // of a forward, backward or weight

@@ -249,13 +249,13 @@ static void run_squares(zr_virtual_rank *rank, const zr_instruction *i)
 }
 
 // The shard of a tied flat parameter is copied to its slot or from there, or added to another.
-static void run_tie(zr_virtual_rank *rank, const zr_instruction *i)
+static void run_tied_weight(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = flat_param_of(rank, i);
-    bool sum = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_ADD_SUM;
+    bool sum = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_ADD_SUM;
     int64_t bytes =
                 sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param),
-            times = i->what == ZR_TIE_ADD_SUM ? 3 : 2;
+            times = i->what == ZR_TIED_WEIGHT_ADD_SUM ? 3 : 2;
     zr_virtual_rank_spend(rank, ZR_TIME_UPDATE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, times * bytes, 0, 1));
 }
@@ -301,11 +301,19 @@ static void run_call(zr_virtual_rank *rank, const zr_instruction *call)
 
 // Those that are not here take no time that could be told apart.
 static const run_instruction run[ZR_CODE_COUNT] = {
-    [ZR_GATHER] = run_gather,  [ZR_REDUCE] = run_reduce,        [ZR_SCALARS] = run_scalars,
-    [ZR_FETCH] = run_transfer, [ZR_STORE] = run_transfer,       [ZR_JOIN] = run_join,
-    [ZR_AWAIT] = run_await,    [ZR_ROUND] = run_round,          [ZR_SQUARES] = run_squares,
-    [ZR_CALL] = run_call,      [ZR_UPDATE] = zr_virtual_update, [ZR_SEND] = run_send,
-    [ZR_TIE] = run_tie,
+    [ZR_GATHER] = run_gather,
+    [ZR_REDUCE] = run_reduce,
+    [ZR_SCALARS] = run_scalars,
+    [ZR_FETCH] = run_transfer,
+    [ZR_STORE] = run_transfer,
+    [ZR_JOIN] = run_join,
+    [ZR_AWAIT] = run_await,
+    [ZR_ROUND] = run_round,
+    [ZR_SQUARES] = run_squares,
+    [ZR_CALL] = run_call,
+    [ZR_UPDATE] = zr_virtual_update,
+    [ZR_SEND] = run_send,
+    [ZR_TIED_WEIGHT] = run_tied_weight,
 };
 
 static void run_one(zr_virtual_rank *rank, const zr_instruction *i)

@@ -3,7 +3,7 @@
 // against each other with these costs (plan/simulate.h), which tells how long stages wait.
 #include "base/step_sums.h"
 #include "comm/communicator.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 #include "predict/virtual_rank.h"
 
 // Steps or windows that a stage runs; only the last one counts, because the first finds nothing
@@ -25,9 +25,11 @@ typedef struct pipeline_run {
 } pipeline_run;
 
 // Returns how many of the owners' updates late tied copies have taken before a step's end.
-static int64_t ties_before(const zr_plan *plan, int64_t step)
+static int64_t tied_weights_before(const zr_plan *plan, int64_t step)
 {
-    return step > 0 && zr_plan_ties_are_late(plan) ? zr_plan_ties_taken(plan, step - 1) : 0;
+    return step > 0 && zr_plan_tied_weights_are_late(plan)
+               ? zr_plan_tied_weights_taken(plan, step - 1)
+               : 0;
 }
 
 // A stage of pipedream ends a step's sums with its update; one of 2bw in two actions.
@@ -46,8 +48,8 @@ static void run_action(const pipeline_run *p, zr_virtual_rank *rank, const zr_ac
         return;
     int64_t step = action->micro_batch / p->pipeline->micro_batches;
     zr_virtual_rank_run(rank, ZR_PASS_TOTAL, 0);
-    zr_virtual_rank_end_step(rank,
-                             ties_before(rank->plan, step + 1) - ties_before(rank->plan, step));
+    zr_virtual_rank_end_step(rank, tied_weights_before(rank->plan, step + 1) -
+                                       tied_weights_before(rank->plan, step));
 }
 
 static void run_list(const pipeline_run *p, zr_virtual_rank *rank, zr_chunk_cost *costs)
@@ -68,7 +70,7 @@ static void end_window(const pipeline_run *p, zr_virtual_rank *rank)
     bool alone = p->pipeline->kind == ZR_PIPELINE_PIPEDREAM;
     int steps = p->pipeline->steps;
     if (alone)
-        zr_virtual_rank_take_ties(rank, steps - ties_before(rank->plan, steps));
+        zr_virtual_rank_take_tied_weights(rank, steps - tied_weights_before(rank->plan, steps));
     zr_virtual_rank_sum_small(rank, rank->plan->world - 1, 1);
     for (int left = steps; alone && left > 0; left -= AT_ONCE)
         zr_virtual_rank_sum_small(rank, p->pipeline->stages - 1,

@@ -162,21 +162,21 @@ void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64
     zr_virtual_rank_run(rank, kind, holds);
 }
 
-void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties)
+void zr_virtual_rank_take_tied_weights(zr_virtual_rank *rank, int64_t tied_weights)
 {
-    for (int64_t i = 0; i < ties; i++)
-        zr_virtual_rank_run(rank, ZR_PASS_TIES, 1u << ZR_CHANGED);
+    for (int64_t i = 0; i < tied_weights; i++)
+        zr_virtual_rank_run(rank, ZR_PASS_TIED_WEIGHTS, 1u << ZR_CHANGED);
 }
 
 // Every step here has a finite gradient. Parameters are written by a walk of their own where
 // updates are made beside the next step, and in asynchronous schedules into the copy of a version.
-void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties)
+void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t tied_weights)
 {
     bool beside = rank->plan->settings.delayed,
          behind = beside || zr_plan_is_asynchronous(rank->plan);
     uint32_t update = 1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!beside << ZR_AT_ONCE |
                       (uint32_t)behind << ZR_BEHIND;
     zr_virtual_rank_run(rank, ZR_PASS_UPDATE, update);
-    zr_virtual_rank_take_ties(rank, ties);
+    zr_virtual_rank_take_tied_weights(rank, tied_weights);
     zr_virtual_rank_run(rank, ZR_PASS_PUBLISH, 1u << ZR_CHANGED | (uint32_t)beside << ZR_BESIDE);
 }

@@ -77,11 +77,11 @@ void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t hold
 // weights have changed since the one before.
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
                                  bool stale);
-// Runs the update and publication that end a step. ties: of the updates of a shared table's owner,
-// how many a late tied copy takes in between.
-void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t ties);
+// Runs the update and publication that end a step. tied weights: of the updates of a shared table's
+// owner, how many a late tied copy takes in between.
+void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t tied_weights);
 // Takes these alone.
-void zr_virtual_rank_take_ties(zr_virtual_rank *rank, int64_t ties);
+void zr_virtual_rank_take_tied_weights(zr_virtual_rank *rank, int64_t tied_weights);
 
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);

@@ -334,7 +334,7 @@ static void put_words(const zr_pass *pass, zr_buffer *out)
         {ZR_PUBLISH, "publication of a shard", "publications of shards"},
         {ZR_SQUARES, "shard's squares into the norm", "shards' squares into the norm"},
         {ZR_UPDATE, "walk of the optimizer", "walks of the optimizer"},
-        {ZR_TIE, "exchange of a shared table", "exchanges of shared tables"},
+        {ZR_TIED_WEIGHT, "exchange of a shared table", "exchanges of shared tables"},
     };
     size_t before = out->length;
     for (int w = 0; w < ZR_COUNT(words); w++) {

@@ -107,7 +107,7 @@ void zr_plan_network_add(zr_plan_network *network, const zr_plan *plan)
     zr_step_traffic step;
     zr_mesh at = network->mesh;
     zr_step_traffic_find(plan, &step);
-    network->tied |= plan->tie_count > 0;
+    network->tied |= plan->tied_weight_count > 0;
     network->known = (zr_reaches){0};
     at.place[ZERO_AXIS_pipeline] = step.stage;
     for (int t = plan->tensor_rank; t < at.size[ZERO_AXIS_tensor]; t++) {
@@ -131,13 +131,13 @@ static const struct {
     {ZR_NETWORK_DATA, ZERO_AXIS_data, "data", "data ranks: gradients and parameters"},
     {ZR_NETWORK_LINKS, ZERO_AXIS_pipeline, "pipeline",
      "pipeline stages: activations, their gradients"},
-    {ZR_NETWORK_TIES, ZERO_AXIS_pipeline, "tied", "pipeline stages: tied tables"},
+    {ZR_NETWORK_TIED_WEIGHTS, ZERO_AXIS_pipeline, "tied", "pipeline stages: tied tables"},
 };
 
 static bool is_shown(const zr_plan_network *network, int i)
 {
     return network->mesh.size[uses[i].axis] > 1 &&
-           (uses[i].use != ZR_NETWORK_TIES || network->tied);
+           (uses[i].use != ZR_NETWORK_TIED_WEIGHTS || network->tied);
 }
 
 typedef struct groups { // of an axis, in the order of their first ranks

@@ -24,8 +24,8 @@ static const char *detail_of(const zr_instruction *i)
         return zr_call_name((zr_call)i->what);
     if (i->code == ZR_SCALARS && i->what != ZR_SCALARS_OF_ALL)
         return zr_scalars_part_name((zr_scalars_part)i->what);
-    if (i->code == ZR_TIE)
-        return zr_tie_part_name((zr_tie_part)i->what);
+    if (i->code == ZR_TIED_WEIGHT)
+        return zr_tied_weight_part_name((zr_tied_weight_part)i->what);
     return i->code == ZR_UPDATE ? zr_update_part_name((zr_update_part)i->what) : "";
 }
 

@@ -14,7 +14,7 @@ const char *zr_plan_unit_name(const zr_plan *plan, int unit)
 
 bool zr_plan_shows_pass(const zr_plan *plan, int kind)
 {
-    bool of_all = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL && kind != ZR_PASS_TIES;
+    bool of_all = kind < ZR_PASS_COUNT && kind != ZR_PASS_TOTAL && kind != ZR_PASS_TIED_WEIGHTS;
     if (plan->pipeline && (kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION))
         return false;
     return of_all || plan->program.passes[kind].count > 0;

@@ -288,7 +288,7 @@ static void describe_exact_steps(const zr_config *config, const zr_plan *plan,
     else
         detail(
             logger, "exact    these bits at any number of pipeline stages under 2bw%s",
-            plan->tie_count && !config->pipeline.exact
+            plan->tied_weight_count && !config->pipeline.exact
                 ? "; a table is shared by two of them, and libzero.exact_pipeline makes them those "
                   "of a delayed update without a pipeline, too"
                 : ", and of a delayed update from step 1 on without a pipeline");
@@ -303,7 +303,7 @@ static void describe_exact_pipeline(const zr_config *config, const zr_plan *plan
         describe_exact_steps(config, plan, logger);
         return;
     }
-    if (plan->tie_count == 0)
+    if (plan->tied_weight_count == 0)
         return;
     if (config->pipeline.exact)
         detail(logger,

@@ -50,10 +50,10 @@ static void put_planned(zr_buffer *out, const zr_compare_row *row)
     put_number(out, "held", row->held);
     zr_buffer_printf(out, ",\"fits\":%s", row->fits ? "true" : "false");
     put_axes(out, "exchanged", row->exchanged);
-    zr_buffer_printf(out,
-                     ",\"network\":{\"data\":%lld,\"tensor\":%lld,\"links\":%lld,\"ties\":%lld}",
-                     (long long)network[ZR_NETWORK_DATA], (long long)network[ZR_NETWORK_TENSOR],
-                     (long long)network[ZR_NETWORK_LINKS], (long long)network[ZR_NETWORK_TIES]);
+    zr_buffer_printf(
+        out, ",\"network\":{\"data\":%lld,\"tensor\":%lld,\"links\":%lld,\"ties\":%lld}",
+        (long long)network[ZR_NETWORK_DATA], (long long)network[ZR_NETWORK_TENSOR],
+        (long long)network[ZR_NETWORK_LINKS], (long long)network[ZR_NETWORK_TIED_WEIGHTS]);
     zr_buffer_printf(out, ",\"largest\":{\"layers\":%lld,\"parameters\":%lld,\"at_least\":%s}",
                      (long long)row->layers, (long long)row->parameters,
                      row->larger ? "true" : "false");

@@ -136,7 +136,7 @@ static void put_messages(const zr_compare_row *row, zr_table *table)
         zr_table_cell(table, NOTHING);
     put_bytes(table, network[ZR_NETWORK_DATA]);
     put_bytes(table, network[ZR_NETWORK_TENSOR]);
-    put_bytes(table, network[ZR_NETWORK_LINKS] + network[ZR_NETWORK_TIES]);
+    put_bytes(table, network[ZR_NETWORK_LINKS] + network[ZR_NETWORK_TIED_WEIGHTS]);
 }
 
 static void write_messages(const zr_comparison *c, zr_table *table, zr_buffer *out)

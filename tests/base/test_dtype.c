@@ -75,8 +75,8 @@ static void every_pattern_survives(void **state)
     }
 }
 
-// A float between two neighbours a <= x < a + 1 pattern goes to the nearer one, a tie to the even
-// pattern.
+// A float between two neighbours a <= x < a + 1 pattern goes to the nearer one, a tied weight to
+// the even pattern.
 static void assert_nearest(const format *format, float x)
 {
     uint16_t got = format->narrow(x) & 0x7fff;
@@ -201,10 +201,11 @@ static int make_singles(uint32_t *out)
     int n = 0;
     for (uint32_t head = 0; head < 512; head++)
         for (int bit = 0; bit < 23; bit++) {
-            uint32_t tie = 1u << bit, odd = 3u << bit,
+            uint32_t tied_weight = 1u << bit, odd = 3u << bit,
                      random = zr_philox4x32(5, head, (uint64_t)bit).v[0];
-            const uint32_t mantissas[] = {tie,     tie - 1, tie + 1, odd,      odd - 1,
-                                          odd + 1, ~tie,    ~odd,    0u - tie, random};
+            const uint32_t mantissas[] = {tied_weight,      tied_weight - 1, tied_weight + 1, odd,
+                                          odd - 1,          odd + 1,         ~tied_weight,    ~odd,
+                                          0u - tied_weight, random};
             for (int i = 0; i < ZR_COUNT(mantissas); i++)
                 out[n++] = head << 23 | (mantissas[i] & 0x7fffff);
         }

@@ -28,10 +28,10 @@ static void sums_are_correctly_rounded(void **state)
         {{0.1, 0.2, 0.3}, 0.6},
         {{1e100, 1.0, -1e100, 1e-100, 1e50, -1.0, -1e50}, 1e-100},
         {{0x1p53, -0.5, -0x1p-54}, 0x1p53 - 1},
-        {{0x1p53, 1.0}, 0x1p53},     // a tie, to even
-        {{0x1p53, 3.0}, 0x1p53 + 4}, // a tie, to even, upwards
+        {{0x1p53, 1.0}, 0x1p53},     // a tied weight, to even
+        {{0x1p53, 3.0}, 0x1p53 + 4}, // a tied weight, to even, upwards
         {{-0x1p53, -3.0}, -0x1p53 - 4},
-        {{0x1p53, 1.0, 0x1p-1074}, 0x1p53 + 2}, // no tie: the smallest number that there is
+        {{0x1p53, 1.0, 0x1p-1074}, 0x1p53 + 2}, // no tied weight: the smallest number that there is
         {{0x1p53, 1.0, -0x1p-1074}, 0x1p53},
         {{0x1p53, 3.0, -0x1p-1074}, 0x1p53 + 2},
         {{0x1p53 + 10, 1.0, 0x1p-100}, 0x1p53 + 12},

@@ -427,7 +427,7 @@ static void run_kept(stage *s, const zr_instruction *i)
 
 static bool run(pipeline *p, stage *s, const zr_instruction *i)
 {
-    bool gives = i->what == ZR_TIE_GIVE_SUM || i->what == ZR_TIE_GIVE_PARAMETERS;
+    bool gives = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_GIVE_PARAMETERS;
     switch (i->code) {
     case ZR_TAKE:
     case ZR_SEND:
@@ -435,7 +435,7 @@ static bool run(pipeline *p, stage *s, const zr_instruction *i)
     case ZR_GIVE: return use_link(p, s, i);
     case ZR_CALL: call(p, s, i); break;
     case ZR_JOIN: join(s, i); break;
-    case ZR_TIE: use_slot(p, s, i->slot.index, gives); break;
+    case ZR_TIED_WEIGHT: use_slot(p, s, i->slot.index, gives); break;
     case ZR_SCALARS: use_sums(p, s, i); break;
     case ZR_UPDATE: need_sums(p, s); break;
     default: break;

@@ -1,6 +1,6 @@
 #include "program_turns.h"
 
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,12 +58,13 @@ int program_turns(const zr_plan *plan, program_turn *out)
 }
 
 // Lists the passes in which late tied copies take the updates `from` .. `end` - 1 of a window.
-static int list_ties(const zr_plan *plan, int64_t from, int64_t end, int window, pipeline_turn *out)
+static int list_tied_weights(const zr_plan *plan, int64_t from, int64_t end, int window,
+                             pipeline_turn *out)
 {
     int count = 0, steps = plan->pipeline->pipeline.steps;
-    for (int64_t slot = from; slot < end && zr_plan_ties_are_late(plan); slot++)
+    for (int64_t slot = from; slot < end && zr_plan_tied_weights_are_late(plan); slot++)
         out[count++] = (pipeline_turn){
-            .pass = ZR_PASS_TIES, .number = window * steps + (int)slot, .slot = (int)slot};
+            .pass = ZR_PASS_TIED_WEIGHTS, .number = window * steps + (int)slot, .slot = (int)slot};
     return count;
 }
 
@@ -81,8 +82,9 @@ static int list_end_of_step(const zr_plan *plan, const zr_action *action, int wi
         return count;
     for (turn.pass = ZR_PASS_TOTAL; turn.pass <= ZR_PASS_UPDATE; turn.pass++)
         out[count++] = turn;
-    int64_t before = step ? zr_plan_ties_taken(plan, step - 1) : 0;
-    count += list_ties(plan, before, zr_plan_ties_taken(plan, step), window, &out[count]);
+    int64_t before = step ? zr_plan_tied_weights_taken(plan, step - 1) : 0;
+    count += list_tied_weights(plan, before, zr_plan_tied_weights_taken(plan, step), window,
+                               &out[count]);
     turn.pass = ZR_PASS_PUBLISH;
     out[count++] = turn;
     return count;
@@ -109,7 +111,8 @@ int pipeline_turns(const zr_plan *plan, int windows, int evaluations, pipeline_t
     for (int w = 0; w < windows; w++) {
         for (int a = 0; a < plan->action_count; a++)
             count += list_action(plan, &plan->actions[a], w, &out[count]);
-        count += list_ties(plan, zr_plan_ties_taken(plan, steps - 1), steps, w, &out[count]);
+        count += list_tied_weights(plan, zr_plan_tied_weights_taken(plan, steps - 1), steps, w,
+                                   &out[count]);
     }
     for (int i = 0; i < evaluations * plan->chunk_count; i++) {
         int e = i / plan->chunk_count;

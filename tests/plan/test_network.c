@@ -118,7 +118,7 @@ static int64_t data_of(const zr_plan *plan, zr_reach reach)
     zr_step_traffic_find(plan, &step);
     const zr_network network = zr_network_of(&step, &at);
     assert_int_equal(network.bytes[ZR_NETWORK_TENSOR], 0);
-    assert_int_equal(network.bytes[ZR_NETWORK_LINKS] + network.bytes[ZR_NETWORK_TIES], 0);
+    assert_int_equal(network.bytes[ZR_NETWORK_LINKS] + network.bytes[ZR_NETWORK_TIED_WEIGHTS], 0);
     return network.bytes[ZR_NETWORK_DATA];
 }
 
@@ -179,7 +179,7 @@ static void check_links(const pipeline_plans *stages, const int *machines)
             if (plan->links[i].to == s && machines[plan->links[i].from] != machines[s])
                 from_afar += plan->settings.accumulation * plan->links[i].message;
         assert_int_equal(zr_network_of(&step, &at).bytes[ZR_NETWORK_LINKS], from_afar);
-        assert_int_equal(zr_network_of(&step, &at).bytes[ZR_NETWORK_TIES], 0);
+        assert_int_equal(zr_network_of(&step, &at).bytes[ZR_NETWORK_TIED_WEIGHTS], 0);
     }
 }
 
@@ -200,7 +200,7 @@ static void stages_receive_from_other_machines(void **state)
 }
 
 // The head's rank gets the parameters of its tied copy, the embedding's rank the sums, once a step.
-static void ties_are_told_apart(void **state)
+static void tied_weights_are_told_apart(void **state)
 {
     fixture f;
     pipeline_plans stages;
@@ -214,10 +214,11 @@ static void ties_are_told_apart(void **state)
         zr_step_traffic step;
         const zr_reaches at = {.stages = apart};
         zr_step_traffic_find(stages.plans[s], &step);
-        const zr_tie_plan *tie = &stages.plans[s]->ties[0];
+        const zr_tied_weight_plan *tied_weight = &stages.plans[s]->tied_weights[0];
         const zr_network network = zr_network_of(&step, &at);
-        int link = s == 0 ? tie->sum_link : tie->parameter_link;
-        assert_int_equal(network.bytes[ZR_NETWORK_TIES], stages.plans[s]->links[link].message);
+        int link = s == 0 ? tied_weight->sum_link : tied_weight->parameter_link;
+        assert_int_equal(network.bytes[ZR_NETWORK_TIED_WEIGHTS],
+                         stages.plans[s]->links[link].message);
         assert_true(network.bytes[ZR_NETWORK_LINKS] > 0);
     }
     pipeline_plans_free(&stages);
@@ -231,7 +232,7 @@ int main(void)
         cmocka_unit_test(what_is_gathered_is_shared),
         cmocka_unit_test(exchanges_take_shares),
         cmocka_unit_test(stages_receive_from_other_machines),
-        cmocka_unit_test(ties_are_told_apart),
+        cmocka_unit_test(tied_weights_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

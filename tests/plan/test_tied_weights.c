@@ -1,8 +1,8 @@
-// Ties: a flat parameter that units of two chunks share has an owner and a tied copy, on the same
-// rank or on two, and their shards are exchanged at the boundary and at the publication.
+// Tied weights: a flat parameter that units of two chunks share has an owner and a tied copy, on
+// the same rank or on two, and their shards are exchanged at the boundary and at the publication.
 #include "pass_text.h"
 #include "pipeline_replay.h"
-#include "plan/ties.h"
+#include "plan/tied_weights.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 static const pass_concern exchange = {.codes = BIT(ZR_RECEIVE) | BIT(ZR_TAKE) | BIT(ZR_SEND) |
-                                               BIT(ZR_GIVE) | BIT(ZR_TIE)};
+                                               BIT(ZR_GIVE) | BIT(ZR_TIED_WEIGHT)};
 
 static int count(const zr_plan *plan, zr_pass_kind kind, zr_code code)
 {
@@ -42,11 +42,12 @@ static void the_last_stage_has_a_tied_copy(void **state)
     for (int stage = 0; stage <= 3; stage++) {
         make(&f, ZR_PIPELINE_1F1B, 3, stage, &plans);
         const zr_plan *first = plans.plans[0], *middle = plans.plans[1], *last = plans.plans[2];
-        const zr_tie_plan *owner = &first->ties[0], *tied_copy = &last->ties[0];
-        assert_int_equal(first->tie_count, 1);
+        const zr_tied_weight_plan *owner = &first->tied_weights[0],
+                                  *tied_copy = &last->tied_weights[0];
+        assert_int_equal(first->tied_weight_count, 1);
         assert_true(owner->owner >= 0 && owner->tied_copy < 0);
         assert_true(tied_copy->tied_copy >= 0 && tied_copy->owner < 0);
-        assert_true(middle->ties[0].owner < 0 && middle->ties[0].tied_copy < 0);
+        assert_true(middle->tied_weights[0].owner < 0 && middle->tied_weights[0].tied_copy < 0);
         const zr_flat_param *own = &first->flat_params[owner->owner],
                             *copy = &last->flat_params[tied_copy->tied_copy];
         assert_true(own->counted && !copy->counted && copy->tied_copy);
@@ -64,23 +65,23 @@ static void shards_go_there_and_back(void **state)
     fixture f;
     make(&f, ZR_PIPELINE_GPIPE, 3, 2, &plans);
     const zr_plan *first = plans.plans[0], *last = plans.plans[2];
-    const zr_tie_plan *tie = &first->ties[0];
-    const zr_link *sums = &first->links[tie->sum_link],
-                  *parameters = &first->links[tie->parameter_link];
-    int64_t shard = first->flat_params[tie->owner].shard;
+    const zr_tied_weight_plan *tied_weight = &first->tied_weights[0];
+    const zr_link *sums = &first->links[tied_weight->sum_link],
+                  *parameters = &first->links[tied_weight->parameter_link];
+    int64_t shard = first->flat_params[tied_weight->owner].shard;
     assert_int_equal(first->link_count, 2 * 2 + 2);
     assert_true(sums->from == 2 && sums->to == 0 && sums->slots == 1);
     assert_true(parameters->from == 0 && parameters->to == 2 && parameters->slots == 1);
     assert_int_equal(sums->message, shard * 4); // over several micro-batches in fp32
     assert_int_equal(parameters->message, shard * 2);
-    assert_memory_equal(sums, &last->links[tie->sum_link], sizeof *sums);
+    assert_memory_equal(sums, &last->links[tied_weight->sum_link], sizeof *sums);
     expect_pass(&last->program.passes[ZR_PASS_BOUNDARY], &exchange, "TAKE 4 | TIE 2 | SEND 4");
     expect_pass(&first->program.passes[ZR_PASS_BOUNDARY], &exchange, "RECEIVE 4 | TIE 0 | GIVE 4");
     expect_pass(&first->program.passes[ZR_PASS_PUBLISH], &exchange, "TAKE 5 | TIE 0 | SEND 5");
     expect_pass(&last->program.passes[ZR_PASS_PUBLISH], &exchange,
                 "RECEIVE 5 | TIE 2 if changed | GIVE 5");
     for (int kind = 0; kind < ZR_PASS_COUNT; kind++)
-        assert_int_equal(count(plans.plans[1], (zr_pass_kind)kind, ZR_TIE), 0);
+        assert_int_equal(count(plans.plans[1], (zr_pass_kind)kind, ZR_TIED_WEIGHT), 0);
     assert_int_equal(first->traffic[ZR_PASS_PUBLISH].pipeline.bytes[ZERO_COMM_send], shard * 2);
     assert_int_equal(last->traffic[ZR_PASS_BOUNDARY].pipeline.bytes[ZERO_COMM_send], shard * 4);
     pipeline_plans_free(&plans);
@@ -89,7 +90,7 @@ static void shards_go_there_and_back(void **state)
 // At stage 0 peers copy whole tied copies, which are not overwritten before.
 static void copied_tied_copies_are_awaited(void **state)
 {
-    static const pass_concern taken = {.codes = BIT(ZR_AWAIT) | BIT(ZR_TIE),
+    static const pass_concern taken = {.codes = BIT(ZR_AWAIT) | BIT(ZR_TIED_WEIGHT),
                                        .slots = BIT(ZR_SLOT_READERS)};
     static pipeline_plans plans;
     fixture f;
@@ -113,10 +114,10 @@ static void one_rank_has_both(void **state)
     fixture_build(&f, 4, 1000, 100);
     assert_int_equal(zr_stage_cut(&f.model, all, 1, true, &stage, &error), ZERO_OK);
     assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
-    assert_true(plan->ties[0].owner >= 0 && plan->ties[0].tied_copy >= 0);
+    assert_true(plan->tied_weights[0].owner >= 0 && plan->tied_weights[0].tied_copy >= 0);
     assert_int_equal(plan->link_count, 0);
-    assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_TIE), 1);
-    assert_int_equal(count(plan, ZR_PASS_PUBLISH, ZR_TIE), 1);
+    assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_TIED_WEIGHT), 1);
+    assert_int_equal(count(plan, ZR_PASS_PUBLISH, ZR_TIED_WEIGHT), 1);
     assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_SEND), 0);
     zr_plan_destroy(plan);
     zr_stage_free(stage);
@@ -154,13 +155,14 @@ static void tables_are_exchanged_between_steps(void **state)
             bool late = kinds[k] == ZR_PIPELINE_PIPEDREAM;
             make(&f, kinds[k], stages, 2, &plans);
             const zr_plan *first = plans.plans[0], *last = plans.plans[stages - 1];
-            assert_int_equal(zr_plan_ties_are_late(last), late);
+            assert_int_equal(zr_plan_tied_weights_are_late(last), late);
             assert_int_equal(
-                zr_flat_param_is_late(last, &last->flat_params[last->ties[0].tied_copy]), late);
-            assert_int_equal(count(first, ZR_PASS_BOUNDARY, ZR_TIE), 1);
-            assert_int_equal(count(first, ZR_PASS_PUBLISH, ZR_TIE), 1);
-            assert_int_equal(count(last, ZR_PASS_PUBLISH, ZR_TIE), !late);
-            assert_int_equal(count(last, ZR_PASS_TIES, ZR_TIE), late);
+                zr_flat_param_is_late(last, &last->flat_params[last->tied_weights[0].tied_copy]),
+                late);
+            assert_int_equal(count(first, ZR_PASS_BOUNDARY, ZR_TIED_WEIGHT), 1);
+            assert_int_equal(count(first, ZR_PASS_PUBLISH, ZR_TIED_WEIGHT), 1);
+            assert_int_equal(count(last, ZR_PASS_PUBLISH, ZR_TIED_WEIGHT), !late);
+            assert_int_equal(count(last, ZR_PASS_TIED_WEIGHTS, ZR_TIED_WEIGHT), late);
             pipeline_check_replay(&plans);
             pipeline_plans_free(&plans);
         }
@@ -170,7 +172,7 @@ static void tables_are_exchanged_between_steps(void **state)
 // overwritten.
 static void late_shards_wait_in_slots(void **state)
 {
-    static const pass_concern all = {.codes = BIT(ZR_RECEIVE) | BIT(ZR_TIE) | BIT(ZR_GIVE) |
+    static const pass_concern all = {.codes = BIT(ZR_RECEIVE) | BIT(ZR_TIED_WEIGHT) | BIT(ZR_GIVE) |
                                               BIT(ZR_GATHER) | BIT(ZR_AWAIT),
                                      .slots = BIT(ZR_SLOT_READERS) | BIT(ZR_SLOT_GATHER)};
     static const struct {
@@ -183,10 +185,10 @@ static void late_shards_wait_in_slots(void **state)
                                       cases[i].micro_batches, 6};
         make_of(&f, &pipeline, 1, &plans);
         const zr_plan *last = plans.plans[cases[i].stages - 1];
-        assert_int_equal(last->links[last->ties[0].sum_link].slots, cases[i].slots);
-        assert_int_equal(last->links[last->ties[0].parameter_link].slots, cases[i].slots);
+        assert_int_equal(last->links[last->tied_weights[0].sum_link].slots, cases[i].slots);
+        assert_int_equal(last->links[last->tied_weights[0].parameter_link].slots, cases[i].slots);
         if (i == 0)
-            expect_pass(&last->program.passes[ZR_PASS_TIES], &all,
+            expect_pass(&last->program.passes[ZR_PASS_TIED_WEIGHTS], &all,
                         "AWAIT readers 2 if changed | RECEIVE 5 | TIE 2 | GIVE 5 | GATHER 2 | "
                         "AWAIT gather 2");
         pipeline_plans_free(&plans);
@@ -203,7 +205,7 @@ static void check_late(const pipeline_plans *plans)
         const zr_action *action = &first->actions[a];
         int step = action->micro_batch / m - 1; // whose update comes before on the last stage
         if (action->act == ZR_ACT_FORWARD && step >= 0 && action->micro_batch % m == 0)
-            assert_int_equal(zr_plan_ties_taken(last, step), action->version);
+            assert_int_equal(zr_plan_tied_weights_taken(last, step), action->version);
     }
 }
 
