@@ -3,8 +3,8 @@
 //   calls      [wte][h.0][h.1]...[head]¦[h.1][h.0][wte]      ¦ zero_forward returns
 //   exchanges     [gather h.1]   ...   [reduce h.1]          from begin to AWAIT, in rows
 //   transfers  [fetch h.2]  ...              [store h.1]
-//   a panel for each space that holds bytes for a while: a rectangle for each life (plan/lives.h)
-//   at its first byte, as high as its bytes
+//   a panel for each space that holds bytes for a while: a rectangle for each life
+//   (plan/live_ranges.h) at its first byte, as high as its bytes
 //
 // A color is an operation's and has one meaning; flat parameters have tints of gray, so neighbors
 // differ. Calls that fold (plan_columns.h) have a gray band; what begins and ends in one is not
@@ -13,7 +13,7 @@
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
 // wide.
 #include "base/bytes_text.h"
-#include "plan/lives.h"
+#include "plan/live_ranges.h"
 #include "tools/plan_columns.h"
 #include "tools/plan_flights.h"
 #include "tools/plan_views.h"
@@ -238,34 +238,36 @@ static int depth_of(const panel *p, int64_t byte)
     return depth;
 }
 
-static void put_life(sheet *s, const zr_life *life, const panel *p)
+static void put_live_range(sheet *s, const zr_live_range *live_range, const panel *p)
 {
-    int top = depth_of(p, life->first), bottom = depth_of(p, life->first + life->bytes);
+    int top = depth_of(p, live_range->first),
+        bottom = depth_of(p, live_range->first + live_range->bytes);
     char told[2 * NAME], bytes[ZR_BYTES_TEXT];
-    zr_bytes_text((double)life->bytes, bytes);
+    zr_bytes_text((double)live_range->bytes, bytes);
     snprintf(told, sizeof told, "%s: %s from byte %lld, from %d to %d",
-             flat_param_name(s, life->flat_param), bytes, (long long)life->first, life->from,
-             life->to);
+             flat_param_name(s, live_range->flat_param), bytes, (long long)live_range->first,
+             live_range->from, live_range->to);
     put_box(s,
-            &(box){.x = s->x[life->from],
+            &(box){.x = s->x[live_range->from],
                    .y = s->y + top,
-                   .width = s->x[life->to + 1] - s->x[life->from],
+                   .width = s->x[live_range->to + 1] - s->x[live_range->from],
                    .height = bottom - top,
                    .class = "",
-                   .tint = ZR_MAX(life->flat_param, 0),
-                   .conditional = s->pass->at[life->from].when != ZR_ALWAYS,
-                   .label = flat_param_name(s, life->flat_param)},
+                   .tint = ZR_MAX(live_range->flat_param, 0),
+                   .conditional = s->pass->at[live_range->from].when != ZR_ALWAYS,
+                   .label = flat_param_name(s, live_range->flat_param)},
             told);
 }
 
-static void find_edges(const zr_lives *lives, zr_space space, panel *p)
+static void find_edges(const zr_live_ranges *live_ranges, zr_space space, panel *p)
 {
     int count = 0;
     p->edges[count++] = 0;
-    for (const zr_life *life = lives->at; life < lives->at + lives->count; life++)
-        if (life->space == space) {
-            p->edges[count++] = life->first;
-            p->edges[count++] = life->first + life->bytes;
+    for (const zr_live_range *live_range = live_ranges->at;
+         live_range < live_ranges->at + live_ranges->count; live_range++)
+        if (live_range->space == space) {
+            p->edges[count++] = live_range->first;
+            p->edges[count++] = live_range->first + live_range->bytes;
         }
     qsort(p->edges, (size_t)count, sizeof *p->edges, order_of_bytes);
     for (int e = 0; e < count; e++)
@@ -273,21 +275,23 @@ static void find_edges(const zr_lives *lives, zr_space space, panel *p)
             p->edges[p->count++] = p->edges[e];
 }
 
-// edges: room for those of all lives.
-static void put_panel(sheet *s, const zr_lives *lives, zr_space space, int64_t *edges)
+// edges: room for those of all live ranges.
+static void put_panel(sheet *s, const zr_live_ranges *live_ranges, zr_space space, int64_t *edges)
 {
-    panel p = {.edges = edges, .whole = zr_lives_end(lives, space)};
+    panel p = {.edges = edges, .whole = zr_live_ranges_end(live_ranges, space)};
     char bytes[ZR_BYTES_TEXT];
     if (!p.whole)
         return;
-    find_edges(lives, space, &p);
+    find_edges(live_ranges, space, &p);
     int height = depth_of(&p, p.whole);
     zr_bytes_text((double)p.whole, bytes);
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_space_name(space));
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT + ZR_SVG_LINE_HEIGHT, NULL, bytes);
-    for (const zr_life *life = lives->at; life < lives->at + lives->count; life++)
-        if (life->space == space && !zr_is_folded(&s->columns, life->from, life->to))
-            put_life(s, life, &p);
+    for (const zr_live_range *live_range = live_ranges->at;
+         live_range < live_ranges->at + live_ranges->count; live_range++)
+        if (live_range->space == space &&
+            !zr_is_folded(&s->columns, live_range->from, live_range->to))
+            put_live_range(s, live_range, &p);
     zr_buffer_printf(&s->body,
                      "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"line\"/>\n", LEFT,
                      s->y, s->right - LEFT, height);
@@ -296,17 +300,17 @@ static void put_panel(sheet *s, const zr_lives *lives, zr_space space, int64_t *
 
 static zero_status put_panels(sheet *s, zero_error *error)
 {
-    zr_lives lives;
-    zero_status status = zr_lives_of(s->plan, ZR_PASS_MICRO_BATCH, &lives, error);
+    zr_live_ranges live_ranges;
+    zero_status status = zr_live_ranges_of(s->plan, ZR_PASS_MICRO_BATCH, &live_ranges, error);
     int64_t *edges = NULL;
     if (status == ZERO_OK) {
-        edges = zr_alloc((2 * (size_t)lives.count + 1) * sizeof *edges, error);
+        edges = zr_alloc((2 * (size_t)live_ranges.count + 1) * sizeof *edges, error);
         status = edges ? ZERO_OK : ZERO_ERR_MEMORY;
     }
     for (int space = 0; status == ZERO_OK && space < ZR_SPACE_COUNT; space++)
-        put_panel(s, &lives, (zr_space)space, edges);
+        put_panel(s, &live_ranges, (zr_space)space, edges);
     zr_free(edges);
-    zr_lives_free(&lives);
+    zr_live_ranges_free(&live_ranges);
     return status;
 }
 

@@ -1,7 +1,7 @@
 // zero plan --draw -: one row for each flat parameter, one column for each CALL. The letter says
 // what happens to the flat parameter while the unit computes; if several things do, the last in
 // this order is shown: f < g < o < r < b < F, B.
-#include "plan/lives.h"
+#include "plan/live_ranges.h"
 #include "tools/plan_flights.h"
 #include "tools/plan_views.h"
 
@@ -39,13 +39,16 @@ static void put_from_to(table *t, char what, int flat_param, int from, int to)
             *letter(t, flat_param, c) = what;
 }
 
-static void put_lives(table *t, const zr_lives *lives, bool gathered)
+static void put_live_ranges(table *t, const zr_live_ranges *live_ranges, bool gathered)
 {
-    for (const zr_life *life = lives->at; life < lives->at + lives->count; life++) {
-        bool parameters = life->space == ZR_SPACE_GATHERED;
-        bool gradient = life->space == ZR_SPACE_GRADIENTS || life->space == ZR_SPACE_OPEN_SUMS;
+    for (const zr_live_range *live_range = live_ranges->at;
+         live_range < live_ranges->at + live_ranges->count; live_range++) {
+        bool parameters = live_range->space == ZR_SPACE_GATHERED;
+        bool gradient =
+            live_range->space == ZR_SPACE_GRADIENTS || live_range->space == ZR_SPACE_OPEN_SUMS;
         if (gathered ? parameters : gradient)
-            put_from_to(t, gathered ? 'g' : 'o', life->flat_param, life->from, life->to);
+            put_from_to(t, gathered ? 'g' : 'o', live_range->flat_param, live_range->from,
+                        live_range->to);
     }
 }
 
@@ -100,23 +103,23 @@ static void put_calls(table *t)
 
 static zero_status fill(table *t, zero_error *error)
 {
-    zr_lives lives = {0};
+    zr_live_ranges live_ranges = {0};
     zr_flights exchanges = {0}, transfers = {0};
-    zero_status status = zr_lives_of(t->plan, ZR_PASS_MICRO_BATCH, &lives, error);
+    zero_status status = zr_live_ranges_of(t->plan, ZR_PASS_MICRO_BATCH, &live_ranges, error);
     if (status == ZERO_OK)
         status = zr_flights_of(t->pass, ZR_LANE_EXCHANGES, &exchanges, error);
     if (status == ZERO_OK)
         status = zr_flights_of(t->pass, ZR_LANE_TRANSFERS, &transfers, error);
     if (status == ZERO_OK) {
         put_flights(t, &transfers, ZR_SLOT_FETCHED, 'f');
-        put_lives(t, &lives, true);
-        put_lives(t, &lives, false);
+        put_live_ranges(t, &live_ranges, true);
+        put_live_ranges(t, &live_ranges, false);
         put_flights(t, &exchanges, ZR_SLOT_SUM, 'r');
         put_calls(t);
     }
     zr_flights_free(&transfers);
     zr_flights_free(&exchanges);
-    zr_lives_free(&lives);
+    zr_live_ranges_free(&live_ranges);
     return status;
 }
 

@@ -58,7 +58,7 @@ static void nothing_is_summed_while_units_compute(void **state)
 static void its_programs_hold(void **state)
 {
     chosen = true;
-    program_for_all(program_check_lives);
+    program_for_all(program_check_live_ranges);
     program_for_all(program_check_replay);
     program_for_all(program_check_readers);
     program_for_all(program_check_calls);

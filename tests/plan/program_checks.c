@@ -3,7 +3,7 @@
 #include "fixture.h"
 #include "program_turns.h"
 
-#include "plan/lives.h"
+#include "plan/live_ranges.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,12 +95,12 @@ void program_for_all(program_check check)
     for_tiers(&f, check);
 }
 
-static bool overlap_in_bytes(const zr_life *a, const zr_life *b)
+static bool overlap_in_bytes(const zr_live_range *a, const zr_live_range *b)
 {
     return a->space == b->space && a->first < b->first + b->bytes && b->first < a->first + a->bytes;
 }
 
-// Returns the bytes that a rank has of a space whose lives are followed; of others none are.
+// Returns the bytes that a rank has of a space whose live ranges are followed; of others none are.
 static int64_t window_bytes(const zr_plan *plan, zr_space space)
 {
     switch (space) {
@@ -116,11 +116,11 @@ static int64_t window_bytes(const zr_plan *plan, zr_space space)
 // most: of each space, the end of the last place so far.
 static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_SPACE_COUNT])
 {
-    zr_lives lives;
-    assert_int_equal(zr_lives_of(plan, kind, &lives, NULL), ZERO_OK);
-    for (int i = 0; i < lives.count; i++)
+    zr_live_ranges live_ranges;
+    assert_int_equal(zr_live_ranges_of(plan, kind, &live_ranges, NULL), ZERO_OK);
+    for (int i = 0; i < live_ranges.count; i++)
         for (int k = 0; k < i; k++) {
-            const zr_life *a = &lives.at[k], *b = &lives.at[i];
+            const zr_live_range *a = &live_ranges.at[k], *b = &live_ranges.at[i];
             if (overlap_in_bytes(a, b) && b->from < a->to)
                 fail_msg("pass %s, instruction %d: piece %d comes to where piece %d is needed "
                          "until %d (%s)",
@@ -128,11 +128,11 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_
                          zr_space_name(a->space));
         }
     for (int space = 0; space < ZR_SPACE_COUNT; space++) {
-        int64_t end = zr_lives_end(&lives, (zr_space)space);
+        int64_t end = zr_live_ranges_end(&live_ranges, (zr_space)space);
         assert_true(end <= window_bytes(plan, (zr_space)space));
         most[space] = ZR_MAX(most[space], end);
     }
-    zr_lives_free(&lives);
+    zr_live_ranges_free(&live_ranges);
 }
 
 static bool is_evaluation(int kind)
@@ -142,7 +142,7 @@ static bool is_evaluation(int kind)
             (kind - ZR_PASS_COUNT) % ZR_CHUNK_PARTS == ZR_CHUNK_EVALUATION);
 }
 
-void program_check_lives(const zr_plan *plan)
+void program_check_live_ranges(const zr_plan *plan)
 {
     int64_t trained[ZR_SPACE_COUNT] = {0}, evaluated[ZR_SPACE_COUNT] = {0};
     for (int kind = 0; kind < ZR_PASSES; kind++)

@@ -20,7 +20,7 @@ void program_for_all(program_check check);
 
 // Checks that no two places overlap while both are needed, and that the windows are as large as the
 // places need.
-void program_check_lives(const zr_plan *plan);
+void program_check_live_ranges(const zr_plan *plan);
 // Checks that what is begun in a pass is awaited in it, and that what units read and add to is
 // there, in the place that they are told.
 void program_check_replay(const zr_plan *plan);

@@ -6,7 +6,7 @@
 #include "pipeline_fixture.h"
 
 #include "base/alloc.h"
-#include "plan/lives.h"
+#include "plan/live_ranges.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static void every_code_is_written(void **state)
 
 static void places_do_not_overlap_while_both_are_needed(void **state)
 {
-    program_for_all(program_check_lives);
-    pipeline_for_each(program_check_lives);
+    program_for_all(program_check_live_ranges);
+    pipeline_for_each(program_check_live_ranges);
 }
 
 static void what_units_see_is_there(void **state)

@@ -2,7 +2,7 @@
 #include "fixture.h"
 #include "pass_text.h"
 #include "base/dtype.h"
-#include "plan/lives.h"
+#include "plan/live_ranges.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,23 +19,24 @@ static zr_plan *planned(zero_dtype dtype, int64_t accumulation, zero_tier tier)
     return fixture_plan_of(&f, &settings, RANKS, false);
 }
 
-// The lives of these instructions, as if they were the plan's evaluation.
-static zr_lives lives_of(const zr_plan *plan, zr_instruction *at, int count)
+// The live ranges of these instructions, as if they were the plan's evaluation.
+static zr_live_ranges live_ranges_of(const zr_plan *plan, zr_instruction *at, int count)
 {
     zr_plan other = *plan;
-    zr_lives lives;
+    zr_live_ranges live_ranges;
     other.program.passes[ZR_PASS_EVALUATION] = (zr_pass){.at = at, .count = count};
-    assert_int_equal(zr_lives_of(&other, ZR_PASS_EVALUATION, &lives, NULL), ZERO_OK);
-    return lives;
+    assert_int_equal(zr_live_ranges_of(&other, ZR_PASS_EVALUATION, &live_ranges, NULL), ZERO_OK);
+    return live_ranges;
 }
 
-static void expect_life(const zr_life *life, zr_place place, int64_t bytes, int from, int to)
+static void expect_live_range(const zr_live_range *live_range, zr_place place, int64_t bytes,
+                              int from, int to)
 {
-    assert_string_equal(zr_space_name(life->space), zr_space_name(place.space));
-    assert_int_equal(life->first, place.first);
-    assert_int_equal(life->bytes, bytes);
-    assert_int_equal(life->from, from);
-    assert_int_equal(life->to, to);
+    assert_string_equal(zr_space_name(live_range->space), zr_space_name(place.space));
+    assert_int_equal(live_range->first, place.first);
+    assert_int_equal(live_range->bytes, bytes);
+    assert_int_equal(live_range->from, from);
+    assert_int_equal(live_range->to, to);
 }
 
 static zr_slot slot_of(zr_slot_kind kind, int index) { return (zr_slot){kind, index}; }
@@ -60,14 +61,14 @@ static void a_gathered_flat_param_lives_until_it_is_unbound(void **state)
          .place = {ZR_SPACE_PARAMETERS, 0}}, // carries a mark alone
     };
     int64_t bytes = RANKS * zr_flat_param_shard_bytes(&plan->flat_params[2]);
-    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
-    assert_int_equal(lives.count, 2);
-    expect_life(&lives.at[0], here, bytes, 0, 5);
-    expect_life(&lives.at[1], there, bytes, 3, 6);
-    assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GATHERED), 5000 + bytes);
-    assert_int_equal(zr_lives_end(&lives, ZR_SPACE_GRADIENTS), 0);
-    zr_lives_free(&lives);
-    assert_int_equal(lives.count, 0);
+    zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(live_ranges.count, 2);
+    expect_live_range(&live_ranges.at[0], here, bytes, 0, 5);
+    expect_live_range(&live_ranges.at[1], there, bytes, 3, 6);
+    assert_int_equal(zr_live_ranges_end(&live_ranges, ZR_SPACE_GATHERED), 5000 + bytes);
+    assert_int_equal(zr_live_ranges_end(&live_ranges, ZR_SPACE_GRADIENTS), 0);
+    zr_live_ranges_free(&live_ranges);
+    assert_int_equal(live_ranges.count, 0);
     zr_plan_destroy(plan);
 }
 
@@ -86,11 +87,11 @@ static void a_gradient_lives_in_two_places(void **state)
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
     };
     const zr_flat_param *flat_param = &plan->flat_params[1];
-    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
-    assert_int_equal(lives.count, 2);
-    expect_life(&lives.at[0], open, flat_param->padded * 4, 0, 3);
-    expect_life(&lives.at[1], window, flat_param->padded * 2, 3, 6);
-    zr_lives_free(&lives);
+    zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(live_ranges.count, 2);
+    expect_live_range(&live_ranges.at[0], open, flat_param->padded * 4, 0, 3);
+    expect_live_range(&live_ranges.at[1], window, flat_param->padded * 2, 3, 6);
+    zr_live_ranges_free(&live_ranges);
     zr_plan_destroy(plan);
 }
 
@@ -114,18 +115,18 @@ static void what_travels_is_held_on_its_way(void **state)
         {.code = ZR_CALL, .flat_param = -1},
     };
     zr_flat_param *flat_param = &plan->flat_params[1];
-    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
+    zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
     assert_true(flat_param->fetched_with >= 0);
-    assert_int_equal(lives.count, 3);
-    expect_life(&lives.at[0], shard, flat_param->shard * 2, 0, 4);
-    expect_life(&lives.at[1], sum, flat_param->shard * 4, 1, 9);
-    zr_lives_free(&lives);
+    assert_int_equal(live_ranges.count, 3);
+    expect_live_range(&live_ranges.at[0], shard, flat_param->shard * 2, 0, 4);
+    expect_live_range(&live_ranges.at[1], sum, flat_param->shard * 4, 1, 9);
+    zr_live_ranges_free(&live_ranges);
     flat_param->fetched_with = -1; // of one that is added to nothing
     flat_param->accumulator_first = sum.first;
-    lives = lives_of(plan, &pass[6], 4);
-    assert_int_equal(lives.count, 1);
-    expect_life(&lives.at[0], sum, flat_param->shard * 4, 0, 3);
-    zr_lives_free(&lives);
+    live_ranges = live_ranges_of(plan, &pass[6], 4);
+    assert_int_equal(live_ranges.count, 1);
+    expect_live_range(&live_ranges.at[0], sum, flat_param->shard * 4, 0, 3);
+    zr_live_ranges_free(&live_ranges);
     zr_plan_destroy(plan);
 }
 
@@ -148,11 +149,11 @@ static void parked_contributions_are_held_while_they_travel(void **state)
         {.code = ZR_ROUND, .flat_param = 0, .from = after, .place = {ZR_SPACE_GRADIENTS, 0}},
     };
     int64_t bytes = plan->flat_params[0].padded * 4;
-    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
-    assert_int_equal(lives.count, 3);
-    expect_life(&lives.at[0], before, bytes, 0, 3);
-    expect_life(&lives.at[1], after, bytes, 5, 8);
-    zr_lives_free(&lives);
+    zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(live_ranges.count, 3);
+    expect_live_range(&live_ranges.at[0], before, bytes, 0, 3);
+    expect_live_range(&live_ranges.at[1], after, bytes, 5, 8);
+    zr_live_ranges_free(&live_ranges);
     zr_plan_destroy(plan);
 }
 
@@ -165,9 +166,9 @@ static void what_has_a_place_for_good_is_not_followed(void **state)
         {.code = ZR_GATHER, .flat_param = 0}, // it is here already
         {.code = ZR_FETCH, .flat_param = -1, .place = {ZR_SPACE_ACTIVATION_CHECKPOINTS, 0}},
     };
-    zr_lives lives = lives_of(plan, pass, ZR_COUNT(pass));
-    assert_int_equal(lives.count, 0);
-    zr_lives_free(&lives);
+    zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
+    assert_int_equal(live_ranges.count, 0);
+    zr_live_ranges_free(&live_ranges);
     zr_plan_destroy(plan);
 }
 

@@ -1,9 +1,10 @@
-#include "plan/lives.h"
+#include "plan/live_ranges.h"
 
 #include "base/alloc.h"
 #include "plan/flat_param_sums.h"
 
-// Lives that are not the last ones of their space are found under spaces that are not followed.
+// Live ranges that are not the last ones of their space are found under spaces that are not
+// followed.
 //   read           what units read, because the flat parameter may come once more while they do
 //   parked         what parked contributions come to or leave
 //   gathered_from  the own shard from NVMe that the gather under way reads
@@ -12,7 +13,7 @@ static const zr_space read = ZR_SPACE_NONE, parked = ZR_SPACE_STORED,
 
 typedef struct walk {
     const zr_plan *plan;
-    zr_lives *lives;
+    zr_live_ranges *live_ranges;
     int *last; // (flat parameter, space) index of the last life of a flat parameter in a space; -1:
                // none
     int at;    // instruction
@@ -45,26 +46,26 @@ static int *last_of(walk *w, int flat_param, zr_space space)
 
 static void begin(walk *w, int flat_param, zr_place place)
 {
-    zr_lives *lives = w->lives;
+    zr_live_ranges *live_ranges = w->live_ranges;
     if (w->status != ZERO_OK || !is_followed(place.space))
         return;
-    void *grown =
-        zr_list_grow(lives->at, lives->count, &lives->capacity, sizeof *lives->at, w->error);
+    void *grown = zr_list_grow(live_ranges->at, live_ranges->count, &live_ranges->capacity,
+                               sizeof *live_ranges->at, w->error);
     w->status = grown ? ZERO_OK : ZERO_ERR_MEMORY;
     if (!grown)
         return;
-    lives->at = grown;
-    *last_of(w, flat_param, place.space) = lives->count;
+    live_ranges->at = grown;
+    *last_of(w, flat_param, place.space) = live_ranges->count;
     int64_t bytes = bytes_of(w->plan, &w->plan->flat_params[flat_param], place.space);
-    lives->at[lives->count++] =
-        (zr_life){place.space, flat_param, place.first, bytes, w->at, w->at};
+    live_ranges->at[live_ranges->count++] =
+        (zr_live_range){place.space, flat_param, place.first, bytes, w->at, w->at};
 }
 
 static void touch(walk *w, int flat_param, zr_space space)
 {
     int last = flat_param >= 0 ? *last_of(w, flat_param, space) : -1;
     if (last >= 0)
-        w->lives->at[last].to = w->at;
+        w->live_ranges->at[last].to = w->at;
 }
 
 // Prolongs the life of a flat parameter in just this place, because a flat parameter may be there
@@ -72,11 +73,11 @@ static void touch(walk *w, int flat_param, zr_space space)
 static int touch_place(walk *w, int flat_param, zr_place place)
 {
     for (int i = *last_of(w, flat_param, place.space); i >= 0; i--) {
-        zr_life *life = &w->lives->at[i];
-        if (life->flat_param != flat_param || life->space != place.space ||
-            life->first != place.first)
+        zr_live_range *live_range = &w->live_ranges->at[i];
+        if (live_range->flat_param != flat_param || live_range->space != place.space ||
+            live_range->first != place.first)
             continue;
-        life->to = w->at;
+        live_range->to = w->at;
         return i;
     }
     return -1;
@@ -84,9 +85,9 @@ static int touch_place(walk *w, int flat_param, zr_place place)
 
 static void bind(walk *w, const zr_instruction *i)
 {
-    int life = touch_place(w, i->flat_param, i->place);
+    int live_range = touch_place(w, i->flat_param, i->place);
     if (i->place.space == ZR_SPACE_GATHERED)
-        *last_of(w, i->flat_param, read) = life;
+        *last_of(w, i->flat_param, read) = live_range;
 }
 
 // What is not read may be unbound all the same, because a mark needs an instruction.
@@ -152,9 +153,9 @@ static void fetch(walk *w, const zr_instruction *i)
 
 static void store(walk *w, const zr_instruction *i)
 {
-    int life = i->flat_param >= 0 ? touch_place(w, i->flat_param, i->from) : -1;
+    int live_range = i->flat_param >= 0 ? touch_place(w, i->flat_param, i->from) : -1;
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->flat_param, parked) = life;
+        *last_of(w, i->flat_param, parked) = live_range;
 }
 
 static void follow(walk *w, const zr_instruction *i)
@@ -177,12 +178,13 @@ static void follow(walk *w, const zr_instruction *i)
     }
 }
 
-zero_status zr_lives_of(const zr_plan *plan, zr_pass_kind kind, zr_lives *out, zero_error *error)
+zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ranges *out,
+                              zero_error *error)
 {
     const zr_pass *pass = &plan->program.passes[kind];
     size_t lasts = (size_t)plan->flat_param_count * ZR_SPACE_COUNT;
-    walk w = {.plan = plan, .lives = out, .error = error};
-    *out = (zr_lives){0};
+    walk w = {.plan = plan, .live_ranges = out, .error = error};
+    *out = (zr_live_ranges){0};
     w.last = zr_alloc(lasts * sizeof *w.last, error);
     if (!w.last)
         return ZERO_ERR_MEMORY;
@@ -194,17 +196,17 @@ zero_status zr_lives_of(const zr_plan *plan, zr_pass_kind kind, zr_lives *out, z
     return w.status;
 }
 
-void zr_lives_free(zr_lives *lives)
+void zr_live_ranges_free(zr_live_ranges *live_ranges)
 {
-    zr_free(lives->at);
-    *lives = (zr_lives){0};
+    zr_free(live_ranges->at);
+    *live_ranges = (zr_live_ranges){0};
 }
 
-int64_t zr_lives_end(const zr_lives *lives, zr_space space)
+int64_t zr_live_ranges_end(const zr_live_ranges *live_ranges, zr_space space)
 {
     int64_t end = 0;
-    for (int i = 0; i < lives->count; i++)
-        if (lives->at[i].space == space)
-            end = ZR_MAX(end, lives->at[i].first + lives->at[i].bytes);
+    for (int i = 0; i < live_ranges->count; i++)
+        if (live_ranges->at[i].space == space)
+            end = ZR_MAX(end, live_ranges->at[i].first + live_ranges->at[i].bytes);
     return end;
 }
