@@ -30,38 +30,38 @@ static double start_of(const zr_besides_question *question, const zr_rate_book *
     return sum + (subject->text > 0 ? reading : 0) + (question->loads ? loading : 0);
 }
 
-static double micro_batch_of(zr_rehearsal *rehearsal, const zr_rate_book *book)
+static double micro_batch_of(zr_estimate *estimate, const zr_rate_book *book)
 {
     double seconds;
-    bool across = rehearsal->machines.count > 1;
-    if (zr_rehearsal_evaluation(rehearsal, book, 1, &seconds, NULL) != ZERO_OK)
+    bool across = estimate->machines.count > 1;
+    if (zr_estimate_evaluation(estimate, book, 1, &seconds, NULL) != ZERO_OK)
         return 0;
     return seconds * (across ? 1 : zr_correction_factor(&book->corrections[ZR_TIME_EVALUATION]));
 }
 
 // Only generations teach how long choosing takes, and operations of one row.
-static double token_of(const zr_besides_question *question, zr_rehearsal *rehearsal,
+static double token_of(const zr_besides_question *question, zr_estimate *estimate,
                        const zr_rate_book *book)
 {
     const zr_task_sample choice = {.together = question->subject.together,
                                    .amount = question->vocabulary};
     double choosing = zr_task_rates_seconds(&book->tasks, ZR_TASK_CHOOSE, &choice, NULL), seconds;
-    if (choosing <= 0 || zr_rehearsal_token(rehearsal, book, &seconds, NULL) != ZERO_OK)
+    if (choosing <= 0 || zr_estimate_token(estimate, book, &seconds, NULL) != ZERO_OK)
         return 0;
     return seconds > 0 ? seconds + choosing : 0;
 }
 
-void zr_besides_find(const zr_besides_question *question, zr_rehearsal *rehearsal,
+void zr_besides_find(const zr_besides_question *question, zr_estimate *estimate,
                      const zr_rate_book *book, zr_besides *out)
 {
     const zr_task_subject *subject = &question->subject;
-    bool computes = rehearsal && zr_rate_book_knows_kernels(book);
+    bool computes = estimate && zr_rate_book_knows_kernels(book);
     *out = (zr_besides){
         .start = start_of(question, book),
-        .micro_batch = computes ? micro_batch_of(rehearsal, book) : 0,
+        .micro_batch = computes ? micro_batch_of(estimate, book) : 0,
         .checkpoint = expected(book, ZR_TASK_CHECKPOINT, subject),
         .model = expected(book, ZR_TASK_MODEL, subject),
-        .token = computes ? token_of(question, rehearsal, book) : 0,
+        .token = computes ? token_of(question, estimate, book) : 0,
     };
 }
 

@@ -4,7 +4,7 @@
 #define ZR_SETUP_BESIDES_H
 
 #include "predict/task_amounts.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 
 typedef struct zr_besides_question {
     zr_task_subject subject;
@@ -19,9 +19,9 @@ typedef struct zr_besides {   // seconds; 0: unknown
     double token;             // generating one, in the middle of a window
 } zr_besides;
 
-// Finds what the book knows. rehearsal: of the run; NULL: tasks alone are looked up. What cannot be
+// Finds what the book knows. estimate: of the run; NULL: tasks alone are looked up. What cannot be
 // predicted stays unknown.
-void zr_besides_find(const zr_besides_question *question, zr_rehearsal *rehearsal,
+void zr_besides_find(const zr_besides_question *question, zr_estimate *estimate,
                      const zr_rate_book *book, zr_besides *out);
 bool zr_besides_are_known(const zr_besides *besides); // Says whether anything is known.
 // Writes what is known in one line without its end, "besides steps: 0.42 s before the first one,

@@ -49,7 +49,7 @@ static const char *first_path(const zr_config *config)
 
 typedef struct search {
     const zr_placement_question *question;
-    zr_rehearsal_question run; // its configuration is that of the placement which is tried
+    zr_estimate_question run; // its configuration is that of the placement which is tried
     zr_rate_book book;
     zr_placement_answer *answer;
 } search;
@@ -86,31 +86,31 @@ static zero_status ask_all(const search *s, bool fits, bool *all, zero_error *er
     return ZERO_OK;
 }
 
-static void note_bytes(const zr_rehearsal *rehearsal, zr_placement *at)
+static void note_bytes(const zr_estimate *estimate, zr_placement *at)
 {
     for (int t = 0; t < ZERO_TIER_COUNT; t++) {
         at->tiers[t] = 0;
-        for (int stage = 0; stage < rehearsal->stages; stage++)
+        for (int stage = 0; stage < estimate->stages; stage++)
             at->tiers[t] =
-                ZR_MAX(at->tiers[t], zr_plan_tier_bytes(rehearsal->at[stage].plan, (zero_tier)t));
+                ZR_MAX(at->tiers[t], zr_plan_tier_bytes(estimate->at[stage].plan, (zero_tier)t));
     }
-    snprintf(at->excess, sizeof at->excess, "%s", rehearsal->excess);
+    snprintf(at->excess, sizeof at->excess, "%s", estimate->excess);
 }
 
 // Predicts it if it fits here, or if it is the last form of its placement.
 static zero_status try_form(search *s, bool last, zr_placement *at, zero_error *error)
 {
     const zr_config config = config_at(s, at);
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     s->run.config = &config;
-    zero_status status = zr_rehearse(&s->run, &rehearsal, error);
-    bool fits = status == ZERO_OK && rehearsal.fits;
+    zero_status status = zr_estimate_make(&s->run, &estimate, error);
+    bool fits = status == ZERO_OK && estimate.fits;
     if (status == ZERO_OK) {
-        note_bytes(&rehearsal, at);
+        note_bytes(&estimate, at);
         if (fits || last)
-            status = zr_rehearsal_forecast(&rehearsal, &s->book, &at->step, error);
+            status = zr_estimate_forecast(&estimate, &s->book, &at->step, error);
     }
-    zr_rehearsal_free(&rehearsal);
+    zr_estimate_free(&estimate);
     ZERO_TRY(zr_comm_agree(s->question->comm, status, error));
     return ask_all(s, fits, &at->fits, error);
 }

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "model/architecture.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 #include "setup/resolve.h"
 
 enum { ZR_MOST_PLACEMENTS = 16 };
@@ -33,7 +33,7 @@ typedef struct zr_placement {
 typedef struct zr_placement_question {
     // What is placed. Its configuration is resolved, with libzero.offload auto; a model of a shape
     // gets tiles if that helps.
-    zr_rehearsal_question run;
+    zr_estimate_question run;
     // The ranks that choose together; a rank by itself if the others are only planned.
     zero_comm *comm;
     const zero_logger *logger;

@@ -1,5 +1,5 @@
 // The plan of one rank that need not exist: what it holds of the model, and what it does in a step.
-// zero plan, rehearsals and placements make plans here, so that none of them differs from a run.
+// zero plan, estimates and placements make plans here, so that none of them differs from a run.
 #ifndef ZR_SETUP_RANK_PLAN_H
 #define ZR_SETUP_RANK_PLAN_H
 

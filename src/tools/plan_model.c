@@ -176,17 +176,17 @@ static zero_status show_program(const zr_planner *p, const zr_plan_point *at, zr
                                 zero_error *error)
 {
     zr_plan_asked asked;
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     zr_rank_plan of = {0};
     zr_planner_ask(p, at, p->machine.threads, &asked);
     asked.question.unlimited = true;
-    zero_status status = zr_rehearsal_begin(&asked.question, &rehearsal, error);
+    zero_status status = zr_estimate_begin(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = zr_rehearsal_plan(&rehearsal, 0, 0, NULL, &of, error);
+        status = zr_estimate_plan(&estimate, 0, 0, NULL, &of, error);
     if (status == ZERO_OK)
         status = zr_plan_show(of.plan, p->options->view, p->subject.name, out, error);
     zr_rank_plan_free(&of);
-    zr_rehearsal_free(&rehearsal);
+    zr_estimate_free(&estimate);
     return status;
 }
 

@@ -30,7 +30,7 @@ static int64_t checkpoint_bytes(const zr_plan *plan)
 typedef struct row_making { // a row while the plans of its ranks are made
     const zr_planner *p;
     const zr_plan_point *at;
-    zr_rehearsal *rehearsal;
+    zr_estimate *estimate;
     zr_plan_row *row;
     int64_t most; // bytes of the rank that needs most so far
 } row_making;
@@ -47,8 +47,8 @@ static zero_status compare_kept(const row_making *m, const tensor_rank *rank, co
     zr_plan_row *row = m->row;
     zr_rank_plan otherwise;
     // Shallow copies, of which one field differs.
-    zr_rehearsal other = *m->rehearsal;
-    zr_rehearsal_question question = *other.question;
+    zr_estimate other = *m->estimate;
+    zr_estimate_question question = *other.question;
     zr_config config = *question.config;
     if (plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
         return ZERO_OK;
@@ -56,7 +56,7 @@ static zero_status compare_kept(const row_making *m, const tensor_rank *rank, co
     question.config = &config;
     other.question = &question;
     zero_status status =
-        zr_rehearsal_plan(&other, rank->stage, rank->number, rank->part, &otherwise, error);
+        zr_estimate_plan(&other, rank->stage, rank->number, rank->part, &otherwise, error);
     if (status == ZERO_OK) {
         row->kept = checkpoint_bytes(plan);
         row->kept_otherwise = checkpoint_bytes(otherwise.plan);
@@ -125,7 +125,7 @@ static zero_status plan_other(row_making *m, const tensor_rank *rank, int64_t *m
 {
     zr_rank_plan of;
     zero_status status =
-        zr_rehearsal_plan(m->rehearsal, rank->stage, rank->number, rank->part, &of, error);
+        zr_estimate_plan(m->estimate, rank->stage, rank->number, rank->part, &of, error);
     if (status == ZERO_OK)
         status = add_plan(m, rank, &of, most_of_stage, error);
     zr_rank_plan_free(&of);
@@ -139,7 +139,7 @@ static zero_status add_stage(row_making *m, int stage, zero_error *error)
     int64_t most_of_stage = -1;
     const zr_plan_machines *machines = m->p->machines;
     const tensor_rank first = {.stage = stage};
-    zero_status status = add_plan(m, &first, &m->rehearsal->at[stage], &most_of_stage, error);
+    zero_status status = add_plan(m, &first, &m->estimate->at[stage], &most_of_stage, error);
     for (int t = 1; machines && t < m->p->config->tensor && status == ZERO_OK; t++) {
         const tensor_rank other = {stage, t, &machines->parts[machines->part_of[t]]};
         if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t, m->at->stage) == t)
@@ -160,14 +160,14 @@ static zero_status make_network(const zr_planner *p, const zr_plan_point *at, zr
 }
 
 // Fills the row with the plan of the rank that needs most.
-static zero_status fill(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *rehearsal,
+static zero_status fill(const zr_planner *p, const zr_plan_point *at, zr_estimate *estimate,
                         zr_plan_row *row, zero_error *error)
 {
-    row_making making = {.p = p, .at = at, .rehearsal = rehearsal, .row = row, .most = -1};
+    row_making making = {.p = p, .at = at, .estimate = estimate, .row = row, .most = -1};
     ZERO_TRY(make_network(p, at, row, error));
-    for (int s = 0; s < rehearsal->stages; s++)
+    for (int s = 0; s < estimate->stages; s++)
         ZERO_TRY(add_stage(&making, s, error));
-    zr_plan_time_of(p, at, rehearsal, row);
+    zr_plan_time_of(p, at, estimate, row);
     return ZERO_OK;
 }
 
@@ -175,17 +175,17 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
                             zero_error *error)
 {
     zr_plan_asked asked;
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     *row = (zr_plan_row){0};
     zr_planner_ask(p, at, p->machine.threads, &asked);
-    zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
-    if (status == ZERO_OK && rehearsal.made)
-        status = zr_plan_pipeline_make(p->model, rehearsal.made, &row->pipeline, error);
+    zero_status status = zr_estimate_make(&asked.question, &estimate, error);
+    if (status == ZERO_OK && estimate.made)
+        status = zr_plan_pipeline_make(p->model, estimate.made, &row->pipeline, error);
     if (status == ZERO_OK)
-        status = fill(p, at, &rehearsal, row, error);
+        status = fill(p, at, &estimate, row, error);
     if (row->pipeline)
-        rehearsal.made = NULL; // because it is the row's now
-    zr_rehearsal_free(&rehearsal);
+        estimate.made = NULL; // because it is the row's now
+    zr_estimate_free(&estimate);
     return status;
 }
 
@@ -221,7 +221,7 @@ void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, z
     out->config = *p->config;
     out->config.stage = at->stage;
     out->config.ranks = at->ranks / zr_config_model_ranks(p->config);
-    out->question = (zr_rehearsal_question){
+    out->question = (zr_estimate_question){
         .model = p->model,
         .name = p->subject.name,
         .config = &out->config,
@@ -241,23 +241,23 @@ void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, z
 static bool fits(const zr_planner *p, const zr_plan_point *at)
 {
     zr_plan_asked asked;
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     zr_planner_ask(p, at, p->machine.threads, &asked);
-    bool does = zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK && rehearsal.fits;
-    zr_rehearsal_free(&rehearsal);
+    bool does = zr_estimate_make(&asked.question, &estimate, NULL) == ZERO_OK && estimate.fits;
+    zr_estimate_free(&estimate);
     return does;
 }
 
 bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, size_t size)
 {
     zr_plan_asked asked;
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     zr_planner_ask(p, at, p->machine.threads, &asked);
     asked.question.advise = true;
     out[0] = 0;
-    if (zr_rehearse(&asked.question, &rehearsal, NULL) == ZERO_OK)
-        snprintf(out, size, "%s", rehearsal.advice);
-    zr_rehearsal_free(&rehearsal);
+    if (zr_estimate_make(&asked.question, &estimate, NULL) == ZERO_OK)
+        snprintf(out, size, "%s", estimate.advice);
+    zr_estimate_free(&estimate);
     return out[0];
 }
 

@@ -125,7 +125,7 @@ zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *a
                                      zero_error *error)
 {
     zr_plan_asked asked;
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     if (p->options->machines)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "--draw of a pipeline shows when its stages work, and --machines %s changes "
@@ -133,9 +133,9 @@ zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *a
                        p->options->machines);
     zr_planner_ask(p, at, p->machine.threads, &asked);
     asked.question.unlimited = true;
-    zero_status status = zr_rehearsal_begin(&asked.question, &rehearsal, error);
+    zero_status status = zr_estimate_begin(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = draw_division(p, rehearsal.division, out, error);
-    zr_rehearsal_free(&rehearsal);
+        status = draw_division(p, estimate.division, out, error);
+    zr_estimate_free(&estimate);
     return status;
 }

@@ -29,7 +29,7 @@ static bool has_network(const zr_planner *p, const zr_plan_time *time, int ranks
 static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *error)
 {
     int ranks[ZR_PLANNER_USUAL];
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     zr_plan_asked asked;
     zr_planner_ranks(p, ranks);
     zr_plan_point at = {.stage = p->settings.stage, .ranks = ranks[0]};
@@ -42,10 +42,10 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
                        "zero simulate predicts other machines",
                        time->cores, time->cores == 1 ? "" : "s", zr_planner_together(p, at.ranks));
     zr_planner_ask(p, &at, threads_of(p, time, at.ranks), &asked);
-    zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
+    zero_status status = zr_estimate_make(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = zr_rehearsal_measure(&rehearsal, &p->options->logger, &time->book, error);
-    zr_rehearsal_free(&rehearsal);
+        status = zr_estimate_measure(&estimate, &p->options->logger, &time->book, error);
+    zr_estimate_free(&estimate);
     return status;
 }
 
@@ -62,23 +62,23 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
 
 void zr_plan_time_close(zr_plan_time *time) { zr_rate_book_free(&time->book); }
 
-static void find_besides(const zr_planner *p, zr_rehearsal *rehearsal, zr_besides *out)
+static void find_besides(const zr_planner *p, zr_estimate *estimate, zr_besides *out)
 {
-    const zr_rehearsal_question *q = rehearsal->question;
+    const zr_estimate_question *q = estimate->question;
     const zr_besides_question question = {
-        .subject = {.plan = rehearsal->at[0].plan, .together = zr_planner_together(p, q->ranks)},
+        .subject = {.plan = estimate->at[0].plan, .together = zr_planner_together(p, q->ranks)},
         .loads = p->options->model,
         .vocabulary = q->shape ? zr_lm_shape_of(q->shape).vocab : 0,
     };
-    zr_besides_find(&question, rehearsal, &p->time->book, out);
+    zr_besides_find(&question, estimate, &p->time->book, out);
 }
 
-static zero_status predict(const zr_planner *p, zr_rehearsal *rehearsal, zr_plan_row *row,
+static zero_status predict(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
                            zero_error *error)
 {
-    find_besides(p, rehearsal, &row->besides);
+    find_besides(p, estimate, &row->besides);
     if (p->time->known)
-        ZERO_TRY(zr_rehearsal_forecast(rehearsal, &p->time->book, &row->time, error));
+        ZERO_TRY(zr_estimate_forecast(estimate, &p->time->book, &row->time, error));
     return ZERO_OK;
 }
 
@@ -86,17 +86,17 @@ static zero_status predict(const zr_planner *p, zr_rehearsal *rehearsal, zr_plan
 static zero_status predict_with(const zr_planner *p, const zr_plan_point *at, int threads,
                                 zr_plan_row *row, zero_error *error)
 {
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     zr_plan_asked asked;
     zr_planner_ask(p, at, threads, &asked);
-    zero_status status = zr_rehearse(&asked.question, &rehearsal, error);
+    zero_status status = zr_estimate_make(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = predict(p, &rehearsal, row, error);
-    zr_rehearsal_free(&rehearsal);
+        status = predict(p, &estimate, row, error);
+    zr_estimate_free(&estimate);
     return status;
 }
 
-void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *rehearsal,
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_estimate *estimate,
                      zr_plan_row *row)
 {
     const zr_plan_time *time = p->time;
@@ -104,8 +104,8 @@ void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal 
     if (!time || !is_here(p, time, at->ranks) || !has_network(p, time, at->ranks))
         return;
     int threads = threads_of(p, time, at->ranks);
-    zero_status status = threads == rehearsal->question->threads
-                             ? predict(p, rehearsal, row, &error)
+    zero_status status = threads == estimate->question->threads
+                             ? predict(p, estimate, row, &error)
                              : predict_with(p, at, threads, row, &error);
     if (status == ZERO_OK)
         return;

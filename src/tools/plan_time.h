@@ -1,10 +1,10 @@
 // How long the steps of planned rows take on this machine, as far as it has cores for their ranks
-// and is known (setup/rehearse.h).
+// and is known (setup/estimate.h).
 #ifndef ZR_TOOLS_PLAN_TIME_H
 #define ZR_TOOLS_PLAN_TIME_H
 
 #include "base/busy.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 #include "tools/planner.h"
 
 typedef struct zr_plan_time { // what the rows of a plan are predicted with
@@ -21,7 +21,7 @@ void zr_plan_time_close(zr_plan_time *time);
 // Predicts a row's step and what comes besides; both stay zeroed if this machine has too few cores
 // for its ranks, if they exchange over a network that nobody has measured, or if nothing is known.
 // A failure is a warning.
-void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_rehearsal *rehearsal,
+void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_estimate *estimate,
                      zr_plan_row *row);
 
 // Writes the prediction of a row in words, or why there is none.

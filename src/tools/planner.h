@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "layers/layers.h"
 #include "model/unit.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 #include "setup/subject.h"
 #include "tools/plan_report.h"
 
@@ -17,9 +17,9 @@ typedef struct zr_plan_point { // what is planned for
     int64_t batch;             // micro-batch
 } zr_plan_point;
 
-typedef struct zr_plan_asked { // what a point's rehearsal is made from; it stays where it is
+typedef struct zr_plan_asked { // what a point's estimate is made from; it stays where it is
     zr_config config;
-    zr_rehearsal_question question;
+    zr_estimate_question question;
 } zr_plan_asked;
 
 typedef struct zr_planner {
@@ -61,7 +61,7 @@ const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows
 // Writes the least change with which a point fits that does not. Returns false if none is known.
 bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, size_t size);
 
-// Asks for a rehearsal of a point, whose ranks have so many threads.
+// Asks for an estimate of a point, whose ranks have so many threads.
 void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, zr_plan_asked *out);
 
 // Implemented in plan_stages.c: what a pipeline adds.

@@ -2,13 +2,13 @@
 #include "layers/layers.h"
 #include "predict/rate_links.h"
 #include "setup/machine_facts.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 #include "train/training.h"
 
-static zr_rehearsal_question question_of(const zr_train *train)
+static zr_estimate_question question_of(const zr_train *train)
 {
     const zero_train_options *options = train->asked.options;
-    zr_rehearsal_question question = {
+    zr_estimate_question question = {
         .model = train->subject.model,
         .name = options->new_spec ? options->new_spec : options->model_dir,
         .config = zr_engine_config(train->run.engine),
@@ -23,29 +23,29 @@ static zr_rehearsal_question question_of(const zr_train *train)
     return question;
 }
 
-// rehearsal: NULL if nothing is known of the kernels.
-static void find_besides(zr_train *train, zr_rehearsal *rehearsal, const zr_rate_book *book)
+// estimate: NULL if nothing is known of the kernels.
+static void find_besides(zr_train *train, zr_estimate *estimate, const zr_rate_book *book)
 {
     const zr_besides_question question = {.subject = zr_train_task_subject(train),
                                           .loads = train->asked.options->model_dir,
                                           .vocabulary = train->subject.shape.vocab};
-    zr_besides_find(&question, rehearsal, book, &train->resolved.besides);
+    zr_besides_find(&question, estimate, book, &train->resolved.besides);
 }
 
 static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error *error)
 {
-    const zr_rehearsal_question question = question_of(train);
-    zr_rehearsal rehearsal;
+    const zr_estimate_question question = question_of(train);
+    zr_estimate estimate;
     zr_train_end_task(train, ZR_TASK_BEGIN);
-    zero_status status = zr_rehearse(&question, &rehearsal, error);
+    zero_status status = zr_estimate_make(&question, &estimate, error);
     if (status == ZERO_OK)
-        status = zr_rehearsal_forecast(&rehearsal, book, &train->resolved.forecast, error);
+        status = zr_estimate_forecast(&estimate, book, &train->resolved.forecast, error);
     for (int i = 0; i < 2 && status == ZERO_OK; i++)
-        status = zr_rehearsal_evaluation(&rehearsal, book, i + 1, &train->resolved.evaluations[i],
-                                         error);
+        status =
+            zr_estimate_evaluation(&estimate, book, i + 1, &train->resolved.evaluations[i], error);
     if (status == ZERO_OK)
-        find_besides(train, &rehearsal, book);
-    zr_rehearsal_free(&rehearsal);
+        find_besides(train, &estimate, book);
+    zr_estimate_free(&estimate);
     zr_train_end_task(train, ZR_TASK_FORECAST);
     return status;
 }

@@ -30,11 +30,11 @@ static zr_lm_config grown(const zr_lm_config *from, int64_t times, int64_t layer
 static int64_t parameters_if_fits(const zr_comparison *c, const zr_compare_row *row,
                                   const zr_lm_config *shape)
 {
-    const zr_rehearsal_question question = zr_compare_question(c, row, shape, 0);
-    zr_rehearsal rehearsal;
-    bool fits = zr_rehearse(&question, &rehearsal, NULL) == ZERO_OK && rehearsal.fits;
-    int64_t parameters = fits ? zr_model_parameters(rehearsal.whole) : 0;
-    zr_rehearsal_free(&rehearsal);
+    const zr_estimate_question question = zr_compare_question(c, row, shape, 0);
+    zr_estimate estimate;
+    bool fits = zr_estimate_make(&question, &estimate, NULL) == ZERO_OK && estimate.fits;
+    int64_t parameters = fits ? zr_model_parameters(estimate.whole) : 0;
+    zr_estimate_free(&estimate);
     return parameters;
 }
 

@@ -6,7 +6,7 @@
 #define ZR_TUNE_COMPARE_PARTS_H
 
 #include "compute/compute.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 #include "setup/subject.h"
 #include "tune/compare_ways.h"
 #include "tune/trial.h"
@@ -76,8 +76,8 @@ void zr_comparison_close(zr_comparison *c);
 // of it. What cannot be planned is a reason.
 zero_status zr_compare_plan(zr_comparison *c, zr_compare_row *row, zero_error *error);
 // Asks about the row's ranks for a model of that shape, on machines of `together` ranks.
-zr_rehearsal_question zr_compare_question(const zr_comparison *c, const zr_compare_row *row,
-                                          const zr_lm_config *shape, int together);
+zr_estimate_question zr_compare_question(const zr_comparison *c, const zr_compare_row *row,
+                                         const zr_lm_config *shape, int together);
 // Chooses the family of the largest models: the model's shape, as many times as wide (a power of
 // two) as lets data parallelism hold no more than some dozens of layers.
 void zr_compare_choose_family(zr_comparison *c);

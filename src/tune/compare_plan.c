@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-zr_rehearsal_question zr_compare_question(const zr_comparison *c, const zr_compare_row *row,
-                                          const zr_lm_config *shape, int together)
+zr_estimate_question zr_compare_question(const zr_comparison *c, const zr_compare_row *row,
+                                         const zr_lm_config *shape, int together)
 {
-    return (zr_rehearsal_question){
+    return (zr_estimate_question){
         .shape = shape,
         .name = c->subject.name,
         .config = row->config,
@@ -67,10 +67,10 @@ static void count_stage(const zr_plan *plan, const zr_reaches *at, zr_compare_ro
 // Plans the way once more, for ranks that share no memory, and counts what crosses the network.
 static zero_status count_network(const zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
-    const zr_rehearsal_question question = zr_compare_question(c, row, &c->subject.model, 1);
-    zr_rehearsal apart;
+    const zr_estimate_question question = zr_compare_question(c, row, &c->subject.model, 1);
+    zr_estimate apart;
     int stages[ZR_MOST_STAGES], replicas = 0;
-    zero_status status = zr_rehearse(&question, &apart, error);
+    zero_status status = zr_estimate_make(&question, &apart, error);
     if (status == ZERO_OK)
         status = zr_model_replicas(apart.part.model, row->way.tensor, &replicas, error);
     for (int s = 0; s < row->way.stages; s++)
@@ -83,13 +83,13 @@ static zero_status count_network(const zr_comparison *c, zr_compare_row *row, ze
     };
     for (int s = 0; status == ZERO_OK && s < apart.stages; s++)
         count_stage(apart.at[s].plan, &at, row);
-    zr_rehearsal_free(&apart);
+    zr_estimate_free(&apart);
     return status;
 }
 
 // ---- memory and time
 
-static void count_memory(const zr_rehearsal *here, zr_compare_row *row)
+static void count_memory(const zr_estimate *here, zr_compare_row *row)
 {
     const zr_plan *first = here->at[0].plan;
     for (int s = 0; s < here->stages; s++)
@@ -101,15 +101,15 @@ static void count_memory(const zr_rehearsal *here, zr_compare_row *row)
 }
 
 // Without a prediction the way is still worth its measurement.
-static void predict(zr_comparison *c, zr_rehearsal *here, zr_compare_row *row)
+static void predict(zr_comparison *c, zr_estimate *here, zr_compare_row *row)
 {
     const zero_logger *logger = &c->options->logger;
     zero_error reason = {0};
     if (c->crowded || !here->fits)
         return;
-    zero_status status = zr_rehearsal_measure(here, logger, &c->book, &reason);
+    zero_status status = zr_estimate_measure(here, logger, &c->book, &reason);
     if (status == ZERO_OK)
-        status = zr_rehearsal_forecast(here, &c->book, &row->step, &reason);
+        status = zr_estimate_forecast(here, &c->book, &row->step, &reason);
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, "%s: its step is not predicted: %s", row->way.name,
                reason.message);
@@ -117,15 +117,15 @@ static void predict(zr_comparison *c, zr_rehearsal *here, zr_compare_row *row)
 
 static zero_status plan_here(zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
-    const zr_rehearsal_question question = zr_compare_question(c, row, &c->subject.model, 0);
-    zr_rehearsal here;
-    zero_status status = zr_rehearse(&question, &here, error);
+    const zr_estimate_question question = zr_compare_question(c, row, &c->subject.model, 0);
+    zr_estimate here;
+    zero_status status = zr_estimate_make(&question, &here, error);
     if (status == ZERO_OK) {
         count_memory(&here, row);
         count_exchanged(here.at[0].plan, row);
         predict(c, &here, row);
     }
-    zr_rehearsal_free(&here);
+    zr_estimate_free(&here);
     return status;
 }
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "setup/machine_facts.h"
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 #include "setup/resolve.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, 
     return status;
 }
 
-static int64_t memory_of(const zr_rehearsal *r)
+static int64_t memory_of(const zr_estimate *r)
 {
     int64_t most = 0;
     for (int s = 0; s < r->stages; s++)
@@ -74,15 +74,14 @@ static bool is_final(zero_status status)
 
 // Measures what a candidate that fits does, if much of its time is only guessed. Where that fails,
 // for instance because a directory on NVMe is full, guesses have to do for all.
-static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
-                         zero_error *error)
+static zero_status learn(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c, zero_error *error)
 {
     if (c->step.unknown <= ZR_JUDGE_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
     const zero_logger *logger = &j->asked->options->logger;
     double begun = zr_clock_seconds();
     zero_error reason = {0};
-    zero_status status = zr_rehearsal_measure(r, logger, &j->book, &reason);
+    zero_status status = zr_estimate_measure(r, logger, &j->book, &reason);
     if (is_final(status))
         return zr_fail(error, status, "%s", reason.message);
     if (status != ZERO_OK) {
@@ -93,43 +92,43 @@ static zero_status learn(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *
     }
     j->measuring -= zr_clock_seconds() - begun;
     j->measured++;
-    return zr_rehearsal_forecast(r, &j->book, &c->step, error);
+    return zr_estimate_forecast(r, &j->book, &c->step, error);
 }
 
-static zero_status predict(zr_tuning_judge *j, zr_rehearsal *r, zr_run_candidate *c,
+static zero_status predict(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
                            zero_error *error)
 {
     c->memory = memory_of(r);
     c->state = r->fits ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE;
     if (!r->fits)
         snprintf(c->why, sizeof c->why, "%s", r->excess);
-    ZERO_TRY(zr_rehearsal_forecast(r, &j->book, &c->step, error));
+    ZERO_TRY(zr_estimate_forecast(r, &j->book, &c->step, error));
     return r->fits ? learn(j, r, c, error) : ZERO_OK;
 }
 
-static zero_status rehearse(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
+static zero_status estimate(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
                             zero_error *error)
 {
     const zr_subject *subject = j->asked->subject;
     zr_queue *queue;
-    zr_rehearsal rehearsal;
+    zr_estimate estimate;
     ZERO_TRY(find_queue(j, c->threads, &queue, error));
-    zr_rehearsal_question question = {.shape = &subject->model,
-                                      .name = subject->name,
-                                      .config = config,
-                                      .seq = subject->seq,
-                                      .ranks = c->ranks,
-                                      .threads = c->threads,
-                                      .backend = j->asked->options->backend};
+    zr_estimate_question question = {.shape = &subject->model,
+                                     .name = subject->name,
+                                     .config = config,
+                                     .seq = subject->seq,
+                                     .ranks = c->ranks,
+                                     .threads = c->threads,
+                                     .backend = j->asked->options->backend};
     zr_machine_fill(queue, NULL, &question.machine);
     question.machine.memory_limit = j->memory / c->ranks;
     c->micro_batch = config->micro_batch;
     c->accumulation = config->accumulation;
     c->tokens = config->train_batch * subject->seq;
-    zero_status status = zr_rehearse(&question, &rehearsal, error);
+    zero_status status = zr_estimate_make(&question, &estimate, error);
     if (status == ZERO_OK)
-        status = predict(j, &rehearsal, c, error);
-    zr_rehearsal_free(&rehearsal);
+        status = predict(j, &estimate, c, error);
+    zr_estimate_free(&estimate);
     return status;
 }
 
@@ -147,7 +146,7 @@ zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *err
     j->judged++;
     zero_status status = resolve(j, c, &config, &why);
     if (status == ZERO_OK)
-        status = rehearse(j, config, c, &why);
+        status = estimate(j, config, c, &why);
     zr_config_destroy(config);
     if (status == ZERO_OK)
         return ZERO_OK;

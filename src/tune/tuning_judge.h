@@ -1,4 +1,4 @@
-// Judges candidates by rehearsals: whether they can be planned, whether they fit, what they hold
+// Judges candidates by estimates: whether they can be planned, whether they fit, what they hold
 // and how long a step takes. What the book of rates knows too little of is measured, for so long.
 #ifndef ZR_TUNE_TUNING_JUDGE_H
 #define ZR_TUNE_TUNING_JUDGE_H

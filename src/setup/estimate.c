@@ -1,4 +1,4 @@
-#include "setup/rehearse.h"
+#include "setup/estimate.h"
 
 #include "base/busy.h"
 #include "base/cpu.h"
@@ -16,18 +16,18 @@
 
 #include <stdio.h>
 
-static int together_of(const zr_rehearsal_question *q)
+static int together_of(const zr_estimate_question *q)
 {
     return q->together ? ZR_MIN(q->together, q->ranks) : q->ranks;
 }
 
 // Says whether all ranks of the job can map each other's memory.
-static bool is_on_one(const zr_rehearsal_question *q)
+static bool is_on_one(const zr_estimate_question *q)
 {
     return q->ranks <= ZERO_MAX_RANKS && together_of(q) == q->ranks;
 }
 
-static zero_shape shape_of(const zr_rehearsal_question *q)
+static zero_shape shape_of(const zr_estimate_question *q)
 {
     return (zero_shape){.batch = q->micro_batch ? q->micro_batch : q->config->micro_batch,
                         .seq = q->seq,
@@ -35,9 +35,9 @@ static zero_shape shape_of(const zr_rehearsal_question *q)
                         .dtype = q->config->dtype};
 }
 
-static zero_status find_part(zr_rehearsal *r, zero_error *error)
+static zero_status find_part(zr_estimate *r, zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     const zero_model *whole = q->model;
     if (q->shape) {
         zr_lm_config shape = *q->shape;
@@ -49,9 +49,9 @@ static zero_status find_part(zr_rehearsal *r, zero_error *error)
 }
 
 // Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
-static zero_status divide(zr_rehearsal *r, zero_error *error)
+static zero_status divide(zr_estimate *r, zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     const zero_model *model = r->part.model;
     int64_t budget = q->config->offload.device_memory;
     zero_error reason = {0};
@@ -83,9 +83,9 @@ static zero_status divide(zr_rehearsal *r, zero_error *error)
 }
 
 // Takes the job's machines, or fills equal ones with ranks in their order, if there are several.
-static zero_status find_machines(zr_rehearsal *r, zero_error *error)
+static zero_status find_machines(zr_estimate *r, zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     int together = together_of(q), count = (q->ranks + together - 1) / together;
     if (q->job)
         r->machines = *q->job;
@@ -104,12 +104,12 @@ static zero_status find_machines(zr_rehearsal *r, zero_error *error)
 }
 
 // Returns the job's rank that stands for a pipeline stage: its first.
-static int first_rank_of(const zr_rehearsal *r, int stage)
+static int first_rank_of(const zr_estimate *r, int stage)
 {
     return stage * (r->question->ranks / r->question->config->pipeline.stages);
 }
 
-static zero_status mesh_of(const zr_rehearsal *r, int stage, int tensor_rank, zr_mesh *out,
+static zero_status mesh_of(const zr_estimate *r, int stage, int tensor_rank, zr_mesh *out,
                            zero_error *error)
 {
     const zr_config *config = r->question->config;
@@ -118,10 +118,10 @@ static zero_status mesh_of(const zr_rehearsal *r, int stage, int tensor_rank, zr
 }
 
 // Fills in where the machine of a tensor rank of a pipeline stage stands in the job.
-static zero_status place(const zr_rehearsal *r, int stage, int tensor_rank, zr_machine *machine,
+static zero_status place(const zr_estimate *r, int stage, int tensor_rank, zr_machine *machine,
                          zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     const zr_config *config = q->config;
     zr_mesh mesh;
     machine->ranks = q->ranks;
@@ -138,7 +138,7 @@ static zero_status place(const zr_rehearsal *r, int stage, int tensor_rank, zr_m
 }
 
 // Notes what is too much, of the first pipeline stage that does not fit.
-static void check_fit(zr_rehearsal *r, int stage, const zr_machine *machine)
+static void check_fit(zr_estimate *r, int stage, const zr_machine *machine)
 {
     const zr_plan *plan = r->at[stage].plan;
     char excess[256];
@@ -154,11 +154,11 @@ static void check_fit(zr_rehearsal *r, int stage, const zr_machine *machine)
         snprintf(r->excess, sizeof r->excess, "%s", excess);
 }
 
-static zero_status plan_rank(const zr_rehearsal *r, int stage, int tensor_rank,
+static zero_status plan_rank(const zr_estimate *r, int stage, int tensor_rank,
                              const zr_model_part *part, zr_machine *machine, zr_rank_plan *out,
                              zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     *out = (zr_rank_plan){0};
     *machine = q->machine;
     ZERO_TRY(place(r, stage, tensor_rank, machine, error));
@@ -173,25 +173,26 @@ static zero_status plan_rank(const zr_rehearsal *r, int stage, int tensor_rank,
     return zr_rank_plan_make(&rank, out, error);
 }
 
-zero_status zr_rehearsal_plan(const zr_rehearsal *r, int stage, int tensor_rank,
-                              const zr_model_part *part, zr_rank_plan *out, zero_error *error)
+zero_status zr_estimate_plan(const zr_estimate *r, int stage, int tensor_rank,
+                             const zr_model_part *part, zr_rank_plan *out, zero_error *error)
 {
     zr_machine machine;
     return plan_rank(r, stage, tensor_rank, part, &machine, out, error);
 }
 
-zero_status zr_rehearsal_begin(const zr_rehearsal_question *question, zr_rehearsal *out,
-                               zero_error *error)
+zero_status zr_estimate_begin(const zr_estimate_question *question, zr_estimate *out,
+                              zero_error *error)
 {
-    *out = (zr_rehearsal){.question = question, .fits = true};
+    *out = (zr_estimate){.question = question, .fits = true};
     ZERO_TRY(find_part(out, error));
     ZERO_TRY(divide(out, error));
     return find_machines(out, error);
 }
 
-zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out, zero_error *error)
+zero_status zr_estimate_make(const zr_estimate_question *question, zr_estimate *out,
+                             zero_error *error)
 {
-    ZERO_TRY(zr_rehearsal_begin(question, out, error));
+    ZERO_TRY(zr_estimate_begin(question, out, error));
     out->at = zr_alloc((size_t)out->stages * sizeof *out->at, error);
     if (!out->at)
         return ZERO_ERR_MEMORY;
@@ -205,7 +206,7 @@ zero_status zr_rehearse(const zr_rehearsal_question *question, zr_rehearsal *out
     return ZERO_OK;
 }
 
-void zr_rehearsal_free(zr_rehearsal *r)
+void zr_estimate_free(zr_estimate *r)
 {
     for (int s = 0; s < r->stages && r->operations; s++)
         zr_plan_operations_free(&r->operations[s]);
@@ -217,15 +218,15 @@ void zr_rehearsal_free(zr_rehearsal *r)
     zr_stages_free(r->made);
     zr_model_part_free(&r->part);
     zr_lm_free(r->whole);
-    *r = (zr_rehearsal){0};
+    *r = (zr_estimate){0};
 }
 
-static const char *backend_of(const zr_rehearsal *r)
+static const char *backend_of(const zr_estimate *r)
 {
     return r->question->backend ? r->question->backend : "cpu";
 }
 
-static zero_status find_operations(zr_rehearsal *r, zero_error *error)
+static zero_status find_operations(zr_estimate *r, zero_error *error)
 {
     if (r->operations)
         return ZERO_OK;
@@ -267,7 +268,7 @@ typedef struct asking { // a question, and what it points to
 } asking;
 
 // Returns how a group of such a reach exchanges, when all ranks of each machine do at once.
-static zr_link_speed link_of(const zr_rehearsal *r, const zr_rate_book *book, zr_reach reach)
+static zr_link_speed link_of(const zr_estimate *r, const zr_rate_book *book, zr_reach reach)
 {
     bool far = reach.strangers > 0;
     int together = together_of(r->question), machines = far ? r->machines.count : 1;
@@ -281,7 +282,7 @@ static zr_link_speed link_of(const zr_rehearsal *r, const zr_rate_book *book, zr
 
 // Finds how ranks of several machines exchange: those of the first pipeline stage, and stages with
 // each other.
-static zero_status find_links(const zr_rehearsal *r, asking *out, zero_error *error)
+static zero_status find_links(const zr_estimate *r, asking *out, zero_error *error)
 {
     zr_forecast_question *question = &out->question;
     zr_mesh mesh;
@@ -298,9 +299,9 @@ static zero_status find_links(const zr_rehearsal *r, asking *out, zero_error *er
     return ZERO_OK;
 }
 
-static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, zero_error *error)
+static zero_status ask(zr_estimate *r, const zr_rate_book *book, asking *out, zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     const char *directory = directory_of(q->config);
     zr_bandwidth known = {0};
     int cores = zr_cpu_budget_get().allowed, together = together_of(q);
@@ -331,16 +332,16 @@ static zero_status ask(zr_rehearsal *r, const zr_rate_book *book, asking *out, z
     return find_links(r, out, error);
 }
 
-zero_status zr_rehearsal_forecast(zr_rehearsal *r, const zr_rate_book *book, zr_forecast *out,
-                                  zero_error *error)
+zero_status zr_estimate_forecast(zr_estimate *r, const zr_rate_book *book, zr_forecast *out,
+                                 zero_error *error)
 {
     asking asking;
     ZERO_TRY(ask(r, book, &asking, error));
     return zr_forecast_find(&asking.question, out, error);
 }
 
-zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
-                                    int64_t micro_batches, double *out, zero_error *error)
+zero_status zr_estimate_evaluation(zr_estimate *r, const zr_rate_book *book, int64_t micro_batches,
+                                   double *out, zero_error *error)
 {
     const double most_unknown = 0.5; // of the time
     double unknown;
@@ -351,11 +352,11 @@ zero_status zr_rehearsal_evaluation(zr_rehearsal *r, const zr_rate_book *book,
     return ZERO_OK;
 }
 
-zero_status zr_rehearsal_token(zr_rehearsal *r, const zr_rate_book *book, double *out,
-                               zero_error *error)
+zero_status zr_estimate_token(zr_estimate *r, const zr_rate_book *book, double *out,
+                              zero_error *error)
 {
     const double most_unknown = 0.3; // of the time
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     const zr_attention_run run = {.first = q->seq / 2, .rows = 1};
     int32_t token = 0;
     int64_t wanted = 0;
@@ -401,10 +402,10 @@ static zero_status measure_stage(const zr_unit_rates_question *question, zr_rate
     return status;
 }
 
-zero_status zr_rehearsal_measure(zr_rehearsal *r, const zero_logger *logger, zr_rate_book *book,
-                                 zero_error *error)
+zero_status zr_estimate_measure(zr_estimate *r, const zero_logger *logger, zr_rate_book *book,
+                                zero_error *error)
 {
-    const zr_rehearsal_question *q = r->question;
+    const zr_estimate_question *q = r->question;
     int ends = r->stages > 1 ? 2 : 1; // those between have nothing but blocks
     for (int i = 0; i < ends; i++) {
         const zr_unit_rates_question question = {
