@@ -9,7 +9,7 @@
 #include "plan/pipeline_part.h"
 #include "plan/plan_settings.h"
 #include "plan/visits.h"
-#include "setup/besides.h"
+#include "setup/overheads.h"
 #include "tools/plan_machines.h"
 #include <zero/grid.h>
 #include <zero/memory.h>
@@ -68,7 +68,7 @@ typedef struct zr_plan_row {
     zr_plan_pipeline *pipeline;
     zr_plan_network *network; // what crosses it; NULL: nobody has said on how many machines
     zr_forecast time;         // of a step here; seconds 0: it is not known
-    zr_besides besides;       // what is known of the rest of a run here
+    zr_overheads overheads;   // what is known of the rest of a run here
 } zr_plan_row;
 
 int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memory: device and host.

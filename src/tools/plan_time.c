@@ -62,21 +62,21 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
 
 void zr_plan_time_close(zr_plan_time *time) { zr_rate_book_free(&time->book); }
 
-static void find_besides(const zr_planner *p, zr_estimate *estimate, zr_besides *out)
+static void find_overheads(const zr_planner *p, zr_estimate *estimate, zr_overheads *out)
 {
     const zr_estimate_question *q = estimate->question;
-    const zr_besides_question question = {
+    const zr_overheads_question question = {
         .subject = {.plan = estimate->at[0].plan, .together = zr_planner_together(p, q->ranks)},
         .loads = p->options->model,
         .vocabulary = q->shape ? zr_lm_shape_of(q->shape).vocab : 0,
     };
-    zr_besides_find(&question, estimate, &p->time->book, out);
+    zr_overheads_find(&question, estimate, &p->time->book, out);
 }
 
 static zero_status predict(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
                            zero_error *error)
 {
-    find_besides(p, estimate, &row->besides);
+    find_overheads(p, estimate, &row->overheads);
     if (p->time->known)
         ZERO_TRY(zr_estimate_forecast(estimate, &p->time->book, &row->time, error));
     return ZERO_OK;
@@ -114,10 +114,10 @@ void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_estimate *
            at->stage, at->ranks, error.message);
 }
 
-static void write_besides(const zr_plan_row *row, zr_buffer *out)
+static void write_overheads(const zr_plan_row *row, zr_buffer *out)
 {
     zr_buffer text = {0};
-    zr_besides_text(&row->besides, &text);
+    zr_overheads_text(&row->overheads, &text);
     if (text.length)
         zr_buffer_printf(out, "Predicted %s.\n", text.data);
     out->failed |= text.failed;
@@ -130,7 +130,7 @@ static void write_length(const zr_plan_row *row, zr_buffer *out)
     char text[2 * ZR_LENGTH_TEXT];
     if (zr_forecast_is_unknown(&row->time))
         return;
-    zr_thousand_steps_text(row->time.seconds, row->besides.start, time(NULL),
+    zr_thousand_steps_text(row->time.seconds, row->overheads.start, time(NULL),
                            zr_forecast_is_rough(&row->time), text);
     zr_buffer_printf(out, "%s.\n", text);
 }
@@ -170,14 +170,14 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
                               "network that nobody has measured: " ZR_LINK_TEACHER
                               " does, and zero simulate knows other machines.\n");
     write_busy(time, out);
-    write_besides(row, out);
+    write_overheads(row, out);
 }
 
 void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out)
 {
-    if (zr_besides_are_known(&row->besides)) {
+    if (zr_overheads_are_known(&row->overheads)) {
         zr_buffer_printf(out, ",\"besides\":");
-        zr_besides_json(&row->besides, out);
+        zr_overheads_json(&row->overheads, out);
     }
     if (row->time.seconds <= 0)
         return;

@@ -69,7 +69,7 @@ static double seconds_left(const zr_train *train, const zr_train_between *betwee
                            double step)
 {
     const zr_run_clock *clock = &train->run.clock;
-    const zr_besides *besides = &train->resolved.besides;
+    const zr_overheads *overheads = &train->resolved.overheads;
     int64_t steps = train->resolved.steps,
             every = zr_train_makes_samples(train) ? train->asked.options->sample_every : 0,
             made = zr_run_multiples(train->run.first_step, after - 1, every);
@@ -79,12 +79,12 @@ static double seconds_left(const zr_train *train, const zr_train_between *betwee
         .steps = {steps - after, step},
         .micro_batches.seconds =
             either(clock->seconds[ZR_TIME_EVALUATION], train->run.evals.micro_batches,
-                   besides->micro_batch > 0 ? besides->micro_batch : forward),
+                   overheads->micro_batch > 0 ? overheads->micro_batch : forward),
         .checkpoints.seconds = mean_of_task(train, ZR_TASK_CHECKPOINT),
         .models.seconds = mean_of_task(train, ZR_TASK_MODEL),
         .samples = {zr_run_multiples(after, steps, every),
                     either(clock->seconds[ZR_TIME_GENERATION], made,
-                           TOKENS_OF_A_SAMPLE * besides->token)},
+                           TOKENS_OF_A_SAMPLE * overheads->token)},
     };
     count_evaluations(train, between, after, &ahead);
     count_saves(train, after, &ahead);

@@ -24,12 +24,12 @@ static zr_estimate_question question_of(const zr_train *train)
 }
 
 // estimate: NULL if nothing is known of the kernels.
-static void find_besides(zr_train *train, zr_estimate *estimate, const zr_rate_book *book)
+static void find_overheads(zr_train *train, zr_estimate *estimate, const zr_rate_book *book)
 {
-    const zr_besides_question question = {.subject = zr_train_task_subject(train),
-                                          .loads = train->asked.options->model_dir,
-                                          .vocabulary = train->subject.shape.vocab};
-    zr_besides_find(&question, estimate, book, &train->resolved.besides);
+    const zr_overheads_question question = {.subject = zr_train_task_subject(train),
+                                            .loads = train->asked.options->model_dir,
+                                            .vocabulary = train->subject.shape.vocab};
+    zr_overheads_find(&question, estimate, book, &train->resolved.overheads);
 }
 
 static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error *error)
@@ -44,7 +44,7 @@ static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error
         status =
             zr_estimate_evaluation(&estimate, book, i + 1, &train->resolved.evaluations[i], error);
     if (status == ZERO_OK)
-        find_besides(train, &estimate, book);
+        find_overheads(train, &estimate, book);
     zr_estimate_free(&estimate);
     zr_train_end_task(train, ZR_TASK_FORECAST);
     return status;
@@ -57,8 +57,8 @@ static void find_busy(zr_train *train)
     zr_busy *busy = &train->resolved.busy;
     zr_busy_find(threads, ranks, &train->run.turns, busy);
     zr_forecast_slow(&train->resolved.forecast, busy->slowdown);
-    train->resolved.besides.micro_batch *= busy->slowdown;
-    train->resolved.besides.token *= busy->slowdown;
+    train->resolved.overheads.micro_batch *= busy->slowdown;
+    train->resolved.overheads.token *= busy->slowdown;
 }
 
 static void say(const zr_train *train)
@@ -70,10 +70,10 @@ static void say(const zr_train *train)
     zr_buffer_free(&text);
 }
 
-static void say_besides(const zr_train *train)
+static void say_overheads(const zr_train *train)
 {
     zr_buffer text = {0};
-    zr_besides_text(&train->resolved.besides, &text);
+    zr_overheads_text(&train->resolved.overheads, &text);
     if (!text.failed && text.length)
         zr_log(&train->logger, ZERO_LOG_DEBUG, "predict  %s", text.data);
     zr_buffer_free(&text);
@@ -88,7 +88,7 @@ void zr_train_foretell(zr_train *train)
     bool alone = zr_local_ranks(train->comm) == train->comm->size;
     zr_rate_book_read(&train->logger, &book);
     zr_train_expect_tasks(train, &book);
-    find_besides(train, NULL, &book);
+    find_overheads(train, NULL, &book);
     bool links = alone || zr_rate_book_knows_network(&book),
          kernels = zr_rate_book_knows_kernels(&book),
          predicted = links && kernels && predict(train, &book, &error) == ZERO_OK;
@@ -105,6 +105,6 @@ void zr_train_foretell(zr_train *train)
         say(train);
     else
         zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of a step: %s", error.message);
-    say_besides(train);
+    say_overheads(train);
     zr_rate_book_free(&book);
 }

@@ -11,7 +11,7 @@
 #include "observe/observe.h"
 #include "base/busy.h"
 #include "predict/forecast.h"
-#include "setup/besides.h"
+#include "setup/overheads.h"
 #include "setup/threads.h"
 #include "train/outputs.h"
 #include "train/run_ahead.h"
@@ -63,7 +63,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
-    zr_besides besides;     // rank 0: of what comes besides steps
+    zr_overheads overheads; // rank 0: of what comes besides steps
     zr_busy busy;           // rank 0: what other programs did before the first step
     // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
     // correction; 0: unknown.

@@ -1,4 +1,4 @@
-#include "setup/besides.h"
+#include "setup/overheads.h"
 
 #include "base/bytes_text.h"
 #include "base/json.h"
@@ -12,7 +12,7 @@ static double expected(const zr_rate_book *book, zr_task task, const zr_task_sub
 
 // Returns the seconds before the first step of a run that resumes nothing. A forecast that nobody
 // has timed counts as nothing.
-static double start_of(const zr_besides_question *question, const zr_rate_book *book)
+static double start_of(const zr_overheads_question *question, const zr_rate_book *book)
 {
     static const zr_task always[] = {ZR_TASK_BEGIN, ZR_TASK_RESERVE, ZR_TASK_SHARE, ZR_TASK_DRAW};
     const zr_task_subject *subject = &question->subject;
@@ -40,7 +40,7 @@ static double micro_batch_of(zr_estimate *estimate, const zr_rate_book *book)
 }
 
 // Only generations teach how long choosing takes, and operations of one row.
-static double token_of(const zr_besides_question *question, zr_estimate *estimate,
+static double token_of(const zr_overheads_question *question, zr_estimate *estimate,
                        const zr_rate_book *book)
 {
     const zr_task_sample choice = {.together = question->subject.together,
@@ -51,12 +51,12 @@ static double token_of(const zr_besides_question *question, zr_estimate *estimat
     return seconds > 0 ? seconds + choosing : 0;
 }
 
-void zr_besides_find(const zr_besides_question *question, zr_estimate *estimate,
-                     const zr_rate_book *book, zr_besides *out)
+void zr_overheads_find(const zr_overheads_question *question, zr_estimate *estimate,
+                       const zr_rate_book *book, zr_overheads *out)
 {
     const zr_task_subject *subject = &question->subject;
     bool computes = estimate && zr_rate_book_knows_kernels(book);
-    *out = (zr_besides){
+    *out = (zr_overheads){
         .start = start_of(question, book),
         .micro_batch = computes ? micro_batch_of(estimate, book) : 0,
         .checkpoint = expected(book, ZR_TASK_CHECKPOINT, subject),
@@ -65,7 +65,7 @@ void zr_besides_find(const zr_besides_question *question, zr_estimate *estimate,
     };
 }
 
-bool zr_besides_are_known(const zr_besides *b)
+bool zr_overheads_are_known(const zr_overheads *b)
 {
     return b->start > 0 || b->micro_batch > 0 || b->checkpoint > 0 || b->model > 0 || b->token > 0;
 }
@@ -80,25 +80,25 @@ static void append(double seconds, const char *of, const char **before, zr_buffe
     *before = ", ";
 }
 
-void zr_besides_text(const zr_besides *besides, zr_buffer *out)
+void zr_overheads_text(const zr_overheads *overheads, zr_buffer *out)
 {
     const char *before = "besides steps: ";
-    append(besides->start, "before the first one", &before, out);
-    append(besides->micro_batch, "to evaluate a micro-batch", &before, out);
-    append(besides->checkpoint, "a checkpoint", &before, out);
-    append(besides->model, "a model", &before, out);
-    append(besides->token, "a generated token", &before, out);
+    append(overheads->start, "before the first one", &before, out);
+    append(overheads->micro_batch, "to evaluate a micro-batch", &before, out);
+    append(overheads->checkpoint, "a checkpoint", &before, out);
+    append(overheads->model, "a model", &before, out);
+    append(overheads->token, "a generated token", &before, out);
 }
 
-void zr_besides_json(const zr_besides *besides, zr_buffer *out)
+void zr_overheads_json(const zr_overheads *overheads, zr_buffer *out)
 {
     const struct {
         const char *name;
         double seconds;
     } all[] = {
-        {"before_first_step", besides->start}, {"evaluated_micro_batch", besides->micro_batch},
-        {"checkpoint", besides->checkpoint},   {"model", besides->model},
-        {"generated_token", besides->token},
+        {"before_first_step", overheads->start}, {"evaluated_micro_batch", overheads->micro_batch},
+        {"checkpoint", overheads->checkpoint},   {"model", overheads->model},
+        {"generated_token", overheads->token},
     };
     for (int i = 0; i < ZR_COUNT(all); i++) {
         zr_buffer_printf(out, "%s\"%s\":", i ? "," : "{", all[i].name);

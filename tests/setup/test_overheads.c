@@ -1,6 +1,6 @@
 // The line of what a run takes besides its steps: what is not known is not in it, and a start of
 // which a part is unknown is none.
-#include "setup/besides.h"
+#include "setup/overheads.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,13 +15,13 @@ static void teach(zr_rate_book *book, zr_task task, double seconds)
     zr_task_rates_add(&book->tasks, task, &sample);
 }
 
-static void assert_says(const zr_besides_question *question, const zr_rate_book *book,
+static void assert_says(const zr_overheads_question *question, const zr_rate_book *book,
                         const char *words)
 {
-    zr_besides besides;
+    zr_overheads overheads;
     zr_buffer text = {0};
-    zr_besides_find(question, NULL, book, &besides);
-    zr_besides_text(&besides, &text);
+    zr_overheads_find(question, NULL, book, &overheads);
+    zr_overheads_text(&overheads, &text);
     assert_string_equal(text.data ? text.data : "", words);
     zr_buffer_free(&text);
 }
@@ -32,7 +32,7 @@ static void test_line(void **state)
     plan.bytes[ZERO_TIER_device][ZERO_MEM_workspace] = 1000;
     plan.grad_bytes = 500; // the other half of which is a rank's alone
     zr_rate_book book = {0};
-    zr_besides_question question = {.subject = {.plan = &plan, .together = 1}};
+    zr_overheads_question question = {.subject = {.plan = &plan, .together = 1}};
     assert_says(&question, &book, "");
     teach(&book, ZR_TASK_MODEL, 0.25);
     assert_says(&question, &book, "besides steps: 250 ms a model");
@@ -55,11 +55,11 @@ static void test_line(void **state)
 
 static void test_json(void **state)
 {
-    const zr_besides besides = {.start = 0.5, .token = 0.25};
+    const zr_overheads overheads = {.start = 0.5, .token = 0.25};
     zr_buffer text = {0};
-    assert_true(zr_besides_are_known(&besides));
-    assert_false(zr_besides_are_known(&(zr_besides){0}));
-    zr_besides_json(&besides, &text);
+    assert_true(zr_overheads_are_known(&overheads));
+    assert_false(zr_overheads_are_known(&(zr_overheads){0}));
+    zr_overheads_json(&overheads, &text);
     assert_string_equal(text.data, "{\"before_first_step\":0.5,\"evaluated_micro_batch\":null,"
                                    "\"checkpoint\":null,\"model\":null,"
                                    "\"generated_token\":0.25}");
