@@ -18,7 +18,7 @@
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
-#include "setup/spread.h"
+#include "setup/topology.h"
 #include "setup/stages.h"
 #include "setup/tiling.h"
 
@@ -215,7 +215,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         status = prepare(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK && !options->inference)
-        status = zr_spread_warn(&m.grid, m.plan, &options->logger, error);
+        status = zr_topology_warn(&m.grid, m.plan, &options->logger, error);
     if (status != ZERO_OK) {
         zr_grid_destroy(&m.grid);
         if (attached)

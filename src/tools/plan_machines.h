@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "plan/network.h"
 #include "setup/part.h"
-#include "setup/spread.h"
+#include "setup/topology.h"
 
 typedef struct zr_plan_machines {
     zr_job_machines job;
@@ -28,9 +28,9 @@ typedef struct zr_plan_network { // of a row
     zr_mesh mesh; // of the job, for any rank
     bool tied;    // pipeline stages share tables
     zr_plan_crossing uses[ZR_NETWORK_USES], together;
-    zr_spread spread; // what a run would warn of
-    bool torn;        // it would
-    zr_reaches known; // whose costs are among those of the warning already
+    zr_topology topology; // what a run would warn of
+    bool torn;            // it would
+    zr_reaches known;     // whose costs are among those of the warning already
 } zr_plan_network;
 
 // Reads "M", machines with equal numbers of ranks, or "4,2,2", the ranks of each; `ranks` ranks of

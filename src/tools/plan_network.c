@@ -9,23 +9,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static zero_status make_spread(zr_plan_network *network, zero_error *error)
+static zero_status make_topology(zr_plan_network *network, zero_error *error)
 {
     const zr_job_machines *job = &network->machines->job;
     const int *size = network->mesh.size;
-    zr_spread *spread = &network->spread;
-    *spread = (zr_spread){.ranks = network->mesh.world,
-                          .tensor = size[ZERO_AXIS_tensor],
-                          .stage_ranks = size[ZERO_AXIS_tensor] * size[ZERO_AXIS_data],
-                          .machines = job->of,
-                          .machine_count = job->count};
-    network->torn = zr_spread_is_torn(spread);
+    zr_topology *topology = &network->topology;
+    *topology = (zr_topology){.ranks = network->mesh.world,
+                              .tensor = size[ZERO_AXIS_tensor],
+                              .stage_ranks = size[ZERO_AXIS_tensor] * size[ZERO_AXIS_data],
+                              .machines = job->of,
+                              .machine_count = job->count};
+    network->torn = zr_topology_is_torn(topology);
     if (!network->torn)
         return ZERO_OK;
-    spread->names = zr_alloc(sizeof *spread->names * (size_t)job->count, error);
-    for (int m = 0; m < job->count && spread->names; m++)
-        snprintf(spread->names[m], ZR_MACHINE_NAME, "machine %d", m);
-    return spread->names ? ZERO_OK : ZERO_ERR_MEMORY;
+    topology->names = zr_alloc(sizeof *topology->names * (size_t)job->count, error);
+    for (int m = 0; m < job->count && topology->names; m++)
+        snprintf(topology->names[m], ZR_MACHINE_NAME, "machine %d", m);
+    return topology->names ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 zero_status zr_plan_network_make(const zr_plan_machines *machines, const zr_mesh *mesh,
@@ -37,7 +37,7 @@ zero_status zr_plan_network_make(const zr_plan_machines *machines, const zr_mesh
         return ZERO_ERR_MEMORY;
     made->machines = machines;
     made->mesh = *mesh;
-    zero_status status = make_spread(made, error);
+    zero_status status = make_topology(made, error);
     if (status != ZERO_OK)
         zr_plan_network_free(made);
     else
@@ -48,7 +48,7 @@ zero_status zr_plan_network_make(const zr_plan_machines *machines, const zr_mesh
 void zr_plan_network_free(zr_plan_network *network)
 {
     if (network)
-        zr_free(network->spread.names);
+        zr_free(network->topology.names);
     zr_free(network);
 }
 
@@ -72,9 +72,9 @@ static void add_costs(zr_plan_network *network, const zr_plan *plan, const zr_st
     bool is_far = at->tensor.strangers || at->replicas.strangers;
     if (!network->torn || !is_far || has_same_tensor_ranks(at, &network->known))
         return;
-    const zr_spread_costs costs = zr_spread_costs_of(plan, step, at);
-    zr_spread_raise(&network->spread.most, &costs);
-    network->spread.unit = zr_stage_origin(plan->model)->units[network->spread.most.unit].name;
+    const zr_topology_costs costs = zr_topology_costs_of(plan, step, at);
+    zr_topology_raise(&network->topology.most, &costs);
+    network->topology.unit = zr_stage_origin(plan->model)->units[network->topology.most.unit].name;
     network->known = *at;
 }
 
@@ -214,7 +214,7 @@ static void append_line(const char *words, const zr_plan_crossing *crossing, zr_
 static void describe(const zr_plan_network *network, zr_buffer *out)
 {
     if (network->torn)
-        zr_spread_describe(&network->spread, out);
+        zr_topology_describe(&network->topology, out);
 }
 
 void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)

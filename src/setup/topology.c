@@ -1,4 +1,4 @@
-#include "setup/spread.h"
+#include "setup/topology.h"
 
 #include "base/bytes_text.h"
 #include "comm/agree.h"
@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-static bool is_together(const zr_spread *s, int first, int count)
+static bool is_together(const zr_topology *s, int first, int count)
 {
     for (int r = 1; r < count; r++)
         if (s->machines[first + r] != s->machines[first])
@@ -16,7 +16,7 @@ static bool is_together(const zr_spread *s, int first, int count)
 }
 
 // Returns the first of `count` neighbouring ranks that are not on one machine; -1: there are none.
-static int find_spread(const zr_spread *s, int count)
+static int find_topology(const zr_topology *s, int count)
 {
     for (int first = 0; first < s->ranks; first += count)
         if (!is_together(s, first, count))
@@ -24,7 +24,7 @@ static int find_spread(const zr_spread *s, int count)
     return -1;
 }
 
-static int count_ranks(const zr_spread *s, int machine, int first, int end)
+static int count_ranks(const zr_topology *s, int machine, int first, int end)
 {
     int count = 0;
     for (int r = first; r < end; r++)
@@ -36,7 +36,7 @@ enum { MOST_LISTED = 8, LEAST_RANGE = 4 }; // machines; ranks
 
 // Returns the end of what the list says of rank r at once: of a range of ranks on its machine, if
 // it is long.
-static int listed_end(const zr_spread *s, int r, int end)
+static int listed_end(const zr_topology *s, int r, int end)
 {
     int next = r + 1;
     while (next < end && s->machines[next] == s->machines[r])
@@ -45,7 +45,7 @@ static int listed_end(const zr_spread *s, int r, int end)
 }
 
 // Writes which of neighbouring ranks are on a machine: "0, 2 and 3", "0 to 7".
-static void list_machine(const zr_spread *s, int machine, int first, int end, zr_buffer *out)
+static void list_machine(const zr_topology *s, int machine, int first, int end, zr_buffer *out)
 {
     const char *separator = "";
     for (int r = first, next; r < end; r = next) {
@@ -60,7 +60,7 @@ static void list_machine(const zr_spread *s, int machine, int first, int end, zr
 }
 
 // Writes where neighbouring ranks are: "0, 2 and 3 on a; 1 on b".
-static void list_ranks(const zr_spread *s, int first, int end, zr_buffer *out)
+static void list_ranks(const zr_topology *s, int first, int end, zr_buffer *out)
 {
     int listed = 0;
     for (int m = 0; m < s->machine_count; m++) {
@@ -76,7 +76,7 @@ static void list_ranks(const zr_spread *s, int first, int end, zr_buffer *out)
 }
 
 // Whether every machine has all of each `count` ranks, if they follow each other on it.
-static bool order_helps(const zr_spread *s, int count)
+static bool order_helps(const zr_topology *s, int count)
 {
     for (int m = 0; m < s->machine_count; m++)
         if (count_ranks(s, m, 0, s->ranks) % count)
@@ -85,10 +85,10 @@ static bool order_helps(const zr_spread *s, int count)
 }
 
 // Returns the most tensor ranks that are on one machine wherever they are.
-static int find_fitting(const zr_spread *s)
+static int find_fitting(const zr_topology *s)
 {
     int tensor = s->tensor - 1;
-    while (s->tensor % tensor || find_spread(s, tensor) >= 0)
+    while (s->tensor % tensor || find_topology(s, tensor) >= 0)
         tensor--;
     return tensor;
 }
@@ -96,7 +96,7 @@ static int find_fitting(const zr_spread *s)
 #define IN_ORDER                                                                                   \
     "ranks in the order of their machines (mpirun --map-by slot, srun --distribution=block) "
 
-static void describe_tensor(const zr_spread *s, int first, zr_buffer *out)
+static void describe_tensor(const zr_topology *s, int first, zr_buffer *out)
 {
     char step[ZR_BYTES_TEXT], unit[ZR_BYTES_TEXT];
     zr_bytes_text((double)s->most.step_bytes, step);
@@ -114,7 +114,7 @@ static void describe_tensor(const zr_spread *s, int first, zr_buffer *out)
         zr_buffer_printf(out, "--tensor %d keeps them together", find_fitting(s));
 }
 
-static void describe_stage(const zr_spread *s, int first, zr_buffer *out)
+static void describe_stage(const zr_topology *s, int first, zr_buffer *out)
 {
     char data[ZR_BYTES_TEXT], link[ZR_BYTES_TEXT];
     zr_bytes_text((double)s->most.data_bytes, data);
@@ -131,20 +131,20 @@ static void describe_stage(const zr_spread *s, int first, zr_buffer *out)
 
 // Returns the first rank of a pipeline stage that another order of ranks would keep on one machine;
 // -1: there is none.
-static int find_torn_stage(const zr_spread *s)
+static int find_torn_stage(const zr_topology *s)
 {
-    int first = s->stage_ranks < s->ranks ? find_spread(s, s->stage_ranks) : -1;
+    int first = s->stage_ranks < s->ranks ? find_topology(s, s->stage_ranks) : -1;
     return first >= 0 && order_helps(s, s->stage_ranks) ? first : -1;
 }
 
-bool zr_spread_is_torn(const zr_spread *s)
+bool zr_topology_is_torn(const zr_topology *s)
 {
-    return find_spread(s, s->tensor) >= 0 || find_torn_stage(s) >= 0;
+    return find_topology(s, s->tensor) >= 0 || find_torn_stage(s) >= 0;
 }
 
-void zr_spread_describe(const zr_spread *s, zr_buffer *out)
+void zr_topology_describe(const zr_topology *s, zr_buffer *out)
 {
-    int model = find_spread(s, s->tensor), stage = find_torn_stage(s);
+    int model = find_topology(s, s->tensor), stage = find_torn_stage(s);
     if (model >= 0)
         describe_tensor(s, model, out);
     else if (stage >= 0)
@@ -160,8 +160,8 @@ static int64_t bytes_of_unit(const zr_plan *plan, const zr_reaches *at, int unit
             zr_network_bytes(&t.replicas, &at->replicas, at->replicas.size - 1));
 }
 
-zr_spread_costs zr_spread_costs_of(const zr_plan *plan, const zr_step_traffic *step,
-                                   const zr_reaches *at)
+zr_topology_costs zr_topology_costs_of(const zr_plan *plan, const zr_step_traffic *step,
+                                       const zr_reaches *at)
 {
     const zr_network network = zr_network_of(step, at);
     int most = 0;
@@ -171,16 +171,16 @@ zr_spread_costs zr_spread_costs_of(const zr_plan *plan, const zr_step_traffic *s
         most = bytes > most_bytes ? u : most;
         most_bytes = ZR_MAX(bytes, most_bytes);
     }
-    return (zr_spread_costs){.step_bytes = network.bytes[ZR_NETWORK_TENSOR],
-                             .unit_bytes = most_bytes,
-                             .unit = zr_stage_unit(plan->model, most),
-                             .data_bytes = network.bytes[ZR_NETWORK_DATA],
-                             .link_bytes = step->groups.pipeline.bytes[ZERO_COMM_send]};
+    return (zr_topology_costs){.step_bytes = network.bytes[ZR_NETWORK_TENSOR],
+                               .unit_bytes = most_bytes,
+                               .unit = zr_stage_unit(plan->model, most),
+                               .data_bytes = network.bytes[ZR_NETWORK_DATA],
+                               .link_bytes = step->groups.pipeline.bytes[ZERO_COMM_send]};
 }
 
 // Pipeline stages have other units, so it is a rank with the most that says which unit it is; of
 // several, that with the last unit.
-void zr_spread_raise(zr_spread_costs *most, const zr_spread_costs *of)
+void zr_topology_raise(zr_topology_costs *most, const zr_topology_costs *of)
 {
     if (of->unit_bytes > most->unit_bytes)
         most->unit = of->unit;
@@ -197,8 +197,9 @@ static zr_reach reach_of(const zero_comm *group)
     return group ? (zr_reach){group->size, group->strangers, group->fetches} : (zr_reach){0};
 }
 
-// Finds the most of all ranks, as zr_spread_raise does: some have no neighbour on another machine.
-static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_spread_costs *most,
+// Finds the most of all ranks, as zr_topology_raise does: some have no neighbour on another
+// machine.
+static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_topology_costs *most,
                               zero_error *error)
 {
     const zr_reaches at = {.data = reach_of(grid->data),
@@ -207,7 +208,7 @@ static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_sprea
                            .stages = grid->pipeline ? grid->pipeline->machines : NULL};
     zr_step_traffic step;
     zr_step_traffic_find(plan, &step);
-    const zr_spread_costs own = zr_spread_costs_of(plan, &step, &at);
+    const zr_topology_costs own = zr_topology_costs_of(plan, &step, &at);
     *most = own;
     ZERO_TRY(zr_comm_agree_on_largest(grid->world, &most->unit_bytes, error));
     int64_t unit = own.unit_bytes == most->unit_bytes ? own.unit : 0;
@@ -227,7 +228,7 @@ static int count_machines(const zero_comm *world)
 }
 
 // Lets the first rank of each machine say its name.
-static zero_status find_names(zero_comm *world, zr_spread *s, zero_error *error)
+static zero_status find_names(zero_comm *world, zr_topology *s, zero_error *error)
 {
     int first = 0;
     while (world->machines[first] != world->machines[world->rank])
@@ -239,32 +240,32 @@ static zero_status find_names(zero_comm *world, zr_spread *s, zero_error *error)
                                     ZERO_I64, ZR_SUM, error);
 }
 
-static zero_status warn(const zr_grid *grid, const zr_plan *plan, zr_spread *s,
+static zero_status warn(const zr_grid *grid, const zr_plan *plan, zr_topology *s,
                         const zero_logger *logger, zero_error *error)
 {
     zr_buffer text = {0};
     ZERO_TRY(find_costs(grid, plan, &s->most, error));
     s->unit = zr_stage_origin(plan->model)->units[s->most.unit].name;
     ZERO_TRY(find_names(grid->world, s, error));
-    zr_spread_describe(s, &text);
+    zr_topology_describe(s, &text);
     if (grid->world->rank == 0 && !text.failed)
         zr_log(logger, ZERO_LOG_WARNING, "%s", text.data);
     zr_buffer_free(&text);
     return ZERO_OK;
 }
 
-zero_status zr_spread_warn(const zr_grid *grid, const zr_plan *plan, const zero_logger *logger,
-                           zero_error *error)
+zero_status zr_topology_warn(const zr_grid *grid, const zr_plan *plan, const zero_logger *logger,
+                             zero_error *error)
 {
     zero_comm *world = grid->world;
     if ((!grid->tensor && !grid->pipeline) || !world->machines)
         return ZERO_OK;
-    zr_spread s = {.ranks = world->size,
-                   .tensor = plan->tensor_ranks,
-                   .stage_ranks = plan->tensor_ranks * plan->ranks,
-                   .machines = world->machines,
-                   .machine_count = count_machines(world)};
-    if (!zr_spread_is_torn(&s))
+    zr_topology s = {.ranks = world->size,
+                     .tensor = plan->tensor_ranks,
+                     .stage_ranks = plan->tensor_ranks * plan->ranks,
+                     .machines = world->machines,
+                     .machine_count = count_machines(world)};
+    if (!zr_topology_is_torn(&s))
         return ZERO_OK;
     s.names = zr_alloc(sizeof *s.names * (size_t)s.machine_count, error);
     zero_status status = zr_comm_agree(world, s.names ? ZERO_OK : ZERO_ERR_MEMORY, error);

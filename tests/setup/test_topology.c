@@ -1,6 +1,6 @@
 // The warning of tensor ranks on several machines says who is where, what it costs, and what keeps
 // them together.
-#include "setup/spread.h"
+#include "setup/topology.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,15 +18,15 @@ static void says(const char *machines, int tensor, const char *where, const char
     zr_buffer text = {0}, expected = {0};
     for (int r = 0; r < ranks; r++)
         numbers[r] = machines[r] - 'a';
-    const zr_spread spread = {.ranks = ranks,
-                              .tensor = tensor,
-                              .stage_ranks = ranks,
-                              .machines = numbers,
-                              .machine_count = ZR_COUNT(hosts),
-                              .names = hosts,
-                              .most = {.step_bytes = 4500000, .unit_bytes = 1500000},
-                              .unit = "h.0"};
-    zr_spread_describe(&spread, &text);
+    const zr_topology topology = {.ranks = ranks,
+                                  .tensor = tensor,
+                                  .stage_ranks = ranks,
+                                  .machines = numbers,
+                                  .machine_count = ZR_COUNT(hosts),
+                                  .names = hosts,
+                                  .most = {.step_bytes = 4500000, .unit_bytes = 1500000},
+                                  .unit = "h.0"};
+    zr_topology_describe(&topology, &text);
     if (where)
         zr_buffer_printf(&expected,
                          "the tensor ranks of a model are on several machines (%s): in a step up "
@@ -73,13 +73,13 @@ static void many_ranks_are_ranges(void **state)
 // The most of all ranks is of each kind by itself; the unit is that of a rank which pays most.
 static void the_most_is_raised(void **state)
 {
-    const zr_spread_costs ranks[] = {
+    const zr_topology_costs ranks[] = {
         {.step_bytes = 30, .unit_bytes = 10, .unit = 4, .data_bytes = 1, .link_bytes = 9},
         {.step_bytes = 50, .unit_bytes = 8, .unit = 7, .data_bytes = 2},
         {.step_bytes = 20, .unit_bytes = 10, .unit = 2, .link_bytes = 11}};
-    zr_spread_costs most = {0};
+    zr_topology_costs most = {0};
     for (int r = 0; r < ZR_COUNT(ranks); r++)
-        zr_spread_raise(&most, &ranks[r]);
+        zr_topology_raise(&most, &ranks[r]);
     assert_int_equal(most.step_bytes, 50);
     assert_int_equal(most.unit_bytes, 10);
     assert_int_equal(most.unit, 4);
@@ -94,15 +94,15 @@ static void says_of_stages(const char *machines, int tensor, const char *words)
     zr_buffer text = {0};
     for (int r = 0; r < ranks; r++)
         numbers[r] = machines[r] - 'a';
-    const zr_spread spread = {.ranks = ranks,
-                              .tensor = tensor,
-                              .stage_ranks = ranks / 2,
-                              .machines = numbers,
-                              .machine_count = ZR_COUNT(hosts),
-                              .names = hosts,
-                              .unit = "h.0",
-                              .most = {.data_bytes = 2500000, .link_bytes = 64000}};
-    zr_spread_describe(&spread, &text);
+    const zr_topology topology = {.ranks = ranks,
+                                  .tensor = tensor,
+                                  .stage_ranks = ranks / 2,
+                                  .machines = numbers,
+                                  .machine_count = ZR_COUNT(hosts),
+                                  .names = hosts,
+                                  .unit = "h.0",
+                                  .most = {.data_bytes = 2500000, .link_bytes = 64000}};
+    zr_topology_describe(&topology, &text);
     if (!words)
         assert_null(text.data);
     else if (!text.data || !strstr(text.data, words))
