@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "files/receipt.h"
 #include "monitor/run_names.h"
 
@@ -66,7 +66,8 @@ static bool is_ours(const char *directory, const char *name, const json_t *files
 {
     int64_t bytes = bytes_of(directory, name);
     const json_t *wrote = json_object_get(files, name);
-    bool known = files ? wrote && json_integer_value(wrote) == bytes : zr_own_is_model_file(name);
+    bool known =
+        files ? wrote && json_integer_value(wrote) == bytes : zr_ownership_is_model_file(name);
     return bytes >= 0 && (known || !strcmp(name, ZR_RECEIPT));
 }
 

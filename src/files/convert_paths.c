@@ -8,7 +8,7 @@
 #include "files/convert_mark.h"
 #include "files/convert_model.h"
 #include "files/model_view.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "files/run_directory.h"
 #include "monitor/run_names.h"
 #include <zero/comm.h>
@@ -234,7 +234,7 @@ static zero_status to_checkpoint(converting *c)
                        "to --format hf");
     char *path = zr_checkpoint_path(c->to, step, c->error);
     zero_status status = path ? zr_checkpoints_list(c->to, &there, c->error) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && zr_own_is_foreign(c->to, ZR_RUN_CHECKPOINTS, false, foreign))
+    if (status == ZERO_OK && zr_ownership_is_foreign(c->to, ZR_RUN_CHECKPOINTS, false, foreign))
         status = zr_fail(c->error, ZERO_ERR_USAGE,
                          "\"%s\" is there, and is of no run of libzero: nothing is written into "
                          "it; choose another directory",

@@ -3,7 +3,7 @@
 // run continues from a checkpoint. Monitoring never ends a run: if something cannot be written, one
 // warning is given, every step tries again, and the points in between are missing.
 #include "base/file.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "monitor/breakdown.h"
 #include "monitor/csv_files.h"
 #include "monitor/event_file.h"
@@ -48,9 +48,9 @@ static zero_status check_tables(const zr_monitor_config *monitor, zero_error *er
 {
     for (int name = 0; name < ZR_SCALAR_COUNT && monitor->enabled; name++) {
         char *path = zr_csv_files_path(monitor->directory, (zr_scalar_name)name, error);
-        zero_status status =
-            path ? zr_own_check_file(path, "file of csv_monitor", zr_csv_files_is_one, NULL, error)
-                 : ZERO_ERR_MEMORY;
+        zero_status status = path ? zr_ownership_check_file(path, "file of csv_monitor",
+                                                            zr_csv_files_is_one, NULL, error)
+                                  : ZERO_ERR_MEMORY;
         zr_free(path);
         ZERO_TRY(status);
     }

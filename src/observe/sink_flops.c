@@ -1,6 +1,6 @@
 // flops_profiler: the table of one step, in the log or in a file of its own.
 #include "base/file.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "monitor/breakdown.h"
 #include "observe/sinks.h"
 
@@ -18,8 +18,8 @@ static zero_status check_output(const zr_observed *seen, void **own, zero_error 
     zr_durable file;
     if (!path)
         return ZERO_OK;
-    ZERO_TRY(
-        zr_own_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one, NULL, error));
+    ZERO_TRY(zr_ownership_check_file(path, "table of flops_profiler", zr_breakdown_flops_is_one,
+                                     NULL, error));
     ZERO_TRY(zr_durable_open(path, &file, error));
     zr_durable_discard(&file);
     return ZERO_OK;

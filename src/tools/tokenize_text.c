@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/struct_take.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "files/run_directory.h"
 #include "infer/reading.h"
 #include "tokenizer/bpe_train.h"
@@ -54,10 +54,10 @@ static zero_status check_files(const zero_tokenize_options *options, const zr_re
     if (!note)
         return ZERO_ERR_MEMORY;
     zero_status status =
-        zr_own_check_file(options->out, "token file", zr_token_note_has_one, reads, error);
+        zr_ownership_check_file(options->out, "token file", zr_token_note_has_one, reads, error);
     if (status == ZERO_OK)
-        status =
-            zr_own_check_file(note, "note of a token file", zr_token_note_is_one, reads, error);
+        status = zr_ownership_check_file(note, "note of a token file", zr_token_note_is_one, reads,
+                                         error);
     zr_free(note);
     return status;
 }
@@ -175,7 +175,7 @@ static zero_status check_tokenizer_file(const zero_tokenizer_train_options *opti
     if (!path)
         return ZERO_ERR_MEMORY;
     zero_status status =
-        zr_own_check_file(path, "file of a tokenizer", zr_bpe_trainer_wrote, reads, error);
+        zr_ownership_check_file(path, "file of a tokenizer", zr_bpe_trainer_wrote, reads, error);
     if (status == ZERO_OK && !options->overwrite && zr_path_exists(path))
         status =
             zr_fail(error, ZERO_ERR_USAGE,

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "files/receipt.h"
 #include "files/run_directory.h"
 #include "model/model_files.h"
@@ -63,7 +63,7 @@ static zero_status check_entry(const zr_outputs_place *place, int entry, zero_er
 {
     char path[4096], foreign[ZR_OWN_PATH];
     bool goes_on = place->way == ZR_OUTPUTS_GO_ON;
-    if (zr_own_is_foreign(place->directory, entry, !goes_on, foreign))
+    if (zr_ownership_is_foreign(place->directory, entry, !goes_on, foreign))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "\"%s\" is there, which no run of libzero has written: it is not replaced; "
                        "choose another directory (--out)",
@@ -182,7 +182,7 @@ zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
                              const char *config_text, const char *job, zero_error *error)
 {
     char path[4096];
-    ZERO_TRY(zr_own_sweep(out->directory, error));
+    ZERO_TRY(zr_ownership_sweep(out->directory, error));
     if (place->way == ZR_OUTPUTS_GO_ON)
         return note_job(out, job, error);
     ZERO_TRY(remove_earlier(out->directory, error));

@@ -2,7 +2,7 @@
 // lock of --out before the first step.
 #include "base/clock.h"
 #include "comm/agree.h"
-#include "files/own.h"
+#include "files/ownership.h"
 #include "files/run_directory.h"
 #include "monitor/run_names.h"
 #include "train/training.h"
@@ -53,7 +53,8 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
     };
     for (int i = 0; i < ZR_COUNT(rows) && out && train->comm->rank == 0; i++)
         if (rows[i].enabled)
-            ZERO_TRY(zr_own_stay_apart(out, rows[i].path, rows[i].is_file, rows[i].what, error));
+            ZERO_TRY(
+                zr_ownership_stay_apart(out, rows[i].path, rows[i].is_file, rows[i].what, error));
     return ZERO_OK;
 }
 

@@ -1,4 +1,4 @@
-#include "files/own.h"
+#include "files/ownership.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -48,7 +48,7 @@ static bool is_of_a_model(const char *name)
            is_receipt(name) || zr_convert_copies(name);
 }
 
-bool zr_own_is_model_file(const char *name)
+bool zr_ownership_is_model_file(const char *name)
 {
     return is_of_a_model(name) || zr_durable_is_left_over(name, is_of_a_model);
 }
@@ -197,8 +197,8 @@ static bool others_in_checkpoints(const char *folder, char foreign[static ZR_OWN
     return found;
 }
 
-bool zr_own_is_foreign(const char *directory, int entry, bool within,
-                       char foreign[static ZR_OWN_PATH])
+bool zr_ownership_is_foreign(const char *directory, int entry, bool within,
+                             char foreign[static ZR_OWN_PATH])
 {
     char path[ZR_OWN_PATH];
     if (!put_together(path, directory, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) ||
@@ -210,7 +210,7 @@ bool zr_own_is_foreign(const char *directory, int entry, bool within,
     if (within && entry == ZR_RUN_CHECKPOINTS)
         return others_in_checkpoints(path, foreign);
     return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_BEST) &&
-           name_others(path, zr_own_is_model_file, foreign);
+           name_others(path, zr_ownership_is_model_file, foreign);
 }
 
 // ---- what is left of writes that were killed ----------------------------------------------------
@@ -269,7 +269,7 @@ static zero_status give_all_back(const char *run, zero_error *error)
     return status;
 }
 
-zero_status zr_own_sweep(const char *run, zero_error *error)
+zero_status zr_ownership_sweep(const char *run, zero_error *error)
 {
     static const struct {
         const char *folder;
@@ -289,8 +289,9 @@ zero_status zr_own_sweep(const char *run, zero_error *error)
 
 // ---- single files -------------------------------------------------------------------------------
 
-zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)(const char *path),
-                              const zr_reads *reads, zero_error *error)
+zero_status zr_ownership_check_file(const char *path, const char *what,
+                                    bool (*is_own)(const char *path), const zr_reads *reads,
+                                    zero_error *error)
 {
     struct stat info;
     ZERO_TRY(zr_reads_spare(reads, path, error));
@@ -303,8 +304,8 @@ zero_status zr_own_check_file(const char *path, const char *what, bool (*is_own)
         path, what);
 }
 
-zero_status zr_own_stay_apart(const char *run, const char *path, bool is_file, const char *what,
-                              zero_error *error)
+zero_status zr_ownership_stay_apart(const char *run, const char *path, bool is_file,
+                                    const char *what, zero_error *error)
 {
     char own[ZR_OWN_PATH];
     if (path && is_file && zr_path_would_lie_in(run, path))
