@@ -88,7 +88,7 @@ static zero_status make_version(zr_window_run *run, int64_t step, bool finite, z
 {
     zero_engine *engine = run->engine;
     uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
-    update |= 1u << ZR_BEHIND | 1u << ZR_CHANGED;
+    update |= 1u << ZR_STALE | 1u << ZR_CHANGED;
     ZERO_TRY(run_pass(engine, ZR_PASS_UPDATE, update, error));
     ZERO_TRY(update_tied_copies(run, step, error));
     engine->turn = step;

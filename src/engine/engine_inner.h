@@ -62,7 +62,7 @@ zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool cha
                                    zr_weights_fn take, void *user, zero_error *error);
 // Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a flat parameter
 // that has one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the
-// caller calls zr_engine_states_changed or zr_engine_parameters_behind.
+// caller calls zr_engine_states_changed or zr_engine_parameters_stale.
 bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector);
 zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector vector,
                                  bool changed, zr_weights_fn take, void *user, zero_error *error);
@@ -83,8 +83,8 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 // parameters that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that
 // update. The second is the way back: it is called after such parameters, one update older than the
 // weights, have been written.
-zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error);
-zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error);
+zero_status zr_engine_settle(zero_engine *engine, bool *stale, zero_error *error);
+zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
 // A guard lets another thread read states beside the steps: before an update changes this rank's
 // part of a flat parameter, it calls `await`, until the guard is taken away (NULL). Meanwhile,
 // other callers that would change states are refused. Set between steps; not collective. Some

@@ -11,10 +11,10 @@
 #include <string.h>
 
 // Begins one pass of an evaluation. What ranks exchange in it is found out as units are visited.
-static void begin_pass(zero_engine *engine, zr_pass_kind kind, bool stale, zr_unit_fn visit,
+static void begin_pass(zero_engine *engine, zr_pass_kind kind, bool outdated, zr_unit_fn visit,
                        void *user)
 {
-    zr_program_begin(engine, kind, 1u << (stale ? ZR_STALE : ZR_FRESH));
+    zr_program_begin(engine, kind, 1u << (outdated ? ZR_OUTDATED : ZR_FRESH));
     engine->cursor.visit = visit;
     engine->cursor.user = user;
     engine->expected = zr_traffic_none();
@@ -28,18 +28,18 @@ static zero_status end_pass(zero_engine *engine, zr_pass_kind kind, zero_error *
 
 static bool begin_visits(zero_engine *engine)
 {
-    bool stale = zr_step_begin_gathers(engine);
+    bool outdated = zr_step_begin_gathers(engine);
     engine->context.training = 0;
     zr_grid_hash_reset(&engine->grid);
     zr_moves_begin(engine);
-    zr_moves_expect_evaluation(engine, stale);
-    return stale;
+    zr_moves_expect_evaluation(engine, outdated);
+    return outdated;
 }
 
 static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user, zero_error *error)
 {
-    bool stale = begin_visits(engine);
-    begin_pass(engine, ZR_PASS_EVALUATION, stale, visit, user);
+    bool outdated = begin_visits(engine);
+    begin_pass(engine, ZR_PASS_EVALUATION, outdated, visit, user);
     ZERO_TRY(end_pass(engine, ZR_PASS_EVALUATION, error));
     return zr_moves_check(engine, error);
 }
@@ -108,7 +108,7 @@ static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_er
     return ZERO_OK;
 }
 
-static zero_status evaluate_chunk(evaluation *e, int c, bool stale, zero_error *error)
+static zero_status evaluate_chunk(evaluation *e, int c, bool outdated, zero_error *error)
 {
     zero_engine *engine = e->engine;
     const zr_plan *plan = engine->plan;
@@ -116,7 +116,7 @@ static zero_status evaluate_chunk(evaluation *e, int c, bool stale, zero_error *
     zr_pass_kind kind = zr_chunk_pass(ZR_CHUNK_EVALUATION, c);
     engine->chunk = c;
     ZERO_TRY(find_input(e, chunk, error));
-    begin_pass(engine, kind, stale, evaluate_unit, e);
+    begin_pass(engine, kind, outdated, evaluate_unit, e);
     if (chunk->input >= 0) {
         engine->cursor.bytes_in = message_of(engine, &plan->links[chunk->input], &e->in);
         zr_link_fold(plan, ZR_RECEIVE, chunk->input, engine->cursor.bytes_in,
@@ -130,12 +130,12 @@ static zero_status evaluate_chunk(evaluation *e, int c, bool stale, zero_error *
 static zero_status evaluate_chunks(evaluation *e, zero_error *error)
 {
     zero_engine *engine = e->engine;
-    bool stale = begin_visits(engine);
+    bool outdated = begin_visits(engine);
     engine->set = 0;
     engine->turn = engine->evaluations++;
     for (int c = 0; c < engine->plan->chunk_count; c++) {
         zr_step_begin_work(engine, c, -1);
-        zero_status status = evaluate_chunk(e, c, stale, error);
+        zero_status status = evaluate_chunk(e, c, outdated, error);
         if (status != ZERO_OK)
             return zr_step_say_work(engine, c, "evaluation", status, error);
     }

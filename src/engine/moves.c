@@ -42,22 +42,22 @@ static void expect(zero_engine *engine, const zr_moved *planned)
     sum->nvme_written += planned->nvme_written;
 }
 
-static void expect_gathers(zero_engine *engine, const zr_moved *planned, bool stale)
+static void expect_gathers(zero_engine *engine, const zr_moved *planned, bool outdated)
 {
     expect(engine, planned);
-    if (stale)
+    if (outdated)
         expect(engine, &engine->plan->moves.kept);
 }
 
-void zr_moves_expect_evaluation(zero_engine *engine, bool stale)
+void zr_moves_expect_evaluation(zero_engine *engine, bool outdated)
 {
-    expect_gathers(engine, &engine->plan->moves.forward, stale);
+    expect_gathers(engine, &engine->plan->moves.forward, outdated);
 }
 
-void zr_moves_expect_micro_batch(zero_engine *engine, bool stale)
+void zr_moves_expect_micro_batch(zero_engine *engine, bool outdated)
 {
     const zr_moves *moves = &engine->plan->moves;
-    expect_gathers(engine, &moves->micro_batch, stale);
+    expect_gathers(engine, &moves->micro_batch, outdated);
     for (int i = zr_grads_sum_slots(engine).adds; i > 0; i--)
         expect(engine, &moves->earlier_sum);
 }

@@ -92,8 +92,8 @@ void zr_moves_expect_update(zero_engine *engine, int walk, bool first);
 void zr_moves_expect_copy(zero_engine *engine);
 // Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
 // changed since the kept flat parameters were gathered.
-void zr_moves_expect_micro_batch(zero_engine *engine, bool stale);
-void zr_moves_expect_evaluation(zero_engine *engine, bool stale);
+void zr_moves_expect_micro_batch(zero_engine *engine, bool outdated);
+void zr_moves_expect_evaluation(zero_engine *engine, bool outdated);
 // Compares the bytes counted with those planned; while an update beside the step is under way, it
 // leaves that for later.
 zero_status zr_moves_check(zero_engine *engine, zero_error *error);

@@ -108,14 +108,14 @@ zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector 
     return take(user, &whole, error);
 }
 
-zero_status zr_engine_settle(zero_engine *engine, bool *behind, zero_error *error)
+zero_status zr_engine_settle(zero_engine *engine, bool *stale, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
-    *behind = engine->lags;
+    *stale = engine->lags;
     return ZERO_OK;
 }
 
-zero_status zr_engine_parameters_behind(zero_engine *engine, zero_error *error)
+zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error)
 {
     engine->lags = true;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));

@@ -91,17 +91,17 @@ void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin)
 
 bool zr_step_begin_gathers(zero_engine *engine)
 {
-    bool stale = engine->gathered != engine->version;
+    bool outdated = engine->gathered != engine->version;
     engine->gathered = engine->version;
-    return stale;
+    return outdated;
 }
 
-uint32_t zr_step_holds(const zero_engine *engine, bool stale)
+uint32_t zr_step_holds(const zero_engine *engine, bool outdated)
 {
     bool first = engine->micro_batch == 0, later = zr_grads_sum_slots(engine).adds > 0;
     bool last = engine->micro_batch == engine->plan->settings.accumulation - 1;
     return (uint32_t)first << ZR_FIRST | (uint32_t)later << ZR_LATER | (uint32_t)last << ZR_LAST |
-           1u << (stale ? ZR_STALE : ZR_FRESH);
+           1u << (outdated ? ZR_OUTDATED : ZR_FRESH);
 }
 
 int64_t zr_engine_micro_batch(const zero_engine *engine)
@@ -141,10 +141,10 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
         zr_step_begin_sums(engine);
     if (zr_samples_are_shared(&engine->grid))
         engine->samples = zr_samples_fold(batch, engine->samples);
-    bool stale = zr_step_begin_gathers(engine);
-    zr_moves_expect_micro_batch(engine, stale);
+    bool outdated = zr_step_begin_gathers(engine);
+    zr_moves_expect_micro_batch(engine, outdated);
     zr_grid_hash_reset(&engine->grid);
-    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, stale));
+    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
 }
 
 zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error)
@@ -278,9 +278,9 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
 static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 {
     bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
-    bool behind = engine->lags || (at_once && engine->delayed);
+    bool stale = engine->lags || (at_once && engine->delayed);
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
-                     (uint32_t)behind << ZR_BEHIND | (uint32_t)(finite || behind) << ZR_CHANGED;
+                     (uint32_t)stale << ZR_STALE | (uint32_t)(finite || stale) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_UPDATE, error));
     ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE | (holds & 1u << ZR_CHANGED),

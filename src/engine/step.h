@@ -22,7 +22,7 @@ void zr_step_begin_sums(zero_engine *engine);
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
 // Returns what holds (zr_when) in the passes of engine->micro_batch. stale: kept flat parameters
 // are gathered.
-uint32_t zr_step_holds(const zero_engine *engine, bool stale);
+uint32_t zr_step_holds(const zero_engine *engine, bool outdated);
 // Adds the micro-batch's loss after backward, because only then the last unit has said how many
 // targets count.
 zero_status zr_step_add_loss(zero_engine *engine, zero_error *error);

@@ -25,7 +25,7 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none, &engine->losses[k]);
     engine->context.step = (uint64_t)(engine->step + k / accumulation);
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
-        zr_moves_expect_micro_batch(engine, run->stale && k == 0);
+        zr_moves_expect_micro_batch(engine, run->outdated && k == 0);
 }
 
 // Records an action with the number of its micro-batch, or of its step, in what the loop makes.
@@ -65,8 +65,8 @@ static zero_status run_pass(zr_window_run *run, const zr_action *action, zero_er
     bool ends = zr_chunk_is_last(engine->plan, &engine->plan->chunks[action->chunk]) &&
                 action->act == ZR_ACT_BACKWARD;
     set_action(run, action);
-    bool stale = run->stale && action->micro_batch == 0;
-    ZERO_TRY(zr_program_run_pass(engine, kind, zr_step_holds(engine, stale), error));
+    bool outdated = run->outdated && action->micro_batch == 0;
+    ZERO_TRY(zr_program_run_pass(engine, kind, zr_step_holds(engine, outdated), error));
     ZERO_TRY(zr_step_check_messages(engine, kind, error));
     engine->micro_batch_loss = engine->losses[action->micro_batch];
     if (!ends)
@@ -130,7 +130,7 @@ static zero_status run_pipeline(zr_window_run *run, zero_error *error)
     zr_step_begin_sums(engine);
     for (int64_t k = 0; k < count && reads_batches(plan); k++)
         engine->samples = zr_samples_fold(&run->batches[k], engine->samples);
-    run->stale = zr_step_begin_gathers(engine);
+    run->outdated = zr_step_begin_gathers(engine);
     zr_grid_hash_reset(&engine->grid);
     for (int64_t t = 0; t < run->steps; t++)
         run->infos[t] = (zero_step_info){.step = engine->step + t};

@@ -11,7 +11,7 @@ typedef struct zr_window_run {
     const zero_tensors *batches; // (steps * accumulation); NULL: this stage reads none
     int64_t steps;
     zero_step_info *infos; // (steps)
-    bool stale;            // the window gathers kept flat parameters
+    bool outdated;         // the window gathers kept flat parameters
     int copy;              // of the parameters that version 0 is
 } zr_window_run;
 

@@ -28,7 +28,7 @@ static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vecto
 }
 
 // Lists the vectors. behind: units read parameters that are one update older than the weights.
-static zero_status list(zero_engine *engine, zr_view_purpose purpose, bool behind,
+static zero_status list(zero_engine *engine, zr_view_purpose purpose, bool stale,
                         zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
@@ -37,9 +37,9 @@ static zero_status list(zero_engine *engine, zr_view_purpose purpose, bool behin
     ZERO_TRY(add(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)
         ZERO_TRY(add(v, engine, ZR_VECTOR_STATE0 + i, purpose, traits->states[i], ZERO_F32, error));
-    return behind ? add(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
-                        settings->precision.parameters, error)
-                  : ZERO_OK;
+    return stale ? add(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
+                       settings->precision.parameters, error)
+                 : ZERO_OK;
 }
 
 void zr_state_vectors_free(zr_state_vectors *v)
@@ -120,7 +120,7 @@ zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
                                    const char *directory, json_t *more, zr_state_vectors *vectors,
                                    json_t **state, zero_error *error)
 {
-    bool behind = false;
+    bool stale = false;
     *vectors = (zr_state_vectors){0};
     *state = describe_state(engine);
     zero_status status =
@@ -129,9 +129,9 @@ zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
     json_decref(more);
     if (status == ZERO_OK)
-        status = zr_engine_settle(engine, &behind, error);
+        status = zr_engine_settle(engine, &stale, error);
     if (status == ZERO_OK)
-        status = list(engine, purpose, behind, vectors, error);
+        status = list(engine, purpose, stale, vectors, error);
     return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 
@@ -175,11 +175,11 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
 static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest,
                         zero_error *error)
 {
-    bool behind = zr_plan_lags(zr_engine_plan(engine)) &&
-                  zr_manifest_find(manifest, "parameters.safetensors");
+    bool stale = zr_plan_lags(zr_engine_plan(engine)) &&
+                 zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status status = zr_comm_agree(comm, list(engine, ZR_VIEW_LOADS, behind, &v, error), error);
+    zero_status status = zr_comm_agree(comm, list(engine, ZR_VIEW_LOADS, stale, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // after this no rank reads the old ones
     if (status == ZERO_OK)
@@ -187,13 +187,13 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
             comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK,
             error);
     if (status == ZERO_OK)
-        status = zr_states_load(comm, directory, manifest, v.of, v.count - behind, error);
+        status = zr_states_load(comm, directory, manifest, v.of, v.count - stale, error);
     if (status == ZERO_OK)
         status = zr_engine_states_changed(engine, error);
-    if (status == ZERO_OK && behind)
+    if (status == ZERO_OK && stale)
         status = zr_states_load(comm, directory, manifest, &v.of[v.count - 1], 1, error);
-    if (status == ZERO_OK && behind)
-        status = zr_engine_parameters_behind(engine, error);
+    if (status == ZERO_OK && stale)
+        status = zr_engine_parameters_stale(engine, error);
     zr_state_vectors_free(&v);
     return status;
 }

@@ -22,7 +22,7 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
                 continue;
             zr_emit(e,
                     &(zr_instruction){.code = ZR_FETCH,
-                                      .when = flat_param->kept_first >= 0 ? ZR_STALE : ZR_ALWAYS,
+                                      .when = flat_param->kept_first >= 0 ? ZR_OUTDATED : ZR_ALWAYS,
                                       .flat_param = visit->flat_params[i],
                                       .place = {ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]},
                                       .from = {ZR_SPACE_STORED, flat_param->shard_first},

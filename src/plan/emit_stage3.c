@@ -91,7 +91,7 @@ void zr_emit_gather_visit(zr_emitter *e, int v)
     for (int i = 0; i < visit->flat_param_count; i++) {
         bool kept = e->plan->flat_params[visit->flat_params[i]].kept_first >= 0;
         if (visit->gathers[i])
-            gather(e, v, i, kept ? ZR_STALE : ZR_ALWAYS);
+            gather(e, v, i, kept ? ZR_OUTDATED : ZR_ALWAYS);
         if (!visit->gathers[i] || kept)
             count_acquired(e, visit->gathers[i] ? ZR_FRESH : ZR_ALWAYS, visit->flat_params[i]);
     }

@@ -96,7 +96,7 @@ void zr_emit_update(zr_emitter *e)
             update(e, ZR_FINITE, ZR_PART_MEAN, p, none);
     update(e, ZR_AT_ONCE, ZR_PART_GROUPS, -1, none);
     if (plan->settings.delayed || alone)
-        update(e, ZR_BEHIND, ZR_PART_COPY, -1, none);
+        update(e, ZR_STALE, ZR_PART_COPY, -1, none);
 }
 
 // Publishes the parameters. An update beside the next step begins with the last group, because

@@ -162,7 +162,7 @@ static int64_t kept_bytes(const zr_pass *pass)
 {
     int64_t bytes = 0;
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
-        bytes += i->code == ZR_GATHER && i->when == ZR_STALE ? i->bytes : 0;
+        bytes += i->code == ZR_GATHER && i->when == ZR_OUTDATED ? i->bytes : 0;
     return bytes;
 }
 

@@ -6,8 +6,9 @@
 #include "plan/exchanges.h"
 #include "plan/flat_param_sums.h"
 
-// Says whether an instruction's message counts. ZR_FRESH stands for the same messages as ZR_STALE,
-// and ZR_REWRITTEN holds only after something other than an update has written weights.
+// Says whether an instruction's message counts. ZR_FRESH stands for the same messages as
+// ZR_OUTDATED, and ZR_REWRITTEN holds only after something other than an update has written
+// weights.
 static bool counts(zr_when when) { return when != ZR_FRESH && when != ZR_REWRITTEN; }
 
 static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_instruction *i)
@@ -96,9 +97,9 @@ static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always,
     const zr_pass *pass = &plan->program.passes[kind];
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
         zr_instruction_moves(plan, i,
-                             i->when == ZR_STALE   ? kept
-                             : i->when == ZR_LATER ? later
-                                                   : always);
+                             i->when == ZR_OUTDATED ? kept
+                             : i->when == ZR_LATER  ? later
+                                                    : always);
 }
 
 void zr_plan_fold(zr_plan *plan)

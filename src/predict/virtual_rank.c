@@ -152,13 +152,13 @@ void zr_virtual_rank_close(zr_virtual_rank *rank)
 }
 
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
-                                 bool stale)
+                                 bool outdated)
 {
     const zr_settings *settings = &rank->plan->settings;
     bool first = micro_batch == 0, later = zr_sum_slots_of(settings, micro_batch).adds > 0,
          last = micro_batch == settings->accumulation - 1;
     uint32_t holds = (uint32_t)first << ZR_FIRST | (uint32_t)later << ZR_LATER |
-                     (uint32_t)last << ZR_LAST | 1u << (stale ? ZR_STALE : ZR_FRESH);
+                     (uint32_t)last << ZR_LAST | 1u << (outdated ? ZR_OUTDATED : ZR_FRESH);
     zr_virtual_rank_run(rank, kind, holds);
 }
 
@@ -173,9 +173,9 @@ void zr_virtual_rank_take_tied_weights(zr_virtual_rank *rank, int64_t tied_weigh
 void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t tied_weights)
 {
     bool beside = rank->plan->settings.delayed,
-         behind = beside || zr_plan_is_asynchronous(rank->plan);
+         stale = beside || zr_plan_is_asynchronous(rank->plan);
     uint32_t update = 1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!beside << ZR_AT_ONCE |
-                      (uint32_t)behind << ZR_BEHIND;
+                      (uint32_t)stale << ZR_STALE;
     zr_virtual_rank_run(rank, ZR_PASS_UPDATE, update);
     zr_virtual_rank_take_tied_weights(rank, tied_weights);
     zr_virtual_rank_run(rank, ZR_PASS_PUBLISH, 1u << ZR_CHANGED | (uint32_t)beside << ZR_BESIDE);

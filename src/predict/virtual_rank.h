@@ -73,10 +73,10 @@ void zr_virtual_rank_wait(zr_virtual_rank *rank, zr_time_part part, double until
 
 // Runs a pass. holds: the conditions that hold in it, by bits.
 void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t holds);
-// Runs a micro-batch of the step, or a pass of a chunk of it, of which `stale` says whether the
+// Runs a micro-batch of the step, or a pass of a chunk of it, of which `outdated` says whether the
 // weights have changed since the one before.
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
-                                 bool stale);
+                                 bool outdated);
 // Runs the update and publication that end a step. tied weights: of the updates of a shared table's
 // owner, how many a late tied copy takes in between.
 void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t tied_weights);

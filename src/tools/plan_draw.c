@@ -59,11 +59,11 @@ typedef struct sheet {
     const zr_plan *plan;
     const zr_pass *pass;
     zr_columns columns;
-    const int *x;           // those of the columns
-    int right, y;           // where time ends; where the next lane begins
-    bool conditional;       // something is drawn that happens only under its `when`
-    bool used[COLORS];      // by what is drawn
-    zr_buffer behind, body; // what lies behind the rest; the rest
+    const int *x;          // those of the columns
+    int right, y;          // where time ends; where the next lane begins
+    bool conditional;      // something is drawn that happens only under its `when`
+    bool used[COLORS];     // by what is drawn
+    zr_buffer stale, body; // what lies behind the rest; the rest
 } sheet;
 
 typedef struct box { // a rectangle that stands for something
@@ -145,7 +145,7 @@ static void put_bands(sheet *s, int top)
 {
     const zr_fold *folds = s->columns.folds;
     for (const zr_fold *f = folds; f < folds + s->columns.fold_count; f++)
-        zr_buffer_printf(&s->behind,
+        zr_buffer_printf(&s->stale,
                          "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"fold\"/>\n",
                          s->x[f->from], top, s->x[f->to] - s->x[f->from], s->y - GAP / 2 - top);
 }
@@ -419,9 +419,9 @@ static void append_sheet(sheet *s, const char *title, zr_buffer *out)
 {
     int needed = ZR_MAX(s->right, MARGIN + (int)strlen(title) * ZR_SVG_TITLE_LETTER) + MARGIN;
     int width = ZR_MAX(needed, LEAST_WIDTH), height = s->y + MARGIN;
-    zr_buffer_append(&s->behind, s->body.data, s->body.length);
-    s->behind.failed |= s->body.failed;
-    zr_svg_put_document(out, width, height, style, &s->behind);
+    zr_buffer_append(&s->stale, s->body.data, s->body.length);
+    s->stale.failed |= s->body.failed;
+    zr_svg_put_document(out, width, height, style, &s->stale);
 }
 
 zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out, zero_error *error)
@@ -435,7 +435,7 @@ zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out,
     }
     if (status == ZERO_OK)
         append_sheet(&s, title, out);
-    zr_buffer_free(&s.behind);
+    zr_buffer_free(&s.stale);
     zr_buffer_free(&s.body);
     zr_columns_free(&s.columns);
     return status;

@@ -29,21 +29,21 @@ static void add_pass(trace *trace, zr_pass_kind kind, uint32_t holds)
             add(trace, &(traced){&pass->at[i], kind, i});
 }
 
-static uint32_t kept_flat_params(bool *stale)
+static uint32_t kept_flat_params(bool *outdated)
 {
-    uint32_t holds = 1u << (*stale ? ZR_STALE : ZR_FRESH);
-    *stale = false;
+    uint32_t holds = 1u << (*outdated ? ZR_OUTDATED : ZR_FRESH);
+    *outdated = false;
     return holds;
 }
 
-static void add_micro_batches(trace *trace, bool *stale)
+static void add_micro_batches(trace *trace, bool *outdated)
 {
     const zr_settings *settings = &trace->plan->settings;
     int64_t last = settings->accumulation - 1;
     for (int64_t k = 0; k <= last; k++) {
         bool later = zr_sum_slots_of(settings, k).adds > 0;
         add_pass(trace, ZR_PASS_MICRO_BATCH,
-                 kept_flat_params(stale) | (uint32_t)(k == 0) << ZR_FIRST |
+                 kept_flat_params(outdated) | (uint32_t)(k == 0) << ZR_FIRST |
                      (uint32_t)later << ZR_LATER | (uint32_t)(k == last) << ZR_LAST);
     }
 }
@@ -53,25 +53,25 @@ static void add_update(trace *trace, int step)
     bool delayed = trace->plan->settings.delayed;
     add_pass(trace, ZR_PASS_UPDATE,
              1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!delayed << ZR_AT_ONCE |
-                 (uint32_t)(delayed && step > 0) << ZR_BEHIND);
+                 (uint32_t)(delayed && step > 0) << ZR_STALE);
     add_pass(trace, ZR_PASS_PUBLISH, (uint32_t)delayed << ZR_BESIDE);
 }
 
 void trace_of(const zr_plan *plan, bool shares, int steps, trace *out)
 {
-    bool stale = true;
+    bool outdated = true;
     *out = (trace){.plan = plan, .shares = shares};
     add_pass(out, ZR_PASS_PUBLISH, 1u << ZR_REWRITTEN);
     add(out, &(traced){&rewritten, ZR_PASS_COUNT, 0});
-    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&stale));
+    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&outdated));
     for (int step = 0; step < steps; step++) {
-        add_micro_batches(out, &stale);
+        add_micro_batches(out, &outdated);
         add_pass(out, ZR_PASS_BOUNDARY, 0);
         add_update(out, step);
-        stale = true;
+        outdated = true;
     }
-    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&stale));
-    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&stale));
+    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&outdated));
+    add_pass(out, ZR_PASS_EVALUATION, kept_flat_params(&outdated));
 }
 
 void trace_free(trace *trace) { free(trace->at); }

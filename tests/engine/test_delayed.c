@@ -355,19 +355,19 @@ static void an_update_that_fails_ends_the_run(void **state)
 }
 
 // Written weights are at once those that units read, though the update before them was not.
-static void written_weights_are_not_behind(void **state)
+static void written_weights_are_not_stale(void **state)
 {
     trainee t = begin(OFFLOADED, DELAYED);
     float *weights = malloc(sizeof *weights * (size_t)count_all());
-    bool behind = false;
+    bool stale = false;
     for (int64_t step = 0; step < 4; step++)
         step_on(&t, step);
-    must(zr_engine_settle(t.engine, &behind, &error));
-    assert_true(behind);
+    must(zr_engine_settle(t.engine, &stale, &error));
+    assert_true(stale);
     read_all(&t, zero_read_parameter, weights);
     write_all(&t, weights);
-    must(zr_engine_settle(t.engine, &behind, &error));
-    assert_false(behind);
+    must(zr_engine_settle(t.engine, &stale, &error));
+    assert_false(stale);
     free(weights);
     end(&t);
 }
@@ -375,7 +375,7 @@ static void written_weights_are_not_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_weights_are_not_behind),
+        cmocka_unit_test(written_weights_are_not_stale),
         cmocka_unit_test(nothing_changes_before_it_starts),
         cmocka_unit_test(same_bits_wherever_states_lie),
         cmocka_unit_test(every_gradient_is_one_update_old),

@@ -73,14 +73,14 @@ static zero_status walk(zero_engine *engine, zero_error *error)
 static void the_next_group_is_read_while_one_is_updated(void **state)
 {
     static harness_result out;
-    for (int writes_behind = 0; writes_behind < 2; writes_behind++)
+    for (int writes_stale = 0; writes_stale < 2; writes_stale++)
         for (seen.ahead = 0; seen.ahead < 2; seen.ahead++) {
             char tiers[256];
             snprintf(tiers, sizeof tiers,
                      "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"%s\", "
                      "\"pipeline_read\": %s, \"pipeline_write\": %s}, \"sub_group_size\": 3000",
                      harness_scratch(), seen.ahead ? "true" : "false",
-                     writes_behind ? "true" : "false");
+                     writes_stale ? "true" : "false");
             harness_run(&(harness_case){.stage = 2,
                                         .ranks = 1,
                                         .accumulation = 1,

@@ -240,7 +240,7 @@ static void replay_one(const zr_plan *plan, replay *r, const zr_instruction *i)
 // Says whether an instruction runs; what holds for a whole step or pass alike does.
 static bool runs(const replay *r, const zr_instruction *i)
 {
-    const uint32_t differing = 1u << ZR_FIRST | 1u << ZR_LATER | 1u << ZR_STALE | 1u << ZR_FRESH;
+    const uint32_t differing = 1u << ZR_FIRST | 1u << ZR_LATER | 1u << ZR_OUTDATED | 1u << ZR_FRESH;
     return !(differing >> i->when & 1) || r->holds >> i->when & 1;
 }
 

@@ -16,24 +16,24 @@ zr_pass_kind program_pass_of(const zr_action *action)
     return zr_chunk_pass(parts[action->act], action->chunk);
 }
 
-static uint32_t holds_of(bool first, bool stale)
+static uint32_t holds_of(bool first, bool outdated)
 {
     return 1u << ZR_ALWAYS | 1u << (first ? ZR_FIRST : ZR_LATER) |
-           1u << (first && stale ? ZR_STALE : ZR_FRESH);
+           1u << (first && outdated ? ZR_OUTDATED : ZR_FRESH);
 }
 
 // Lists the passes of a step. stale: kept flat parameters have to be gathered.
-static int list_step(const zr_plan *plan, bool stale, program_turn *out)
+static int list_step(const zr_plan *plan, bool outdated, program_turn *out)
 {
     int count = 0;
     for (int k = 0; k < 2 && !plan->pipeline; k++)
         out[count++] =
-            (program_turn){.pass = ZR_PASS_MICRO_BATCH, .holds = holds_of(k == 0, stale)};
+            (program_turn){.pass = ZR_PASS_MICRO_BATCH, .holds = holds_of(k == 0, outdated)};
     for (int a = 0; a < plan->action_count; a++)
         if (program_has_pass(&plan->actions[a]))
             out[count++] =
                 (program_turn){.pass = program_pass_of(&plan->actions[a]),
-                               .holds = holds_of(plan->actions[a].micro_batch == 0, stale)};
+                               .holds = holds_of(plan->actions[a].micro_batch == 0, outdated)};
     return count;
 }
 

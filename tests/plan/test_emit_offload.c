@@ -55,7 +55,7 @@ static void parameters_are_fetched_ahead_of_their_gather(void **state)
     zr_plan_destroy(plan);
 }
 
-static void what_is_kept_travels_only_when_it_is_stale(void **state)
+static void what_is_kept_travels_only_when_it_is_outdated(void **state)
 {
     const pass_concern concern = {BIT(ZR_FETCH), BIT(ZR_SLOT_FETCHED), 0};
     zr_tiering tiering = fixture_on_nvme;
@@ -158,7 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_fetched_ahead_of_their_gather),
-        cmocka_unit_test(what_is_kept_travels_only_when_it_is_stale),
+        cmocka_unit_test(what_is_kept_travels_only_when_it_is_outdated),
         cmocka_unit_test(sums_come_before_they_are_added_to_and_leave_after),
         cmocka_unit_test(one_micro_batch_fetches_no_sums),
         cmocka_unit_test(on_the_device_nothing_travels),

@@ -109,7 +109,7 @@ static void readers_drain_a_place_before_it_is_gathered_into(void **state)
 }
 
 // All of them at hpZ. A flat parameter that is here counts as a message of no bytes.
-static void what_is_kept_is_gathered_when_it_is_stale(void **state)
+static void what_is_kept_is_gathered_when_it_is_outdated(void **state)
 {
     const pass_concern concern = {BIT(ZR_GATHER) | BIT(ZR_AWAIT) | BIT(ZR_CALL),
                                   BIT(ZR_SLOT_READERS), 0};
@@ -123,9 +123,9 @@ static void what_is_kept_is_gathered_when_it_is_stale(void **state)
                 " | CALL forward 0"
                 " | AWAIT readers 2 if stale | GATHER 2 if stale | GATHER 2 if fresh | GATHER 0"
                 " | CALL forward 1 | CALL forward 2");
-    const zr_instruction *stale = &pass->at[find_instruction(pass, ZR_GATHER, 0, 0)];
+    const zr_instruction *outdated = &pass->at[find_instruction(pass, ZR_GATHER, 0, 0)];
     const zr_instruction *fresh = &pass->at[find_instruction(pass, ZR_GATHER, 0, 1)];
-    assert_int_equal(stale->bytes,
+    assert_int_equal(outdated->bytes,
                      zr_flat_param_shard_bytes(&plan->flat_params[0])); // half of two: shared
     assert_int_equal(fresh->bytes, 0);
     assert_int_equal(fresh->place.space, ZR_SPACE_NONE);
@@ -156,7 +156,7 @@ int main(void)
         cmocka_unit_test(the_next_visit_is_gathered_while_this_one_computes),
         cmocka_unit_test(what_is_too_large_to_come_ahead_comes_at_its_visit),
         cmocka_unit_test(readers_drain_a_place_before_it_is_gathered_into),
-        cmocka_unit_test(what_is_kept_is_gathered_when_it_is_stale),
+        cmocka_unit_test(what_is_kept_is_gathered_when_it_is_outdated),
         cmocka_unit_test(what_is_reused_is_not_gathered_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

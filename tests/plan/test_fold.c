@@ -85,7 +85,7 @@ static const zr_instruction written[WRITTEN] = {
     {.code = ZR_FETCH,
      .flat_param = 1,
      .slot = {ZR_SLOT_FETCHED, 1},
-     .when = ZR_STALE,
+     .when = ZR_OUTDATED,
      .bytes = 500},
     {.code = ZR_AWAIT, .flat_param = -1, .slot = {ZR_SLOT_FETCHED, 0}, .bytes = 1000},
 };
