@@ -71,7 +71,7 @@ static void run(void *argument)
     const zr_walk walk = {.vectors = walks[0],
                           .take = zr_update_shard_slice,
                           .user = &delayed->walk,
-                          .beside = delayed};
+                          .overlapped = delayed};
     zero_status status = zr_groups_walk(delayed->engine, &walk, &delayed->error);
     pthread_mutex_lock(&delayed->lock);
     delayed->status = status;

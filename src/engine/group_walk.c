@@ -37,8 +37,8 @@ typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buf
 static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer,
                          zero_error *error)
 {
-    return walk->beside ? zr_delayed_transfer(engine, transfer, error)
-                        : zr_offload_await(engine, transfer, error);
+    return walk->overlapped ? zr_delayed_transfer(engine, transfer, error)
+                            : zr_offload_await(engine, transfer, error);
 }
 
 // Begins to move those vectors of the group that the walk reads (or writes) and that are on NVMe.
@@ -145,7 +145,7 @@ static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, z
          s++) {
         const zr_shard_slice *shard_slice = &engine->plan->shard_slices[s];
         const zr_range_states states = states_of(engine, g, shard_slice);
-        if (!walk->beside)
+        if (!walk->overlapped)
             ZERO_TRY(zr_guard_await(engine, shard_slice->flat_param, error));
         ZERO_TRY(walk->take(walk->user, engine, shard_slice, &states, error));
     }
@@ -156,7 +156,7 @@ static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, z
 // because backward overwrites the gradients of the last unit first.
 static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
 {
-    return walk->beside ? engine->plan->group_count - 1 - i : i;
+    return walk->overlapped ? engine->plan->group_count - 1 - i : i;
 }
 
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error)
@@ -178,8 +178,8 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
         ZERO_TRY(move_group(engine, walk, g, true, error));
         if (plan->staging_buffer.count && !tiering->write_behind)
             ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
-        if (walk->beside)
-            zr_delayed_advance(walk->beside, g);
+        if (walk->overlapped)
+            zr_delayed_advance(walk->overlapped, g);
         else
             zr_comm_progress(engine->grid.world, engine->step);
     }

@@ -67,7 +67,7 @@ typedef struct zr_walk {
     void *user;
     // Set: the delayed update's thread walks, beside the rank's own and last group first. NULL: the
     // rank's own thread walks.
-    struct zr_delayed *beside;
+    struct zr_delayed *overlapped;
 } zr_walk;
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
 // Between steps: calls `take` for a vector of the own shard of a flat parameter that is on NVMe, in

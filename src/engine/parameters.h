@@ -11,8 +11,8 @@ bool zr_flat_param_has_master(const zero_engine *engine, int flat_param);
 // Waits, before this rank's part of a flat parameter's states changes, until a guard's owner has
 // read it (zr_guard).
 zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
-// Collective: lets other ranks read what this rank's shards hold now. holds: bits of ZR_BESIDE and
-// ZR_REWRITTEN. In step.c.
+// Collective: lets other ranks read what this rank's shards hold now. holds: bits of ZR_OVERLAPPED
+// and ZR_REWRITTEN. In step.c.
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
 
 #endif

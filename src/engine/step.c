@@ -277,14 +277,14 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
 // publishes.
 static zero_status update(zero_engine *engine, bool finite, zero_error *error)
 {
-    bool beside = finite && zr_delayed_applies(engine), at_once = finite && !beside;
+    bool overlapped = finite && zr_delayed_applies(engine), at_once = finite && !overlapped;
     bool stale = engine->lags || (at_once && engine->delayed);
     uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
                      (uint32_t)stale << ZR_STALE | (uint32_t)(finite || stale) << ZR_CHANGED;
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_UPDATE, error));
-    ZERO_TRY(zr_engine_publish(engine, (uint32_t)beside << ZR_BESIDE | (holds & 1u << ZR_CHANGED),
-                               error));
+    ZERO_TRY(zr_engine_publish(
+        engine, (uint32_t)overlapped << ZR_OVERLAPPED | (holds & 1u << ZR_CHANGED), error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_PUBLISH, error));
     return zr_moves_check(engine, error);
 }

@@ -150,7 +150,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
 
 // Begins the update beside the next step. What that update moves is counted with the next step, so
 // this step's bytes are compared before it begins.
-static zero_status update_beside(zero_engine *engine, zero_error *error)
+static zero_status update_overlapped(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(zr_moves_check(engine, error));
     return zr_delayed_begin(engine, engine->lr, engine->update_scale, error);
@@ -162,7 +162,7 @@ zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero
     case ZR_PART_MEAN: return update_mean(engine, i, error);
     case ZR_PART_COPY: return copy_master(engine, error);
     default:
-        return i->slot.kind == ZR_SLOT_GROUP ? update_beside(engine, error)
+        return i->slot.kind == ZR_SLOT_GROUP ? update_overlapped(engine, error)
                                              : update_groups(engine, error);
     }
 }

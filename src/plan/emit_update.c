@@ -107,5 +107,5 @@ void zr_emit_publish(zr_emitter *e)
     if (e->stage->publish)
         e->stage->publish(e);
     if (e->plan->settings.delayed)
-        update(e, ZR_BESIDE, ZR_PART_GROUPS, -1, (zr_slot){ZR_SLOT_GROUP, 0});
+        update(e, ZR_OVERLAPPED, ZR_PART_GROUPS, -1, (zr_slot){ZR_SLOT_GROUP, 0});
 }

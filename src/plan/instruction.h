@@ -55,17 +55,17 @@ typedef enum zr_code {
 
 typedef enum zr_when { // what has to hold for an instruction to run; a pass has a bit for each
     ZR_ALWAYS,
-    ZR_FIRST,     // micro-batch: it is the first of a step
-    ZR_LATER,     // micro-batch: its sums are added to earlier ones
-    ZR_LAST,      // micro-batch: it is the last of a step, perhaps the first too
-    ZR_OUTDATED,  // the weights have changed since kept flat parameters were gathered
-    ZR_FRESH,     // they have not
-    ZR_CHANGED,   // update: parameters or buffers will be written; publish: they were
-    ZR_FINITE,    // update: the step's gradient is finite
-    ZR_AT_ONCE,   // update: it is, and its update is made before the next step
-    ZR_STALE,     // update: parameters are older than their master
-    ZR_BESIDE,    // publish: the update is made beside the next step
-    ZR_REWRITTEN, // publish: something other than an update has written weights
+    ZR_FIRST,      // micro-batch: it is the first of a step
+    ZR_LATER,      // micro-batch: its sums are added to earlier ones
+    ZR_LAST,       // micro-batch: it is the last of a step, perhaps the first too
+    ZR_OUTDATED,   // the weights have changed since kept flat parameters were gathered
+    ZR_FRESH,      // they have not
+    ZR_CHANGED,    // update: parameters or buffers will be written; publish: they were
+    ZR_FINITE,     // update: the step's gradient is finite
+    ZR_AT_ONCE,    // update: it is, and its update is made before the next step
+    ZR_STALE,      // update: parameters are older than their master
+    ZR_OVERLAPPED, // publish: the update is made beside the next step
+    ZR_REWRITTEN,  // publish: something other than an update has written weights
     ZR_WHEN_COUNT
 } zr_when;
 

@@ -19,10 +19,10 @@ const char *zr_code_name(zr_code code)
 const char *zr_when_name(zr_when when)
 {
     static const char *const names[ZR_WHEN_COUNT] = {
-        [ZR_ALWAYS] = "always",   [ZR_FIRST] = "first",    [ZR_LATER] = "later",
-        [ZR_LAST] = "last",       [ZR_OUTDATED] = "stale", [ZR_FRESH] = "fresh",
-        [ZR_CHANGED] = "changed", [ZR_FINITE] = "finite",  [ZR_AT_ONCE] = "at once",
-        [ZR_STALE] = "behind",    [ZR_BESIDE] = "beside",  [ZR_REWRITTEN] = "rewritten",
+        [ZR_ALWAYS] = "always",   [ZR_FIRST] = "first",       [ZR_LATER] = "later",
+        [ZR_LAST] = "last",       [ZR_OUTDATED] = "stale",    [ZR_FRESH] = "fresh",
+        [ZR_CHANGED] = "changed", [ZR_FINITE] = "finite",     [ZR_AT_ONCE] = "at once",
+        [ZR_STALE] = "behind",    [ZR_OVERLAPPED] = "beside", [ZR_REWRITTEN] = "rewritten",
     };
     return names[when];
 }

@@ -46,7 +46,7 @@ static int64_t amount_of(zr_task task, const zr_task_subject *subject)
     case ZR_TASK_ARRANGE: return plan->shape.batch * plan->shape.seq * plan->settings.accumulation;
     case ZR_TASK_RESUME:
     case ZR_TASK_CHECKPOINT:
-    case ZR_TASK_BESIDE: return zr_checkpoint_bytes(plan);
+    case ZR_TASK_OVERLAPPED: return zr_checkpoint_bytes(plan);
     default: return 0;
     }
 }

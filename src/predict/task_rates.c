@@ -103,12 +103,12 @@ typedef struct line {
 
 // What tasks take on a usual machine, before a run has told.
 static const line usual[ZR_TASKS] = {
-    [ZR_TASK_BEGIN] = {0.05, 1e-10},   [ZR_TASK_READ] = {0.01, 2e-8},
-    [ZR_TASK_RESERVE] = {0.01, 3e-10}, [ZR_TASK_SHARE] = {0.01, 4e-10},
-    [ZR_TASK_DRAW] = {0.01, 1e-8},     [ZR_TASK_FORECAST] = {1e-3, 3e-4},
-    [ZR_TASK_LOAD] = {0.02, 4e-9},     [ZR_TASK_RESUME] = {0.05, 1e-9},
-    [ZR_TASK_ARRANGE] = {1e-5, 3e-9},  [ZR_TASK_CHECKPOINT] = {0.1, 1e-9},
-    [ZR_TASK_BESIDE] = {0.02, 5e-10},  [ZR_TASK_MODEL] = {0.05, 4e-9},
+    [ZR_TASK_BEGIN] = {0.05, 1e-10},      [ZR_TASK_READ] = {0.01, 2e-8},
+    [ZR_TASK_RESERVE] = {0.01, 3e-10},    [ZR_TASK_SHARE] = {0.01, 4e-10},
+    [ZR_TASK_DRAW] = {0.01, 1e-8},        [ZR_TASK_FORECAST] = {1e-3, 3e-4},
+    [ZR_TASK_LOAD] = {0.02, 4e-9},        [ZR_TASK_RESUME] = {0.05, 1e-9},
+    [ZR_TASK_ARRANGE] = {1e-5, 3e-9},     [ZR_TASK_CHECKPOINT] = {0.1, 1e-9},
+    [ZR_TASK_OVERLAPPED] = {0.02, 5e-10}, [ZR_TASK_MODEL] = {0.05, 4e-9},
     [ZR_TASK_CHOOSE] = {1e-5, 1e-8},
 };
 // By how much one machine's differ from another's, and its samples from its line: mean distances of

@@ -19,7 +19,7 @@
     X(RESUME, resume, "loading a checkpoint", "bytes")                                             \
     X(ARRANGE, arrange, "samples of a step", "tokens")                                             \
     X(CHECKPOINT, checkpoint, "saving a checkpoint", "bytes")                                      \
-    X(BESIDE, checkpoint_beside, "a checkpoint beside steps", "bytes")                             \
+    X(OVERLAPPED, checkpoint_overlapped, "a checkpoint beside steps", "bytes")                     \
     X(MODEL, model, "saving a model", "parameters")                                                \
     X(CHOOSE, choose, "choosing a token", "ids")
 

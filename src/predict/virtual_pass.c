@@ -26,19 +26,19 @@ static void begin_exchange(zr_virtual_rank *rank, zr_slot slot, exchange of)
 {
     zr_begun *begun = &rank->begun[slot.kind][slot.index];
     *begun = (zr_begun){0};
-    double beside = of.computed.seconds + of.under_way;
+    double overlapped = of.computed.seconds + of.under_way;
     if (!rank->question->overlaps) {
         rank->unknown += of.computed.unknown;
-        begun->own = beside;
+        begun->own = overlapped;
         return;
     }
     if (!rank->spare) {
         zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, of.computed);
-        beside = of.under_way;
+        overlapped = of.under_way;
     } else {
         rank->unknown += of.computed.unknown;
     }
-    rank->comm_thread = ZR_MAX(rank->comm_thread, rank->now) + beside;
+    rank->comm_thread = ZR_MAX(rank->comm_thread, rank->now) + overlapped;
     begun->end = rank->comm_thread;
 }
 

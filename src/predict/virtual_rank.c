@@ -172,11 +172,12 @@ void zr_virtual_rank_take_tied_weights(zr_virtual_rank *rank, int64_t tied_weigh
 // updates are made beside the next step, and in asynchronous schedules into the copy of a version.
 void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t tied_weights)
 {
-    bool beside = rank->plan->settings.delayed,
-         stale = beside || zr_plan_is_asynchronous(rank->plan);
-    uint32_t update = 1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!beside << ZR_AT_ONCE |
+    bool overlapped = rank->plan->settings.delayed,
+         stale = overlapped || zr_plan_is_asynchronous(rank->plan);
+    uint32_t update = 1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!overlapped << ZR_AT_ONCE |
                       (uint32_t)stale << ZR_STALE;
     zr_virtual_rank_run(rank, ZR_PASS_UPDATE, update);
     zr_virtual_rank_take_tied_weights(rank, tied_weights);
-    zr_virtual_rank_run(rank, ZR_PASS_PUBLISH, 1u << ZR_CHANGED | (uint32_t)beside << ZR_BESIDE);
+    zr_virtual_rank_run(rank, ZR_PASS_PUBLISH,
+                        1u << ZR_CHANGED | (uint32_t)overlapped << ZR_OVERLAPPED);
 }

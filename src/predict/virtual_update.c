@@ -110,13 +110,13 @@ typedef struct walk {
     zr_virtual_rank *rank;
     const zr_walk_vectors *vectors;
     const zr_cost *costs;                            // (shard slices)
-    bool beside;                                     // it begins with the last group
+    bool overlapped;                                 // it begins with the last group
     double staging_buffers[ZR_MOST_STAGING_BUFFERS]; // when the transfers of each have ended
 } walk;
 
 static int group_at(const walk *w, int i)
 {
-    return w->beside ? w->rank->plan->group_count - 1 - i : i;
+    return w->overlapped ? w->rank->plan->group_count - 1 - i : i;
 }
 
 static void await_staging_buffer(walk *w, int g)
@@ -147,7 +147,7 @@ static void compute_group(walk *w, int g)
     for (int s = group->shard_slice_first; s < group->shard_slice_first + group->shard_slice_count;
          s++)
         zr_virtual_rank_spend(w->rank, ZR_TIME_UPDATE, w->costs[s]);
-    if (w->beside)
+    if (w->overlapped)
         w->rank->group_ends[g] = w->rank->now;
 }
 
@@ -180,12 +180,13 @@ static void walk_at_once(zr_virtual_rank *rank, int which, const zr_walk_vectors
 
 // Begins a walk on a thread and a clock of its own. Where it has no core of its own, it and the
 // rank get half of what they share, as long as it computes.
-static void walk_beside(zr_virtual_rank *rank, const zr_walk_vectors *vectors)
+static void walk_overlapped(zr_virtual_rank *rank, const zr_walk_vectors *vectors)
 {
     zr_virtual_rank aside = *rank;
     double begin = rank->now, update = rank->parts[ZR_TIME_UPDATE];
     aside.disk = begin;
-    run_walk(&(walk){.rank = &aside, .vectors = vectors, .costs = rank->walks[0], .beside = true});
+    run_walk(
+        &(walk){.rank = &aside, .vectors = vectors, .costs = rank->walks[0], .overlapped = true});
     double busy = aside.parts[ZR_TIME_UPDATE] - update, taken = aside.now - begin;
     double stretched = rank->spare ? taken : ZR_MAX(taken, 2 * busy);
     for (int g = 0; g < rank->plan->group_count && taken > 0; g++)
@@ -232,7 +233,7 @@ void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *i)
     } else if (i->what == ZR_PART_COPY) {
         walk_at_once(rank, ZR_VIRTUAL_COPY, &zr_copy_walk);
     } else if (i->slot.kind == ZR_SLOT_GROUP) {
-        walk_beside(rank, &walks[0]);
+        walk_overlapped(rank, &walks[0]);
     } else {
         update_at_once(rank, walks);
     }

@@ -133,7 +133,7 @@ static zero_status prepare(const zr_train *train, char **path, json_t **more, ze
 
 static zr_task task_of(const zr_train *train)
 {
-    return train->run.saves.at_once ? ZR_TASK_CHECKPOINT : ZR_TASK_BESIDE;
+    return train->run.saves.at_once ? ZR_TASK_CHECKPOINT : ZR_TASK_OVERLAPPED;
 }
 
 static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *error)

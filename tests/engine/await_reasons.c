@@ -54,7 +54,7 @@ static void add_update(trace *trace, int step)
     add_pass(trace, ZR_PASS_UPDATE,
              1u << ZR_FINITE | 1u << ZR_CHANGED | (uint32_t)!delayed << ZR_AT_ONCE |
                  (uint32_t)(delayed && step > 0) << ZR_STALE);
-    add_pass(trace, ZR_PASS_PUBLISH, (uint32_t)delayed << ZR_BESIDE);
+    add_pass(trace, ZR_PASS_PUBLISH, (uint32_t)delayed << ZR_OVERLAPPED);
 }
 
 void trace_of(const zr_plan *plan, bool shares, int steps, trace *out)

@@ -127,8 +127,8 @@ static zero_status save(const harness_case *c, int s, zero_engine *engine, zero_
     *saving = NULL;
     if (!c->save || c->save_at != s)
         return ZERO_OK;
-    return c->beside ? zero_begin_checkpoint(engine, c->save, saving, error)
-                     : zero_save_checkpoint(engine, c->save, error);
+    return c->overlapped ? zero_begin_checkpoint(engine, c->save, saving, error)
+                         : zero_save_checkpoint(engine, c->save, error);
 }
 
 static void note_step(const rank_job *job, int s, const zero_step_info *info)

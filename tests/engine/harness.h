@@ -54,7 +54,7 @@ typedef struct harness_case {
     // Checkpoint directories: load before the first step, save before step save_at. NULL: none.
     const char *load, *save;
     int save_at;
-    bool beside;                     // the save runs beside step save_at
+    bool overlapped;                 // the save runs beside step save_at
     void (*open)(zero_comm **comms); // makes the ranks' communicators; NULL: self, or local threads
     // Called on every rank once its engine is made (step -1), and after step 0, 1, ...; may be
     // NULL.

@@ -45,7 +45,7 @@ static const char delayed[] =
 #define LATE .more = "\"stage3_prefetch_bucket_size\": 0, \"stage3_max_reuse_distance\": 8000"
 #define FOR_A_STEP .more = "\"zero_hpz_partition_size\": 2"
 #define BF16 .precision = "\"bf16\": {\"enabled\": true}"
-#define BESIDE .precision = delayed
+#define OVERLAPPED .precision = delayed
 #define EXACT .precision = "\"libzero\": {\"exact_world\": true}"
 #define TILED .layers = 1, .width = 32, .vocabulary = 128, .tiles_embedding = 2, .tiles_mlp = 2
 
@@ -75,9 +75,9 @@ static const variant variants[] = {
      .activation_checkpoint_device = NVME},
     {"tiles", {.stage = 3, .accumulation = 2, TILED, MAPS}, CPU},
     {"tiles on NVMe", {.stage = 3, .accumulation = 2, TILED, BF16, APART}, NVME, NVME, KEEPS_NONE},
-    {"delayed, stage 1", {.stage = 1, .accumulation = 2, BESIDE, MAPS}, CPU},
-    {"delayed, mapped", {.stage = 3, .accumulation = 1, BESIDE, MAPS}, CPU},
-    {"delayed, NVMe", {.stage = 3, .accumulation = 1, BESIDE, APART}, NVME, NVME, KEEPS_NONE},
+    {"delayed, stage 1", {.stage = 1, .accumulation = 2, OVERLAPPED, MAPS}, CPU},
+    {"delayed, mapped", {.stage = 3, .accumulation = 1, OVERLAPPED, MAPS}, CPU},
+    {"delayed, NVMe", {.stage = 3, .accumulation = 1, OVERLAPPED, APART}, NVME, NVME, KEEPS_NONE},
 };
 
 typedef struct await_at {

@@ -106,7 +106,7 @@ static void every_stage_policy_and_tier(void **state)
 
 // Written while the next step is computed, and slower than that: the update waits for what it is
 // about to change.
-static void beside_a_step(void **state)
+static void overlapped_a_step(void **state)
 {
     static harness_result whole, rest;
     for (int policy = SANITIZED; policy < (SANITIZED ? 2 : 3); policy++)
@@ -119,7 +119,7 @@ static void beside_a_step(void **state)
                                   .precision = policies[policy],
                                   .save = path("beside"),
                                   .save_at = SAVED,
-                                  .beside = true};
+                                  .overlapped = true};
                 c.tiers = harness_tiers(host, stage == 3 ? host : 0);
                 writes.microseconds = 1000;
                 atomic_store(&writes.left, 1000000);
@@ -146,7 +146,7 @@ static void a_save_that_fails_harms_nobody(void **state)
     harness_run(&c, &whole);
     c.save = path("failing");
     c.save_at = SAVED;
-    c.beside = true;
+    c.overlapped = true;
     writes.failing = true;
     writes.microseconds = 0;
     for (int in = 0; in < 60; in += 7) {
@@ -376,7 +376,7 @@ static void what_does_not_fit_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stage_policy_and_tier),    cmocka_unit_test(beside_a_step),
+        cmocka_unit_test(every_stage_policy_and_tier),    cmocka_unit_test(overlapped_a_step),
         cmocka_unit_test(a_save_that_fails_harms_nobody), cmocka_unit_test(every_optimizer),
         cmocka_unit_test(tiles_and_delayed_updates),      cmocka_unit_test(any_ranks_to_any_ranks),
         cmocka_unit_test(what_does_not_fit_is_refused),

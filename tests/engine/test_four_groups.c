@@ -49,7 +49,7 @@ static void all_groups_work_at_once(void **state)
         if (stage == 2) {
             c.save = directory;
             c.save_at = 1;
-            c.beside = true;
+            c.overlapped = true;
         }
         harness_run(&c, &overlapped);
         harness_expect_held(&overlapped);

@@ -396,7 +396,7 @@ static void tiles_are_saved_and_found_by_any_stage(void **state)
             c = lamb_of(m, true, &shapes[from]);
             c.save = scratch_name(*state, name);
             c.save_at = SAVED_AT;
-            c.beside = from == 1;
+            c.overlapped = from == 1;
             harness_run(&c, &piped);
             assert_int_equal(piped.saved, ZERO_OK);
             expect_first_format(c.save);

@@ -37,22 +37,22 @@ zero_status __wrap_zr_plan_program(zr_plan *plan, zero_error *error)
     return zr_emit_program(plan, zr_stage_of(plan), order, error);
 }
 
-static int most_beside;
+static int most_overlapped;
 
 static void note_overlap(const zr_plan *plan)
 {
-    most_beside = ZR_MAX(most_beside, program_calls_beside(plan, ZR_REDUCE));
+    most_overlapped = ZR_MAX(most_overlapped, program_calls_overlapped(plan, ZR_REDUCE));
 }
 
 static void nothing_is_summed_while_units_compute(void **state)
 {
     chosen = false;
     program_for_all(note_overlap);
-    assert_true(most_beside > 0);
+    assert_true(most_overlapped > 0);
     chosen = true;
-    most_beside = 0;
+    most_overlapped = 0;
     program_for_all(note_overlap);
-    assert_int_equal(most_beside, 0);
+    assert_int_equal(most_overlapped, 0);
 }
 
 static void its_programs_hold(void **state)

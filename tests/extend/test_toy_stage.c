@@ -33,7 +33,7 @@ zero_status __wrap_zr_plan_program(zr_plan *plan, zero_error *error)
 
 static void check(const zr_plan *plan)
 {
-    assert_int_equal(program_calls_beside(plan, ZR_GATHER), 0);
+    assert_int_equal(program_calls_overlapped(plan, ZR_GATHER), 0);
     program_check_live_ranges(plan);
     program_check_replay(plan);
     program_check_readers(plan);

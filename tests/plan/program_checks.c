@@ -303,7 +303,7 @@ static bool is_exchange(const zr_instruction *i, zr_code code)
     return i->code == code && i->place.space != ZR_SPACE_NONE;
 }
 
-int program_calls_beside(const zr_plan *plan, zr_code code)
+int program_calls_overlapped(const zr_plan *plan, zr_code code)
 {
     const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
     const zr_slot_kind kind = code == ZR_GATHER ? ZR_SLOT_GATHER : ZR_SLOT_SUM;

@@ -33,6 +33,6 @@ void program_check_calls(const zr_plan *plan);
 
 // Returns the number of calls in a micro-batch that run while an exchange is under way: ZR_GATHER
 // or ZR_REDUCE.
-int program_calls_beside(const zr_plan *plan, zr_code code);
+int program_calls_overlapped(const zr_plan *plan, zr_code code);
 
 #endif
