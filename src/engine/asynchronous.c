@@ -53,8 +53,8 @@ static void keep_replicas(zero_engine *engine, int before)
     const zr_plan *plan = engine->plan;
     for (int p = 0; p < plan->flat_param_count && before != engine->copy; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        const zr_place place = {ZR_SPACE_PARAMETERS, flat_param->full_first};
-        char *at = zr_place_at(engine, place);
+        const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
+        char *at = zr_buffer_at(engine, place);
         if (zr_flat_param_is_late(plan, flat_param))
             memcpy(at, at + (before - engine->copy) * plan->full_bytes,
                    (size_t)(plan->ranks * zr_flat_param_shard_bytes(flat_param)));

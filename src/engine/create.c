@@ -64,20 +64,21 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
                        plan->gather_share, &engine->gathers, error);
 }
 
-char *zr_place_at(const zero_engine *engine, zr_place place)
+char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place)
 {
-    const char *const bases[ZR_SPACE_COUNT] = {
-        [ZR_SPACE_PARAMETERS] = engine->params.mine,
-        [ZR_SPACE_GATHERED] = engine->gathers.mine,
-        [ZR_SPACE_GRADIENTS] = engine->grads.mine,
-        [ZR_SPACE_WHOLES] = engine->wholes.mine,
-        [ZR_SPACE_OPEN_SUMS] = engine->open.base,
-        [ZR_SPACE_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
-        [ZR_SPACE_STAGED_SUMS] = engine->offload.staged_gradients.base,
-        [ZR_SPACE_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
+    const char *const bases[ZR_BUFFER_COUNT] = {
+        [ZR_BUFFER_PARAMETERS] = engine->params.mine,
+        [ZR_BUFFER_GATHERED] = engine->gathers.mine,
+        [ZR_BUFFER_GRADIENTS] = engine->grads.mine,
+        [ZR_BUFFER_FULL_GRADS] = engine->wholes.mine,
+        [ZR_BUFFER_OPEN_SUMS] = engine->open.base,
+        [ZR_BUFFER_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
+        [ZR_BUFFER_STAGED_SUMS] = engine->offload.staged_gradients.base,
+        [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
     };
-    int64_t copy = place.space == ZR_SPACE_PARAMETERS ? engine->copy * engine->plan->full_bytes : 0;
-    return (char *)bases[place.space] + copy + place.first;
+    int64_t copy =
+        place.buffer == ZR_BUFFER_PARAMETERS ? engine->copy * engine->plan->full_bytes : 0;
+    return (char *)bases[place.buffer] + copy + place.first;
 }
 
 static zero_status reserve_training(zero_engine *engine, zero_error *error)

@@ -9,12 +9,12 @@
 
 #include <string.h>
 
-static zr_window *window_of(zero_engine *engine, zr_space space)
+static zr_window *window_of(zero_engine *engine, zr_buffer_id buffer)
 {
-    switch (space) {
-    case ZR_SPACE_PARAMETERS: return &engine->params;
-    case ZR_SPACE_GATHERED: return &engine->gathers;
-    case ZR_SPACE_WHOLES: return &engine->wholes;
+    switch (buffer) {
+    case ZR_BUFFER_PARAMETERS: return &engine->params;
+    case ZR_BUFFER_GATHERED: return &engine->gathers;
+    case ZR_BUFFER_FULL_GRADS: return &engine->wholes;
     default: return &engine->grads;
     }
 }
@@ -31,9 +31,9 @@ static zero_status gather_replica(zero_engine *engine, const zr_instruction *i, 
 static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
-    bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
+    bool staged = i->from.buffer == ZR_BUFFER_STAGED_PARAMETERS;
     const void *own =
-        staged ? zr_place_at(engine, i->from) : zr_own_parameters(engine, i->flat_param);
+        staged ? zr_buffer_at(engine, i->from) : zr_own_parameters(engine, i->flat_param);
     if (flat_param->parameter_tier != ZERO_TIER_device)
         engine->offload.to_device += zr_flat_param_shard_bytes(flat_param);
     return zr_comm_start_gather(&engine->gathers, i->flat_param, i->place.first, flat_param->shard,
@@ -45,24 +45,24 @@ static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zer
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     int64_t bytes = zr_flat_param_sum_bytes(flat_param);
-    char *own = zr_place_at(engine, i->place) + engine->grid.data->rank * bytes;
+    char *own = zr_buffer_at(engine, i->place) + engine->grid.data->rank * bytes;
     const void *sum = zr_own_shard_gradient(engine, i->flat_param);
     if (own != sum)
         memcpy(own, sum, (size_t)bytes);
-    return zr_comm_start(window_of(engine, i->place.space), ZERO_COMM_all_gather, i->flat_param,
+    return zr_comm_start(window_of(engine, i->place.buffer), ZERO_COMM_all_gather, i->flat_param,
                          i->place.first, flat_param->shard, flat_param->accumulator_dtype, NULL,
                          &engine->gathering[i->flat_param], error);
 }
 
 zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    switch (i->place.space) {
-    case ZR_SPACE_NONE:
+    switch (i->place.buffer) {
+    case ZR_BUFFER_NONE:
         zr_comm_count_mapped(engine->grid.data, i->flat_param,
                              engine->plan->flat_params[i->flat_param].shard);
         return ZERO_OK;
-    case ZR_SPACE_PARAMETERS: return gather_replica(engine, i, error);
-    case ZR_SPACE_GATHERED: return gather_shards(engine, i, error);
+    case ZR_BUFFER_PARAMETERS: return gather_replica(engine, i, error);
+    case ZR_BUFFER_GATHERED: return gather_shards(engine, i, error);
     default: return gather_sums(engine, i, error);
     }
 }
@@ -115,7 +115,7 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
     switch (i->slot.kind) {
     case ZR_SLOT_SUM: return await_exchange(&engine->reducing[index], error);
     case ZR_SLOT_GATHER: return await_exchange(&engine->gathering[index], error);
-    case ZR_SLOT_READERS: return zr_comm_quiesce(window_of(engine, i->place.space), index, error);
+    case ZR_SLOT_READERS: return zr_comm_quiesce(window_of(engine, i->place.buffer), index, error);
     case ZR_SLOT_PUBLISHED:
         return versions->await_published(&engine->params, version_slot(engine, index),
                                          engine->published[engine->copy], error);

@@ -22,15 +22,15 @@ static void zero_gaps(const zr_flat_param *flat_param, float *gradient)
     memset(gradient + at, 0, (size_t)(flat_param->padded - at) * sizeof *gradient);
 }
 
-static bool is_of_gradients(zr_space space)
+static bool is_of_gradients(zr_buffer_id buffer)
 {
-    return space == ZR_SPACE_GRADIENTS || space == ZR_SPACE_OPEN_SUMS;
+    return buffer == ZR_BUFFER_GRADIENTS || buffer == ZR_BUFFER_OPEN_SUMS;
 }
 
 zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    char *at = zr_place_at(engine, i->place);
-    if (is_of_gradients(i->place.space))
+    char *at = zr_buffer_at(engine, i->place);
+    if (is_of_gradients(i->place.buffer))
         engine->collecting[i->flat_param].at = (float *)(void *)at;
     else
         engine->at[i->flat_param] = at;
@@ -39,7 +39,7 @@ zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_e
 
 zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    if (is_of_gradients(i->place.space))
+    if (is_of_gradients(i->place.buffer))
         engine->collecting[i->flat_param].at = NULL;
     else
         engine->at[i->flat_param] = NULL;
@@ -48,7 +48,7 @@ zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero
 
 zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    float *at = (float *)(void *)zr_place_at(engine, i->place);
+    float *at = (float *)(void *)zr_buffer_at(engine, i->place);
     zero_gaps(&engine->plan->flat_params[i->flat_param], at);
     engine->collecting[i->flat_param] = (zr_collecting){at, i->unit};
     return ZERO_OK;
@@ -59,8 +59,8 @@ zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     zr_queue *queue = engine->queue;
     queue->backend->elements->convert(queue, ZERO_F32, flat_param->gradient_dtype,
-                                      flat_param->padded, zr_place_at(engine, i->from),
-                                      zr_place_at(engine, i->place));
+                                      flat_param->padded, zr_buffer_at(engine, i->from),
+                                      zr_buffer_at(engine, i->place));
     return ZERO_OK;
 }
 
@@ -86,12 +86,12 @@ char *zr_grads_reduced_shard(const zero_engine *engine, int flat_param, int slot
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     if (zr_flat_param_sums_on_nvme(p))
-        return zr_place_at(engine, (zr_place){ZR_SPACE_STAGED_SUMS, p->accumulator_first});
+        return zr_buffer_at(engine, (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, p->accumulator_first});
     if (p->accumulator_first >= 0) {
         zr_store *store = zr_vector_store((zero_engine *)engine, flat_param, ZR_VECTOR_GRADIENT);
         return zr_store_at(store, zr_accumulator_range(engine, flat_param, slot).first);
     }
-    char *whole = zr_place_at(engine, (zr_place){ZR_SPACE_GRADIENTS, p->grad_first});
+    char *whole = zr_buffer_at(engine, (zr_buffer_ref){ZR_BUFFER_GRADIENTS, p->grad_first});
     return whole + engine->grid.data->rank * zr_flat_param_gradient_shard_bytes(p);
 }
 
@@ -106,7 +106,7 @@ zero_status zr_grads_fetch_sums(zero_engine *engine, const zr_instruction *i, ze
 {
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
     const zr_sum_slots place = zr_grads_sum_slots(engine);
-    char *to = zr_place_at(engine, i->place);
+    char *to = zr_buffer_at(engine, i->place);
     for (int sum = 0; sum < place.adds; sum++, to += i->bytes) {
         const zr_range range = zr_accumulator_range(engine, i->flat_param, place.slot + sum);
         ZERO_TRY(store->ops->fetch(store, range, to, travel_of(engine, i->flat_param, sum), error));
@@ -119,7 +119,7 @@ zero_status zr_grads_store_sum(zero_engine *engine, const zr_instruction *i, zer
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
     const zr_range range =
         zr_accumulator_range(engine, i->flat_param, zr_grads_sum_slots(engine).slot);
-    char *sum = zr_place_at(engine, i->from);
+    char *sum = zr_buffer_at(engine, i->from);
     return store->ops->commit(store, range, sum, travel_of(engine, i->flat_param, 0), error);
 }
 
@@ -151,7 +151,7 @@ zr_span zr_update_range(const zero_engine *engine, int flat_param)
 const void *zr_update_gradient(const zero_engine *engine, int flat_param)
 {
     if (engine->plan->updates_whole)
-        return zr_place_at(engine, engine->plan->flat_params[flat_param].whole);
+        return zr_buffer_at(engine, engine->plan->flat_params[flat_param].whole);
     return zr_own_shard_gradient(engine, flat_param);
 }
 

@@ -16,7 +16,7 @@ zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t
 // another mark comes first.
 zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,
                                    const char *call);
-// Returns the address of a place that is not in ZR_SPACE_SHARDS or ZR_SPACE_STORED. In create.c.
-char *zr_place_at(const zero_engine *engine, zr_place place);
+// Returns the address of a place that is not in ZR_BUFFER_SHARDS or ZR_BUFFER_STORED. In create.c.
+char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place);
 
 #endif

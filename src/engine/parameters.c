@@ -191,11 +191,11 @@ static void copy_frozen(zero_engine *engine, int from, int to)
         const zr_flat_param *flat_param = &plan->flat_params[p];
         bool whole = plan->holding == ZR_HOLDS_TIED_COPIES;
         int64_t bytes = zr_flat_param_shard_bytes(flat_param) * (whole ? plan->ranks : 1);
-        const zr_place place = {ZR_SPACE_PARAMETERS, flat_param->full_first};
+        const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
         char *at[2];
         for (int i = 0; i < 2; i++) {
             engine->copy = i == 0 ? from : to;
-            at[i] = whole ? zr_place_at(engine, place) : zr_own_parameters(engine, p);
+            at[i] = whole ? zr_buffer_at(engine, place) : zr_own_parameters(engine, p);
         }
         if (!zr_flat_param_has_master(engine, p))
             memcpy(at[1], at[0], (size_t)bytes);

@@ -102,7 +102,7 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     int64_t share = e.elements * (int64_t)zero_dtype_bytes(e.dtype);
     bool link = i->slot.kind == ZR_SLOT_LINK;
     int64_t own = link ? engine->plan->links[i->slot.index].first : i->from.first - i->place.first;
-    char *whole = link ? zr_engine_slot_at(engine, i->slot.index) : zr_place_at(engine, i->place);
+    char *whole = link ? zr_engine_slot_at(engine, i->slot.index) : zr_buffer_at(engine, i->place);
     int64_t begin = zr_recorder_begin(engine->recorder);
     queue->backend->elements->copy(queue, share, whole + own, window->mine + own);
     ZERO_TRY(exchange(window, &o, error));

@@ -68,7 +68,7 @@ static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_PARAMETERS);
     const zr_range range = {i->from.first, i->bytes};
     zr_transfer *transfer = &engine->offload.parameters[i->slot.index];
-    return store->ops->fetch(store, range, zr_place_at(engine, i->place), transfer, error);
+    return store->ops->fetch(store, range, zr_buffer_at(engine, i->place), transfer, error);
 }
 
 zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -77,7 +77,7 @@ zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_
     switch (i->slot.kind) {
     case ZR_SLOT_FETCHED: return fetch_parameters(engine, i, error);
     case ZR_SLOT_TRAVELLED: return zr_grads_fetch_sums(engine, i, error);
-    default: return move_slot(engine, i->slot, range, zr_place_at(engine, i->place), false, error);
+    default: return move_slot(engine, i->slot, range, zr_buffer_at(engine, i->place), false, error);
     }
 }
 
@@ -86,5 +86,5 @@ zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_
     const zr_range range = {i->place.first, i->bytes};
     if (i->slot.kind == ZR_SLOT_TRAVELLED)
         return zr_grads_store_sum(engine, i, error);
-    return move_slot(engine, i->slot, range, zr_place_at(engine, i->from), true, error);
+    return move_slot(engine, i->slot, range, zr_buffer_at(engine, i->from), true, error);
 }

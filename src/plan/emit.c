@@ -44,15 +44,15 @@ void zr_emit(zr_emitter *e, const zr_instruction *next)
     pass->at[pass->count++].unit = e->unit;
 }
 
-void zr_emit_bind(zr_emitter *e, int flat_param, zr_place place)
+void zr_emit_bind(zr_emitter *e, int flat_param, zr_buffer_ref place)
 {
     zr_emit(e, &(zr_instruction){.code = ZR_BIND, .flat_param = flat_param, .place = place});
 }
 
-void zr_emit_unbind(zr_emitter *e, int flat_param, zr_space space)
+void zr_emit_unbind(zr_emitter *e, int flat_param, zr_buffer_id buffer)
 {
     zr_emit(e,
-            &(zr_instruction){.code = ZR_UNBIND, .flat_param = flat_param, .place.space = space});
+            &(zr_instruction){.code = ZR_UNBIND, .flat_param = flat_param, .place.buffer = buffer});
 }
 
 void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index)
@@ -61,13 +61,13 @@ void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index)
     zr_emit(e, &(zr_instruction){.code = ZR_AWAIT, .when = when, .flat_param = -1, .slot = slot});
 }
 
-void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int flat_param)
+void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param)
 {
     const zr_slot slot = {ZR_SLOT_READERS, flat_param};
     zr_emit(e, &(zr_instruction){.code = ZR_AWAIT,
                                  .when = when,
                                  .flat_param = flat_param,
-                                 .place.space = window,
+                                 .place.buffer = window,
                                  .slot = slot});
 }
 
@@ -81,38 +81,38 @@ void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
     }
     zr_emit(e, &(zr_instruction){.code = ZR_UNBIND,
                                  .flat_param = flat_param,
-                                 .place.space = ZR_SPACE_PARAMETERS,
+                                 .place.buffer = ZR_BUFFER_PARAMETERS,
                                  .mark = mark,
                                  .stream = flat_param});
 }
 
-static bool overlaps(const zr_occupant *lies, zr_place place, int64_t end)
+static bool overlaps(const zr_occupant *lies, zr_buffer_ref place, int64_t end)
 {
-    return lies->place.space == place.space && lies->place.first < end && place.first < lies->end;
+    return lies->place.buffer == place.buffer && lies->place.first < end && place.first < lies->end;
 }
 
 static bool is_slot(zr_slot a, zr_slot b) { return a.kind == b.kind && a.index == b.index; }
 
-void zr_emit_await_place(zr_emitter *e, zr_when when, zr_place place, int64_t bytes)
+void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int64_t bytes)
 {
     for (int i = 0; i < e->occupants.count; i++) {
         const zr_occupant *lies = &e->occupants.at[i];
         if (!overlaps(lies, place, place.first + bytes))
             continue;
         if (lies->slot.kind == ZR_SLOT_READERS)
-            zr_emit_await_readers(e, when, place.space, lies->slot.index);
+            zr_emit_await_readers(e, when, place.buffer, lies->slot.index);
         else
             zr_emit_await(e, when, lies->slot.kind, lies->slot.index);
     }
 }
 
-// Removes the occupants of these bytes of a space, and where this slot was in this space before.
-static void forget(zr_occupants *occupants, zr_place place, int64_t end, zr_slot slot)
+// Removes the occupants of these bytes of a buffer, and where this slot was in this buffer before.
+static void forget(zr_occupants *occupants, zr_buffer_ref place, int64_t end, zr_slot slot)
 {
     int kept = 0;
     for (int i = 0; i < occupants->count; i++) {
         const zr_occupant *lies = &occupants->at[i];
-        bool same = lies->place.space == place.space && is_slot(lies->slot, slot);
+        bool same = lies->place.buffer == place.buffer && is_slot(lies->slot, slot);
         if (!same && !overlaps(lies, place, end))
             occupants->at[kept++] = *lies;
     }
@@ -126,7 +126,7 @@ static void add_occupant(zr_emitter *e, const zr_occupant *lies)
         all->at[all->count++] = *lies;
 }
 
-void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot)
+void zr_emit_occupy(zr_emitter *e, zr_buffer_ref place, int64_t bytes, zr_slot slot)
 {
     const zr_occupant lies = {place, place.first + bytes, slot};
     forget(&e->occupants, place, lies.end, slot);

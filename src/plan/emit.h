@@ -6,8 +6,8 @@
 
 #include "plan/full_plan.h"
 
-typedef struct zr_occupant { // what was last begun in bytes [place.first, end) of a space
-    zr_place place;
+typedef struct zr_occupant { // what was last begun in bytes [place.first, end) of a buffer
+    zr_buffer_ref place;
     int64_t end;
     zr_slot slot;
 } zr_occupant;
@@ -80,19 +80,19 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                             const zr_order_emitter *order, zero_error *error);
 // Adds an instruction to the pass; its unit becomes the emitter's.
 void zr_emit(zr_emitter *e, const zr_instruction *next);
-void zr_emit_bind(zr_emitter *e, int flat_param, zr_place place);
-void zr_emit_unbind(zr_emitter *e, int flat_param, zr_space space);
+void zr_emit_bind(zr_emitter *e, int flat_param, zr_buffer_ref place);
+void zr_emit_unbind(zr_emitter *e, int flat_param, zr_buffer_id buffer);
 void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index);
-// Waits until all ranks have drained what the flat parameter last had in the window of this space.
-void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_space window, int flat_param);
+// Waits until all ranks have drained what the flat parameter last had in the window of this buffer.
+void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param);
 // Lets the unit go on after the last instruction, because the streamed flat parameter has come or
 // gone.
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param);
 // Waits for what lay in these bytes last: until readers have drained it, or until its transfer has
 // ended.
-void zr_emit_await_place(zr_emitter *e, zr_when when, zr_place place, int64_t bytes);
+void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int64_t bytes);
 // Records that `slot` was begun in these bytes, and forgets where it was before.
-void zr_emit_occupy(zr_emitter *e, zr_place place, int64_t bytes, zr_slot slot);
+void zr_emit_occupy(zr_emitter *e, zr_buffer_ref place, int64_t bytes, zr_slot slot);
 
 // emit_gradients.c: called around a visit of backward.
 void zr_emit_gradients_open(zr_emitter *e, int visit);

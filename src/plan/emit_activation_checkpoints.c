@@ -24,15 +24,15 @@ static void await_buffer(zr_emitter *e, int segment)
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, segment % 2);
 }
 
-static zr_place place_of_buffer(const zr_plan *plan, int segment)
+static zr_buffer_ref place_of_buffer(const zr_plan *plan, int segment)
 {
     const zr_unit_plan *entering = &plan->units[zr_plan_segment_first(plan, segment) - 1];
-    return (zr_place){ZR_SPACE_ACTIVATION_CHECKPOINTS, entering->out_first};
+    return (zr_buffer_ref){ZR_BUFFER_ACTIVATION_CHECKPOINTS, entering->out_first};
 }
 
-static zr_place place_of_share(const zr_plan *plan, int segment)
+static zr_buffer_ref place_of_share(const zr_plan *plan, int segment)
 {
-    zr_place place = place_of_buffer(plan, segment);
+    zr_buffer_ref place = place_of_buffer(plan, segment);
     if (plan->checkpoint_shares > 1)
         place.first += plan->tensor_rank * zr_activation_checkpoint_bytes(plan, segment);
     return place;
@@ -41,8 +41,8 @@ static zr_place place_of_share(const zr_plan *plan, int segment)
 static void move(zr_emitter *e, zr_code code, int segment)
 {
     const zr_plan *plan = e->plan;
-    const zr_place buffer = place_of_share(plan, segment);
-    const zr_place stored = {ZR_SPACE_STORED, first_in_store(plan, segment)};
+    const zr_buffer_ref buffer = place_of_share(plan, segment);
+    const zr_buffer_ref stored = {ZR_BUFFER_STORED, first_in_store(plan, segment)};
     bool comes = code == ZR_FETCH;
     await_buffer(e, segment);
     zr_emit(e, &(zr_instruction){.code = code,

@@ -13,13 +13,13 @@ static int64_t window_bytes(const zr_flat_param *flat_param, int ranks)
 static void take_window(zr_emitter *e, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    const zr_place place = {ZR_SPACE_GRADIENTS, flat_param->grad_first};
+    const zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
     int64_t bytes = window_bytes(flat_param, e->plan->ranks);
     if (zr_plan_whole_gradients(e->plan)) {
-        zr_emit_await_readers(e, ZR_ALWAYS, ZR_SPACE_GRADIENTS, p);
+        zr_emit_await_readers(e, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, p);
         return;
     }
-    zr_emit_await_place(e, ZR_ALWAYS, place, bytes);
+    zr_emit_await_buffer(e, ZR_ALWAYS, place, bytes);
     zr_emit_occupy(e, place, bytes, (zr_slot){ZR_SLOT_READERS, p});
 }
 
@@ -34,12 +34,12 @@ static int64_t open_place(const zr_emitter *e, int visit, int p)
 static void open_flat_param(zr_emitter *e, int visit, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    zr_place place = {ZR_SPACE_GRADIENTS, flat_param->grad_first};
+    zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
     if (flat_param->open_first < 0) {
         take_window(e, p);
     } else {
-        place = (zr_place){ZR_SPACE_OPEN_SUMS, open_place(e, visit, p)};
-        zr_emit_await_place(e, ZR_ALWAYS, place, zr_flat_param_open_bytes(flat_param));
+        place = (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, open_place(e, visit, p)};
+        zr_emit_await_buffer(e, ZR_ALWAYS, place, zr_flat_param_open_bytes(flat_param));
     }
     zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .flat_param = p, .place = place});
 }
@@ -65,8 +65,8 @@ static void seal(zr_emitter *e, int v, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_plan *plan = e->plan;
-    const zr_place place = {ZR_SPACE_GRADIENTS, flat_param->grad_first};
-    zr_emit_unbind(e, p, ZR_SPACE_GRADIENTS);
+    const zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
+    zr_emit_unbind(e, p, ZR_BUFFER_GRADIENTS);
     if (e->stage->seal)
         e->stage->seal(e, p);
     if (plan->settings.delayed && flat_param->state_first >= 0 && flat_param->shard_slice_count > 0)
@@ -77,7 +77,7 @@ static void seal(zr_emitter *e, int v, int p)
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND,
                                      .flat_param = p,
                                      .place = place,
-                                     .from = {ZR_SPACE_OPEN_SUMS, open_place(e, v, p)}});
+                                     .from = {ZR_BUFFER_OPEN_SUMS, open_place(e, v, p)}});
     }
     if (zr_flat_param_sums_on_nvme(flat_param))
         zr_emit_take_staged(e, p);

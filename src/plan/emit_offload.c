@@ -20,29 +20,29 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
             const zr_flat_param *flat_param = &e->plan->flat_params[visit->flat_params[i]];
             if (!travels(visit, i))
                 continue;
-            zr_emit(e,
-                    &(zr_instruction){.code = ZR_FETCH,
-                                      .when = flat_param->kept_first >= 0 ? ZR_OUTDATED : ZR_ALWAYS,
-                                      .flat_param = visit->flat_params[i],
-                                      .place = {ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]},
-                                      .from = {ZR_SPACE_STORED, flat_param->shard_first},
-                                      .bytes = zr_flat_param_shard_bytes(flat_param),
-                                      .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
+            zr_emit(
+                e, &(zr_instruction){.code = ZR_FETCH,
+                                     .when = flat_param->kept_first >= 0 ? ZR_OUTDATED : ZR_ALWAYS,
+                                     .flat_param = visit->flat_params[i],
+                                     .place = {ZR_BUFFER_STAGED_PARAMETERS, visit->staged_first[i]},
+                                     .from = {ZR_BUFFER_STORED, flat_param->shard_first},
+                                     .bytes = zr_flat_param_shard_bytes(flat_param),
+                                     .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
         }
     }
     e->fetched = ZR_MAX(e->fetched, last_visit);
 }
 
-static zr_place staged_place(const zr_flat_param *flat_param)
+static zr_buffer_ref staged_place(const zr_flat_param *flat_param)
 {
-    return (zr_place){ZR_SPACE_STAGED_SUMS, flat_param->accumulator_first};
+    return (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first};
 }
 
 static void fetch_sum(zr_emitter *e, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    zr_emit_await_place(e, ZR_LATER, staged_place(flat_param),
-                        zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
+    zr_emit_await_buffer(e, ZR_LATER, staged_place(flat_param),
+                         zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
     zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
                                  .when = ZR_LATER,
                                  .flat_param = p,
@@ -82,8 +82,8 @@ void zr_emit_take_staged(zr_emitter *e, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
-    zr_emit_await_place(e, ZR_ALWAYS, staged_place(flat_param),
-                        zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
+    zr_emit_await_buffer(e, ZR_ALWAYS, staged_place(flat_param),
+                         zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
     if (flat_param->fetched_with >= 0)
         zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
     zr_emit_occupy(e, staged_place(flat_param),
@@ -113,8 +113,9 @@ static void move_parked(zr_emitter *e, zr_code code, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     int64_t bytes = zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]);
-    const zr_place open = {ZR_SPACE_OPEN_SUMS, visit->open_first};
-    const zr_place stored = {ZR_SPACE_STORED, e->plan->flat_params[visit->stream].parked_first};
+    const zr_buffer_ref open = {ZR_BUFFER_OPEN_SUMS, visit->open_first};
+    const zr_buffer_ref stored = {ZR_BUFFER_STORED,
+                                  e->plan->flat_params[visit->stream].parked_first};
     const zr_slot slot = {ZR_SLOT_PARKED, visit->stream};
     bool comes = code == ZR_FETCH;
     zr_emit_await(e, ZR_ALWAYS, slot.kind, slot.index);
@@ -130,8 +131,8 @@ static void move_parked(zr_emitter *e, zr_code code, int v)
 static void begin_return(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    zr_emit_await_place(e, ZR_ALWAYS, (zr_place){ZR_SPACE_OPEN_SUMS, visit->open_first},
-                        zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]));
+    zr_emit_await_buffer(e, ZR_ALWAYS, (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, visit->open_first},
+                         zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]));
     move_parked(e, ZR_FETCH, v);
     e->returned = v;
 }
@@ -149,7 +150,7 @@ void zr_emit_parked_return(zr_emitter *e, int v)
     if (!now->returns)
         return;
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PARKED, now->stream);
-    zr_emit_bind(e, now->stream, (zr_place){ZR_SPACE_OPEN_SUMS, now->open_first});
+    zr_emit_bind(e, now->stream, (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, now->open_first});
 }
 
 void zr_emit_parked_leave(zr_emitter *e, int v)
@@ -157,6 +158,6 @@ void zr_emit_parked_leave(zr_emitter *e, int v)
     const zr_visit *now = &e->plan->visits[v];
     if (!now->parks)
         return;
-    zr_emit_unbind(e, now->stream, ZR_SPACE_OPEN_SUMS);
+    zr_emit_unbind(e, now->stream, ZR_BUFFER_OPEN_SUMS);
     move_parked(e, ZR_STORE, v);
 }

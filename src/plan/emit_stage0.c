@@ -11,7 +11,7 @@ static void gather_gradients(zr_emitter *e)
         const zr_flat_param *flat_param = &plan->flat_params[p];
         if (!zr_flat_param_collects(flat_param))
             continue;
-        zr_emit_await_readers(e, ZR_ALWAYS, flat_param->whole.space, p);
+        zr_emit_await_readers(e, ZR_ALWAYS, flat_param->whole.buffer, p);
         zr_emit(e,
                 &(zr_instruction){.code = ZR_GATHER,
                                   .flat_param = p,

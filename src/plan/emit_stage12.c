@@ -11,7 +11,8 @@ void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
     const zr_visit *wanted = &e->plan->visits[visit];
     for (int i = 0; i < wanted->flat_param_count; i++) {
         int p = wanted->flat_params[i];
-        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->flat_params[p].full_first});
+        zr_emit_bind(e, p,
+                     (zr_buffer_ref){ZR_BUFFER_PARAMETERS, e->plan->flat_params[p].full_first});
     }
 }
 
@@ -30,7 +31,7 @@ void zr_emit_gather_replica(zr_emitter *e, zr_when when, int p)
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
                                  .when = when,
                                  .flat_param = p,
-                                 .place = {ZR_SPACE_PARAMETERS, flat_param->full_first},
+                                 .place = {ZR_BUFFER_PARAMETERS, flat_param->full_first},
                                  .bytes = (plan->ranks - 1) * zr_flat_param_shard_bytes(flat_param),
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
@@ -50,7 +51,7 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 // Waits until peers have copied this shard after the last update.
 static void await_copied(zr_emitter *e, int flat_param)
 {
-    zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, flat_param);
+    zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, flat_param);
 }
 
 static void gather_updated(zr_emitter *e) { zr_emit_gather_replicas(e, ZR_ALWAYS, ZR_REWRITTEN); }

@@ -23,7 +23,8 @@ static void mapped_acquire(zr_emitter *e, int visit, int visits)
         int p = wanted->flat_params[i];
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PUBLISHED, p);
         count_acquired(e, ZR_ALWAYS, p);
-        zr_emit_bind(e, p, (zr_place){ZR_SPACE_PARAMETERS, e->plan->flat_params[p].full_first});
+        zr_emit_bind(e, p,
+                     (zr_buffer_ref){ZR_BUFFER_PARAMETERS, e->plan->flat_params[p].full_first});
     }
 }
 
@@ -50,11 +51,11 @@ static void mapped_publish(zr_emitter *e)
 }
 
 // Returns where the own shard of a visit's flat parameter i lies when it is gathered.
-static zr_place own_shard(const zr_plan *plan, const zr_visit *visit, int i)
+static zr_buffer_ref own_shard(const zr_plan *plan, const zr_visit *visit, int i)
 {
     if (visit->staged_first[i] >= 0)
-        return (zr_place){ZR_SPACE_STAGED_PARAMETERS, visit->staged_first[i]};
-    return (zr_place){ZR_SPACE_SHARDS, plan->flat_params[visit->flat_params[i]].shard_first};
+        return (zr_buffer_ref){ZR_BUFFER_STAGED_PARAMETERS, visit->staged_first[i]};
+    return (zr_buffer_ref){ZR_BUFFER_SHARDS, plan->flat_params[visit->flat_params[i]].shard_first};
 }
 
 // Gathers a flat parameter once all readers have drained what lay in its place last; a kept flat
@@ -64,13 +65,13 @@ static void gather(zr_emitter *e, int v, int i, zr_when when)
     const zr_visit *visit = &e->plan->visits[v];
     int p = visit->flat_params[i];
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    const zr_place place = {ZR_SPACE_GATHERED, visit->gather_first[i]};
+    const zr_buffer_ref place = {ZR_BUFFER_GATHERED, visit->gather_first[i]};
     const zr_slot readers = {ZR_SLOT_READERS, p};
     int64_t bytes = e->plan->ranks * zr_flat_param_shard_bytes(flat_param);
     if (flat_param->kept_first >= 0) {
-        zr_emit_await_readers(e, when, ZR_SPACE_GATHERED, p);
+        zr_emit_await_readers(e, when, ZR_BUFFER_GATHERED, p);
     } else {
-        zr_emit_await_place(e, when, place, bytes);
+        zr_emit_await_buffer(e, when, place, bytes);
         zr_emit_occupy(e, place, bytes, readers);
     }
     if (visit->staged_first[i] >= 0)
@@ -110,7 +111,7 @@ static void gathered_acquire(zr_emitter *e, int v, int visits)
         if (visit->gathers[i])
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->flat_params[i]);
         zr_emit_bind(e, visit->flat_params[i],
-                     (zr_place){ZR_SPACE_GATHERED, visit->gather_first[i]});
+                     (zr_buffer_ref){ZR_BUFFER_GATHERED, visit->gather_first[i]});
     }
     zr_emit_fetches(e, ZR_MIN(visit->fetches_visit, visits - 1));
     if (v + 1 < visits && e->plan->visits[v + 1].ahead)

@@ -89,7 +89,7 @@ void zr_emit_update(zr_emitter *e)
     // A late tied copy is written between the updates and its gathers.
     for (int p = 0; p < plan->flat_param_count && !e->stage->before_update; p++)
         if (zr_flat_param_is_late(plan, &plan->flat_params[p]))
-            zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, p);
+            zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, p);
     for (int p = 0; p < plan->flat_param_count; p++)
         if (zr_flat_param_collects(&plan->flat_params[p]) &&
             plan->flat_params[p].kind == ZERO_BUFFER)

@@ -63,7 +63,7 @@ typedef struct zr_flat_param {
     int64_t grad_first; // in the gradient window, bytes; -1: no gradient
     // Stage 0: where the accumulated gradient becomes whole, in the window of wholes or of
     // gradients.
-    zr_place whole;
+    zr_buffer_ref whole;
     // Bytes in the accumulator vector of its tier (zr_accumulators shards); for sums on NVMe, in
     // the host buffers where they collect; -1: none.
     int64_t accumulator_first;

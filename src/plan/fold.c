@@ -82,7 +82,7 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
     const zr_flat_param *flat_param = i->flat_param >= 0 ? &plan->flat_params[i->flat_param] : NULL;
     if (i->code == ZR_FETCH || i->code == ZR_STORE)
         add_travel(plan, i, moved);
-    bool gathers = i->code == ZR_GATHER && i->from.space != ZR_SPACE_NONE;
+    bool gathers = i->code == ZR_GATHER && i->from.buffer != ZR_BUFFER_NONE;
     if (gathers && flat_param->parameter_tier != ZERO_TIER_device)
         moved->to_device += zr_flat_param_shard_bytes(flat_param);
     if (i->code == ZR_REDUCE && flat_param->state_tier != ZERO_TIER_device)

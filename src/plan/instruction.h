@@ -72,27 +72,27 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
 // Why the unit goes on after an instruction: the streamed flat parameter has come, or has gone.
 typedef enum zr_mark { ZR_UNMARKED, ZR_BEGUN, ZR_ENDED } zr_mark;
 
-typedef enum zr_space { // memory that places lie in
-    ZR_SPACE_NONE,
-    ZR_SPACE_PARAMETERS,        // replicas, or the one copy that all ranks map
-    ZR_SPACE_SHARDS,            // own shards, on the flat parameter's tier
-    ZR_SPACE_GATHERED,          // the gather window
-    ZR_SPACE_GRADIENTS,         // the gradient window
-    ZR_SPACE_WHOLES,            // the window of whole accumulated gradients
-    ZR_SPACE_OPEN_SUMS,         // the open arena: fp32 contributions
-    ZR_SPACE_STAGED_PARAMETERS, // host buffers between NVMe and device
-    ZR_SPACE_STAGED_SUMS,
-    ZR_SPACE_ACTIVATION_CHECKPOINTS, // boundaries between segments
+typedef enum zr_buffer_id { // memory that places lie in
+    ZR_BUFFER_NONE,
+    ZR_BUFFER_PARAMETERS,        // replicas, or the one copy that all ranks map
+    ZR_BUFFER_SHARDS,            // own shards, on the flat parameter's tier
+    ZR_BUFFER_GATHERED,          // the gather window
+    ZR_BUFFER_GRADIENTS,         // the gradient window
+    ZR_BUFFER_FULL_GRADS,        // the window of whole accumulated gradients
+    ZR_BUFFER_OPEN_SUMS,         // the open arena: fp32 contributions
+    ZR_BUFFER_STAGED_PARAMETERS, // host buffers between NVMe and device
+    ZR_BUFFER_STAGED_SUMS,
+    ZR_BUFFER_ACTIVATION_CHECKPOINTS, // boundaries between segments
     // The slot's store: of parameters, parked contributions or activation checkpoints.
-    ZR_SPACE_STORED,
-    ZR_SPACE_COUNT
-} zr_space;
+    ZR_BUFFER_STORED,
+    ZR_BUFFER_COUNT
+} zr_buffer_id;
 
-// A byte offset in a space.
-typedef struct zr_place {
-    zr_space space;
+// A byte offset in a buffer.
+typedef struct zr_buffer_ref {
+    zr_buffer_id buffer;
     int64_t first; // bytes
-} zr_place;
+} zr_buffer_ref;
 
 typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits until
     ZR_NO_SLOT,
@@ -125,7 +125,7 @@ typedef struct zr_instruction {
     int what;
     int unit;       // for which it is run; -1: for none
     int flat_param; // -1: none
-    zr_place place, from;
+    zr_buffer_ref place, from;
     int64_t bytes; // fetched by this rank from other ranks, or moved between tiers
     zr_slot slot;
     int body; // CALL: number of the following instructions that the unit runs

@@ -3,51 +3,51 @@
 #include "base/alloc.h"
 #include "plan/flat_param_sums.h"
 
-// Live ranges that are not the last ones of their space are found under spaces that are not
+// Live ranges that are not the last ones of their buffer are found under buffers that are not
 // followed.
 //   read           what units read, because the flat parameter may come once more while they do
 //   parked         what parked contributions come to or leave
 //   gathered_from  the own shard from NVMe that the gather under way reads
-static const zr_space read = ZR_SPACE_NONE, parked = ZR_SPACE_STORED,
-                      gathered_from = ZR_SPACE_SHARDS;
+static const zr_buffer_id read = ZR_BUFFER_NONE, parked = ZR_BUFFER_STORED,
+                          gathered_from = ZR_BUFFER_SHARDS;
 
 typedef struct walk {
     const zr_plan *plan;
     zr_live_ranges *live_ranges;
-    int *last; // (flat parameter, space) index of the last life of a flat parameter in a space; -1:
-               // none
+    int *last; // (flat parameter, buffer) index of the last life of a flat parameter in a buffer;
+               // -1: none
     int at;    // instruction
     zero_status status;
     zero_error *error;
 } walk;
 
-static int64_t bytes_of(const zr_plan *plan, const zr_flat_param *flat_param, zr_space space)
+static int64_t bytes_of(const zr_plan *plan, const zr_flat_param *flat_param, zr_buffer_id buffer)
 {
-    switch (space) {
-    case ZR_SPACE_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
-    case ZR_SPACE_GRADIENTS: return plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
-    case ZR_SPACE_OPEN_SUMS: return zr_flat_param_open_bytes(flat_param);
-    case ZR_SPACE_STAGED_PARAMETERS: return zr_flat_param_shard_bytes(flat_param);
+    switch (buffer) {
+    case ZR_BUFFER_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
+    case ZR_BUFFER_GRADIENTS: return plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
+    case ZR_BUFFER_OPEN_SUMS: return zr_flat_param_open_bytes(flat_param);
+    case ZR_BUFFER_STAGED_PARAMETERS: return zr_flat_param_shard_bytes(flat_param);
     default: return zr_flat_param_accumulator_bytes(&plan->settings, flat_param);
     }
 }
 
-static bool is_followed(zr_space space)
+static bool is_followed(zr_buffer_id buffer)
 {
-    return space == ZR_SPACE_GATHERED || space == ZR_SPACE_GRADIENTS ||
-           space == ZR_SPACE_OPEN_SUMS || space == ZR_SPACE_STAGED_PARAMETERS ||
-           space == ZR_SPACE_STAGED_SUMS;
+    return buffer == ZR_BUFFER_GATHERED || buffer == ZR_BUFFER_GRADIENTS ||
+           buffer == ZR_BUFFER_OPEN_SUMS || buffer == ZR_BUFFER_STAGED_PARAMETERS ||
+           buffer == ZR_BUFFER_STAGED_SUMS;
 }
 
-static int *last_of(walk *w, int flat_param, zr_space space)
+static int *last_of(walk *w, int flat_param, zr_buffer_id buffer)
 {
-    return &w->last[flat_param * ZR_SPACE_COUNT + (int)space];
+    return &w->last[flat_param * ZR_BUFFER_COUNT + (int)buffer];
 }
 
-static void begin(walk *w, int flat_param, zr_place place)
+static void begin(walk *w, int flat_param, zr_buffer_ref place)
 {
     zr_live_ranges *live_ranges = w->live_ranges;
-    if (w->status != ZERO_OK || !is_followed(place.space))
+    if (w->status != ZERO_OK || !is_followed(place.buffer))
         return;
     void *grown = zr_list_grow(live_ranges->at, live_ranges->count, &live_ranges->capacity,
                                sizeof *live_ranges->at, w->error);
@@ -55,26 +55,26 @@ static void begin(walk *w, int flat_param, zr_place place)
     if (!grown)
         return;
     live_ranges->at = grown;
-    *last_of(w, flat_param, place.space) = live_ranges->count;
-    int64_t bytes = bytes_of(w->plan, &w->plan->flat_params[flat_param], place.space);
+    *last_of(w, flat_param, place.buffer) = live_ranges->count;
+    int64_t bytes = bytes_of(w->plan, &w->plan->flat_params[flat_param], place.buffer);
     live_ranges->at[live_ranges->count++] =
-        (zr_live_range){place.space, flat_param, place.first, bytes, w->at, w->at};
+        (zr_live_range){place.buffer, flat_param, place.first, bytes, w->at, w->at};
 }
 
-static void touch(walk *w, int flat_param, zr_space space)
+static void touch(walk *w, int flat_param, zr_buffer_id buffer)
 {
-    int last = flat_param >= 0 ? *last_of(w, flat_param, space) : -1;
+    int last = flat_param >= 0 ? *last_of(w, flat_param, buffer) : -1;
     if (last >= 0)
         w->live_ranges->at[last].to = w->at;
 }
 
 // Prolongs the life of a flat parameter in just this place, because a flat parameter may be there
 // for two visits at a time. Returns the life; -1: there is none.
-static int touch_place(walk *w, int flat_param, zr_place place)
+static int touch_place(walk *w, int flat_param, zr_buffer_ref place)
 {
-    for (int i = *last_of(w, flat_param, place.space); i >= 0; i--) {
+    for (int i = *last_of(w, flat_param, place.buffer); i >= 0; i--) {
         zr_live_range *live_range = &w->live_ranges->at[i];
-        if (live_range->flat_param != flat_param || live_range->space != place.space ||
+        if (live_range->flat_param != flat_param || live_range->buffer != place.buffer ||
             live_range->first != place.first)
             continue;
         live_range->to = w->at;
@@ -86,14 +86,14 @@ static int touch_place(walk *w, int flat_param, zr_place place)
 static void bind(walk *w, const zr_instruction *i)
 {
     int live_range = touch_place(w, i->flat_param, i->place);
-    if (i->place.space == ZR_SPACE_GATHERED)
+    if (i->place.buffer == ZR_BUFFER_GATHERED)
         *last_of(w, i->flat_param, read) = live_range;
 }
 
 // What is not read may be unbound all the same, because a mark needs an instruction.
 static void unbind(walk *w, const zr_instruction *i)
 {
-    if (i->place.space != ZR_SPACE_PARAMETERS || i->flat_param < 0)
+    if (i->place.buffer != ZR_BUFFER_PARAMETERS || i->flat_param < 0)
         return;
     touch(w, i->flat_param, read);
     *last_of(w, i->flat_param, read) = -1;
@@ -103,7 +103,7 @@ static void unbind(walk *w, const zr_instruction *i)
 // late as that.
 static void gather(walk *w, const zr_instruction *i)
 {
-    bool staged = i->from.space == ZR_SPACE_STAGED_PARAMETERS;
+    bool staged = i->from.buffer == ZR_BUFFER_STAGED_PARAMETERS;
     *last_of(w, i->flat_param, gathered_from) =
         staged ? touch_place(w, i->flat_param, i->from) : -1;
     begin(w, i->flat_param, i->place);
@@ -114,23 +114,24 @@ static void gather(walk *w, const zr_instruction *i)
 static void reduce(walk *w, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = &w->plan->flat_params[i->flat_param];
-    touch(w, i->flat_param, ZR_SPACE_GRADIENTS);
+    touch(w, i->flat_param, ZR_BUFFER_GRADIENTS);
     if (!zr_flat_param_sums_on_nvme(flat_param))
         return;
     if (flat_param->fetched_with < 0)
-        begin(w, i->flat_param, (zr_place){ZR_SPACE_STAGED_SUMS, flat_param->accumulator_first});
-    touch(w, i->flat_param, ZR_SPACE_STAGED_SUMS);
+        begin(w, i->flat_param,
+              (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first});
+    touch(w, i->flat_param, ZR_BUFFER_STAGED_SUMS);
 }
 
 static void await(walk *w, const zr_instruction *i)
 {
     switch (i->slot.kind) {
     case ZR_SLOT_SUM:
-        touch(w, i->slot.index, ZR_SPACE_GRADIENTS);
-        touch(w, i->slot.index, ZR_SPACE_STAGED_SUMS);
+        touch(w, i->slot.index, ZR_BUFFER_GRADIENTS);
+        touch(w, i->slot.index, ZR_BUFFER_STAGED_SUMS);
         break;
     case ZR_SLOT_GATHER:
-        touch(w, i->slot.index, ZR_SPACE_GATHERED);
+        touch(w, i->slot.index, ZR_BUFFER_GATHERED);
         touch(w, i->slot.index, gathered_from);
         *last_of(w, i->slot.index, gathered_from) = -1;
         break;
@@ -148,7 +149,7 @@ static void fetch(walk *w, const zr_instruction *i)
         return;
     begin(w, i->flat_param, i->place);
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->flat_param, parked) = *last_of(w, i->flat_param, ZR_SPACE_OPEN_SUMS);
+        *last_of(w, i->flat_param, parked) = *last_of(w, i->flat_param, ZR_BUFFER_OPEN_SUMS);
 }
 
 static void store(walk *w, const zr_instruction *i)
@@ -164,7 +165,7 @@ static void follow(walk *w, const zr_instruction *i)
     case ZR_GATHER: gather(w, i); break;
     case ZR_REDUCE: reduce(w, i); break;
     case ZR_AWAIT: await(w, i); break;
-    case ZR_SQUARES: touch(w, i->flat_param, ZR_SPACE_STAGED_SUMS); break;
+    case ZR_SQUARES: touch(w, i->flat_param, ZR_BUFFER_STAGED_SUMS); break;
     case ZR_BIND: bind(w, i); break;
     case ZR_UNBIND: unbind(w, i); break;
     case ZR_OPEN: begin(w, i->flat_param, i->place); break;
@@ -182,7 +183,7 @@ zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ra
                               zero_error *error)
 {
     const zr_pass *pass = &plan->program.passes[kind];
-    size_t lasts = (size_t)plan->flat_param_count * ZR_SPACE_COUNT;
+    size_t lasts = (size_t)plan->flat_param_count * ZR_BUFFER_COUNT;
     walk w = {.plan = plan, .live_ranges = out, .error = error};
     *out = (zr_live_ranges){0};
     w.last = zr_alloc(lasts * sizeof *w.last, error);
@@ -202,11 +203,11 @@ void zr_live_ranges_free(zr_live_ranges *live_ranges)
     *live_ranges = (zr_live_ranges){0};
 }
 
-int64_t zr_live_ranges_end(const zr_live_ranges *live_ranges, zr_space space)
+int64_t zr_live_ranges_end(const zr_live_ranges *live_ranges, zr_buffer_id buffer)
 {
     int64_t end = 0;
     for (int i = 0; i < live_ranges->count; i++)
-        if (live_ranges->at[i].space == space)
+        if (live_ranges->at[i].buffer == buffer)
             end = ZR_MAX(end, live_ranges->at[i].first + live_ranges->at[i].bytes);
     return end;
 }

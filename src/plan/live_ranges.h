@@ -1,12 +1,12 @@
-// Which bytes of each space a pass holds, and from when to when. One walk over the program finds
+// Which bytes of each buffer a pass holds, and from when to when. One walk over the program finds
 // this.
 #ifndef ZR_PLAN_LIVE_RANGES_H
 #define ZR_PLAN_LIVE_RANGES_H
 
 #include "plan/full_plan.h"
 
-typedef struct zr_live_range { // bytes [first, first + bytes) of a space hold a flat parameter
-    zr_space space;            // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
+typedef struct zr_live_range { // bytes [first, first + bytes) of a buffer hold a flat parameter
+    zr_buffer_id buffer;       // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
     int flat_param;
     int64_t first, bytes;
     int from, to; // instructions of the pass: the first to write there, the last to need it
@@ -22,6 +22,6 @@ zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ra
                               zero_error *error);
 void zr_live_ranges_free(zr_live_ranges *live_ranges);
 int64_t zr_live_ranges_end(const zr_live_ranges *live_ranges,
-                           zr_space space); // bytes that the space needs
+                           zr_buffer_id buffer); // bytes that the buffer needs
 
 #endif

@@ -167,7 +167,7 @@ static void end_visit(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     for (int i = 0; i < visit->flat_param_count; i++)
-        zr_emit_unbind(e, visit->flat_params[i], ZR_SPACE_PARAMETERS);
+        zr_emit_unbind(e, visit->flat_params[i], ZR_BUFFER_PARAMETERS);
 }
 
 // Writes a call of one of the unit's functions. Visits [first, end) are its body: streamed flat

@@ -27,22 +27,22 @@ const char *zr_when_name(zr_when when)
     return names[when];
 }
 
-const char *zr_space_name(zr_space space)
+const char *zr_buffer_name(zr_buffer_id buffer)
 {
-    static const char *const names[ZR_SPACE_COUNT] = {
-        [ZR_SPACE_NONE] = "-",
-        [ZR_SPACE_PARAMETERS] = "parameters",
-        [ZR_SPACE_SHARDS] = "shards",
-        [ZR_SPACE_GATHERED] = "gathered",
-        [ZR_SPACE_GRADIENTS] = "gradients",
-        [ZR_SPACE_WHOLES] = "wholes",
-        [ZR_SPACE_OPEN_SUMS] = "open sums",
-        [ZR_SPACE_STAGED_PARAMETERS] = "staged parameters",
-        [ZR_SPACE_STAGED_SUMS] = "staged sums",
-        [ZR_SPACE_ACTIVATION_CHECKPOINTS] = "activation checkpoints",
-        [ZR_SPACE_STORED] = "stored",
+    static const char *const names[ZR_BUFFER_COUNT] = {
+        [ZR_BUFFER_NONE] = "-",
+        [ZR_BUFFER_PARAMETERS] = "parameters",
+        [ZR_BUFFER_SHARDS] = "shards",
+        [ZR_BUFFER_GATHERED] = "gathered",
+        [ZR_BUFFER_GRADIENTS] = "gradients",
+        [ZR_BUFFER_FULL_GRADS] = "wholes",
+        [ZR_BUFFER_OPEN_SUMS] = "open sums",
+        [ZR_BUFFER_STAGED_PARAMETERS] = "staged parameters",
+        [ZR_BUFFER_STAGED_SUMS] = "staged sums",
+        [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = "activation checkpoints",
+        [ZR_BUFFER_STORED] = "stored",
     };
-    return names[space];
+    return names[buffer];
 }
 
 const char *zr_slot_name(zr_slot_kind kind)

@@ -68,7 +68,7 @@ typedef struct zr_program {
 
 const char *zr_code_name(zr_code code); // "GATHER"
 const char *zr_when_name(zr_when when); // "always"
-const char *zr_space_name(zr_space space);
+const char *zr_buffer_name(zr_buffer_id buffer);
 const char *zr_slot_name(zr_slot_kind kind);
 const char *zr_call_name(zr_call call); // "forward again"
 const char *zr_update_part_name(zr_update_part part);

@@ -253,10 +253,10 @@ static void place_whole(zr_plan *plan, zr_flat_param *flat_param)
     if (!plan->updates_whole)
         return;
     if (!retypes(plan)) {
-        flat_param->whole = (zr_place){ZR_SPACE_GRADIENTS, flat_param->grad_first};
+        flat_param->whole = (zr_buffer_ref){ZR_BUFFER_GRADIENTS, flat_param->grad_first};
         return;
     }
-    flat_param->whole = (zr_place){ZR_SPACE_WHOLES, plan->whole_bytes};
+    flat_param->whole = (zr_buffer_ref){ZR_BUFFER_FULL_GRADS, plan->whole_bytes};
     plan->whole_bytes +=
         flat_param->padded * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
 }

@@ -206,7 +206,7 @@ void zr_emit_tied_weights_sum(zr_emitter *e)
 static void await_copied(zr_emitter *e, int tied_copy)
 {
     if (!e->stage->before_update && e->plan->updates_whole)
-        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tied_copy);
+        zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_copy);
 }
 
 void zr_emit_tied_weights_publish(zr_emitter *e)
@@ -231,7 +231,7 @@ void zr_emit_tied_weights(zr_emitter *e)
             !zr_flat_param_is_late(e->plan, &e->plan->flat_params[tied_weight->tied_copy]))
             continue;
         // At the end of a window it has just been gathered.
-        zr_emit_await_readers(e, ZR_CHANGED, ZR_SPACE_PARAMETERS, tied_weight->tied_copy);
+        zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
         exchange(e, -1, tied_weight->tied_copy, tied_weight->parameter_link,
                  ZR_TIED_WEIGHT_GIVE_PARAMETERS, ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_ALWAYS);
         zr_emit_gather_replica(e, ZR_ALWAYS, tied_weight->tied_copy);

@@ -36,7 +36,7 @@ typedef struct zr_plan_operations { // of all units of a plan
 } zr_plan_operations;
 
 // Finds the work of every call that the plan's program makes. backend: whose scratch the units
-// reserve, as zr_queue_open takes it. Address space alone is used, so the model may be larger than
+// reserve, as zr_queue_open takes it. Address buffer alone is used, so the model may be larger than
 // memory. The caller frees *out with zr_plan_operations_free, also after an error.
 // ZERO_ERR_UNSUPPORTED: the units are a program's own, and may compute anything; a unit's own
 // error.

@@ -81,8 +81,8 @@ static exchange exchange_of(const zr_virtual_rank *rank, zr_activity what, int64
 static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = flat_param_of(rank, i);
-    bool sums = i->place.space == ZR_SPACE_WHOLES || i->place.space == ZR_SPACE_GRADIENTS;
-    bool alone = i->place.space == ZR_SPACE_GATHERED && rank->plan->machine_ranks <= 1;
+    bool sums = i->place.buffer == ZR_BUFFER_FULL_GRADS || i->place.buffer == ZR_BUFFER_GRADIENTS;
+    bool alone = i->place.buffer == ZR_BUFFER_GATHERED && rank->plan->machine_ranks <= 1;
     bool apart = alone || (sums && flat_param->accumulator_first >= 0);
     int64_t bytes =
         sums ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
@@ -93,7 +93,7 @@ static void copy_own_shard(zr_virtual_rank *rank, const zr_instruction *i)
 
 static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    if (i->place.space == ZR_SPACE_NONE)
+    if (i->place.buffer == ZR_BUFFER_NONE)
         return;
     copy_own_shard(rank, i);
     begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->flat_param},

@@ -3,7 +3,7 @@
 //   calls      [wte][h.0][h.1]...[head]¦[h.1][h.0][wte]      ¦ zero_forward returns
 //   exchanges     [gather h.1]   ...   [reduce h.1]          from begin to AWAIT, in rows
 //   transfers  [fetch h.2]  ...              [store h.1]
-//   a panel for each space that holds bytes for a while: a rectangle for each life
+//   a panel for each buffer that holds bytes for a while: a rectangle for each life
 //   (plan/live_ranges.h) at its first byte, as high as its bytes
 //
 // A color is an operation's and has one meaning; flat parameters have tints of gray, so neighbors
@@ -215,7 +215,7 @@ static zero_status put_lane(sheet *s, zr_flight_lane lane, const char *name, zer
 }
 
 typedef struct panel {
-    int64_t *edges, whole; // (count) all first bytes and ends, each once, in order; of the space
+    int64_t *edges, whole; // (count) all first bytes and ends, each once, in order; of the buffer
     int count;
 } panel;
 
@@ -259,13 +259,13 @@ static void put_live_range(sheet *s, const zr_live_range *live_range, const pane
             told);
 }
 
-static void find_edges(const zr_live_ranges *live_ranges, zr_space space, panel *p)
+static void find_edges(const zr_live_ranges *live_ranges, zr_buffer_id buffer, panel *p)
 {
     int count = 0;
     p->edges[count++] = 0;
     for (const zr_live_range *live_range = live_ranges->at;
          live_range < live_ranges->at + live_ranges->count; live_range++)
-        if (live_range->space == space) {
+        if (live_range->buffer == buffer) {
             p->edges[count++] = live_range->first;
             p->edges[count++] = live_range->first + live_range->bytes;
         }
@@ -276,20 +276,21 @@ static void find_edges(const zr_live_ranges *live_ranges, zr_space space, panel 
 }
 
 // edges: room for those of all live ranges.
-static void put_panel(sheet *s, const zr_live_ranges *live_ranges, zr_space space, int64_t *edges)
+static void put_panel(sheet *s, const zr_live_ranges *live_ranges, zr_buffer_id buffer,
+                      int64_t *edges)
 {
-    panel p = {.edges = edges, .whole = zr_live_ranges_end(live_ranges, space)};
+    panel p = {.edges = edges, .whole = zr_live_ranges_end(live_ranges, buffer)};
     char bytes[ZR_BYTES_TEXT];
     if (!p.whole)
         return;
-    find_edges(live_ranges, space, &p);
+    find_edges(live_ranges, buffer, &p);
     int height = depth_of(&p, p.whole);
     zr_bytes_text((double)p.whole, bytes);
-    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_space_name(space));
+    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_buffer_name(buffer));
     put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT + ZR_SVG_LINE_HEIGHT, NULL, bytes);
     for (const zr_live_range *live_range = live_ranges->at;
          live_range < live_ranges->at + live_ranges->count; live_range++)
-        if (live_range->space == space &&
+        if (live_range->buffer == buffer &&
             !zr_is_folded(&s->columns, live_range->from, live_range->to))
             put_live_range(s, live_range, &p);
     zr_buffer_printf(&s->body,
@@ -307,8 +308,8 @@ static zero_status put_panels(sheet *s, zero_error *error)
         edges = zr_alloc((2 * (size_t)live_ranges.count + 1) * sizeof *edges, error);
         status = edges ? ZERO_OK : ZERO_ERR_MEMORY;
     }
-    for (int space = 0; status == ZERO_OK && space < ZR_SPACE_COUNT; space++)
-        put_panel(s, &live_ranges, (zr_space)space, edges);
+    for (int buffer = 0; status == ZERO_OK && buffer < ZR_BUFFER_COUNT; buffer++)
+        put_panel(s, &live_ranges, (zr_buffer_id)buffer, edges);
     zr_free(edges);
     zr_live_ranges_free(&live_ranges);
     return status;

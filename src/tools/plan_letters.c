@@ -43,9 +43,9 @@ static void put_live_ranges(table *t, const zr_live_ranges *live_ranges, bool ga
 {
     for (const zr_live_range *live_range = live_ranges->at;
          live_range < live_ranges->at + live_ranges->count; live_range++) {
-        bool parameters = live_range->space == ZR_SPACE_GATHERED;
+        bool parameters = live_range->buffer == ZR_BUFFER_GATHERED;
         bool gradient =
-            live_range->space == ZR_SPACE_GRADIENTS || live_range->space == ZR_SPACE_OPEN_SUMS;
+            live_range->buffer == ZR_BUFFER_GRADIENTS || live_range->buffer == ZR_BUFFER_OPEN_SUMS;
         if (gathered ? parameters : gradient)
             put_from_to(t, gathered ? 'g' : 'o', live_range->flat_param, live_range->from,
                         live_range->to);
@@ -66,8 +66,8 @@ static void follow(table *t, const zr_instruction *i)
     bool comes = i->code == ZR_BIND || i->code == ZR_OPEN;
     if (!comes && i->code != ZR_UNBIND)
         return;
-    zr_space space = i->place.space;
-    bool parameters = space == ZR_SPACE_PARAMETERS || space == ZR_SPACE_GATHERED;
+    zr_buffer_id buffer = i->place.buffer;
+    bool parameters = buffer == ZR_BUFFER_PARAMETERS || buffer == ZR_BUFFER_GATHERED;
     (parameters ? t->reading : t->adding)[i->flat_param] = comes;
 }
 

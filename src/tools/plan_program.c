@@ -56,30 +56,30 @@ static void write_flat_param(const line *l, char out[static CELL])
     snprintf(out, CELL, "%s", flat_param_name(l->plan, l->at->flat_param));
 }
 
-static void write_space(zr_place place, char out[static CELL])
+static void write_buffer(zr_buffer_ref place, char out[static CELL])
 {
-    snprintf(out, CELL, "%s+%lld", zr_space_name(place.space), (long long)place.first);
+    snprintf(out, CELL, "%s+%lld", zr_buffer_name(place.buffer), (long long)place.first);
 }
 
-// Writes the place of an instruction. An AWAIT of readers and an UNBIND name only a space, because
+// Writes the place of an instruction. An AWAIT of readers and an UNBIND name only a buffer, because
 // the flat parameter has just one place in it.
 static void write_place(const line *l, char out[static CELL])
 {
-    zr_place place = l->at->place;
+    zr_buffer_ref place = l->at->place;
     bool whole = l->at->code == ZR_AWAIT || l->at->code == ZR_UNBIND;
-    if (place.space == ZR_SPACE_NONE)
+    if (place.buffer == ZR_BUFFER_NONE)
         *out = 0;
     else if (whole)
-        snprintf(out, CELL, "%s", zr_space_name(place.space));
+        snprintf(out, CELL, "%s", zr_buffer_name(place.buffer));
     else
-        write_space(place, out);
+        write_buffer(place, out);
 }
 
 static void write_from(const line *l, char out[static CELL])
 {
     *out = 0;
-    if (l->at->from.space != ZR_SPACE_NONE)
-        write_space(l->at->from, out);
+    if (l->at->from.buffer != ZR_BUFFER_NONE)
+        write_buffer(l->at->from, out);
 }
 
 static void write_bytes(const line *l, char out[static CELL])

@@ -122,12 +122,12 @@ static int await_after(const view *v, int t, zr_slot slot)
 
 // Where the flat parameter's last exchange in this window before t was awaited, and drained; -1:
 // none was.
-static int drained_before(const view *v, int t, zr_space window, int flat_param)
+static int drained_before(const view *v, int t, zr_buffer_id window, int flat_param)
 {
     for (int b = t - 1; b >= 0; b--) {
         const zr_instruction *i = at(v, b);
         bool sums = i->code == ZR_REDUCE, exchanges = sums || i->code == ZR_GATHER;
-        if (exchanges && i->flat_param == flat_param && i->place.space == window)
+        if (exchanges && i->flat_param == flat_param && i->place.buffer == window)
             return await_after(v, b, (zr_slot){sums ? ZR_SLOT_SUM : ZR_SLOT_GATHER, flat_param});
     }
     return -1;
@@ -144,13 +144,13 @@ static int others_before(const view *v, int t)
     int begun = begin_before(v, t, i->slot);
     switch (i->slot.kind) {
     case ZR_SLOT_GATHER:
-        if (begun >= 0 && at(v, begun)->place.space == ZR_SPACE_GATHERED)
+        if (begun >= 0 && at(v, begun)->place.buffer == ZR_BUFFER_GATHERED)
             return await_after(v, begun, i->slot);
         return begun + 1;
     case ZR_SLOT_SUM:
     case ZR_SLOT_PUBLISHED:
     case ZR_SLOT_RELEASED: return begun + 1;
-    case ZR_SLOT_READERS: return drained_before(v, t, i->place.space, i->slot.index) + 1;
+    case ZR_SLOT_READERS: return drained_before(v, t, i->place.buffer, i->slot.index) + 1;
     default: return 0;
     }
 }
@@ -163,8 +163,8 @@ static bool touches(const view *v, const zr_instruction *i)
         [ZR_CALL] = true,   [ZR_UPDATE] = true, [ZR_SQUARES] = true, [ZR_SCALARS] = true,
     };
     if (i->code == ZR_OPEN)
-        return i->place.space != ZR_SPACE_GRADIENTS || !zr_plan_whole_gradients(v->trace->plan);
-    return does[i->code] || (i->code == ZR_GATHER && i->place.space != ZR_SPACE_NONE);
+        return i->place.buffer != ZR_BUFFER_GRADIENTS || !zr_plan_whole_gradients(v->trace->plan);
+    return does[i->code] || (i->code == ZR_GATHER && i->place.buffer != ZR_BUFFER_NONE);
 }
 
 static int touched_after(const view *v, int t)
@@ -265,9 +265,9 @@ static reason of_occurrence(const view *v, int t)
     const zr_instruction *i = at(v, t);
     switch (i->slot.kind) {
     case ZR_SLOT_READERS:
-        if (i->place.space == ZR_SPACE_GATHERED && v->trace->shares)
+        if (i->place.buffer == ZR_BUFFER_GATHERED && v->trace->shares)
             return ENTERED;
-        return of_others(v, drained_before(v, t, i->place.space, i->slot.index),
+        return of_others(v, drained_before(v, t, i->place.buffer, i->slot.index),
                          touched_after(v, t));
     case ZR_SLOT_PUBLISHED:
         return of_others(v, update_before(v, begin_before(v, t, i->slot)), read_after(v, t));

@@ -104,7 +104,7 @@ static struct {
 
 static bool is_like(const zr_instruction *a, const zr_instruction *b)
 {
-    return a->slot.kind == b->slot.kind && a->when == b->when && a->place.space == b->place.space;
+    return a->slot.kind == b->slot.kind && a->when == b->when && a->place.buffer == b->place.buffer;
 }
 
 static void drop(const await_at *one, bool all_like_it, dropped *out)
@@ -251,7 +251,7 @@ typedef struct listed { // AWAITs that a run can do without, where this is the r
     zr_pass_kind pass;
     zr_slot_kind slot;
     zr_when when;
-    zr_space window;
+    zr_buffer_id window;
     reason why;
     const char *because;
 } listed;
@@ -261,62 +261,62 @@ typedef struct listed { // AWAITs that a run can do without, where this is the r
 
 // One at a time.
 static const listed redundant[] = {
-    {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GRADIENTS, PASSED,
+    {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, PASSED,
      "a piece that was sealed later has been awaited since, or another piece's readers are"},
-    {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GATHERED, PASSED,
+    {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GATHERED, PASSED,
      "a gather that began later has been awaited since: all ranks came to it"},
-    {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_SPACE_GATHERED, PASSED,
+    {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, PASSED,
      "the weights have changed since it was gathered: all ranks came to the scalars"},
-    {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GATHERED, ENTERED,
+    {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GATHERED, ENTERED,
      "a window that ranks share is written once all of them have started the next gather"},
-    {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_SPACE_GATHERED, ENTERED, "the same"},
-    {MICRO_BATCH, ZR_SLOT_PUBLISHED, ZR_ALWAYS, ZR_SPACE_NONE, PASSED,
+    {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, ENTERED, "the same"},
+    {MICRO_BATCH, ZR_SLOT_PUBLISHED, ZR_ALWAYS, ZR_BUFFER_NONE, PASSED,
      "another piece is awaited before the first is read, and ranks publish when all are updated"},
-    {MICRO_BATCH, ZR_SLOT_GROUP, ZR_FIRST, ZR_SPACE_NONE, ENDED,
+    {MICRO_BATCH, ZR_SLOT_GROUP, ZR_FIRST, ZR_BUFFER_NONE, ENDED,
      "the piece before it has awaited the same group or one that comes after it"},
-    {MICRO_BATCH, ZR_SLOT_GROUP, ZR_FIRST, ZR_SPACE_NONE, NEXT,
+    {MICRO_BATCH, ZR_SLOT_GROUP, ZR_FIRST, ZR_BUFFER_NONE, NEXT,
      "a sum goes to NVMe only after the next piece has awaited a later group"},
-    {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_SPACE_NONE, ENDED,
+    {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_BUFFER_NONE, ENDED,
      "the boundary, or the fetch of this sum, has awaited what was in the buffer"},
-    {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_SPACE_NONE, NEXT,
+    {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_BUFFER_NONE, NEXT,
      "it lies in the buffer itself, and is awaited again where it is a later micro-batch"},
-    {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_LATER, ZR_SPACE_NONE, ENDED,
+    {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_LATER, ZR_BUFFER_NONE, ENDED,
      "it lay in the buffer itself, and has been awaited for that"},
-    {MICRO_BATCH, ZR_SLOT_PARKED, ZR_ALWAYS, ZR_SPACE_NONE, ENDED,
+    {MICRO_BATCH, ZR_SLOT_PARKED, ZR_ALWAYS, ZR_BUFFER_NONE, ENDED,
      "what comes back has been awaited for its place, and before that it had arrived"},
-    {MICRO_BATCH, ZR_SLOT_KEPT, ZR_ALWAYS, ZR_SPACE_NONE, ENDED,
+    {MICRO_BATCH, ZR_SLOT_KEPT, ZR_ALWAYS, ZR_BUFFER_NONE, ENDED,
      "a buffer is awaited before it is written, and again before it travels"},
-    {EVALUATION, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GATHERED, PASSED, "as in a micro-batch"},
-    {EVALUATION, ZR_SLOT_READERS, ZR_OUTDATED, ZR_SPACE_GATHERED, PASSED, "as in a micro-batch"},
-    {EVALUATION, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GATHERED, ENTERED, "as in a micro-batch"},
-    {EVALUATION, ZR_SLOT_READERS, ZR_OUTDATED, ZR_SPACE_GATHERED, ENTERED, "as in a micro-batch"},
-    {EVALUATION, ZR_SLOT_PUBLISHED, ZR_ALWAYS, ZR_SPACE_NONE, PASSED, "as in a micro-batch"},
-    {ZR_PASS_BOUNDARY, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_SPACE_NONE, ENDED,
+    {EVALUATION, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GATHERED, PASSED, "as in a micro-batch"},
+    {EVALUATION, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, PASSED, "as in a micro-batch"},
+    {EVALUATION, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GATHERED, ENTERED, "as in a micro-batch"},
+    {EVALUATION, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, ENTERED, "as in a micro-batch"},
+    {EVALUATION, ZR_SLOT_PUBLISHED, ZR_ALWAYS, ZR_BUFFER_NONE, PASSED, "as in a micro-batch"},
+    {ZR_PASS_BOUNDARY, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_BUFFER_NONE, ENDED,
      "another sum has come to its place in the buffer since"},
-    {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_GRADIENTS, PASSED,
+    {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, PASSED,
      "the readers of a piece that was reduced later are awaited before the first is gathered"},
-    {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_WHOLES, PASSED,
+    {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_FULL_GRADS, PASSED,
      "all ranks came to the scalars after the last boundary's gathers"},
-    {ZR_PASS_UPDATE, ZR_SLOT_READERS, ZR_CHANGED, ZR_SPACE_PARAMETERS, PASSED,
+    {ZR_PASS_UPDATE, ZR_SLOT_READERS, ZR_CHANGED, ZR_BUFFER_PARAMETERS, PASSED,
      "all ranks came to the scalars after the last update's gathers"},
-    {ZR_PASS_UPDATE, ZR_SLOT_RELEASED, ZR_CHANGED, ZR_SPACE_NONE, PASSED,
+    {ZR_PASS_UPDATE, ZR_SLOT_RELEASED, ZR_CHANGED, ZR_BUFFER_NONE, PASSED,
      "all ranks came to the scalars after their last micro-batch, which releases"},
 };
 
 // Even all of them that are alike at once: what stands in for them is no AWAIT like them.
 static const listed superfluous[] = {
-    {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_SPACE_GATHERED, .because = "the scalars"},
-    {EVALUATION, ZR_SLOT_READERS, ZR_OUTDATED, ZR_SPACE_GATHERED, .because = "the scalars"},
-    {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_SPACE_WHOLES, .because = "the scalars"},
-    {ZR_PASS_UPDATE, ZR_SLOT_READERS, ZR_CHANGED, ZR_SPACE_PARAMETERS, .because = "the scalars"},
-    {ZR_PASS_UPDATE, ZR_SLOT_RELEASED, ZR_CHANGED, ZR_SPACE_NONE, .because = "the scalars"},
+    {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, .because = "the scalars"},
+    {EVALUATION, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, .because = "the scalars"},
+    {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_FULL_GRADS, .because = "the scalars"},
+    {ZR_PASS_UPDATE, ZR_SLOT_READERS, ZR_CHANGED, ZR_BUFFER_PARAMETERS, .because = "the scalars"},
+    {ZR_PASS_UPDATE, ZR_SLOT_RELEASED, ZR_CHANGED, ZR_BUFFER_NONE, .because = "the scalars"},
 };
 
 static bool is_row(const listed *row, const await_at *one)
 {
     const zr_instruction *i = &one->i;
     return row->pass == one->pass && row->slot == i->slot.kind && row->when == i->when &&
-           row->window == i->place.space;
+           row->window == i->place.buffer;
 }
 
 static int row_of(const await_at *one, reason why)
@@ -346,7 +346,7 @@ static void complain(const variant *v, const await_at *one, const char *what)
     print_error("%s: %s, instruction %d: AWAIT of %s %d (%s, window: %s), unit %d: %s\n",
                 v ? v->name : "every variant", zr_pass_name(one->pass), one->at,
                 zr_slot_name(i->slot.kind), i->slot.index, zr_when_name(i->when),
-                zr_space_name(i->place.space), i->unit, what);
+                zr_buffer_name(i->place.buffer), i->unit, what);
     found.wrong++;
 }
 

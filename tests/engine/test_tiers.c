@@ -364,7 +364,7 @@ static void damage_late(void *user, int64_t place, int64_t bytes, char *data)
         data[bytes / 2] ^= 1;
 }
 
-static int no_space(void *user, int64_t bytes) { return ENOSPC; }
+static int no_buffer(void *user, int64_t bytes) { return ENOSPC; }
 
 // Every rank ends, one says which file, where and why, and none goes on with what it could not
 // read.
@@ -401,7 +401,7 @@ static void io_that_fails(void **state)
         left = after[i] + 1;
         expect_failure(&(zr_io_faults){.user = &left, .arrived = damage_late}, "checksum");
     }
-    expect_failure(&(zr_io_faults){.allocate = no_space}, "no room for scratch space");
+    expect_failure(&(zr_io_faults){.allocate = no_buffer}, "no room for scratch space");
 }
 
 // Fails one transfer, and lets those that began later linger, so that they are under way while the

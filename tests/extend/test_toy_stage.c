@@ -14,7 +14,7 @@ static void acquire(zr_emitter *e, int v, int visits)
         if (visit->gathers[i])
             zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->flat_params[i]);
         zr_emit_bind(e, visit->flat_params[i],
-                     (zr_place){ZR_SPACE_GATHERED, visit->gather_first[i]});
+                     (zr_buffer_ref){ZR_BUFFER_GATHERED, visit->gather_first[i]});
     }
 }
 

@@ -13,7 +13,7 @@ static bool has_slot(const zr_instruction *i)
     return i->code == ZR_AWAIT || i->code == ZR_FETCH || i->code == ZR_STORE;
 }
 
-static bool has_space(const zr_instruction *i)
+static bool has_buffer(const zr_instruction *i)
 {
     return i->code == ZR_BIND || i->code == ZR_UNBIND;
 }
@@ -24,7 +24,7 @@ static bool concerns(const pass_concern *concern, const zr_instruction *i)
         return false;
     if (has_slot(i))
         return concern->slots >> i->slot.kind & 1;
-    return !has_space(i) || (concern->spaces >> i->place.space & 1);
+    return !has_buffer(i) || (concern->buffers >> i->place.buffer & 1);
 }
 
 static void describe_object(const zr_instruction *i, char *out, size_t size)
@@ -38,8 +38,8 @@ static void describe_object(const zr_instruction *i, char *out, size_t size)
         snprintf(out, size, " %s %d", zr_update_part_name((zr_update_part)i->what), i->flat_param);
     else if (i->code == ZR_UPDATE)
         snprintf(out, size, " %s", zr_update_part_name((zr_update_part)i->what));
-    else if (has_space(i))
-        snprintf(out, size, " %d %s", i->flat_param, zr_space_name(i->place.space));
+    else if (has_buffer(i))
+        snprintf(out, size, " %d %s", i->flat_param, zr_buffer_name(i->place.buffer));
     else if (i->code == ZR_SCALARS && i->slot.kind == ZR_SLOT_LINK)
         snprintf(out, size, " %s %d", zr_scalars_part_name((zr_scalars_part)i->what),
                  i->slot.index);
@@ -74,9 +74,9 @@ void expect_pass(const zr_pass *pass, const pass_concern *concern, const char *e
     expect_between(pass, 0, pass->count, concern, expected);
 }
 
-void expect_place(zr_place place, zr_place expected)
+void expect_place(zr_buffer_ref place, zr_buffer_ref expected)
 {
-    assert_string_equal(zr_space_name(place.space), zr_space_name(expected.space));
+    assert_string_equal(zr_buffer_name(place.buffer), zr_buffer_name(expected.buffer));
     assert_int_equal(place.first, expected.first);
 }
 

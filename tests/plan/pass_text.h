@@ -14,8 +14,8 @@
 
 typedef struct pass_concern { // the instructions that a test looks at, one bit each
     uint32_t codes;
-    uint32_t slots;  // of AWAIT, FETCH and STORE
-    uint32_t spaces; // of BIND and UNBIND
+    uint32_t slots;   // of AWAIT, FETCH and STORE
+    uint32_t buffers; // of BIND and UNBIND
 } pass_concern;
 
 // Checks that those of the pass, from instruction `first` up to but not including `end`, are these.
@@ -23,7 +23,7 @@ typedef struct pass_concern { // the instructions that a test looks at, one bit 
 void expect_between(const zr_pass *pass, int first, int end, const pass_concern *concern,
                     const char *expected);
 void expect_pass(const zr_pass *pass, const pass_concern *concern, const char *expected);
-void expect_place(zr_place place, zr_place expected);
+void expect_place(zr_buffer_ref place, zr_buffer_ref expected);
 // Returns the number of the nth instruction (from 0) of this code and flat parameter; the test
 // fails if there is none.
 int find_instruction(const zr_pass *pass, zr_code code, int flat_param, int nth);

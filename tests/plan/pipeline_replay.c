@@ -12,8 +12,8 @@ enum { WINDOWS = 2, EVALUATIONS = 3, MOST_CONTENTS = 2048, MOST_SLOTS = 64, MOST
 
 typedef enum what { BOUNDARY, SHARE, SAVED, HELD, GRADIENT } what;
 
-typedef struct content { // in bytes [first, end) of a space
-    zr_space space;      // NONE: the arena of activations
+typedef struct content { // in bytes [first, end) of a buffer
+    zr_buffer_id buffer; // NONE: the arena of activations
     int64_t first, end;
     what what;
     int unit; // of the plan; BOUNDARY and GRADIENT: that writes the boundary
@@ -63,11 +63,11 @@ static bool is_first(const stage *s, int unit) { return unit == chunk_of(s, unit
 
 static bool is_last(const stage *s, int unit) { return unit == chunk_of(s, unit)->end_unit - 1; }
 
-static int64_t space_bytes(const zr_plan *plan, zr_space space)
+static int64_t buffer_bytes(const zr_plan *plan, zr_buffer_id buffer)
 {
-    switch (space) {
-    case ZR_SPACE_NONE: return plan->activation_bytes;
-    case ZR_SPACE_STORED: return plan->activation_checkpoint_bytes;
+    switch (buffer) {
+    case ZR_BUFFER_NONE: return plan->activation_bytes;
+    case ZR_BUFFER_STORED: return plan->activation_checkpoint_bytes;
     default: return plan->activation_checkpoint_buffer_bytes;
     }
 }
@@ -78,44 +78,44 @@ static bool overlap(int64_t first, int64_t end, int64_t other, int64_t other_end
 }
 
 // Writes bytes, which are then no more what they were.
-static void overwrite(stage *s, zr_space space, int64_t first, int64_t end)
+static void overwrite(stage *s, zr_buffer_id buffer, int64_t first, int64_t end)
 {
     int left = 0;
     for (int i = 0; i < s->content_count; i++) {
         const content *c = &s->contents[i];
-        if (c->space != space || !overlap(first, end, c->first, c->end))
+        if (c->buffer != buffer || !overlap(first, end, c->first, c->end))
             s->contents[left++] = *c;
     }
     s->content_count = left;
-    assert_true(first >= 0 && end <= space_bytes(s->plan, space));
-    for (int b = 0; b < 2 && space == ZR_SPACE_ACTIVATION_CHECKPOINTS; b++)
+    assert_true(first >= 0 && end <= buffer_bytes(s->plan, buffer));
+    for (int b = 0; b < 2 && buffer == ZR_BUFFER_ACTIVATION_CHECKPOINTS; b++)
         if (s->moves[b].out || s->moves[b].in)
             assert_false(overlap(first, end, s->moves[b].first, s->moves[b].end));
 }
 
 static void put(stage *s, const content *c)
 {
-    overwrite(s, c->space, c->first, c->end);
+    overwrite(s, c->buffer, c->first, c->end);
     assert_true(s->content_count < MOST_CONTENTS);
     s->contents[s->content_count++] = *c;
 }
 
-static const content *find(const stage *s, zr_space space, what what, int unit)
+static const content *find(const stage *s, zr_buffer_id buffer, what what, int unit)
 {
     for (int i = 0; i < s->content_count; i++) {
         const content *c = &s->contents[i];
-        if (c->space == space && c->what == what && c->unit == unit &&
+        if (c->buffer == buffer && c->what == what && c->unit == unit &&
             c->micro_batch == now(s)->number)
             return c;
     }
     return NULL;
 }
 
-static void need_at(const stage *s, zr_space space, what what, int unit)
+static void need_at(const stage *s, zr_buffer_id buffer, what what, int unit)
 {
     static const char *const names[] = {"boundary", "share", "saved", "held", "gradient"};
     const zr_pipeline *pipeline = &s->plan->pipeline->pipeline;
-    if (!find(s, space, what, unit))
+    if (!find(s, buffer, what, unit))
         fail_msg("%s, %d micro-batches, pipeline stage %d of %d: %s of micro-batch %d finds no %s "
                  "of unit %d",
                  zr_pipeline_kind_name(pipeline->kind), pipeline->micro_batches,
@@ -162,7 +162,7 @@ static void put_activations(stage *s, what what, int unit, int64_t first, int64_
                             bool in_set)
 {
     int64_t at = first + (in_set ? now(s)->set * chunk_of(s, unit)->set_bytes : 0);
-    const content c = {ZR_SPACE_NONE, at, at + bytes, what, unit, now(s)->number, in_set};
+    const content c = {ZR_BUFFER_NONE, at, at + bytes, what, unit, now(s)->number, in_set};
     assert_int_equal(at % ZR_ACTIVATION_ALIGN, 0);
     expect_in_sets(s, &c);
     put(s, &c);
@@ -189,7 +189,7 @@ static int64_t boundary_of(const stage *s, int unit)
 static content kept_boundary(const stage *s, what what, int unit)
 {
     int64_t first = s->plan->units[unit].out_first + now(s)->set * chunk_of(s, unit)->kept_bytes;
-    return (content){ZR_SPACE_ACTIVATION_CHECKPOINTS,
+    return (content){ZR_BUFFER_ACTIVATION_CHECKPOINTS,
                      first,
                      first + boundary_of(s, unit),
                      what,
@@ -219,7 +219,7 @@ static void put_boundary_again(pipeline *p, stage *s, int unit)
     int64_t first = s->plan->boundary_first[(unit + 1) % 2];
     bool leaves = is_last(s, unit) && chunk_of(s, unit)->output >= 0;
     if (leaves || s->plan->units[unit].out_kept)
-        overwrite(s, ZR_SPACE_NONE, first, first + boundary_of(s, unit));
+        overwrite(s, ZR_BUFFER_NONE, first, first + boundary_of(s, unit));
     else
         put_boundary(p, s, unit);
 }
@@ -229,7 +229,7 @@ static void need_input(pipeline *p, const stage *s, int unit)
     int link = chunk_of(s, unit)->input;
     bool kept = unit > 0 && s->plan->units[unit - 1].out_kept;
     if (!is_first(s, unit))
-        need_at(s, kept ? ZR_SPACE_ACTIVATION_CHECKPOINTS : ZR_SPACE_NONE, BOUNDARY, unit - 1);
+        need_at(s, kept ? ZR_BUFFER_ACTIVATION_CHECKPOINTS : ZR_BUFFER_NONE, BOUNDARY, unit - 1);
     else if (link >= 0)
         expect_slot(p, s, link, RECEIVED);
 }
@@ -239,7 +239,7 @@ static void need_gradient(pipeline *p, const stage *s, int unit)
 {
     int link = chunk_of(s, unit)->gradient_in;
     if (!is_last(s, unit))
-        need_at(s, ZR_SPACE_NONE, GRADIENT, unit);
+        need_at(s, ZR_BUFFER_NONE, GRADIENT, unit);
     else if (link >= 0)
         expect_slot(p, s, link, RECEIVED);
 }
@@ -251,7 +251,7 @@ static void use_up_gradient(pipeline *p, stage *s, int unit)
     if (is_last(s, unit) && chunk->gradient_in >= 0)
         slot_of(p, s, chunk->gradient_in)->state = USED_UP;
     else
-        overwrite(s, ZR_SPACE_NONE, first, first + boundary_of(s, unit));
+        overwrite(s, ZR_BUFFER_NONE, first, first + boundary_of(s, unit));
 }
 
 static void put_input_gradient(pipeline *p, stage *s, int unit)
@@ -269,11 +269,11 @@ static void need(pipeline *p, const stage *s, const zr_instruction *i)
 {
     need_input(p, s, i->unit);
     if (i->what == ZR_CALL_BACKWARD || i->what == ZR_CALL_INPUT || i->what == ZR_CALL_WEIGHT)
-        need_at(s, ZR_SPACE_NONE, SAVED, i->unit);
+        need_at(s, ZR_BUFFER_NONE, SAVED, i->unit);
     if (i->what == ZR_CALL_BACKWARD || i->what == ZR_CALL_INPUT)
         need_gradient(p, s, i->unit);
     if (i->what == ZR_CALL_WEIGHT)
-        need_at(s, ZR_SPACE_NONE, HELD, i->unit);
+        need_at(s, ZR_BUFFER_NONE, HELD, i->unit);
 }
 
 static void write_results(pipeline *p, stage *s, const zr_instruction *i)
@@ -311,21 +311,21 @@ static void store(stage *s, const zr_instruction *i)
 {
     move *m = &s->moves[i->slot.index];
     int64_t first = i->place.first + set_in_store(s, i->unit);
-    need_at(s, ZR_SPACE_ACTIVATION_CHECKPOINTS, BOUNDARY, i->unit);
+    need_at(s, ZR_BUFFER_ACTIVATION_CHECKPOINTS, BOUNDARY, i->unit);
     assert_false(m->out || m->in);
-    overwrite(s, ZR_SPACE_STORED, first, first + i->bytes);
-    *m =
-        (move){true,
-               false,
-               i->from.first,
-               i->from.first + i->bytes,
-               {ZR_SPACE_STORED, first, first + i->bytes, BOUNDARY, i->unit, now(s)->number, true}};
+    overwrite(s, ZR_BUFFER_STORED, first, first + i->bytes);
+    *m = (move){
+        true,
+        false,
+        i->from.first,
+        i->from.first + i->bytes,
+        {ZR_BUFFER_STORED, first, first + i->bytes, BOUNDARY, i->unit, now(s)->number, true}};
 }
 
 static const content *stored_at(const stage *s, int64_t first)
 {
     for (int i = 0; i < s->content_count; i++)
-        if (s->contents[i].space == ZR_SPACE_STORED && s->contents[i].first == first)
+        if (s->contents[i].buffer == ZR_BUFFER_STORED && s->contents[i].first == first)
             return &s->contents[i];
     fail_msg("pipeline stage %d: %s of micro-batch %d fetches what is not stored",
              s->plan->pipeline->stage, zr_pass_name(now(s)->pass), now(s)->number);
@@ -342,7 +342,7 @@ static void fetch(stage *s, const zr_instruction *i)
     assert_int_equal(from->end - from->first, i->bytes);
     assert_false(m->out || m->in);
     const content whole = kept_boundary(s, comes, from->unit);
-    overwrite(s, ZR_SPACE_ACTIVATION_CHECKPOINTS, i->place.first, end);
+    overwrite(s, ZR_BUFFER_ACTIVATION_CHECKPOINTS, i->place.first, end);
     *m = (move){false, true, i->place.first, end, whole};
 }
 
@@ -350,7 +350,7 @@ static void join(stage *s, const zr_instruction *i)
 {
     int unit = zr_plan_segment_first(s->plan, s->plan->units[i->unit].segment) - 1;
     const content whole = kept_boundary(s, BOUNDARY, unit);
-    need_at(s, ZR_SPACE_ACTIVATION_CHECKPOINTS, SHARE, unit);
+    need_at(s, ZR_BUFFER_ACTIVATION_CHECKPOINTS, SHARE, unit);
     assert_int_equal(i->place.first, whole.first);
     put(s, &whole);
 }

@@ -97,24 +97,25 @@ void program_for_all(program_check check)
 
 static bool overlap_in_bytes(const zr_live_range *a, const zr_live_range *b)
 {
-    return a->space == b->space && a->first < b->first + b->bytes && b->first < a->first + a->bytes;
+    return a->buffer == b->buffer && a->first < b->first + b->bytes &&
+           b->first < a->first + a->bytes;
 }
 
-// Returns the bytes that a rank has of a space whose live ranges are followed; of others none are.
-static int64_t window_bytes(const zr_plan *plan, zr_space space)
+// Returns the bytes that a rank has of a buffer whose live ranges are followed; of others none are.
+static int64_t window_bytes(const zr_plan *plan, zr_buffer_id buffer)
 {
-    switch (space) {
-    case ZR_SPACE_GATHERED: return plan->gather_bytes;
-    case ZR_SPACE_GRADIENTS: return plan->grad_bytes;
-    case ZR_SPACE_OPEN_SUMS: return plan->open_bytes;
-    case ZR_SPACE_STAGED_PARAMETERS: return plan->staged_parameter_bytes;
-    case ZR_SPACE_STAGED_SUMS: return plan->staged_gradient_bytes;
+    switch (buffer) {
+    case ZR_BUFFER_GATHERED: return plan->gather_bytes;
+    case ZR_BUFFER_GRADIENTS: return plan->grad_bytes;
+    case ZR_BUFFER_OPEN_SUMS: return plan->open_bytes;
+    case ZR_BUFFER_STAGED_PARAMETERS: return plan->staged_parameter_bytes;
+    case ZR_BUFFER_STAGED_SUMS: return plan->staged_gradient_bytes;
     default: return 0;
     }
 }
 
-// most: of each space, the end of the last place so far.
-static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_SPACE_COUNT])
+// most: of each buffer, the end of the last place so far.
+static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_BUFFER_COUNT])
 {
     zr_live_ranges live_ranges;
     assert_int_equal(zr_live_ranges_of(plan, kind, &live_ranges, NULL), ZERO_OK);
@@ -125,12 +126,12 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_
                 fail_msg("pass %s, instruction %d: piece %d comes to where piece %d is needed "
                          "until %d (%s)",
                          zr_pass_name(kind), b->from, b->flat_param, a->flat_param, a->to,
-                         zr_space_name(a->space));
+                         zr_buffer_name(a->buffer));
         }
-    for (int space = 0; space < ZR_SPACE_COUNT; space++) {
-        int64_t end = zr_live_ranges_end(&live_ranges, (zr_space)space);
-        assert_true(end <= window_bytes(plan, (zr_space)space));
-        most[space] = ZR_MAX(most[space], end);
+    for (int buffer = 0; buffer < ZR_BUFFER_COUNT; buffer++) {
+        int64_t end = zr_live_ranges_end(&live_ranges, (zr_buffer_id)buffer);
+        assert_true(end <= window_bytes(plan, (zr_buffer_id)buffer));
+        most[buffer] = ZR_MAX(most[buffer], end);
     }
     zr_live_ranges_free(&live_ranges);
 }
@@ -144,15 +145,15 @@ static bool is_evaluation(int kind)
 
 void program_check_live_ranges(const zr_plan *plan)
 {
-    int64_t trained[ZR_SPACE_COUNT] = {0}, evaluated[ZR_SPACE_COUNT] = {0};
+    int64_t trained[ZR_BUFFER_COUNT] = {0}, evaluated[ZR_BUFFER_COUNT] = {0};
     for (int kind = 0; kind < ZR_PASSES; kind++)
         check_apart(plan, (zr_pass_kind)kind, is_evaluation(kind) ? evaluated : trained);
-    for (int space = 0; space < ZR_SPACE_COUNT; space++)
-        assert_int_equal(trained[space], window_bytes(plan, (zr_space)space));
+    for (int buffer = 0; buffer < ZR_BUFFER_COUNT; buffer++)
+        assert_int_equal(trained[buffer], window_bytes(plan, (zr_buffer_id)buffer));
 }
 
 typedef struct operand { // of an exchange, in a window; peers may read it until it is drained
-    zr_place place;
+    zr_buffer_ref place;
     int64_t end;
     bool read;
 } operand;
@@ -164,7 +165,7 @@ typedef struct operands {
 static int64_t operand_bytes(const zr_plan *plan, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = &plan->flat_params[i->flat_param];
-    bool gathered = i->place.space == ZR_SPACE_GATHERED;
+    bool gathered = i->place.buffer == ZR_BUFFER_GATHERED;
     return plan->ranks * (gathered ? zr_flat_param_shard_bytes(flat_param)
                                    : zr_flat_param_gradient_shard_bytes(flat_param));
 }
@@ -180,13 +181,13 @@ static void expect_drained(const operand *list, const zr_plan *plan, const zr_in
 
 static bool gathers_into_window(const zr_instruction *i)
 {
-    return i->code == ZR_GATHER && i->place.space == ZR_SPACE_GATHERED;
+    return i->code == ZR_GATHER && i->place.buffer == ZR_BUFFER_GATHERED;
 }
 
 // The operands that this instruction writes over, or among; NULL: it writes into no window.
 static operand *written_by(operands *all, const zr_instruction *i)
 {
-    bool opens = i->code == ZR_OPEN && i->place.space == ZR_SPACE_GRADIENTS;
+    bool opens = i->code == ZR_OPEN && i->place.buffer == ZR_BUFFER_GRADIENTS;
     if (gathers_into_window(i))
         return all->gathered;
     return opens || i->code == ZR_ROUND ? all->reduced : NULL;
@@ -205,9 +206,9 @@ static operand *drained_by(operands *all, const zr_instruction *i)
 {
     if (i->code != ZR_AWAIT || i->slot.kind != ZR_SLOT_READERS)
         return NULL;
-    if (i->place.space == ZR_SPACE_GATHERED)
+    if (i->place.buffer == ZR_BUFFER_GATHERED)
         return all->gathered;
-    return i->place.space == ZR_SPACE_GRADIENTS ? all->reduced : NULL;
+    return i->place.buffer == ZR_BUFFER_GRADIENTS ? all->reduced : NULL;
 }
 
 static void replay_operands(const zr_plan *plan, operands *all, const zr_instruction *i)
@@ -300,7 +301,7 @@ void program_check_calls(const zr_plan *plan)
 
 static bool is_exchange(const zr_instruction *i, zr_code code)
 {
-    return i->code == code && i->place.space != ZR_SPACE_NONE;
+    return i->code == code && i->place.buffer != ZR_BUFFER_NONE;
 }
 
 int program_calls_overlapped(const zr_plan *plan, zr_code code)

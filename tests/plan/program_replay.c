@@ -171,7 +171,8 @@ static void replay_call(const zr_plan *plan, const replay *r, const zr_instructi
 // Where gradients are bound they are collected, and where parameters are bound they are read.
 static bool *bound_at(replay *r, const zr_instruction *i)
 {
-    bool gradients = i->place.space == ZR_SPACE_GRADIENTS || i->place.space == ZR_SPACE_OPEN_SUMS;
+    bool gradients =
+        i->place.buffer == ZR_BUFFER_GRADIENTS || i->place.buffer == ZR_BUFFER_OPEN_SUMS;
     return gradients ? &r->collecting[i->flat_param] : &r->bound[i->flat_param];
 }
 
@@ -182,11 +183,11 @@ static void expect_at_rest(const replay *r, int flat_param)
 
 static void replay_gather(const zr_plan *plan, replay *r, const zr_instruction *i)
 {
-    if (i->place.space == ZR_SPACE_NONE)
+    if (i->place.buffer == ZR_BUFFER_NONE)
         return;
     assert_false(r->gathering[i->flat_param]);
     r->gathering[i->flat_param] = true;
-    if (i->from.space == ZR_SPACE_STAGED_PARAMETERS)
+    if (i->from.buffer == ZR_BUFFER_STAGED_PARAMETERS)
         assert_true(find_parameters(&r->staged, i->flat_param, i->from.first)->came);
     put_parameters(&r->gathered, i,
                    plan->ranks * zr_flat_param_shard_bytes(&plan->flat_params[i->flat_param]));
@@ -195,7 +196,7 @@ static void replay_gather(const zr_plan *plan, replay *r, const zr_instruction *
 static void replay_bind(replay *r, const zr_instruction *i)
 {
     assert_false(r->gathering[i->flat_param]);
-    if (i->place.space == ZR_SPACE_GATHERED)
+    if (i->place.buffer == ZR_BUFFER_GATHERED)
         assert_non_null(find_parameters(&r->gathered, i->flat_param, i->place.first));
     *bound_at(r, i) = true;
 }

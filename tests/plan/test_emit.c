@@ -12,7 +12,7 @@
 static const pass_concern waits = {BIT(ZR_AWAIT), ~0u, 0};
 static const zr_slot readers_of_3 = {ZR_SLOT_READERS, 3}, sum_of_4 = {ZR_SLOT_TRAVELLED, 4};
 
-static zr_place in_window(int64_t first) { return (zr_place){ZR_SPACE_GATHERED, first}; }
+static zr_buffer_ref in_window(int64_t first) { return (zr_buffer_ref){ZR_BUFFER_GATHERED, first}; }
 
 static void end(zr_emitter *e)
 {
@@ -35,7 +35,7 @@ static void instructions_follow_each_other_and_name_their_unit(void **state)
         assert_int_equal(pass.at[p].place.first, p);
     }
     e.status = ZERO_ERR_MEMORY; // sticky: nothing is written after it
-    zr_emit_unbind(&e, 0, ZR_SPACE_GATHERED);
+    zr_emit_unbind(&e, 0, ZR_BUFFER_GATHERED);
     assert_int_equal(pass.count, 200);
     end(&e);
 }
@@ -46,16 +46,16 @@ static void who_lies_in_a_place_is_awaited_and_nobody_else(void **state)
     zr_emitter e = {.pass = &pass};
     zr_emit_occupy(&e, in_window(100), 50, readers_of_3);
     zr_emit_occupy(&e, in_window(150), 50, sum_of_4);
-    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 100); // ends where the first begins
-    zr_emit_await_place(&e, ZR_ALWAYS, in_window(200), 10);
-    zr_emit_await_place(&e, ZR_ALWAYS, (zr_place){ZR_SPACE_GRADIENTS, 100}, 100);
+    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 100); // ends where the first begins
+    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(200), 10);
+    zr_emit_await_buffer(&e, ZR_ALWAYS, (zr_buffer_ref){ZR_BUFFER_GRADIENTS, 100}, 100);
     expect_pass(&pass, &waits, "");
-    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 101);
-    zr_emit_await_place(&e, ZR_LATER, in_window(149), 2);
+    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 101);
+    zr_emit_await_buffer(&e, ZR_LATER, in_window(149), 2);
     expect_pass(&pass, &waits,
                 "AWAIT readers 3 | AWAIT readers 3 if later | AWAIT travelled 4 if later");
     assert_int_equal(pass.at[0].flat_param, 3); // readers are those of a flat parameter in a window
-    assert_int_equal(pass.at[0].place.space, ZR_SPACE_GATHERED);
+    assert_int_equal(pass.at[0].place.buffer, ZR_BUFFER_GATHERED);
     assert_int_equal(pass.at[2].flat_param, -1);
     end(&e);
 }
@@ -66,12 +66,12 @@ static void who_comes_takes_the_place_of_who_was_there(void **state)
     zr_emitter e = {.pass = &pass};
     zr_emit_occupy(&e, in_window(0), 100, readers_of_3);
     zr_emit_occupy(&e, in_window(50), 10, sum_of_4);
-    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 100);
+    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 100);
     expect_pass(&pass, &waits, "AWAIT travelled 4");
     zr_emit_occupy(&e, in_window(500), 10, sum_of_4); // it lies elsewhere now
-    zr_emit_await_place(&e, ZR_ALWAYS, in_window(0), 100);
+    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 100);
     expect_pass(&pass, &waits, "AWAIT travelled 4");
-    zr_emit_await_place(&e, ZR_ALWAYS, in_window(500), 1);
+    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(500), 1);
     expect_pass(&pass, &waits, "AWAIT travelled 4 | AWAIT travelled 4");
     end(&e);
 }
@@ -87,7 +87,7 @@ static void marks_stand_on_the_last_instruction_or_on_a_new_one(void **state)
     assert_int_equal(pass.at[0].mark, ZR_UNMARKED);
     assert_int_equal(pass.at[1].mark, ZR_BEGUN);
     assert_int_equal(pass.at[1].stream, 5);
-    zr_emit_unbind(&e, 5, ZR_SPACE_PARAMETERS);
+    zr_emit_unbind(&e, 5, ZR_BUFFER_PARAMETERS);
     zr_emit_mark(&e, ZR_ENDED, 5);
     assert_int_equal(pass.count, 3);
     assert_int_equal(pass.at[2].mark, ZR_ENDED);

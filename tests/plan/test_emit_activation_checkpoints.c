@@ -54,9 +54,9 @@ static void what_was_stored_comes_back_to_where_it_lay(void **state)
     for (int s = 1; s <= 2; s++) {
         const zr_instruction *out = &pass->at[find_instruction(pass, ZR_STORE, -1, s - 1)];
         const zr_instruction *back = &pass->at[find_instruction(pass, ZR_FETCH, -1, 2 - s)];
-        assert_int_equal(out->from.space, ZR_SPACE_ACTIVATION_CHECKPOINTS);
+        assert_int_equal(out->from.buffer, ZR_BUFFER_ACTIVATION_CHECKPOINTS);
         assert_int_equal(out->from.first, plan->units[s - 1].out_first);
-        assert_int_equal(out->place.space, ZR_SPACE_STORED);
+        assert_int_equal(out->place.buffer, ZR_BUFFER_STORED);
         assert_int_equal(out->place.first, (s - 1) * ZR_IO_PAGE);
         assert_int_equal(out->bytes, zr_activation_checkpoint_bytes(plan, s));
         expect_place(back->place, out->from);
@@ -115,7 +115,7 @@ static void each_rank_stores_its_own_part_of_the_buffer(void **state)
         expect_place(back->place, out->from);
         expect_place(back->from, out->place);
         expect_place(join->from, out->from);
-        assert_int_equal(join->place.space, ZR_SPACE_ACTIVATION_CHECKPOINTS);
+        assert_int_equal(join->place.buffer, ZR_BUFFER_ACTIVATION_CHECKPOINTS);
         assert_int_equal(join->place.first, plan->units[s - 1].out_first);
         assert_int_equal(join->bytes, 3 * share);
     }

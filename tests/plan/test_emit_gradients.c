@@ -11,7 +11,7 @@ static const pass_concern way = {
     .codes = BIT(ZR_OPEN) | BIT(ZR_CALL) | BIT(ZR_UNBIND) | BIT(ZR_ROUND) | BIT(ZR_REDUCE) |
              BIT(ZR_AWAIT),
     .slots = BIT(ZR_SLOT_SUM),
-    .spaces = BIT(ZR_SPACE_GRADIENTS),
+    .buffers = BIT(ZR_BUFFER_GRADIENTS),
 };
 static const pass_concern exchange = {
     .codes = BIT(ZR_ROUND) | BIT(ZR_OPEN) | BIT(ZR_REDUCE) | BIT(ZR_AWAIT),
@@ -91,9 +91,9 @@ static void what_is_rounded_is_what_was_opened(void **state)
         const zr_instruction *open = &pass->at[find_instruction(pass, ZR_OPEN, p, 0)];
         const zr_instruction *round = &pass->at[find_instruction(pass, ZR_ROUND, p, 0)];
         const zr_instruction *reduce = &pass->at[find_instruction(pass, ZR_REDUCE, p, 0)];
-        assert_int_equal(open->place.space, ZR_SPACE_OPEN_SUMS);
+        assert_int_equal(open->place.buffer, ZR_BUFFER_OPEN_SUMS);
         expect_place(round->from, open->place);
-        assert_int_equal(reduce->place.space, ZR_SPACE_GRADIENTS);
+        assert_int_equal(reduce->place.buffer, ZR_BUFFER_GRADIENTS);
         expect_place(reduce->place, round->place);
         assert_int_equal(reduce->bytes, zr_flat_param_gradient_shard_bytes(&plan->flat_params[p]));
     }

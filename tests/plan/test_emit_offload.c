@@ -47,7 +47,7 @@ static void parameters_are_fetched_ahead_of_their_gather(void **state)
         const zr_instruction *fetch = &pass->at[i];
         if (fetch->code != ZR_FETCH || fetch->slot.kind != ZR_SLOT_FETCHED)
             continue;
-        assert_int_equal(fetch->from.space, ZR_SPACE_STORED);
+        assert_int_equal(fetch->from.buffer, ZR_BUFFER_STORED);
         assert_int_equal(fetch->from.first, plan->flat_params[fetch->flat_param].shard_first);
         assert_int_equal(fetch->bytes,
                          zr_flat_param_shard_bytes(&plan->flat_params[fetch->flat_param]));
@@ -102,7 +102,7 @@ static void one_micro_batch_fetches_no_sums(void **state)
     for (int i = 0; i < pass->count; i++)
         assert_false(pass->at[i].code == ZR_FETCH);
     const zr_instruction *store = &pass->at[find_instruction(pass, ZR_STORE, 0, 0)];
-    assert_int_equal(store->from.space, ZR_SPACE_STAGED_SUMS);
+    assert_int_equal(store->from.buffer, ZR_BUFFER_STAGED_SUMS);
     expect_between(pass, find_instruction(pass, ZR_REDUCE, 0, 0), pass->count, &concern,
                    "STORE travelled 1 | STORE travelled 0");
     zr_plan_destroy(plan);
@@ -126,7 +126,7 @@ static void what_a_unit_has_parked_comes_back_for_the_next(void **state)
     const pass_concern concern = {
         .codes = moves | BIT(ZR_OPEN) | BIT(ZR_BIND) | BIT(ZR_UNBIND) | BIT(ZR_ROUND),
         .slots = BIT(ZR_SLOT_PARKED),
-        .spaces = BIT(ZR_SPACE_OPEN_SUMS),
+        .buffers = BIT(ZR_BUFFER_OPEN_SUMS),
     };
     fixture f;
     fixture_build_streamed(&f, 1, 1000, 96);

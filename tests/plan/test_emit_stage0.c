@@ -54,11 +54,12 @@ static void gradients_become_whole_at_the_boundary(void **state)
             const zr_instruction *gather = &pass->at[find_instruction(pass, ZR_GATHER, p, 0)];
             int64_t shard =
                 flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
-            assert_int_equal(gather->place.space, k == 1 ? ZR_SPACE_GRADIENTS : ZR_SPACE_WHOLES);
+            assert_int_equal(gather->place.buffer,
+                             k == 1 ? ZR_BUFFER_GRADIENTS : ZR_BUFFER_FULL_GRADS);
             assert_int_equal(gather->place.first, flat_param->whole.first);
             assert_int_equal(gather->bytes, (RANKS - 1) * shard);
-            assert_int_equal(pass->at[find_instruction(pass, ZR_AWAIT, p, 0)].place.space,
-                             gather->place.space);
+            assert_int_equal(pass->at[find_instruction(pass, ZR_AWAIT, p, 0)].place.buffer,
+                             gather->place.buffer);
         }
         int last = find_instruction(pass, ZR_GATHER, 2, 0);
         assert_true(find_instruction(pass, ZR_SQUARES, 0, 0) > last);

@@ -19,7 +19,7 @@ static void check_reads(const zr_plan *plan)
 {
     const pass_concern reads = {
         .codes = BIT(ZR_BIND) | BIT(ZR_CALL) | BIT(ZR_GATHER),
-        .spaces = BIT(ZR_SPACE_PARAMETERS),
+        .buffers = BIT(ZR_BUFFER_PARAMETERS),
     };
     const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
     expect_pass(pass, &reads,
@@ -39,7 +39,7 @@ static void check_publish(const zr_plan *plan)
                 " | AWAIT gather 2");
     for (int p = 0; p < 3; p++) {
         const zr_instruction *gather = &pass->at[find_instruction(pass, ZR_GATHER, p, 0)];
-        assert_int_equal(gather->place.space, ZR_SPACE_PARAMETERS);
+        assert_int_equal(gather->place.buffer, ZR_BUFFER_PARAMETERS);
         assert_int_equal(gather->place.first, plan->flat_params[p].full_first);
         assert_int_equal(gather->bytes,
                          (RANKS - 1) * zr_flat_param_shard_bytes(&plan->flat_params[p]));

@@ -11,7 +11,7 @@ static const pass_concern mapped = {
     .codes = BIT(ZR_AWAIT) | BIT(ZR_GATHER) | BIT(ZR_BIND) | BIT(ZR_CALL) | BIT(ZR_RELEASE) |
              BIT(ZR_REDUCE) | BIT(ZR_UPDATE) | BIT(ZR_PUBLISH),
     .slots = BIT(ZR_SLOT_PUBLISHED) | BIT(ZR_SLOT_RELEASED) | BIT(ZR_SLOT_GATHER),
-    .spaces = BIT(ZR_SPACE_PARAMETERS),
+    .buffers = BIT(ZR_BUFFER_PARAMETERS),
 };
 static const pass_concern gathered = {
     .codes = BIT(ZR_AWAIT) | BIT(ZR_GATHER) | BIT(ZR_CALL) | BIT(ZR_RELEASE) | BIT(ZR_PUBLISH),
@@ -40,7 +40,7 @@ static void a_map_waits_for_versions_and_moves_nothing(void **state)
                 " | RELEASE 1 if last | REDUCE 1 | CALL backward 0 | RELEASE 0 if last | REDUCE 0");
     for (int i = 0; i < pass->count; i++)
         assert_true(pass->at[i].code != ZR_GATHER ||
-                    (pass->at[i].bytes == 0 && pass->at[i].place.space == ZR_SPACE_NONE));
+                    (pass->at[i].bytes == 0 && pass->at[i].place.buffer == ZR_BUFFER_NONE));
     expect_pass(&plan->program.passes[ZR_PASS_UPDATE], &mapped,
                 "AWAIT released 0 if changed | AWAIT released 1 if changed"
                 " | AWAIT released 2 if changed"
@@ -67,9 +67,9 @@ static void the_next_visit_is_gathered_while_this_one_computes(void **state)
     for (int p = 0; p < 3; p++) {
         const zr_instruction *gather = &pass->at[find_instruction(pass, ZR_GATHER, p, 0)];
         const zr_instruction *bind = &pass->at[find_instruction(pass, ZR_BIND, p, 0)];
-        assert_int_equal(gather->place.space, ZR_SPACE_GATHERED);
+        assert_int_equal(gather->place.buffer, ZR_BUFFER_GATHERED);
         expect_place(bind->place, gather->place);
-        assert_int_equal(gather->from.space, ZR_SPACE_SHARDS);
+        assert_int_equal(gather->from.buffer, ZR_BUFFER_SHARDS);
         assert_int_equal(gather->from.first, plan->flat_params[p].shard_first);
         assert_int_equal(gather->bytes, 2 * zr_flat_param_shard_bytes(&plan->flat_params[p]));
     }
@@ -104,7 +104,7 @@ static void readers_drain_a_place_before_it_is_gathered_into(void **state)
                    " | AWAIT readers 2 | AWAIT readers 2 | GATHER 2 | GATHER 0 | GATHER 1");
     for (int i = 0; i < opened; i++)
         if (pass->at[i].slot.kind == ZR_SLOT_READERS)
-            assert_int_equal(pass->at[i].place.space, ZR_SPACE_GATHERED);
+            assert_int_equal(pass->at[i].place.buffer, ZR_BUFFER_GATHERED);
     zr_plan_destroy(plan);
 }
 
@@ -128,7 +128,7 @@ static void what_is_kept_is_gathered_when_it_is_outdated(void **state)
     assert_int_equal(outdated->bytes,
                      zr_flat_param_shard_bytes(&plan->flat_params[0])); // half of two: shared
     assert_int_equal(fresh->bytes, 0);
-    assert_int_equal(fresh->place.space, ZR_SPACE_NONE);
+    assert_int_equal(fresh->place.buffer, ZR_BUFFER_NONE);
     zr_plan_destroy(plan);
 }
 
@@ -144,7 +144,7 @@ static void what_is_reused_is_not_gathered_again(void **state)
     const zr_instruction *again = &pass->at[find_instruction(pass, ZR_GATHER, 1, 1)];
     expect_between(pass, find_instruction(pass, ZR_GATHER, 1, 1), pass->count, &gathered,
                    "GATHER 1 | CALL forward_backward 2 | CALL backward 1 | CALL backward 0");
-    assert_int_equal(again->place.space, ZR_SPACE_NONE);
+    assert_int_equal(again->place.buffer, ZR_BUFFER_NONE);
     expect_place(pass->at[find_instruction(pass, ZR_BIND, 1, 1)].place, first->place);
     zr_plan_destroy(plan);
 }

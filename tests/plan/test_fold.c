@@ -69,7 +69,7 @@ enum { WRITTEN = 11 };
 // One instruction of each kind that counts, and some that do not. Flat parameter 0 has its shard on
 // NVMe.
 static const zr_instruction written[WRITTEN] = {
-    {.code = ZR_GATHER, .flat_param = 0, .from = {ZR_SPACE_STAGED_PARAMETERS, 0}, .bytes = 1},
+    {.code = ZR_GATHER, .flat_param = 0, .from = {ZR_BUFFER_STAGED_PARAMETERS, 0}, .bytes = 1},
     {.code = ZR_GATHER, .flat_param = 0}, // it is here: a message all the same
     {.code = ZR_GATHER, .flat_param = 1, .when = ZR_FRESH, .bytes = 1000},
     {.code = ZR_GATHER, .flat_param = 1, .when = ZR_REWRITTEN, .bytes = 1000},

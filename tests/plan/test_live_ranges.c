@@ -29,10 +29,10 @@ static zr_live_ranges live_ranges_of(const zr_plan *plan, zr_instruction *at, in
     return live_ranges;
 }
 
-static void expect_live_range(const zr_live_range *live_range, zr_place place, int64_t bytes,
+static void expect_live_range(const zr_live_range *live_range, zr_buffer_ref place, int64_t bytes,
                               int from, int to)
 {
-    assert_string_equal(zr_space_name(live_range->space), zr_space_name(place.space));
+    assert_string_equal(zr_buffer_name(live_range->buffer), zr_buffer_name(place.buffer));
     assert_int_equal(live_range->first, place.first);
     assert_int_equal(live_range->bytes, bytes);
     assert_int_equal(live_range->from, from);
@@ -46,27 +46,27 @@ static zr_slot slot_of(zr_slot_kind kind, int index) { return (zr_slot){kind, in
 static void a_gathered_flat_param_lives_until_it_is_unbound(void **state)
 {
     zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);
-    const zr_place here = {ZR_SPACE_GATHERED, 0}, there = {ZR_SPACE_GATHERED, 5000};
+    const zr_buffer_ref here = {ZR_BUFFER_GATHERED, 0}, there = {ZR_BUFFER_GATHERED, 5000};
     zr_instruction pass[] = {
         {.code = ZR_GATHER, .flat_param = 2, .place = here},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
         {.code = ZR_BIND, .flat_param = 2, .place = here},
         {.code = ZR_GATHER, .flat_param = 2, .place = there},
         {.code = ZR_CALL, .flat_param = -1},
-        {.code = ZR_UNBIND, .flat_param = 2, .place = {ZR_SPACE_PARAMETERS, 0}},
+        {.code = ZR_UNBIND, .flat_param = 2, .place = {ZR_BUFFER_PARAMETERS, 0}},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 2)},
         {.code = ZR_CALL, .flat_param = -1},
         {.code = ZR_UNBIND,
          .flat_param = 2,
-         .place = {ZR_SPACE_PARAMETERS, 0}}, // carries a mark alone
+         .place = {ZR_BUFFER_PARAMETERS, 0}}, // carries a mark alone
     };
     int64_t bytes = RANKS * zr_flat_param_shard_bytes(&plan->flat_params[2]);
     zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(live_ranges.count, 2);
     expect_live_range(&live_ranges.at[0], here, bytes, 0, 5);
     expect_live_range(&live_ranges.at[1], there, bytes, 3, 6);
-    assert_int_equal(zr_live_ranges_end(&live_ranges, ZR_SPACE_GATHERED), 5000 + bytes);
-    assert_int_equal(zr_live_ranges_end(&live_ranges, ZR_SPACE_GRADIENTS), 0);
+    assert_int_equal(zr_live_ranges_end(&live_ranges, ZR_BUFFER_GATHERED), 5000 + bytes);
+    assert_int_equal(zr_live_ranges_end(&live_ranges, ZR_BUFFER_GRADIENTS), 0);
     zr_live_ranges_free(&live_ranges);
     assert_int_equal(live_ranges.count, 0);
     zr_plan_destroy(plan);
@@ -76,11 +76,11 @@ static void a_gathered_flat_param_lives_until_it_is_unbound(void **state)
 static void a_gradient_lives_in_two_places(void **state)
 {
     zr_plan *plan = planned(ZERO_BF16, 1, ZERO_TIER_device);
-    const zr_place open = {ZR_SPACE_OPEN_SUMS, 64}, window = {ZR_SPACE_GRADIENTS, 128};
+    const zr_buffer_ref open = {ZR_BUFFER_OPEN_SUMS, 64}, window = {ZR_BUFFER_GRADIENTS, 128};
     zr_instruction pass[] = {
         {.code = ZR_OPEN, .flat_param = 1, .place = open},
         {.code = ZR_CALL, .flat_param = -1},
-        {.code = ZR_UNBIND, .flat_param = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_UNBIND, .flat_param = 1, .place = {ZR_BUFFER_GRADIENTS, 0}},
         {.code = ZR_ROUND, .flat_param = 1, .from = open, .place = window},
         {.code = ZR_REDUCE, .flat_param = 1, .place = window, .slot = slot_of(ZR_SLOT_SUM, 1)},
         {.code = ZR_CALL, .flat_param = -1},
@@ -100,15 +100,16 @@ static void a_gradient_lives_in_two_places(void **state)
 static void what_travels_is_held_on_its_way(void **state)
 {
     zr_plan *plan = planned(ZERO_BF16, 2, ZERO_TIER_nvme);
-    const zr_place shard = {ZR_SPACE_STAGED_PARAMETERS, 32}, sum = {ZR_SPACE_STAGED_SUMS, 96};
+    const zr_buffer_ref shard = {ZR_BUFFER_STAGED_PARAMETERS, 32},
+                        sum = {ZR_BUFFER_STAGED_SUMS, 96};
     zr_instruction pass[] = {
         {.code = ZR_FETCH, .flat_param = 1, .place = shard, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
         {.code = ZR_FETCH, .flat_param = 1, .place = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_FETCHED, 8)},
-        {.code = ZR_GATHER, .flat_param = 1, .from = shard, .place = {ZR_SPACE_GATHERED, 0}},
+        {.code = ZR_GATHER, .flat_param = 1, .from = shard, .place = {ZR_BUFFER_GATHERED, 0}},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_GATHER, 1)},
-        {.code = ZR_REDUCE, .flat_param = 1, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_REDUCE, .flat_param = 1, .place = {ZR_BUFFER_GRADIENTS, 0}},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = slot_of(ZR_SLOT_SUM, 1)},
         {.code = ZR_SQUARES, .flat_param = 1},
         {.code = ZR_STORE, .flat_param = 1, .from = sum, .slot = slot_of(ZR_SLOT_TRAVELLED, 1)},
@@ -135,7 +136,7 @@ static void what_travels_is_held_on_its_way(void **state)
 static void parked_contributions_are_held_while_they_travel(void **state)
 {
     zr_plan *plan = planned(ZERO_BF16, 1, ZERO_TIER_device);
-    const zr_place before = {ZR_SPACE_OPEN_SUMS, 0}, after = {ZR_SPACE_OPEN_SUMS, 4096};
+    const zr_buffer_ref before = {ZR_BUFFER_OPEN_SUMS, 0}, after = {ZR_BUFFER_OPEN_SUMS, 4096};
     const zr_slot parked = slot_of(ZR_SLOT_PARKED, 0);
     zr_instruction pass[] = {
         {.code = ZR_OPEN, .flat_param = 0, .place = before},
@@ -146,7 +147,7 @@ static void parked_contributions_are_held_while_they_travel(void **state)
         {.code = ZR_FETCH, .flat_param = 0, .place = after, .slot = parked},
         {.code = ZR_AWAIT, .flat_param = -1, .slot = parked},
         {.code = ZR_BIND, .flat_param = 0, .place = after},
-        {.code = ZR_ROUND, .flat_param = 0, .from = after, .place = {ZR_SPACE_GRADIENTS, 0}},
+        {.code = ZR_ROUND, .flat_param = 0, .from = after, .place = {ZR_BUFFER_GRADIENTS, 0}},
     };
     int64_t bytes = plan->flat_params[0].padded * 4;
     zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
@@ -162,9 +163,9 @@ static void what_has_a_place_for_good_is_not_followed(void **state)
 {
     zr_plan *plan = planned(ZERO_F32, 1, ZERO_TIER_device);
     zr_instruction pass[] = {
-        {.code = ZR_GATHER, .flat_param = 0, .place = {ZR_SPACE_PARAMETERS, 0}},
+        {.code = ZR_GATHER, .flat_param = 0, .place = {ZR_BUFFER_PARAMETERS, 0}},
         {.code = ZR_GATHER, .flat_param = 0}, // it is here already
-        {.code = ZR_FETCH, .flat_param = -1, .place = {ZR_SPACE_ACTIVATION_CHECKPOINTS, 0}},
+        {.code = ZR_FETCH, .flat_param = -1, .place = {ZR_BUFFER_ACTIVATION_CHECKPOINTS, 0}},
     };
     zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
     assert_int_equal(live_ranges.count, 0);

@@ -77,7 +77,7 @@ static void segments_are_computed_again(void **state)
 static void flat_params_are_there_while_the_unit_runs(void **state)
 {
     const pass_concern concern = {BIT(ZR_CALL) | BIT(ZR_BIND) | BIT(ZR_UNBIND), 0,
-                                  BIT(ZR_SPACE_PARAMETERS)};
+                                  BIT(ZR_BUFFER_PARAMETERS)};
     fixture f;
     fixture_build(&f, 1, 1000, 96);
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);

@@ -61,9 +61,9 @@ static void units_run_in_order(void **state)
     pipeline_for_each(program_check_calls);
 }
 
-static bool is_same_place(zr_place a, zr_place b)
+static bool is_same_place(zr_buffer_ref a, zr_buffer_ref b)
 {
-    return a.space == b.space && a.first == b.first;
+    return a.buffer == b.buffer && a.first == b.first;
 }
 
 static bool is_same(const zr_instruction *a, const zr_instruction *b)
@@ -107,7 +107,7 @@ static void expect_names(int count, const char *(*name_of)(int value))
 
 static const char *code_name(int value) { return zr_code_name((zr_code)value); }
 static const char *when_name(int value) { return zr_when_name((zr_when)value); }
-static const char *space_name(int value) { return zr_space_name((zr_space)value); }
+static const char *buffer_name(int value) { return zr_buffer_name((zr_buffer_id)value); }
 static const char *slot_name(int value) { return zr_slot_name((zr_slot_kind)value); }
 static const char *call_name(int value) { return zr_call_name((zr_call)value); }
 static const char *part_name(int value) { return zr_update_part_name((zr_update_part)value); }
@@ -118,7 +118,7 @@ static void everything_has_a_name_of_its_own(void **state)
 {
     expect_names(ZR_CODE_COUNT, code_name);
     expect_names(ZR_WHEN_COUNT, when_name);
-    expect_names(ZR_SPACE_COUNT, space_name);
+    expect_names(ZR_BUFFER_COUNT, buffer_name);
     expect_names(ZR_SLOT_KIND_COUNT, slot_name);
     expect_names(ZR_CALL_WEIGHT + 1, call_name);
     expect_names(ZR_PART_COPY + 1, part_name);
@@ -127,7 +127,7 @@ static void everything_has_a_name_of_its_own(void **state)
     assert_string_equal(zr_code_name(ZR_AWAIT), "AWAIT");
     assert_string_equal(zr_code_name(ZR_UPDATE), "UPDATE");
     assert_string_equal(zr_when_name(ZR_REWRITTEN), "rewritten");
-    assert_string_equal(zr_space_name(ZR_SPACE_STORED), "stored");
+    assert_string_equal(zr_buffer_name(ZR_BUFFER_STORED), "stored");
     assert_string_equal(zr_slot_name(ZR_SLOT_GROUP), "group");
     assert_string_equal(zr_call_name(ZR_CALL_AGAIN), "forward again");
     assert_string_equal(zr_pass_name(ZR_PASS_PUBLISH), "publish");
