@@ -184,7 +184,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
     ZERO_TRY(zr_step_end_waits(
-        engine, zr_program_run_until(engine, engine->cursor.pass->seam, error), error));
+        engine, zr_program_run_until(engine, engine->cursor.pass->forward_end, error), error));
     engine->micro_batch_loss = *loss;
     zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;

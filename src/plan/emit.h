@@ -39,7 +39,7 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan); // in emit.c: by the p
 
 // What differs between schedules: the order in which the passes that compute visit the units. A
 // turn is what a unit does from one visit on (plan/visits.h). micro_batch also sets its pass's
-// seam.
+// end of forward.
 typedef struct zr_order_emitter {
     void (*micro_batch)(zr_emitter *e);
     void (*evaluation)(zr_emitter *e);

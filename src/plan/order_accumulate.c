@@ -252,11 +252,11 @@ static void emit_micro_batch(zr_emitter *e)
     int units = 0;
     for (int v = 0; v < plan->visit_count; v = plan->visits[v].turn_end + 1, units++) {
         if (units == plan->unit_count)
-            e->pass->seam = e->pass->count;
+            e->pass->forward_end = e->pass->count;
         zr_emit_turn(e, v, units < plan->unit_count);
     }
     if (units == plan->unit_count)
-        e->pass->seam = e->pass->count;
+        e->pass->forward_end = e->pass->count;
 }
 
 void zr_emit_evaluation(zr_emitter *e)

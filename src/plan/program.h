@@ -5,7 +5,7 @@
 // (zr_when), follows from the number of the step and of the micro-batch, or from scalars that all
 // ranks share, because ranks have to send the same messages in the same order.
 //
-//   micro-batch   forward of every unit | seam: zero_forward returns
+//   micro-batch   forward of every unit | end of forward: zero_forward returns
 //                 | backward of every unit, last first
 //   evaluation    forward of every unit
 //   boundary      after the last micro-batch: what the update reads is complete, and every rank
@@ -58,7 +58,7 @@ typedef enum zr_chunk_part {
 typedef struct zr_pass {
     zr_instruction *at; // (count)
     int count, capacity;
-    int seam; // micro-batch: index of the first instruction of backward
+    int forward_end; // micro-batch: index of the first instruction of backward
 } zr_pass;
 
 typedef struct zr_program {

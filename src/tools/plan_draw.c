@@ -315,9 +315,9 @@ static zero_status put_panels(sheet *s, zero_error *error)
     return status;
 }
 
-static void put_seam(sheet *s, int top)
+static void put_forward_end(sheet *s, int top)
 {
-    int x = s->x[s->pass->seam];
+    int x = s->x[s->pass->forward_end];
     zr_buffer_printf(&s->body, "<path d=\"M%d %dV%d\" class=\"line seam\"/>\n", x, top,
                      s->y - GAP / 2);
     put_text(s, x + 3, top + ZR_SVG_LETTER_HEIGHT, NULL, "zero_forward returns");
@@ -410,7 +410,7 @@ static zero_status put_all(sheet *s, const char *title, zero_error *error)
     ZERO_TRY(put_lane(s, ZR_LANE_TRANSFERS, "transfers", error));
     ZERO_TRY(put_panels(s, error));
     put_bands(s, top);
-    put_seam(s, top);
+    put_forward_end(s, top);
     put_once(s);
     put_legend(s);
     return ZERO_OK;

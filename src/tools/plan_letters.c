@@ -131,11 +131,11 @@ static int name_width(const zr_plan *plan)
     return width;
 }
 
-// Returns the first call after the seam; call_count if there is none.
-static int seam_call(const table *t)
+// Returns the first call after the end of forward; call_count if there is none.
+static int forward_end_call(const table *t)
 {
     int c = 0;
-    while (c < t->call_count && t->calls[c] < t->pass->seam)
+    while (c < t->call_count && t->calls[c] < t->pass->forward_end)
         c++;
     return c;
 }
@@ -144,11 +144,11 @@ static int seam_call(const table *t)
 // digit of each number that `unit` selects.
 static void append_digits(const table *t, const char *heading, int width, int unit)
 {
-    int seam = seam_call(t);
+    int forward_end = forward_end_call(t);
     zr_buffer_printf(t->out, "%-*s ", width, heading);
     for (int c = 0; c < t->call_count; c++) {
         bool shown = c + 1 >= unit;
-        zr_buffer_printf(t->out, "%s%c", c == seam ? "|" : "",
+        zr_buffer_printf(t->out, "%s%c", c == forward_end ? "|" : "",
                          shown ? '0' + (c + 1) / unit % 10 : ' ');
     }
     zr_buffer_printf(t->out, "\n");
@@ -165,12 +165,13 @@ static void append_numbers(const table *t, int width)
 
 static void append_rows(const table *t, int width)
 {
-    int seam = seam_call(t);
+    int forward_end = forward_end_call(t);
     for (int p = 0; p < t->plan->flat_param_count; p++) {
         zr_buffer_printf(t->out, "%-*s ", width, t->plan->flat_params[p].name);
-        zr_buffer_append(t->out, letter(t, p, 0), (size_t)seam);
-        zr_buffer_printf(t->out, seam < t->call_count ? "|" : "");
-        zr_buffer_append(t->out, letter(t, p, 0) + seam, (size_t)(t->call_count - seam));
+        zr_buffer_append(t->out, letter(t, p, 0), (size_t)forward_end);
+        zr_buffer_printf(t->out, forward_end < t->call_count ? "|" : "");
+        zr_buffer_append(t->out, letter(t, p, 0) + forward_end,
+                         (size_t)(t->call_count - forward_end));
         zr_buffer_printf(t->out, "\n");
     }
 }

@@ -214,13 +214,14 @@ static void widen(void *user, const line *l)
 
 typedef struct writer {
     const int *widths; // (COLUMNS)
-    int seam; // number of the instruction before which zero_forward returns; -1: not in this pass
+    int forward_end; // number of the instruction before which zero_forward returns; -1: not in this
+                     // pass
     zr_buffer *out;
 } writer;
 
-static void append_seam(const writer *w, int number)
+static void append_forward_end(const writer *w, int number)
 {
-    if (number == w->seam)
+    if (number == w->forward_end)
         zr_buffer_printf(w->out,
                          "------  seam: zero_forward returns, zero_backward goes on here\n");
 }
@@ -228,15 +229,15 @@ static void append_seam(const writer *w, int number)
 static void append_next(void *user, const line *l)
 {
     const writer *w = user;
-    append_seam(w, l->number);
+    append_forward_end(w, l->number);
     append_line(l, w->widths, w->out);
 }
 
 static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *widths, zr_buffer *out)
 {
     const zr_pass *pass = &plan->program.passes[kind];
-    int seam = kind == ZR_PASS_MICRO_BATCH ? pass->seam : -1;
-    writer w = {.widths = widths, .seam = seam, .out = out};
+    int forward_end = kind == ZR_PASS_MICRO_BATCH ? pass->forward_end : -1;
+    writer w = {.widths = widths, .forward_end = forward_end, .out = out};
     zr_buffer_printf(out, "\n%s", zr_pass_name(kind));
     if (kind >= ZR_PASS_COUNT)
         zr_buffer_printf(out, " of chunk %d", (kind - ZR_PASS_COUNT) / ZR_CHUNK_PARTS);
@@ -247,7 +248,7 @@ static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *width
         return;
     append_headings(widths, out);
     for_each_line(plan, pass, &w, append_next);
-    append_seam(&w, pass->count);
+    append_forward_end(&w, pass->count);
 }
 
 // Says in which order passes are run.

@@ -14,12 +14,12 @@ static void emit_micro_batch(zr_emitter *e)
     int units = 0;
     for (int v = 0; v < plan->visit_count; v = plan->visits[v].turn_end + 1, units++) {
         if (units == plan->unit_count)
-            e->pass->seam = e->pass->count;
+            e->pass->forward_end = e->pass->count;
         zr_emit_turn(e, v, units < plan->unit_count);
         zr_emit_reductions_end(e, INT_MAX);
     }
     if (units == plan->unit_count)
-        e->pass->seam = e->pass->count;
+        e->pass->forward_end = e->pass->count;
 }
 
 static const zr_order_emitter one_by_one = {

@@ -246,7 +246,7 @@ static void check_micro_batch(const zr_plan *plan)
         if (call->code != ZR_CALL || call->what == ZR_CALL_AGAIN)
             continue;
         bool first = call->what != ZR_CALL_BACKWARD;
-        assert_int_equal(first, i < pass->seam);
+        assert_int_equal(first, i < pass->forward_end);
         assert_int_equal(call->unit, first ? forward++ : backward);
         backward -= call->what != ZR_CALL_FORWARD;
     }

@@ -28,7 +28,8 @@ void program_check_replay(const zr_plan *plan);
 // have read it.
 void program_check_readers(const zr_plan *plan);
 // Checks that forward runs for every unit once, then backward for every unit, last first, with the
-// seam in between; in a pipeline, for every unit of each chunk, in the passes that they belong to.
+// end of forward in between; in a pipeline, for every unit of each chunk, in the passes that they
+// belong to.
 void program_check_calls(const zr_plan *plan);
 
 // Returns the number of calls in a micro-batch that run while an exchange is under way: ZR_GATHER

@@ -32,12 +32,12 @@ static void each_leaves_after_forward_and_is_back_before_backward(void **state)
     for (zero_tier tier = ZERO_TIER_host; tier <= ZERO_TIER_nvme; tier++) {
         zr_plan *plan = planned(tier);
         const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
-        expect_between(pass, 0, pass->seam, &concern,
+        expect_between(pass, 0, pass->forward_end, &concern,
                        "AWAIT kept 1 | CALL forward 0 | AWAIT kept 1 | STORE kept 1"
                        " | AWAIT kept 0 | CALL forward 1 | AWAIT kept 0 | STORE kept 0"
                        " | AWAIT kept 1 | CALL forward 2"
                        " | CALL forward 3 | CALL forward_backward 4");
-        expect_between(pass, pass->seam, pass->count, &concern,
+        expect_between(pass, pass->forward_end, pass->count, &concern,
                        "AWAIT kept 1 | AWAIT kept 0 | FETCH kept 0 | CALL backward 3"
                        " | AWAIT kept 0 | AWAIT kept 1 | FETCH kept 1"
                        " | CALL forward again 2 | CALL backward 2"
@@ -85,12 +85,12 @@ static void shares_are_brought_together_before_a_segment_runs_again(void **state
     for (zero_tier tier = ZERO_TIER_device; tier <= ZERO_TIER_nvme; tier++) {
         zr_plan *plan = divided(tier);
         const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
-        expect_between(pass, 0, pass->seam, &with_joins,
+        expect_between(pass, 0, pass->forward_end, &with_joins,
                        "AWAIT kept 1 | CALL forward 0 | AWAIT kept 1 | STORE kept 1"
                        " | AWAIT kept 0 | CALL forward 1 | AWAIT kept 0 | STORE kept 0"
                        " | AWAIT kept 1 | CALL forward 2"
                        " | CALL forward 3 | CALL forward_backward 4");
-        expect_between(pass, pass->seam, pass->count, &with_joins,
+        expect_between(pass, pass->forward_end, pass->count, &with_joins,
                        "AWAIT kept 1 | AWAIT kept 0 | FETCH kept 0 | CALL backward 3"
                        " | AWAIT kept 0 | AWAIT kept 1 | FETCH kept 1 | JOIN"
                        " | CALL forward again 2 | CALL backward 2"

@@ -132,7 +132,7 @@ static void what_a_unit_has_parked_comes_back_for_the_next(void **state)
     fixture_build_streamed(&f, 1, 1000, 96);
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
-    expect_between(pass, 0, pass->seam, &concern,
+    expect_between(pass, 0, pass->forward_end, &concern,
                    "OPEN 5 | AWAIT parked 1 | OPEN 1 | UNBIND 1 open sums"
                    " | AWAIT parked 1 | STORE parked 1"
                    " | AWAIT parked 1 | OPEN 0 | UNBIND 0 open sums"

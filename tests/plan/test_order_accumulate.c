@@ -14,22 +14,22 @@ static const zr_pass *pass_of(const zr_plan *plan, zr_pass_kind kind)
     return &plan->program.passes[kind];
 }
 
-static void forward_then_backward_with_a_seam_between(void **state)
+static void forward_then_backward_with_a_forward_end_between(void **state)
 {
     fixture f;
     fixture_build(&f, 2, 1000, 96);
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
-    expect_between(pass, 0, pass->seam, &calls,
+    expect_between(pass, 0, pass->forward_end, &calls,
                    "CALL forward 0 | CALL forward 1 | CALL forward 2 | CALL forward_backward 3");
-    expect_between(pass, pass->seam, pass->count, &calls,
+    expect_between(pass, pass->forward_end, pass->count, &calls,
                    "CALL backward 2 | CALL backward 1 | CALL backward 0");
     expect_pass(pass_of(plan, ZR_PASS_EVALUATION), &calls,
                 "CALL forward 0 | CALL forward 1 | CALL forward 2 | CALL forward 3");
     zr_plan_destroy(plan);
 }
 
-static void a_last_unit_of_two_functions_has_its_backward_after_the_seam(void **state)
+static void a_last_unit_of_two_functions_has_its_backward_after_the_forward_end(void **state)
 {
     fixture f;
     fixture_build(&f, 1, 1000, 96);
@@ -38,13 +38,14 @@ static void a_last_unit_of_two_functions_has_its_backward_after_the_seam(void **
     f.units[2].ops = &apart;
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
-    expect_between(pass, 0, pass->seam, &calls, "CALL forward 0 | CALL forward 1 | CALL forward 2");
-    expect_between(pass, pass->seam, pass->count, &calls,
+    expect_between(pass, 0, pass->forward_end, &calls,
+                   "CALL forward 0 | CALL forward 1 | CALL forward 2");
+    expect_between(pass, pass->forward_end, pass->count, &calls,
                    "CALL backward 2 | CALL backward 1 | CALL backward 0");
     zr_plan_destroy(plan);
 }
 
-static void a_model_of_one_call_has_its_seam_at_the_end(void **state)
+static void a_model_of_one_call_has_its_forward_end_at_the_end(void **state)
 {
     fixture f;
     fixture_build(&f, 0, 1000, 96);
@@ -53,7 +54,7 @@ static void a_model_of_one_call_has_its_seam_at_the_end(void **state)
     zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
     expect_pass(pass, &calls, "CALL forward_backward 0");
-    assert_int_equal(pass->seam, pass->count);
+    assert_int_equal(pass->forward_end, pass->count);
     zr_plan_destroy(plan);
 }
 
@@ -66,7 +67,7 @@ static void segments_are_computed_again(void **state)
     fixture_build(&f, 3, 1000, 96);
     zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
     const zr_pass *pass = pass_of(plan, ZR_PASS_MICRO_BATCH);
-    expect_between(pass, pass->seam, pass->count, &calls,
+    expect_between(pass, pass->forward_end, pass->count, &calls,
                    "CALL backward 3 | CALL backward 2"
                    " | CALL forward again 0 | CALL forward again 1 | CALL backward 1"
                    " | CALL backward 0");
@@ -132,9 +133,9 @@ static void streamed_flat_params_come_and_go_in_the_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_then_backward_with_a_seam_between),
-        cmocka_unit_test(a_last_unit_of_two_functions_has_its_backward_after_the_seam),
-        cmocka_unit_test(a_model_of_one_call_has_its_seam_at_the_end),
+        cmocka_unit_test(forward_then_backward_with_a_forward_end_between),
+        cmocka_unit_test(a_last_unit_of_two_functions_has_its_backward_after_the_forward_end),
+        cmocka_unit_test(a_model_of_one_call_has_its_forward_end_at_the_end),
         cmocka_unit_test(segments_are_computed_again),
         cmocka_unit_test(flat_params_are_there_while_the_unit_runs),
         cmocka_unit_test(streamed_flat_params_come_and_go_in_the_body),
