@@ -181,14 +181,14 @@ static zero_status cost_of(const asking *a, const zr_generation_steps *kind,
 {
     zero_engine *engine = a->times->engine;
     const zr_plan *plan = zr_engine_plan(engine);
-    const zr_rig_decode_question decode = {.step = {.runs = runs,
-                                                    .run_count = kind->run_count,
-                                                    .rows = kind->rows,
-                                                    .tokens = a->tokens,
-                                                    .wanted = a->wanted,
-                                                    .wanted_count = kind->wanted},
-                                           .sequences = a->times->sequences,
-                                           .capacity = a->times->capacity};
+    const zr_harness_decode_question decode = {.step = {.runs = runs,
+                                                        .run_count = kind->run_count,
+                                                        .rows = kind->rows,
+                                                        .tokens = a->tokens,
+                                                        .wanted = a->wanted,
+                                                        .wanted_count = kind->wanted},
+                                               .sequences = a->times->sequences,
+                                               .capacity = a->times->capacity};
     zr_plan_operations operations;
     const zr_forecast_question question = {
         .plans = &plan,

@@ -5,17 +5,17 @@
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
 #include "predict/operations.h"
-#include "predict/rig.h"
+#include "predict/harness.h"
 
 typedef struct state {
     const zr_unit_task *task;
     const zr_member *member;
-    zr_rig *rig;
+    zr_harness *harness;
 } state;
 
 int64_t zr_unit_task_bytes(const zr_unit_task *task)
 {
-    int64_t bytes = zr_rig_bytes(task->plan, task->unit, &task->shape);
+    int64_t bytes = zr_harness_bytes(task->plan, task->unit, &task->shape);
     return bytes ? ZR_ROUND_UP(bytes, ZR_ALIGN) + task->elsewhere : 0;
 }
 
@@ -23,18 +23,19 @@ static zero_status open_unit(const void *task, const zr_member *member, void **o
                              zero_error *error)
 {
     const zr_unit_task *of = task;
-    const zr_rig_question question = {.plan = of->plan,
-                                      .unit = of->unit,
-                                      .shape = of->shape,
-                                      .memory = member->counts ? ZR_RIG_ADDRESSES : ZR_RIG_FILLED,
-                                      .base = member->memory,
-                                      .queue = member->queue};
+    const zr_harness_question question = {.plan = of->plan,
+                                          .unit = of->unit,
+                                          .shape = of->shape,
+                                          .memory = member->counts ? ZR_HARNESS_ADDRESSES
+                                                                   : ZR_HARNESS_FILLED,
+                                          .base = member->memory,
+                                          .queue = member->queue};
     state *s = zr_alloc(sizeof *s, error);
     if (!s)
         return ZERO_ERR_MEMORY;
     s->task = of;
     s->member = member;
-    zero_status status = zr_rig_open(&question, &s->rig, error);
+    zero_status status = zr_harness_open(&question, &s->harness, error);
     if (status != ZERO_OK) {
         zr_free(s);
         return status;
@@ -43,7 +44,8 @@ static zero_status open_unit(const void *task, const zr_member *member, void **o
     return ZERO_OK;
 }
 
-// Touches what lies behind the rig's memory, as other units touch theirs between two calls of one.
+// Touches what lies behind the harness's memory, as other units touch theirs between two calls of
+// one.
 static void work_elsewhere(const state *s)
 {
     const zr_unit_task *task = s->task;
@@ -60,9 +62,9 @@ static zero_status call_once(const state *s, zr_call call, zero_error *error)
 {
     zr_recorder *recorder = s->member->recorder;
     work_elsewhere(s);
-    zr_rig_refill(s->rig);
+    zr_harness_refill(s->harness);
     int64_t first = recorder->count, begin = zr_recorder_begin(recorder);
-    ZERO_TRY(zr_rig_call(s->rig, call, s->task->training >> call & 1, error));
+    ZERO_TRY(zr_harness_call(s->harness, call, s->task->training >> call & 1, error));
     int64_t count = recorder->count - first;
     for (int64_t i = first; i < recorder->count; i++)
         begin += recorder->records[i].end - recorder->records[i].begin;
@@ -86,7 +88,7 @@ static zero_status call_unit(void *opened, zero_error *error)
 static void close_unit(void *opened)
 {
     state *s = opened;
-    zr_rig_close(s->rig);
+    zr_harness_close(s->harness);
     zr_free(s);
 }
 

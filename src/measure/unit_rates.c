@@ -8,7 +8,7 @@
 #include "measure/disk.h"
 #include "measure/rate_tasks.h"
 #include "predict/operations.h"
-#include "predict/rig.h"
+#include "predict/harness.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -138,7 +138,7 @@ static int64_t rows_at_once(const zr_plan *plan, int unit, int64_t batch, int64_
     shape.batch = batch;
     shape.seq = seq;
     int64_t rows = batch * seq;
-    bool told = zr_rig_sizes(plan, unit, &shape, &sizes) == ZERO_OK && sizes.product_count > 0;
+    bool told = zr_harness_sizes(plan, unit, &shape, &sizes) == ZERO_OK && sizes.product_count > 0;
     return told ? ZR_MIN(sizes.products[0].m, rows) : rows;
 }
 

@@ -1,6 +1,6 @@
 // How long the operations of a plan take here, while as many ranks of the machine work at once: its
-// units are called with the kernels that compute (predict/rig.h), the update walks over states, and
-// ranks exchange shards. For predictions of a step (predict/forecast.h).
+// units are called with the kernels that compute (predict/harness.h), the update walks over states,
+// and ranks exchange shards. For predictions of a step (predict/forecast.h).
 #ifndef ZR_MEASURE_UNIT_RATES_H
 #define ZR_MEASURE_UNIT_RATES_H
 

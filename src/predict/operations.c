@@ -24,8 +24,8 @@ typedef struct finding {
     zr_counting *counting;
     zr_recorder *recorder;
     zr_plan_operations *out;
-    int count, capacity;                  // of out->all
-    const zr_rig_decode_question *decode; // NULL: calls of the plan's program
+    int count, capacity;                      // of out->all
+    const zr_harness_decode_question *decode; // NULL: calls of the plan's program
 } finding;
 
 static bool is_evaluation(const zr_plan *plan, int pass)
@@ -69,30 +69,31 @@ static zero_shape shape_of(const finding *f)
     return shape;
 }
 
-static zero_status open_rig(const finding *f, int unit, zr_rig **out, zero_error *error)
+static zero_status open_harness(const finding *f, int unit, zr_harness **out, zero_error *error)
 {
-    const zr_rig_question question = {.plan = f->plan,
-                                      .unit = unit,
-                                      .shape = shape_of(f),
-                                      .memory = ZR_RIG_ADDRESSES,
-                                      .queue = f->queue,
-                                      .recorder = f->recorder,
-                                      .decode = f->decode};
-    return zr_rig_open(&question, out, error);
+    const zr_harness_question question = {.plan = f->plan,
+                                          .unit = unit,
+                                          .shape = shape_of(f),
+                                          .memory = ZR_HARNESS_ADDRESSES,
+                                          .queue = f->queue,
+                                          .recorder = f->recorder,
+                                          .decode = f->decode};
+    return zr_harness_open(&question, out, error);
 }
 
 // Makes a call, and leaves what it asks for in the recorder.
 static zero_status record_call(finding *f, int unit, zr_call call, bool training, zero_error *error)
 {
     zr_recording *recording = NULL;
-    zr_rig *rig = NULL;
+    zr_harness *harness = NULL;
     zr_recorder_clear(f->recorder);
-    ZERO_TRY(open_rig(f, unit, &rig, error));
+    ZERO_TRY(open_harness(f, unit, &harness, error));
     zero_status status = zr_queue_record(f->queue, f->recorder, &recording, error);
     if (status == ZERO_OK)
-        status = f->decode ? zr_rig_decode(rig, error) : zr_rig_call(rig, call, training, error);
+        status = f->decode ? zr_harness_decode(harness, error)
+                           : zr_harness_call(harness, call, training, error);
     zr_queue_record_end(f->queue, recording);
-    zr_rig_close(rig);
+    zr_harness_close(harness);
     return status;
 }
 
@@ -207,8 +208,8 @@ zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
 }
 
 zero_status zr_plan_operations_decode(const zr_plan *plan, const char *backend,
-                                      const zr_rig_decode_question *decode, zr_plan_operations *out,
-                                      zero_error *error)
+                                      const zr_harness_decode_question *decode,
+                                      zr_plan_operations *out, zero_error *error)
 {
     return find_with(&(finding){.plan = plan, .out = out, .decode = decode}, backend, error);
 }

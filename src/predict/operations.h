@@ -6,7 +6,7 @@
 
 #include "base/recorder.h"
 #include "plan/full_plan.h"
-#include "predict/rig.h"
+#include "predict/harness.h"
 
 typedef struct zr_operation { // one operation
     zr_activity what;
@@ -44,8 +44,8 @@ zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
                                     zr_plan_operations *out, zero_error *error);
 // Finds, likewise, what a step of a generation asks for, as forwards of the units.
 zero_status zr_plan_operations_decode(const zr_plan *plan, const char *backend,
-                                      const zr_rig_decode_question *decode, zr_plan_operations *out,
-                                      zero_error *error);
+                                      const zr_harness_decode_question *decode,
+                                      zr_plan_operations *out, zero_error *error);
 // Takes, for units that nobody may call before a run, the products that they list
 // (zero_unit_sizes), in thirds. Freed likewise.
 zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *out,

@@ -8,7 +8,7 @@
 #include "layers/layers.h"
 #include "measure/bandwidth.h"
 #include "measure/unit_rates.h"
-#include "predict/rig.h"
+#include "predict/harness.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
 #include "setup/stages.h"
@@ -237,7 +237,7 @@ static zero_status find_operations(zr_estimate *r, zero_error *error)
         r->operations[s] = (zr_plan_operations){0};
     for (int s = 0; s < r->stages; s++) {
         const zr_plan *plan = r->at[s].plan;
-        ZERO_TRY(zr_rig_can_call(plan)
+        ZERO_TRY(zr_harness_can_call(plan)
                      ? zr_plan_operations_find(plan, backend_of(r), &r->operations[s], error)
                      : zr_plan_operations_listed(plan, &r->operations[s], error));
     }
@@ -360,14 +360,14 @@ zero_status zr_estimate_token(zr_estimate *r, const zr_rate_book *book, double *
     const zr_attention_run run = {.first = q->seq / 2, .rows = 1};
     int32_t token = 0;
     int64_t wanted = 0;
-    const zr_rig_decode_question decode = {.step = {.runs = &run,
-                                                    .run_count = 1,
-                                                    .rows = 1,
-                                                    .tokens = &token,
-                                                    .wanted = &wanted,
-                                                    .wanted_count = 1},
-                                           .sequences = 1,
-                                           .capacity = q->seq};
+    const zr_harness_decode_question decode = {.step = {.runs = &run,
+                                                        .run_count = 1,
+                                                        .rows = 1,
+                                                        .tokens = &token,
+                                                        .wanted = &wanted,
+                                                        .wanted_count = 1},
+                                               .sequences = 1,
+                                               .capacity = q->seq};
     zr_plan_operations operations;
     double unknown = 1;
     asking asking;

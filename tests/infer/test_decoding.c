@@ -44,7 +44,7 @@ static int64_t recorded_calls(const zr_recorder *recorder, int unit, const zr_op
 static zero_status compare_operations(const zr_decoding *d, const zr_decode_step *step,
                                       const zr_recorder *recorder, zero_error *error)
 {
-    const zr_rig_decode_question question = {
+    const zr_harness_decode_question question = {
         .step = *step, .sequences = d->limits.sequences, .capacity = d->limits.capacity};
     zr_plan_operations found;
     int64_t counted = 0, recorded = 0;

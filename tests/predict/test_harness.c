@@ -1,6 +1,6 @@
-// Units are called in memory that is exactly as large as the rig says, in each of their calls, with
-// the plan's micro-batch or a smaller one; and refusals have their reasons.
-#include "predict/rig.h"
+// Units are called in memory that is exactly as large as the harness says, in each of their calls,
+// with the plan's micro-batch or a smaller one; and refusals have their reasons.
+#include "predict/harness.h"
 
 #include "fixture.h"
 #include "lm_plan.h"
@@ -15,43 +15,43 @@ enum { GUARD = 64, ALIGN = 64 };
 static const char guard_byte = 0x5a;
 
 // Calls a unit twice in each way that it has, and looks behind its memory.
-static void call_all(zr_rig *rig, const zero_unit_ops *ops)
+static void call_all(zr_harness *harness, const zero_unit_ops *ops)
 {
     zero_error error = {0};
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(zr_rig_call(rig, ZR_CALL_FORWARD, true, &error), ZERO_OK);
-        zr_rig_refill(rig);
-        assert_int_equal(zr_rig_call(rig, ZR_CALL_BACKWARD, true, &error), ZERO_OK);
+        assert_int_equal(zr_harness_call(harness, ZR_CALL_FORWARD, true, &error), ZERO_OK);
+        zr_harness_refill(harness);
+        assert_int_equal(zr_harness_call(harness, ZR_CALL_BACKWARD, true, &error), ZERO_OK);
         if (ops->forward_backward)
-            assert_int_equal(zr_rig_call(rig, ZR_CALL_BOTH, true, &error), ZERO_OK);
+            assert_int_equal(zr_harness_call(harness, ZR_CALL_BOTH, true, &error), ZERO_OK);
         if (!ops->backward_input)
             continue;
-        zr_rig_refill(rig);
-        assert_int_equal(zr_rig_call(rig, ZR_CALL_INPUT, true, &error), ZERO_OK);
-        assert_int_equal(zr_rig_call(rig, ZR_CALL_WEIGHT, true, &error), ZERO_OK);
+        zr_harness_refill(harness);
+        assert_int_equal(zr_harness_call(harness, ZR_CALL_INPUT, true, &error), ZERO_OK);
+        assert_int_equal(zr_harness_call(harness, ZR_CALL_WEIGHT, true, &error), ZERO_OK);
     }
-    assert_int_equal(zr_rig_call(rig, ZR_CALL_FORWARD, false, &error), ZERO_OK);
+    assert_int_equal(zr_harness_call(harness, ZR_CALL_FORWARD, false, &error), ZERO_OK);
 }
 
 static void check_unit(const zr_plan *plan, int unit, const zero_shape *shape, zr_queue *queue)
 {
-    size_t bytes = (size_t)zr_rig_bytes(plan, unit, shape);
+    size_t bytes = (size_t)zr_harness_bytes(plan, unit, shape);
     size_t room = ZR_ROUND_UP(bytes + GUARD, (size_t)ALIGN);
     char *memory = aligned_alloc(ALIGN, room);
-    zr_rig *rig = NULL;
+    zr_harness *harness = NULL;
     zero_error error = {0};
     assert_true(bytes > 0);
     assert_non_null(memory);
     memset(memory, guard_byte, room);
-    const zr_rig_question question = {.plan = plan,
-                                      .unit = unit,
-                                      .shape = *shape,
-                                      .memory = ZR_RIG_FILLED,
-                                      .base = memory,
-                                      .queue = queue};
-    assert_int_equal(zr_rig_open(&question, &rig, &error), ZERO_OK);
-    call_all(rig, plan->model->units[unit].ops);
-    zr_rig_close(rig);
+    const zr_harness_question question = {.plan = plan,
+                                          .unit = unit,
+                                          .shape = *shape,
+                                          .memory = ZR_HARNESS_FILLED,
+                                          .base = memory,
+                                          .queue = queue};
+    assert_int_equal(zr_harness_open(&question, &harness, &error), ZERO_OK);
+    call_all(harness, plan->model->units[unit].ops);
+    zr_harness_close(harness);
     assert_null(queue->scratch);
     for (size_t i = bytes; i < room; i++)
         assert_int_equal(memory[i], guard_byte);
@@ -68,7 +68,8 @@ static void check_plan(const lm_plan_case *c, const char *backend)
     smaller.seq /= 2;
     assert_int_equal(zr_queue_open(backend, NULL, 1, &queue, &error), ZERO_OK);
     for (int u = 0; u < p.plan->unit_count; u++) {
-        assert_true(zr_rig_bytes(p.plan, u, &smaller) < zr_rig_bytes(p.plan, u, &p.plan->shape));
+        assert_true(zr_harness_bytes(p.plan, u, &smaller) <
+                    zr_harness_bytes(p.plan, u, &p.plan->shape));
         check_unit(p.plan, u, &p.plan->shape, queue);
         check_unit(p.plan, u, &smaller, queue);
     }
@@ -97,18 +98,18 @@ static void every_call_stays_in_its_memory(void **state)
 static void open_refused(const zr_plan *plan, int64_t seq, zero_status status, const char *words)
 {
     zr_queue *queue = NULL;
-    zr_rig *rig = NULL;
+    zr_harness *harness = NULL;
     zero_error error = {0};
-    zr_rig_question question = {.plan = plan, .shape = plan->shape};
+    zr_harness_question question = {.plan = plan, .shape = plan->shape};
     assert_int_equal(zr_queue_open("ref", NULL, 1, &queue, &error), ZERO_OK);
     question.queue = queue;
     question.shape.seq = seq;
-    assert_int_equal(zr_rig_open(&question, &rig, &error), status);
-    assert_null(rig);
+    assert_int_equal(zr_harness_open(&question, &harness, &error), status);
+    assert_null(harness);
     if (!strstr(error.message, words))
         fail_msg("%s", error.message);
-    assert_int_equal(zr_rig_bytes(plan, 0, &question.shape), 0);
-    zr_rig_close(rig);
+    assert_int_equal(zr_harness_bytes(plan, 0, &question.shape), 0);
+    zr_harness_close(harness);
     zr_queue_close(queue);
 }
 
@@ -120,7 +121,7 @@ static void refusals_have_reasons(void **state)
     lm_plan_destroy(&p);
     fixture_build(&f, 2, 61, 32);
     zr_plan *plan = fixture_plan(&f, 1, 1, 1, true);
-    assert_false(zr_rig_can_call(plan));
+    assert_false(zr_harness_can_call(plan));
     open_refused(plan, plan->shape.seq, ZERO_ERR_UNSUPPORTED, "\"fixture\" is a program's own");
     zr_plan_destroy(plan);
 }

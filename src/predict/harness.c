@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "predict/rig.h"
+#include "predict/harness.h"
 
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -30,10 +30,10 @@ typedef struct places { // of a unit's operands, cut out of one stretch of memor
     zero_tensors in, out, d_in, d_out;
 } places;
 
-struct zr_rig {
+struct zr_harness {
     const zr_plan *plan;
     const zr_unit_plan *unit;
-    zero_unit_sizes sizes; // of the rig's shape
+    zero_unit_sizes sizes; // of the harness's shape
     places at;
     char *addresses; // (bytes) of address space; NULL: the memory is the caller's
     size_t bytes;
@@ -42,7 +42,7 @@ struct zr_rig {
     float *values; // (SOME_VALUES)
     zr_queue *queue;
     zr_recorder *recorder;
-    const zr_rig_decode_question *decode;
+    const zr_harness_decode_question *decode;
     zero_tensors batch;
     double loss;
     struct zr_loss_weight weight;
@@ -52,19 +52,19 @@ struct zr_rig {
     zero_context context;
 };
 
-#define RIG_OF(pointer, member) ((zr_rig *)((char *)(pointer)-offsetof(zr_rig, member)))
+#define HARNESS_OF(pointer, member) ((zr_harness *)((char *)(pointer)-offsetof(zr_harness, member)))
 
-static const zr_flat_param *flat_param_at(const zr_rig *rig, int flat_param)
+static const zr_flat_param *flat_param_at(const zr_harness *harness, int flat_param)
 {
-    return &rig->plan->flat_params[rig->unit->flat_params[flat_param]];
+    return &harness->plan->flat_params[harness->unit->flat_params[flat_param]];
 }
 
 static const void *parameter(const struct zr_accessor *self, const zero_context *context,
                              int flat_param, int tensor)
 {
-    const zr_rig *rig = RIG_OF(self, accessor);
-    const zr_flat_param *of = flat_param_at(rig, flat_param);
-    return rig->at.parameters[flat_param] +
+    const zr_harness *harness = HARNESS_OF(self, accessor);
+    const zr_flat_param *of = flat_param_at(harness, flat_param);
+    return harness->at.parameters[flat_param] +
            of->tensors[tensor].first * (int64_t)zero_dtype_bytes(of->dtype);
 }
 
@@ -75,36 +75,37 @@ static zero_status pass_flat_param(const struct zr_accessor *self, zero_context 
 }
 
 // Says whether the unit adds to what another one has contributed to a gradient.
-static bool adds_to(const zr_rig *rig, const zr_flat_param *flat_param)
+static bool adds_to(const zr_harness *harness, const zr_flat_param *flat_param)
 {
-    return flat_param->first_backward != (int)(rig->unit - rig->plan->units);
+    return flat_param->first_backward != (int)(harness->unit - harness->plan->units);
 }
 
 // The first unit to contribute in a backward sets, and later ones add.
 static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
                        int tensor, int *add)
 {
-    const zr_rig *rig = RIG_OF(self, sink);
-    const zr_flat_param *of = flat_param_at(rig, flat_param);
-    if (!rig->at.gradients[flat_param])
+    const zr_harness *harness = HARNESS_OF(self, sink);
+    const zr_flat_param *of = flat_param_at(harness, flat_param);
+    if (!harness->at.gradients[flat_param])
         return NULL;
-    *add = adds_to(rig, of);
-    return rig->at.gradients[flat_param] + of->tensors[tensor].first;
+    *add = adds_to(harness, of);
+    return harness->at.gradients[flat_param] + of->tensors[tensor].first;
 }
 
 static zero_status exchange(const struct zr_exchanger *self, const zero_context *context,
                             zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
                             zero_dtype dtype)
 {
-    const zr_rig *rig = RIG_OF(self, exchanger);
+    const zr_harness *harness = HARNESS_OF(self, exchanger);
     int ranks = replicas ? replicas : self->size;
     if (ranks > 1)
-        zr_recorder_add(rig->recorder, ZR_ACTIVITY_exchange, zr_recorder_begin(rig->recorder),
+        zr_recorder_add(harness->recorder, ZR_ACTIVITY_exchange,
+                        zr_recorder_begin(harness->recorder),
                         zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
     return ZERO_OK;
 }
 
-bool zr_rig_can_call(const zr_plan *plan) { return zr_lm_config_of(plan->model) != NULL; }
+bool zr_harness_can_call(const zr_plan *plan) { return zr_lm_config_of(plan->model) != NULL; }
 
 // Finds the unit as the whole model describes it, because it may count its borrowed flat
 // parameters.
@@ -129,8 +130,8 @@ static zero_status find_sizes(const zr_plan *plan, int unit, const zero_shape *s
     return of->ops->sizes(of, shape, in, out);
 }
 
-zero_status zr_rig_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
-                         zero_unit_sizes *out)
+zero_status zr_harness_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
+                             zero_unit_sizes *out)
 {
     zero_tensors in;
     return find_sizes(plan, unit, shape, &in, out);
@@ -139,7 +140,7 @@ zero_status zr_rig_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
 // Finds what a step of a generation needs. What enters is a stream of the same shape as what
 // leaves.
 static zero_status find_decode_sizes(const zr_plan *plan, int unit, const zero_shape *shape,
-                                     const zr_rig_decode_question *decode, zero_tensors *in,
+                                     const zr_harness_decode_question *decode, zero_tensors *in,
                                      zero_unit_sizes *out)
 {
     const zr_decode_limits limits = {.dtype = shape->dtype,
@@ -197,8 +198,8 @@ static size_t lay_out(const zr_plan *plan, int unit, const zero_shape *shape,
 }
 
 // Likewise, of what a generation has besides them.
-static size_t lay_out_decode(const zr_plan *plan, const zr_rig_decode_question *decode, char *base,
-                             size_t used, places *at)
+static size_t lay_out_decode(const zr_plan *plan, const zr_harness_decode_question *decode,
+                             char *base, size_t used, places *at)
 {
     zr_carver carver = {.base = base, .used = used};
     size_t cache = zr_lm_decode_cache_bytes(plan->model, decode->sequences, decode->capacity);
@@ -209,190 +210,197 @@ static size_t lay_out_decode(const zr_plan *plan, const zr_rig_decode_question *
     return carver.used;
 }
 
-int64_t zr_rig_bytes(const zr_plan *plan, int unit, const zero_shape *shape)
+int64_t zr_harness_bytes(const zr_plan *plan, int unit, const zero_shape *shape)
 {
     zero_unit_sizes sizes;
     zero_tensors in;
     places at;
-    if (!zr_rig_can_call(plan) || find_sizes(plan, unit, shape, &in, &sizes) != ZERO_OK)
+    if (!zr_harness_can_call(plan) || find_sizes(plan, unit, shape, &in, &sizes) != ZERO_OK)
         return 0;
     return (int64_t)lay_out(plan, unit, shape, &in, &sizes, NULL, &at);
 }
 
 // Repeats some of the values over a tensor: the first ones are converted, the others copied.
-static void fill(const zr_rig *rig, zero_dtype dtype, int64_t elements, char *to)
+static void fill(const zr_harness *harness, zero_dtype dtype, int64_t elements, char *to)
 {
     int64_t width = (int64_t)zero_dtype_bytes(dtype), first = ZR_MIN(SOME_VALUES, elements);
-    zr_narrow(dtype, rig->values, first, to);
+    zr_narrow(dtype, harness->values, first, to);
     for (int64_t at = first; at < elements; at += SOME_VALUES)
         memcpy(to + at * width, to, (size_t)(ZR_MIN(SOME_VALUES, elements - at) * width));
 }
 
-static void fill_flat_param(const zr_rig *rig, int flat_param)
+static void fill_flat_param(const zr_harness *harness, int flat_param)
 {
-    const zr_flat_param *of = flat_param_at(rig, flat_param);
-    float *gradients = rig->at.gradients[flat_param];
-    fill(rig, of->dtype, of->elems, rig->at.parameters[flat_param]);
-    if (gradients && adds_to(rig, of))
+    const zr_flat_param *of = flat_param_at(harness, flat_param);
+    float *gradients = harness->at.gradients[flat_param];
+    fill(harness, of->dtype, of->elems, harness->at.parameters[flat_param]);
+    if (gradients && adds_to(harness, of))
         memset(gradients, 0, sizeof *gradients * (size_t)of->elems);
 }
 
-static void fill_tensors(const zr_rig *rig, const zero_tensors *tensors)
+static void fill_tensors(const zr_harness *harness, const zero_tensors *tensors)
 {
     for (int i = 0; i < tensors->count; i++)
-        fill(rig, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]), tensors->at[i].data);
+        fill(harness, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]),
+             tensors->at[i].data);
 }
 
-static void fill_ids(const zr_rig *rig, const zero_shape *shape, int64_t vocab)
+static void fill_ids(const zr_harness *harness, const zero_shape *shape, int64_t vocab)
 {
     for (int64_t i = 0; i < shape->batch * shape->seq; i++) {
-        rig->at.tokens[i] = (int32_t)(zr_philox4x32(1, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
-        rig->at.targets[i] = (int32_t)(zr_philox4x32(2, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
+        harness->at.tokens[i] = (int32_t)(zr_philox4x32(1, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
+        harness->at.targets[i] = (int32_t)(zr_philox4x32(2, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
     }
 }
 
-static zero_status fill_all(zr_rig *rig, const zero_shape *shape, zero_error *error)
+static zero_status fill_all(zr_harness *harness, const zero_shape *shape, zero_error *error)
 {
-    rig->values = zr_alloc(sizeof *rig->values * SOME_VALUES, error);
-    if (!rig->values)
+    harness->values = zr_alloc(sizeof *harness->values * SOME_VALUES, error);
+    if (!harness->values)
         return ZERO_ERR_MEMORY;
-    zr_random_uniform(1, 0, SOME_VALUES, LARGEST_VALUE, rig->values);
-    for (int i = 0; i < rig->unit->flat_param_count; i++)
-        fill_flat_param(rig, i);
-    fill_tensors(rig, &rig->at.in);
-    fill_ids(rig, shape, zr_lm_shape_of(zr_lm_config_of(rig->plan->model)).vocab);
+    zr_random_uniform(1, 0, SOME_VALUES, LARGEST_VALUE, harness->values);
+    for (int i = 0; i < harness->unit->flat_param_count; i++)
+        fill_flat_param(harness, i);
+    fill_tensors(harness, &harness->at.in);
+    fill_ids(harness, shape, zr_lm_shape_of(zr_lm_config_of(harness->plan->model)).vocab);
     return ZERO_OK;
 }
 
-static zero_status reserve_scratch(zr_rig *rig, zero_error *error)
+static zero_status reserve_scratch(zr_harness *harness, zero_error *error)
 {
     size_t most = 0;
-    for (int i = 0; i < rig->sizes.product_count; i++) {
-        size_t bytes = zr_product_scratch(rig->queue, rig->plan->settings.precision.activations,
-                                          &rig->sizes.products[i]);
+    for (int i = 0; i < harness->sizes.product_count; i++) {
+        size_t bytes =
+            zr_product_scratch(harness->queue, harness->plan->settings.precision.activations,
+                               &harness->sizes.products[i]);
         most = ZR_MAX(most, bytes);
     }
-    ZERO_TRY(zr_arena_create(&rig->ledger, ZERO_TIER_device, ZERO_MEM_workspace, most,
-                             &rig->scratch, error));
-    rig->queue->scratch = rig->scratch.base;
-    rig->queue->scratch_bytes = most;
+    ZERO_TRY(zr_arena_create(&harness->ledger, ZERO_TIER_device, ZERO_MEM_workspace, most,
+                             &harness->scratch, error));
+    harness->queue->scratch = harness->scratch.base;
+    harness->queue->scratch_bytes = most;
     return ZERO_OK;
 }
 
-static zero_status reserve_addresses(zr_rig *rig, zero_error *error)
+static zero_status reserve_addresses(zr_harness *harness, zero_error *error)
 {
-    void *base = mmap(NULL, rig->bytes, PROT_READ | PROT_WRITE,
+    void *base = mmap(NULL, harness->bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
         return zr_fail_errno(error, ZERO_ERR_MEMORY, errno,
-                             "cannot reserve %zu bytes of address space for a unit", rig->bytes);
-    rig->addresses = base;
+                             "cannot reserve %zu bytes of address space for a unit",
+                             harness->bytes);
+    harness->addresses = base;
     return ZERO_OK;
 }
 
-static zero_status reserve(zr_rig *rig, const zr_rig_question *question, zero_error *error)
+static zero_status reserve(zr_harness *harness, const zr_harness_question *question,
+                           zero_error *error)
 {
-    const zr_plan *plan = rig->plan;
+    const zr_plan *plan = harness->plan;
     zero_tensors in;
-    const zr_rig_decode_question *decode = question->decode;
+    const zr_harness_decode_question *decode = question->decode;
     zero_status status =
-        decode ? find_decode_sizes(plan, question->unit, &question->shape, decode, &in, &rig->sizes)
-               : find_sizes(plan, question->unit, &question->shape, &in, &rig->sizes);
+        decode ? find_decode_sizes(plan, question->unit, &question->shape, decode, &in,
+                                   &harness->sizes)
+               : find_sizes(plan, question->unit, &question->shape, &in, &harness->sizes);
     if (status != ZERO_OK)
         return zr_fail(error, status,
                        "calling unit \"%s\" with micro-batch %lld x %lld: the unit refuses this "
                        "shape",
                        described(plan, question->unit)->name, (long long)question->shape.batch,
                        (long long)question->shape.seq);
-    rig->bytes = lay_out(plan, question->unit, &question->shape, &in, &rig->sizes, NULL, &rig->at);
-    size_t unit_bytes = rig->bytes;
+    harness->bytes =
+        lay_out(plan, question->unit, &question->shape, &in, &harness->sizes, NULL, &harness->at);
+    size_t unit_bytes = harness->bytes;
     if (decode)
-        rig->bytes = lay_out_decode(plan, decode, NULL, unit_bytes, &rig->at);
-    bool filled = question->memory == ZR_RIG_FILLED;
+        harness->bytes = lay_out_decode(plan, decode, NULL, unit_bytes, &harness->at);
+    bool filled = question->memory == ZR_HARNESS_FILLED;
     if (!filled)
-        ZERO_TRY(reserve_addresses(rig, error));
-    lay_out(plan, question->unit, &question->shape, &in, &rig->sizes,
-            filled ? question->base : rig->addresses, &rig->at);
+        ZERO_TRY(reserve_addresses(harness, error));
+    lay_out(plan, question->unit, &question->shape, &in, &harness->sizes,
+            filled ? question->base : harness->addresses, &harness->at);
     if (decode)
-        lay_out_decode(plan, decode, rig->addresses, unit_bytes, &rig->at);
+        lay_out_decode(plan, decode, harness->addresses, unit_bytes, &harness->at);
     if (!filled)
         return ZERO_OK;
-    ZERO_TRY(reserve_scratch(rig, error));
-    return fill_all(rig, &question->shape, error);
+    ZERO_TRY(reserve_scratch(harness, error));
+    return fill_all(harness, &question->shape, error);
 }
 
-static zero_tensors batch_of(const zr_rig *rig, const zero_shape *shape)
+static zero_tensors batch_of(const zr_harness *harness, const zero_shape *shape)
 {
     return (zero_tensors){2,
-                          {{rig->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
-                           {rig->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}}}};
+                          {{harness->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {harness->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}}}};
 }
 
-static void connect(zr_rig *rig, const zr_rig_question *question)
+static void connect(zr_harness *harness, const zr_harness_question *question)
 {
-    const zr_plan *plan = rig->plan;
+    const zr_plan *plan = harness->plan;
     const zero_shape *shape = &question->shape;
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
-    rig->batch = batch_of(rig, shape);
-    rig->weight = (struct zr_loss_weight){.positions = shape->batch * shape->seq};
-    rig->accessor = (struct zr_accessor){parameter, pass_flat_param, pass_flat_param};
-    rig->sink = (struct zr_sink){gradient};
-    rig->exchanger = (struct zr_exchanger){.rank = plan->tensor_rank,
-                                           .size = plan->tensor_ranks,
-                                           .window = rig->at.window,
-                                           .bytes = (int64_t)rig->sizes.exchange_bytes,
-                                           .run = exchange};
-    rig->context = (zero_context){
-        .struct_size = sizeof rig->context,
+    harness->batch = batch_of(harness, shape);
+    harness->weight = (struct zr_loss_weight){.positions = shape->batch * shape->seq};
+    harness->accessor = (struct zr_accessor){parameter, pass_flat_param, pass_flat_param};
+    harness->sink = (struct zr_sink){gradient};
+    harness->exchanger = (struct zr_exchanger){.rank = plan->tensor_rank,
+                                               .size = plan->tensor_ranks,
+                                               .window = harness->at.window,
+                                               .bytes = (int64_t)harness->sizes.exchange_bytes,
+                                               .run = exchange};
+    harness->context = (zero_context){
+        .struct_size = sizeof harness->context,
         .unit = described(plan, question->unit),
         .unit_index = zr_stage_unit(plan->model, question->unit),
         .shape = *shape,
-        .threads = rig->queue->threads,
+        .threads = harness->queue->threads,
         .loss_factor = 1,
-        .batch = &rig->batch,
-        .saved = rig->at.saved,
-        .workspace = rig->at.workspace,
-        .loss = &rig->loss,
-        .queue = rig->queue,
-        .accessor = &rig->accessor,
-        .sink = &rig->sink,
-        .weight = &rig->weight,
-        .exchanger = exchanges ? &rig->exchanger : NULL,
-        .held = rig->at.held,
+        .batch = &harness->batch,
+        .saved = harness->at.saved,
+        .workspace = harness->at.workspace,
+        .loss = &harness->loss,
+        .queue = harness->queue,
+        .accessor = &harness->accessor,
+        .sink = &harness->sink,
+        .weight = &harness->weight,
+        .exchanger = exchanges ? &harness->exchanger : NULL,
+        .held = harness->at.held,
     };
 }
 
-zero_status zr_rig_open(const zr_rig_question *question, zr_rig **out, zero_error *error)
+zero_status zr_harness_open(const zr_harness_question *question, zr_harness **out,
+                            zero_error *error)
 {
     *out = NULL;
-    if (!zr_rig_can_call(question->plan))
+    if (!zr_harness_can_call(question->plan))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "model \"%s\" is a program's own: what its units compute can be told only "
                        "by running it",
                        question->plan->model->name);
-    zr_rig *rig = zr_alloc(sizeof *rig, error);
-    if (!rig)
+    zr_harness *harness = zr_alloc(sizeof *harness, error);
+    if (!harness)
         return ZERO_ERR_MEMORY;
-    rig->plan = question->plan;
-    rig->unit = &rig->plan->units[question->unit];
-    rig->queue = question->queue;
-    rig->recorder = question->recorder;
-    rig->decode = question->decode;
-    zero_status status = reserve(rig, question, error);
+    harness->plan = question->plan;
+    harness->unit = &harness->plan->units[question->unit];
+    harness->queue = question->queue;
+    harness->recorder = question->recorder;
+    harness->decode = question->decode;
+    zero_status status = reserve(harness, question, error);
     if (status != ZERO_OK) {
-        zr_rig_close(rig);
+        zr_harness_close(harness);
         return status;
     }
-    connect(rig, question);
-    *out = rig;
+    connect(harness, question);
+    *out = harness;
     return ZERO_OK;
 }
 
-static zero_status call_unit(zr_rig *rig, zr_call call)
+static zero_status call_unit(zr_harness *harness, zr_call call)
 {
-    zero_context *context = &rig->context;
+    zero_context *context = &harness->context;
     const zero_unit_ops *ops = context->unit->ops;
-    places *at = &rig->at;
+    places *at = &harness->at;
     switch (call) {
     case ZR_CALL_FORWARD:
     case ZR_CALL_AGAIN: return ops->forward(context, &at->in, &at->out);
@@ -403,42 +411,43 @@ static zero_status call_unit(zr_rig *rig, zr_call call)
     }
 }
 
-zero_status zr_rig_call(zr_rig *rig, zr_call call, bool training, zero_error *error)
+zero_status zr_harness_call(zr_harness *harness, zr_call call, bool training, zero_error *error)
 {
-    rig->context.training = training;
-    rig->context.error = error;
-    return call_unit(rig, call);
+    harness->context.training = training;
+    harness->context.error = error;
+    return call_unit(harness, call);
 }
 
-zero_status zr_rig_decode(zr_rig *rig, zero_error *error)
+zero_status zr_harness_decode(zr_harness *harness, zero_error *error)
 {
-    const zr_decode_cache cache = {.sequences = rig->decode->sequences,
-                                   .capacity = rig->decode->capacity,
-                                   .k = rig->at.keys,
-                                   .v = rig->at.values};
-    bool head = zr_lm_is_head(rig->context.unit);
-    rig->context.error = error;
-    return zr_lm_decode(&rig->context, &cache, &rig->decode->step, rig->at.in.at[0].data,
-                        head ? rig->at.logits : rig->at.out.at[0].data);
+    const zr_decode_cache cache = {.sequences = harness->decode->sequences,
+                                   .capacity = harness->decode->capacity,
+                                   .k = harness->at.keys,
+                                   .v = harness->at.values};
+    bool head = zr_lm_is_head(harness->context.unit);
+    harness->context.error = error;
+    return zr_lm_decode(&harness->context, &cache, &harness->decode->step,
+                        harness->at.in.at[0].data,
+                        head ? harness->at.logits : harness->at.out.at[0].data);
 }
 
-void zr_rig_refill(zr_rig *rig)
+void zr_harness_refill(zr_harness *harness)
 {
-    if (rig->values)
-        fill_tensors(rig, &rig->at.d_out);
+    if (harness->values)
+        fill_tensors(harness, &harness->at.d_out);
 }
 
-void zr_rig_close(zr_rig *rig)
+void zr_harness_close(zr_harness *harness)
 {
-    if (!rig)
+    if (!harness)
         return;
-    if (rig->scratch.base) {
-        rig->queue->scratch = NULL;
-        rig->queue->scratch_bytes = 0;
+    if (harness->scratch.base) {
+        harness->queue->scratch = NULL;
+        harness->queue->scratch_bytes = 0;
     }
-    zr_arena_destroy(&rig->scratch);
-    if (rig->addresses)
-        munmap(rig->addresses, rig->bytes);
-    zr_free(rig->values);
-    zr_free(rig);
+    zr_arena_destroy(&harness->scratch);
+    if (harness->addresses)
+        munmap(harness->addresses, harness->bytes);
+    zr_free(harness->values);
+    zr_free(harness);
 }
