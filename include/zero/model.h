@@ -139,7 +139,7 @@ typedef struct zero_model {
     // partition_activations, boundaries must be alike on tensor ranks.
     const struct zero_model *whole;
     // The library's own: which units of a model this pipeline stage has; of your models NULL.
-    const struct zr_stage *stage;
+    const struct zr_pipeline_stage *stage;
 } zero_model;
 
 #ifdef __cplusplus

@@ -121,24 +121,24 @@ static zero_status check_regex(const zr_config *config, const char *regex, zero_
 
 zero_status zr_config_fill_partition(zr_config *config, zero_error *error)
 {
-    static const char *const words[ZR_STAGE_METHOD_COUNT] = {[ZR_STAGES_BEST] = "best",
-                                                             [ZR_STAGES_UNIFORM] = "uniform",
-                                                             [ZR_STAGES_PARAMETERS] = "parameters",
-                                                             [ZR_STAGES_TYPE] = "type:"};
+    static const char *const words[ZR_SPLIT_METHOD_COUNT] = {[ZR_SPLIT_BEST] = "best",
+                                                             [ZR_SPLIT_UNIFORM] = "uniform",
+                                                             [ZR_SPLIT_PARAMETERS] = "parameters",
+                                                             [ZR_SPLIT_TYPE] = "type:"};
     const zr_setting *setting = zr_config_at(config, ZR_PIPELINE_PARTITION);
     const char *text = json_string_value(setting->value);
-    size_t length = strlen(words[ZR_STAGES_TYPE]);
-    bool by_type = !strncasecmp(text, words[ZR_STAGES_TYPE], length) && text[length];
+    size_t length = strlen(words[ZR_SPLIT_TYPE]);
+    bool by_type = !strncasecmp(text, words[ZR_SPLIT_TYPE], length) && text[length];
     int method = 0;
-    while (method < ZR_STAGES_TYPE && strcasecmp(text, words[method]))
+    while (method < ZR_SPLIT_TYPE && strcasecmp(text, words[method]))
         method++;
-    if (method == ZR_STAGES_TYPE && !by_type)
+    if (method == ZR_SPLIT_TYPE && !by_type)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: " ZR_PIPELINE_PARTITION
                        ": found %s, expected best, uniform, parameters or type:REGEX%s",
                        zr_setting_where(config, setting).text, zr_value_shown(setting->value).text,
                        strcasecmp(text, "profile") ? "" : " (DeepSpeed itself has no profile)");
-    config->pipeline.method = (zr_stage_method)method;
+    config->pipeline.method = (zr_split_method)method;
     config->pipeline.regex = by_type ? text + length : NULL;
     return by_type ? check_regex(config, text + length, error) : ZERO_OK;
 }

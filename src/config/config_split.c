@@ -13,7 +13,7 @@
 
 typedef struct split { // first units
     int count;         // 0: nobody says any
-    int at[ZR_MOST_STAGES * ZR_MOST_CHUNKS];
+    int at[ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS];
 } split;
 
 static int count_chunks(const zr_config *config)

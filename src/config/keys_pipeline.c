@@ -11,7 +11,7 @@ const zr_key zr_keys_pipeline[] = {
      .standard = "auto",
      .nullable = true,
      .above = true,
-     .most = ZR_MOST_STAGES,
+     .most = ZR_MOST_PIPELINE_STAGES,
      .help = "pipeline stages: ranks that compute different units of one model (--pipeline); auto, "
              "null, 1: one, which is no pipeline, unless the flag says more"},
     {.path = ZR_PIPELINE_PARTITION,

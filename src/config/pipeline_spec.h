@@ -18,25 +18,28 @@ typedef enum zr_pipeline_kind {
 } zr_pipeline_kind;
 
 // How units are divided among the stages where nobody has said which.
-typedef enum zr_stage_method {
-    ZR_STAGES_BEST,       // the least largest stage, by time, within the memory limit
-    ZR_STAGES_UNIFORM,    // equal numbers of units
-    ZR_STAGES_PARAMETERS, // equal numbers of parameters
-    ZR_STAGES_TYPE,       // equal numbers of units whose kind or name matches a regular expression
-    ZR_STAGE_METHOD_COUNT
-} zr_stage_method;
+typedef enum zr_split_method {
+    ZR_SPLIT_BEST,       // the least largest stage, by time, within the memory limit
+    ZR_SPLIT_UNIFORM,    // equal numbers of units
+    ZR_SPLIT_PARAMETERS, // equal numbers of parameters
+    ZR_SPLIT_TYPE,       // equal numbers of units whose kind or name matches a regular expression
+    ZR_SPLIT_METHOD_COUNT
+} zr_split_method;
 
-enum { ZR_MOST_STAGES = 256, ZR_MOST_CHUNKS = 8 }; // stages of a pipeline; chunks of a stage
+enum {
+    ZR_MOST_PIPELINE_STAGES = 256,
+    ZR_MOST_CHUNKS = 8
+}; // stages of a pipeline; chunks of a stage
 
 typedef struct zr_pipeline_spec {
     int stages; // 1: there is no pipeline
     zr_pipeline_kind kind;
     int chunks; // of each stage, 1 unless interleaved
-    zr_stage_method method;
-    const char *regex; // of ZR_STAGES_TYPE; else NULL
+    zr_split_method method;
+    const char *regex; // of ZR_SPLIT_TYPE; else NULL
     // The first unit of each chunk of the whole model, in order, as somebody has said it.
     int split_count; // stages * chunks; 0: nobody has
-    int split[ZR_MOST_STAGES * ZR_MOST_CHUNKS];
+    int split[ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS];
     int64_t checkpoint_interval; // units between two activation checkpoints; 0: as elsewhere said
     int64_t flush_every;         // asynchronous: steps after which the pipeline drains
     bool exact; // a shared table is summed as two contributions, at any number of stages

@@ -313,7 +313,7 @@ static void release_parts(const zr_engine_parts *parts)
     zr_config_destroy(parts->config);
     zr_plan_destroy(parts->plan);
     zr_free(parts->pipeline);
-    zr_stage_free(parts->stage);
+    zr_pipeline_stage_free(parts->stage);
     zr_lm_free(parts->part);
 }
 

@@ -10,7 +10,7 @@ typedef struct zr_engine_parts {
     // The part of a model that was made for this rank (zr_lm_cut), which the plan is of; NULL: none
     // was made.
     zero_model *part;
-    zero_model *stage;          // of a pipeline, made from it (zr_stage_cut); NULL: none was made
+    zero_model *stage; // of a pipeline, made from it (zr_pipeline_stage_cut); NULL: none was made
     zr_pipeline_part *pipeline; // which the plan refers to; NULL: there is none
     zr_config *config;          // resolved
     zr_queue *queue;

@@ -100,7 +100,7 @@ static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_er
     const zr_pipeline_part *part = engine->plan->pipeline;
     zero_tensors shapes = {0};
     for (int u = 0; u < part->first_unit[chunk->number]; u++) {
-        const zero_unit *unit = &zr_stage_origin(engine->plan->model)->units[u];
+        const zero_unit *unit = &zr_pipeline_stage_origin(engine->plan->model)->units[u];
         ZERO_TRY(unit->ops->sizes(unit, &engine->context.shape, &shapes, &e->sizes));
         shapes = e->sizes.out;
     }

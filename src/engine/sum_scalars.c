@@ -47,7 +47,7 @@ zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zer
 {
     void *slot = i->slot.kind == ZR_SLOT_LINK ? zr_engine_slot_at(engine, i->slot.index) : NULL;
     switch ((zr_scalars_part)i->what) {
-    case ZR_SCALARS_OF_STAGE: return sum_over_ranks(engine, NULL, error);
+    case ZR_SCALARS_OF_PIPELINE_STAGE: return sum_over_ranks(engine, NULL, error);
     case ZR_SCALARS_GIVE: memcpy(slot, &engine->sums, sizeof engine->sums); return ZERO_OK;
     case ZR_SCALARS_ADD: add_words(&engine->sums, slot); return ZERO_OK;
     case ZR_SCALARS_TAKE: memcpy(&engine->sums, slot, sizeof engine->sums); return ZERO_OK;

@@ -72,9 +72,9 @@ void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
     zero_context *context = &engine->context;
     const zr_unit_plan *plan = &engine->plan->units[unit];
     engine->unit = unit;
-    context->unit_index = zr_stage_unit(engine->plan->model, unit);
+    context->unit_index = zr_pipeline_stage_unit(engine->plan->model, unit);
     // As the whole model describes it, because it may count its borrowed flat parameters.
-    context->unit = &zr_stage_origin(engine->plan->model)->units[context->unit_index];
+    context->unit = &zr_pipeline_stage_origin(engine->plan->model)->units[context->unit_index];
     if (engine->recorder)
         engine->recorder->unit = unit;
     context->saved =

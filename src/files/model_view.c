@@ -27,7 +27,7 @@ static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor,
                         int64_t count, zr_rectangle *out)
 {
     int64_t taken = zr_tile_rectangle(tensor->desc, first, count, out);
-    if (zr_stage_origin(model_of(view))->whole || view->purpose != ZR_VIEW_SAVES)
+    if (zr_pipeline_stage_origin(model_of(view))->whole || view->purpose != ZR_VIEW_SAVES)
         return taken;
     *out = zr_rectangle_of_stretch(out->first, out->width);
     return out->width;

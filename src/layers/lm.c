@@ -28,7 +28,7 @@ zero_status zr_lm_create(const zr_lm_config *config, zero_model **out, zero_erro
 
 const zr_lm_config *zr_lm_config_of(const zero_model *model)
 {
-    const zero_unit *first = &zr_stage_origin(model)->units[0];
+    const zero_unit *first = &zr_pipeline_stage_origin(model)->units[0];
     return first->ops == &zr_lm_embedding_ops ? &zr_lm_unit_at(first)->config : NULL;
 }
 

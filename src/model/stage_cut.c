@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-typedef struct zr_stage {
-    zero_model model; // first, because zr_stage_free gets its address
+typedef struct zr_pipeline_stage {
+    zero_model model; // first, because zr_pipeline_stage_free gets its address
     const zero_model *origin;
     zr_unit_range *chunks; // (chunk_count) of the origin's units
     int chunk_count;
@@ -16,10 +16,10 @@ typedef struct zr_stage {
     zero_flat_param_ref *borrowed;                         // of all units, one after another
     zr_tied_copy *tied_copies;                             // (tied_copy_count)
     int flat_param_count, borrowed_count, tied_copy_count; // so far
-} zr_stage;
+} zr_pipeline_stage;
 
 // Returns the chunk that has a unit of the origin; -1: none of this stage has.
-static int chunk_of(const zr_stage *stage, int unit)
+static int chunk_of(const zr_pipeline_stage *stage, int unit)
 {
     for (int c = 0; c < stage->chunk_count; c++)
         if (stage->chunks[c].first <= unit && unit < stage->chunks[c].end)
@@ -28,7 +28,7 @@ static int chunk_of(const zr_stage *stage, int unit)
 }
 
 // Returns the local number of a unit of the origin that the stage has.
-static int local_unit(const zr_stage *stage, int unit)
+static int local_unit(const zr_pipeline_stage *stage, int unit)
 {
     int local = 0, c = 0;
     for (; unit >= stage->chunks[c].end; c++)
@@ -38,7 +38,7 @@ static int local_unit(const zr_stage *stage, int unit)
 
 // Counts the flat parameters that a unit of the origin borrows and that become tied copies: all up
 // to the last one that has to.
-static int count_tied_copies(const zr_stage *stage, int unit)
+static int count_tied_copies(const zr_pipeline_stage *stage, int unit)
 {
     const zero_unit *from = &stage->origin->units[unit];
     int count = 0;
@@ -48,8 +48,8 @@ static int count_tied_copies(const zr_stage *stage, int unit)
     return count;
 }
 
-static zero_status add_tied_copy(zr_stage *stage, zero_flat_param_ref at, zero_flat_param_ref owner,
-                                 zero_error *error)
+static zero_status add_tied_copy(zr_pipeline_stage *stage, zero_flat_param_ref at,
+                                 zero_flat_param_ref owner, zero_error *error)
 {
     const zero_flat_param_desc *flat_param = zr_flat_param_desc(stage->origin, owner);
     if (flat_param->kind == ZERO_BUFFER)
@@ -65,8 +65,8 @@ static zero_status add_tied_copy(zr_stage *stage, zero_flat_param_ref at, zero_f
 }
 
 // Gives a unit the flat parameters that it owns, and then its tied copies.
-static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, int tied_copies,
-                             zero_error *error)
+static zero_status replicate(zr_pipeline_stage *stage, int local, const zero_unit *from,
+                             int tied_copies, zero_error *error)
 {
     zero_unit *unit = &stage->units[local];
     zero_flat_param_desc *flat_params = &stage->flat_params[stage->flat_param_count];
@@ -80,7 +80,7 @@ static zero_status replicate(zr_stage *stage, int local, const zero_unit *from, 
     return ZERO_OK;
 }
 
-static zero_status take_unit(zr_stage *stage, int number, zero_error *error)
+static zero_status take_unit(zr_pipeline_stage *stage, int number, zero_error *error)
 {
     const zero_unit *from = &stage->origin->units[number];
     int local = stage->model.unit_count++, tied_copies = count_tied_copies(stage, number);
@@ -96,7 +96,7 @@ static zero_status take_unit(zr_stage *stage, int number, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve(zr_stage *stage, const zr_unit_range *chunks, zero_error *error)
+static zero_status reserve(zr_pipeline_stage *stage, const zr_unit_range *chunks, zero_error *error)
 {
     size_t units = 0, flat_params = 0, borrowed = 0, count = (size_t)stage->chunk_count;
     for (int c = 0; c < stage->chunk_count; c++)
@@ -118,7 +118,7 @@ static zero_status reserve(zr_stage *stage, const zr_unit_range *chunks, zero_er
     return ZERO_OK;
 }
 
-static zero_status take_units(zr_stage *stage, zero_error *error)
+static zero_status take_units(zr_pipeline_stage *stage, zero_error *error)
 {
     for (int c = 0; c < stage->chunk_count; c++)
         for (int u = stage->chunks[c].first; u < stage->chunks[c].end; u++)
@@ -135,19 +135,19 @@ static bool are_chunks(const zero_model *model, const zr_unit_range *chunks, int
     return good;
 }
 
-zero_status zr_stage_cut(const zero_model *model, const zr_unit_range *chunks, int count,
-                         bool exact, zero_model **out, zero_error *error)
+zero_status zr_pipeline_stage_cut(const zero_model *model, const zr_unit_range *chunks, int count,
+                                  bool exact, zero_model **out, zero_error *error)
 {
     assert(!model->stage && are_chunks(model, chunks, count));
-    zr_stage *stage = zr_alloc(sizeof *stage, error);
+    zr_pipeline_stage *stage = zr_alloc(sizeof *stage, error);
     if (!stage)
         return ZERO_ERR_MEMORY;
-    *stage = (zr_stage){.origin = model, .chunk_count = count, .exact = exact};
+    *stage = (zr_pipeline_stage){.origin = model, .chunk_count = count, .exact = exact};
     zero_status status = reserve(stage, chunks, error);
     if (status == ZERO_OK)
         status = take_units(stage, error);
     if (status != ZERO_OK) {
-        zr_stage_free(&stage->model);
+        zr_pipeline_stage_free(&stage->model);
         return status;
     }
     stage->model.name = model->name;
@@ -158,9 +158,9 @@ zero_status zr_stage_cut(const zero_model *model, const zr_unit_range *chunks, i
     return ZERO_OK;
 }
 
-void zr_stage_free(zero_model *model)
+void zr_pipeline_stage_free(zero_model *model)
 {
-    zr_stage *stage = (zr_stage *)model;
+    zr_pipeline_stage *stage = (zr_pipeline_stage *)model;
     if (!stage)
         return;
     zr_free(stage->chunks);
@@ -171,14 +171,14 @@ void zr_stage_free(zero_model *model)
     zr_free(stage);
 }
 
-const zero_model *zr_stage_origin(const zero_model *model)
+const zero_model *zr_pipeline_stage_origin(const zero_model *model)
 {
     return model->stage ? model->stage->origin : model;
 }
 
-int zr_stage_unit(const zero_model *model, int unit)
+int zr_pipeline_stage_unit(const zero_model *model, int unit)
 {
-    const zr_stage *stage = model->stage;
+    const zr_pipeline_stage *stage = model->stage;
     int c = 0;
     assert(unit >= 0 && unit < model->unit_count);
     if (!stage)
@@ -188,16 +188,16 @@ int zr_stage_unit(const zero_model *model, int unit)
     return stage->chunks[c].first + unit;
 }
 
-const zr_tied_copy *zr_stage_tied_copies(const zero_model *model, int *count)
+const zr_tied_copy *zr_pipeline_stage_tied_copies(const zero_model *model, int *count)
 {
     *count = model->stage ? model->stage->tied_copy_count : 0;
     return model->stage ? model->stage->tied_copies : NULL;
 }
 
-const zr_tied_copy *zr_stage_tied_copy_at(const zero_model *model, zero_flat_param_ref ref)
+const zr_tied_copy *zr_pipeline_stage_tied_copy_at(const zero_model *model, zero_flat_param_ref ref)
 {
     int count;
-    const zr_tied_copy *tied_copies = zr_stage_tied_copies(model, &count);
+    const zr_tied_copy *tied_copies = zr_pipeline_stage_tied_copies(model, &count);
     for (int r = 0; r < count; r++)
         if (tied_copies[r].at.unit == ref.unit && tied_copies[r].at.flat_param == ref.flat_param)
             return &tied_copies[r];
@@ -212,8 +212,8 @@ static int chunk_with(const int *first_unit, int unit)
     return c;
 }
 
-int zr_stage_tied_weights(const zero_model *model, const int *first_unit, int chunks, bool exact,
-                          zr_tied_weight *out)
+int zr_pipeline_stage_tied_weights(const zero_model *model, const int *first_unit, int chunks,
+                                   bool exact, zr_tied_weight *out)
 {
     int count = 0;
     for (int u = 0; u < first_unit[chunks]; u++) {

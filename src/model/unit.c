@@ -278,7 +278,7 @@ static int64_t tensor_names(const zero_model *model, const char **names)
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].flat_param_count; p++) {
             const zero_flat_param_desc *flat_param = &model->units[u].flat_params[p];
-            bool tied_copy = zr_stage_tied_copy_at(model, (zero_flat_param_ref){u, p});
+            bool tied_copy = zr_pipeline_stage_tied_copy_at(model, (zero_flat_param_ref){u, p});
             for (int t = 0; t < flat_param->tensor_count && !tied_copy; t++, count++)
                 if (names)
                     names[count] = flat_param->tensors[t].name;

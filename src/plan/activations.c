@@ -106,7 +106,7 @@ static void cut_segments(zr_plan *plan)
 // whole model's; or cuts each chunk into segments of so many units.
 static void count_segments(zr_plan *plan, int64_t asked)
 {
-    int64_t units = zr_stage_origin(plan->model)->unit_count - 1;
+    int64_t units = zr_pipeline_stage_origin(plan->model)->unit_count - 1;
     int64_t interval = plan->pipeline ? plan->pipeline->checkpoint_interval : 0;
     for (int c = 0; c < plan->chunk_count; c++) {
         zr_chunk_plan *chunk = &plan->chunks[c];

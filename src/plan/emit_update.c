@@ -55,7 +55,7 @@ void zr_emit_boundary(zr_emitter *e)
     if (e->plan->settings.delayed)
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GROUP, -1);
     zr_emit_norm(e);
-    scalars(e, alone ? ZR_SCALARS_OF_STAGE : ZR_SCALARS_OF_ALL, -1);
+    scalars(e, alone ? ZR_SCALARS_OF_PIPELINE_STAGE : ZR_SCALARS_OF_ALL, -1);
     exchange_scalars(e);
 }
 

@@ -22,7 +22,7 @@ int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements
 zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *out,
                               zero_error *error)
 {
-    model = zr_stage_origin(model); // all pipeline stages make the same groups
+    model = zr_pipeline_stage_origin(model); // all pipeline stages make the same groups
     *out = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int p = 0; p < model->units[u].flat_param_count; p++) {

@@ -181,7 +181,9 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
         plan->ranks * plan->tensor_ranks * (plan->pipeline ? plan->pipeline->pipeline.stages : 1);
     // Tensor ranks of a model without a split do not exchange anything.
     plan->checkpoint_shares =
-        settings->partition_activations && zr_stage_origin(model)->whole ? plan->tensor_ranks : 1;
+        settings->partition_activations && zr_pipeline_stage_origin(model)->whole
+            ? plan->tensor_ranks
+            : 1;
     plan->mapped = maps_parameters(settings, machine);
     plan->holding = holding_of(plan);
     plan->updates_whole = settings->stage == 0;
@@ -203,7 +205,7 @@ static const zero_unit *unit_with_buffer(const zero_model *model)
 // Refuses what has no meaning with several versions of the parameters, on all stages alike.
 static zero_status check_versions(const zr_plan *plan, zero_error *error)
 {
-    const zero_model *model = zr_stage_origin(plan->model);
+    const zero_model *model = zr_pipeline_stage_origin(plan->model);
     const zero_unit *buffered = unit_with_buffer(model);
     const char *schedule = zr_pipeline_kind_name(zr_plan_schedule(plan));
     if (!zr_plan_is_asynchronous(plan))

@@ -20,7 +20,7 @@ typedef enum zr_update_part { ZR_PART_MEAN, ZR_PART_GROUPS, ZR_PART_COPY } zr_up
 // then by way of a slot of a link.
 typedef enum zr_scalars_part {
     ZR_SCALARS_OF_ALL,
-    ZR_SCALARS_OF_STAGE,
+    ZR_SCALARS_OF_PIPELINE_STAGE,
     ZR_SCALARS_GIVE, // the sums go to the slot
     ZR_SCALARS_ADD,  // what comes is added to them
     ZR_SCALARS_TAKE, // they become what comes

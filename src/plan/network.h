@@ -36,8 +36,8 @@ typedef struct zr_step_traffic { // of a plan, wherever its ranks are
     zr_pass_traffic groups;      // zr_traffic_of_step
     int gathered;                // shards as whose bytes the plan counts a gather of data ranks
     int stage, stages;           // of the pipeline; 0, 1: there is none
-    int64_t links[ZR_MOST_STAGES],
-        tied_weights[ZR_MOST_STAGES]; // received from each pipeline stage
+    int64_t links[ZR_MOST_PIPELINE_STAGES],
+        tied_weights[ZR_MOST_PIPELINE_STAGES]; // received from each pipeline stage
 } zr_step_traffic;
 
 // Returns how many shards a rank brings in a gather of data ranks, as the plan counts it. Ranks

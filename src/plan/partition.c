@@ -126,7 +126,7 @@ static zero_status choose_replica(const zr_plan *plan, const zero_flat_param_des
                        "divide %d tensor rank%s",
                        plan->model->name, flat_param->name, flat_param->replicas,
                        plan->tensor_ranks, plan->tensor_ranks == 1 ? "" : "s");
-    flat_param->tied_copy = zr_stage_tied_copy_at(plan->model, flat_param->ref);
+    flat_param->tied_copy = zr_pipeline_stage_tied_copy_at(plan->model, flat_param->ref);
     flat_param->counted = !flat_param->tied_copy && plan->tensor_rank % flat_param->replicas == 0;
     return ZERO_OK;
 }
@@ -313,7 +313,7 @@ static const zero_tensors *entering(const zr_plan *plan, int u)
 
 zero_status zr_plan_units(zr_plan *plan, zero_error *error)
 {
-    const zero_model *model = plan->model, *origin = zr_stage_origin(model);
+    const zero_model *model = plan->model, *origin = zr_pipeline_stage_origin(model);
     int64_t total = 0;
     plan->unit_count = model->unit_count;
     plan->units = zr_alloc(sizeof *plan->units * (size_t)model->unit_count, error);
@@ -323,7 +323,7 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         zr_unit_plan *out = &plan->units[u];
         // A unit is asked as its model describes it, because it may count its borrowed flat
         // parameters.
-        const zero_unit *unit = &origin->units[zr_stage_unit(model, u)];
+        const zero_unit *unit = &origin->units[zr_pipeline_stage_unit(model, u)];
         ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name, entering(plan, u),
                              &total, &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));

@@ -215,9 +215,9 @@ static zero_status check_chunks(const zr_pipeline *pipeline, zero_error *error)
 
 static zero_status check_counts(const zr_pipeline *pipeline, zero_error *error)
 {
-    if (pipeline->stages < 1 || pipeline->stages > ZR_MOST_STAGES)
+    if (pipeline->stages < 1 || pipeline->stages > ZR_MOST_PIPELINE_STAGES)
         return zr_fail(error, ZERO_ERR_CONFIG, "a pipeline has 1 to %d pipeline stages, not %d",
-                       ZR_MOST_STAGES, pipeline->stages);
+                       ZR_MOST_PIPELINE_STAGES, pipeline->stages);
     if (pipeline->micro_batches < 1 || pipeline->steps < 1)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "a pipeline needs a step and a micro-batch, not %d and %d", pipeline->steps,

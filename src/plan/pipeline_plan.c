@@ -74,7 +74,8 @@ static void place_links(zr_plan *plan, int number, const zero_tensors *boundary)
 {
     const zr_pipeline_part *part = plan->pipeline;
     const zr_pipeline *pipeline = &part->pipeline;
-    const zero_unit *after = &zr_stage_origin(plan->model)->units[part->first_unit[number + 1]];
+    const zero_unit *after =
+        &zr_pipeline_stage_origin(plan->model)->units[part->first_unit[number + 1]];
     int from = number % pipeline->stages, to = (number + 1) % pipeline->stages;
     int64_t shares = part->divides ? plan->tensor_ranks : 1;
     int64_t share =
@@ -107,7 +108,7 @@ static void place_links(zr_plan *plan, int number, const zero_tensors *boundary)
 static zero_status find_links(zr_plan *plan, zero_error *error)
 {
     const zr_pipeline_part *part = plan->pipeline;
-    const zero_model *model = zr_stage_origin(plan->model);
+    const zero_model *model = zr_pipeline_stage_origin(plan->model);
     zero_tensors in = {0};
     zero_unit_sizes sizes;
     int64_t total = 0;

@@ -90,8 +90,9 @@ const char *zr_update_part_name(zr_update_part part)
 const char *zr_scalars_part_name(zr_scalars_part part)
 {
     static const char *const names[] = {
-        [ZR_SCALARS_OF_ALL] = "all", [ZR_SCALARS_OF_STAGE] = "stage", [ZR_SCALARS_GIVE] = "give",
-        [ZR_SCALARS_ADD] = "add",    [ZR_SCALARS_TAKE] = "take",
+        [ZR_SCALARS_OF_ALL] = "all", [ZR_SCALARS_OF_PIPELINE_STAGE] = "stage",
+        [ZR_SCALARS_GIVE] = "give",  [ZR_SCALARS_ADD] = "add",
+        [ZR_SCALARS_TAKE] = "take",
     };
     return names[part];
 }

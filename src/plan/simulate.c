@@ -87,10 +87,10 @@ static bool run_next(run *r, int stage)
 {
     int i = r->next[stage];
     const zr_action *a = &r->lanes[stage].at[i];
-    zr_simulated_stage *out = &r->out->stage[stage];
+    zr_simulated_pipeline_stage *out = &r->out->stage[stage];
     int g = zr_pipeline_chunk(r->pipeline, stage, a->chunk);
     double begin = i ? out->at[i - 1].end : 0, cost = r->costs[g].act[a->act];
-    need needs[ZR_MOST_STAGES];
+    need needs[ZR_MOST_PIPELINE_STAGES];
     for (int n = needs_of(r, a, g, needs) - 1; n >= 0; n--) {
         double end = *end_of(r, needs[n].chunk, needs[n].act, needs[n].micro_batch);
         r->waits[stage] = needs[n];
@@ -163,7 +163,7 @@ static zero_status reserve_result(run *r, zero_error *error)
     size_t stages = (size_t)r->pipeline->stages, actions = 0;
     for (size_t s = 0; s < stages; s++)
         actions += (size_t)r->lanes[s].count;
-    zr_simulated_stage *stage =
+    zr_simulated_pipeline_stage *stage =
         zr_alloc(stages * sizeof *stage + actions * sizeof(zr_slot_of_time), error);
     if (!stage)
         return ZERO_ERR_MEMORY;

@@ -21,18 +21,18 @@ typedef struct zr_slot_of_time { // of one action
     double begin, end;
 } zr_slot_of_time;
 
-typedef struct zr_simulated_stage {
+typedef struct zr_simulated_pipeline_stage {
     double busy;         // seconds
     double bubble;       // 1 - busy / total
     int sets;            // most activation sets of all chunks at one time
     zr_slot_of_time *at; // (count of the lane) when each action ran
-} zr_simulated_stage;
+} zr_simulated_pipeline_stage;
 
 typedef struct zr_simulation {
     double total;  // seconds of the window
     double bubble; // share of all stages' time in which they do nothing
     int stages;
-    zr_simulated_stage *stage; // (stages)
+    zr_simulated_pipeline_stage *stage; // (stages)
 } zr_simulation;
 
 // Simulates the lanes of all stages; NULL: the lists of the pipeline. costs: (stages * chunks), by

@@ -6,7 +6,8 @@
 #include <regex.h>
 #include <string.h>
 
-static zr_division_of_units division_of(const zr_pipeline_spec *spec, const zr_stage_costs *costs)
+static zr_division_of_units division_of(const zr_pipeline_spec *spec,
+                                        const zr_pipeline_costs *costs)
 {
     return (zr_division_of_units){.units = costs->units,
                                   .count = costs->unit_count,
@@ -30,8 +31,8 @@ static void list_units(const zr_unit_cost *units, int first, int end, zr_buffer 
     }
 }
 
-void zr_stage_list_units(const zr_unit_cost *units, const int *first, int stages, int chunks,
-                         int stage, zr_buffer *out)
+void zr_pipeline_stage_list_units(const zr_unit_cost *units, const int *first, int stages,
+                                  int chunks, int stage, zr_buffer *out)
 {
     for (int c = stage; c < stages * chunks; c += stages) {
         zr_buffer_printf(out, "%s", c > stage ? "; " : "");
@@ -81,7 +82,7 @@ static zero_status take_said(const zr_pipeline_spec *spec, int units, int *first
     return ZERO_OK;
 }
 
-static zero_status refuse_regex(const zr_pipeline_spec *spec, const zr_stage_costs *costs,
+static zero_status refuse_regex(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
                                 zero_error *error)
 {
     zr_buffer names = {0};
@@ -98,7 +99,7 @@ static zero_status refuse_regex(const zr_pipeline_spec *spec, const zr_stage_cos
 }
 
 // Weighs the units whose kind or name matches with 1, others with 0.
-static zero_status weigh_matches(const zr_pipeline_spec *spec, const zr_stage_costs *costs,
+static zero_status weigh_matches(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
                                  double *weights, zero_error *error)
 {
     regex_t regex;
@@ -123,14 +124,14 @@ static zero_status weigh_matches(const zr_pipeline_spec *spec, const zr_stage_co
     return any ? ZERO_OK : refuse_regex(spec, costs, error);
 }
 
-static zero_status divide_by_weight(const zr_pipeline_spec *spec, const zr_stage_costs *costs,
+static zero_status divide_by_weight(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
                                     int *first, zero_error *error)
 {
     double *weights = zr_alloc((size_t)costs->unit_count * sizeof *weights, error);
     zero_status status = weights ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (weights && spec->method == ZR_STAGES_TYPE)
+    if (weights && spec->method == ZR_SPLIT_TYPE)
         status = weigh_matches(spec, costs, weights, error);
-    for (int u = 0; weights && u < costs->unit_count && spec->method == ZR_STAGES_PARAMETERS; u++)
+    for (int u = 0; weights && u < costs->unit_count && spec->method == ZR_SPLIT_PARAMETERS; u++)
         weights[u] = (double)costs->units[u].parameters;
     if (status == ZERO_OK)
         status = zr_divide_balanced(weights, costs->unit_count, spec->stages * spec->chunks, first,
@@ -178,7 +179,8 @@ static int fitting_sets(const zr_division_of_units *of, int *sets)
 static int fitting_stages(const zr_division_of_units *of, int *sets, int *versions)
 {
     zr_division_of_units other = *of;
-    int most = ZR_MIN(of->count / of->chunks, ZR_MOST_STAGES), set = most_sets(of), version = 1;
+    int most = ZR_MIN(of->count / of->chunks, ZR_MOST_PIPELINE_STAGES), set = most_sets(of),
+        version = 1;
     for (int c = 0; c < of->stages * of->chunks && of->versions; c++)
         version = ZR_MAX(version, of->versions[c]);
     for (int c = 0; c < most * of->chunks; c++) {
@@ -228,7 +230,7 @@ static zero_status refuse_memory(const zr_division_of_units *of, const int *firs
     zr_bytes_text((double)bytes, need);
     zr_bytes_text((double)(bytes - of->memory_limit), more);
     zr_bytes_text((double)of->memory_limit, limit);
-    zr_stage_list_units(of->units, first, of->stages, of->chunks, stage, &text);
+    zr_pipeline_stage_list_units(of->units, first, of->stages, of->chunks, stage, &text);
     zr_buffer_printf(&text, ") needs %s, %s more than the %s of a rank", need, more, limit);
     advise(of, &text);
     zero_status status =
@@ -248,28 +250,28 @@ static zero_status divide_by_cost(const zr_division_of_units *of, int *first, ze
     return fits ? ZERO_OK : refuse_memory(of, first, error);
 }
 
-static zero_status divide(const zr_pipeline_spec *spec, const zr_stage_costs *costs, int *first,
+static zero_status divide(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs, int *first,
                           zero_error *error)
 {
     const zr_division_of_units of = division_of(spec, costs);
     if (spec->split_count)
         return take_said(spec, costs->unit_count, first, error);
     switch (spec->method) {
-    case ZR_STAGES_UNIFORM:
+    case ZR_SPLIT_UNIFORM:
         zr_divide_evenly(costs->unit_count, spec->stages * spec->chunks, first);
         return ZERO_OK;
-    case ZR_STAGES_PARAMETERS:
-    case ZR_STAGES_TYPE: return divide_by_weight(spec, costs, first, error);
+    case ZR_SPLIT_PARAMETERS:
+    case ZR_SPLIT_TYPE: return divide_by_weight(spec, costs, first, error);
     default: return divide_by_cost(&of, first, error);
     }
 }
 
 // Adds up what each stage has of the division.
-static void load_stages(const zr_division_of_units *of, zr_stage_split *out)
+static void load_stages(const zr_division_of_units *of, zr_pipeline_split *out)
 {
     double total = 0, largest = 0;
     for (int s = 0; s < of->stages; s++) {
-        zr_stage_load *stage = &out->stage[s];
+        zr_pipeline_stage_load *stage = &out->stage[s];
         stage->time = zr_divided_time(of, out->first, s);
         stage->bytes = zr_divided_bytes(of, out->first, s);
         total += stage->time;
@@ -280,29 +282,29 @@ static void load_stages(const zr_division_of_units *of, zr_stage_split *out)
     out->imbalance = total > 0 ? largest * of->stages / total : 1;
 }
 
-zero_status zr_stage_split_make(const zr_pipeline_spec *spec, const zr_stage_costs *costs,
-                                zr_stage_split *out, zero_error *error)
+zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+                                   zr_pipeline_split *out, zero_error *error)
 {
     const zr_division_of_units of = division_of(spec, costs);
     size_t parts = (size_t)(spec->stages * spec->chunks);
     ZERO_TRY(check_count(spec, costs->unit_count, error));
-    *out = (zr_stage_split){.stages = spec->stages,
-                            .chunks = spec->chunks,
-                            .first = zr_alloc((parts + 1) * sizeof *out->first, error),
-                            .stage = zr_alloc((size_t)spec->stages * sizeof *out->stage, error)};
+    *out = (zr_pipeline_split){.stages = spec->stages,
+                               .chunks = spec->chunks,
+                               .first = zr_alloc((parts + 1) * sizeof *out->first, error),
+                               .stage = zr_alloc((size_t)spec->stages * sizeof *out->stage, error)};
     zero_status status = ZERO_ERR_MEMORY;
     if (out->first && out->stage)
         status = divide(spec, costs, out->first, error);
     if (status == ZERO_OK)
         load_stages(&of, out);
     else
-        zr_stage_split_free(out);
+        zr_pipeline_split_free(out);
     return status;
 }
 
-void zr_stage_split_free(zr_stage_split *split)
+void zr_pipeline_split_free(zr_pipeline_split *split)
 {
     zr_free(split->first);
     zr_free(split->stage);
-    *split = (zr_stage_split){0};
+    *split = (zr_pipeline_split){0};
 }

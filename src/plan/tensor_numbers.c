@@ -71,8 +71,8 @@ static zr_tensor_walk find_in_unit(const zero_model *whole, int unit, const zero
 // Returns the number, in the model that was cut, of the unit that owns a flat parameter.
 static int owner_of(const zero_model *model, zero_flat_param_ref ref)
 {
-    const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(model, ref);
-    return tied_copy ? tied_copy->owner.unit : zr_stage_unit(model, ref.unit);
+    const zr_tied_copy *tied_copy = zr_pipeline_stage_tied_copy_at(model, ref);
+    return tied_copy ? tied_copy->owner.unit : zr_pipeline_stage_unit(model, ref.unit);
 }
 
 static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
@@ -80,7 +80,7 @@ static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
 {
     const zero_model *model = n->plan->model;
     int owner = owner_of(model, flat_param->ref);
-    const zero_unit *unit = &zr_stage_origin(model)->units[owner];
+    const zero_unit *unit = &zr_pipeline_stage_origin(model)->units[owner];
     int u = unit_of(n->whole, unit->name, owner);
     zr_tensor_walk at = {0};
     if (u >= 0)
@@ -103,9 +103,9 @@ static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
 // Marks as held what other pipeline stages have to hold.
 static void leave_to_others(numbering *n)
 {
-    const zero_model *model = n->plan->model, *origin = zr_stage_origin(model);
+    const zero_model *model = n->plan->model, *origin = zr_pipeline_stage_origin(model);
     for (int g = 0, next = 0; g < origin->unit_count && model->stage; g++) {
-        if (next < model->unit_count && zr_stage_unit(model, next) == g) {
+        if (next < model->unit_count && zr_pipeline_stage_unit(model, next) == g) {
             next++;
             continue;
         }

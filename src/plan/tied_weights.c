@@ -9,19 +9,19 @@
 static bool is_exact(const zr_plan *plan)
 {
     int tied_copies;
-    zr_stage_tied_copies(plan->model, &tied_copies);
+    zr_pipeline_stage_tied_copies(plan->model, &tied_copies);
     return plan->pipeline ? plan->pipeline->exact : tied_copies > 0;
 }
 
 zero_status zr_plan_tied_weights_list(zr_plan *plan, zero_error *error)
 {
-    const zero_model *origin = zr_stage_origin(plan->model);
+    const zero_model *origin = zr_pipeline_stage_origin(plan->model);
     const zr_pipeline_part *part = plan->pipeline;
     const int all[] = {0, origin->unit_count};
     const int *first = part ? part->first_unit : all;
     int chunks = part ? part->pipeline.stages * part->pipeline.chunks : 1;
     bool exact = is_exact(plan);
-    plan->tied_weight_count = zr_stage_tied_weights(origin, first, chunks, exact, NULL);
+    plan->tied_weight_count = zr_pipeline_stage_tied_weights(origin, first, chunks, exact, NULL);
     plan->tied_weights =
         zr_alloc((size_t)ZR_MAX(plan->tied_weight_count, 1) * sizeof *plan->tied_weights, error);
     zr_tied_weight *of = zr_alloc((size_t)ZR_MAX(plan->tied_weight_count, 1) * sizeof *of, error);
@@ -29,7 +29,7 @@ zero_status zr_plan_tied_weights_list(zr_plan *plan, zero_error *error)
         zr_free(of);
         return ZERO_ERR_MEMORY;
     }
-    zr_stage_tied_weights(origin, first, chunks, exact, of);
+    zr_pipeline_stage_tied_weights(origin, first, chunks, exact, of);
     for (int t = 0; t < plan->tied_weight_count; t++)
         plan->tied_weights[t] = (zr_tied_weight_plan){
             .of = of[t], .tied_copy = -1, .owner = -1, .sum_link = -1, .parameter_link = -1};
@@ -41,15 +41,16 @@ static bool is_owner(const zr_plan *plan, const zr_flat_param *flat_param,
                      const zr_tied_weight *tied_weight)
 {
     return !flat_param->tied_copy &&
-           zr_stage_unit(plan->model, flat_param->ref.unit) == tied_weight->owner.unit &&
+           zr_pipeline_stage_unit(plan->model, flat_param->ref.unit) == tied_weight->owner.unit &&
            flat_param->ref.flat_param == tied_weight->owner.flat_param;
 }
 
 static bool is_tied_copy(const zr_plan *plan, const zr_flat_param *flat_param,
                          const zr_tied_weight *tied_weight)
 {
-    const zr_tied_copy *tied_copy = zr_stage_tied_copy_at(plan->model, flat_param->ref);
-    return tied_copy && zr_stage_unit(plan->model, flat_param->ref.unit) == tied_weight->borrower &&
+    const zr_tied_copy *tied_copy = zr_pipeline_stage_tied_copy_at(plan->model, flat_param->ref);
+    return tied_copy &&
+           zr_pipeline_stage_unit(plan->model, flat_param->ref.unit) == tied_weight->borrower &&
            tied_copy->owner.unit == tied_weight->owner.unit &&
            tied_copy->owner.flat_param == tied_weight->owner.flat_param;
 }
@@ -113,7 +114,7 @@ static int slots_of(const zr_plan *plan)
 static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int first)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
-    const zero_model *origin = zr_stage_origin(plan->model);
+    const zero_model *origin = zr_pipeline_stage_origin(plan->model);
     const zero_flat_param_desc *flat_param = zr_flat_param_desc(origin, tied_weight->of.owner);
     int64_t shard = zr_shard_elems(zr_flat_param_desc_elements(flat_param), plan->ranks);
     int borrower = tied_weight->of.chunks[0] % pipeline->stages,

@@ -111,8 +111,8 @@ bool zr_harness_can_call(const zr_plan *plan) { return zr_lm_config_of(plan->mod
 // parameters.
 static const zero_unit *described(const zr_plan *plan, int unit)
 {
-    const zero_model *origin = zr_stage_origin(plan->model);
-    return &origin->units[zr_stage_unit(plan->model, unit)];
+    const zero_model *origin = zr_pipeline_stage_origin(plan->model);
+    return &origin->units[zr_pipeline_stage_unit(plan->model, unit)];
 }
 
 // Finds the unit's sizes and the shapes that enter it. Sizes of our own units follow from the shape
@@ -123,7 +123,7 @@ static zero_status find_sizes(const zr_plan *plan, int unit, const zero_shape *s
     static const zero_tensors none;
     const zero_unit *of = described(plan, unit);
     *in = none;
-    if (zr_stage_unit(plan->model, unit) > 0) {
+    if (zr_pipeline_stage_unit(plan->model, unit) > 0) {
         ZERO_TRY(of[-1].ops->sizes(&of[-1], shape, &none, out));
         *in = out->out;
     }
@@ -352,7 +352,7 @@ static void connect(zr_harness *harness, const zr_harness_question *question)
     harness->context = (zero_context){
         .struct_size = sizeof harness->context,
         .unit = described(plan, question->unit),
-        .unit_index = zr_stage_unit(plan->model, question->unit),
+        .unit_index = zr_pipeline_stage_unit(plan->model, question->unit),
         .shape = *shape,
         .threads = harness->queue->threads,
         .loss_factor = 1,

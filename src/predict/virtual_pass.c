@@ -162,7 +162,7 @@ static void run_scalars(zr_virtual_rank *rank, const zr_instruction *i)
     bool shared = rank->plan->tensor_ranks > 1 || rank->plan->pipeline;
     if (i->what == ZR_SCALARS_OF_ALL)
         zr_virtual_rank_sum_exact(rank, shared ? 3 : 2);
-    else if (i->what == ZR_SCALARS_OF_STAGE)
+    else if (i->what == ZR_SCALARS_OF_PIPELINE_STAGE)
         zr_virtual_rank_sum_exact(rank, 2);
 }
 

@@ -55,10 +55,10 @@ static zero_status divide(zr_estimate *r, zero_error *error)
     const zero_model *model = r->part.model;
     int64_t budget = q->config->offload.device_memory;
     zero_error reason = {0};
-    zr_stages_question stages = {.whole = model->whole ? model->whole : model,
-                                 .config = q->config,
-                                 .shape = shape_of(q),
-                                 .memory_limit = q->machine.memory_limit};
+    zr_pipeline_question stages = {.whole = model->whole ? model->whole : model,
+                                   .config = q->config,
+                                   .shape = shape_of(q),
+                                   .memory_limit = q->machine.memory_limit};
     if (budget > 0 && (!stages.memory_limit || budget < stages.memory_limit))
         stages.memory_limit = budget;
     r->stages = q->config->pipeline.stages;
@@ -69,12 +69,12 @@ static zero_status divide(zr_estimate *r, zero_error *error)
         return ZERO_OK;
     if (q->unlimited)
         stages.memory_limit = 0;
-    zero_status status = zr_stages_divide(&stages, &r->made, &reason);
+    zero_status status = zr_pipeline_stages_divide(&stages, &r->made, &reason);
     if (status == ZERO_ERR_LIMIT) {
         r->fits = false; // because a run would be refused so
         snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
         stages.memory_limit = 0;
-        status = zr_stages_divide(&stages, &r->made, error);
+        status = zr_pipeline_stages_divide(&stages, &r->made, error);
     } else if (status != ZERO_OK && error) {
         *error = reason;
     }
@@ -215,7 +215,7 @@ void zr_estimate_free(zr_estimate *r)
     zr_free(r->operations);
     zr_free(r->at);
     zr_free(r->places);
-    zr_stages_free(r->made);
+    zr_pipeline_stages_free(r->made);
     zr_model_part_free(&r->part);
     zr_lm_free(r->whole);
     *r = (zr_estimate){0};
@@ -261,8 +261,8 @@ static const char *directory_of(const zr_config *config)
 }
 
 typedef struct asking { // a question, and what it points to
-    const zr_plan *plans[ZR_MOST_STAGES];
-    int machines[ZR_MOST_STAGES];
+    const zr_plan *plans[ZR_MOST_PIPELINE_STAGES];
+    int machines[ZR_MOST_PIPELINE_STAGES];
     zr_rate_book book; // with the speed of the disk
     zr_forecast_question question;
 } asking;

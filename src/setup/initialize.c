@@ -187,18 +187,20 @@ static zero_status make_stage(making *m, zero_error *error)
     const zero_model *model = m->part.model;
     int stage = m->grid.mesh.place[ZERO_AXIS_pipeline];
     if (config->pipeline.stages > 1) {
-        zr_stages_question question = {.whole = model->whole ? model->whole : model,
-                                       .config = config,
-                                       .shape = {.batch = config->micro_batch,
-                                                 .seq = options->shape.seq,
-                                                 .threads = ZR_MAX(options->threads, 1),
-                                                 .dtype = config->dtype}};
+        zr_pipeline_question question = {.whole = model->whole ? model->whole : model,
+                                         .config = config,
+                                         .shape = {.batch = config->micro_batch,
+                                                   .seq = options->shape.seq,
+                                                   .threads = ZR_MAX(options->threads, 1),
+                                                   .dtype = config->dtype}};
         ZERO_TRY(least_memory(m, &question.memory_limit, error));
-        ZERO_TRY(zr_stages_divide(&question, &m->pipeline, error));
-        zr_stages_place(m->pipeline, config, model, stage, m->grid.pipeline->versions != NULL);
+        ZERO_TRY(zr_pipeline_stages_divide(&question, &m->pipeline, error));
+        zr_pipeline_stages_place(m->pipeline, config, model, stage,
+                                 m->grid.pipeline->versions != NULL);
     }
     return m->pipeline || config->pipeline.exact
-               ? zr_stages_cut(model, m->pipeline, stage, config->pipeline.exact, &m->stage, error)
+               ? zr_pipeline_stages_cut(model, m->pipeline, stage, config->pipeline.exact,
+                                        &m->stage, error)
                : ZERO_OK;
 }
 
@@ -221,8 +223,8 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         if (attached)
             zr_comm_detach(options->comm);
         zr_plan_destroy(m.plan);
-        zr_stage_free(m.stage);
-        zr_stages_free(m.pipeline);
+        zr_pipeline_stage_free(m.stage);
+        zr_pipeline_stages_free(m.pipeline);
         zr_model_part_free(&m.part);
         zr_queue_close(m.queue);
         zr_config_destroy(config);

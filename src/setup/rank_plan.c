@@ -13,12 +13,12 @@ zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *ou
     ZERO_TRY(zr_machine_check(&machine, &q->settings, error));
     if (q->division) {
         out->part = *q->division;
-        zr_stages_place(&out->part, config, q->model, q->stage, q->mapped);
+        zr_pipeline_stages_place(&out->part, config, q->model, q->stage, q->mapped);
         machine.pipeline = &out->part;
     }
     if (q->division || config->pipeline.exact)
-        ZERO_TRY(zr_stages_cut(q->model, q->division, q->stage, config->pipeline.exact, &out->model,
-                               error));
+        ZERO_TRY(zr_pipeline_stages_cut(q->model, q->division, q->stage, config->pipeline.exact,
+                                        &out->model, error));
     return zr_plan_create(out->model ? out->model : q->model, &q->shape, &q->settings, &machine,
                           &out->plan, error);
 }
@@ -26,6 +26,6 @@ zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *ou
 void zr_rank_plan_free(zr_rank_plan *plan)
 {
     zr_plan_destroy(plan->plan);
-    zr_stage_free(plan->model);
+    zr_pipeline_stage_free(plan->model);
     *plan = (zr_rank_plan){0};
 }

@@ -25,7 +25,7 @@ typedef struct zr_rank_plan {
 
 // `out` stays where it is as long as the plan; the caller frees what is in it with
 // zr_rank_plan_free, also after an error. Not collective.
-// Errors are those of zr_machine_check, zr_stages_cut and zr_plan_create.
+// Errors are those of zr_machine_check, zr_pipeline_stages_cut and zr_plan_create.
 zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *out,
                               zero_error *error);
 void zr_rank_plan_free(zr_rank_plan *plan);

@@ -35,10 +35,10 @@ static zr_pipeline_part *part_alloc(const zr_pipeline *pipeline, zero_error *err
     return part;
 }
 
-void zr_stages_free(zr_pipeline_part *part) { zr_free(part); }
+void zr_pipeline_stages_free(zr_pipeline_part *part) { zr_free(part); }
 
-void zr_stages_place(zr_pipeline_part *part, const zr_config *config, const zero_model *model,
-                     int stage, bool mapped)
+void zr_pipeline_stages_place(zr_pipeline_part *part, const zr_config *config,
+                              const zero_model *model, int stage, bool mapped)
 {
     part->stage = stage;
     part->mapped = mapped;
@@ -46,7 +46,7 @@ void zr_stages_place(zr_pipeline_part *part, const zr_config *config, const zero
     part->divides = !mapped && config->tensor > 1 && model->whole && !config->sequence_parallel;
 }
 
-static void fill_part(zr_pipeline_part *part, const zr_stage_split *split,
+static void fill_part(zr_pipeline_part *part, const zr_pipeline_split *split,
                       const zr_unit_cost *costs)
 {
     int chunks = part->pipeline.stages * part->pipeline.chunks;
@@ -63,23 +63,24 @@ static void fill_part(zr_pipeline_part *part, const zr_stage_split *split,
         share[c] /= all;
 }
 
-static zero_status split_units(const zr_stages_question *q, const zr_pipeline *pipeline,
+static zero_status split_units(const zr_pipeline_question *q, const zr_pipeline *pipeline,
                                const zr_unit_cost *costs, zr_pipeline_part **out, zero_error *error)
 {
-    int sets[ZR_MOST_STAGES * ZR_MOST_CHUNKS], versions[ZR_MOST_STAGES * ZR_MOST_CHUNKS];
-    zr_stage_split split = {0};
+    int sets[ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS],
+        versions[ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS];
+    zr_pipeline_split split = {0};
     for (int s = 0; s < pipeline->stages; s++)
         for (int c = 0; c < pipeline->chunks; c++) {
             int chunk = zr_pipeline_chunk(pipeline, s, c);
             sets[chunk] = zr_pipeline_buffers(pipeline, s, c).sets;
             versions[chunk] = zr_pipeline_versions(pipeline, s);
         }
-    const zr_stage_costs of = {.units = costs,
-                               .unit_count = q->whole->unit_count,
-                               .sets = sets,
-                               .versions = versions,
-                               .memory_limit = q->memory_limit};
-    zero_status status = zr_stage_split_make(&q->config->pipeline, &of, &split, error);
+    const zr_pipeline_costs of = {.units = costs,
+                                  .unit_count = q->whole->unit_count,
+                                  .sets = sets,
+                                  .versions = versions,
+                                  .memory_limit = q->memory_limit};
+    zero_status status = zr_pipeline_split_make(&q->config->pipeline, &of, &split, error);
     if (status == ZERO_OK)
         *out = part_alloc(pipeline, error);
     if (status == ZERO_OK && *out)
@@ -88,11 +89,12 @@ static zero_status split_units(const zr_stages_question *q, const zr_pipeline *p
         (*out)->checkpoint_interval = q->config->pipeline.checkpoint_interval;
     if (status == ZERO_OK && *out)
         fill_part(*out, &split, costs);
-    zr_stage_split_free(&split);
+    zr_pipeline_split_free(&split);
     return status != ZERO_OK ? status : *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-zero_status zr_stages_simulate(const zr_pipeline_part *part, zr_simulation *out, zero_error *error)
+zero_status zr_pipeline_stages_simulate(const zr_pipeline_part *part, zr_simulation *out,
+                                        zero_error *error)
 {
     const zr_pipeline *pipeline = &part->pipeline;
     int chunks = pipeline->stages * pipeline->chunks;
@@ -113,8 +115,8 @@ zero_status zr_stages_simulate(const zr_pipeline_part *part, zr_simulation *out,
     return status;
 }
 
-static zero_status costs_of(const zr_stages_question *q, const zero_model *model, zr_unit_cost *out,
-                            zero_error *error)
+static zero_status costs_of(const zr_pipeline_question *q, const zero_model *model,
+                            zr_unit_cost *out, zero_error *error)
 {
     const zr_settings settings = zr_settings_of(q->config, false);
     return zr_unit_costs(model, &q->shape, &settings, q->config->pipeline.kind, q->config->ranks,
@@ -123,7 +125,8 @@ static zero_status costs_of(const zr_stages_question *q, const zero_model *model
 
 // Makes the units' bytes those of the first tensor rank, which has most, on every rank alike. Times
 // stay the whole model's, so a division does not depend on the tensor ranks unless memory is short.
-static zero_status count_slices(const zr_stages_question *q, zr_unit_cost *costs, zero_error *error)
+static zero_status count_slices(const zr_pipeline_question *q, zr_unit_cost *costs,
+                                zero_error *error)
 {
     size_t count = (size_t)q->whole->unit_count;
     zr_model_part part = {0};
@@ -144,8 +147,8 @@ static zero_status count_slices(const zr_stages_question *q, zr_unit_cost *costs
     return status;
 }
 
-static zero_status divide(const zr_stages_question *q, zr_unit_cost *costs, zr_pipeline_part **out,
-                          zero_error *error)
+static zero_status divide(const zr_pipeline_question *q, zr_unit_cost *costs,
+                          zr_pipeline_part **out, zero_error *error)
 {
     const zr_pipeline pipeline = zr_pipeline_of(q->config);
     zr_simulation simulation = {0};
@@ -154,12 +157,13 @@ static zero_status divide(const zr_stages_question *q, zr_unit_cost *costs, zr_p
     if (q->config->tensor > 1 && zr_lm_config_of(q->whole))
         ZERO_TRY(count_slices(q, costs, error));
     ZERO_TRY(split_units(q, &pipeline, costs, out, error));
-    zero_status status = zr_stages_simulate(*out, &simulation, error);
+    zero_status status = zr_pipeline_stages_simulate(*out, &simulation, error);
     zr_simulation_free(&simulation);
     return status;
 }
 
-zero_status zr_stages_divide(const zr_stages_question *q, zr_pipeline_part **out, zero_error *error)
+zero_status zr_pipeline_stages_divide(const zr_pipeline_question *q, zr_pipeline_part **out,
+                                      zero_error *error)
 {
     *out = NULL;
     zr_unit_cost *costs = zr_alloc((size_t)q->whole->unit_count * sizeof *costs, error);
@@ -167,13 +171,13 @@ zero_status zr_stages_divide(const zr_stages_question *q, zr_pipeline_part **out
     zr_free(costs);
     if (status == ZERO_OK)
         return ZERO_OK;
-    zr_stages_free(*out);
+    zr_pipeline_stages_free(*out);
     *out = NULL;
     return status;
 }
 
-zero_status zr_stages_cut(const zero_model *model, const zr_pipeline_part *part, int stage,
-                          bool exact, zero_model **out, zero_error *error)
+zero_status zr_pipeline_stages_cut(const zero_model *model, const zr_pipeline_part *part, int stage,
+                                   bool exact, zero_model **out, zero_error *error)
 {
     zr_unit_range ranges[ZR_MOST_CHUNKS] = {{0, model->unit_count}};
     int count = part ? part->pipeline.chunks : 1;
@@ -181,5 +185,5 @@ zero_status zr_stages_cut(const zero_model *model, const zr_pipeline_part *part,
         int number = zr_pipeline_chunk(&part->pipeline, stage, c);
         ranges[c] = (zr_unit_range){part->first_unit[number], part->first_unit[number + 1]};
     }
-    return zr_stage_cut(model, ranges, count, exact, out, error);
+    return zr_pipeline_stage_cut(model, ranges, count, exact, out, error);
 }

@@ -2,7 +2,7 @@
 #include "plan/stage_split.h"
 #include "setup/stages.h"
 
-double zr_stages_share(const zr_pipeline_part *part, int stage)
+double zr_pipeline_stages_share(const zr_pipeline_part *part, int stage)
 {
     double share = 0;
     for (int c = 0; c < part->pipeline.chunks; c++)
@@ -10,29 +10,29 @@ double zr_stages_share(const zr_pipeline_part *part, int stage)
     return share;
 }
 
-double zr_stages_imbalance(const zr_pipeline_part *part)
+double zr_pipeline_stages_imbalance(const zr_pipeline_part *part)
 {
     double largest = 0;
     for (int s = 0; s < part->pipeline.stages; s++)
-        largest = ZR_MAX(largest, zr_stages_share(part, s));
+        largest = ZR_MAX(largest, zr_pipeline_stages_share(part, s));
     return largest * part->pipeline.stages;
 }
 
-void zr_stages_units(const zr_pipeline_part *part, const zero_model *model, int stage,
-                     zr_buffer *out)
+void zr_pipeline_stages_units(const zr_pipeline_part *part, const zero_model *model, int stage,
+                              zr_buffer *out)
 {
     const zr_pipeline *p = &part->pipeline;
     zr_unit_cost *units = zr_alloc((size_t)model->unit_count * sizeof *units, NULL);
     for (int u = 0; u < model->unit_count && units; u++)
         units[u] = (zr_unit_cost){.name = model->units[u].name, .kind = model->units[u].ops->kind};
     if (units)
-        zr_stage_list_units(units, part->first_unit, p->stages, p->chunks, stage, out);
+        zr_pipeline_stage_list_units(units, part->first_unit, p->stages, p->chunks, stage, out);
     else
         out->failed = true;
     zr_free(units);
 }
 
-void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *out)
+void zr_pipeline_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *out)
 {
     const zr_pipeline *p = &part->pipeline;
     zr_buffer_printf(out, "%s", zr_pipeline_kind_name(p->kind));
@@ -46,10 +46,10 @@ void zr_stages_heading(const zr_pipeline_part *part, double bubble, zr_buffer *o
     else if (window)
         zr_buffer_printf(out, ", drained after every step");
     zr_buffer_printf(out, ": bubble %.0f%%%s, largest pipeline stage %.2f x the mean", 100 * bubble,
-                     p->steps > 1 ? " of these" : "", zr_stages_imbalance(part));
+                     p->steps > 1 ? " of these" : "", zr_pipeline_stages_imbalance(part));
 }
 
-void zr_stages_versions(const zr_pipeline_part *part, int stage, zr_buffer *out)
+void zr_pipeline_stages_versions(const zr_pipeline_part *part, int stage, zr_buffer *out)
 {
     int versions = zr_pipeline_versions(&part->pipeline, stage);
     if (zr_pipeline_is_asynchronous(part->pipeline.kind))
@@ -63,8 +63,8 @@ static bool runs_as_one(const zero_unit *unit, bool again)
     return again || !unit->ops->backward_input;
 }
 
-void zr_stages_in_one_part(const zr_pipeline_part *part, const zero_model *model, bool again,
-                           zr_buffer *out)
+void zr_pipeline_stages_in_one_part(const zr_pipeline_part *part, const zero_model *model,
+                                    bool again, zr_buffer *out)
 {
     int count = 0;
     const char *separator = "", *kind = zr_pipeline_kind_name(part->pipeline.kind);

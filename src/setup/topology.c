@@ -173,7 +173,7 @@ zr_topology_costs zr_topology_costs_of(const zr_plan *plan, const zr_step_traffi
     }
     return (zr_topology_costs){.step_bytes = network.bytes[ZR_NETWORK_TENSOR],
                                .unit_bytes = most_bytes,
-                               .unit = zr_stage_unit(plan->model, most),
+                               .unit = zr_pipeline_stage_unit(plan->model, most),
                                .data_bytes = network.bytes[ZR_NETWORK_DATA],
                                .link_bytes = step->groups.pipeline.bytes[ZERO_COMM_send]};
 }
@@ -245,7 +245,7 @@ static zero_status warn(const zr_grid *grid, const zr_plan *plan, zr_topology *s
 {
     zr_buffer text = {0};
     ZERO_TRY(find_costs(grid, plan, &s->most, error));
-    s->unit = zr_stage_origin(plan->model)->units[s->most.unit].name;
+    s->unit = zr_pipeline_stage_origin(plan->model)->units[s->most.unit].name;
     ZERO_TRY(find_names(grid->world, s, error));
     zr_topology_describe(s, &text);
     if (grid->world->rank == 0 && !text.failed)

@@ -5,7 +5,7 @@
 #include "simulate/sim_collectives.h"
 #include "simulate/sim_layer.h"
 
-double zr_sim_stage_layers(const zr_sim_run *run)
+double zr_sim_pipeline_stage_layers(const zr_sim_run *run)
 {
     double layers = ceil((double)run->layers / run->pipeline);
     if (!run->framework.balanced || run->pipeline == 1)
@@ -23,7 +23,7 @@ double zr_sim_device_parameters(const zr_sim_run *run)
     double layers = run->parameters - tables * (run->tied ? 1 : 2);
     if (layers < 0)
         layers = run->parameters;
-    double own = layers / (double)run->layers * zr_sim_stage_layers(run);
+    double own = layers / (double)run->layers * zr_sim_pipeline_stage_layers(run);
     own += run->pipeline == 1 && !run->tied ? 2 * tables : tables;
     return own / run->tensor;
 }
@@ -97,7 +97,7 @@ static double most_waiting(const zr_sim_run *run)
 double zr_sim_activations(const zr_sim_run *run)
 {
     double t = zr_sim_tokens(run);
-    double layers = zr_sim_stage_layers(run), waiting = most_waiting(run);
+    double layers = zr_sim_pipeline_stage_layers(run), waiting = most_waiting(run);
     double whole = layer_activations(run, true);
     double kept = whole;
     if (run->recompute == ZR_SIM_SELECTIVE)
@@ -139,6 +139,6 @@ double zr_sim_host_memory(const zr_sim_run *run)
     if (run->parameters_on_host && !run->parameters_on_nvme)
         bytes += element * own / (run->stage >= 3 ? ranks : 1);
     if (run->checkpoints_on_host && run->recompute == ZR_SIM_FULL)
-        bytes += most_waiting(run) * zr_sim_stage_layers(run) * zr_sim_boundary(run);
+        bytes += most_waiting(run) * zr_sim_pipeline_stage_layers(run) * zr_sim_boundary(run);
     return bytes * ZR_MIN(run->devices, run->machine.devices);
 }

@@ -8,7 +8,7 @@
 // layers and tables, divided by tensor ranks.
 double zr_sim_device_parameters(const zr_sim_run *run);
 // Returns how many layers the stage of a pipeline has that has most.
-double zr_sim_stage_layers(const zr_sim_run *run);
+double zr_sim_pipeline_stage_layers(const zr_sim_run *run);
 // Bytes of the states of a device: parameters, gradients, and those of the optimizer.
 double zr_sim_states(const zr_sim_run *run);
 // Bytes of the activations of a device, at their most.

@@ -268,7 +268,8 @@ static double find_slowest(folding *f, double stage)
 {
     const zr_sim_run *run = f->run;
     double *parts = f->step->parts, mean = f->layers, m = (double)run->accumulation;
-    double most = zr_sim_stage_layers(run), least = floor((double)run->layers / run->pipeline);
+    double most = zr_sim_pipeline_stage_layers(run),
+           least = floor((double)run->layers / run->pipeline);
     if (run->framework.balanced && run->pipeline > 1)
         least = fmax(0, (double)run->layers - most * (run->pipeline - 1));
     bool last = stage * least / mean + f->head_seconds >= stage * most / mean;

@@ -280,9 +280,9 @@ static zero_status say_division(const step_bench *s, zero_error *error)
     zr_buffer text = {0};
     if (!part)
         return ZERO_OK;
-    zero_status status = zr_stages_simulate(part, &simulation, error);
+    zero_status status = zr_pipeline_stages_simulate(part, &simulation, error);
     if (status == ZERO_OK) {
-        zr_stages_heading(part, simulation.bubble, &text);
+        zr_pipeline_stages_heading(part, simulation.bubble, &text);
         zr_bench_say(s->bench, "pipeline %s; numbers of a rank are of pipeline stage %d\n",
                      text.failed ? "" : text.data, part->stage);
     }

@@ -184,7 +184,7 @@ static void put_lane(sheet *s, int stage)
         put_action(s, &lane->at[i], &at[i]);
     put_marks(s, lane, at);
     s->line.length = 0;
-    zr_picture_stage(s->picture, stage, &s->line);
+    zr_pipeline_stage_caption(s->picture, stage, &s->line);
     zr_svg_put_text(&s->body, LEFT + s->width + GAP, middle, NULL, line_text(s));
     s->y += LANE_HEIGHT + GAP;
 }

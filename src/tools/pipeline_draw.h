@@ -36,6 +36,6 @@ void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out);
 bool zr_picture_has_marks(const zr_pipeline_picture *picture);
 // Writes "27.3% bubble, holds 4 micro-batches", of a stage; in asynchronous schedules also
 // "4 versions".
-void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out);
+void zr_pipeline_stage_caption(const zr_pipeline_picture *picture, int stage, zr_buffer *out);
 
 #endif

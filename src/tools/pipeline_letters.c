@@ -66,9 +66,9 @@ void zr_picture_heading(const zr_pipeline_picture *picture, zr_buffer *out)
                      100 * picture->simulation->bubble);
 }
 
-void zr_picture_stage(const zr_pipeline_picture *picture, int stage, zr_buffer *out)
+void zr_pipeline_stage_caption(const zr_pipeline_picture *picture, int stage, zr_buffer *out)
 {
-    const zr_simulated_stage *of = &picture->simulation->stage[stage];
+    const zr_simulated_pipeline_stage *of = &picture->simulation->stage[stage];
     int versions = zr_pipeline_versions(picture->pipeline, stage);
     zr_buffer_printf(out, "%.1f%% bubble, holds %d micro-batch%s%s", 100 * of->bubble, of->sets,
                      of->sets == 1 ? "" : "es", picture->pipeline->chunks > 1 ? " of a chunk" : "");
@@ -128,7 +128,7 @@ static void put_stage(const zr_pipeline_picture *picture, int stage, int columns
                      stage);
     put_line(picture, stage, false, columns, out);
     zr_buffer_printf(out, "  ");
-    zr_picture_stage(picture, stage, out);
+    zr_pipeline_stage_caption(picture, stage, out);
     if (picture->pipeline->chunks > 1) {
         zr_buffer_printf(out, "\n%-*s", NAME_WIDTH, "         chunk");
         put_line(picture, stage, true, columns, out);

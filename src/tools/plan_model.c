@@ -211,7 +211,7 @@ static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
                        "table says which "
                        "would be chosen, and offload_optimizer and offload_param name one");
     zr_planner_ranks(p, ranks);
-    while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
+    while (at.stage < 3 && !zr_planner_has_pipeline_stage(p, at.stage))
         at.stage++;
     at.ranks = ranks[0];
     at.batch = zr_planner_batch(p, at.ranks);

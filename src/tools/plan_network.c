@@ -74,7 +74,8 @@ static void add_costs(zr_plan_network *network, const zr_plan *plan, const zr_st
         return;
     const zr_topology_costs costs = zr_topology_costs_of(plan, step, at);
     zr_topology_raise(&network->topology.most, &costs);
-    network->topology.unit = zr_stage_origin(plan->model)->units[network->topology.most.unit].name;
+    network->topology.unit =
+        zr_pipeline_stage_origin(plan->model)->units[network->topology.most.unit].name;
     network->known = *at;
 }
 
@@ -82,7 +83,7 @@ static void add_costs(zr_plan_network *network, const zr_plan *plan, const zr_st
 static void add_rank(zr_plan_network *network, const zr_mesh *mesh, const zr_plan *plan,
                      const zr_step_traffic *step)
 {
-    int stages[ZR_MOST_STAGES], members[ZR_MOST_STAGES];
+    int stages[ZR_MOST_PIPELINE_STAGES], members[ZR_MOST_PIPELINE_STAGES];
     const zr_job_machines *job = &network->machines->job;
     int64_t together = 0;
     int count = zr_mesh_group(mesh, ZERO_AXIS_pipeline, members);

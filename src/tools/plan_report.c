@@ -151,7 +151,7 @@ static void append_json_row(const zr_plan_row *row, zr_buffer *out)
         zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
     zr_plan_exchanged_json(row, out);
     zr_plan_residual_json(row, out);
-    zr_plan_stages_json(row, out);
+    zr_plan_pipeline_stages_json(row, out);
     zr_plan_network_json(row, out);
     zr_plan_time_json(row, out);
     zr_buffer_printf(out, ",\"bytes\":{");

@@ -29,23 +29,23 @@ typedef struct zr_plan_messages {
     int64_t calls, bytes;
 } zr_plan_messages;
 
-typedef struct zr_plan_stage {      // a rank of one pipeline stage
-    int64_t parameters;             // of its units, over all tensor ranks
-    int64_t bytes[ZERO_MEM_COUNT];  // as in a row
-    int64_t tiers[ZERO_TIER_COUNT]; // likewise
-    int sets[ZR_MOST_CHUNKS];       // of activations that live at one time, by chunk
-    int slots;                      // of the channels through which it receives
-    int versions;                   // of its parameters, in `bytes`
-    int summed_steps;               // whose gradients it has at one time, likewise
+typedef struct zr_report_pipeline_stage { // a rank of one pipeline stage
+    int64_t parameters;                   // of its units, over all tensor ranks
+    int64_t bytes[ZERO_MEM_COUNT];        // as in a row
+    int64_t tiers[ZERO_TIER_COUNT];       // likewise
+    int sets[ZR_MOST_CHUNKS];             // of activations that live at one time, by chunk
+    int slots;                            // of the channels through which it receives
+    int versions;                         // of its parameters, in `bytes`
+    int summed_steps;                     // whose gradients it has at one time, likewise
     zr_plan_messages messages[ZERO_AXIS_COUNT];
     zr_plan_messages sums; // of those in the pipeline: 2bw, loss and norm of a step
-} zr_plan_stage;
+} zr_report_pipeline_stage;
 
 typedef struct zr_plan_pipeline { // of a row
     zr_pipeline_part *part;
     const zero_model *model; // whose units it divides
     double bubble;
-    zr_plan_stage at[]; // (part->pipeline.stages)
+    zr_report_pipeline_stage at[]; // (part->pipeline.stages)
 } zr_plan_pipeline;
 
 typedef struct zr_plan_row {
@@ -100,8 +100,9 @@ void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
 
 // plan_stage_table.c: what each pipeline stage has, if there are any.
-void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out);
-void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
+void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out);
+void zr_plan_pipeline_stages_json(const zr_plan_row *row,
+                                  zr_buffer *out); // one key, and a comma before
 
 // plan_network.c: who is on which machine, and what crosses the network, if machines were said.
 void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out);

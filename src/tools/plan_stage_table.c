@@ -10,7 +10,7 @@
 
 enum { CELL = 64 };
 
-static int64_t total_of(const zr_plan_stage *stage)
+static int64_t total_of(const zr_report_pipeline_stage *stage)
 {
     return stage->tiers[ZERO_TIER_device] + stage->tiers[ZERO_TIER_host];
 }
@@ -92,11 +92,12 @@ static void append_stage(const zr_plan_row *row, int stage, zr_buffer *out)
 {
     char ranks[CELL], sets[CELL];
     const zr_plan_pipeline *pipeline = row->pipeline;
-    const zr_plan_stage *of = &pipeline->at[stage];
+    const zr_report_pipeline_stage *of = &pipeline->at[stage];
     write_ranks(row, stage, ranks);
     write_sets(row, stage, sets);
     zr_buffer_printf(out, "%14d  %14s  %4.0f%%  %8.3f M", stage, ranks,
-                     100 * zr_stages_share(pipeline->part, stage), (double)of->parameters / 1e6);
+                     100 * zr_pipeline_stages_share(pipeline->part, stage),
+                     (double)of->parameters / 1e6);
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (uses(row, c))
             append_bytes(of->bytes[c], 13, out);
@@ -108,7 +109,7 @@ static void append_stage(const zr_plan_row *row, int stage, zr_buffer *out)
         if (sends_in(row, axes[a].axis))
             append_bytes(of->messages[axes[a].axis].bytes, 13, out);
     zr_buffer_printf(out, "  ");
-    zr_stages_units(pipeline->part, pipeline->model, stage, out);
+    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, out);
     zr_buffer_printf(out, "\n");
 }
 
@@ -133,7 +134,7 @@ static void append_most(const zr_plan_row *row, zr_buffer *out)
 static void append_versions(const zr_plan_row *row, zr_buffer *out)
 {
     char text[ZR_BYTES_TEXT];
-    const zr_plan_stage *first = &row->pipeline->at[0];
+    const zr_report_pipeline_stage *first = &row->pipeline->at[0];
     if (!is_asynchronous(row))
         return;
     zr_buffer_printf(out, "Versions are copies of the parameters, which micro-batches under way "
@@ -154,12 +155,12 @@ static void append_versions(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
 {
     if (!row->pipeline)
         return;
     zr_buffer_printf(out, "\npipeline ");
-    zr_stages_heading(row->pipeline->part, row->pipeline->bubble, out);
+    zr_pipeline_stages_heading(row->pipeline->part, row->pipeline->bubble, out);
     zr_buffer_printf(out,
                      "\nat ZeRO stage %d on %d ranks, micro-batch %lld, the bytes of one rank:\n",
                      row->stage, row->ranks, (long long)row->micro_batch);
@@ -173,7 +174,8 @@ void zr_plan_stages_text(const zr_plan_row *row, zr_buffer *out)
 static const char *const axis_names[ZERO_AXIS_COUNT] = {
     [ZERO_AXIS_tensor] = "tensor", [ZERO_AXIS_data] = "data", [ZERO_AXIS_pipeline] = "pipeline"};
 
-static void append_json_versions(const zr_plan_row *row, const zr_plan_stage *of, zr_buffer *out)
+static void append_json_versions(const zr_plan_row *row, const zr_report_pipeline_stage *of,
+                                 zr_buffer *out)
 {
     if (!is_asynchronous(row))
         return;
@@ -186,15 +188,15 @@ static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
 {
     zr_buffer units = {0};
     const zr_plan_pipeline *pipeline = row->pipeline;
-    const zr_plan_stage *of = &pipeline->at[stage];
+    const zr_report_pipeline_stage *of = &pipeline->at[stage];
     int ranks = row->ranks / stages_of(row);
-    zr_stages_units(pipeline->part, pipeline->model, stage, &units);
+    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
     zr_buffer_printf(out, "{\"units\":");
     zr_json_append_string(out, units.failed ? "" : units.data, units.failed ? 0 : units.length);
     out->failed |= units.failed;
     zr_buffer_free(&units);
     zr_buffer_printf(out, ",\"first_rank\":%d,\"ranks\":%d,\"share\":%.4f,\"parameters\":%lld",
-                     stage * ranks, ranks, zr_stages_share(pipeline->part, stage),
+                     stage * ranks, ranks, zr_pipeline_stages_share(pipeline->part, stage),
                      (long long)of->parameters);
     zr_buffer_printf(out, ",\"bytes\":{");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
@@ -217,7 +219,7 @@ static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
     zr_buffer_printf(out, "}");
 }
 
-void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_buffer *out)
 {
     const zr_plan_pipeline *pipeline = row->pipeline;
     if (!pipeline)
@@ -227,7 +229,7 @@ void zr_plan_stages_json(const zr_plan_row *row, zr_buffer *out)
                      ",\"pipeline\":{\"schedule\":\"%s\",\"chunks\":%d,\"micro_batches\":%d,"
                      "\"bubble\":%.4f,\"imbalance\":%.4f,",
                      zr_pipeline_kind_name(of->kind), of->chunks, of->micro_batches,
-                     pipeline->bubble, zr_stages_imbalance(pipeline->part));
+                     pipeline->bubble, zr_pipeline_stages_imbalance(pipeline->part));
     if (is_asynchronous(row))
         zr_buffer_printf(out, "\"flush_every\":%d,", of->steps);
     zr_buffer_printf(out, "\"stages\":[");

@@ -15,7 +15,7 @@ zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *div
     zr_plan_pipeline *made = zr_alloc(sizeof *made + stages * sizeof *made->at, error);
     zero_status status = ZERO_ERR_MEMORY;
     if (made)
-        status = zr_stages_simulate(division, &simulation, error);
+        status = zr_pipeline_stages_simulate(division, &simulation, error);
     if (status != ZERO_OK) {
         zr_free(made);
         return status;
@@ -31,7 +31,7 @@ zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *div
 void zr_plan_pipeline_free(zr_plan_pipeline *pipeline)
 {
     if (pipeline)
-        zr_stages_free(pipeline->part);
+        zr_pipeline_stages_free(pipeline->part);
     zr_free(pipeline);
 }
 
@@ -72,11 +72,11 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline)
 {
     const zr_plan *plan = of->plan;
     const zr_pass_traffic step = zr_traffic_of_step(plan);
-    zr_plan_stage *to = &pipeline->at[of->part.stage];
-    *to = (zr_plan_stage){.parameters = parameters_of(pipeline, of->part.stage),
-                          .versions = plan->versions,
-                          .summed_steps = plan->step_sums,
-                          .sums = sums_of(plan, of->part.stage)};
+    zr_report_pipeline_stage *to = &pipeline->at[of->part.stage];
+    *to = (zr_report_pipeline_stage){.parameters = parameters_of(pipeline, of->part.stage),
+                                     .versions = plan->versions,
+                                     .summed_steps = plan->step_sums,
+                                     .sums = sums_of(plan, of->part.stage)};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         to->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
@@ -113,7 +113,8 @@ static zero_status draw_division(const zr_planner *p, const zr_pipeline_part *pa
 {
     zr_simulation simulation = {0};
     zr_lane *lanes = zr_pipeline_lanes(&part->pipeline, error);
-    zero_status status = lanes ? zr_stages_simulate(part, &simulation, error) : ZERO_ERR_MEMORY;
+    zero_status status =
+        lanes ? zr_pipeline_stages_simulate(part, &simulation, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         draw(p, part, &simulation, lanes, out);
     zr_simulation_free(&simulation);

@@ -33,7 +33,7 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
     zr_plan_asked asked;
     zr_planner_ranks(p, ranks);
     zr_plan_point at = {.stage = p->settings.stage, .ranks = ranks[0]};
-    while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
+    while (at.stage < 3 && !zr_planner_has_pipeline_stage(p, at.stage))
         at.stage++;
     at.batch = zr_planner_batch(p, at.ranks);
     if (!is_here(p, time, at.ranks))

@@ -21,9 +21,9 @@ static void say_stage(const zr_pipeline_part *part, const zero_model *model, int
 {
     line->length = 0;
     zr_buffer_printf(line, "pipeline stage %d: ", stage);
-    zr_stages_units(part, model, stage, line);
-    zr_buffer_printf(line, " (%.0f%%)", 100 * zr_stages_share(part, stage));
-    zr_stages_versions(part, stage, line);
+    zr_pipeline_stages_units(part, model, stage, line);
+    zr_buffer_printf(line, " (%.0f%%)", 100 * zr_pipeline_stages_share(part, stage));
+    zr_pipeline_stages_versions(part, stage, line);
     say(logger, "", line);
 }
 
@@ -45,15 +45,16 @@ zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error)
     zr_buffer line = {0};
     if (!part)
         return ZERO_OK;
-    const zero_model *model = zr_stage_origin(plan->model);
-    zero_status status = zr_stages_simulate(part, &simulation, error);
+    const zero_model *model = zr_pipeline_stage_origin(plan->model);
+    zero_status status = zr_pipeline_stages_simulate(part, &simulation, error);
     if (status == ZERO_OK) {
-        zr_stages_heading(part, simulation.bubble, &line);
+        zr_pipeline_stages_heading(part, simulation.bubble, &line);
         say(logger, "pipeline", &line);
         for (int s = 0; s < part->pipeline.stages; s++)
             say_stage(part, model, s, &line, logger);
         line.length = 0;
-        zr_stages_in_one_part(part, model, plan->settings.activation_checkpoints > 0, &line);
+        zr_pipeline_stages_in_one_part(part, model, plan->settings.activation_checkpoints > 0,
+                                       &line);
         say(logger, "", &line);
     }
     say_samples(train);

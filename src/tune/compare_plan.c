@@ -69,7 +69,7 @@ static zero_status count_network(const zr_comparison *c, zr_compare_row *row, ze
 {
     const zr_estimate_question question = zr_compare_question(c, row, &c->subject.model, 1);
     zr_estimate apart;
-    int stages[ZR_MOST_STAGES], replicas = 0;
+    int stages[ZR_MOST_PIPELINE_STAGES], replicas = 0;
     zero_status status = zr_estimate_make(&question, &apart, error);
     if (status == ZERO_OK)
         status = zr_model_replicas(apart.part.model, row->way.tensor, &replicas, error);

@@ -112,7 +112,8 @@ static zr_space_list tensor_of(const zr_tuning_asked *a, int ranks)
 static zr_space_list pipeline_of(const zr_tuning_asked *a, int ranks)
 {
     zr_space_list list = {0};
-    int64_t most = ZR_MIN(ZR_MIN((int64_t)ranks, a->subject->shape.layers), ZR_MOST_STAGES);
+    int64_t most =
+        ZR_MIN(ZR_MIN((int64_t)ranks, a->subject->shape.layers), ZR_MOST_PIPELINE_STAGES);
     if (!is_open(a, ZR_TUNING_PIPELINE))
         return one(ZR_MAX(zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE), 1));
     for (int64_t stages = 1; stages <= most; stages *= 2)

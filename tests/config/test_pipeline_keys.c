@@ -189,7 +189,7 @@ static void a_split_has_an_end(void **state)
 {
     zr_config_facts asked = two_stages;
     zr_buffer text = {0};
-    for (int i = 0; i <= ZR_MOST_STAGES * ZR_MOST_CHUNKS; i++)
+    for (int i = 0; i <= ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS; i++)
         zr_buffer_printf(&text, "%s%d", i ? "," : "", i);
     asked.split = text.data;
     zero_error error;
@@ -199,7 +199,7 @@ static void a_split_has_an_end(void **state)
     zr_buffer_free(&text);
 }
 
-static void method_is(const char *value, zr_stage_method method, const char *regex)
+static void method_is(const char *value, zr_split_method method, const char *regex)
 {
     recorder log;
     char text[256];
@@ -218,12 +218,12 @@ static void partitions(void **state)
 {
     static const char wanted[] = ", expected best, uniform, parameters or type:REGEX";
     char message[256];
-    method_is("\"best\"", ZR_STAGES_BEST, NULL);
-    method_is("\"auto\"", ZR_STAGES_BEST, NULL);
-    method_is("\"uniform\"", ZR_STAGES_UNIFORM, NULL);
-    method_is("\"Parameters\"", ZR_STAGES_PARAMETERS, NULL);
-    method_is("\"type:block|head\"", ZR_STAGES_TYPE, "block|head");
-    method_is("\"TYPE:^H\"", ZR_STAGES_TYPE, "^H");
+    method_is("\"best\"", ZR_SPLIT_BEST, NULL);
+    method_is("\"auto\"", ZR_SPLIT_BEST, NULL);
+    method_is("\"uniform\"", ZR_SPLIT_UNIFORM, NULL);
+    method_is("\"Parameters\"", ZR_SPLIT_PARAMETERS, NULL);
+    method_is("\"type:block|head\"", ZR_SPLIT_TYPE, "block|head");
+    method_is("\"TYPE:^H\"", ZR_SPLIT_TYPE, "^H");
     snprintf(message, sizeof message, "ds.json:1:28: pipeline.partition: found \"profile\"%s%s",
              wanted, " (DeepSpeed itself has no profile)");
     must_fail("{\"pipeline\": {\"partition\": \"profile\"}}", &two_stages, ZERO_ERR_CONFIG,
@@ -329,7 +329,7 @@ static void the_resolved_file_says_the_same(void **state)
     zr_config *other = must_be(out.data, &eight, 2, &log); // without a flag
     const zr_pipeline_spec *a = &config->pipeline, *b = &other->pipeline;
     assert_true(b->kind == ZR_PIPELINE_INTERLEAVED && b->chunks == 2);
-    assert_true(b->method == ZR_STAGES_TYPE && b->split_count == 4);
+    assert_true(b->method == ZR_SPLIT_TYPE && b->split_count == 4);
     assert_string_equal(b->regex, "h");
     assert_memory_equal(a->split, b->split, 4 * sizeof *a->split);
     assert_int_equal(b->checkpoint_interval, 2);

@@ -346,11 +346,11 @@ static void *check_stage(void *argument)
             c->make(&part, c->whole, stage, rank);
         model = &part.model;
     }
-    assert_int_equal(zr_stage_cut(model, &c->units[stage], 1, false, &cut, NULL), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(model, &c->units[stage], 1, false, &cut, NULL), ZERO_OK);
     zr_plan *plan = plan_of(c, cut, rank);
     s->status = zr_parts_check(&grid, plan, &s->error);
     zr_plan_destroy(plan);
-    zr_stage_free(cut);
+    zr_pipeline_stage_free(cut);
     zero_comm_destroy(grid.tensor);
     return NULL;
 }

@@ -35,7 +35,7 @@ static zero_model *cut(const zero_model *model, const zr_unit_range *chunks, int
 {
     zero_model *stage = NULL;
     zero_error error = {0};
-    if (zr_stage_cut(model, chunks, count, exact, &stage, &error) != ZERO_OK ||
+    if (zr_pipeline_stage_cut(model, chunks, count, exact, &stage, &error) != ZERO_OK ||
         zr_model_check(stage, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return stage;
@@ -45,7 +45,7 @@ static zero_model *cut(const zero_model *model, const zr_unit_range *chunks, int
 // number.
 static void check_flat_params(const zero_model *stage, const zero_model *origin, int unit)
 {
-    int number = zr_stage_unit(stage, unit);
+    int number = zr_pipeline_stage_unit(stage, unit);
     const zero_unit *is = &stage->units[unit], *was = &origin->units[number];
     assert_string_equal(is->name, was->name);
     assert_ptr_equal(is->ops, was->ops);
@@ -67,18 +67,18 @@ static void check_flat_params(const zero_model *stage, const zero_model *origin,
 
 static void check_stage(const zero_model *stage, const zero_model *origin)
 {
-    assert_ptr_equal(zr_stage_origin(stage), origin);
+    assert_ptr_equal(zr_pipeline_stage_origin(stage), origin);
     assert_ptr_equal(stage->whole, origin->whole ? origin->whole : origin);
     assert_string_equal(stage->name, origin->name);
     for (int u = 0; u < stage->unit_count; u++)
         check_flat_params(stage, origin, u);
     int count;
-    const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
+    const zr_tied_copy *tied_copies = zr_pipeline_stage_tied_copies(stage, &count);
     for (int r = 0; r < count; r++) {
         const zr_tied_copy *it = &tied_copies[r];
         assert_ptr_equal(zr_flat_param_desc(stage, it->at)->tensors,
                          zr_flat_param_desc(origin, it->owner)->tensors);
-        assert_ptr_equal(zr_stage_tied_copy_at(stage, it->at), it);
+        assert_ptr_equal(zr_pipeline_stage_tied_copy_at(stage, it->at), it);
     }
 }
 
@@ -91,11 +91,11 @@ static void a_stage_is_a_range_of_units(void **state)
         check_stage(stage, model);
         assert_int_equal(stage->unit_count, 3);
         int count;
-        zr_stage_tied_copies(stage, &count);
+        zr_pipeline_stage_tied_copies(stage, &count);
         assert_int_equal(count, 0);
         for (int u = 0; u < 3; u++)
-            assert_int_equal(zr_stage_unit(stage, u), 3 * s + u);
-        zr_stage_free(stage);
+            assert_int_equal(zr_pipeline_stage_unit(stage, u), 3 * s + u);
+        zr_pipeline_stage_free(stage);
     }
     zr_lm_free(model);
 }
@@ -105,11 +105,11 @@ static void a_whole_model_is_no_stage(void **state)
 {
     zero_model *model = language_model(true, 1, 0);
     int count = 1;
-    assert_ptr_equal(zr_stage_origin(model), model);
-    assert_int_equal(zr_stage_unit(model, 2), 2);
-    assert_null(zr_stage_tied_copies(model, &count));
+    assert_ptr_equal(zr_pipeline_stage_origin(model), model);
+    assert_int_equal(zr_pipeline_stage_unit(model, 2), 2);
+    assert_null(zr_pipeline_stage_tied_copies(model, &count));
     assert_int_equal(count, 0);
-    assert_null(zr_stage_tied_copy_at(model, (zero_flat_param_ref){0, 0}));
+    assert_null(zr_pipeline_stage_tied_copy_at(model, (zero_flat_param_ref){0, 0}));
     zr_lm_free(model);
 }
 
@@ -122,8 +122,8 @@ static void chunks_follow_each_other(void **state)
     check_stage(stage, model);
     assert_int_equal(stage->unit_count, 4);
     for (int u = 0; u < 4; u++)
-        assert_int_equal(zr_stage_unit(stage, u), numbers[u]);
-    zr_stage_free(stage);
+        assert_int_equal(zr_pipeline_stage_unit(stage, u), numbers[u]);
+    zr_pipeline_stage_free(stage);
     zr_lm_free(model);
 }
 
@@ -132,7 +132,7 @@ static void expect_tied_copies(const zero_model *model, const zr_unit_range *chu
 {
     zero_model *stage = cut(model, chunks, chunk_count, exact);
     int count, last = stage->unit_count - 1;
-    const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
+    const zr_tied_copy *tied_copies = zr_pipeline_stage_tied_copies(stage, &count);
     check_stage(stage, model);
     assert_int_equal(count, expected);
     for (int r = 0; r < count; r++) {
@@ -141,7 +141,7 @@ static void expect_tied_copies(const zero_model *model, const zr_unit_range *chu
                          model->units[model->unit_count - 1].flat_param_count + r);
         assert_int_equal(tied_copies[r].owner.unit, 0);
     }
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 // The head's table is borrowed within a chunk, and a tied copy in any other case.
@@ -181,7 +181,7 @@ static void a_part_is_cut_as_a_whole_is(void **state)
     assert_int_equal(zr_lm_cut(model, &slices, NULL, &part, &error), ZERO_OK);
     zero_model *stage = cut(part, last, 1, false);
     assert_ptr_equal(stage->whole, model);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
     expect_tied_copies(part, last, 1, false, 2);
     zr_lm_free(part);
     zr_lm_free(model);
@@ -224,13 +224,13 @@ static void numbers_of_flat_params_stay(void **state)
         chain_set(&m, first);
         zero_model *stage = cut(&m.model, last, 1, false);
         check_stage(stage, &m.model);
-        const zr_tied_copy *tied_copies = zr_stage_tied_copies(stage, &count);
+        const zr_tied_copy *tied_copies = zr_pipeline_stage_tied_copies(stage, &count);
         assert_int_equal(count, first == 0 ? 1 : 2);
         assert_int_equal(stage->units[1].borrowed_count, first == 0 ? 1 : 0);
         if (first == 0)
             assert_int_equal(stage->units[1].borrowed[0].unit, 0);
         assert_int_equal(tied_copies[count - 1].owner.unit, 0);
-        zr_stage_free(stage);
+        zr_pipeline_stage_free(stage);
     }
 }
 
@@ -244,7 +244,7 @@ static void lenders_have_local_numbers(void **state)
     check_stage(stage, &m.model);
     assert_int_equal(stage->units[2].borrowed_count, 1);
     assert_int_equal(stage->units[2].borrowed[0].unit, 1);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 static void tied_copies_of_buffers_are_refused(void **state)
@@ -255,7 +255,8 @@ static void tied_copies_of_buffers_are_refused(void **state)
     zero_model *stage = NULL;
     chain_set(&m, 0);
     m.flat_params[1].kind = ZERO_BUFFER;
-    assert_int_equal(zr_stage_cut(&m.model, last, 1, false, &stage, &error), ZERO_ERR_UNSUPPORTED);
+    assert_int_equal(zr_pipeline_stage_cut(&m.model, last, 1, false, &stage, &error),
+                     ZERO_ERR_UNSUPPORTED);
     assert_non_null(strstr(error.message, "unit \"c\" borrows a buffer (\"b\") of unit \"b\""));
     assert_null(stage);
 }
@@ -272,7 +273,7 @@ static void other_names_stay_unique(void **state)
     assert_int_equal(zr_model_check(stage, &error), ZERO_ERR_USAGE);
     assert_string_equal(error.message,
                         "two tensors are named \"a\": names must be unique in a model");
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 static void no_memory_leaves_nothing(void **state)
@@ -287,11 +288,11 @@ static void no_memory_leaves_nothing(void **state)
         assert_int_equal(status, ZERO_ERR_MEMORY);
         assert_null(stage);
         zr_alloc_fail_at(nth);
-        status = zr_stage_cut(&m.model, last, 1, false, &stage, &error);
+        status = zr_pipeline_stage_cut(&m.model, last, 1, false, &stage, &error);
         zr_alloc_fail_at(0);
     }
-    zr_stage_free(stage);
-    zr_stage_free(NULL);
+    zr_pipeline_stage_free(stage);
+    zr_pipeline_stage_free(NULL);
 }
 
 int main(void)

@@ -100,8 +100,8 @@ static void make_stage(const zero_model *model, const zr_settings *settings, zr_
         int number = zr_pipeline_chunk(&part->pipeline, stage, c);
         ranges[c] = (zr_unit_range){out->first_unit[number], out->first_unit[number + 1]};
     }
-    if (zr_stage_cut(model, ranges, part->pipeline.chunks, false, &out->models[stage], &error) !=
-        ZERO_OK)
+    if (zr_pipeline_stage_cut(model, ranges, part->pipeline.chunks, false, &out->models[stage],
+                              &error) != ZERO_OK)
         stop("cut", &error);
     machine.pipeline = part;
     if (zr_plan_create(out->models[stage], &shape, settings, &machine, &out->plans[stage],
@@ -132,7 +132,7 @@ void pipeline_plans_free(pipeline_plans *plans)
 {
     for (int s = 0; s < plans->count; s++) {
         zr_plan_destroy(plans->plans[s]);
-        zr_stage_free(plans->models[s]);
+        zr_pipeline_stage_free(plans->models[s]);
     }
 }
 

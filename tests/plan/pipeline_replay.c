@@ -394,7 +394,7 @@ static void use_sums(pipeline *p, stage *s, const zr_instruction *i)
 {
     uint32_t *own = &s->sums[now(s)->number];
     slot *slot = i->slot.kind == ZR_SLOT_LINK ? slot_of(p, s, i->slot.index) : NULL;
-    if (i->what == ZR_SCALARS_OF_STAGE) {
+    if (i->what == ZR_SCALARS_OF_PIPELINE_STAGE) {
         assert_int_equal(*own, 0);
         *own = 1u << s->plan->pipeline->stage;
         return;

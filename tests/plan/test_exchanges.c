@@ -293,10 +293,10 @@ static void flat_params_are_shared_by_one_number_of_ranks(void **state)
     assert_int_equal(replicas, 4);
     static const zr_unit_range first[] = {{0, 1}}; // none of its own flat parameters is shared by 4
     zero_model *stage = NULL;
-    assert_int_equal(zr_stage_cut(&part.model, first, 1, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(&part.model, first, 1, false, &stage, &error), ZERO_OK);
     assert_int_equal(zr_model_replicas(stage, 8, &replicas, NULL), ZERO_OK);
     assert_int_equal(replicas, 4);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
     part.flat_params[3].replicas = 2;
     assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "2 tensor ranks share piece 0 of unit \"h.2\", and 4"));

@@ -161,10 +161,10 @@ static const char *said_of(const fixture *f, zr_pipeline_kind kind, const zr_set
     zero_model *stage = NULL;
     zr_plan *plan = NULL;
     error = (zero_error){0};
-    assert_int_equal(zr_stage_cut(&f->model, &range, 1, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(&f->model, &range, 1, false, &stage, &error), ZERO_OK);
     assert_int_equal(zr_plan_create(stage, &shape, settings, &machine, &plan, &error),
                      ZERO_ERR_CONFIG);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
     return error.message;
 }
 

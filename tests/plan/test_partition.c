@@ -231,16 +231,17 @@ static void test_stages_ask_as_the_whole(void **state)
     for (int u = 0; u < f.model.unit_count; u++)
         f.units[u].ops = &widening;
     zr_plan *whole = fixture_plan(&f, 1, 1, 2, false);
-    assert_int_equal(zr_stage_cut(&f.model, chunks, 2, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(&f.model, chunks, 2, false, &stage, &error), ZERO_OK);
     assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
     for (int u = 0; u < 3; u++)
-        assert_memory_equal(&plan->units[u].sizes, &whole->units[zr_stage_unit(stage, u)].sizes,
+        assert_memory_equal(&plan->units[u].sizes,
+                            &whole->units[zr_pipeline_stage_unit(stage, u)].sizes,
                             sizeof(zero_unit_sizes));
     assert_int_equal(plan->units[1].sizes.out.at[0].shape[1], 4);
     assert_int_equal(plan->parameters, whole->parameters);
     zr_plan_destroy(plan);
     zr_plan_destroy(whole);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 int main(void)

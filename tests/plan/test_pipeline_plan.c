@@ -40,7 +40,7 @@ static void check_chunk(const pipeline_plans *stages, int number)
     assert_int_equal(zr_chunk_is_last(plan, chunk), last);
     for (int u = chunk->first_unit; u < chunk->end_unit; u++) {
         assert_ptr_equal(zr_plan_chunk_of(plan, u), chunk);
-        assert_int_equal(zr_stage_unit(plan->model, u),
+        assert_int_equal(zr_pipeline_stage_unit(plan->model, u),
                          stages->first_unit[number] + u - chunk->first_unit);
         assert_int_equal(plan->units[u].fused, plan->model->units[u].ops->forward_backward && last);
     }
@@ -437,12 +437,13 @@ static void a_schedule_that_cannot_be_made_is_refused(void **state)
     zr_plan *plan = NULL;
     zero_error error = {0};
     pipeline_build(&model, 2, (pipeline_style){0});
-    assert_int_equal(zr_stage_cut(&model.f.model, &range, 1, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(&model.f.model, &range, 1, false, &stage, &error),
+                     ZERO_OK);
     assert_int_equal(zr_plan_create(stage, &shape, &settings,
                                     &(zr_machine){.ranks = 1, .pipeline = &part}, &plan, &error),
                      ZERO_ERR_CONFIG);
     assert_null(plan);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 // Of 1,024 ranks: 64 pipeline stages, 8 tensor ranks, 2 data ranks. All stages of one tensor rank

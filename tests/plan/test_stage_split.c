@@ -12,7 +12,7 @@ enum { BLOCKS = 12, UNITS = BLOCKS + 2 };
 typedef struct model { // an embedding, blocks of time 1 and a head of time 5
     zr_unit_cost units[UNITS];
     int sets[UNITS * 2];
-    zr_stage_costs costs;
+    zr_pipeline_costs costs;
 } model;
 
 static void make(model *m)
@@ -34,7 +34,7 @@ static void make(model *m)
         m->sets[c] = 1;
 }
 
-static void check(const zr_stage_split *split)
+static void check(const zr_pipeline_split *split)
 {
     int taken[UNITS] = {0};
     double share = 0;
@@ -53,31 +53,31 @@ static void check(const zr_stage_split *split)
     assert_true(split->imbalance >= 0.999 && split->imbalance <= split->stages);
 }
 
-static zr_stage_split split_of(const model *m, zr_pipeline_spec spec)
+static zr_pipeline_split split_of(const model *m, zr_pipeline_spec spec)
 {
-    zr_stage_split split;
+    zr_pipeline_split split;
     zero_error error = {0};
     spec.chunks = ZR_MAX(spec.chunks, 1);
-    if (zr_stage_split_make(&spec, &m->costs, &split, &error) != ZERO_OK)
+    if (zr_pipeline_split_make(&spec, &m->costs, &split, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     check(&split);
     return split;
 }
 
-static void expect_first(zr_stage_split split, const int *first)
+static void expect_first(zr_pipeline_split split, const int *first)
 {
     for (int c = 0; c < split.stages * split.chunks; c++)
         assert_int_equal(split.first[c], first[c]);
-    zr_stage_split_free(&split);
+    zr_pipeline_split_free(&split);
 }
 
-static void expect_words(const model *m, zr_stage_split split, int stage, const char *words)
+static void expect_words(const model *m, zr_pipeline_split split, int stage, const char *words)
 {
     zr_buffer text = {0};
-    zr_stage_list_units(m->units, split.first, split.stages, split.chunks, stage, &text);
+    zr_pipeline_stage_list_units(m->units, split.first, split.stages, split.chunks, stage, &text);
     assert_string_equal(text.data, words);
     zr_buffer_free(&text);
-    zr_stage_split_free(&split);
+    zr_pipeline_split_free(&split);
 }
 
 static void each_method_has_its_division(void **state)
@@ -85,15 +85,15 @@ static void each_method_has_its_division(void **state)
     model m;
     make(&m);
     expect_first(split_of(&m, (zr_pipeline_spec){.stages = 4}), (int[]){0, 5, 9, 13});
-    expect_first(split_of(&m, (zr_pipeline_spec){.stages = 4, .method = ZR_STAGES_UNIFORM}),
+    expect_first(split_of(&m, (zr_pipeline_spec){.stages = 4, .method = ZR_SPLIT_UNIFORM}),
                  (int[]){0, 4, 8, 11});
-    expect_first(split_of(&m, (zr_pipeline_spec){.stages = 4, .method = ZR_STAGES_PARAMETERS}),
+    expect_first(split_of(&m, (zr_pipeline_spec){.stages = 4, .method = ZR_SPLIT_PARAMETERS}),
                  (int[]){0, 1, 5, 9});
     expect_first(
-        split_of(&m, (zr_pipeline_spec){.stages = 4, .method = ZR_STAGES_TYPE, .regex = "^BLOCK$"}),
+        split_of(&m, (zr_pipeline_spec){.stages = 4, .method = ZR_SPLIT_TYPE, .regex = "^BLOCK$"}),
         (int[]){0, 4, 7, 10});
     expect_first(
-        split_of(&m, (zr_pipeline_spec){.stages = 2, .method = ZR_STAGES_TYPE, .regex = "h[.]1"}),
+        split_of(&m, (zr_pipeline_spec){.stages = 2, .method = ZR_SPLIT_TYPE, .regex = "h[.]1"}),
         (int[]){0, 12});
     expect_first(split_of(&m, (zr_pipeline_spec){.stages = 2, .split_count = 2, .split = {0, 9}}),
                  (int[]){0, 9});
@@ -103,14 +103,14 @@ static void every_number_of_stages_has_a_split(void **state)
 {
     model m;
     make(&m);
-    for (int method = 0; method < ZR_STAGE_METHOD_COUNT; method++)
+    for (int method = 0; method < ZR_SPLIT_METHOD_COUNT; method++)
         for (int chunks = 1; chunks <= 3; chunks++)
             for (int stages = 1; stages * chunks <= UNITS; stages++) {
-                zr_stage_split split = split_of(&m, (zr_pipeline_spec){.stages = stages,
-                                                                       .chunks = chunks,
-                                                                       .method = method,
-                                                                       .regex = "block"});
-                zr_stage_split_free(&split);
+                zr_pipeline_split split = split_of(&m, (zr_pipeline_spec){.stages = stages,
+                                                                          .chunks = chunks,
+                                                                          .method = method,
+                                                                          .regex = "block"});
+                zr_pipeline_split_free(&split);
             }
 }
 
@@ -124,20 +124,20 @@ static void stages_have_units_and_loads(void **state)
     expect_words(&m, split_of(&m, two), 0, "embedding, h.0 to h.8");
     expect_words(&m, split_of(&m, two), 1, "h.9 to h.11, head");
     expect_words(&m, split_of(&m, four), 0, "embedding, h.0; h.2 to h.11");
-    zr_stage_split split = split_of(&m, two);
+    zr_pipeline_split split = split_of(&m, two);
     assert_true(split.stage[0].time == 9 && split.stage[1].time == 8);
     assert_true(split.stage[0].share == 9. / 17);
     assert_true(split.imbalance > 1.058 && split.imbalance < 1.059);
     assert_int_equal(split.stage[0].bytes, 39 + 9 * (7 + 2));
-    zr_stage_split_free(&split);
+    zr_pipeline_split_free(&split);
 }
 
 static void refused(const model *m, zr_pipeline_spec spec, zero_status status, const char *words)
 {
-    zr_stage_split split;
+    zr_pipeline_split split;
     zero_error error = {0};
     spec.chunks = ZR_MAX(spec.chunks, 1);
-    assert_int_equal(zr_stage_split_make(&spec, &m->costs, &split, &error), status);
+    assert_int_equal(zr_pipeline_split_make(&spec, &m->costs, &split, &error), status);
     if (!strstr(error.message, words))
         fail_msg("\"%s\" lacks \"%s\"", error.message, words);
     assert_null(split.first);
@@ -147,10 +147,10 @@ static void too_few_units_are_refused(void **state)
 {
     model m;
     make(&m);
-    zr_stage_split split = {0};
+    zr_pipeline_split split = {0};
     zero_error error = {0};
     const zr_pipeline_spec spec = {.stages = 5, .chunks = 3};
-    assert_int_equal(zr_stage_split_make(&spec, &m.costs, &split, &error), ZERO_ERR_CONFIG);
+    assert_int_equal(zr_pipeline_split_make(&spec, &m.costs, &split, &error), ZERO_ERR_CONFIG);
     assert_string_equal(error.message,
                         "dividing 14 units among 5 pipeline stages of 3 chunks: each of the 15 "
                         "chunks needs a unit; at most 4 pipeline stages of 3 chunks are possible");
@@ -176,10 +176,10 @@ static void wrong_types_are_refused(void **state)
 {
     model m;
     make(&m);
-    refused(&m, (zr_pipeline_spec){.stages = 2, .method = ZR_STAGES_TYPE, .regex = "layer"},
+    refused(&m, (zr_pipeline_spec){.stages = 2, .method = ZR_SPLIT_TYPE, .regex = "layer"},
             ZERO_ERR_CONFIG,
             "no unit's kind or name matches it; the units are embedding, h.0 to h.11, head");
-    refused(&m, (zr_pipeline_spec){.stages = 2, .method = ZR_STAGES_TYPE, .regex = "("},
+    refused(&m, (zr_pipeline_spec){.stages = 2, .method = ZR_SPLIT_TYPE, .regex = "("},
             ZERO_ERR_CONFIG, "units of type \"(\" among pipeline stages: this is no regular");
 }
 

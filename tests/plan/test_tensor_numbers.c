@@ -139,7 +139,8 @@ static void pipeline_stages_have_the_numbers_of_the_whole(void **state)
             zero_model *stage = NULL;
             const zero_model *model = tensor_ranks == 1 ? &whole.model : &part.model;
             zero_error error;
-            assert_int_equal(zr_stage_cut(model, &chunks[s], 1, false, &stage, &error), ZERO_OK);
+            assert_int_equal(zr_pipeline_stage_cut(model, &chunks[s], 1, false, &stage, &error),
+                             ZERO_OK);
             zr_plan *plan = plan_stage(stage, tensor_ranks);
             assert_int_equal(plan->tensor_count, 8);
             for (int p = 0; p < plan->flat_param_count; p++)
@@ -151,7 +152,7 @@ static void pipeline_stages_have_the_numbers_of_the_whole(void **state)
                                      tied_copy ? 0 : next++);
                 }
             zr_plan_destroy(plan);
-            zr_stage_free(stage);
+            zr_pipeline_stage_free(stage);
         }
         assert_int_equal(next, 8);
     }
@@ -167,10 +168,10 @@ static void what_a_stage_lacks_is_named(void **state)
     fixture_build(&whole, 2, 1000, 100);
     fixture_cut(&part, &whole, 0, 2);
     part.flat_params[2].tensor_count = 1;
-    assert_int_equal(zr_stage_cut(&part.model, &last, 1, false, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(&part.model, &last, 1, false, &stage, &error), ZERO_OK);
     fixture as_stage = {.model = *stage};
     refused(&as_stage, "it has neither tensor \"t4\" of the whole model fixture nor a tile of it");
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 int main(void)

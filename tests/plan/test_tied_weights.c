@@ -112,7 +112,7 @@ static void one_rank_has_both(void **state)
     const zr_machine machine = {.ranks = 2, .threads = 1, .mapped = true};
     const zero_shape shape = {.batch = 1, .seq = 8};
     fixture_build(&f, 4, 1000, 100);
-    assert_int_equal(zr_stage_cut(&f.model, all, 1, true, &stage, &error), ZERO_OK);
+    assert_int_equal(zr_pipeline_stage_cut(&f.model, all, 1, true, &stage, &error), ZERO_OK);
     assert_int_equal(zr_plan_create(stage, &shape, &settings, &machine, &plan, &error), ZERO_OK);
     assert_true(plan->tied_weights[0].owner >= 0 && plan->tied_weights[0].tied_copy >= 0);
     assert_int_equal(plan->link_count, 0);
@@ -120,7 +120,7 @@ static void one_rank_has_both(void **state)
     assert_int_equal(count(plan, ZR_PASS_PUBLISH, ZR_TIED_WEIGHT), 1);
     assert_int_equal(count(plan, ZR_PASS_BOUNDARY, ZR_SEND), 0);
     zr_plan_destroy(plan);
-    zr_stage_free(stage);
+    zr_pipeline_stage_free(stage);
 }
 
 // What is tied stays in memory, also where everything else goes to NVMe.

@@ -48,9 +48,9 @@ static void is_text(zr_buffer *text, const char *words)
 static void a_stage_has_its_chunks(void **state)
 {
     zr_buffer text = {0};
-    zr_stages_units(&part, &model, 0, &text);
+    zr_pipeline_stages_units(&part, &model, 0, &text);
     is_text(&text, "embedding, h.0; h.3");
-    zr_stages_units(&part, &model, 1, &text);
+    zr_pipeline_stages_units(&part, &model, 1, &text);
     is_text(&text, "h.1 to h.2; head");
 }
 
@@ -58,17 +58,17 @@ static void the_heading_has_bubble_and_imbalance(void **state)
 {
     zr_buffer text = {0};
     zr_pipeline_part other = part;
-    zr_stages_heading(&part, 0.158, &text);
+    zr_pipeline_stages_heading(&part, 0.158, &text);
     is_text(&text, "interleaved:2, 2 pipeline stages, 8 micro-batches in flight: bubble 16%, "
                    "largest pipeline stage 1.40 x the mean");
     other.share = (const double[]){0.4, 0.6};
     other.pipeline = (zr_pipeline){
         .kind = ZR_PIPELINE_2BW, .stages = 2, .chunks = 1, .micro_batches = 1, .steps = 10};
-    zr_stages_heading(&other, 0.04, &text);
+    zr_pipeline_stages_heading(&other, 0.04, &text);
     is_text(&text, "2bw, 2 pipeline stages, 1 micro-batch a step, drained every 10 steps: bubble "
                    "4% of these, largest pipeline stage 1.20 x the mean");
     other.pipeline.steps = 1;
-    zr_stages_heading(&other, 0.5, &text);
+    zr_pipeline_stages_heading(&other, 0.5, &text);
     is_text(&text, "2bw, 2 pipeline stages, 1 micro-batch a step, drained after every step: bubble "
                    "50%, largest pipeline stage 1.20 x the mean");
 }
@@ -77,17 +77,17 @@ static void versions_are_those_of_the_list(void **state)
 {
     zr_buffer text = {0};
     zr_pipeline_part other = part;
-    zr_stages_versions(&part, 0, &text);
+    zr_pipeline_stages_versions(&part, 0, &text);
     is_text(&text, "");
     other.pipeline = (zr_pipeline){
         .kind = ZR_PIPELINE_PIPEDREAM, .stages = 4, .chunks = 1, .micro_batches = 1, .steps = 10};
-    zr_stages_versions(&other, 1, &text);
+    zr_pipeline_stages_versions(&other, 1, &text);
     is_text(&text, ", 3 versions of its parameters");
-    zr_stages_versions(&other, 3, &text);
+    zr_pipeline_stages_versions(&other, 3, &text);
     is_text(&text, ", 1 version of its parameters");
     other.pipeline.micro_batches = 4;
     other.pipeline.kind = ZR_PIPELINE_2BW;
-    zr_stages_versions(&other, 3, &text);
+    zr_pipeline_stages_versions(&other, 3, &text);
     is_text(&text, ", 2 versions of its parameters");
 }
 
@@ -95,13 +95,13 @@ static void units_in_one_part_are_named(void **state)
 {
     zr_buffer text = {0};
     zr_pipeline_part other = part;
-    zr_stages_in_one_part(&other, &model, false, &text);
+    zr_pipeline_stages_in_one_part(&other, &model, false, &text);
     is_text(&text, "");
     other.pipeline.kind = ZR_PIPELINE_ZB_H1;
-    zr_stages_in_one_part(&other, &model, false, &text);
+    zr_pipeline_stages_in_one_part(&other, &model, false, &text);
     is_text(&text, "backward in one part: embedding, head; zb-h1 fills its bubble with the "
                    "weights' part of the others");
-    zr_stages_in_one_part(&other, &model, true, &text);
+    zr_pipeline_stages_in_one_part(&other, &model, true, &text);
     is_text(&text, "backward of all units is in one part, because activations are computed again, "
                    "which leaves zb-h1 no more than 1f1b");
 }

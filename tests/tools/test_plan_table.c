@@ -192,19 +192,19 @@ static zr_plan_pipeline *make_pipeline(void)
     zr_plan_pipeline *p = zr_alloc(sizeof *p + 2 * sizeof *p->at, NULL);
     assert_non_null(p);
     *p = (zr_plan_pipeline){.part = &part, .model = &model, .bubble = 0.25};
-    p->at[0] = (zr_plan_stage){
+    p->at[0] = (zr_report_pipeline_stage){
         .parameters = 3000000,
         .bytes = {[ZERO_MEM_parameters] = 7000000},
         .tiers = {[ZERO_TIER_device] = 6000000, [ZERO_TIER_host] = 1000000},
         .sets = {4},
         .slots = 1,
         .messages = {[ZERO_AXIS_data] = {8, 2000000}, [ZERO_AXIS_pipeline] = {4, 40000}}};
-    p->at[1] = (zr_plan_stage){.parameters = 1000000,
-                               .bytes = {[ZERO_MEM_parameters] = 9000000},
-                               .tiers = {[ZERO_TIER_device] = 9000000},
-                               .sets = {4},
-                               .slots = 4,
-                               .messages = {[ZERO_AXIS_pipeline] = {4, 40000}}};
+    p->at[1] = (zr_report_pipeline_stage){.parameters = 1000000,
+                                          .bytes = {[ZERO_MEM_parameters] = 9000000},
+                                          .tiers = {[ZERO_TIER_device] = 9000000},
+                                          .sets = {4},
+                                          .slots = 4,
+                                          .messages = {[ZERO_AXIS_pipeline] = {4, 40000}}};
     return p;
 }
 
@@ -212,7 +212,7 @@ static void a_pipeline_has_a_line_a_stage(void **state)
 {
     zr_buffer text = {0};
     zr_plan_row row = {.stage = 1, .ranks = 4, .micro_batch = 2, .pipeline = make_pipeline()};
-    zr_plan_stages_text(&row, &text);
+    zr_plan_pipeline_stages_text(&row, &text);
     assert_non_null(strstr(text.data, "\npipeline gpipe, 2 pipeline stages, 4 micro-batches in "
                                       "flight: bubble 25%, largest pipeline stage 1.20 x the mean\n"
                                       "at ZeRO stage 1 on 4 ranks, micro-batch 2"));
