@@ -79,7 +79,7 @@ int cli_tokenize(const cli_arguments *a)
     return 0;
 }
 
-static zero_tokenizer_train_options learning_options(const cli_arguments *a, shown *shown)
+static zero_tokenizer_train_options tokenizer_train_options(const cli_arguments *a, shown *shown)
 {
     return (zero_tokenizer_train_options){
         .struct_size = sizeof(zero_tokenizer_train_options),
@@ -102,7 +102,7 @@ int cli_tokenizer(const cli_arguments *a)
     if (!a->operand || !a->data_count)
         return cli_fail_usage(a->command, "%s is missing; usage: zero tokenizer %s",
                               a->operand ? "--data" : "the word train", a->command->usage);
-    const zero_tokenizer_train_options options = learning_options(a, &shown);
+    const zero_tokenizer_train_options options = tokenizer_train_options(a, &shown);
     zero_status status = zero_tokenizer_train(&options, &result, &error);
     clear(&shown);
     if (status != ZERO_OK)

@@ -114,7 +114,7 @@ static bool find_place(uint64_t address, place *out)
     return false;
 }
 
-static bool is_file(const char *path)
+static bool is_disk_file(const char *path)
 {
     return *path && strncmp(path, "/memfd:", 7) && strncmp(path, "/dev/shm/", 9); // not memory
 }
@@ -162,7 +162,7 @@ static void end_by_fault(int number, siginfo_t *info, void *context)
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
     while (atomic_flag_test_and_set(&first))
         pause(); // another thread ends the process
-    if (info->si_code != BUS_ADRERR || !find_place(address, &at) || !is_file(at.path)) {
+    if (info->si_code != BUS_ADRERR || !find_place(address, &at) || !is_disk_file(at.path)) {
         signal(number, SIG_DFL); // the instruction runs again, as if there were no handler
         atomic_flag_clear(&first);
         return;

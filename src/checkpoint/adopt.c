@@ -101,8 +101,9 @@ static void destroy(view *v)
     zr_free(v->wide);
 }
 
-zero_status zr_adopt(zero_comm *comm, zr_source *source, const char *directory, json_t *state,
-                     zr_source_progress progress, void *user, zero_error *error)
+zero_status zr_checkpoint_import(zero_comm *comm, zr_source *source, const char *directory,
+                                 json_t *state, zr_source_progress progress, void *user,
+                                 zero_error *error)
 {
     view *views = zr_alloc((size_t)source->vector_count * sizeof *views, error);
     zr_state_vector *vectors = zr_alloc((size_t)source->vector_count * sizeof *vectors, error);

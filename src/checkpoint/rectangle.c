@@ -82,7 +82,7 @@ static bool are_apart(const zr_rectangle *a, const zr_rectangle *b)
     return columns >= a->width && columns + b->width <= a->stride;
 }
 
-bool zr_rectangles_meet(const zr_rectangle *a, const zr_rectangle *b)
+bool zr_rectangles_overlap(const zr_rectangle *a, const zr_rectangle *b)
 {
     zr_common common = {0};
     return !are_apart(a, b) && zr_rectangles_next_common(a, b, &common);

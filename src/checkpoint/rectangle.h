@@ -28,6 +28,6 @@ typedef struct zr_common {
 // Finds the next stretch that both hold; false: there is none left.
 bool zr_rectangles_next_common(const zr_rectangle *a, const zr_rectangle *b, zr_common *common);
 // Returns whether they have elements in common.
-bool zr_rectangles_meet(const zr_rectangle *a, const zr_rectangle *b);
+bool zr_rectangles_overlap(const zr_rectangle *a, const zr_rectangle *b);
 
 #endif

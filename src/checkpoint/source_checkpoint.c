@@ -86,7 +86,7 @@ static zero_status take(checkpoint *own, int f, const zr_manifest_tensor *tensor
     int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype);
     const zr_rectangle bytes = zr_rectangle_scaled(&extent->at, size);
     zr_common c = {0};
-    if (!zr_rectangles_meet(&bytes, wanted))
+    if (!zr_rectangles_overlap(&bytes, wanted))
         return ZERO_OK;
     held *h = place_for(own, tensor, extent, ZR_MAX(wanted->first / size, extent->at.first));
     ZERO_TRY(hold(own, f, h, tensor, extent, error));

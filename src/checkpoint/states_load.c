@@ -171,7 +171,7 @@ static zero_status for_extents(loading *l, const zr_weight_range *range, overlap
     for (int e = zr_manifest_extent_from(tensor, range->at.first);
          e < tensor->extent_count && tensor->extents[e].at.first < end; e++) {
         const zr_extent *extent = &tensor->extents[e];
-        if (zr_rectangles_meet(&extent->at, &range->at))
+        if (zr_rectangles_overlap(&extent->at, &range->at))
             ZERO_TRY(use(l, &(overlap){tensor, extent, range}, error));
     }
     return ZERO_OK;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *end_of(const char *text, size_t size)
+static const char *tail_that_fits(const char *text, size_t size)
 {
     size_t length = strlen(text);
     return length < size ? text : text + (length - size + 1);
@@ -25,7 +25,7 @@ void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *na
     zr_fingerprint *f = &list->at[list->count++];
     *f = (zr_fingerprint){.hash = hash};
     snprintf(f->what, sizeof f->what, "%s", what);
-    snprintf(f->name, sizeof f->name, "%s", end_of(name, sizeof f->name));
+    snprintf(f->name, sizeof f->name, "%s", tail_that_fits(name, sizeof f->name));
     snprintf(f->value, sizeof f->value, "%s", value);
 }
 

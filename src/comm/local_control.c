@@ -19,17 +19,17 @@
     (0x6f72657a2d313031ull ^ sizeof(zr_control) << 20 ^ sizeof(zr_rank_record) ^                   \
      sizeof(zr_area) << 40)
 
-static int64_t area_at(int ranks)
+static int64_t job_area_offset(int ranks)
 {
     return ZR_ROUND_UP((int64_t)(sizeof(zr_control) + sizeof(zr_rank_record) * (size_t)ranks),
                        ZR_PAGE);
 }
 
-int64_t zr_local_control_bytes(int ranks) { return area_at(ranks) + zr_area_bytes(ranks); }
+int64_t zr_local_control_bytes(int ranks) { return job_area_offset(ranks) + zr_area_bytes(ranks); }
 
 zr_area *zr_local_job_area(zr_control *control)
 {
-    return (zr_area *)((char *)control + area_at(control->ranks));
+    return (zr_area *)((char *)control + job_area_offset(control->ranks));
 }
 
 void zr_local_control_init(zr_control *control, int ranks, bool threads)

@@ -38,8 +38,8 @@ INLINE void pair(zero_dtype type, float *restrict out, const void *const *src, i
         out[i] = get(type, a, first + i) + get(type, b, first + i);
 }
 
-INLINE void four(zero_dtype type, float *restrict out, const void *const *src, int64_t first,
-                 int64_t count)
+INLINE void add_four(zero_dtype type, float *restrict out, const void *const *src, int64_t first,
+                     int64_t count)
 {
     const void *a = src[0], *b = src[1], *c = src[2], *d = src[3];
     for (int64_t i = 0; i < count; i++)
@@ -57,9 +57,9 @@ static void pair_f32(float *out, const void *const *src, int64_t first, int64_t 
     pair(ZERO_F32, out, src, first, count);
 }
 
-static void four_f32(float *out, const void *const *src, int64_t first, int64_t count)
+static void add_four_f32(float *out, const void *const *src, int64_t first, int64_t count)
 {
-    four(ZERO_F32, out, src, first, count);
+    add_four(ZERO_F32, out, src, first, count);
 }
 
 static void add_bf16(float *out, const void *const *src, int64_t first, int64_t count)
@@ -72,9 +72,9 @@ static void pair_bf16(float *out, const void *const *src, int64_t first, int64_t
     pair(ZERO_BF16, out, src, first, count);
 }
 
-static void four_bf16(float *out, const void *const *src, int64_t first, int64_t count)
+static void add_four_bf16(float *out, const void *const *src, int64_t first, int64_t count)
 {
-    four(ZERO_BF16, out, src, first, count);
+    add_four(ZERO_BF16, out, src, first, count);
 }
 
 static void add_f16(float *out, const void *const *src, int64_t first, int64_t count)
@@ -87,15 +87,15 @@ static void pair_f16(float *out, const void *const *src, int64_t first, int64_t 
     pair(ZERO_F16, out, src, first, count);
 }
 
-static void four_f16(float *out, const void *const *src, int64_t first, int64_t count)
+static void add_four_f16(float *out, const void *const *src, int64_t first, int64_t count)
 {
-    four(ZERO_F16, out, src, first, count);
+    add_four(ZERO_F16, out, src, first, count);
 }
 
 static const zr_tree_leaves portable[] = {
-    [ZERO_F32] = {.add = add_f32, .pair = pair_f32, .four = four_f32},
-    [ZERO_BF16] = {.add = add_bf16, .pair = pair_bf16, .four = four_bf16},
-    [ZERO_F16] = {.add = add_f16, .pair = pair_f16, .four = four_f16},
+    [ZERO_F32] = {.add = add_f32, .pair = pair_f32, .four = add_four_f32},
+    [ZERO_BF16] = {.add = add_bf16, .pair = pair_bf16, .four = add_four_bf16},
+    [ZERO_F16] = {.add = add_f16, .pair = pair_f16, .four = add_four_f16},
 };
 
 const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype) { return &portable[dtype]; }
@@ -133,8 +133,8 @@ AVX2 INLINE void pair_avx2(zero_dtype type, float *out, const void *const *src, 
     pair(type, out + whole, src, first + whole, count - whole);
 }
 
-AVX2 INLINE void four_avx2(zero_dtype type, float *out, const void *const *src, int64_t first,
-                           int64_t count)
+AVX2 INLINE void add_four_avx2(zero_dtype type, float *out, const void *const *src, int64_t first,
+                               int64_t count)
 {
     int64_t whole = count & ~(int64_t)7;
     for (int64_t i = 0; i < whole; i += 8) {
@@ -144,7 +144,7 @@ AVX2 INLINE void four_avx2(zero_dtype type, float *out, const void *const *src, 
             _mm256_add_ps(get_eight(type, src[2], first + i), get_eight(type, src[3], first + i));
         _mm256_storeu_ps(out + i, _mm256_add_ps(left, right));
     }
-    four(type, out + whole, src, first + whole, count - whole);
+    add_four(type, out + whole, src, first + whole, count - whole);
 }
 
 AVX2 static void add_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
@@ -157,9 +157,9 @@ AVX2 static void pair_f32_avx2(float *out, const void *const *src, int64_t first
     pair_avx2(ZERO_F32, out, src, first, count);
 }
 
-AVX2 static void four_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 static void add_four_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
 {
-    four_avx2(ZERO_F32, out, src, first, count);
+    add_four_avx2(ZERO_F32, out, src, first, count);
 }
 
 AVX2 static void add_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
@@ -172,9 +172,10 @@ AVX2 static void pair_bf16_avx2(float *out, const void *const *src, int64_t firs
     pair_avx2(ZERO_BF16, out, src, first, count);
 }
 
-AVX2 static void four_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 static void add_four_bf16_avx2(float *out, const void *const *src, int64_t first,
+                                    int64_t count)
 {
-    four_avx2(ZERO_BF16, out, src, first, count);
+    add_four_avx2(ZERO_BF16, out, src, first, count);
 }
 
 AVX2 static void add_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
@@ -187,15 +188,15 @@ AVX2 static void pair_f16_avx2(float *out, const void *const *src, int64_t first
     pair_avx2(ZERO_F16, out, src, first, count);
 }
 
-AVX2 static void four_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 static void add_four_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
 {
-    four_avx2(ZERO_F16, out, src, first, count);
+    add_four_avx2(ZERO_F16, out, src, first, count);
 }
 
 static const zr_tree_leaves avx2[] = {
-    [ZERO_F32] = {.add = add_f32_avx2, .pair = pair_f32_avx2, .four = four_f32_avx2},
-    [ZERO_BF16] = {.add = add_bf16_avx2, .pair = pair_bf16_avx2, .four = four_bf16_avx2},
-    [ZERO_F16] = {.add = add_f16_avx2, .pair = pair_f16_avx2, .four = four_f16_avx2},
+    [ZERO_F32] = {.add = add_f32_avx2, .pair = pair_f32_avx2, .four = add_four_f32_avx2},
+    [ZERO_BF16] = {.add = add_bf16_avx2, .pair = pair_bf16_avx2, .four = add_four_bf16_avx2},
+    [ZERO_F16] = {.add = add_f16_avx2, .pair = pair_f16_avx2, .four = add_four_f16_avx2},
 };
 
 // Asks the processor as base/dtype_range.c does.

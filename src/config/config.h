@@ -69,7 +69,7 @@ typedef struct zr_config {
     int64_t steps_per_print; // 0: the program's choice
     int64_t seed;            // seeds weights, dropout and data order
     zr_optimizer_spec optimizer;
-    zr_schedule schedule;
+    zr_lr_schedule schedule;
     zero_dtype dtype;             // F32, BF16 or F16, of parameters and activations
     zero_dtype accumulator_dtype; // data_types.grad_accum_dtype, if accumulator_given
     zero_dtype wire_dtype;        // communication_data_type, if wire_given

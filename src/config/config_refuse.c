@@ -98,7 +98,7 @@ zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
         name = "AdamW";
     config->optimizer.kind = (zr_optimizer_kind)zr_optimizer_find(name, !json_is_false(mode));
     int schedule = json_is_string(scheduler) ? zr_schedule_find(json_string_value(scheduler)) : -1;
-    config->schedule.kind = schedule < 0 ? ZR_SCHEDULE_CONSTANT : (zr_schedule_kind)schedule;
+    config->schedule.kind = schedule < 0 ? ZR_SCHEDULE_CONSTANT : (zr_lr_schedule_kind)schedule;
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_setting_is_given(&config->settings[i]) && !zr_key_applies(zr_key_at(i), config))
             return refuse_parameter(config, i, error);

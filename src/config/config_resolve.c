@@ -117,7 +117,7 @@ static const char *own_rate_key(const zr_config *config)
 
 static bool moves_beta1(const zr_config *config)
 {
-    const zr_schedule *s = &config->schedule;
+    const zr_lr_schedule *s = &config->schedule;
     return s->kind == ZR_SCHEDULE_ONE_CYCLE && s->cycle_momentum &&
            zr_key_applies(zr_key_at(zr_key_find("optimizer.params.betas")), config);
 }
@@ -126,7 +126,7 @@ static zero_status check_momentum(const zr_config *config, zero_error *error)
 {
     static const char *const bounds[] = {"scheduler.params.cycle_min_mom",
                                          "scheduler.params.cycle_max_mom"};
-    const zr_schedule *s = &config->schedule;
+    const zr_lr_schedule *s = &config->schedule;
     double reached[] = {1, (double)s->first_steps + (double)s->second_steps + 1};
     for (int i = 0; i < ZR_COUNT(bounds) && moves_beta1(config); i++)
         if ((i ? s->max_momentum : s->min_momentum) >= 1)
@@ -156,7 +156,7 @@ zero_status zr_config_check_length(const zr_config *config, int64_t updates, zer
 static zero_status check_warmup(const zr_config *config, zero_error *error)
 {
     static const char least[] = "scheduler.params.warmup_min_lr";
-    const zr_schedule *s = &config->schedule;
+    const zr_lr_schedule *s = &config->schedule;
     const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
     bool warms = s->kind == ZR_SCHEDULE_WARMUP || s->kind == ZR_SCHEDULE_WARMUP_DECAY;
     if (!warms || lr->origin != ZR_FROM_FLAG || s->min_lr <= s->max_lr)
@@ -170,7 +170,7 @@ static zero_status check_warmup(const zr_config *config, zero_error *error)
 static zero_status check_schedule(const zr_config *config, const zero_logger *logger,
                                   zero_error *error)
 {
-    const zr_schedule *s = &config->schedule;
+    const zr_lr_schedule *s = &config->schedule;
     const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
     const char *own_rate = own_rate_key(config);
     if (own_rate && lr->origin == ZR_FROM_FLAG)

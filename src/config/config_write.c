@@ -54,7 +54,7 @@ static void document_kinds(const zr_key *key, zr_buffer *out)
         if (!(key->kinds >> kind & 1))
             continue;
         const char *name = optimizer ? zr_optimizer_traits_of((zr_optimizer_kind)kind)->name
-                                     : zr_schedule_name((zr_schedule_kind)kind);
+                                     : zr_schedule_name((zr_lr_schedule_kind)kind);
         zr_buffer_printf(out, "%s%s", separator, name);
         separator = ", ";
     }

@@ -12,7 +12,7 @@ static const char *const names[ZR_SCHEDULE_COUNT] = {
     [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",         [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
 };
 
-const char *zr_schedule_name(zr_schedule_kind kind) { return names[kind]; }
+const char *zr_schedule_name(zr_lr_schedule_kind kind) { return names[kind]; }
 
 int zr_schedule_find(const char *name)
 {
@@ -22,16 +22,16 @@ int zr_schedule_find(const char *name)
     return -1;
 }
 
-static double warmup_length(const zr_schedule *s) { return (double)ZR_MAX(s->warmup_steps, 2); }
+static double warmup_length(const zr_lr_schedule *s) { return (double)ZR_MAX(s->warmup_steps, 2); }
 
 // Grows from 0 to 1 over 0 <= t < warmup_length.
-static double warmup_part(const zr_schedule *s, double t)
+static double warmup_part(const zr_lr_schedule *s, double t)
 {
     double length = warmup_length(s);
     return s->warmup_linear ? t / length : 1.0 / log(length) * log(t + 1);
 }
 
-static double warmup_then(const zr_schedule *s, double t, double after)
+static double warmup_then(const zr_lr_schedule *s, double t, double after)
 {
     if (t < 0)
         return s->min_lr;
@@ -39,13 +39,13 @@ static double warmup_then(const zr_schedule *s, double t, double after)
     return s->min_lr + (s->max_lr - s->min_lr) * part;
 }
 
-static double decayed_part(const zr_schedule *s, double t)
+static double decayed_part(const zr_lr_schedule *s, double t)
 {
     double total = (double)s->total_steps;
     return fmax(0.0, (total - t) / fmax(1.0, total - warmup_length(s)));
 }
 
-static double cosine_lr(const zr_schedule *s, double t)
+static double cosine_lr(const zr_lr_schedule *s, double t)
 {
     double length = warmup_length(s);
     if (t < 0)
@@ -59,7 +59,7 @@ static double cosine_lr(const zr_schedule *s, double t)
 
 // The program's own schedule: update t = 1, 2, ... of the warm-up has t / length of the rate, and
 // the last update of the run has the smallest rate.
-static double cosine_from_one(const zr_schedule *s, double t)
+static double cosine_from_one(const zr_lr_schedule *s, double t)
 {
     double length = (double)ZR_MAX(s->warmup_steps, 1);
     double part = s->warmup_linear ? t / length : log(t + 1) / log(length + 1);
@@ -70,12 +70,12 @@ static double cosine_from_one(const zr_schedule *s, double t)
            (s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * (1 + cos(M_PI * progress)) / 2);
 }
 
-static double cycle_length(const zr_schedule *s)
+static double cycle_length(const zr_lr_schedule *s)
 {
     return (double)s->first_steps + (double)s->second_steps;
 }
 
-static double stairs_part(const zr_schedule *s, double n, double total, int64_t stairs)
+static double stairs_part(const zr_lr_schedule *s, double n, double total, int64_t stairs)
 {
     double i = fmod(n, total), count = (double)stairs;
     double at = i <= (double)s->first_steps ? i * count / (double)s->first_steps
@@ -84,7 +84,7 @@ static double stairs_part(const zr_schedule *s, double n, double total, int64_t 
 }
 
 // Returns 0 at the foot of the cycle and 1 at its top, for 0 <= n <= cycle_length.
-static double cycle_part(const zr_schedule *s, double n)
+static double cycle_part(const zr_lr_schedule *s, double n)
 {
     double total = cycle_length(s);
     double ratio = (double)s->first_steps / total;
@@ -97,22 +97,22 @@ static double cycle_part(const zr_schedule *s, double n)
 }
 
 // Returns 1 + rate x the number of decays since the end of the cycle.
-static double after_cycle(const zr_schedule *s, double n, double rate)
+static double after_cycle(const zr_lr_schedule *s, double n, double rate)
 {
     if (s->decay_steps == 0 || rate == 0)
         return 1;
     return 1 + rate * ((n - cycle_length(s)) / (double)s->decay_steps);
 }
 
-static bool in_cycle(const zr_schedule *s, int64_t n) { return (double)n <= cycle_length(s); }
+static bool in_cycle(const zr_lr_schedule *s, int64_t n) { return (double)n <= cycle_length(s); }
 
-static double range_lr(const zr_schedule *s, double n)
+static double range_lr(const zr_lr_schedule *s, double n)
 {
     double interval = n / (double)s->range_steps;
     return s->min_lr * (1 + s->range_rate * (s->range_staircase ? floor(interval) : interval));
 }
 
-double zr_schedule_lr(const zr_schedule *s, int64_t n)
+double zr_schedule_lr(const zr_lr_schedule *s, int64_t n)
 {
     double updates = (double)n, t = updates - 1;
     switch (s->kind) {
@@ -129,7 +129,7 @@ double zr_schedule_lr(const zr_schedule *s, int64_t n)
     }
 }
 
-void zr_schedule_betas(const zr_schedule *s, int64_t n, const double betas[2], double out[2])
+void zr_schedule_betas(const zr_lr_schedule *s, int64_t n, const double betas[2], double out[2])
 {
     out[0] = betas[0];
     out[1] = betas[1];
@@ -146,7 +146,7 @@ void zr_schedule_betas(const zr_schedule *s, int64_t n, const double betas[2], d
         out[0] = s->max_momentum * after_cycle(s, (double)n, s->decay_momentum_rate);
 }
 
-int64_t zr_schedule_momentum_leaves(const zr_schedule *s)
+int64_t zr_schedule_momentum_leaves(const zr_lr_schedule *s)
 {
     double start = s->max_momentum, growth = start * s->decay_momentum_rate, betas[2] = {0};
     double decays = growth > 0 ? (1 - start) / growth : INFINITY;

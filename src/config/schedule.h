@@ -8,7 +8,7 @@
 
 #include "base/errors.h"
 
-typedef enum zr_schedule_kind {
+typedef enum zr_lr_schedule_kind {
     ZR_SCHEDULE_CONSTANT, // no scheduler: the optimizer's lr throughout
     ZR_SCHEDULE_WARMUP,
     ZR_SCHEDULE_WARMUP_DECAY,
@@ -16,10 +16,10 @@ typedef enum zr_schedule_kind {
     ZR_SCHEDULE_ONE_CYCLE,
     ZR_SCHEDULE_RANGE_TEST,
     ZR_SCHEDULE_COUNT
-} zr_schedule_kind;
+} zr_lr_schedule_kind;
 
-typedef struct zr_schedule {
-    zr_schedule_kind kind;
+typedef struct zr_lr_schedule {
+    zr_lr_schedule_kind kind;
     double lr;             // the optimizer's own: the constant rate, and the top of the cosine
     double min_lr, max_lr; // warm-up and cycle use both, the range test min_lr
     int64_t warmup_steps;  // values below 2 count as 2
@@ -38,20 +38,20 @@ typedef struct zr_schedule {
     int64_t range_steps;
     double range_rate;
     bool range_staircase;
-} zr_schedule;
+} zr_lr_schedule;
 
 // Returns "WarmupLR" and the like; "constant" if there is no scheduler.
-const char *zr_schedule_name(zr_schedule_kind kind);
+const char *zr_schedule_name(zr_lr_schedule_kind kind);
 // Returns -1 if no schedule has that name (case does not matter).
 int zr_schedule_find(const char *name);
 
-double zr_schedule_lr(const zr_schedule *schedule, int64_t n);
+double zr_schedule_lr(const zr_lr_schedule *schedule, int64_t n);
 // Computes beta1 and beta2 of update n. They are the optimizer's own (betas), except under OneCycle
 // with cycle_momentum.
-void zr_schedule_betas(const zr_schedule *schedule, int64_t n, const double betas[2],
+void zr_schedule_betas(const zr_lr_schedule *schedule, int64_t n, const double betas[2],
                        double out[2]);
 // Returns the first update at which decay_momentum_rate takes beta1 to 1 or above, given that the
 // bounds are below 1; INT64_MAX: none.
-int64_t zr_schedule_momentum_leaves(const zr_schedule *schedule);
+int64_t zr_schedule_momentum_leaves(const zr_lr_schedule *schedule);
 
 #endif

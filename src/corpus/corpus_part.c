@@ -25,9 +25,9 @@ typedef struct reader {
     const zr_corpus *corpus;
     zr_part *part;
     zr_encoding encoding;
-    zr_crew *crew;       // for text
-    zr_encode_mode mode; // for text
-    zr_take_ids take;    // NULL: ids are kept in `encoding`
+    zr_encode_threads *crew; // for text
+    zr_encode_mode mode;     // for text
+    zr_take_ids take;        // NULL: ids are kept in `encoding`
     void *user;
     int64_t documents;
     size_t before, total; // bytes that were read before the text of the crew; bytes of everything
@@ -81,14 +81,14 @@ static zero_status encode_text(reader *r, const char *name, const char *text, si
                                size_t split, zero_error *error)
 {
     if (split)
-        ZERO_TRY(
-            zr_crew_encode(r->crew, r->mode, text, split, name, take_ids, say_taken, r, error));
+        ZERO_TRY(zr_encode_threads_run(r->crew, r->mode, text, split, name, take_ids, say_taken, r,
+                                       error));
     r->before += split;
     if (split < length && r->part->split < 0)
         r->part->split = r->encoding.ids.count;
     if (split < length)
-        ZERO_TRY(zr_crew_encode(r->crew, r->mode, text + split, length - split, name, take_ids,
-                                say_taken, r, error));
+        ZERO_TRY(zr_encode_threads_run(r->crew, r->mode, text + split, length - split, name,
+                                       take_ids, say_taken, r, error));
     r->before += length - split;
     return end_document(r, true, false, name, error);
 }
@@ -128,12 +128,12 @@ static zero_status read_text(reader *r, int threads, bool holds, zero_error *err
     if (kind != ZR_TOKENIZER_BPE && !r->take && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name,
                        length);
-    ZERO_TRY(zr_crew_create(tokenizer, threads, &r->crew, error));
+    ZERO_TRY(zr_encode_threads_create(tokenizer, threads, &r->crew, error));
     r->part->split = -1;
     zero_status status = apart ? ZERO_OK : encode_joined(r, holds, error);
     for (int i = 0; i < r->part->files && apart && status == ZERO_OK; i++)
         status = encode_file(r, i, split, error);
-    zr_crew_destroy(r->crew);
+    zr_encode_threads_destroy(r->crew);
     if (r->part->split < 0)
         r->part->split = r->encoding.ids.count;
     return status;

@@ -183,7 +183,7 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     ZERO_TRY(compare_samples(engine, error));
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
         ZERO_TRY(describe_steps(run, error));
-    return zr_moves_check(engine, error);
+    return zr_tier_traffic_check(engine, error);
 }
 
 zero_status zr_window_asynchronous(zr_window_run *run, zero_error *error)

@@ -84,7 +84,7 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
                              zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
-    zr_moves_begin(engine);
+    zr_tier_traffic_begin(engine);
     delayed->walk = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
     delayed->first = !engine->states_written;
     engine->states_written = true;
@@ -138,9 +138,10 @@ zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
     ZERO_TRY(await(engine, -1, error));
     delayed->under_way = false;
     engine->lags = true;
-    zr_moves_expect_update(engine, 0, delayed->first);
-    return engine->phase == ZR_READY && engine->micro_batch == 0 ? zr_moves_check(engine, error)
-                                                                 : ZERO_OK;
+    zr_tier_traffic_expect_update(engine, 0, delayed->first);
+    return engine->phase == ZR_READY && engine->micro_batch == 0
+               ? zr_tier_traffic_check(engine, error)
+               : ZERO_OK;
 }
 
 zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error)

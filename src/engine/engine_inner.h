@@ -83,7 +83,7 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 // parameters that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that
 // update. The second is the way back: it is called after such parameters, one update older than the
 // weights, have been written.
-zero_status zr_engine_settle(zero_engine *engine, bool *stale, zero_error *error);
+zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error);
 zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
 // A guard lets another thread read states beside the steps: before an update changes this rank's
 // part of a flat parameter, it calls `await`, until the guard is taken away (NULL). Meanwhile,

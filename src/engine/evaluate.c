@@ -31,8 +31,8 @@ static bool begin_visits(zero_engine *engine)
     bool outdated = zr_step_begin_gathers(engine);
     engine->context.training = 0;
     zr_grid_hash_reset(&engine->grid);
-    zr_moves_begin(engine);
-    zr_moves_expect_evaluation(engine, outdated);
+    zr_tier_traffic_begin(engine);
+    zr_tier_traffic_expect_evaluation(engine, outdated);
     return outdated;
 }
 
@@ -41,7 +41,7 @@ static zero_status visit_units(zero_engine *engine, zr_unit_fn visit, void *user
     bool outdated = begin_visits(engine);
     begin_pass(engine, ZR_PASS_EVALUATION, outdated, visit, user);
     ZERO_TRY(end_pass(engine, ZR_PASS_EVALUATION, error));
-    return zr_moves_check(engine, error);
+    return zr_tier_traffic_check(engine, error);
 }
 
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
@@ -140,7 +140,7 @@ static zero_status evaluate_chunks(evaluation *e, zero_error *error)
             return zr_step_say_work(engine, c, "evaluation", status, error);
     }
     zr_step_begin_work(engine, -1, -1);
-    return zr_moves_check(engine, error);
+    return zr_tier_traffic_check(engine, error);
 }
 
 zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,

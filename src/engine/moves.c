@@ -25,7 +25,7 @@ zero_io zero_io_between(const zero_io *before, const zero_io *after)
                      .nvme_written = after->nvme_written - before->nvme_written};
 }
 
-void zr_moves_begin(zero_engine *engine)
+void zr_tier_traffic_begin(zero_engine *engine)
 {
     if (zr_delayed_under_way(engine))
         return;
@@ -49,12 +49,12 @@ static void expect_gathers(zero_engine *engine, const zr_moved *planned, bool ou
         expect(engine, &engine->plan->moves.kept);
 }
 
-void zr_moves_expect_evaluation(zero_engine *engine, bool outdated)
+void zr_tier_traffic_expect_evaluation(zero_engine *engine, bool outdated)
 {
     expect_gathers(engine, &engine->plan->moves.forward, outdated);
 }
 
-void zr_moves_expect_micro_batch(zero_engine *engine, bool outdated)
+void zr_tier_traffic_expect_micro_batch(zero_engine *engine, bool outdated)
 {
     const zr_moves *moves = &engine->plan->moves;
     expect_gathers(engine, &moves->micro_batch, outdated);
@@ -62,7 +62,7 @@ void zr_moves_expect_micro_batch(zero_engine *engine, bool outdated)
         expect(engine, &moves->earlier_sum);
 }
 
-void zr_moves_expect_update(zero_engine *engine, int walk, bool first)
+void zr_tier_traffic_expect_update(zero_engine *engine, int walk, bool first)
 {
     const zr_moves *moves = &engine->plan->moves;
     expect(engine, &moves->update[walk]);
@@ -70,9 +70,9 @@ void zr_moves_expect_update(zero_engine *engine, int walk, bool first)
         expect(engine, &(zr_moved){.nvme_read = -moves->update_first_unread});
 }
 
-void zr_moves_expect_copy(zero_engine *engine) { expect(engine, &engine->plan->moves.copy); }
+void zr_tier_traffic_expect_copy(zero_engine *engine) { expect(engine, &engine->plan->moves.copy); }
 
-zero_status zr_moves_check(zero_engine *engine, zero_error *error)
+zero_status zr_tier_traffic_check(zero_engine *engine, zero_error *error)
 {
     if (zr_delayed_under_way(engine))
         return ZERO_OK;

@@ -85,17 +85,17 @@ int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, in
 //
 // Begins to count for a step, or for an evaluation between two steps. What an update beside them
 // moves counts with the step in which that update ends.
-void zr_moves_begin(zero_engine *engine);
+void zr_tier_traffic_begin(zero_engine *engine);
 // Adds what the plan has for a walk of the update; first: it is the first of all updates.
-void zr_moves_expect_update(zero_engine *engine, int walk, bool first);
+void zr_tier_traffic_expect_update(zero_engine *engine, int walk, bool first);
 // Adds what it has for the walk that makes parameters from the master.
-void zr_moves_expect_copy(zero_engine *engine);
+void zr_tier_traffic_expect_copy(zero_engine *engine);
 // Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
 // changed since the kept flat parameters were gathered.
-void zr_moves_expect_micro_batch(zero_engine *engine, bool outdated);
-void zr_moves_expect_evaluation(zero_engine *engine, bool outdated);
+void zr_tier_traffic_expect_micro_batch(zero_engine *engine, bool outdated);
+void zr_tier_traffic_expect_evaluation(zero_engine *engine, bool outdated);
 // Compares the bytes counted with those planned; while an update beside the step is under way, it
 // leaves that for later.
-zero_status zr_moves_check(zero_engine *engine, zero_error *error);
+zero_status zr_tier_traffic_check(zero_engine *engine, zero_error *error);
 
 #endif

@@ -108,7 +108,7 @@ zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector 
     return take(user, &whole, error);
 }
 
-zero_status zr_engine_settle(zero_engine *engine, bool *stale, zero_error *error)
+zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
     *stale = engine->lags;

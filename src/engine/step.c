@@ -114,7 +114,7 @@ void zr_step_begin_sums(zero_engine *engine)
 {
     engine->sums = (zr_step_sums){0};
     engine->samples = 0;
-    zr_moves_begin(engine);
+    zr_tier_traffic_begin(engine);
 }
 
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
@@ -142,7 +142,7 @@ static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, do
     if (zr_samples_are_shared(&engine->grid))
         engine->samples = zr_samples_fold(batch, engine->samples);
     bool outdated = zr_step_begin_gathers(engine);
-    zr_moves_expect_micro_batch(engine, outdated);
+    zr_tier_traffic_expect_micro_batch(engine, outdated);
     zr_grid_hash_reset(&engine->grid);
     zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
 }
@@ -286,7 +286,7 @@ static zero_status update(zero_engine *engine, bool finite, zero_error *error)
     ZERO_TRY(zr_engine_publish(
         engine, (uint32_t)overlapped << ZR_OVERLAPPED | (holds & 1u << ZR_CHANGED), error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_PUBLISH, error));
-    return zr_moves_check(engine, error);
+    return zr_tier_traffic_check(engine, error);
 }
 
 static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)

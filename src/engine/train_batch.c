@@ -25,7 +25,7 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none, &engine->losses[k]);
     engine->context.step = (uint64_t)(engine->step + k / accumulation);
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
-        zr_moves_expect_micro_batch(engine, run->outdated && k == 0);
+        zr_tier_traffic_expect_micro_batch(engine, run->outdated && k == 0);
 }
 
 // Records an action with the number of its micro-batch, or of its step, in what the loop makes.

@@ -130,19 +130,19 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
         zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
     bool first = !engine->states_written, lamb = engine->plan->settings.per_tensor_norms;
     zr_plan_walks(engine->plan, walks);
-    zr_moves_expect_update(engine, 0, first);
+    zr_tier_traffic_expect_update(engine, 0, first);
     engine->states_written = true;
     if (!lamb)
         return zr_groups_walk(
             engine, &(zr_walk){.vectors = walks[0], .take = zr_update_shard_slice, .user = &walk},
             error);
-    zr_moves_expect_update(engine, 1, first);
+    zr_tier_traffic_expect_update(engine, 1, first);
     return zr_lamb_update(engine, &walk.update, walks, error);
 }
 
 static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
-    zr_moves_expect_copy(engine);
+    zr_tier_traffic_expect_copy(engine);
     engine->lags = false;
     return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_shard_slice},
                           error);
@@ -152,7 +152,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
 // this step's bytes are compared before it begins.
 static zero_status update_overlapped(zero_engine *engine, zero_error *error)
 {
-    ZERO_TRY(zr_moves_check(engine, error));
+    ZERO_TRY(zr_tier_traffic_check(engine, error));
     return zr_delayed_begin(engine, engine->lr, engine->update_scale, error);
 }
 

@@ -79,13 +79,13 @@ static zero_status verify(converting *c)
 }
 
 // Adds the checkpoint or model, and the directories from which its config.json and tokenizer come.
-static zero_status gather_reads(const converting *c, zr_reads *reads)
+static zero_status gather_reads(const converting *c, zr_input_paths *reads)
 {
     char *found = NULL;
-    ZERO_TRY(zr_reads_add(reads, c->from, "--from", c->error));
-    ZERO_TRY(zr_reads_add(reads, c->model_dir, "--model", c->error));
+    ZERO_TRY(zr_input_paths_add(reads, c->from, "--from", c->error));
+    ZERO_TRY(zr_input_paths_add(reads, c->model_dir, "--model", c->error));
     ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
-    zero_status status = zr_reads_add(reads, found, "--from", c->error);
+    zero_status status = zr_input_paths_add(reads, found, "--from", c->error);
     zr_free(found);
     return status;
 }
@@ -96,7 +96,7 @@ static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
     struct stat info;
-    zr_reads reads = {0};
+    zr_input_paths reads = {0};
     bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) &&
                     !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
@@ -107,8 +107,8 @@ static zero_status check_replaced(const converting *c)
     ZERO_TRY(zr_convert_mark_check(to, c->error));
     zero_status status = gather_reads(c, &reads);
     if (status == ZERO_OK)
-        status = zr_reads_spare(&reads, to, c->error);
-    zr_reads_free(&reads);
+        status = zr_input_paths_spare(&reads, to, c->error);
+    zr_input_paths_free(&reads);
     return status;
 }
 
@@ -208,7 +208,8 @@ static zero_status adopt(converting *c, const char *path)
 {
     zero_comm *self = NULL;
     ZERO_TRY(zero_comm_self(&self, c->error));
-    zero_status status = zr_adopt(self, &c->source, path, c->source.state, tell, c, c->error);
+    zero_status status =
+        zr_checkpoint_import(self, &c->source, path, c->source.state, tell, c, c->error);
     zero_comm_destroy(self);
     return status;
 }

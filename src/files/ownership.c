@@ -290,11 +290,11 @@ zero_status zr_ownership_sweep(const char *run, zero_error *error)
 // ---- single files -------------------------------------------------------------------------------
 
 zero_status zr_ownership_check_file(const char *path, const char *what,
-                                    bool (*is_own)(const char *path), const zr_reads *reads,
+                                    bool (*is_own)(const char *path), const zr_input_paths *reads,
                                     zero_error *error)
 {
     struct stat info;
-    ZERO_TRY(zr_reads_spare(reads, path, error));
+    ZERO_TRY(zr_input_paths_spare(reads, path, error));
     if (!zr_path_exists(path) ||
         (zr_path_is_file(path) && ((stat(path, &info) == 0 && info.st_size == 0) || is_own(path))))
         return ZERO_OK;

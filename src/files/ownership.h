@@ -39,7 +39,7 @@ zero_status zr_ownership_sweep(const char *run, zero_error *error);
 // not write as such (is_own; an empty file may always be replaced), or is something else than a
 // file, or is being read. `what` is for the message: "profile".
 zero_status zr_ownership_check_file(const char *path, const char *what,
-                                    bool (*is_own)(const char *path), const zr_reads *reads,
+                                    bool (*is_own)(const char *path), const zr_input_paths *reads,
                                     zero_error *error);
 
 // Call it before anything is written. ZERO_ERR_USAGE if `path`, to which `what` is to be written,

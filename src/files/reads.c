@@ -7,23 +7,24 @@
 #include <dirent.h>
 #include <string.h>
 
-zero_status zr_reads_add(zr_reads *reads, const char *path, const char *option, zero_error *error)
+zero_status zr_input_paths_add(zr_input_paths *reads, const char *path, const char *option,
+                               zero_error *error)
 {
     if (!path || !zr_path_exists(path))
         return ZERO_OK;
-    zr_read *at = zr_list_grow(reads->at, reads->count, &reads->capacity, sizeof *at, error);
+    zr_input_path *at = zr_list_grow(reads->at, reads->count, &reads->capacity, sizeof *at, error);
     if (!at)
         return ZERO_ERR_MEMORY;
     reads->at = at;
     char *copy = zr_strdup(path, error);
     if (!copy)
         return ZERO_ERR_MEMORY;
-    reads->at[reads->count++] = (zr_read){copy, option};
+    reads->at[reads->count++] = (zr_input_path){copy, option};
     return ZERO_OK;
 }
 
-zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int count,
-                              const char *option, zero_error *error)
+zero_status zr_input_paths_add_data(zr_input_paths *reads, const char *const *written, int count,
+                                    const char *option, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (int i = 0; i < count && status == ZERO_OK; i++) {
@@ -31,18 +32,18 @@ zero_status zr_reads_add_data(zr_reads *reads, const char *const *written, int c
         if (zr_data_source_parse(written[i], &source, NULL) != ZERO_OK)
             continue;
         for (int p = 0; p < source.path_count && status == ZERO_OK; p++)
-            status = zr_reads_add(reads, source.paths[p], option, error);
+            status = zr_input_paths_add(reads, source.paths[p], option, error);
         zr_data_source_free(&source);
     }
     return status;
 }
 
-void zr_reads_free(zr_reads *reads)
+void zr_input_paths_free(zr_input_paths *reads)
 {
     for (int i = 0; i < reads->count; i++)
         zr_free(reads->at[i].path);
     zr_free(reads->at);
-    *reads = (zr_reads){0};
+    *reads = (zr_input_paths){0};
 }
 
 // On some file systems only lstat can tell what an entry is (DT_UNKNOWN).
@@ -66,10 +67,10 @@ static bool has_a_link_into(const char *directory, const char *place)
     return found;
 }
 
-zero_status zr_reads_spare(const zr_reads *reads, const char *doomed, zero_error *error)
+zero_status zr_input_paths_spare(const zr_input_paths *reads, const char *doomed, zero_error *error)
 {
     for (int i = 0; reads && zr_path_exists(doomed) && i < reads->count; i++) {
-        const zr_read *read = &reads->at[i];
+        const zr_input_path *read = &reads->at[i];
         if (zr_path_lies_in(read->path, doomed) || has_a_link_into(read->path, doomed))
             return zr_fail(error, ZERO_ERR_USAGE,
                            "\"%s\" is read by this command (%s %s): it is not replaced; choose "

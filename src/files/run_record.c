@@ -81,7 +81,7 @@ int64_t zr_run_data_ranks(const zr_run_record *record)
     return record->ranks / ((int64_t)record->tensor * record->stages);
 }
 
-static zero_status read_data(const json_t *run, zr_run_config *out, zero_error *error)
+static zero_status read_data(const json_t *run, zr_run_config_file *out, zero_error *error)
 {
     const json_t *files = json_object_get(run, "data");
     size_t count = json_array_size(files);
@@ -130,9 +130,9 @@ static zr_run_record record_of(const json_t *run)
     };
 }
 
-zero_status zr_run_config_read(const char *run, zr_run_config *out, zero_error *error)
+zero_status zr_run_config_read(const char *run, zr_run_config_file *out, zero_error *error)
 {
-    *out = (zr_run_config){.path = zr_sprintf(error, "%s/" ZR_RUN_CONFIG_FILE, run)};
+    *out = (zr_run_config_file){.path = zr_sprintf(error, "%s/" ZR_RUN_CONFIG_FILE, run)};
     if (!out->path)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_json_load(out->path, MOST_CONFIG, &out->root, error));
@@ -144,7 +144,7 @@ zero_status zr_run_config_read(const char *run, zr_run_config *out, zero_error *
     return read_data(object, out, error);
 }
 
-zero_status zr_run_config_check(const zr_run_config *config, zero_error *error)
+zero_status zr_run_config_check(const zr_run_config_file *config, zero_error *error)
 {
     const zr_run_record *run = &config->run;
     bool has_model = run->new_spec || run->model;
@@ -166,12 +166,12 @@ bool zr_run_config_is_at(const char *path)
     return is;
 }
 
-void zr_run_config_free(zr_run_config *config)
+void zr_run_config_free(zr_run_config_file *config)
 {
     json_decref(config->root);
     zr_free(config->data);
     zr_free(config->path);
-    *config = (zr_run_config){0};
+    *config = (zr_run_config_file){0};
 }
 
 static void put_several(json_t *facts, const char *key, int64_t ranks)
@@ -277,7 +277,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
 
 void zr_run_before_of_run(const char *run, zr_run_before *out)
 {
-    zr_run_config config;
+    zr_run_config_file config;
     *out = (zr_run_before){0};
     if (zr_run_config_read(run, &config, NULL) == ZERO_OK)
         *out = (zr_run_before){

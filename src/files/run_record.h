@@ -33,7 +33,7 @@ void zr_run_record_write(const zr_run_record *record, zr_buffer *out); // writes
 // Returns the data ranks of a record that has been read.
 int64_t zr_run_data_ranks(const zr_run_record *record);
 
-typedef struct zr_run_config { // config.json of a run
+typedef struct zr_run_config_file { // config.json of a run
     char *path;
     json_t *root;
     zr_run_record run; // its strings are root's
@@ -41,15 +41,15 @@ typedef struct zr_run_config { // config.json of a run
     int64_t train_batch, micro_batch;
     // It knew neither libzero.loss_mean nor instructions by their names.
     bool of_earlier_program;
-} zr_run_config;
+} zr_run_config_file;
 
 // Reads it even if it contains nothing of a run; ZERO_ERR_DATA: it names no files as data. Free
 // *out with the last function, also after a failure.
-zero_status zr_run_config_read(const char *run, zr_run_config *out, zero_error *error);
+zero_status zr_run_config_read(const char *run, zr_run_config_file *out, zero_error *error);
 // ZERO_ERR_DATA unless it has everything that determines the steps, as zero train writes it.
-zero_status zr_run_config_check(const zr_run_config *config, zero_error *error);
-bool zr_run_config_is_at(const char *path);     // Returns whether it is a file with a record in it.
-void zr_run_config_free(zr_run_config *config); // a zeroed one is allowed
+zero_status zr_run_config_check(const zr_run_config_file *config, zero_error *error);
+bool zr_run_config_is_at(const char *path); // Returns whether it is a file with a record in it.
+void zr_run_config_free(zr_run_config_file *config); // a zeroed one is allowed
 
 typedef struct zr_run_state { // facts of the steps up to a checkpoint
     const char *data_hash;    // the state's, valid as long as it; NULL: unknown

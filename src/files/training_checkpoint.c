@@ -129,7 +129,7 @@ zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
             : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", directory);
     json_decref(more);
     if (status == ZERO_OK)
-        status = zr_engine_settle(engine, &stale, error);
+        status = zr_engine_join_delayed_update(engine, &stale, error);
     if (status == ZERO_OK)
         status = list(engine, purpose, stale, vectors, error);
     return zr_comm_agree(zr_engine_comm(engine), status, error);

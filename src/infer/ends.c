@@ -49,8 +49,8 @@ static zero_status read_file(const char *directory, const char *name, bool *said
     return status;
 }
 
-zero_status zr_ends_read(const char *directory, const zr_tokenizer *tokenizer, const zr_chat *chat,
-                         zr_ids *out, zero_error *error)
+zero_status zr_end_tokens_read(const char *directory, const zr_tokenizer *tokenizer,
+                               const zr_chat *chat, zr_ids *out, zero_error *error)
 {
     static const char *const files[] = {ZR_GENERATION_CONFIG, ZR_MODEL_CONFIG};
     bool said = false;

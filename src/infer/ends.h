@@ -8,7 +8,7 @@
 // else takes the tokenizer's end token. Ids that no token has are ignored. chat: adds the mark that
 // ends what an assistant says; NULL: no chat. Returns ZERO_ERR_DATA for a damaged file or a value
 // that is not an id. Free *out with zr_ids_free, also after a failure.
-zero_status zr_ends_read(const char *directory, const zr_tokenizer *tokenizer, const zr_chat *chat,
-                         zr_ids *out, zero_error *error);
+zero_status zr_end_tokens_read(const char *directory, const zr_tokenizer *tokenizer,
+                               const zr_chat *chat, zr_ids *out, zero_error *error);
 
 #endif

@@ -57,7 +57,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                                      &s->loaded.tokenizer, error));
     ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->loaded.tokenizer, error));
     const zr_reading reading =
-        zr_reading_of(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
+        zr_token_reader_options(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
     if (s->loaded.tokenizer)
         zr_reading_warn(s->loaded.tokenizer, logger);
     else

@@ -66,7 +66,7 @@ static zero_status read_prompts(job *j, zero_error *error)
     ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none,
                                any ? options->prompt_count : 1, &j->prompts, error));
     return options->ignore_end ? ZERO_OK
-                               : zr_ends_read(j->model_dir, tokenizer, chat, &j->ends, error);
+                               : zr_end_tokens_read(j->model_dir, tokenizer, chat, &j->ends, error);
 }
 
 static zr_load_options load_of(const job *j)
@@ -176,12 +176,13 @@ static zero_status sample(zero_comm *comm, job *j, zero_error *error)
     const zr_sampling how = sampling_of(j);
     const zr_sample_sink sink = sink_of(comm, j->options);
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
-    zero_status status = zr_sample_check_memory(loaded->engine, &loaded->model_config, &how, error);
+    zero_status status =
+        zr_generate_check_memory(loaded->engine, &loaded->model_config, &how, error);
     if (status == ZERO_OK)
         status = zr_generation_times_open(loaded->engine, &j->times, error);
     ZERO_TRY(zr_comm_agree(comm, status, error));
-    ZERO_TRY(
-        zr_sample(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, &sink, error));
+    ZERO_TRY(zr_generate_loop(loaded->engine, &loaded->model_config, loaded->tokenizer, &how, &sink,
+                              error));
     tell_times(comm, j);
     return ZERO_OK;
 }

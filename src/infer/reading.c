@@ -41,8 +41,8 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const 
     return (zr_watch){.beat = beat, .user = progress};
 }
 
-zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer *tokenizer,
-                         int64_t vocabulary, int64_t seq)
+zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
+                                   const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq)
 {
     int size = comm ? comm->size : 1;
     return (zr_reading){.tokenizer = tokenizer,

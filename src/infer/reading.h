@@ -19,8 +19,8 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
                           const zero_logger *logger);
 // Returns how a rank reads: the ranks share the check of token files, and those on this machine
 // also share its cores.
-zr_reading zr_reading_of(const zero_comm *comm, int threads, const zr_tokenizer *tokenizer,
-                         int64_t vocabulary, int64_t seq);
+zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
+                                   const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq);
 // Makes the tokenizer that --tokenizer names, or else the model's, or else bytes. "chars" takes the
 // characters of the corpus. A model without one is refused with the way out, --tokenizer.
 zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus,

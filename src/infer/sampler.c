@@ -227,9 +227,9 @@ static zero_status run_all(sampler *s, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_sample(zero_engine *engine, const zr_lm_config *config,
-                      const zr_tokenizer *tokenizer, const zr_sampling *how,
-                      const zr_sample_sink *sink, zero_error *error)
+zero_status zr_generate_loop(zero_engine *engine, const zr_lm_config *config,
+                             const zr_tokenizer *tokenizer, const zr_sampling *how,
+                             const zr_sample_sink *sink, zero_error *error)
 {
     const zr_decoding_limits limits = limits_of(config, how);
     sampler s = {
@@ -252,8 +252,8 @@ zero_status zr_sample(zero_engine *engine, const zr_lm_config *config,
     return status;
 }
 
-zero_status zr_sample_check_memory(zero_engine *engine, const zr_lm_config *config,
-                                   const zr_sampling *how, zero_error *error)
+zero_status zr_generate_check_memory(zero_engine *engine, const zr_lm_config *config,
+                                     const zr_sampling *how, zero_error *error)
 {
     const zr_decoding_limits limits = limits_of(config, how);
     return zr_decoding_check_memory(engine, config, &limits, error);

@@ -91,7 +91,7 @@ static void pass_on(const watch *w, int number)
     }
 }
 
-static void send_all(watch *w, int number)
+static void signal_all_ranks(watch *w, int number)
 {
     pass_on(w, number);
     w->sent = number;
@@ -113,7 +113,7 @@ static void obey(watch *w)
         options->grace_seconds < 0
             ? INFINITY
             : zr_clock_seconds() + (options->grace_seconds > 0 ? options->grace_seconds : GRACE);
-    send_all(w, w->signal == SIGINT ? SIGTERM : w->signal);
+    signal_all_ranks(w, w->signal == SIGINT ? SIGTERM : w->signal);
 }
 
 static void end_the_rest(watch *w)
@@ -121,9 +121,9 @@ static void end_the_rest(watch *w)
     double now = zr_clock_seconds();
     bool late = w->signal ? now > w->kill_at : w->first >= 0 && now - w->failed_at > KILL_AFTER;
     if (late && w->sent != SIGKILL)
-        send_all(w, SIGKILL);
+        signal_all_ranks(w, SIGKILL);
     else if (w->first >= 0 && !w->sent && now - w->failed_at > ASK_AFTER)
-        send_all(w, SIGTERM);
+        signal_all_ranks(w, SIGTERM);
 }
 
 // Returns the message of a rank that gave up; otherwise the first failure as the communicator
@@ -228,7 +228,7 @@ zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run
     for (int r = 0; r < host->ranks; r++)
         w.alive += children[r].pid != 0;
     if (no_memory)
-        send_all(&w, SIGKILL);
+        signal_all_ranks(&w, SIGKILL);
     while (w.alive > 0) {
         if (no_memory)
             zr_sleep_seconds(LOOK_EVERY);

@@ -235,8 +235,8 @@ static zero_status make_workers(const crew *crew, worker **out, zero_error *erro
     return ZERO_OK;
 }
 
-zero_status zr_together_run(const zr_members *members, const zr_common_task *tasks, int count,
-                            zr_rates *rates, zero_error *error)
+zero_status zr_concurrent_run(const zr_members *members, const zr_common_task *tasks, int count,
+                              zr_rates *rates, zero_error *error)
 {
     const crew crew = {members, tasks, count};
     worker *workers;
@@ -274,8 +274,8 @@ static zero_status count_round(const zr_common_task *task, const zr_member *memb
     return status;
 }
 
-zero_status zr_together_count(const zr_members *members, const zr_common_task *task,
-                              zr_recorder *recorder, zero_error *error)
+zero_status zr_concurrent_count(const zr_members *members, const zr_common_task *task,
+                                zr_recorder *recorder, zero_error *error)
 {
     zr_member member = {.recorder = recorder, .counts = true};
     ZERO_TRY(zr_queue_open(members->backend, NULL, members->threads, &member.queue, error));

@@ -44,11 +44,11 @@ typedef struct zr_members {
 // differ from each other by chance only, and the largest of each operation would add up to more
 // than the largest of their sums. The first round does not count if there is time for another one.
 // ZERO_ERR_MEMORY, or what a task returns.
-zero_status zr_together_run(const zr_members *members, const zr_common_task *tasks, int count,
-                            zr_rates *rates, zero_error *error);
+zero_status zr_concurrent_run(const zr_members *members, const zr_common_task *tasks, int count,
+                              zr_rates *rates, zero_error *error);
 // Finds which operations a round of a task has, without computing: the recorder gets one record of
 // each. Not for tasks with messages.
-zero_status zr_together_count(const zr_members *members, const zr_common_task *task,
-                              zr_recorder *recorder, zero_error *error);
+zero_status zr_concurrent_count(const zr_members *members, const zr_common_task *task,
+                                zr_recorder *recorder, zero_error *error);
 
 #endif

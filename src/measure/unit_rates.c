@@ -210,7 +210,7 @@ static bool is_known(const zr_rates *rates, zr_activity what, int64_t bytes, int
 static zero_status look_up(measuring *m, const zr_common_task *task, bool *known, zero_error *error)
 {
     zr_recorder_clear(m->recorder);
-    ZERO_TRY(zr_together_count(&m->members, task, m->recorder, error));
+    ZERO_TRY(zr_concurrent_count(&m->members, task, m->recorder, error));
     *known = true;
     for (int64_t i = 0; i < m->recorder->count; i++) {
         const zr_record *r = &m->recorder->records[i];
@@ -382,7 +382,7 @@ static zero_status measure(measuring *m, zero_error *error)
     add_messages(m, seconds * MESSAGES_PART);
     if (m->task_count == 0)
         return ZERO_OK;
-    return zr_together_run(&m->members, m->tasks, m->task_count, m->rates, error);
+    return zr_concurrent_run(&m->members, m->tasks, m->task_count, m->rates, error);
 }
 
 zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, const zr_rate_book *known,

@@ -23,7 +23,7 @@ static const char *number_text(int64_t number, char out[static 40])
 
 // Returns the micro-batch with which `ranks` ranks make `batch` samples: with `times` micro-batches
 // each if that is given, else the largest that divides them, up to the one before.
-static int64_t fit_micro_batch(const zr_keep *keep, int64_t times)
+static int64_t fit_micro_batch(const zr_inherited *keep, int64_t times)
 {
     int64_t batch = keep->before->batch, ranks = keep->ranks, micro = keep->before->micro_batch;
     if (times)
@@ -33,14 +33,14 @@ static int64_t fit_micro_batch(const zr_keep *keep, int64_t times)
     return micro;
 }
 
-static bool makes(const zr_keep *keep, int64_t micro, int64_t times)
+static bool makes(const zr_inherited *keep, int64_t micro, int64_t times)
 {
     int64_t batch = keep->before->batch, ranks = keep->ranks;
     return micro >= 1 && batch % (ranks * micro) == 0 && (!times || batch == ranks * micro * times);
 }
 
 // `fitting` is the micro-batch that would be chosen if none were given.
-static zero_status refuse_batch(const zr_keep *keep, zr_job_grid grid, int64_t micro,
+static zero_status refuse_batch(const zr_inherited *keep, zr_job_grid grid, int64_t micro,
                                 int64_t fitting, int64_t times, zero_error *error)
 {
     char number[40], way[160] = "";
@@ -68,7 +68,7 @@ static bool says_batch(const zr_config *config)
 // Returns whether the batch needs no adjusting: there are as many ranks as before, and either the
 // configuration gives a batch, or the program would choose the same one, or the micro-batch of the
 // run before is unknown.
-static bool has_batch(const zr_keep *keep, const zr_config *config, int64_t chosen)
+static bool has_batch(const zr_inherited *keep, const zr_config *config, int64_t chosen)
 {
     return keep->before->ranks == keep->ranks &&
            (says_batch(config) || chosen * keep->ranks == keep->before->batch ||
@@ -89,7 +89,7 @@ static zr_ranks_words ranks_of(zr_job_grid grid, bool split)
 
 // Writes "4 ranks instead of 2"; where the model is divided, or was, both numbers are called data
 // ranks.
-static void describe_ranks(const zr_keep *keep, zr_job_grid grid, char out[static RANKS_BYTES])
+static void describe_ranks(const zr_inherited *keep, zr_job_grid grid, char out[static RANKS_BYTES])
 {
     const zr_run_before *before = keep->before;
     const zr_job_grid past = {.stages = ZR_MAX(before->stages, 1),
@@ -106,7 +106,7 @@ static void describe_ranks(const zr_keep *keep, zr_job_grid grid, char out[stati
 }
 
 // Returns the grid of this run, with the data ranks that the caller has said.
-static zr_job_grid grid_of(const zr_keep *keep, const zr_config *config)
+static zr_job_grid grid_of(const zr_inherited *keep, const zr_config *config)
 {
     return (zr_job_grid){
         .stages = config->pipeline.stages, .data = keep->ranks, .tensor = config->tensor};
@@ -115,7 +115,7 @@ static zr_job_grid grid_of(const zr_keep *keep, const zr_config *config)
 // Makes a resumed training take steps of as many samples as before, in as many micro-batches as
 // that needs on these ranks; otherwise it would read other text from here on. `chosen` is the
 // program's own micro-batch.
-static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t chosen,
+static zero_status keep_batch(const zr_inherited *keep, zr_config *config, int64_t chosen,
                               const zero_logger *logger, zero_error *error)
 {
     bool restarted = keep->restarted;
@@ -146,8 +146,8 @@ static zero_status keep_batch(const zr_keep *keep, zr_config *config, int64_t ch
 
 // The tensors that decayed in the checkpoint's run still decay, and no others, unless this
 // configuration explicitly chooses otherwise.
-static zero_status keep_decay(const zr_keep *keep, zr_config *config, const zero_logger *logger,
-                              zero_error *error)
+static zero_status keep_decay(const zr_inherited *keep, zr_config *config,
+                              const zero_logger *logger, zero_error *error)
 {
     const zr_setting *said = zr_config_setting(config, "libzero.decay_all");
     bool given = said && json_is_boolean(said->value), all = given && json_is_true(said->value);
@@ -183,7 +183,7 @@ static bool gives_weight_decay(const zr_config *config)
 
 // Keeps a weight decay that came from a DeepSpeed run. The program's own choice needs no record,
 // because the program makes the same choice again.
-static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config,
+static zero_status keep_weight_decay(const zr_inherited *keep, zr_config *config,
                                      const zero_logger *logger, zero_error *error)
 {
     char number[40];
@@ -196,8 +196,8 @@ static zero_status keep_weight_decay(const zr_keep *keep, zr_config *config,
 }
 
 // Keeps the run's objective and rates, unless the configuration says otherwise.
-static zero_status keep_formulas(const zr_keep *keep, zr_config *config, const zero_logger *logger,
-                                 zero_error *error)
+static zero_status keep_formulas(const zr_inherited *keep, zr_config *config,
+                                 const zero_logger *logger, zero_error *error)
 {
     if (keep->before->has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
         ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false,
@@ -209,8 +209,8 @@ static zero_status keep_formulas(const zr_keep *keep, zr_config *config, const z
                               error);
 }
 
-zero_status zr_keep_apply(const zr_keep *keep, zr_config *config, int64_t micro_batch,
-                          const zero_logger *logger, zero_error *error)
+zero_status zr_inherited_apply(const zr_inherited *keep, zr_config *config, int64_t micro_batch,
+                               const zero_logger *logger, zero_error *error)
 {
     ZERO_TRY(keep_batch(keep, config, micro_batch, logger, error));
     ZERO_TRY(keep_decay(keep, config, logger, error));
@@ -218,7 +218,8 @@ zero_status zr_keep_apply(const zr_keep *keep, zr_config *config, int64_t micro_
     return keep_formulas(keep, config, logger, error);
 }
 
-void zr_keep_tell(const zr_run_before *before, const zr_config *config, const zero_logger *logger)
+void zr_inherited_tell(const zr_run_before *before, const zr_config *config,
+                       const zero_logger *logger)
 {
     double now = config->optimizer.weight_decay;
     if (before->has_weight_decay && before->weight_decay != now)

@@ -9,7 +9,8 @@
 
 enum { BYTE_VOCABULARY = 256, ASSUMED_STEPS = 1000 };
 
-static zero_status read_model(const zr_subject_question *question, zr_subject *s, zero_error *error)
+static zero_status read_model(const zr_subject_question *question, zr_model_choice *s,
+                              zero_error *error)
 {
     const char *given = question->model;
     size_t length = strlen(given);
@@ -20,7 +21,8 @@ static zero_status read_model(const zr_subject_question *question, zr_subject *s
                 : zr_lm_config_read_in(s->path, &s->model, error);
 }
 
-static zero_status read_spec(const zr_subject_question *question, zr_subject *s, zero_error *error)
+static zero_status read_spec(const zr_subject_question *question, zr_model_choice *s,
+                             zero_error *error)
 {
     bool given;
     ZERO_TRY(zr_lm_parse_spec(question->new_spec, &s->model, &given, error));
@@ -45,9 +47,10 @@ static zero_status check_tokens(const zr_tokenizer *tokenizer, const zr_lm_shape
                    zr_tokenizer_name(tokenizer), (long long)tokens, (long long)shape->vocab);
 }
 
-zero_status zr_subject_read(const zr_subject_question *question, zr_subject *out, zero_error *error)
+zero_status zr_model_choice_read(const zr_subject_question *question, zr_model_choice *out,
+                                 zero_error *error)
 {
-    *out = (zr_subject){0};
+    *out = (zr_model_choice){0};
     ZERO_TRY(question->new_spec ? read_spec(question, out, error)
                                 : read_model(question, out, error));
     out->shape = zr_lm_shape_of(&out->model);
@@ -59,13 +62,13 @@ zero_status zr_subject_read(const zr_subject_question *question, zr_subject *out
     return ZERO_OK;
 }
 
-void zr_subject_free(zr_subject *subject)
+void zr_model_choice_free(zr_model_choice *subject)
 {
     zr_free(subject->path);
-    *subject = (zr_subject){0};
+    *subject = (zr_model_choice){0};
 }
 
-zr_config_facts zr_subject_facts(const zr_subject *subject, int world)
+zr_config_facts zr_model_choice_facts(const zr_model_choice *subject, int world)
 {
     zr_config_facts facts = zr_resolve_facts(world, subject->parameters, ASSUMED_STEPS);
     facts.batch = zr_default_batch(subject->parameters, subject->seq);

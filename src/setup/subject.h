@@ -19,7 +19,7 @@ typedef struct zr_subject_question {
     const zero_logger *logger; // is told which model and which window are taken; NULL: nobody is
 } zr_subject_question;
 
-typedef struct zr_subject {
+typedef struct zr_model_choice {
     char *path;         // to which `model` leads; NULL: it is a SPEC
     const char *name;   // for messages: the SPEC, or path. It lives as long as both.
     zr_lm_config model; // checked
@@ -27,17 +27,17 @@ typedef struct zr_subject {
     int64_t parameters;
     int64_t seq;             // tokens of a window, within the context
     bool assumed_vocabulary; // nobody said it, and there was no tokenizer
-} zr_subject;
+} zr_model_choice;
 
-// The caller frees *out with zr_subject_free, also after an error. ZERO_ERR_USAGE: a SPEC or a
+// The caller frees *out with zr_model_choice_free, also after an error. ZERO_ERR_USAGE: a SPEC or a
 // window that is wrong, or a tokenizer that does not fit; ZERO_ERR_CONFIG, ZERO_ERR_IO: the
 // model's config.json.
-zero_status zr_subject_read(const zr_subject_question *question, zr_subject *out,
-                            zero_error *error);
-void zr_subject_free(zr_subject *subject);
+zero_status zr_model_choice_read(const zr_subject_question *question, zr_model_choice *out,
+                                 zero_error *error);
+void zr_model_choice_free(zr_model_choice *subject);
 
 // Returns the facts with which the configuration of a run of `world` ranks is resolved that nobody
 // has begun: the usual number of steps, the usual batch, the width of the model.
-zr_config_facts zr_subject_facts(const zr_subject *subject, int world);
+zr_config_facts zr_model_choice_facts(const zr_model_choice *subject, int world);
 
 #endif

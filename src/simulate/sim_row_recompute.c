@@ -74,7 +74,7 @@ static bool begins_with_any(const char *text, const char *const *words, int coun
 }
 
 // Returns the n of "every nth layer"; 0: the text has none.
-static int every_of(const char *text)
+static int parse_every_nth(const char *text)
 {
     static const char word[] = "every ";
     for (; *text != 0; text++)
@@ -119,7 +119,7 @@ static void set_part(zr_sim_row_reader *r, double layers, double all)
 static bool read_layers(zr_sim_row_reader *r, const char *text)
 {
     zr_sim_run *run = r->run;
-    int every = every_of(text);
+    int every = parse_every_nth(text);
     double layers, all, stage = (double)run->layers / run->pipeline, block = read_block(text);
     if (every > 0) {
         run->recompute = ZR_SIM_FULL;

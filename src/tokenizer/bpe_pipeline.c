@@ -181,7 +181,7 @@ static zero_status load_fuse(zr_bpe_loader *loader, const json_t *part, zero_err
     return ZERO_OK;
 }
 
-static zero_status load_strip(zr_bpe_loader *loader, const json_t *part, zero_error *error)
+static zero_status load_strip_decoder(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
     json_int_t start = json_integer_value(json_object_get(part, "start"));
     json_int_t stop = json_integer_value(json_object_get(part, "stop"));
@@ -204,7 +204,7 @@ static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, 
         {.type = "Replace", .load = load_replace},
         {.type = "ByteFallback", .load = load_fallback},
         {.type = "Fuse", .load = load_fuse},
-        [STRIP] = {.type = "Strip", .load = load_strip},
+        [STRIP] = {.type = "Strip", .load = load_strip_decoder},
     };
     int which = *stage;
     while (which < ZR_COUNT(order) && strcmp(order[which].type, zr_json_type(part)) != 0)

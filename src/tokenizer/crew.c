@@ -18,17 +18,17 @@ typedef struct hand { // the work of one thread
     zero_error error;
 } hand;
 
-struct zr_crew {
+struct zr_encode_threads {
     const zr_tokenizer *tokenizer;
     zr_workers *workers; // NULL: the caller is the only hand, and no part was long yet
     hand *hands;         // (count)
     int count;
 };
 
-zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew **out,
-                           zero_error *error)
+zero_status zr_encode_threads_create(const zr_tokenizer *tokenizer, int threads,
+                                     zr_encode_threads **out, zero_error *error)
 {
-    zr_crew *crew = zr_alloc(sizeof *crew, error);
+    zr_encode_threads *crew = zr_alloc(sizeof *crew, error);
     *out = NULL;
     if (!crew)
         return ZERO_ERR_MEMORY;
@@ -43,11 +43,11 @@ zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew *
     if (status == ZERO_OK)
         *out = crew;
     else
-        zr_crew_destroy(crew);
+        zr_encode_threads_destroy(crew);
     return status;
 }
 
-void zr_crew_destroy(zr_crew *crew)
+void zr_encode_threads_destroy(zr_encode_threads *crew)
 {
     if (!crew)
         return;
@@ -76,7 +76,7 @@ typedef struct saying {                      // who is told about the progress
 
 // Gives a part to a thread. A part that cannot be cut may take longer than others wait for a sign
 // of life, so another thread encodes it even if there is only one hand.
-static zero_status give(zr_crew *crew, hand *next, const saying *say, zero_error *error)
+static zero_status give(zr_encode_threads *crew, hand *next, const saying *say, zero_error *error)
 {
     if (!crew->workers && say->taken && next->end - next->first > 8 * PART_BYTES)
         ZERO_TRY(zr_workers_create(1, 1, &crew->workers, error));
@@ -86,7 +86,7 @@ static zero_status give(zr_crew *crew, hand *next, const saying *say, zero_error
     return ZERO_OK;
 }
 
-static void wait_for_all(zr_crew *crew, const saying *say)
+static void wait_for_all(zr_encode_threads *crew, const saying *say)
 {
     if (!crew->workers)
         return;
@@ -96,7 +96,7 @@ static void wait_for_all(zr_crew *crew, const saying *say)
 }
 
 // Cuts parts from `at` on and encodes them; *end is where the last one ends.
-static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size_t length,
+static zero_status encode_round(zr_encode_threads *crew, const hand *what, size_t at, size_t length,
                                 const saying *say, int *busy, size_t *end, zero_error *error)
 {
     zero_status status = ZERO_OK;
@@ -115,9 +115,10 @@ static zero_status encode_round(zr_crew *crew, const hand *what, size_t at, size
     return status;
 }
 
-zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text, size_t length,
-                           const char *name, zr_take_ids take,
-                           void (*taken)(void *user, size_t bytes), void *user, zero_error *error)
+zero_status zr_encode_threads_run(zr_encode_threads *crew, zr_encode_mode mode, const char *text,
+                                  size_t length, const char *name, zr_take_ids take,
+                                  void (*taken)(void *user, size_t bytes), void *user,
+                                  zero_error *error)
 {
     const hand what = {.mode = mode, .text = text, .name = name};
     for (size_t at = 0, end; at < length; at = end) {

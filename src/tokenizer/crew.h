@@ -5,21 +5,22 @@
 
 #include "tokenizer/tokenizer_core.h"
 
-typedef struct zr_crew zr_crew;
+typedef struct zr_encode_threads zr_encode_threads;
 
 // Takes ids as they come, in order, on the caller's thread. A status other than ZERO_OK ends the
 // encoding.
 typedef zero_status (*zr_take_ids)(void *user, const int32_t *ids, int64_t count,
                                    zero_error *error);
 
-zero_status zr_crew_create(const zr_tokenizer *tokenizer, int threads, zr_crew **out,
-                           zero_error *error);
-void zr_crew_destroy(zr_crew *crew);
+zero_status zr_encode_threads_create(const zr_tokenizer *tokenizer, int threads,
+                                     zr_encode_threads **out, zero_error *error);
+void zr_encode_threads_destroy(zr_encode_threads *crew);
 // Encodes a text with all threads. It needs memory for about 1 MiB of text for each thread at a
 // time, and its ids; more only if the text cannot be cut. `taken` (may be NULL) gets the bytes
 // encoded so far now and then, and as a sign of life while a long part is encoded.
-zero_status zr_crew_encode(zr_crew *crew, zr_encode_mode mode, const char *text, size_t length,
-                           const char *name, zr_take_ids take,
-                           void (*taken)(void *user, size_t bytes), void *user, zero_error *error);
+zero_status zr_encode_threads_run(zr_encode_threads *crew, zr_encode_mode mode, const char *text,
+                                  size_t length, const char *name, zr_take_ids take,
+                                  void (*taken)(void *user, size_t bytes), void *user,
+                                  zero_error *error);
 
 #endif

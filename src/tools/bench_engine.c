@@ -16,7 +16,7 @@ static zero_status read_shape(const zero_bench_options *options, zr_bench_engine
                                               options->new_spec ? options->new_spec : "gpt2",
                                           .seq = options->seq,
                                           .logger = &options->logger};
-    ZERO_TRY(zr_subject_read(&question, &e->subject, error));
+    ZERO_TRY(zr_model_choice_read(&question, &e->subject, error));
     e->micro_batch = options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH;
     return zr_lm_create(&e->subject.model, &e->model, error);
 }
@@ -69,6 +69,6 @@ void zr_bench_engine_close(zr_bench_engine *engine)
 {
     zero_destroy(engine->engine);
     zr_lm_free(engine->model);
-    zr_subject_free(&engine->subject);
+    zr_model_choice_free(&engine->subject);
     *engine = (zr_bench_engine){0};
 }

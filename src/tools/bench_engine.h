@@ -7,7 +7,7 @@
 #include <zero/engine.h>
 
 typedef struct zr_bench_engine {
-    zr_subject subject;
+    zr_model_choice subject;
     zero_model *model;
     zero_engine *engine;
     int64_t micro_batch;

@@ -61,7 +61,7 @@ static zero_status read_all(show *s, zero_error *error)
     zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_shape(s, error));
     const zr_reading reading =
-        zr_reading_of(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
+        zr_token_reader_options(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
     zr_reading_warn_empty(s->corpus, &options->logger);
     s->data.seed = (uint64_t)(options->seed < 0 ? SEED : options->seed);

@@ -23,8 +23,8 @@ typedef struct measuring {
     int64_t busy;  // of all phases, without waits
 } measuring;
 
-static int64_t *update_of(const measuring *m) { return &m->cost[m->chunks * ZR_ACT_COUNT]; }
-static int64_t *step_of(const measuring *m) { return update_of(m) + 1; }
+static int64_t *update_cost(const measuring *m) { return &m->cost[m->chunks * ZR_ACT_COUNT]; }
+static int64_t *step_of(const measuring *m) { return update_cost(m) + 1; }
 
 // Returns the nanoseconds of a phase without the waits inside of it, which stand before it.
 static int64_t without_waits(const zr_recorder *recorder, int64_t i)
@@ -59,7 +59,7 @@ static zero_status add_records(measuring *m, zero_error *error)
             continue;
         int64_t own = without_waits(recorder, i);
         bool action = phase < m->plan->action_count;
-        *(action ? cost_of(m, &m->plan->actions[phase]) : update_of(m)) += own;
+        *(action ? cost_of(m, &m->plan->actions[phase]) : update_cost(m)) += own;
         m->busy += own;
         phase++;
     }
@@ -92,7 +92,7 @@ static zero_status fill(measuring *m, int calls, zr_pipeline_times *out, zero_er
     ZERO_TRY(zr_comm_all_reduce_small(m->world, &m->busy, 1, ZERO_I64, ZR_SUM, error));
     int micro_batches = m->plan->pipeline->pipeline.micro_batches;
     out->step = (double)*step_of(m) * seconds;
-    out->update = (double)*update_of(m) * seconds;
+    out->update = (double)*update_cost(m) * seconds;
     for (int c = 0; c < m->chunks; c++)
         for (int act = 0; act < ZR_ACT_COUNT; act++) {
             double of_step = (double)m->cost[c * ZR_ACT_COUNT + act] * seconds;

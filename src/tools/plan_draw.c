@@ -177,7 +177,7 @@ static const char *flat_param_name(const sheet *s, int flat_param)
     return flat_param < 0 ? "checkpoint" : s->plan->flat_params[flat_param].name;
 }
 
-static void put_flight(sheet *s, const zr_flight *f, int row_height)
+static void put_flight(sheet *s, const zr_in_flight_range *f, int row_height)
 {
     const zr_instruction *begins = &s->pass->at[f->from];
     const char *name = flat_param_name(s, begins->flat_param),
@@ -198,10 +198,10 @@ static void put_flight(sheet *s, const zr_flight *f, int row_height)
             told);
 }
 
-static zero_status put_lane(sheet *s, zr_flight_lane lane, const char *name, zero_error *error)
+static zero_status put_lane(sheet *s, zr_in_flight_lane lane, const char *name, zero_error *error)
 {
-    zr_flights flights;
-    zero_status status = zr_flights_of(s->pass, lane, &flights, error);
+    zr_in_flight flights;
+    zero_status status = zr_in_flight_of(s->pass, lane, &flights, error);
     if (status == ZERO_OK && flights.count) {
         int height = ZR_MAX(ZR_MIN(ROW_HEIGHT, MOST_ROWS_HEIGHT / flights.rows), LEAST_ROW);
         put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, name);
@@ -210,7 +210,7 @@ static zero_status put_lane(sheet *s, zr_flight_lane lane, const char *name, zer
                 put_flight(s, &flights.at[f], height);
         s->y += flights.rows * height + GAP;
     }
-    zr_flights_free(&flights);
+    zr_in_flight_free(&flights);
     return status;
 }
 

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 
-static bool belongs(const zr_instruction *i, zr_flight_lane lane)
+static bool belongs(const zr_instruction *i, zr_in_flight_lane lane)
 {
     bool exchange = i->code == ZR_GATHER || i->code == ZR_REDUCE;
     bool transfer = i->code == ZR_FETCH || i->code == ZR_STORE;
@@ -11,7 +11,7 @@ static bool belongs(const zr_instruction *i, zr_flight_lane lane)
     return i->slot.kind != ZR_NO_SLOT && (lane == ZR_LANE_EXCHANGES ? exchange : transfer);
 }
 
-static int count_flights(const zr_pass *pass, zr_flight_lane lane)
+static int count_flights(const zr_pass *pass, zr_in_flight_lane lane)
 {
     int count = 0;
     for (int i = 0; i < pass->count; i++)
@@ -21,11 +21,11 @@ static int count_flights(const zr_pass *pass, zr_flight_lane lane)
 
 // Ends the open flights of the slot that instruction `at` awaits. Flights before *oldest have all
 // ended.
-static void end_flight(const zr_pass *pass, zr_flights *flights, int *oldest, int at)
+static void end_flight(const zr_pass *pass, zr_in_flight *flights, int *oldest, int at)
 {
     const zr_slot slot = pass->at[at].slot;
     for (int f = flights->count - 1; f >= *oldest; f--) {
-        zr_flight *flight = &flights->at[f];
+        zr_in_flight_range *flight = &flights->at[f];
         const zr_slot begun = pass->at[flight->from].slot;
         bool ends = begun.kind == slot.kind && begun.index == slot.index;
         if (flight->to == pass->count && ends)
@@ -35,7 +35,7 @@ static void end_flight(const zr_pass *pass, zr_flights *flights, int *oldest, in
         ++*oldest;
 }
 
-static void find(const zr_pass *pass, zr_flight_lane lane, zr_flights *flights)
+static void find(const zr_pass *pass, zr_in_flight_lane lane, zr_in_flight *flights)
 {
     int oldest = 0;
     for (int i = 0; i < pass->count; i++) {
@@ -43,14 +43,14 @@ static void find(const zr_pass *pass, zr_flight_lane lane, zr_flights *flights)
         if (pass->at[i].code == ZR_AWAIT)
             end_flight(pass, flights, &oldest, i);
         else if (belongs(&pass->at[i], lane))
-            flights->at[flights->count++] = (zr_flight){.from = i, .to = ends};
+            flights->at[flights->count++] = (zr_in_flight_range){.from = i, .to = ends};
     }
 }
 
 // Gives each flight a row. ends: (rows) where the last flight of each row ends.
-static void pack(zr_flights *flights, int *ends)
+static void pack(zr_in_flight *flights, int *ends)
 {
-    for (zr_flight *f = flights->at; f < flights->at + flights->count; f++) {
+    for (zr_in_flight_range *f = flights->at; f < flights->at + flights->count; f++) {
         while (f->row < flights->rows && ends[f->row] > f->from)
             f->row++;
         ends[f->row] = f->to;
@@ -58,11 +58,11 @@ static void pack(zr_flights *flights, int *ends)
     }
 }
 
-zero_status zr_flights_of(const zr_pass *pass, zr_flight_lane lane, zr_flights *out,
-                          zero_error *error)
+zero_status zr_in_flight_of(const zr_pass *pass, zr_in_flight_lane lane, zr_in_flight *out,
+                            zero_error *error)
 {
     size_t count = (size_t)count_flights(pass, lane);
-    *out = (zr_flights){0};
+    *out = (zr_in_flight){0};
     if (!count)
         return ZERO_OK;
     int *ends = zr_alloc(count * sizeof *ends, error);
@@ -77,8 +77,8 @@ zero_status zr_flights_of(const zr_pass *pass, zr_flight_lane lane, zr_flights *
     return out->at ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-void zr_flights_free(zr_flights *flights)
+void zr_in_flight_free(zr_in_flight *flights)
 {
     zr_free(flights->at);
-    *flights = (zr_flights){0};
+    *flights = (zr_in_flight){0};
 }

@@ -52,9 +52,9 @@ static void put_live_ranges(table *t, const zr_live_ranges *live_ranges, bool ga
     }
 }
 
-static void put_flights(table *t, const zr_flights *flights, zr_slot_kind kind, char what)
+static void put_flights(table *t, const zr_in_flight *flights, zr_slot_kind kind, char what)
 {
-    for (const zr_flight *f = flights->at; f < flights->at + flights->count; f++) {
+    for (const zr_in_flight_range *f = flights->at; f < flights->at + flights->count; f++) {
         const zr_instruction *begins = &t->pass->at[f->from];
         if (begins->slot.kind == kind)
             put_from_to(t, what, begins->flat_param, f->from, f->to);
@@ -104,12 +104,12 @@ static void put_calls(table *t)
 static zero_status fill(table *t, zero_error *error)
 {
     zr_live_ranges live_ranges = {0};
-    zr_flights exchanges = {0}, transfers = {0};
+    zr_in_flight exchanges = {0}, transfers = {0};
     zero_status status = zr_live_ranges_of(t->plan, ZR_PASS_MICRO_BATCH, &live_ranges, error);
     if (status == ZERO_OK)
-        status = zr_flights_of(t->pass, ZR_LANE_EXCHANGES, &exchanges, error);
+        status = zr_in_flight_of(t->pass, ZR_LANE_EXCHANGES, &exchanges, error);
     if (status == ZERO_OK)
-        status = zr_flights_of(t->pass, ZR_LANE_TRANSFERS, &transfers, error);
+        status = zr_in_flight_of(t->pass, ZR_LANE_TRANSFERS, &transfers, error);
     if (status == ZERO_OK) {
         put_flights(t, &transfers, ZR_SLOT_FETCHED, 'f');
         put_live_ranges(t, &live_ranges, true);
@@ -117,8 +117,8 @@ static zero_status fill(table *t, zero_error *error)
         put_flights(t, &exchanges, ZR_SLOT_SUM, 'r');
         put_calls(t);
     }
-    zr_flights_free(&transfers);
-    zr_flights_free(&exchanges);
+    zr_in_flight_free(&transfers);
+    zr_in_flight_free(&exchanges);
     zr_live_ranges_free(&live_ranges);
     return status;
 }

@@ -41,7 +41,7 @@ static zero_status read_shape(zr_planner *p, zero_error *error)
                                           .needs_no_weights = true,
                                           .seq = options->seq,
                                           .logger = &options->logger};
-    ZERO_TRY(zr_subject_read(&question, &p->subject, error));
+    ZERO_TRY(zr_model_choice_read(&question, &p->subject, error));
     return zr_lm_create(&p->subject.model, &p->model, error);
 }
 
@@ -66,7 +66,7 @@ static zero_status resolve(zr_planner *p, zero_error *error)
         .flags = options->overrides,
         .flag_count = options->override_count,
         .quiet = true,
-        .facts = zr_subject_facts(&p->subject, ZR_MAX(options->ranks, 0)),
+        .facts = zr_model_choice_facts(&p->subject, ZR_MAX(options->ranks, 0)),
         .logger = &options->logger,
         .amend = find_ranks,
     };
@@ -262,6 +262,6 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     zr_config_destroy(p.config);
     zr_plan_machines_free(p.machines);
     zr_lm_free(p.model);
-    zr_subject_free(&p.subject);
+    zr_model_choice_free(&p.subject);
     return status;
 }

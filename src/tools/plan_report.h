@@ -16,12 +16,12 @@
 #include <zero/plan.h>
 
 // What tensor ranks keep of an activation checkpoint.
-typedef enum zr_kept_part {
+typedef enum zr_checkpoint_layout {
     ZR_KEEP_NONE, // there are no activation checkpoints
     ZR_KEEP_WHOLE,
     ZR_KEEP_SHARE, // partition_activations
     ZR_KEEP_ROWS,  // its own rows (sequence parallelism)
-} zr_kept_part;
+} zr_checkpoint_layout;
 
 // What a rank sends and fetches in a step among the ranks of one axis. Of a pipeline it is what it
 // sends.
@@ -54,7 +54,7 @@ typedef struct zr_plan_row {
     int64_t exchanged; // bytes that a rank fetches from other tensor ranks in a step
     zr_exchange_table exchanges; // of a micro-batch
     int64_t windows;             // bytes of those through which all exchanges go
-    zr_kept_part keeps;
+    zr_checkpoint_layout keeps;
     int64_t joins, joined; // how often and how many bytes of `exchanged` for divided checkpoints
     // Bytes of activation checkpoints on all tiers, as the plan has them, and if they were divided
     // where they are whole, or whole where they are divided.

@@ -10,7 +10,7 @@
 
 enum { MOST_BATCH = 4096 };
 
-static zr_kept_part kept_part(const zr_planner *p, const zr_plan *plan)
+static zr_checkpoint_layout kept_part(const zr_planner *p, const zr_plan *plan)
 {
     if (plan->segment_count < 2) // the batch enters the first segment
         return ZR_KEEP_NONE;

@@ -24,7 +24,7 @@ typedef struct zr_plan_asked { // what a point's estimate is made from; it stays
 
 typedef struct zr_planner {
     const zero_plan_options *options;
-    zr_subject subject; // its model has the tiles of the configuration, once that is read
+    zr_model_choice subject; // its model has the tiles of the configuration, once that is read
     zero_model *model;
     zr_plan_machines *machines; // NULL: all ranks are on one
     zr_config *config;

@@ -17,13 +17,13 @@ static zero_status set_model(const zero_simulate_options *options, zr_sim_run *r
                                           .as_known = true,
                                           .seq = options->seq,
                                           .logger = &options->logger};
-    zr_subject subject;
-    zero_status status = zr_subject_read(&question, &subject, error);
+    zr_model_choice subject;
+    zero_status status = zr_model_choice_read(&question, &subject, error);
     if (status == ZERO_OK) {
         zr_sim_run_set_model(&subject.model, subject.seq, run);
         run->parameters = (double)subject.parameters;
     }
-    zr_subject_free(&subject);
+    zr_model_choice_free(&subject);
     return status;
 }
 

@@ -47,7 +47,7 @@ static zero_status take(void *user, const int32_t *ids, int64_t count, zero_erro
 }
 
 // Checks that the token file and its note replace only those of an earlier call.
-static zero_status check_files(const zero_tokenize_options *options, const zr_reads *reads,
+static zero_status check_files(const zero_tokenize_options *options, const zr_input_paths *reads,
                                zero_error *error)
 {
     char *note = zr_token_note_path(options->out, error);
@@ -64,13 +64,14 @@ static zero_status check_files(const zero_tokenize_options *options, const zr_re
 
 static zero_status check_tokens_place(const zero_tokenize_options *options, zero_error *error)
 {
-    zr_reads reads = {0};
-    zero_status status = zr_reads_add(&reads, options->tokenizer, "--tokenizer", error);
+    zr_input_paths reads = {0};
+    zero_status status = zr_input_paths_add(&reads, options->tokenizer, "--tokenizer", error);
     if (status == ZERO_OK)
-        status = zr_reads_add_data(&reads, options->data, options->data_count, "--data", error);
+        status =
+            zr_input_paths_add_data(&reads, options->data, options->data_count, "--data", error);
     if (status == ZERO_OK)
         status = check_files(options, &reads, error);
-    zr_reads_free(&reads);
+    zr_input_paths_free(&reads);
     if (status == ZERO_OK && !options->overwrite && zr_path_exists(options->out))
         status =
             zr_fail(error, ZERO_ERR_USAGE,
@@ -169,7 +170,8 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
 // ---- learning a tokenizer -----------------------------------------------------------------------
 
 static zero_status check_tokenizer_file(const zero_tokenizer_train_options *options,
-                                        const char *name, const zr_reads *reads, zero_error *error)
+                                        const char *name, const zr_input_paths *reads,
+                                        zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", options->out_dir, name);
     if (!path)
@@ -187,14 +189,14 @@ static zero_status check_tokenizer_file(const zero_tokenizer_train_options *opti
 static zero_status check_tokenizer_place(const zero_tokenizer_train_options *options,
                                          zero_error *error)
 {
-    zr_reads reads = {0};
+    zr_input_paths reads = {0};
     zero_status status =
-        zr_reads_add_data(&reads, options->data, options->data_count, "--data", error);
+        zr_input_paths_add_data(&reads, options->data, options->data_count, "--data", error);
     if (status == ZERO_OK)
         status = check_tokenizer_file(options, "tokenizer.json", &reads, error);
     if (status == ZERO_OK)
         status = check_tokenizer_file(options, "tokenizer_config.json", &reads, error);
-    zr_reads_free(&reads);
+    zr_input_paths_free(&reads);
     return status;
 }
 

@@ -26,7 +26,7 @@ typedef struct zr_outputs_place {
     zr_outputs_way way;
     // GO_ON: there is no checkpoint, so the run starts over and replaces the models that are there.
     bool loses;
-    zr_reads reads; // files that are never replaced
+    zr_input_paths reads; // files that are never replaced
 } zr_outputs_place;
 
 // Checks whether the run may write there; changes nothing. Rank 0 calls it. Returns ZERO_ERR_USAGE

@@ -70,13 +70,13 @@ static zero_status amend(zr_resolution *how, zr_config *config, zero_error *erro
     const zr_train *train = how->user;
     ZERO_TRY(apply_seed(train->asked.options, config, how->logger, error));
     ZERO_TRY(apply_lr(train->asked.options, config, how->logger, error));
-    const zr_keep keep = {
+    const zr_inherited keep = {
         .before = &train->asked.before,
         .ranks = config->ranks,
         .restarted = train->asked.options->restarted,
     };
     int64_t usual = zr_config_usual_micro_batch(config, &how->facts);
-    return zr_keep_apply(&keep, config, usual, how->logger, error);
+    return zr_inherited_apply(&keep, config, usual, how->logger, error);
 }
 
 static zr_resolution resolution_of(zr_train *train, zr_config_facts facts,
@@ -102,7 +102,7 @@ static zero_status make_config(zr_train *train, int64_t steps, const zero_logger
 {
     zr_resolution how = resolution_of(train, facts_of(train, steps), logger);
     ZERO_TRY(zr_resolve(&how, out, error));
-    zr_keep_tell(&train->asked.before, *out, logger);
+    zr_inherited_tell(&train->asked.before, *out, logger);
     return ZERO_OK;
 }
 

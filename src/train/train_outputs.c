@@ -9,14 +9,15 @@
 
 #include <unistd.h>
 
-static zero_status gather_reads(const zero_train_options *options, zr_reads *reads,
+static zero_status gather_reads(const zero_train_options *options, zr_input_paths *reads,
                                 zero_error *error)
 {
-    ZERO_TRY(zr_reads_add(reads, options->model_dir, "--model", error));
-    ZERO_TRY(zr_reads_add(reads, options->tokenizer, "--tokenizer", error));
-    ZERO_TRY(zr_reads_add(reads, options->config_path, "--config", error));
-    ZERO_TRY(zr_reads_add_data(reads, options->data, options->data_count, "--data", error));
-    return options->val ? zr_reads_add_data(reads, &options->val, 1, "--val", error) : ZERO_OK;
+    ZERO_TRY(zr_input_paths_add(reads, options->model_dir, "--model", error));
+    ZERO_TRY(zr_input_paths_add(reads, options->tokenizer, "--tokenizer", error));
+    ZERO_TRY(zr_input_paths_add(reads, options->config_path, "--config", error));
+    ZERO_TRY(zr_input_paths_add_data(reads, options->data, options->data_count, "--data", error));
+    return options->val ? zr_input_paths_add_data(reads, &options->val, 1, "--val", error)
+                        : ZERO_OK;
 }
 
 zero_status zr_train_check_outputs(zr_train *train, zero_error *error)

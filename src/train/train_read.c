@@ -46,13 +46,13 @@ static zero_status read_shape(zr_train *train, zero_error *error)
                                               options->seq ? options->seq : train->asked.before.seq,
                                           .tokenizer = train->subject.tokenizer,
                                           .logger = &train->logger};
-    zr_subject found;
-    zero_status status = zr_subject_read(&question, &found, error);
+    zr_model_choice found;
+    zero_status status = zr_model_choice_read(&question, &found, error);
     train->subject.model_config = found.model;
     train->subject.shape = found.shape;
     train->subject.parameters = found.parameters;
     train->resolved.seq = found.seq;
-    zr_subject_free(&found);
+    zr_model_choice_free(&found);
     return status == ZERO_OK ? read_tokens(train, error) : status;
 }
 
@@ -82,9 +82,9 @@ static zero_status open_corpora(zr_train *train, zero_error *error)
 static zero_status make_datasets(zr_train *train, zero_error *error)
 {
     bool tenth = !train->asked.options->val;
-    const zr_reading reading =
-        zr_reading_of(train->comm, train->asked.options->threads, train->subject.tokenizer,
-                      train->subject.shape.vocab, train->resolved.seq);
+    const zr_reading reading = zr_token_reader_options(
+        train->comm, train->asked.options->threads, train->subject.tokenizer,
+        train->subject.shape.vocab, train->resolved.seq);
     ZERO_TRY(zr_corpus_read(train->subject.corpus, &reading, &train->subject.data,
                             tenth ? &train->subject.val : NULL, error));
     train->subject.val_is_tenth = train->subject.val.count > 0;

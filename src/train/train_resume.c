@@ -48,7 +48,8 @@ zero_status zr_train_foresee(zr_train_asked *asked, zero_comm *comm, zero_error 
     return zr_comm_broadcast(comm, &asked->resume, sizeof asked->resume, 0, error);
 }
 
-static zero_status read_facts(zr_train *train, const char *path, json_t *state, zero_error *error)
+static zero_status check_checkpoint_matches(zr_train *train, const char *path, json_t *state,
+                                            zero_error *error)
 {
     zr_run_state facts;
     int64_t seed = json_integer_value(json_object_get(state, "seed"));
@@ -162,7 +163,7 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
         return ZERO_OK;
     }
     zero_position(train->run.engine, &train->run.first_step, &none);
-    zero_status status = read_facts(train, path, state, error);
+    zero_status status = check_checkpoint_matches(train, path, state, error);
     json_decref(state);
     if (status == ZERO_OK && train->run.first_step > train->resolved.steps)
         status = zr_fail(

@@ -35,7 +35,7 @@ zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *
 {
     sample s;
     ZERO_TRY(sample_begin(subject, 0, &s, error));
-    zero_status status = zr_sample_check_memory(engine, &subject->model_config, &s.how, error);
+    zero_status status = zr_generate_check_memory(engine, &subject->model_config, &s.how, error);
     zr_prompts_free(&s.prompts);
     return status;
 }
@@ -56,8 +56,8 @@ static zero_status generate(zr_train *train, int64_t seed, zr_buffer *out, zero_
         ZERO_TRY(zr_generation_times_count(train->run.engine, &train->run.samples, error));
     ZERO_TRY(sample_begin(subject, seed, &s, error));
     s.how.times = train->comm->rank == 0 ? &train->run.samples : NULL;
-    zero_status status = zr_sample(train->run.engine, &subject->model_config, subject->tokenizer,
-                                   &s.how, &sink, error);
+    zero_status status = zr_generate_loop(train->run.engine, &subject->model_config,
+                                          subject->tokenizer, &s.how, &sink, error);
     zr_prompts_free(&s.prompts);
     if (status == ZERO_OK && out->failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for a sample of %lld tokens",

@@ -169,7 +169,7 @@ void zr_train_describe_runtime(const zero_logger *logger)
 }
 
 // Returns over how many updates a schedule changes the rate; INT64_MAX: it has no end.
-static int64_t length_of(const zr_schedule *schedule)
+static int64_t length_of(const zr_lr_schedule *schedule)
 {
     switch (schedule->kind) {
     case ZR_SCHEDULE_ONE_CYCLE: return schedule->first_steps + schedule->second_steps;
@@ -180,7 +180,7 @@ static int64_t length_of(const zr_schedule *schedule)
 }
 
 // Warns if the schedule ends before the run does, because the rate is constant from there on.
-static void warn_of_end(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
+static void warn_of_end(const zr_lr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
     int64_t length = length_of(schedule);
     double last = zr_schedule_lr(schedule, steps - 1);
@@ -198,7 +198,7 @@ static void warn_of_end(const zr_schedule *schedule, int64_t steps, const zero_l
            last);
 }
 
-static void describe_rate(const zr_schedule *schedule, int64_t steps, const zero_logger *logger)
+static void describe_rate(const zr_lr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
     double first = zr_schedule_lr(schedule, 0), last = zr_schedule_lr(schedule, steps - 1),
            most = first;

@@ -15,7 +15,7 @@ void zr_train_end_task(zr_train *train, zr_task task)
     tasks->since = now;
 }
 
-void zr_train_divide_task(zr_train *train, zr_task from, zr_task to, double seconds)
+void zr_task_time_move(zr_train *train, zr_task from, zr_task to, double seconds)
 {
     zr_run_tasks *tasks = &train->run.tasks;
     tasks->seconds[from] -= seconds;

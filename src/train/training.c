@@ -175,8 +175,8 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(open_engine(train, error));
     zr_train_end_task(train, ZR_TASK_RESERVE);
     const zr_engine_making making = zr_engine_making_of(train->run.engine);
-    zr_train_divide_task(train, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
-    zr_train_divide_task(train, ZR_TASK_RESERVE, ZR_TASK_DRAW, making.drawing);
+    zr_task_time_move(train, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
+    zr_task_time_move(train, ZR_TASK_RESERVE, ZR_TASK_DRAW, making.drawing);
     ZERO_TRY(check_sample(train, error));
     ZERO_TRY(leave_if_asked(train, error));
     ZERO_TRY(load_weights(train, error));
@@ -247,7 +247,7 @@ void zr_train_free(zr_train *train)
 {
     zr_checkpoint_abandon(train->run.saves.saving);
     zr_outputs_close(&train->run.outputs, false);
-    zr_reads_free(&train->run.place.reads);
+    zr_input_paths_free(&train->run.place.reads);
     zr_generation_times_close(&train->run.samples);
     zero_destroy(train->run.engine);
     zr_free(train->run.measured);

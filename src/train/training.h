@@ -90,7 +90,7 @@ zero_status zr_train_tell_times(zr_train *train, zero_error *error);
 // beginning, was of that task.
 void zr_train_end_task(zr_train *train, zr_task task);
 // Gives seconds that were counted as a task's to another one, which was a part of it.
-void zr_train_divide_task(zr_train *train, zr_task from, zr_task to, double seconds);
+void zr_task_time_move(zr_train *train, zr_task from, zr_task to, double seconds);
 // Ends a time of saving, which was of that task, and turns the clock to the part before.
 void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
 // Counts what was saved, or could not be.

@@ -13,7 +13,7 @@
 
 enum { NUMBER_BYTES = 24, WORD_BYTES = 160 };
 
-static zero_status read_run(const char *directory, zr_run_config *config, zero_error *error)
+static zero_status read_run(const char *directory, zr_run_config_file *config, zero_error *error)
 {
     ZERO_TRY(zr_run_config_read(directory, config, error));
     return zr_run_config_check(config, error);
@@ -23,7 +23,7 @@ zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
 {
     ZR_NEED(error, run);
     ZR_NEED(error, ranks);
-    zr_run_config config;
+    zr_run_config_file config;
     zero_status status = read_run(run, &config, error);
     if (status == ZERO_OK)
         *ranks = config.run.ranks;
@@ -197,7 +197,7 @@ static zero_status check_age(const zr_verify *v, int64_t step, const json_t *sta
 static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *state,
                                const zr_run_state *made, zero_error *error)
 {
-    const zr_run_config *config = &v->config;
+    const zr_run_config_file *config = &v->config;
     const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero");
     bool any_ranks = json_integer_value(json_object_get(state, "exact_micro_batch")) > 0,
          any_tensor = json_is_integer(json_object_get(libzero, "exact_tensor"));

@@ -15,9 +15,9 @@ typedef struct zr_verify {
     void *user;
     zero_verify_result *result;
     // Of the run that is verified.
-    zr_run_config config; // config.json
-    char *from, *to;      // paths of the checkpoints
-    char backend[40];     // of the replay
+    zr_run_config_file config; // config.json
+    char *from, *to;           // paths of the checkpoints
+    char backend[40];          // of the replay
     // The last step after `from` from which the run was resumed: config.json describes only what
     // came after it. 0: none is known.
     int64_t resumed;

@@ -27,7 +27,7 @@ static zero_status read_model(zr_comparison *c, zero_error *error)
                                           .tokenizer = tokenizer,
                                           .logger = &options->logger};
     if (status == ZERO_OK)
-        status = zr_subject_read(&question, &c->subject, error);
+        status = zr_model_choice_read(&question, &c->subject, error);
     zr_tokenizer_destroy(tokenizer);
     zr_free(directory);
     return status;
@@ -38,7 +38,7 @@ static zero_status resolve(const zr_comparison *c, zr_resolution *how, int tenso
                            zr_config **out, zero_error *error)
 {
     how->quiet = true;
-    how->facts = zr_subject_facts(&c->subject, c->ranks);
+    how->facts = zr_model_choice_facts(&c->subject, c->ranks);
     how->facts.tensor = tensor;
     how->facts.pipeline = pipeline;
     return zr_resolve(how, out, error);
@@ -167,7 +167,7 @@ void zr_comparison_close(zr_comparison *c)
     zr_rate_book_free(&c->book);
     zr_queue_close(c->queue);
     json_decref(c->base);
-    zr_subject_free(&c->subject);
+    zr_model_choice_free(&c->subject);
     zr_free(c->scratch);
     zr_free(c->made);
 }

@@ -46,21 +46,21 @@ typedef struct zr_compare_row { // of one way
 
 typedef struct zr_comparison {
     const zero_compare_options *options;
-    zr_subject subject;   // the model that is trained
-    int ranks, threads;   // of the job, of a rank
-    int cores;            // of this machine
-    bool crowded;         // there are more threads of ranks than cores
-    int64_t memory;       // bytes that a rank may hold
-    int64_t nvme;         // bytes of NVMe that a rank may use; 0: there is none
-    json_t *base;         // the user's configuration, resolved for data parallelism
-    char dtype[16];       // of it: "fp32"
-    zr_way_batch batch;   // of every way
-    zr_queue *queue;      // which knows the scratch of products
-    zr_machine machine;   // of a rank
-    zr_rate_book book;    // what is known of this machine
-    zr_lm_config family;  // the shape of which the largest models have more layers
-    int64_t widened;      // how many times as wide as the model the family is
-    char *scratch, *made; // a directory, and the text in it; NULL: the data are the user's
+    zr_model_choice subject; // the model that is trained
+    int ranks, threads;      // of the job, of a rank
+    int cores;               // of this machine
+    bool crowded;            // there are more threads of ranks than cores
+    int64_t memory;          // bytes that a rank may hold
+    int64_t nvme;            // bytes of NVMe that a rank may use; 0: there is none
+    json_t *base;            // the user's configuration, resolved for data parallelism
+    char dtype[16];          // of it: "fp32"
+    zr_way_batch batch;      // of every way
+    zr_queue *queue;         // which knows the scratch of products
+    zr_machine machine;      // of a rank
+    zr_rate_book book;       // what is known of this machine
+    zr_lm_config family;     // the shape of which the largest models have more layers
+    int64_t widened;         // how many times as wide as the model the family is
+    char *scratch, *made;    // a directory, and the text in it; NULL: the data are the user's
     zr_compare_row rows[ZR_MOST_WAYS]; // (count)
     int count;
     bool stopped; // by a signal, before all rounds were made

@@ -214,7 +214,7 @@ static void release(zr_tuning *t)
         zr_free(t->finalists[i].at);
     zr_candidates_free(&t->candidates);
     zr_tuning_judge_close(&t->judge);
-    zr_subject_free(&t->subject);
+    zr_model_choice_free(&t->subject);
     zr_tuning_file_free(&t->file);
     zr_free(t->exps_dir);
     zr_free(t->arguments);

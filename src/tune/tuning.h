@@ -21,7 +21,7 @@ typedef struct zr_tuning {
     const zero_tune_options *options;
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_subject subject;
+    zr_model_choice subject;
     zr_tuning_space space;
     zr_tuning_asked asked;
     zr_tuning_judge judge;

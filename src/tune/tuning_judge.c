@@ -43,7 +43,7 @@ static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, z
 static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, zr_config **out,
                            zero_error *error)
 {
-    const zr_subject *subject = j->asked->subject;
+    const zr_model_choice *subject = j->asked->subject;
     char *text = zr_tuning_file_of(j->asked->file, c, true, error);
     if (!text)
         return ZERO_ERR_MEMORY;
@@ -51,7 +51,7 @@ static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, 
                          .length = strlen(text),
                          .name = j->asked->file->name,
                          .quiet = true,
-                         .facts = zr_subject_facts(subject, c->ranks)};
+                         .facts = zr_model_choice_facts(subject, c->ranks)};
     how.facts.batch = c->micro_batch * c->accumulation * c->ranks / (c->tensor * c->stages);
     zero_status status = zr_resolve(&how, out, error);
     zr_free(text);
@@ -109,7 +109,7 @@ static zero_status predict(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate 
 static zero_status estimate(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
                             zero_error *error)
 {
-    const zr_subject *subject = j->asked->subject;
+    const zr_model_choice *subject = j->asked->subject;
     zr_queue *queue;
     zr_estimate estimate;
     ZERO_TRY(find_queue(j, c->threads, &queue, error));

@@ -9,7 +9,7 @@ typedef struct zr_tuning_asked { // where a space comes from
     const zero_tune_options *options;
     const zr_tuning_file *file;
     const zr_tuning_settings *settings;
-    const zr_subject *subject;
+    const zr_model_choice *subject;
     int cores; // of this machine
 } zr_tuning_asked;
 

@@ -33,8 +33,8 @@ static zero_status open_tokenizer(const zero_tune_options *options, const places
     return status;
 }
 
-static zero_status read_with(const zero_tune_options *options, const places *at, zr_subject *out,
-                             zero_error *error)
+static zero_status read_with(const zero_tune_options *options, const places *at,
+                             zr_model_choice *out, zero_error *error)
 {
     zr_tokenizer *tokenizer = NULL;
     ZERO_TRY(open_tokenizer(options, at, &tokenizer, error));
@@ -43,16 +43,16 @@ static zero_status read_with(const zero_tune_options *options, const places *at,
                                           .seq = options->seq,
                                           .tokenizer = tokenizer,
                                           .logger = &options->logger};
-    zero_status status = zr_subject_read(&question, out, error);
+    zero_status status = zr_model_choice_read(&question, out, error);
     zr_tokenizer_destroy(tokenizer);
     return status;
 }
 
-zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_subject *out,
+zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_model_choice *out,
                                    zero_error *error)
 {
     places at;
-    *out = (zr_subject){0};
+    *out = (zr_model_choice){0};
     zero_status status = find_places(options, &at, error);
     if (status == ZERO_OK)
         status = read_with(options, &at, out, error);

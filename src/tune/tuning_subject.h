@@ -6,8 +6,8 @@
 #include <zero/tune.h>
 
 // Reads it as a training would; of the data only what the tokenizer needs, which has to fit to the
-// model. The caller frees *out with zr_subject_free, also after an error.
-zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_subject *out,
+// model. The caller frees *out with zr_model_choice_free, also after an error.
+zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_model_choice *out,
                                    zero_error *error);
 
 #endif

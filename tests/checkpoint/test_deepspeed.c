@@ -170,7 +170,8 @@ static void test_as_checkpoint(void **state)
     snprintf(path, sizeof path, "%s/step", made->directory);
     assert_int_equal(zero_comm_self(&comm, NULL), ZERO_OK);
     assert_int_equal(zr_source_open(DEEPSPEED_DIR "/s2-schedule-r3", &source, NULL), ZERO_OK);
-    assert_int_equal(zr_adopt(comm, &source, path, source.state, NULL, NULL, &error), ZERO_OK);
+    assert_int_equal(zr_checkpoint_import(comm, &source, path, source.state, NULL, NULL, &error),
+                     ZERO_OK);
     assert_int_equal(zr_source_open(path, &ours, NULL), ZERO_OK);
     assert_true(ours.kind == ZR_SOURCE_CHECKPOINT && ours.vector_count == 3 &&
                 json_equal(ours.state, source.state));

@@ -51,7 +51,7 @@ static void what_two_have_in_common(void **state)
         number(&b, in_b);
         for (int i = 0; i < WHOLE; i++)
             wanted += in_a[i] >= 0 && in_b[i] >= 0;
-        assert_int_equal(zr_rectangles_meet(&a, &b), wanted > 0);
+        assert_int_equal(zr_rectangles_overlap(&a, &b), wanted > 0);
         for (zr_common c = {0}; zr_rectangles_next_common(&a, &b, &c); found += (int)c.count)
             for (int64_t i = 0; i < c.count; i++) {
                 assert_int_equal(in_a[c.next - c.count + i], c.in_a + i);
@@ -97,8 +97,8 @@ static void rows_without_gaps_are_one(void **state)
 static void nothing_meets_nothing(void **state)
 {
     const zr_rectangle none = zr_rectangle_of_stretch(5, 0), all = zr_rectangle_of_stretch(0, 10);
-    assert_false(zr_rectangles_meet(&none, &all));
-    assert_false(zr_rectangles_meet(&all, &none));
+    assert_false(zr_rectangles_overlap(&none, &all));
+    assert_false(zr_rectangles_overlap(&all, &none));
     assert_int_equal(zr_rectangle_end(&none), 5);
     const zr_rectangle bytes =
         zr_rectangle_scaled(&(zr_rectangle){.first = 3, .width = 2, .stride = 7, .rows = 9}, 4);

@@ -362,11 +362,11 @@ static void written_weights_are_not_stale(void **state)
     bool stale = false;
     for (int64_t step = 0; step < 4; step++)
         step_on(&t, step);
-    must(zr_engine_settle(t.engine, &stale, &error));
+    must(zr_engine_join_delayed_update(t.engine, &stale, &error));
     assert_true(stale);
     read_all(&t, zero_read_parameter, weights);
     write_all(&t, weights);
-    must(zr_engine_settle(t.engine, &stale, &error));
+    must(zr_engine_join_delayed_update(t.engine, &stale, &error));
     assert_false(stale);
     free(weights);
     end(&t);

@@ -49,10 +49,10 @@ static void expect_text(const zr_run_record *record, const char *text)
 }
 
 // A run whose config.json says this of itself, read.
-static zr_run_config read_back(scratch *made, const char *libzero)
+static zr_run_config_file read_back(scratch *made, const char *libzero)
 {
     char text[2048];
-    zr_run_config config;
+    zr_run_config_file config;
     zero_error error = {0};
     snprintf(text, sizeof text,
              "{\"train_batch_size\": 16, \"train_micro_batch_size_per_gpu\": 4, \"libzero\": %s}",
@@ -67,7 +67,7 @@ static void test_what_is_written_is_read(void **state)
 {
     scratch *made = *state;
     expect_text(&whole, WHOLE);
-    zr_run_config config = read_back(made, "{\"loss_mean\": \"targets\", \"run\": " WHOLE "}");
+    zr_run_config_file config = read_back(made, "{\"loss_mean\": \"targets\", \"run\": " WHOLE "}");
     assert_int_equal(zr_run_config_check(&config, NULL), ZERO_OK);
     assert_int_equal(config.train_batch, 16);
     assert_int_equal(config.micro_batch, 4);
@@ -90,7 +90,7 @@ static void test_what_is_written_is_read(void **state)
 static void test_data_that_are_no_names(void **state)
 {
     scratch *made = *state;
-    zr_run_config config;
+    zr_run_config_file config;
     zero_error error = {0};
     scratch_write(made, "config.json", "{\"libzero\": {\"run\": {\"data\": [\"a\", 1]}}}");
     assert_int_equal(zr_run_config_read(made->directory, &config, &error), ZERO_ERR_DATA);
@@ -102,7 +102,7 @@ static void test_data_that_are_no_names(void **state)
 static void test_tensor_ranks(void **state)
 {
     scratch *made = *state;
-    zr_run_config config =
+    zr_run_config_file config =
         read_back(made, "{\"run\": {\"ranks\": 8, \"tensor\": 4, \"threads\": 1}}");
     zr_run_before before;
     zr_run_before_of_run(made->directory, &before);
@@ -139,7 +139,7 @@ static void test_tensor_ranks(void **state)
 static void test_pipeline_stages(void **state)
 {
     scratch *made = *state;
-    zr_run_config config = read_back(
+    zr_run_config_file config = read_back(
         made, "{\"run\": {\"ranks\": 8, \"tensor\": 2, \"pipeline\": 2, \"threads\": 1}}");
     zr_run_before before;
     zr_run_before_of_run(made->directory, &before);
@@ -174,7 +174,7 @@ static void test_the_last_tenth_is_the_default(void **state)
     zr_run_record_write(&record, &text);
     assert_non_null(strstr(text.data, "\"val\": \"the last tenth\""));
     zr_buffer_printf(&libzero, "{\"run\": %s}", text.data);
-    zr_run_config config = read_back(*state, libzero.data);
+    zr_run_config_file config = read_back(*state, libzero.data);
     assert_null(config.run.val);
     zr_run_config_free(&config);
     zr_buffer_free(&text);
@@ -188,8 +188,8 @@ static void test_the_last_tenth_is_the_default(void **state)
 static void test_what_an_earlier_program_left_out(void **state)
 {
     zero_error error = {0};
-    zr_run_config config = read_back(*state, "{\"run\": {\"model\": \"m\", \"data\": [\"a\"], "
-                                             "\"steps\": 1, \"ranks\": 1, \"threads\": 1}}");
+    zr_run_config_file config = read_back(*state, "{\"run\": {\"model\": \"m\", \"data\": [\"a\"], "
+                                                  "\"steps\": 1, \"ranks\": 1, \"threads\": 1}}");
     assert_int_equal(zr_run_config_check(&config, &error), ZERO_OK);
     assert_true(config.of_earlier_program);
     assert_null(config.run.instructions);

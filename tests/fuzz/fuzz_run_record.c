@@ -23,7 +23,7 @@ static void check_same(const zr_run_record *a, const zr_run_record *b)
 static zero_status write_again(const zr_run_record *record, zero_error *error)
 {
     zr_buffer text = {0};
-    zr_run_config again = {0};
+    zr_run_config_file again = {0};
     zr_buffer_printf(&text, "{\"libzero\": {\"run\": ");
     zr_run_record_write(record, &text);
     zr_buffer_printf(&text, "}}");
@@ -58,7 +58,7 @@ static void check_state(const json_t *root)
 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
 {
-    zr_run_config config = {0};
+    zr_run_config_file config = {0};
     zr_run_before before;
     fuzz_put("config.json", data, size);
     zero_status status = zr_run_config_read(fuzz_directory(), &config, error);

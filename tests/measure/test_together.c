@@ -58,7 +58,7 @@ static const zr_members members = {
 static zero_status run(task *of, zr_rates *rates, zero_error *error)
 {
     const zr_common_task tasks[] = {{.work = &work, .task = of, .seconds = 10}};
-    return zr_together_run(&members, tasks, 1, rates, error);
+    return zr_concurrent_run(&members, tasks, 1, rates, error);
 }
 
 static void each_operation_has_one_sample(void **state)
@@ -85,7 +85,7 @@ static void what_takes_long_runs_once(void **state)
     task t = {.fails_open = -1, .fails_round = -1};
     const zr_common_task tasks[] = {{.work = &work, .task = &t, .seconds = 0}};
     zero_error error = {0};
-    assert_int_equal(zr_together_run(&members, tasks, 1, &rates, &error), ZERO_OK);
+    assert_int_equal(zr_concurrent_run(&members, tasks, 1, &rates, &error), ZERO_OK);
     assert_int_equal(t.rounds[0], 1);
     assert_int_equal(rates.at[ZR_ACTIVITY_element][0].seen, MEMBERS);
 }
@@ -112,12 +112,12 @@ static void counting_touches_no_memory(void **state)
     zr_recorder *recorder;
     zero_error error = {0};
     assert_int_equal(zr_recorder_create(8, &recorder, &error), ZERO_OK);
-    assert_int_equal(zr_together_count(&members, &one, recorder, &error), ZERO_OK);
+    assert_int_equal(zr_concurrent_count(&members, &one, recorder, &error), ZERO_OK);
     assert_int_equal(recorder->count, 2);
     assert_int_equal(recorder->records[0].bytes, BYTES);
     assert_int_equal(t.closed[0], 1);
     t.fails_open = 0;
-    assert_int_equal(zr_together_count(&members, &one, recorder, &error), ZERO_ERR_LIMIT);
+    assert_int_equal(zr_concurrent_count(&members, &one, recorder, &error), ZERO_ERR_LIMIT);
     zr_recorder_destroy(recorder);
 }
 

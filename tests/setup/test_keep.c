@@ -12,10 +12,11 @@
 
 static zero_status amend(zr_resolution *how, zr_config *config, zero_error *error)
 {
-    return zr_keep_apply(how->user, config, how->facts.micro_batch, how->logger, error);
+    return zr_inherited_apply(how->user, config, how->facts.micro_batch, how->logger, error);
 }
 
-static zero_status go_on(const char *text, const zr_keep *keep, zr_config **out, zero_error *error)
+static zero_status go_on(const char *text, const zr_inherited *keep, zr_config **out,
+                         zero_error *error)
 {
     zr_resolution how = {
         .text = text,
@@ -28,7 +29,7 @@ static zero_status go_on(const char *text, const zr_keep *keep, zr_config **out,
     return zr_resolve(&how, out, error);
 }
 
-static zr_config *must_go_on(const char *text, const zr_keep *keep)
+static zr_config *must_go_on(const char *text, const zr_inherited *keep)
 {
     zr_config *config;
     zero_error error = {0};
@@ -52,7 +53,7 @@ static void test_a_step_keeps_its_samples(void **state)
         {8, 2, 1},
     };
     for (int i = 0; i < ZR_COUNT(rows); i++) {
-        const zr_keep keep = {.before = &sixteen, .ranks = rows[i].ranks};
+        const zr_inherited keep = {.before = &sixteen, .ranks = rows[i].ranks};
         zr_config *config = must_go_on("{}", &keep);
         assert_int_equal(config->train_batch, 16);
         assert_int_equal(config->micro_batch, rows[i].micro_batch);
@@ -62,7 +63,7 @@ static void test_a_step_keeps_its_samples(void **state)
     }
     zr_config *config;
     zero_error error = {0};
-    const zr_keep three = {.before = &sixteen, .ranks = 3};
+    const zr_inherited three = {.before = &sixteen, .ranks = 3};
     assert_int_equal(go_on("{}", &three, &config, &error), ZERO_ERR_CONFIG);
     assert_non_null(strstr(error.message, "steps of 16 samples"));
 }
@@ -70,7 +71,7 @@ static void test_a_step_keeps_its_samples(void **state)
 // Four ranks, two a model, are two data ranks; they make the steps that two ranks made.
 static void test_data_ranks_keep_the_samples(void **state)
 {
-    const zr_keep keep = {.before = &sixteen, .ranks = 4};
+    const zr_inherited keep = {.before = &sixteen, .ranks = 4};
     zr_resolution how = {
         .text = "{}",
         .length = 2,
@@ -127,9 +128,9 @@ static void test_ranks_are_called_what_they_are(void **state)
     };
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         zr_run_before before = sixteen;
-        zr_keep keep = {.before = &before,
-                        .ranks = rows[i].world /
-                                 (ZR_MAX(rows[i].tensor, 1) * ZR_MAX(rows[i].stages, 1))};
+        zr_inherited keep = {.before = &before,
+                             .ranks = rows[i].world /
+                                      (ZR_MAX(rows[i].tensor, 1) * ZR_MAX(rows[i].stages, 1))};
         last_line last = {""};
         const zero_logger logger = {.write = keep_line, .user = &last};
         zr_config *config;
@@ -156,7 +157,7 @@ static void test_ranks_are_called_what_they_are(void **state)
 
 static void test_a_batch_that_is_said_holds(void **state)
 {
-    const zr_keep keep = {.before = &sixteen, .ranks = 2};
+    const zr_inherited keep = {.before = &sixteen, .ranks = 2};
     zr_config *config = must_go_on("{\"train_batch_size\": 12}", &keep);
     assert_int_equal(config->train_batch, 12);
     zr_config_destroy(config);
@@ -169,7 +170,7 @@ static void test_a_restart_divides_anew(void **state)
                                "\"train_micro_batch_size_per_gpu\": 8}";
     zr_config *config;
     zero_error error = {0};
-    zr_keep keep = {.before = &sixteen, .ranks = 1};
+    zr_inherited keep = {.before = &sixteen, .ranks = 1};
     assert_int_equal(go_on(text, &keep, &config, &error), ZERO_ERR_CONFIG);
     keep.restarted = true;
     config = must_go_on(text, &keep);
@@ -187,7 +188,7 @@ static void test_formulas_and_decay(void **state)
         .has_loss_mean = true,
         .has_rate_0 = true,
     };
-    const zr_keep keep = {.before = &before, .ranks = 1};
+    const zr_inherited keep = {.before = &before, .ranks = 1};
     zr_config *config = must_go_on("{}", &keep);
     assert_true(config->optimizer.decay_all);
     assert_true(config->optimizer.weight_decay == 0.25);
@@ -212,7 +213,7 @@ static void test_formulas_and_decay(void **state)
 static void test_groups_of_another_kind_must_be_told(void **state)
 {
     const zr_run_before before = {.decay = ZR_DECAY_OTHER};
-    const zr_keep keep = {.before = &before, .ranks = 1};
+    const zr_inherited keep = {.before = &before, .ranks = 1};
     zr_config *config;
     zero_error error = {0};
     assert_int_equal(go_on("{}", &keep, &config, &error), ZERO_ERR_CONFIG);

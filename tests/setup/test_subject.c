@@ -17,23 +17,23 @@
 static char folder[] = "/tmp/test-subject-XXXXXX";
 static char file[sizeof folder + 16];
 
-static zr_subject must(const zr_subject_question *question)
+static zr_model_choice must(const zr_subject_question *question)
 {
-    zr_subject subject;
+    zr_model_choice subject;
     zero_error error = {0};
-    if (zr_subject_read(question, &subject, &error) != ZERO_OK)
+    if (zr_model_choice_read(question, &subject, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return subject;
 }
 
 static void must_not(const zr_subject_question *question, zero_status status, const char *why)
 {
-    zr_subject subject;
+    zr_model_choice subject;
     zero_error error = {0};
-    assert_int_equal(zr_subject_read(question, &subject, &error), status);
+    assert_int_equal(zr_model_choice_read(question, &subject, &error), status);
     if (!strstr(error.message, why))
         fail_msg("\"%s\" does not say \"%s\"", error.message, why);
-    zr_subject_free(&subject);
+    zr_model_choice_free(&subject);
 }
 
 static zr_tokenizer *tokenizer_of(const char *characters)
@@ -49,10 +49,11 @@ static zr_tokenizer *tokenizer_of(const char *characters)
 static void test_vocabulary_of_a_spec(void **state)
 {
     zr_tokenizer *five = tokenizer_of("abcde");
-    zr_subject bytes = must(&(zr_subject_question){.new_spec = SPEC});
-    zr_subject known = must(&(zr_subject_question){.new_spec = SPEC, .as_known = true});
-    zr_subject data = must(&(zr_subject_question){.new_spec = SPEC, .tokenizer = five});
-    zr_subject said = must(&(zr_subject_question){.new_spec = SPEC ",vocab=9", .tokenizer = five});
+    zr_model_choice bytes = must(&(zr_subject_question){.new_spec = SPEC});
+    zr_model_choice known = must(&(zr_subject_question){.new_spec = SPEC, .as_known = true});
+    zr_model_choice data = must(&(zr_subject_question){.new_spec = SPEC, .tokenizer = five});
+    zr_model_choice said =
+        must(&(zr_subject_question){.new_spec = SPEC ",vocab=9", .tokenizer = five});
     assert_int_equal(bytes.shape.vocab, 256);
     assert_int_equal(known.shape.vocab, 50257);
     assert_int_equal(data.shape.vocab, zr_tokenizer_vocabulary(five));
@@ -75,8 +76,8 @@ static void test_ids_have_to_fit(void **state)
 
 static void test_windows(void **state)
 {
-    zr_subject whole = must(&(zr_subject_question){.new_spec = SPEC});
-    zr_subject part = must(&(zr_subject_question){.new_spec = SPEC, .seq = 16});
+    zr_model_choice whole = must(&(zr_subject_question){.new_spec = SPEC});
+    zr_model_choice part = must(&(zr_subject_question){.new_spec = SPEC, .seq = 16});
     assert_int_equal(whole.seq, 64);
     assert_int_equal(part.seq, 16);
     must_not(&(zr_subject_question){.new_spec = SPEC, .seq = 65}, ZERO_ERR_USAGE, "65");
@@ -84,14 +85,14 @@ static void test_windows(void **state)
 
 static void test_directory_and_file(void **state)
 {
-    zr_subject directory = must(&(zr_subject_question){.model = folder});
-    zr_subject alone = must(&(zr_subject_question){.model = file, .needs_no_weights = true});
+    zr_model_choice directory = must(&(zr_subject_question){.model = folder});
+    zr_model_choice alone = must(&(zr_subject_question){.model = file, .needs_no_weights = true});
     assert_string_equal(directory.name, folder);
     assert_string_equal(alone.name, file);
     assert_int_equal(directory.shape.layers, 3);
     assert_int_equal(directory.parameters, alone.parameters);
-    zr_subject_free(&directory);
-    zr_subject_free(&alone);
+    zr_model_choice_free(&directory);
+    zr_model_choice_free(&alone);
     must_not(&(zr_subject_question){.model = file}, ZERO_ERR_IO, "config.json");
 }
 
@@ -103,8 +104,8 @@ static void test_shape_is_checked(void **state)
 
 static void test_facts(void **state)
 {
-    zr_subject subject = must(&(zr_subject_question){.new_spec = SPEC});
-    zr_config_facts facts = zr_subject_facts(&subject, 4);
+    zr_model_choice subject = must(&(zr_subject_question){.new_spec = SPEC});
+    zr_config_facts facts = zr_model_choice_facts(&subject, 4);
     assert_int_equal(facts.world, 4);
     assert_int_equal(facts.hidden, 32);
     assert_int_equal(facts.batch, 12);

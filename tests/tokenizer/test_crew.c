@@ -22,7 +22,7 @@ static void a_long_part_gives_signs_of_life(void **state)
     scratch *dir = *state;
     char *text = malloc(LENGTH);
     zr_tokenizer *tokenizer;
-    zr_crew *crew;
+    zr_encode_threads *crew;
     zr_ids made = {0};
     zero_error error = {0};
     scratch_write(
@@ -32,15 +32,15 @@ static void a_long_part_gives_signs_of_life(void **state)
     for (size_t i = 0; i < LENGTH; i++)
         text[i] = "aab1"[i % 4];
     assert_int_equal(zr_tokenizer_load(dir->path, &tokenizer, NULL), ZERO_OK);
-    assert_int_equal(zr_crew_create(tokenizer, 1, &crew, NULL), ZERO_OK);
+    assert_int_equal(zr_encode_threads_create(tokenizer, 1, &crew, NULL), ZERO_OK);
     signs = 0;
-    assert_int_equal(zr_crew_encode(crew, ZR_ENCODE_TEXT, text, LENGTH, "text", collect, count_sign,
-                                    &made, &error),
+    assert_int_equal(zr_encode_threads_run(crew, ZR_ENCODE_TEXT, text, LENGTH, "text", collect,
+                                           count_sign, &made, &error),
                      ZERO_OK);
     assert_int_equal(made.count, LENGTH / 4 * 3);
     assert_true(signs > 0);
     zr_ids_free(&made);
-    zr_crew_destroy(crew);
+    zr_encode_threads_destroy(crew);
     zr_tokenizer_destroy(tokenizer);
     free(text);
 }
@@ -61,12 +61,12 @@ static void a_crew_gives_the_ids_of_one(void **state)
     snprintf(path, sizeof path, "%s/qwen2.json", TOKENIZERS);
     assert_int_equal(zr_tokenizer_load(path, &tokenizer, NULL), ZERO_OK);
     for (int i = 0; i < 2; i++) {
-        zr_crew *crew;
-        assert_int_equal(zr_crew_create(tokenizer, 1 + 2 * i, &crew, NULL), ZERO_OK);
-        assert_int_equal(zr_crew_encode(crew, ZR_ENCODE_TEXT, text, length, "text", collect, NULL,
-                                        &made[i], &error),
+        zr_encode_threads *crew;
+        assert_int_equal(zr_encode_threads_create(tokenizer, 1 + 2 * i, &crew, NULL), ZERO_OK);
+        assert_int_equal(zr_encode_threads_run(crew, ZR_ENCODE_TEXT, text, length, "text", collect,
+                                               NULL, &made[i], &error),
                          ZERO_OK);
-        zr_crew_destroy(crew);
+        zr_encode_threads_destroy(crew);
     }
     assert_int_equal(made[0].count, made[1].count);
     assert_memory_equal(made[0].at, made[1].at, (size_t)made[0].count * sizeof(int32_t));

@@ -82,7 +82,7 @@ static void a_table_says_it_once(void **state)
 static void a_table_says_what_dividing_is_worth(void **state)
 {
     const struct {
-        zr_kept_part keeps;
+        zr_checkpoint_layout keeps;
         int64_t kept, otherwise;
         const char *says; // NULL: nothing of it
     } cases[] = {
@@ -129,7 +129,7 @@ static void a_table_says_what_of_zero_r_holds(void **state)
         zr_buffer text = {0};
         for (int i = 0; i < 2; i++) {
             two[i].windows = rows[0].windows;
-            two[i].keeps = (zr_kept_part)kept;
+            two[i].keeps = (zr_checkpoint_layout)kept;
             two[i].joins = kept == ZR_KEEP_SHARE ? 11 : 0;
             two[i].joined = kept == ZR_KEEP_SHARE ? 1000000 : 0;
         }

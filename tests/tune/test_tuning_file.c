@@ -18,7 +18,7 @@
 typedef struct asked {
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_subject subject;
+    zr_model_choice subject;
     zr_tuning_space space;
 } asked;
 

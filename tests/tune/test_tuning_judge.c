@@ -20,7 +20,7 @@ typedef struct judging {
     zero_tune_options options;
     zr_tuning_file file;
     zr_tuning_settings settings;
-    zr_subject subject;
+    zr_model_choice subject;
     zr_tuning_asked asked;
     zr_tuning_judge judge;
 } judging;
@@ -40,7 +40,7 @@ static void begin(judging *j, const char *config)
     unlink(path);
     assert_int_equal(zr_tuning_settings_read(&j->file, NULL, &j->settings, &error), ZERO_OK);
     const zr_subject_question question = {.new_spec = j->options.new_spec};
-    assert_int_equal(zr_subject_read(&question, &j->subject, &error), ZERO_OK);
+    assert_int_equal(zr_model_choice_read(&question, &j->subject, &error), ZERO_OK);
     j->asked = (zr_tuning_asked){.options = &j->options,
                                  .file = &j->file,
                                  .settings = &j->settings,
@@ -53,7 +53,7 @@ static void begin(judging *j, const char *config)
 static void end(judging *j)
 {
     zr_tuning_judge_close(&j->judge);
-    zr_subject_free(&j->subject);
+    zr_model_choice_free(&j->subject);
     zr_tuning_file_free(&j->file);
 }
 
