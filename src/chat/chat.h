@@ -17,7 +17,7 @@
 
 #include "base/json.h"
 #include "tokenizer/document.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct zr_chat_format zr_chat_format;
 

@@ -7,7 +7,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "checkpoint/name_index.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "base/direct.h"
 #include "base/file.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 
 #include <errno.h>
 #include <fcntl.h>

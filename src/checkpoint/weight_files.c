@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/fingerprint.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 // is a head of its own, whatever config.json says: transformers 5 uses it, transformers 4 does not.
 #include "checkpoint/tensor_names.h"
 #include "checkpoint/weight_files.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 
 #include <string.h>
 

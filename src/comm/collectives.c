@@ -2,7 +2,7 @@
 #include "comm/communicator.h"
 
 #include "comm/comm_thread.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 #include "comm/treesum.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #include <pthread.h>
 

@@ -8,7 +8,7 @@
 #include "base/fetches.h"
 #include "base/message.h"
 #include "comm/comm_thread.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 #include "comm/staging.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "comm/fingerprint.h"
 
 #include "base/alloc.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 
 #include <stdio.h>
 #include <string.h>

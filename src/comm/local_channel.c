@@ -7,7 +7,7 @@
 // has released. The sender owns the slot while the two are equal, and the receiver while the first
 // is one ahead. So each rank reads its own count where it has written it.
 #include "base/alloc.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/local_window.h"
 
 typedef struct slot_words {

@@ -7,7 +7,7 @@
 // a machine window each rank copies its own shard to where all find it.
 #include "comm/copy.h"
 #include "comm/local_window.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #define CHECK_BITS 24
 

@@ -4,9 +4,9 @@
 #include "comm/local_control.h"
 
 #include "base/alloc.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/local_window.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 // Returns where group `index` begins in the window, or with index = count how large that is.
 static int64_t area_offset(const zr_comm_group *group, int index)

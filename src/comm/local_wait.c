@@ -7,7 +7,7 @@
 // (Ctrl-Z of the whole job), and does not count.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #include "base/clock.h"
 

@@ -4,7 +4,7 @@
 #include "comm/implementations.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 #include "comm/staging.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 //
 // The bits are those of any all-gather, because nothing is computed.
 #include "comm/mpi_rank.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // complete within its wait, and quiesce has nothing to do.
 #include "comm/combine.h"
 #include "comm/mpi_rank.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 #include "comm/staging.h"
 
 #include <stdio.h>

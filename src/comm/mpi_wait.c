@@ -6,7 +6,7 @@
 // process was itself stopped, and does not count.
 #define _GNU_SOURCE
 #include "comm/mpi_rank.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #include "base/clock.h"
 

@@ -3,7 +3,7 @@
 #include "base/struct_take.h"
 #include "comm/comm_thread.h"
 #include "comm/implementations.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "comm/copy.h"
 #include "comm/implementations.h"
 #include "comm/region.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 #include "comm/versions.h"
 
 #include <string.h>

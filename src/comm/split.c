@@ -3,10 +3,10 @@
 // Every rank tells all others its colour and key, so all of them know all groups, and find the same
 // mistakes. A rank that is alone in its group gets a communicator of the kind self.
 #include "base/alloc.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/comm_thread.h"
 #include "comm/implementations.h"
-#include "comm/settle.h"
+#include "comm/operations.h"
 
 typedef struct asked_group { // by one rank
     int64_t colour, key;

@@ -18,7 +18,7 @@
 #include "config/optimizer_spec.h"
 #include "config/pipeline_spec.h"
 #include "config/profilers.h"
-#include "config/schedule.h"
+#include "config/lr_schedule.h"
 #include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)

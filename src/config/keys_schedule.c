@@ -1,4 +1,4 @@
-// Rows of the scheduler. `kinds` says which schedules have a parameter; schedule.h says what it
+// Rows of the scheduler. `kinds` says which schedules have a parameter; lr_schedule.h says what it
 // means.
 #include "config/config.h"
 

@@ -15,7 +15,7 @@
 #define ZR_CORPUS_CORPUS_H
 
 #include "chat/chat.h"
-#include "tokenizer/crew.h"
+#include "tokenizer/encode_threads.h"
 #include "tokens/dataset.h"
 
 typedef struct zr_corpus zr_corpus;

@@ -13,8 +13,8 @@
 #include "engine/parameters.h"
 #include "engine/same_samples.h"
 #include "engine/step.h"
-#include "engine/window_run.h"
-#include "plan/tied_weights.h"
+#include "engine/pipeline_window.h"
+#include "plan/pipeline/tied_weights.h"
 
 #include <string.h>
 

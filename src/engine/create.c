@@ -5,15 +5,15 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/random.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/attach.h"
 #include "engine/create.h"
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/interpret.h"
 #include "engine/parts_check.h"
 #include "engine/unit_context.h"
 #include "model/lm_build.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 
 #include <string.h>
 

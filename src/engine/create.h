@@ -2,7 +2,7 @@
 #ifndef ZR_ENGINE_CREATE_H
 #define ZR_ENGINE_CREATE_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 
 typedef struct zr_engine_parts {

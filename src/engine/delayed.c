@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/update.h"
 
 #include <pthread.h>

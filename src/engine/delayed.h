@@ -16,7 +16,7 @@
 #define ZR_ENGINE_DELAYED_H
 
 #include "compute/optimizer_ops.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 typedef struct zr_delayed zr_delayed; // NULL in an engine whose configuration delays nothing
 

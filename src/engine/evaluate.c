@@ -4,7 +4,7 @@
 #include "engine/same_samples.h"
 #include "engine/step.h"
 #include "engine/unit_context.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/plan_parts.h"
 

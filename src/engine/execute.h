@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_EXECUTE_H
 #define ZR_ENGINE_EXECUTE_H
 
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 
 typedef zero_status (*zr_execute)(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
@@ -14,7 +14,7 @@ zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zer
 zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
-// links.c
+// pipeline_links.c
 zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_take(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_send(zero_engine *engine, const zr_instruction *i, zero_error *error);

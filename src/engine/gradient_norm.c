@@ -1,7 +1,7 @@
 // Norms with the same bits at any number of ranks and at any stage (contract 3): squares are summed
 // in double within each part of a chunk that belongs to one tensor, and those sums are added
 // exactly.
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/gradient_norm.h"
 
 #define PARTS 512

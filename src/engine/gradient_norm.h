@@ -4,7 +4,7 @@
 #define ZR_ENGINE_GRADIENT_NORM_H
 
 #include "base/exact.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 // Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
 // or all in sums[0]. values: from the span's first element on, of `dtype`.

@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_GRADIENTS_H
 #define ZR_ENGINE_GRADIENTS_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 zr_sum_slots zr_grads_sum_slots(const zero_engine *engine); // of the current micro-batch
 // The first begins to fetch the sums of earlier micro-batches from NVMe, the second to store this

@@ -7,7 +7,7 @@
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/gradients.h"
 #include "engine/parameters.h"
 

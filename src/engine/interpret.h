@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_INTERPRET_H
 #define ZR_ENGINE_INTERPRET_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 // Begins a pass. Bit w of `holds` says that zr_when w holds in this pass.
 void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds);

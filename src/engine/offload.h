@@ -10,7 +10,7 @@
 #define ZR_ENGINE_OFFLOAD_H
 
 #include "compute/optimizer_ops.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "memory/store.h"
 
 typedef struct zr_offload { // zeroed: everything is in memory
@@ -37,7 +37,7 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
 // Records a request that has ended.
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request);
 
-// vectors.c
+// state_vectors.c
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options,
                                zero_error *error);
 // Ends all transfers: those under way come to their end, others never begin. Their buffers are
@@ -81,7 +81,7 @@ char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector);
 // Returns the number of elements from `first` of the own shard to the end of its shard slice.
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first);
 
-// moves.c: the bytes moved between tiers are counted, and compared with what the plan has.
+// tier_traffic.c: the bytes moved between tiers are counted, and compared with what the plan has.
 //
 // Begins to count for a step, or for an evaluation between two steps. What an update beside them
 // moves counts with the step in which that update ends.

@@ -1,7 +1,7 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or updated beside the step, the fp32 master that they are rounded from.
 #include "compute/element_ops.h"
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/gradients.h"
 #include "engine/interpret.h"
 #include "engine/parameters.h"

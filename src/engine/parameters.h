@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_PARAMETERS_H
 #define ZR_ENGINE_PARAMETERS_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 // Returns the own shard as units read it, of type flat_param->dtype; NULL: it is on NVMe.
 void *zr_own_parameters(const zero_engine *engine, int flat_param);

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "model/tensor_walk.h"
 #include "model/unit.h"
 

@@ -5,7 +5,7 @@
 #define ZR_ENGINE_PARTS_CHECK_H
 
 #include "engine/rank_grid.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 // Checks that every element of zero_model.whole counts by one tensor rank of one pipeline stage,
 // and that the ranks that share a flat parameter hold the same tiles in it. Collective over the

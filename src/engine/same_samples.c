@@ -3,8 +3,8 @@
 #include "base/dtype.h"
 #include "base/message.h"
 #include "base/random.h"
-#include "comm/agree.h"
-#include "engine/engine_state.h"
+#include "comm/agreement.h"
+#include "engine/engine_internal.h"
 
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash)
 {

@@ -5,7 +5,7 @@
 #ifndef ZR_ENGINE_SAME_SAMPLES_H
 #define ZR_ENGINE_SAME_SAMPLES_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 
 // Returns `hash`, 0 at first, continued over the bytes of a batch.

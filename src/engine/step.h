@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_STEP_H
 #define ZR_ENGINE_STEP_H
 
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 
 // Ends the waits of the other ranks when this one has failed, because they would wait for it in
 // vain. Returns `status`.

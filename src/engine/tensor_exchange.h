@@ -4,7 +4,7 @@
 #define ZR_ENGINE_TENSOR_EXCHANGE_H
 
 #include "comm/window.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "model/unit.h"
 
 typedef struct zr_tensor_exchange {

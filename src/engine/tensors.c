@@ -2,8 +2,8 @@
 // from those of all tensor ranks.
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "comm/agree.h"
-#include "engine/engine_state.h"
+#include "comm/agreement.h"
+#include "engine/engine_internal.h"
 #include "engine/gradients.h"
 #include "engine/step.h"
 #include "model/tensor_walk.h"

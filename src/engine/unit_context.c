@@ -1,9 +1,9 @@
 // What a unit sees: its context, its boundaries, its parameters and its gradients.
 #include "base/dtype.h"
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/interpret.h"
 #include "engine/unit_context.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 
 #include <stddef.h>
 

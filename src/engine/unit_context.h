@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_UNIT_CONTEXT_H
 #define ZR_ENGINE_UNIT_CONTEXT_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 // Fills engine->context for this unit.
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);

@@ -5,7 +5,7 @@
 
 #include "compute/compute.h"
 #include "compute/optimizer_ops.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 typedef struct zr_update_walk { // what an update needs at each shard slice of its walk
     zr_queue *queue;

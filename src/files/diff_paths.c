@@ -2,7 +2,7 @@
 // steps, checkpoints, the final model.
 #include "base/file.h"
 #include "base/plain_text.h"
-#include "checkpoint/compare.h"
+#include "checkpoint/diff_tensors.h"
 #include "base/struct_take.h"
 #include "files/run_directory.h"
 #include "model/model_compare.h"

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/rank_grid.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "model/tensor_walk.h"
 
 typedef struct taking {

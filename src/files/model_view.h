@@ -3,7 +3,7 @@
 #define ZR_FILES_MODEL_VIEW_H
 
 #include "checkpoint/weight_files.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "model/architecture.h"
 
 typedef enum zr_view_purpose {

@@ -1,6 +1,6 @@
 // zero_save_weights and zero_load_weights: a model's weights alone, in Hugging Face's files.
 #include "base/struct_take.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/model_view.h"
 #include "files/run_directory.h"
 #include "layers/layers.h"

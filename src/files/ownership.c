@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "checkpoint/manifest.h"
-#include "files/convert_model.h"
+#include "files/model_directory.h"
 #include "files/receipt.h"
 #include "files/run_directory.h"
 #include "files/run_record.h"

@@ -8,7 +8,7 @@
 #ifndef ZR_FILES_OWNERSHIP_H
 #define ZR_FILES_OWNERSHIP_H
 
-#include "files/reads.h"
+#include "files/input_paths.h"
 
 enum {
     ZR_RUN_CHECKPOINTS,

@@ -11,7 +11,7 @@
 // `ended` is set once all are on the disk, or one has failed. There is no second copy: a rank needs
 // no memory besides the blocks of base/direct.c.
 #define _GNU_SOURCE
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/training_checkpoint.h"
 
 #include "base/alloc.h"

@@ -3,7 +3,7 @@
 #include "files/training_checkpoint.h"
 
 #include "base/random.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/fingerprint.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"

@@ -3,7 +3,7 @@
 #include "base/bytes_text.h"
 #include "base/dtype.h"
 #include "compute/product_scratch.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "setup/machine_facts.h"
 
 typedef struct room { // bytes

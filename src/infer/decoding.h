@@ -10,7 +10,7 @@
 
 #include "compute/attention_ops.h"
 #include "engine/tensor_exchange.h"
-#include "infer/choose.h"
+#include "infer/sampling.h"
 #include "layers/layers.h"
 #include "memory/arena.h"
 #include <zero/engine.h>

@@ -1,10 +1,10 @@
 // zero_eval: measures the mean loss of a whole text.
 #include "base/alloc.h"
 #include "base/struct_take.h"
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
 #include "files/run_directory.h"
-#include "infer/reading.h"
+#include "infer/token_reading.h"
 #include "infer/windows.h"
 #include "setup/defaults.h"
 #include "setup/load.h"

@@ -2,10 +2,10 @@
 // answers; all ranks take the same steps.
 #include "base/alloc.h"
 #include "base/struct_take.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/run_directory.h"
-#include "infer/ends.h"
-#include "infer/sampler.h"
+#include "infer/end_tokens.h"
+#include "infer/generate_loop.h"
 #include "setup/load.h"
 #include "setup/same_inputs.h"
 

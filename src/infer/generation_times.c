@@ -3,7 +3,7 @@
 #include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "predict/rate_links.h"
 #include "predict/virtual_rank.h"

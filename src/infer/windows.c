@@ -1,8 +1,8 @@
 #include "infer/windows.h"
 
 #include "base/exact.h"
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
 #include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 

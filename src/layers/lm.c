@@ -1,7 +1,7 @@
 // The arithmetic of each architecture's blocks, and the models made of it. Embedding and head are
 // the same for all.
 #include "layers/lm_units.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 
 static const zr_block_layers *const blocks[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_block_layers,

@@ -1,6 +1,6 @@
 #include "measure/memory_rate.h"
 
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "compute/element_ops.h"
 #include "memory/arena.h"
 

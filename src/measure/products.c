@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/quantile.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "compute/product_ops.h"
 #include "compute/product_scratch.h"
 #include "memory/arena.h"

@@ -3,7 +3,7 @@
 #define ZR_MEASURE_PRODUCTS_H
 
 #include "measure/timing.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 // Of the products of one micro-batch on one rank, while all ranks compute at the same time.
 typedef struct zr_products_time {

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/step_sums.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/window.h"
 #include "memory/arena.h"
 #include "plan/exchanges.h"

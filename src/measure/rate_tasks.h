@@ -1,10 +1,10 @@
-// What unit_rates.c lets ranks do together. Only measure/ includes this.
+// What measure_kernels.c lets ranks do together. Only measure/ includes this.
 #ifndef ZR_MEASURE_RATE_TASKS_H
 #define ZR_MEASURE_RATE_TASKS_H
 
 #include "compute/optimizer_ops.h"
-#include "measure/together.h"
-#include "plan/full_plan.h"
+#include "measure/concurrent_timing.h"
+#include "plan/plan.h"
 
 typedef struct zr_unit_task { // the calls of one unit that the plan's program makes
     const zr_plan *plan;

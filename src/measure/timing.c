@@ -1,7 +1,7 @@
 #include "measure/timing.h"
 
 #include "base/clock.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 
 zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
                           zero_error *error)

@@ -5,7 +5,7 @@
 #include "model/unit.h"
 #include "base/alloc.h"
 #include "base/random.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "model/tensor_walk.h"
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // appears in a table.
 #include "observe/observe.h"
 
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "observe/sinks.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef ZR_OBSERVE_OBSERVE_H
 #define ZR_OBSERVE_OBSERVE_H
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "observe/sink_rates.h"
 
 // Steps first to last, counted from 1; first 0: none.

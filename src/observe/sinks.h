@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "observe/observe.h"
 
 typedef struct zr_observed { // what a sink sees; it belongs to the observation

@@ -6,7 +6,7 @@
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
-#include "plan/tied_weights.h"
+#include "plan/pipeline/tied_weights.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-// Between the emitters. Each writes the instructions of one concern, when order_accumulate.c, which
+// Between the emitters. Each writes the instructions of one concern, when emit_accumulate.c, which
 // knows the order of passes, calls it. Emitters decide nothing about places, because gathers.c,
 // reduction.c and activations.c have found these before.
 #ifndef ZR_PLAN_EMIT_H
 #define ZR_PLAN_EMIT_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef struct zr_occupant { // what was last begun in bytes [place.first, end) of a buffer
     zr_buffer_ref place;
@@ -38,7 +38,7 @@ extern const zr_stage_emitter zr_emit_stage0, zr_emit_stage12, zr_emit_mapped, z
 const zr_stage_emitter *zr_stage_of(const zr_plan *plan); // in emit.c: by the plan's settings
 
 // What differs between schedules: the order in which the passes that compute visit the units. A
-// turn is what a unit does from one visit on (plan/visits.h). micro_batch also sets its pass's
+// turn is what a unit does from one visit on (plan/visit.h). micro_batch also sets its pass's
 // end of forward.
 typedef struct zr_order_emitter {
     void (*micro_batch)(zr_emitter *e);
@@ -134,7 +134,7 @@ void zr_emit_link_after(zr_emitter *e, zr_call what);
 // In the forward of a chunk whose only unit does forward and backward in one call: receives.
 void zr_emit_link_in(zr_emitter *e);
 
-// order_accumulate.c, for every order. Writes the turn that begins with a visit; forward: the turn
+// emit_accumulate.c, for every order. Writes the turn that begins with a visit; forward: the turn
 // belongs to the first half of a micro-batch.
 void zr_emit_turn(zr_emitter *e, int visit, bool forward);
 void zr_emit_evaluation(zr_emitter *e); // the forward turns of the chunk, in order

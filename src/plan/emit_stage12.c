@@ -4,7 +4,7 @@
 // whole window, or in slots that are given back once they are reduced.
 #include "plan/emit.h"
 #include "plan/flat_param_sums.h"
-#include "plan/tied_weights.h"
+#include "plan/pipeline/tied_weights.h"
 
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
 {

@@ -3,7 +3,7 @@
 // beside the next step.
 #include "plan/emit.h"
 #include "plan/flat_param_sums.h"
-#include "plan/tied_weights.h"
+#include "plan/pipeline/tied_weights.h"
 
 static void scalars(zr_emitter *e, zr_scalars_part part, int link)
 {

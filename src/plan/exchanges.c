@@ -1,7 +1,7 @@
 #include "plan/exchanges.h"
 
 #include "base/message.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "plan/plan_parts.h"
 
 zero_comm_op zr_exchange_op(zero_exchange_kind kind)

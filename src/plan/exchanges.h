@@ -4,7 +4,7 @@
 #ifndef ZR_PLAN_EXCHANGES_H
 #define ZR_PLAN_EXCHANGES_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 // The slots of a window of exchanges: one for each kind that units make, and one for a JOIN.
 enum { ZR_EXCHANGE_JOIN = ZR_EXCHANGE_KINDS, ZR_EXCHANGE_SLOTS };

@@ -46,7 +46,7 @@ typedef struct zr_flat_param {
     // This rank's shard counts where elements of all ranks are added up or written; else another
     // tensor rank holds the same flat parameter and counts it, or it is a tied copy.
     bool counted;
-    bool tied_copy; // of a flat parameter of another chunk (model/stage_cut.h)
+    bool tied_copy; // of a flat parameter of another chunk (model/pipeline_stage_cut.h)
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps

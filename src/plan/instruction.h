@@ -14,7 +14,7 @@
 #define ZR_PLAN_INSTRUCTION_H
 
 #include "base/errors.h"
-#include "plan/instruction_parts.h"
+#include "plan/instruction_operands.h"
 
 typedef enum zr_code {
     // All ranks' shards of the flat parameter begin to come to `place`. With 0 bytes they lie there

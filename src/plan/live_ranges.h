@@ -3,7 +3,7 @@
 #ifndef ZR_PLAN_LIVE_RANGES_H
 #define ZR_PLAN_LIVE_RANGES_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef struct zr_live_range { // bytes [first, first + bytes) of a buffer hold a flat parameter
     zr_buffer_id buffer;       // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS

@@ -4,7 +4,7 @@
 #ifndef ZR_PLAN_NETWORK_H
 #define ZR_PLAN_NETWORK_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 #include "plan/mesh.h"
 
 typedef struct zr_reach { // a rank's view of a group that it is in; zeroed: it is in none

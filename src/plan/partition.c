@@ -1,9 +1,9 @@
 // Flat parameters, shards and units (contract 1): who owns what, and where it lies.
 #include "base/dtype.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
-#include "plan/tied_weights.h"
+#include "plan/pipeline/tied_weights.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #define ZR_PLAN_PLAN_PARTS_H
 
 #include "base/alloc.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 // Limits of a model's elements and of activations' bytes. What exceeds them is refused, so that no
 // sum overflows.
@@ -34,7 +34,7 @@ void zr_plan_activations(zr_plan *plan);
 int64_t zr_boundary_bytes(const zero_tensors *tensors);
 // Says whether what the units of a segment save is gone when its backward begins.
 bool zr_plan_computes_again(const zr_plan *plan, int segment);
-// order_accumulate.c: the order in which flat parameters are acquired.
+// emit_accumulate.c: the order in which flat parameters are acquired.
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
 // gathers.c: where visits find their flat parameters; keep_all: every flat parameter stays.
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error);

@@ -14,11 +14,11 @@
 //                 come
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
 //   tied weights          pipedream: shared tables of another pipeline stage have come
-//   (plan/tied_weights.h) publish       other ranks can read the new parameters; an update beside
+//   (plan/pipeline/tied_weights.h) publish       other ranks can read the new parameters; an update beside
 //   the next step begins
 //
 // With a pipeline there is no pass of a whole micro-batch, nor of a whole evaluation: each chunk of
-// units has passes of its own, which run as the stage's list of actions says (plan/pipeline.h).
+// units has passes of its own, which run as the stage's list of actions says (plan/pipeline/pipeline.h).
 //
 //   forward       forward of the chunk's units, except of a last unit that does both in one call
 //   backward      backward of the chunk's units, last first; of units that can do it in two parts
@@ -29,7 +29,7 @@
 #define ZR_PLAN_PROGRAM_H
 
 #include "plan/instruction.h"
-#include "plan/pipeline.h"
+#include "plan/pipeline/pipeline.h"
 
 typedef struct zr_plan zr_plan;
 

@@ -2,7 +2,7 @@
 // them. A part of a model (zero_model.whole) has the whole's tensors or tiles of them, and the
 // whole's numbers, so that all ranks of a job mean the same tensor by a number. A pipeline stage
 // has those of its units and of its tied copies.
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "model/tensor_walk.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"

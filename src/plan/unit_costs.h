@@ -1,5 +1,5 @@
 // What each unit of a model costs a rank: time and memory, from which a pipeline divides the units
-// among its stages (plan/stage_split.h). Pure.
+// among its stages (plan/pipeline/stage_split.h). Pure.
 //
 // Times are FLOPs of the matrix products of forward and backward, 2 m n k each, so only their
 // shares mean anything. Memory is what can be said of a unit by itself; the plan of a pipeline

@@ -5,7 +5,7 @@
 #define ZR_PREDICT_FORECAST_H
 
 #include "plan/network.h"
-#include "plan/simulate.h"
+#include "plan/pipeline/simulate.h"
 #include "predict/operations.h"
 #include "predict/rate_links.h"
 
@@ -46,7 +46,7 @@ typedef struct zr_forecast {     // seconds of a step
 // Returns the FLOPs of a token of training, as PaLM counts them: 6 a parameter, and of our own
 // models' attention 12 a layer, channel and position, as if it were not causal.
 double zr_flops_of_token(const zr_plan *plan);
-// ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/simulate.h).
+// ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/pipeline/simulate.h).
 zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,
                              zero_error *error);
 // Finds the seconds that evaluating takes for so many micro-batches of each data rank, without

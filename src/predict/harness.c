@@ -8,7 +8,7 @@
 #include "layers/layers.h"
 #include "layers/layout.h"
 #include "memory/arena.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 #include "plan/exchanges.h"
 

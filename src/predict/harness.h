@@ -12,7 +12,7 @@
 #include "base/recorder.h"
 #include "compute/compute.h"
 #include "layers/layers.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef struct zr_harness zr_harness;
 

@@ -5,7 +5,7 @@
 #define ZR_PREDICT_OPERATIONS_H
 
 #include "base/recorder.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 #include "predict/harness.h"
 
 typedef struct zr_operation { // one operation

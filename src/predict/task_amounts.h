@@ -2,7 +2,7 @@
 #ifndef ZR_PREDICT_TASK_AMOUNTS_H
 #define ZR_PREDICT_TASK_AMOUNTS_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 #include "predict/task_rates.h"
 
 typedef struct zr_task_subject { // of which run

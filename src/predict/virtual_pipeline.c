@@ -1,9 +1,9 @@
 // A pipeline on virtual time, in two parts. First each stage runs its own list, without the others,
 // which tells what each kind of action of each chunk takes it in the mean. Then the lists run
-// against each other with these costs (plan/simulate.h), which tells how long stages wait.
+// against each other with these costs (plan/pipeline/simulate.h), which tells how long stages wait.
 #include "base/step_sums.h"
 #include "comm/communicator.h"
-#include "plan/tied_weights.h"
+#include "plan/pipeline/tied_weights.h"
 #include "predict/virtual_rank.h"
 
 // Steps or windows that a stage runs; only the last one counts, because the first finds nothing

@@ -7,11 +7,11 @@
 #include "engine/update.h"
 #include "layers/layers.h"
 #include "measure/bandwidth.h"
-#include "measure/unit_rates.h"
+#include "measure/measure_kernels.h"
 #include "predict/harness.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
-#include "setup/stages.h"
+#include "setup/pipeline_stages.h"
 #include "setup/tiling.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "layers/layers.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
-#include "setup/part.h"
+#include "setup/model_part.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"
 #include <zero/weights.h>

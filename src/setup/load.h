@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "model/architecture.h"
 #include "setup/threads.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 #include <zero/engine.h>
 
 typedef struct zr_loaded {

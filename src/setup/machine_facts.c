@@ -4,7 +4,7 @@
 #include "comm/environment.h"
 #include "comm/staging.h"
 #include "compute/product_scratch.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "setup/placement.h"
 
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "measure/disk.h"

@@ -1,7 +1,7 @@
 #include "setup/rank_plan.h"
 
 #include "setup/machine_facts.h"
-#include "setup/stages.h"
+#include "setup/pipeline_stages.h"
 
 zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *out,
                               zero_error *error)

@@ -4,7 +4,7 @@
 #define ZR_SETUP_RANK_PLAN_H
 
 #include "config/config.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef struct zr_rank_question {
     const zero_model *model;          // the tensor rank's part of it

@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "engine/rank_grid.h"
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 #include <zero/engine.h>
 #include <zero/inspect.h>
 

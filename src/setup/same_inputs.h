@@ -7,7 +7,7 @@
 #include "comm/fingerprint.h"
 #include "config/config.h"
 #include "model/architecture.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 #include "tokens/dataset.h"
 
 // Add the value of an option: "--steps".

@@ -1,4 +1,4 @@
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "layers/layers.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"

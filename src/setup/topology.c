@@ -1,8 +1,8 @@
 #include "setup/topology.h"
 
 #include "base/bytes_text.h"
-#include "comm/agree.h"
-#include "model/stage_cut.h"
+#include "comm/agreement.h"
+#include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #ifndef ZR_TOKENIZER_DOCUMENT_H
 #define ZR_TOKENIZER_DOCUMENT_H
 
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct zr_document_part {
     size_t end; // position in the text; the part begins where the one before ends

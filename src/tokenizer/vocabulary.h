@@ -2,7 +2,7 @@
 #ifndef ZR_TOKENIZER_VOCABULARY_H
 #define ZR_TOKENIZER_VOCABULARY_H
 
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 #define ZR_CODE_POINTS 0x110000
 

@@ -4,7 +4,7 @@
 #ifndef ZR_TOKENS_TOKEN_NOTE_H
 #define ZR_TOKENS_TOKEN_NOTE_H
 
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 #include "tokens/token_file.h"
 
 typedef struct zr_token_note {

@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "base/quantile.h"
 #include "checkpoint/manifest.h"
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
 #include "tools/bench_engine.h"
 
 #include <fcntl.h>

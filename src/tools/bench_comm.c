@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fetches.h"
 #include "base/quantile.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/versions.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"

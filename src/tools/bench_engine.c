@@ -1,6 +1,6 @@
 #include "tools/bench_engine.h"
 
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "layers/layers.h"
 #include "setup/initialize.h"
 

@@ -2,7 +2,7 @@
 #ifndef ZR_TOOLS_BENCH_ENGINE_H
 #define ZR_TOOLS_BENCH_ENGINE_H
 
-#include "setup/subject.h"
+#include "setup/model_choice.h"
 #include "tools/bench_shared.h"
 #include <zero/engine.h>
 

@@ -2,7 +2,7 @@
 // unscale, clip, AdamW and the 16-bit copy at once. It is compared with a loop that reads,
 // modifies and writes as many bytes in place and computes next to nothing.
 #include "base/exact.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "measure/memory_rate.h"
 #include "memory/arena.h"
 #include "tools/bench_shared.h"

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/struct_take.h"
 #include "files/run_directory.h"
-#include "infer/reading.h"
+#include "infer/token_reading.h"
 #include "model/architecture.h"
 #include "setup/defaults.h"
 #include <zero/data.h>

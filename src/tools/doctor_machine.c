@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "measure/bandwidth.h"
 #include "measure/memory_rate.h"
-#include "simulate/sim_machine.h"
+#include "simulate/machine.h"
 #include "tools/bench_shared.h"
 #include "tools/doctor_report.h"
 

@@ -3,7 +3,7 @@
 #define ZR_TOOLS_PIPELINE_DRAW_H
 
 #include "base/alloc.h"
-#include "plan/simulate.h"
+#include "plan/pipeline/simulate.h"
 
 typedef struct zr_pipeline_picture {
     const char *title; // of the model, say; the schedule and its numbers stand below it

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/recorder.h"
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
 
 #include <math.h>
 

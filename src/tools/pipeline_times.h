@@ -4,7 +4,7 @@
 #define ZR_TOOLS_PIPELINE_TIMES_H
 
 #include "measure/timing.h"
-#include "plan/simulate.h"
+#include "plan/pipeline/simulate.h"
 #include <zero/engine.h>
 
 typedef struct zr_pipeline_times { // means over the steps, in seconds

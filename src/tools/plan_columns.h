@@ -4,7 +4,7 @@
 #ifndef ZR_TOOLS_PLAN_COLUMNS_H
 #define ZR_TOOLS_PLAN_COLUMNS_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 enum { ZR_SHOWN_ENDS = 3 }; // units at each end of the model that never fold
 

@@ -15,8 +15,8 @@
 #include "base/bytes_text.h"
 #include "plan/live_ranges.h"
 #include "tools/plan_columns.h"
-#include "tools/plan_flights.h"
-#include "tools/plan_views.h"
+#include "tools/plan_in_flight.h"
+#include "tools/plan_show.h"
 #include "tools/svg.h"
 
 #include <stdio.h>

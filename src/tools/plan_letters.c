@@ -2,8 +2,8 @@
 // what happens to the flat parameter while the unit computes; if several things do, the last in
 // this order is shown: f < g < o < r < b < F, B.
 #include "plan/live_ranges.h"
-#include "tools/plan_flights.h"
-#include "tools/plan_views.h"
+#include "tools/plan_in_flight.h"
+#include "tools/plan_show.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "plan/network.h"
-#include "setup/part.h"
+#include "setup/model_part.h"
 #include "setup/topology.h"
 
 typedef struct zr_plan_machines {

@@ -6,9 +6,9 @@
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
-#include "setup/stages.h"
+#include "setup/pipeline_stages.h"
 #include "setup/tiling.h"
-#include "tools/plan_views.h"
+#include "tools/plan_show.h"
 #include "tools/plan_time.h"
 
 int zr_planner_job(const zr_planner *p)

@@ -2,7 +2,7 @@
 // a run on them would warn of.
 #include "base/bytes_text.h"
 #include "base/json.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "tools/plan_machines.h"
 #include "tools/plan_report.h"
 

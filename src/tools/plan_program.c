@@ -1,5 +1,5 @@
 // zero plan --program: the passes as they are, in columns as wide as their widest cells.
-#include "tools/plan_views.h"
+#include "tools/plan_show.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "base/bytes_text.h"
 #include "config/elastic.h"
 #include "predict/forecast.h"
-#include "plan/pipeline_part.h"
+#include "plan/pipeline/part.h"
 #include "plan/plan_settings.h"
-#include "plan/visits.h"
+#include "plan/visit.h"
 #include "setup/overheads.h"
 #include "tools/plan_machines.h"
 #include <zero/grid.h>
@@ -95,11 +95,11 @@ typedef struct zr_plan_range {
 zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
                                int64_t (*bytes_of)(const zr_plan_row *row));
 
-// plan_exchanged.c: what tensor ranks exchange, if there are any, and what it is for.
+// plan_tensor_exchange.c: what tensor ranks exchange, if there are any, and what it is for.
 void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
 
-// plan_stage_table.c: what each pipeline stage has, if there are any.
+// plan_pipeline_table.c: what each pipeline stage has, if there are any.
 void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out);
 void zr_plan_pipeline_stages_json(const zr_plan_row *row,
                                   zr_buffer *out); // one key, and a comma before
@@ -111,7 +111,7 @@ void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out); // keys, a co
 // plan_time.c: how long a step takes here, if that is known: one key, and a comma before
 void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out);
 
-// plan_residual.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
+// plan_zero_r.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_residual_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
 

@@ -3,7 +3,7 @@
 #include "base/bytes_text.h"
 #include "base/cpu.h"
 #include "base/length_text.h"
-#include "measure/unit_rates.h"
+#include "measure/measure_kernels.h"
 #include "predict/rate_links.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // `zero plan` of a model: what plan_model.c (what is planned, and the answer), plan_rows.c (the
-// plans of several stages and ranks) and plan_words.c (the answer in words) share.
+// plans of several stages and ranks) and plan_text.c (the answer in words) share.
 #ifndef ZR_TOOLS_PLANNER_H
 #define ZR_TOOLS_PLANNER_H
 
@@ -7,7 +7,7 @@
 #include "layers/layers.h"
 #include "model/unit.h"
 #include "setup/estimate.h"
-#include "setup/subject.h"
+#include "setup/model_choice.h"
 #include "tools/plan_report.h"
 
 enum { ZR_PLANNER_USUAL = 6, ZR_PLANNER_MOST_ROWS = 64 };
@@ -64,7 +64,7 @@ bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, 
 // Asks for an estimate of a point, whose ranks have so many threads.
 void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, zr_plan_asked *out);
 
-// Implemented in plan_stages.c: what a pipeline adds.
+// Implemented in plan_pipeline_stages.c: what a pipeline adds.
 //
 // Makes what a row says of a division of the model's units, with nothing of the stages yet. It
 // takes over the division, unless there is an error. Freed with zr_plan_pipeline_free.
@@ -77,7 +77,7 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline);
 zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *at, zr_buffer *out,
                                      zero_error *error);
 
-// Implemented in plan_words.c.
+// Implemented in plan_text.c.
 void zr_planner_title(const zr_planner *p, zr_buffer *out);
 // Writes the table, what fits, and the command to run.
 void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr_buffer *out);

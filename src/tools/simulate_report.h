@@ -2,10 +2,10 @@
 #ifndef ZR_TOOLS_SIMULATE_REPORT_H
 #define ZR_TOOLS_SIMULATE_REPORT_H
 
-#include "simulate/sim_catalogue.h"
-#include "simulate/sim_failures.h"
-#include "simulate/sim_remedy.h"
-#include "simulate/sim_step.h"
+#include "simulate/catalogue.h"
+#include "simulate/failures.h"
+#include "simulate/remedy.h"
+#include "simulate/step.h"
 #include <zero/simulation.h>
 
 typedef struct zr_simulate_saving { // what failures cost, if the options ask

@@ -1,8 +1,8 @@
 // zero_simulate: from options to a run, its step, and what failures cost; or a table of runs.
 #include "base/struct_take.h"
-#include "setup/subject.h"
-#include "simulate/sim_order.h"
-#include "simulate/sim_runs_table.h"
+#include "setup/model_choice.h"
+#include "simulate/order.h"
+#include "simulate/runs_table.h"
 #include "tools/simulate_report.h"
 
 #include <math.h>

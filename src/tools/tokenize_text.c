@@ -6,7 +6,7 @@
 #include "base/struct_take.h"
 #include "files/ownership.h"
 #include "files/run_directory.h"
-#include "infer/reading.h"
+#include "infer/token_reading.h"
 #include "tokenizer/bpe_train.h"
 #include "tokens/token_note.h"
 #include <zero/tokenize.h>

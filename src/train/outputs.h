@@ -4,10 +4,10 @@
 #ifndef ZR_TRAIN_OUTPUTS_H
 #define ZR_TRAIN_OUTPUTS_H
 
-#include "files/reads.h"
+#include "files/input_paths.h"
 #include "model/architecture.h"
 #include "monitor/metrics.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct zr_outputs {
     const char *directory;

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "checkpoint/manifest.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/run_directory.h"
 #include "files/run_record.h"
 #include "files/training_checkpoint.h"

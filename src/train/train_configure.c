@@ -1,10 +1,10 @@
 // The configuration of a training: the file, the flags, what a run that continues keeps
-// (setup/keep.c), and the program's own choices for what nobody chose.
+// (setup/inherited.c), and the program's own choices for what nobody chose.
 #include "config/config_ranks.h"
 #include "files/run_record.h"
 #include "setup/defaults.h"
-#include "setup/keep.h"
-#include "setup/part.h"
+#include "setup/inherited.h"
+#include "setup/model_part.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/tiling.h"

@@ -1,9 +1,9 @@
 // The steps of a training, and what happens between them: metrics, progress, evaluation, and the
 // best model so far.
 #include "base/clock.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "config/config_ranks.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "infer/windows.h"
 #include "monitor/run_names.h"

@@ -1,7 +1,7 @@
 // What a training makes of a step that went wrong: a loss that is not finite ends it, a skipped
 // update and a loss that has grown without bounds are told.
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
 #include "train/training.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // What a training may write, and where. It is checked before anything is read, and opened under the
 // lock of --out before the first step.
 #include "base/clock.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/ownership.h"
 #include "files/run_directory.h"
 #include "monitor/run_names.h"

@@ -7,7 +7,7 @@
 #include "corpus/corpus.h"
 #include "files/run_record.h"
 #include "infer/generation_times.h"
-#include "infer/reading.h"
+#include "infer/token_reading.h"
 #include "observe/observe.h"
 #include "base/busy.h"
 #include "predict/forecast.h"

@@ -1,9 +1,9 @@
 // What a training says of its pipeline before its first step: who has which units, how well that is
 // balanced, and which pipeline stage needs most memory.
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
-#include "model/stage_cut.h"
-#include "setup/stages.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
+#include "model/pipeline_stage_cut.h"
+#include "setup/pipeline_stages.h"
 #include "train/training.h"
 
 #include <string.h>

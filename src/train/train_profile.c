@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/ownership.h"
 #include "monitor/trace.h"
 #include "train/training.h"

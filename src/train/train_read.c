@@ -4,7 +4,7 @@
 #include "layers/layers.h"
 #include "model/model_files.h"
 #include "setup/same_inputs.h"
-#include "setup/subject.h"
+#include "setup/model_choice.h"
 #include "train/training.h"
 
 #include <stdio.h>

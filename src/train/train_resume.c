@@ -1,6 +1,6 @@
 // Chooses the checkpoint from which a run continues. training.c calls it before and after it locks
 // --out.
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/run_directory.h"
 #include "files/run_record.h"
 #include "files/training_checkpoint.h"

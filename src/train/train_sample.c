@@ -1,6 +1,6 @@
 // Samples of text between the steps of a training, as zero_generate would make them from the
 // current weights.
-#include "infer/sampler.h"
+#include "infer/generate_loop.h"
 #include "train/training.h"
 
 typedef struct sample {

@@ -1,6 +1,6 @@
 // Writes a model directory: rank 0 writes the small files, and every rank its own weights.
 #include "base/alloc.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/receipt.h"
 #include "model/model_files.h"
 #include "train/training.h"

@@ -1,7 +1,7 @@
 // What a training does besides its steps: what it takes on rank 0, how long it is expected to take,
 // and what it teaches.
 #include "base/clock.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "predict/task_amounts.h"
 #include "setup/machine_facts.h"
 #include "train/training.h"

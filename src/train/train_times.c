@@ -1,5 +1,5 @@
 // What a training says of its own time at its end, and what it teaches the book of rates.
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "engine/rank_grid.h"
 #include "predict/rate_links.h"
 #include "setup/machine_facts.h"

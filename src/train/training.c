@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/struct_take.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/run_directory.h"
 #include "files/training_checkpoint.h"
 #include "layers/layers.h"

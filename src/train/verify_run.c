@@ -2,7 +2,7 @@
 // code, from the configuration that the run resolved.
 #include "base/plain_text.h"
 #include "base/struct_take.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "files/receipt.h"
 #include "files/training_checkpoint.h"
 #include "model/model_compare.h"

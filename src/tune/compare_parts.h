@@ -7,7 +7,7 @@
 
 #include "compute/compute.h"
 #include "setup/estimate.h"
-#include "setup/subject.h"
+#include "setup/model_choice.h"
 #include "tune/compare_ways.h"
 #include "tune/trial.h"
 #include <zero/comparison.h>

@@ -1,5 +1,5 @@
 // One search, in parts: what is asked, what was found, what was measured. tuning.c runs it; it is
-// reported by tuning_report.c and written by tuning_files.c.
+// reported by tuning_report.c and written by tuning_output.c.
 #ifndef ZR_TUNE_TUNING_H
 #define ZR_TUNE_TUNING_H
 
@@ -64,7 +64,7 @@ void zr_tuning_json(const zr_tuning *t, zr_buffer *out);
 // Writes the command that trains with the best candidate.
 void zr_tuning_command(const zr_tuning *t, zr_buffer *out);
 
-// tuning_files.c: makes the directories, or refuses to replace what is in them.
+// tuning_output.c: makes the directories, or refuses to replace what is in them.
 zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error);
 // Writes an experiment: what was predicted of a finalist, and what one trial measured.
 zero_status zr_tuning_write_experiment(zr_tuning *t, int finalist, const zr_trial_answer *trial,

@@ -2,7 +2,7 @@
 #ifndef ZR_TUNE_TUNING_SETTINGS_H
 #define ZR_TUNE_TUNING_SETTINGS_H
 
-#include "tune/tuning_file.h"
+#include "tune/base_config.h"
 
 typedef enum zr_tuning_order { // in which candidates are measured
     ZR_ORDER_MODEL,            // the best predicted ones first

@@ -1,7 +1,7 @@
 #include "tune/tuning_subject.h"
 
 #include "files/run_directory.h"
-#include "infer/reading.h"
+#include "infer/token_reading.h"
 
 typedef struct places { // as directories; NULL: not given
     char *model, *tokenizer;

@@ -2,7 +2,7 @@
 #ifndef ZR_TUNE_TUNING_SUBJECT_H
 #define ZR_TUNE_TUNING_SUBJECT_H
 
-#include "setup/subject.h"
+#include "setup/model_choice.h"
 #include <zero/tune.h>
 
 // Reads it as a training would; of the data only what the tokenizer needs, which has to fit to the

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/crc32c.h"
-#include "checkpoint/adopt.h"
+#include "checkpoint/checkpoint_import.h"
 #include "checkpoint/deepspeed.h"
 
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "comm/agree.h"
+#include "comm/agreement.h"
 #include "comm/versions.h"
 
 #include "../sanitizers.h"

@@ -3,7 +3,7 @@
 #ifndef TEST_ENGINE_AWAIT_REASONS_H
 #define TEST_ENGINE_AWAIT_REASONS_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef enum reason {
     NEVER_RUN, // its condition holds in no step of the run

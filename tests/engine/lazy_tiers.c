@@ -8,7 +8,7 @@
 #include "lazy_tiers.h"
 
 #include "engine/delayed.h"
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "lazy_comm.h"
 
 #include <pthread.h>

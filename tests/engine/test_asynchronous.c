@@ -2,7 +2,7 @@
 // ranks without a pipeline; and windows of any lengths give the same one.
 #include "window_runs.h"
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "layers/layers.h"
 
 #include "../sanitizers.h"

@@ -11,7 +11,7 @@
 #include "../sanitizers.h"
 #include "await_reasons.h"
 #include "comm/communicator.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "harness.h"
 #include "lazy_comm.h"
 #include "lazy_tiers.h"

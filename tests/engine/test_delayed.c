@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "io/scratch.h"
 #include "../sanitizers.h"
 

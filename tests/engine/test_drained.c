@@ -3,7 +3,7 @@
 #include "../base/scratch_directory.h"
 #include "window_runs.h"
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "model/tensor_walk.h"
 #include "model/unit.h"

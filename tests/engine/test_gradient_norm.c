@@ -2,7 +2,7 @@
 // cut it between chunks; and what is not finite in the losses is not taken for the norm's.
 #include "harness.h"
 
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 #include "engine/gradient_norm.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "split_mlp.h"
 
 #include "base/file.h"
-#include "engine/engine_inner.h"
-#include "engine/engine_state.h"
+#include "engine/engine_api.h"
+#include "engine/engine_internal.h"
 #include "engine/rank_grid.h"
 #include "setup/initialize.h"
 

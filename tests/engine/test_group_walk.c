@@ -2,7 +2,7 @@
 // and none after it, or, without reading ahead, none at all; and the one before is being written.
 #include "harness.h"
 
-#include "engine/engine_state.h"
+#include "engine/engine_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

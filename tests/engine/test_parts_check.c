@@ -5,7 +5,7 @@
 #include "comm/communicator.h"
 #include "engine/parts_check.h"
 #include "layers/layers.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "setup/initialize.h"
 
 #include <pthread.h>

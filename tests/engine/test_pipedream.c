@@ -4,7 +4,7 @@
 #include "chain.h"
 #include "harness.h"
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 
 #include "../sanitizers.h"

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "comm/channel.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "checkpoint/manifest.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "layers/layers.h"
 #include "model/tensor_walk.h"

@@ -10,7 +10,7 @@
 #include "window_runs.h"
 
 #include "base/errors.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 
 #include <errno.h>
 #include <linux/filter.h>

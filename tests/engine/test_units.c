@@ -8,7 +8,7 @@
 #include "../base/scratch_directory.h"
 #include "harness.h"
 
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/parameters.h"
 #include "setup/initialize.h"
 

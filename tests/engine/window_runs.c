@@ -1,7 +1,7 @@
 #include "window_runs.h"
 
 #include "base/random.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "model/tensor_walk.h"
 #include "model/unit.h"

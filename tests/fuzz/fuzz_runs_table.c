@@ -2,7 +2,7 @@
 // a number, and the table has a score.
 #include "fuzz.h"
 
-#include "simulate/sim_runs_table.h"
+#include "simulate/runs_table.h"
 
 #include <math.h>
 

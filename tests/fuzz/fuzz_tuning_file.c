@@ -2,7 +2,7 @@
 // What is written of a candidate, tuned.json, is a configuration that can be read.
 #include "fuzz.h"
 
-#include "tune/tuning_file.h"
+#include "tune/base_config.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 // are those of the formula. What predictions count of a step is what it records.
 #include "../setup/tiny_engine.h"
 #include "infer/decoding.h"
-#include "engine/engine_inner.h"
+#include "engine/engine_api.h"
 #include "model/lm_build.h"
 #include "predict/operations.h"
 #include "setup/initialize.h"

@@ -3,7 +3,7 @@
 #ifndef TEST_PLAN_FIXTURE_H
 #define TEST_PLAN_FIXTURE_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 #define FIXTURE_MAX_BLOCKS 64
 

@@ -1,6 +1,6 @@
 #include "pipeline_fixture.h"
 
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static int draw(walk *w, int below)
     return (int)((w->state >> 16) % (uint32_t)below);
 }
 
-// Versions of the parameters are not on a farther tier (full_plan.c).
+// Versions of the parameters are not on a farther tier (plan.c).
 static bool is_planned(const zr_pipeline *pipeline, const zr_tiering *tiering)
 {
     return tiering->parameters == ZERO_TIER_device || !zr_pipeline_is_asynchronous(pipeline->kind);

@@ -2,7 +2,7 @@
 #ifndef TEST_PLAN_PROGRAM_CHECKS_H
 #define TEST_PLAN_PROGRAM_CHECKS_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef void (*program_check)(const zr_plan *plan);
 

@@ -1,6 +1,6 @@
 #include "program_turns.h"
 
-#include "plan/tied_weights.h"
+#include "plan/pipeline/tied_weights.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

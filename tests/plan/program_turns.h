@@ -2,7 +2,7 @@
 #ifndef TEST_PLAN_PROGRAM_TURNS_H
 #define TEST_PLAN_PROGRAM_TURNS_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 enum { PROGRAM_MOST_TURNS = 4096 };
 

@@ -1,6 +1,6 @@
 // Exchanges of units with other tensor ranks: what is counted, what the windows hold, and what is
 // refused.
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 
 #include "base/message.h"

@@ -1,7 +1,7 @@
 // Flat parameters, shards and units: who owns what, and which descriptions of a unit are refused.
 #include "fixture.h"
 
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

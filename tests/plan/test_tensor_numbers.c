@@ -1,6 +1,6 @@
 // Numbers of tensors: those of the whole model, whichever part of it is planned.
 #include "fixture.h"
-#include "model/stage_cut.h"
+#include "model/pipeline_stage_cut.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 // of plans.
 #include "fixture.h"
 #include "layers/layers.h"
-#include "plan/stage_split.h"
+#include "plan/pipeline/stage_split.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

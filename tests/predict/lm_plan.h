@@ -2,7 +2,7 @@
 #ifndef TEST_PREDICT_LM_PLAN_H
 #define TEST_PREDICT_LM_PLAN_H
 
-#include "plan/full_plan.h"
+#include "plan/plan.h"
 
 typedef struct lm_plan_case {
     const char *spec; // as zr_lm_parse_spec takes it, with a vocabulary

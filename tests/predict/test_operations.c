@@ -4,8 +4,8 @@
 #include "lm_plan.h"
 
 #include "base/recorder.h"
-#include "engine/engine_inner.h"
-#include "engine/engine_state.h"
+#include "engine/engine_api.h"
+#include "engine/engine_internal.h"
 #include "layers/layers.h"
 #include "predict/operations.h"
 

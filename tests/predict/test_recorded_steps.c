@@ -3,9 +3,9 @@
 #include "../engine/harness.h"
 
 #include "base/recorder.h"
-#include "comm/agree.h"
-#include "engine/engine_inner.h"
-#include "engine/engine_state.h"
+#include "comm/agreement.h"
+#include "engine/engine_api.h"
+#include "engine/engine_internal.h"
 #include "predict/forecast.h"
 
 #include <math.h>

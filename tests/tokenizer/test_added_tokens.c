@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
 

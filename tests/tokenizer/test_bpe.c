@@ -5,7 +5,7 @@
 #include "../base/scratch_directory.h"
 
 #include "base/json.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 static const char *const families[] = {
     "llama3",        "qwen2",         "smollm2", "llama2",  "llama2-first", "llama2-always",

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "tokenizer/bpe_train.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 static char *read_text(const char *name, size_t *length)
 {

@@ -1,7 +1,7 @@
 // GPT-2's two files, the tokens added to them, and saving a tokenizer that was read.
 #include "../base/scratch_directory.h"
 
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 static void assert_same_file(scratch *dir, const char *a, const char *b)
 {

@@ -2,7 +2,7 @@
 // and may not say.
 #define _GNU_SOURCE
 #include "base/file.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

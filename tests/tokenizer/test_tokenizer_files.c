@@ -2,7 +2,7 @@
 // text.
 #include "../base/scratch_directory.h"
 
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 // A byte-level BPE of three letters, with parts to be put in.
 #define BPE(added, model, merges, rest)                                                            \

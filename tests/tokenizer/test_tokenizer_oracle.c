@@ -2,7 +2,7 @@
 // ZERO_TEST_PYTHON or python3; otherwise the test is skipped (77).
 #define _GNU_SOURCE
 #include "base/file.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 #include <spawn.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 // without special tokens: u32 length and bytes. PART: encodes in parts of about this many bytes.
 // Prints the processor seconds that the ordinary encoding of all strings took.
 #include "base/file.h"
-#include "tokenizer/tokenizer_core.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

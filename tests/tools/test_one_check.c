@@ -1,10 +1,10 @@
 // Commands agree on what can be: whatever zero plan prints and zero simulate predicts, the
 // configuration of a training accepts. Grids, schedules, batches and stages are drawn at random.
 #include "base/random.h"
-#include "setup/part.h"
+#include "setup/model_part.h"
 #include "setup/resolve.h"
-#include "simulate/sim_run.h"
-#include "../simulate/sim_example.h"
+#include "simulate/run.h"
+#include "../simulate/example.h"
 #include <zero/comm.h>
 #include <zero/plan.h>
 

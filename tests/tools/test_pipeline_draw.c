@@ -1,7 +1,7 @@
 // Drawings of pipelines: what the letters are, that each action has its box where it ran, and that
 // large ones have a bound.
 #include "tools/pipeline_draw.h"
-#include "plan/pipeline_lanes.h"
+#include "plan/pipeline/lanes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,87 @@
+// What the files of this room share about operations: no rank's failure leaves another one waiting,
+// and operations are carried out in the same way on any thread.
+#ifndef ZR_COMM_OPERATIONS_H
+#define ZR_COMM_OPERATIONS_H
+
+#include "base/message.h"
+#include "base/recorder.h"
+#include "comm/comm_ops.h"
+
+#include <stdio.h>
+
+// Lets a caller that passes no error object tell the other ranks nevertheless why it failed.
+#define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})
+
+static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status,
+                                         const zero_error *error)
+{
+    if (status != ZERO_OK)
+        comm->job->ops->abort(comm->job, error->message);
+    return status;
+}
+
+// Writes how a message of this rank begins: "rank 3, reduce_scatter of h.3, step 5", or, in a
+// group, "rank 3, reduce_scatter of h.3 (data group of 2), step 5". slot may be NULL.
+static inline void zr_comm_where(const zero_comm *comm, const char *doing, const char *slot,
+                                 char *out, size_t size)
+{
+    char group[64] = "";
+    if (comm->group)
+        snprintf(group, sizeof group, " (%s group of %d)", comm->group, comm->size);
+    snprintf(out, size, "rank %d, %s%s%s%s, step %lld", zr_comm_job_rank(comm, comm->rank), doing,
+             slot ? " of " : "", slot ? slot : "", group, (long long)comm->job->step);
+}
+
+// Returns what a group's communicator has in all implementations, which add their own.
+static inline zero_comm zr_comm_of_group(zero_comm *job, const zr_comm_group *group)
+{
+    return (zero_comm){.job = job,
+                       .group = group->name,
+                       .members = group->members,
+                       .rank = group->rank,
+                       .size = group->size,
+                       .timeout = job->timeout,
+                       .threads = job->threads};
+}
+
+// Counts a message of the current pass, of so many elements (channels: bytes). bytes: those that
+// this rank fetched or, in a channel, sent; network: of them, those from other machines.
+static inline void zr_comm_count(zero_comm *comm, zero_comm_op op, int slot, int64_t elems,
+                                 int64_t bytes, int64_t network)
+{
+    comm->message_hash = zr_message_fold(comm->message_hash, op, slot, elems);
+    comm->message_count++;
+    comm->traffic.calls[op]++;
+    comm->traffic.bytes[op] += bytes;
+    comm->traffic.network[op] += network;
+}
+
+static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
+{
+    return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
+}
+
+// Says whether the ranks of a machine map one region. Where they cannot, each rank has a region of
+// its own for a machine window.
+static inline bool zr_window_is_shared_by_machine(const zr_window *window)
+{
+    return window->kind == ZR_WINDOW_MACHINE && window->comm->machine_ranks > 1;
+}
+
+// Carries out what was started, on either thread.
+static inline zero_status zr_comm_carry_out(zr_handle *handle, zero_error *error)
+{
+    const zr_comm_ops *ops = handle->window->comm->ops;
+    return handle->op == ZERO_COMM_all_gather
+               ? ops->all_gather_wait(handle, error)
+               : ops->reduce_scatter_wait(handle, &handle->to, error);
+}
+
+// Returns where a wait inside of an operation is recorded: nowhere under a comm thread, because
+// that is another thread than the recorder's.
+static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
+{
+    return comm->comm_thread ? NULL : comm->recorder;
+}
+
+#endif

@@ -1,0 +1,151 @@
+// The engine's interface inside of the library, besides the public functions of
+// include/zero/engine.h.
+#ifndef ZR_ENGINE_ENGINE_API_H
+#define ZR_ENGINE_ENGINE_API_H
+
+#include "base/recorder.h"
+#include "comm/communicator.h"
+#include "compute/compute.h"
+#include "config/config.h"
+#include "memory/store.h"
+#include "plan/plan.h"
+#include <zero/engine.h>
+
+typedef enum zr_scratch_kind {
+    ZR_SCRATCH_PARAMETERS,
+    ZR_SCRATCH_STATES,
+    ZR_SCRATCH_ACTIVATION_CHECKPOINTS,
+    ZR_SCRATCH_COUNT
+} zr_scratch_kind;
+
+// How offloaded states travel to and from NVMe. Where nothing is there, all but `faults` is
+// ignored.
+typedef struct zr_nvme_options {
+    // The directories over which each kind of scratch space is striped.
+    struct {
+        const char *const *at;
+        int count;
+    } paths[ZR_SCRATCH_COUNT];
+    int queue_depth, lanes;
+    bool single_submit, overlap_events;
+    const zr_io_faults *faults; // injected by tests; else NULL
+} zr_nvme_options;
+
+// For the rooms above (files, train):
+const zr_plan *zr_engine_plan(const zero_engine *engine);
+zero_comm *zr_engine_comm(const zero_engine *engine); // of the job: all ranks
+zr_queue *zr_engine_queue(const zero_engine *engine);
+const zr_config *zr_engine_config(const zero_engine *engine);
+// Returns the number g of this rank's current micro-batch in its step (contract 4).
+int64_t zr_engine_micro_batch(const zero_engine *engine);
+uint64_t zr_engine_seed(const zero_engine *engine);
+const zero_logger *zr_engine_logger(const zero_engine *engine);
+// Bits of zr_lm_changes: what may differ, on purpose, between this model and a checkpoint's.
+uint32_t zr_engine_changes(const zero_engine *engine);
+typedef struct zr_span {
+    int64_t first, count;
+} zr_span;
+// A span of a flat parameter's elements, which lie at `data`.
+typedef struct zr_portion {
+    zr_span span;
+    zero_dtype dtype;
+    char *data;
+} zr_portion;
+// Returns the address of an element, which is counted from the start of the flat parameter.
+char *zr_portion_at(const zr_portion *portion, int64_t element);
+// Calls `take` for the weights of this rank's shard of a flat parameter, in portions, as they are
+// kept: the fp32 master where there is one. With `changed`, what `take` leaves in `data` becomes
+// the weights, and the caller calls zr_engine_parameters_changed afterwards. Between steps; not
+// collective.
+typedef zero_status (*zr_weights_fn)(void *user, const zr_portion *portion, zero_error *error);
+zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
+                                   zr_weights_fn take, void *user, zero_error *error);
+// Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a flat parameter
+// that has one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the
+// caller calls zr_engine_states_changed or zr_engine_parameters_stale.
+bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector);
+zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                 bool changed, zr_weights_fn take, void *user, zero_error *error);
+// Does the same for the accumulated gradient of the last step, which `take` must not change.
+zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
+                                    void *user, zero_error *error);
+// Both return ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and
+// on an engine that has failed. The second also does so while a checkpoint is being written
+// straight from the states: it is for callers that change states or begin another checkpoint. Not
+// collective.
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error);
+zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error);
+// Collective: brings tied copies and readers up to date with what the shards hold now. Callers that
+// also wrote optimizer states use the second one.
+zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
+zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
+// Collective. The first waits until a delayed update has ended; then *behind says whether the
+// parameters that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that
+// update. The second is the way back: it is called after such parameters, one update older than the
+// weights, have been written.
+zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error);
+zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
+// A guard lets another thread read states beside the steps: before an update changes this rank's
+// part of a flat parameter, it calls `await`, until the guard is taken away (NULL). Meanwhile,
+// other callers that would change states are refused. Set between steps; not collective. Some
+// states cannot be read like that (zr_engine_can_guard): those on NVMe, because they leave it
+// through the update's buffers, and those under a delayed update. For them, `await` waits for
+// nothing.
+typedef struct zr_guard {
+    zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
+    void *user;
+} zr_guard;
+bool zr_engine_can_guard(const zero_engine *engine);
+bool zr_engine_is_guarded(const zero_engine *engine);
+void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
+typedef struct zr_progress { // all state that is not a vector of the model's size
+    int64_t step, updates;
+    zr_loss_scale scale;   // of the next step
+    double gradient_scale; // of the last step
+} zr_progress;
+zr_progress zr_engine_progress(const zero_engine *engine);
+// Continues from `progress`. Called on every rank, between steps.
+void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress);
+// Calls `take` for the part of each tensor that lies in a span of a flat parameter's elements: for
+// elements [first, first+count) of the flat parameter.
+typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
+void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user);
+// Describes how bytes travel to and from NVMe; NULL: none do.
+const char *zr_engine_io_description(const zero_engine *engine);
+// Returns the loss scale of the next step; 1 where the precision has none.
+double zr_engine_loss_scale(const zero_engine *engine);
+// Collective. Writes into `name` (size bytes) which tensor is the first with a non-finite value,
+// "the values of NAME", or else the first with a non-finite gradient, "the gradient of NAME"; "no
+// parameter and no gradient" where all are finite.
+zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t size,
+                                     zero_error *error);
+
+// Returns how many steps are made together, so that they overlap and are recorded together: 1, or
+// those of an asynchronous pipeline's window. For observers, from a step's begin to its end.
+int64_t zr_engine_steps_together(const zero_engine *engine);
+// Records every kernel, collective, wait and phase of this rank from now on, until a call with
+// recorder NULL ends it. Between steps; not collective. The recorder must outlive the recording.
+zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);
+
+// An observer is told of every step on every rank, between steps; observers are called in the order
+// in which they were added, and one of them may record. Not collective.
+typedef struct zr_observer {
+    // Called before the step's first forward; optional.
+    zero_status (*step_begun)(void *user, zero_engine *engine, zero_error *error);
+    zero_status (*step_done)(void *user, zero_engine *engine, const zero_step_info *info,
+                             zero_error *error);
+    // Called before the engine goes, for the last observer first.
+    void (*destroy)(void *user, zero_engine *engine);
+    void *user;
+} zr_observer;
+enum { ZR_MOST_OBSERVERS = 4 };
+// Adds a copy of the observer. ZERO_ERR_LIMIT: the engine has ZR_MOST_OBSERVERS already.
+zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error);
+
+// Calls `visit` for each unit in forward order, with that unit's parameters acquired: for decoding
+// and other inference. A visit first says what the unit exchanges (zr_tensor_exchange_expect).
+typedef zero_status (*zr_unit_fn)(void *user, zero_context *context, zero_error *error);
+zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
+                                  zero_error *error);
+
+#endif

@@ -1,0 +1,130 @@
+// The engine's state, which the files of engine/ share. The functions that they share are declared
+// in one header for each subject: interpret.h, unit_context.h, parameters.h, gradients.h,
+// gradient_norm.h, update.h, offload.h, delayed.h.
+//
+// A step is K micro-batches and a boundary:
+//
+//   forward   for each unit:  acquire its flat parameters, compute, release
+//   backward  for each unit, last first:  acquire, open its gradients, compute, release, seal;
+//             reduce what is due
+//   boundary  the norm of the reduced gradient; with it clip, update, publish
+#ifndef ZR_ENGINE_ENGINE_INTERNAL_H
+#define ZR_ENGINE_ENGINE_INTERNAL_H
+
+#include "base/step_sums.h"
+#include "comm/channel.h"
+#include "comm/window.h"
+#include "engine/create.h"
+#include "engine/delayed.h"
+#include "engine/engine_api.h"
+#include "engine/rank_grid.h"
+#include "engine/tensor_exchange.h"
+#include "engine/offload.h"
+#include "model/unit.h"
+
+typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
+
+typedef struct zr_cursor { // where in the program this rank is
+    const zr_pass *pass;
+    int at;           // next instruction
+    int body_end;     // end of the body of the current call, or of the last one
+    uint32_t holds;   // bit w is set while zr_when w holds in this pass
+    zr_unit_fn visit; // runs in place of the units' own functions; NULL: they run
+    void *user;
+    // Of a visit of a smaller batch: bytes that enter the chunk and leave it, 0 of a tensor rank
+    // without rows. -1: as planned.
+    int64_t bytes_in, bytes_out;
+} zr_cursor;
+
+typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
+    float *at;                 // NULL: no gradient of the flat parameter is open
+    int opened_by;             // unit whose contribution is the first
+} zr_collecting;
+
+struct zero_engine {
+    zr_plan *plan;
+    // The models that the plan is of; NULL: of one that is not owned, or of no stage.
+    zero_model *part, *stage;
+    zr_pipeline_part *pipeline; // NULL: there is none
+    zr_config *config;
+    zr_grid grid;
+    zr_queue *queue;
+    zero_logger logger;
+    uint32_t changes; // zr_engine_changes
+    uint64_t seed;
+    struct zr_accessor accessor;
+    struct zr_sink sink;
+
+    zr_ledger ledger;
+    // Replicas (stages 0 to 2), or the one copy that all ranks map (stage 3).
+    zr_window params;
+    // Used at stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks.
+    zr_window gathers;
+    zr_window grads;  // plan->grad_bytes of each rank
+    zr_window wholes; // plan->whole_bytes of each rank
+    zr_tensor_exchange exchange;
+    zr_channels channels;             // the plan's links
+    zr_channel_shape *channel_shapes; // (link_count)
+    zr_arena open;                    // plan->open_bytes
+    zr_arena activations, activation_checkpoints, workspace;
+    // The stores that the plan lists; the others are zeroed.
+    zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
+    zr_offload offload;
+    zr_delayed *delayed;
+    const char **flat_param_names; // (flat_param_count)
+    char **at; // (flat_param_count) whole flat parameter while acquired, else NULL
+    zr_handle *reducing, *gathering; // (flat_param_count)
+    zr_collecting *collecting;       // (flat_param_count)
+    uint64_t gathered;               // version of the kept flat parameters in the gather window
+    zr_exact *squares;               // (2, tensor_count) for norms by tensor (LAMB)
+
+    zr_recorder *recorder;   // NULL: nothing is recorded
+    zr_recording *recording; // the queue's
+    zr_observer observers[ZR_MOST_OBSERVERS];
+    int observer_count;
+    zr_guard guard; // await NULL: there is no guard
+
+    zr_engine_making making;
+    zr_phase phase;
+    int64_t step; // updates and skipped updates so far
+    // Steps that changed the state: Adam's t, the schedule's n. Under pipedream all steps, because
+    // each stage skips its own.
+    int64_t updates;
+    bool states_written; // optimizer states have been, by an update or by a load
+    int64_t micro_batch; // k, of this rank in this step
+    // Of the action that runs: the chunk, its set of activations, and the number from which slots
+    // of links follow.
+    int chunk, set;
+    int64_t turn;
+    int64_t evaluations; // so far
+    int unit;            // of the plan, whose function runs
+    double *losses;      // (accumulation) of each micro-batch of a pipeline
+    uint64_t version;    // of the parameters; the number of times that they were published
+    // Where a schedule is asynchronous: the copy of the parameters that is read, or made, and that
+    // of the accumulators. Else 0.
+    int copy, sum_copy;
+    int64_t together;       // steps that the loop makes, of which some overlap; 0: one
+    uint64_t *published;    // (plan->versions) the version of each copy
+    bool lags;              // the parameters are one update older than the master, between steps
+    zr_action *actions;     // (plan->action_count) of a window of fewer steps than planned
+    zr_step_sums *of_steps; // (steps of a window) what was added up for each
+    zr_cursor cursor;
+    zr_loss_scale scale;          // of the current step
+    double gradient_scale;        // by which the gradient of the last completed step is multiplied
+    struct zr_loss_weight weight; // of the current micro-batch
+    double micro_batch_loss;      // of the current micro-batch: the mean over its targets
+    // Sums over this rank's micro-batches in this step, and over all ranks once ZR_SCALARS has run:
+    // means x weights, the number of targets, and the squares of the own shards' gradients. Until
+    // then a rank has in them only what counts by it (zr_grid_reports, zr_flat_param.counted).
+    zr_step_sums sums;
+    // By tensor ranks in an evaluation or another visit of the units, as each visit has said.
+    zr_pass_traffic expected;
+    uint64_t samples;            // where ranks share them: a hash of this step's micro-batches
+    double lr;                   // learning rate of the current update
+    float update_scale;          // by which that update multiplies the gradient
+    zero_traffic traffic_before; // the job's communicator's, when this engine was created
+    zero_tensors batch;          // of the current micro-batch
+    zero_context context;        // what is the same for all units
+};
+
+#endif

@@ -1,0 +1,68 @@
+#include "infer/sampling.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int likelier(const void *a, const void *b)
+{
+    const zr_candidate *x = a, *y = b;
+    if (x->logit != y->logit)
+        return x->logit < y->logit ? 1 : -1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int32_t likeliest(const float *logits, int32_t count)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < count; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+static double weight(const zr_candidate *candidate, float most, double temperature)
+{
+    return exp((double)(candidate->logit - most) / temperature);
+}
+
+// Returns how many of the sorted candidates together have the share top_p of the probability of all
+// `count`.
+static int32_t cut_at(const zr_candidate *sorted, int32_t count, double temperature, double top_p)
+{
+    double total = 0, so_far = 0;
+    for (int32_t i = 0; i < count; i++)
+        total += weight(&sorted[i], sorted[0].logit, temperature);
+    for (int32_t i = 0; i < count; i++) {
+        so_far += weight(&sorted[i], sorted[0].logit, temperature);
+        if (so_far >= top_p * total)
+            return i + 1;
+    }
+    return count;
+}
+
+int32_t zr_choose_token(const float *logits, int32_t count, double temperature, int top_k,
+                        double top_p, double random, zr_candidate *room)
+{
+    if (temperature <= 0)
+        return likeliest(logits, count);
+    float most = logits[likeliest(logits, count)];
+    for (int32_t i = 0; i < count; i++)
+        room[i] = (zr_candidate){logits[i], i};
+    int32_t kept = count;
+    if (top_k > 0 || top_p < 1) {
+        qsort(room, (size_t)count, sizeof *room, likelier);
+        kept = top_k > 0 ? ZR_MIN(count, top_k) : count;
+        if (top_p < 1)
+            kept = cut_at(room, kept, temperature, top_p);
+    }
+    double total = 0;
+    for (int32_t i = 0; i < kept; i++)
+        total += weight(&room[i], most, temperature);
+    double left = random * total;
+    for (int32_t i = 0; i < kept; i++) {
+        left -= weight(&room[i], most, temperature);
+        if (left < 0)
+            return room[i].id;
+    }
+    return room[kept - 1].id;
+}

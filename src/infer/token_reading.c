@@ -1,0 +1,117 @@
+#include "infer/token_reading.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "setup/load.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SECONDS_BETWEEN_LINES 3.0
+
+static void beat(void *user, const char *name, size_t done, size_t total)
+{
+    zr_reading_progress *progress = user;
+    double now = zr_clock_seconds();
+    if (!progress->name[0] || strncmp(progress->name, name, sizeof progress->name - 1)) {
+        snprintf(progress->name, sizeof progress->name, "%s", name);
+        progress->began_at = now;
+        progress->had = done;
+    }
+    if (progress->comm)
+        zr_comm_progress(progress->comm, 0);
+    if (now - progress->said_at < SECONDS_BETWEEN_LINES)
+        return;
+    progress->said_at = now;
+    char left[32] = "";
+    if (done > progress->had && total > done)
+        snprintf(left, sizeof left, ", about %.0f s left",
+                 (now - progress->began_at) * (double)(total - done) /
+                     (double)(done - progress->had));
+    zr_log(progress->logger, ZERO_LOG_INFO, "reading  %s: %.0f%%%s", name,
+           total ? 100 * (double)done / (double)total : 100, left);
+}
+
+zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const zero_logger *logger)
+{
+    double now = zr_clock_seconds();
+    *progress =
+        (zr_reading_progress){.comm = comm, .logger = logger, .began_at = now, .said_at = now};
+    return (zr_watch){.beat = beat, .user = progress};
+}
+
+zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
+                                   const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq)
+{
+    int size = comm ? comm->size : 1;
+    return (zr_reading){.tokenizer = tokenizer,
+                        .vocabulary = vocabulary,
+                        .seq = seq,
+                        .threads =
+                            threads > 0 ? threads : ZR_MAX(zr_cpu_budget_get().allowed / size, 1),
+                        .share = comm ? comm->rank : 0,
+                        .shares = size};
+}
+
+// Loading says what there is in place of a tokenizer that can be read.
+static zero_status refuse_absent(const char *model_dir, zr_tokenizer **out, zero_error *error)
+{
+    zero_error why = {.status = ZERO_OK};
+    zero_status status = zr_tokenizer_load(model_dir, out, &why);
+    return status == ZERO_OK
+               ? ZERO_OK
+               : zr_fail(error, status, "%.3000s; --tokenizer says which one the data are for",
+                         why.message);
+}
+
+zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus,
+                                 zr_tokenizer **out, zero_error *error)
+{
+    if (!what && model_dir && !zr_tokenizer_is_at(model_dir))
+        return refuse_absent(model_dir, out, error);
+    if (!what && model_dir)
+        return zr_tokenizer_load(model_dir, out, error);
+    if (what && !strcmp(what, "chars"))
+        return zr_corpus_characters(corpus, out, error);
+    return zr_tokenizer_open(what ? what : "bytes", NULL, 0, zr_corpus_name(corpus), out, error);
+}
+
+zero_status zr_reading_tokenizer_of(const char *model_dir, const char *what,
+                                    const zr_corpus *corpus, int64_t vocabulary, zr_tokenizer **out,
+                                    zero_error *error)
+{
+    *out = NULL;
+    if (!what && !zr_corpus_has_text(corpus) && !zr_tokenizer_is_at(model_dir))
+        return ZERO_OK;
+    if (what && !strcmp(what, "chars"))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--tokenizer chars would number the characters of this text, not those that "
+                       "the model was trained with: a tokenizer's directory is needed");
+    ZERO_TRY(zr_reading_tokenizer(model_dir, what, corpus, out, error));
+    return zr_load_check_tokens(what ? what : model_dir, *out, vocabulary, error);
+}
+
+void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)
+{
+    if (zr_tokenizer_kind_of(tokenizer) == ZR_TOKENIZER_BPE && zr_tokenizer_end(tokenizer) < 0)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "the tokenizer has no end token (eos_token of tokenizer_config.json): documents "
+               "follow each other without a separator");
+}
+
+void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger)
+{
+    int64_t empty = zr_corpus_empty(corpus);
+    if (empty)
+        zr_log(logger, ZERO_LOG_WARNING, "%lld record%s without text %s passed over",
+               (long long)empty, empty == 1 ? "" : "s", empty == 1 ? "was" : "were");
+}
+
+zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format,
+                            zr_chat *out, zero_error *error)
+{
+    struct stat info;
+    bool own = tokenizer && stat(tokenizer, &info) == 0 && S_ISDIR(info.st_mode);
+    return zr_chat_load(own ? tokenizer : tokenizer ? NULL : model_dir, format, out, error);
+}

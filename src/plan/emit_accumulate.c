@@ -1,0 +1,278 @@
+// The order of accumulation: a micro-batch is the forward of every unit and then the backward of
+// every unit, and the next one begins after it. First the visits are listed (plan/visit.h),
+// because places are found along them; when everything has a place, the passes are written.
+#include "plan/emit.h"
+
+#include "plan/plan_parts.h"
+
+static zr_visit *add_visit(zr_plan *plan, int u, int stream)
+{
+    zr_visit *visit = &plan->visits[plan->visit_count++];
+    *visit = (zr_visit){
+        .unit = u, .stream = stream, .fetches_visit = -1, .first_fetches = -1, .reuses = -1};
+    for (int i = 0; i < ZERO_MAX_FLAT_PARAMS; i++)
+        visit->staged_first[i] = -1;
+    return visit;
+}
+
+static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, bool reads_all)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    zr_visit *visit = add_visit(plan, u, -1);
+    visit->recompute = recompute;
+    visit->backward = backward;
+    for (int i = 0; i < unit->flat_param_count; i++)
+        if (!plan->flat_params[unit->flat_params[i]].streamed &&
+            (reads_all || unit->sizes.backward_reads >> i & 1))
+            visit->flat_params[visit->flat_param_count++] = unit->flat_params[i];
+}
+
+// Adds the visits of streamed flat parameters, ascending in forward and descending in backward.
+static void add_streams(zr_plan *plan, int u, bool backward)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    for (int i = 0; i < unit->flat_param_count; i++) {
+        int flat_param = unit->flat_params[backward ? unit->flat_param_count - 1 - i : i];
+        if (!plan->flat_params[flat_param].streamed)
+            continue;
+        zr_visit *visit = add_visit(plan, u, flat_param);
+        visit->backward = backward;
+        if (!backward || unit->sizes.backward_reads_streamed)
+            visit->flat_params[visit->flat_param_count++] = flat_param;
+    }
+}
+
+static void end_turn(zr_plan *plan, int first)
+{
+    for (int v = first; v < plan->visit_count; v++)
+        plan->visits[v].turn_end = plan->visit_count - 1;
+}
+
+static void add_turn(zr_plan *plan, int u, bool recompute, bool backward)
+{
+    int first = plan->visit_count;
+    add_unit_visit(plan, u, recompute, backward, !backward || recompute);
+    if (!backward || recompute)
+        add_streams(plan, u, false);
+    if (backward)
+        add_streams(plan, u, true);
+    end_turn(plan, first);
+}
+
+// Adds the turn of the last unit's forward_backward. An evaluation runs it up to the streams of
+// backward.
+static void add_fused_turn(zr_plan *plan, zr_chunk_plan *chunk)
+{
+    int u = chunk->end_unit - 1, first = plan->visit_count;
+    add_unit_visit(plan, u, false, true, true);
+    add_streams(plan, u, false);
+    chunk->forward_end = plan->visit_count;
+    add_streams(plan, u, true);
+    end_turn(plan, first);
+}
+
+// Adds the backward of a unit. Where a segment has to be computed again, this happens when the
+// backward of its last unit begins, and that unit does both in one turn.
+static void add_backward(zr_plan *plan, int u)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    bool again = zr_plan_computes_again(plan, unit->segment) && zr_plan_ends_segment(plan, u);
+    int first = u;
+    while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
+        first--;
+    for (int before = first; before < u; before++)
+        add_turn(plan, before, true, false);
+    add_turn(plan, u, again, true);
+    for (int v = plan->visit_count; v-- > 0 && plan->visits[v].unit == u && unit->split;)
+        plan->visits[v].of_input = plan->visits[v].backward;
+}
+
+// Adds the second part of the backward of a unit, which has no streamed flat parameters.
+static void add_weights(zr_plan *plan, int u)
+{
+    const zr_unit_plan *unit = &plan->units[u];
+    zr_visit *visit = add_visit(plan, u, -1);
+    visit->backward = visit->of_weights = true;
+    for (int i = 0; i < unit->flat_param_count; i++)
+        if (unit->sizes.weight_reads >> i & 1)
+            visit->flat_params[visit->flat_param_count++] = unit->flat_params[i];
+    visit->turn_end = plan->visit_count - 1;
+}
+
+static size_t most_visits(const zr_plan *plan)
+{
+    size_t most = 0;
+    for (int u = 0; u < plan->unit_count; u++)
+        most += 4 + 4 * (size_t)plan->units[u].flat_param_count;
+    return most;
+}
+
+static void end_pass(zr_plan *plan, int first, int end)
+{
+    for (int v = first; v < end; v++)
+        plan->visits[v].pass_end = end;
+}
+
+// Says where passes end: nothing is gathered, and no sum is under way, from one to the next.
+static void end_passes(zr_plan *plan, const zr_chunk_plan *chunk)
+{
+    if (!plan->pipeline) {
+        end_pass(plan, 0, plan->visit_count);
+        return;
+    }
+    end_pass(plan, chunk->first_visit, chunk->backward_visit);
+    end_pass(plan, chunk->backward_visit, chunk->weight_visit);
+    end_pass(plan, chunk->weight_visit, chunk->end_visit);
+}
+
+static void add_chunk(zr_plan *plan, zr_chunk_plan *chunk)
+{
+    int first = chunk->first_unit, end = chunk->end_unit;
+    chunk->first_visit = plan->visit_count;
+    for (int u = first; u < end; u++)
+        if (!plan->units[u].fused)
+            add_turn(plan, u, false, false);
+    chunk->backward_visit = chunk->forward_end = plan->visit_count;
+    if (plan->units[end - 1].fused)
+        add_fused_turn(plan, chunk);
+    for (int u = end - 1; u >= first && !plan->settings.inference; u--)
+        if (!plan->units[u].fused)
+            add_backward(plan, u);
+    chunk->weight_visit = plan->visit_count;
+    for (int u = end - 1; u >= first; u--)
+        if (plan->units[u].split)
+            add_weights(plan, u);
+    chunk->end_visit = plan->visit_count;
+    end_passes(plan, chunk);
+}
+
+zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
+{
+    plan->visits = zr_alloc(sizeof *plan->visits * most_visits(plan), error);
+    if (!plan->visits)
+        return ZERO_ERR_MEMORY;
+    for (int c = 0; c < plan->chunk_count; c++)
+        add_chunk(plan, &plan->chunks[c]);
+    return ZERO_OK;
+}
+
+static void begin_visit(zr_emitter *e, int v, int visits)
+{
+    e->stage->acquire(e, v, visits);
+    if (e->trains && e->plan->visits[v].stream >= 0 && e->plan->visits[v].backward)
+        zr_emit_gradients_open(e, v);
+}
+
+static void end_visit(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    for (int i = 0; i < visit->flat_param_count; i++)
+        zr_emit_unbind(e, visit->flat_params[i], ZR_BUFFER_PARAMETERS);
+}
+
+// Writes a call of one of the unit's functions. Visits [first, end) are its body: streamed flat
+// parameters that come and go. What the turn's last visit seals is sealed after the call, together
+// with what the unit's own visit seals.
+static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visits)
+{
+    zr_emit_link_before(e, what);
+    int call = e->pass->count;
+    zr_emit(e, &(zr_instruction){.code = ZR_CALL, .what = what, .flat_param = -1});
+    for (int v = first; v < end; v++) {
+        const zr_visit *visit = &e->plan->visits[v];
+        begin_visit(e, v, visits);
+        zr_emit_mark(e, ZR_BEGUN, visit->stream);
+        end_visit(e, v);
+        if (e->trains && visit->turn_end != v)
+            zr_emit_gradients_close(e, v);
+        zr_emit_mark(e, ZR_ENDED, visit->stream);
+    }
+    if (e->status == ZERO_OK)
+        e->pass->at[call].body = e->pass->count - call - 1;
+    zr_emit_link_after(e, what);
+}
+
+// Returns the first visit of the turn's streamed flat parameters in backward, or the end of the
+// turn.
+static int first_backward_stream(const zr_plan *plan, int v, int end)
+{
+    int w = v + 1;
+    while (w < end && !plan->visits[w].backward)
+        w++;
+    return w;
+}
+
+static void emit_calls(zr_emitter *e, int v, int end)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    int middle = first_backward_stream(e->plan, v, end);
+    if (e->plan->units[visit->unit].fused) {
+        zr_emit_gradients_open(e, v);
+        emit_call(e, ZR_CALL_BOTH, v + 1, end, visit->pass_end);
+        return;
+    }
+    if (visit->recompute || !visit->backward)
+        emit_call(e, visit->recompute ? ZR_CALL_AGAIN : ZR_CALL_FORWARD, v + 1, middle,
+                  visit->pass_end);
+    if (!visit->backward)
+        return;
+    if (!visit->of_input)
+        zr_emit_gradients_open(e, v);
+    emit_call(e,
+              visit->of_input     ? ZR_CALL_INPUT
+              : visit->of_weights ? ZR_CALL_WEIGHT
+                                  : ZR_CALL_BACKWARD,
+              middle, end, visit->pass_end);
+}
+
+void zr_emit_turn(zr_emitter *e, int v, bool forward)
+{
+    int unit = e->plan->visits[v].unit, end = e->plan->visits[v].turn_end;
+    e->unit = unit;
+    if (!forward)
+        zr_emit_activation_checkpoint_before_backward(e, unit);
+    begin_visit(e, v, e->plan->visits[v].pass_end);
+    if (forward)
+        zr_emit_activation_checkpoint_before_forward(e, unit);
+    emit_calls(e, v, end + 1);
+    end_visit(e, v);
+    if (e->plan->visits[v].of_input)
+        zr_emit_reductions_end(e, end);
+    else
+        zr_emit_gradients_close(e, end);
+    if (forward)
+        zr_emit_activation_checkpoint_after_forward(e, unit);
+}
+
+// Writes a micro-batch. Forward ends with the last unit's turn, which includes its backward if the
+// two are one call.
+static void emit_micro_batch(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    int units = 0;
+    for (int v = 0; v < plan->visit_count; v = plan->visits[v].turn_end + 1, units++) {
+        if (units == plan->unit_count)
+            e->pass->forward_end = e->pass->count;
+        zr_emit_turn(e, v, units < plan->unit_count);
+    }
+    if (units == plan->unit_count)
+        e->pass->forward_end = e->pass->count;
+}
+
+void zr_emit_evaluation(zr_emitter *e)
+{
+    const zr_plan *plan = e->plan;
+    const zr_chunk_plan *chunk = &plan->chunks[e->chunk];
+    for (int v = chunk->first_visit, end; v < chunk->forward_end; v = end) {
+        end = ZR_MIN(plan->visits[v].turn_end + 1, chunk->forward_end);
+        e->unit = plan->visits[v].unit;
+        begin_visit(e, v, chunk->forward_end);
+        emit_call(e, ZR_CALL_FORWARD, v + 1, end, chunk->forward_end);
+        end_visit(e, v);
+    }
+}
+
+const zr_order_emitter zr_emit_accumulate = {
+    .micro_batch = emit_micro_batch,
+    .evaluation = zr_emit_evaluation,
+};

@@ -1,0 +1,317 @@
+#include "plan/pipeline/stage_divide.h"
+
+#include "base/alloc.h"
+
+#include <math.h>
+#include <string.h>
+
+enum goal { LEAST_TIME, LEAST_SQUARES, LEAST_BYTES };
+
+typedef struct division { // the tables of one dynamic programming
+    const zr_division_of_units *of;
+    enum goal goal;
+    double most_time;   // of a part
+    int64_t most_bytes; // of a part; 0: no limit
+    int parts;
+    double *best; // (parts + 1, units + 1) the value of parts 0 .. p - 1 over units 0 .. u - 1
+    int *from;    // (parts + 1, units + 1) where the last of these parts begins
+} division;
+
+typedef struct sums { // of units next to each other
+    double time;
+    int64_t states, version, activations, workspace;
+} sums;
+
+static void add(sums *s, const zr_unit_cost *unit)
+{
+    s->time += unit->time;
+    s->states += unit->states;
+    s->version += unit->version;
+    s->activations += unit->activations;
+    s->workspace = ZR_MAX(s->workspace, unit->workspace);
+}
+
+static int64_t bytes_of(const zr_division_of_units *of, const sums *s, int chunk)
+{
+    int more = of->versions ? of->versions[chunk] - 1 : 0;
+    return s->states + more * s->version + of->sets[chunk] * s->activations + s->workspace;
+}
+
+static size_t at(const division *d, int part, int unit)
+{
+    return (size_t)part * (size_t)(d->of->count + 1) + (size_t)unit;
+}
+
+// Returns the value of parts of which the last one is `s` and the others have the value `before`.
+static double joined(const division *d, double before, const sums *s, int64_t bytes)
+{
+    if (d->goal == LEAST_SQUARES)
+        return before + s->time * s->time;
+    return fmax(before, d->goal == LEAST_TIME ? s->time : (double)bytes);
+}
+
+// Finds where part `part` begins if it ends before unit `end`, from its last unit to its first.
+static void find_begin(division *d, int part, int end)
+{
+    sums s = {0};
+    double *best = &d->best[at(d, part + 1, end)];
+    *best = INFINITY;
+    for (int first = end - 1; first >= part; first--) {
+        add(&s, &d->of->units[first]);
+        int64_t bytes = bytes_of(d->of, &s, part);
+        if (s.time > d->most_time || (d->most_bytes && bytes > d->most_bytes))
+            return;
+        double value = joined(d, d->best[at(d, part, first)], &s, bytes);
+        if (value < *best) {
+            *best = value;
+            d->from[at(d, part + 1, end)] = first;
+        }
+    }
+}
+
+// Runs the dynamic programming. Returns the value of the best division; INFINITY: there is none.
+static double run(division *d, enum goal goal, double most_time, int64_t most_bytes, int *first)
+{
+    int units = d->of->count;
+    d->goal = goal;
+    d->most_time = most_time;
+    d->most_bytes = most_bytes;
+    for (int u = 0; u <= units; u++)
+        d->best[u] = u ? INFINITY : 0;
+    for (int part = 0; part < d->parts; part++)
+        for (int end = part + 1; end <= units - (d->parts - 1 - part); end++)
+            find_begin(d, part, end);
+    double value = d->best[at(d, d->parts, units)];
+    first[d->parts] = units;
+    for (int part = d->parts; part > 0 && value < INFINITY; part--)
+        first[part - 1] = d->from[at(d, part, first[part])];
+    return value;
+}
+
+static sums sums_of_chunk(const zr_division_of_units *of, const int *first, int chunk)
+{
+    sums s = {0};
+    for (int u = first[chunk]; u < first[chunk + 1]; u++)
+        add(&s, &of->units[u]);
+    return s;
+}
+
+double zr_divided_time(const zr_division_of_units *of, const int *first, int stage)
+{
+    double time = 0;
+    for (int chunk = stage; chunk < of->stages * of->chunks; chunk += of->stages)
+        time += sums_of_chunk(of, first, chunk).time;
+    return time;
+}
+
+int64_t zr_divided_bytes(const zr_division_of_units *of, const int *first, int stage)
+{
+    int64_t bytes = 0, workspace = 0;
+    for (int chunk = stage; chunk < of->stages * of->chunks; chunk += of->stages) {
+        const sums s = sums_of_chunk(of, first, chunk);
+        bytes += bytes_of(of, &s, chunk) - s.workspace;
+        workspace = ZR_MAX(workspace, s.workspace);
+    }
+    return bytes + workspace;
+}
+
+typedef struct worth { // of a division; what stands first counts first, and less is better
+    double excess;     // bytes above the limit, of all stages
+    double largest;    // stage's time
+    double squares;    // of the stages' times
+} worth;
+
+static worth worth_of(const zr_division_of_units *of, const int *first)
+{
+    worth w = {0};
+    for (int s = 0; s < of->stages; s++) {
+        double time = zr_divided_time(of, first, s);
+        int64_t bytes = of->memory_limit ? zr_divided_bytes(of, first, s) : 0;
+        w.excess += (double)ZR_MAX(bytes - of->memory_limit, 0);
+        w.largest = fmax(w.largest, time);
+        w.squares += time * time;
+    }
+    return w;
+}
+
+static bool is_better(const worth *a, const worth *b)
+{
+    if (a->excess != b->excess)
+        return a->excess < b->excess;
+    return a->largest != b->largest ? a->largest < b->largest : a->squares < b->squares;
+}
+
+// Moves the beginnings of chunks begin .. end, so that chunk begin - 1 has one unit more and chunk
+// `end` one less, or the other way round. Returns false, and moves nothing, if one had none left.
+static bool move(int *first, int begin, int end, int by)
+{
+    int shrinks = by > 0 ? end : begin - 1;
+    if (first[shrinks + 1] - first[shrinks] < 2)
+        return false;
+    for (int c = begin; c <= end; c++)
+        first[c] += by;
+    return true;
+}
+
+// Tries one move, and takes it back unless it makes the division better.
+static bool improves(const zr_division_of_units *of, int *first, int begin, int end, int by,
+                     worth *now)
+{
+    if (!move(first, begin, end, by))
+        return false;
+    const worth then = worth_of(of, first);
+    if (is_better(&then, now)) {
+        *now = then;
+        return true;
+    }
+    for (int c = begin; c <= end; c++)
+        first[c] -= by;
+    return false;
+}
+
+// Moves units from stage to stage, also past the chunks of others, as long as that is better.
+static worth improve(const zr_division_of_units *of, int *first)
+{
+    int parts = of->stages * of->chunks;
+    worth now = worth_of(of, first);
+    for (bool better = true; better;) {
+        better = false;
+        for (int begin = 1; begin < parts; begin++)
+            for (int end = begin; end < ZR_MIN(begin + of->stages, parts); end++)
+                better = improves(of, first, begin, end, 1, &now) ||
+                         improves(of, first, begin, end, -1, &now) || better;
+    }
+    return now;
+}
+
+// Makes the largest part as small as possible, and then the others alike. Returns false if no
+// division has only parts that keep within the limit.
+static bool divide_by_time(division *d, int *first)
+{
+    int64_t limit = d->of->memory_limit;
+    double largest = run(d, LEAST_TIME, INFINITY, limit, first);
+    if (largest == INFINITY)
+        return false;
+    run(d, LEAST_SQUARES, largest, limit, first);
+    return true;
+}
+
+// Improves what `start` has, and keeps it in *first if it is better than that.
+static void try_start(const zr_division_of_units *of, int *start, int *first, worth *best)
+{
+    const worth now = improve(of, start);
+    if (!is_better(&now, best))
+        return;
+    *best = now;
+    memcpy(first, start, (size_t)(of->stages * of->chunks + 1) * sizeof *first);
+}
+
+// Begins with several divisions of chunks, because from each only some can be reached.
+static bool divide_chunks(division *d, int *start, int *first)
+{
+    worth best = {INFINITY, INFINITY, INFINITY};
+    if (divide_by_time(d, start))
+        try_start(d->of, start, first, &best);
+    run(d, LEAST_BYTES, INFINITY, 0, start);
+    try_start(d->of, start, first, &best);
+    zr_divide_evenly(d->of->count, d->parts, start);
+    try_start(d->of, start, first, &best);
+    return best.excess == 0;
+}
+
+static bool divide(division *d, int *start, int *first)
+{
+    if (d->of->chunks > 1)
+        return divide_chunks(d, start, first);
+    if (divide_by_time(d, first))
+        return true;
+    run(d, LEAST_BYTES, INFINITY, 0, first);
+    return false;
+}
+
+zero_status zr_divide_best(const zr_division_of_units *of, int *first, bool *fits,
+                           zero_error *error)
+{
+    division d = {.of = of, .parts = of->stages * of->chunks};
+    size_t cells = (size_t)(d.parts + 1) * (size_t)(of->count + 1);
+    assert(of->count >= d.parts && d.parts > 0);
+    d.best = zr_alloc(cells * sizeof *d.best, error);
+    d.from = zr_alloc(cells * sizeof *d.from, error);
+    int *start = zr_alloc((size_t)(d.parts + 1) * sizeof *start, error);
+    bool all = d.best && d.from && start;
+    if (all)
+        *fits = divide(&d, start, first);
+    zr_free(d.best);
+    zr_free(d.from);
+    zr_free(start);
+    return all ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+void zr_divide_evenly(int units, int parts, int *first)
+{
+    assert(units >= parts && parts > 0);
+    for (int part = 0; part <= parts; part++)
+        first[part] = part * (units / parts) + ZR_MIN(part, units % parts);
+}
+
+typedef struct balance {        // the tables of zr_divide_balanced: of parts over the first units
+    double *largest, *smallest; // (units + 1, parts + 1) sums; INFINITY: there is no division
+    int *from;                  // (units + 1, parts + 1) where the last part begins
+    double *before;             // (units + 1) sum of the weights before a unit
+    int units, parts;
+} balance;
+
+// Finds where the last of `part` parts over units 0 .. end - 1 begins: of equal ones the last.
+static void balance_end(balance *b, int part, int end)
+{
+    size_t width = (size_t)b->parts + 1, here = (size_t)end * width + (size_t)part;
+    double least = INFINITY;
+    b->largest[here] = b->smallest[here] = INFINITY;
+    for (int first = part - 1; first < end; first++) {
+        size_t of_rest = (size_t)first * width + (size_t)part - 1;
+        double sum = b->before[end] - b->before[first];
+        double largest = fmax(b->largest[of_rest], sum), smallest = fmin(b->smallest[of_rest], sum);
+        if (largest - smallest > least)
+            continue;
+        least = largest - smallest;
+        b->largest[here] = largest;
+        b->smallest[here] = smallest;
+        b->from[here] = first;
+    }
+}
+
+static void balance_all(balance *b, const double *weights, int *first)
+{
+    size_t width = (size_t)b->parts + 1;
+    for (int u = 0; u <= b->units; u++) {
+        b->before[u] = u ? b->before[u - 1] + weights[u - 1] : 0;
+        b->largest[(size_t)u * width] = u ? INFINITY : 0;
+        b->smallest[(size_t)u * width] = INFINITY;
+        for (int part = 1; part <= ZR_MIN(u, b->parts); part++)
+            balance_end(b, part, u);
+    }
+    first[b->parts] = b->units;
+    for (int part = b->parts; part > 0; part--)
+        first[part - 1] = b->from[(size_t)first[part] * width + (size_t)part];
+}
+
+zero_status zr_divide_balanced(const double *weights, int units, int parts, int *first,
+                               zero_error *error)
+{
+    size_t cells = (size_t)(units + 1) * (size_t)(parts + 1);
+    assert(units >= parts && parts > 0);
+    balance b = {.largest = zr_alloc(cells * sizeof *b.largest, error),
+                 .smallest = zr_alloc(cells * sizeof *b.smallest, error),
+                 .from = zr_alloc(cells * sizeof *b.from, error),
+                 .before = zr_alloc((size_t)(units + 1) * sizeof *b.before, error),
+                 .units = units,
+                 .parts = parts};
+    bool all = b.largest && b.smallest && b.from && b.before;
+    if (all)
+        balance_all(&b, weights, first);
+    zr_free(b.largest);
+    zr_free(b.smallest);
+    zr_free(b.from);
+    zr_free(b.before);
+    return all ? ZERO_OK : ZERO_ERR_MEMORY;
+}

@@ -1,0 +1,87 @@
+// The order of a micro-batch: when a unit's parameters are needed, and which messages follow from
+// it (contract 8).
+#ifndef ZR_PLAN_VISIT_H
+#define ZR_PLAN_VISIT_H
+
+#include "base/errors.h"
+#include <zero/model.h>
+#include <zero/traffic.h>
+
+// A unit has a turn: first a visit that brings the flat parameters that stay during the call, then
+// one visit for each streamed flat parameter, which comes and goes:
+//
+//   forward            [unit][tile 0][tile 1]
+//   backward           [unit][tile 1][tile 0]
+//   both in one call   [unit][tile 0][tile 1][tile 1][tile 0]
+//
+// "Both in one call" is forward again and backward, or the last unit's forward_backward.
+typedef struct zr_visit { // one use of parameters, in the order of a micro-batch
+    int unit;
+    int stream;   // the flat parameter that comes and goes; -1: this is the unit's own visit
+    int turn_end; // last visit of the turn
+    // Of a unit's own visit: none set is forward, both set is forward again and then backward. Of a
+    // streamed flat parameter's: only `backward` is used.
+    bool recompute, backward;
+    // Backward in two parts: this is that of the input, which makes no gradients, or of the
+    // weights.
+    bool of_input, of_weights;
+    int pass_end; // the end of the visits of its pass; without a pipeline, of all
+    // Backward of a streamed flat parameter whose contributions collect apart: bytes in the open
+    // arena.
+    int64_t open_first;
+    // What collects there goes to the parked vector after the visit; it came from there before the
+    // visit.
+    bool parks, returns;
+    bool ahead; // gathered, if at all, while the visit before it computes
+    // Unmapped stage 3: the visit whose gathered flat parameters stay for this one; -1: it gathers
+    // its own.
+    int reuses;
+    int flat_param_count;
+    int flat_params[ZERO_MAX_FLAT_PARAMS]; // global numbers of the flat parameters that are read
+    // Unmapped stage 3: false where the flat parameter is kept from an earlier visit's gather, or
+    // is reused.
+    bool gathers[ZERO_MAX_FLAT_PARAMS];
+    int64_t gather_first[ZERO_MAX_FLAT_PARAMS]; // bytes in the gather window
+    // Own shards that come from NVMe: bytes in the host buffers; -1: the shard is in memory.
+    int64_t staged_first[ZERO_MAX_FLAT_PARAMS];
+    // When this visit is acquired, the parameters of visits up to and including that one begin to
+    // travel from NVMe; -1: none do.
+    int fetches_visit;
+    // The same before the first visit of a pass is gathered; -1: it is not the first.
+    int first_fetches;
+} zr_visit;
+
+// Says whether the visit adds to gradients.
+static inline bool zr_visit_adds(const zr_visit *visit)
+{
+    return visit->backward && !visit->of_input;
+}
+
+typedef enum zr_holding { // what a rank holds of the parameters
+    ZR_HOLDS_TIED_COPIES, // all of them, in a window of its own
+    ZR_HOLDS_A_MAP,       // its shards, in the one copy that all ranks map
+    ZR_HOLDS_SHARDS,      // its shards, in vectors; they are gathered for each visit
+} zr_holding;
+
+typedef struct zr_traffic_plan { // of one pass in one group
+    int64_t calls[ZERO_COMM_OP_COUNT], bytes[ZERO_COMM_OP_COUNT];
+    uint64_t hash;
+    int64_t messages;
+} zr_traffic_plan;
+
+enum { ZR_EXCHANGE_KINDS = ZERO_EXCHANGE_GATHER + 1 };
+// What tensor ranks exchange, by what it is for and how.
+typedef struct zr_exchange_table {
+    int64_t calls[ZERO_EXCHANGE_PURPOSE_COUNT][ZR_EXCHANGE_KINDS];
+    int64_t bytes[ZERO_EXCHANGE_PURPOSE_COUNT][ZR_EXCHANGE_KINDS]; // that a rank fetches
+} zr_exchange_table;
+
+typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exchanges
+    zr_traffic_plan data;        // ranks among which ZeRO partitions
+    zr_traffic_plan tensor;      // ranks that hold slices of the same layers
+    zr_traffic_plan replicas;    // those of them that share a flat parameter
+    zr_traffic_plan pipeline;    // ranks of neighbouring stages
+    zr_exchange_table exchanges; // of tensor ranks and of replicas together
+} zr_pass_traffic;
+
+#endif

@@ -1,0 +1,85 @@
+// A machine that need not be here, as data: what its devices, links, host and disks reach, for
+// `zero simulate`. Built in, or read from machines/NAME.json. Pure, except for reading and writing
+// files.
+#ifndef ZR_SIMULATE_MACHINE_H
+#define ZR_SIMULATE_MACHINE_H
+
+#include "base/alloc.h"
+#include "base/errors.h"
+
+enum { ZR_SIM_NAME = 48, ZR_SIM_CONSTANTS = 6, ZR_SIM_FRAMEWORK_CONSTANTS = 2 };
+
+typedef enum zr_sim_number { // what products compute in
+    ZR_SIM_FP32,
+    ZR_SIM_16_BIT,
+    ZR_SIM_8_BIT,
+    ZR_SIM_4_BIT,
+    ZR_SIM_NUMBERS
+} zr_sim_number;
+
+typedef enum zr_sim_reach { // a class of links
+    ZR_SIM_IN_NODE,
+    ZR_SIM_RAIL,  // between nodes, below one switch or between equal positions of nodes
+    ZR_SIM_SPINE, // between such groups of nodes
+    ZR_SIM_REACHES
+} zr_sim_reach;
+
+typedef struct zr_sim_link { // of one device, in one direction
+    double rate;             // bytes a second, if no other device of the node uses what is shared
+    double latency;          // seconds of a step of a collective
+    int sharers;             // devices that share this rate (a NIC); 1: none
+} zr_sim_link;
+
+typedef struct zr_sim_machine {
+    char name[ZR_SIM_NAME], device[ZR_SIM_NAME]; // "h100-hgx", "H100-80GB"
+    int devices;                                 // of a node
+    int processors;                              // of a device: what tiles of products fill
+    double memory;                               // bytes of a device
+    double peak[ZR_SIM_NUMBERS];                 // FLOP/s of a device's products; 0: it has none
+    double memory_rate;                          // bytes a second of a device's memory
+    zr_sim_link links[ZR_SIM_REACHES];
+    int rail_nodes;                // below one switch; 0: all of them
+    double taper;                  // part of the rail's rate that all have over the spine at once
+    double host_memory, host_rate; // of a node: bytes, bytes a second of its memory
+    double host_link;              // bytes a second between a device and its host
+    double nvme_read, nvme_write;  // of a node, bytes a second; 0: there is none
+    // Fitted to published runs (tools/fit-machines), in the order of zr_sim_constant_names.
+    double constants[ZR_SIM_CONSTANTS];
+    char fit[160]; // on how many runs, and how well; "": they are estimates
+} zr_sim_machine;
+
+typedef struct zr_sim_framework {
+    char name[ZR_SIM_NAME];
+    bool flash;            // its attention keeps scores out of memory, where the device can
+    bool native_attention; // its attention has kernels made for each device
+    bool balanced;         // its pipeline stages have equal work, head and all, not equal layers
+    bool wide_gradients;   // it sums gradients in 32 bits
+    bool overlaps_tensor;  // it exchanges between tensor ranks beside products
+    bool by_weight;        // it gathers each weight of a layer by itself, not a layer at a time
+    bool recomputes;       // it computes layers again where nothing is said
+    bool whole_states;     // its ranks keep all states where no stage of ZeRO is said
+    bool interleaved;      // its pipelines run two chunks a stage where nothing is said
+    double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
+    char fit[160];
+} zr_sim_framework;
+
+typedef enum zr_sim_constant {
+    ZR_SIM_REACHED,  // part of the peak that large products in 16 bits reach
+    ZR_SIM_HALF,     // elements of a dimension at which a product takes twice as long
+    ZR_SIM_STREAMED, // part of the memory's rate that other kernels reach
+    ZR_SIM_ATTENDED, // part of the peak in 16 bits that attention reaches
+    ZR_SIM_LAUNCH,   // seconds that a kernel takes at least
+    ZR_SIM_NARROW,   // part of the peak that large products in 8 and 4 bits reach
+} zr_sim_constant;
+typedef enum zr_sim_framework_constant {
+    ZR_SIM_KERNELS, // bytes that kernels other than products move, as a multiple of the fewest
+    ZR_SIM_HIDDEN,  // part of exchanges of data ranks that runs beside products at no cost
+} zr_sim_framework_constant;
+
+extern const char *const zr_sim_reach_names[ZR_SIM_REACHES];
+extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
+extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];
+
+void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out); // JSON
+
+#endif

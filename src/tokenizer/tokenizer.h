@@ -1,0 +1,110 @@
+// Tokenizers: text to ids and back.
+//
+//   bytes  256 ids
+//   chars  the code points of the training text, sorted
+//   BPE    merges in order of their rank, on bytes (GPT-2, Llama 3, Qwen, SmolLM2) or on characters
+//          (Llama 2), as tokenizer.json, or vocab.json with merges.txt, says: the ids are those of
+//          Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact)
+//
+// All are written as a tokenizer.json that the library opens with the same ids. A tokenizer is only
+// read, so any number of threads may use one, each with an encoder of its own.
+#ifndef ZR_TOKENIZER_TOKENIZER_H
+#define ZR_TOKENIZER_TOKENIZER_H
+
+#include "tokenizer/ids.h"
+
+typedef enum zr_tokenizer_kind {
+    ZR_TOKENIZER_BYTES,
+    ZR_TOKENIZER_CHARS,
+    ZR_TOKENIZER_BPE
+} zr_tokenizer_kind;
+typedef struct zr_tokenizer zr_tokenizer;
+
+// TEXT: the spelling of a special token (<|endoftext|>) is encoded as ordinary text. SPECIAL: it is
+// that token. Added tokens that are not special are found in both modes, as with the library's
+// `split_special_tokens`.
+typedef enum zr_encode_mode { ZR_ENCODE_TEXT, ZR_ENCODE_SPECIAL } zr_encode_mode;
+
+// Makes a bytes or chars tokenizer. For chars, `text` is scanned for the vocabulary; invalid UTF-8
+// is ZERO_ERR_DATA with `name` and the byte offset.
+zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length,
+                                const char *name, zr_tokenizer **out, zero_error *error);
+// Loads a directory (tokenizer.json, else vocab.json and merges.txt; tokenizer_config.json if there
+// is one), or a tokenizer.json. Returns ZERO_ERR_UNSUPPORTED for what is not built, quoting it;
+// ZERO_ERR_DATA for a file that contradicts itself.
+zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error);
+// Opens what a user names: "bytes", "chars" (of `text`), or a path as above. Returns ZERO_ERR_USAGE
+// if it is none of these.
+zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name,
+                              zr_tokenizer **out, zero_error *error);
+// Writes tokenizer.json and tokenizer_config.json durably; for a loaded BPE it writes the files
+// that it was loaded from, byte for byte, and completes them with these two (bpe_save.c).
+zero_status zr_tokenizer_save(const zr_tokenizer *tokenizer, const char *directory,
+                              zero_error *error);
+// Returns whether the directory has files that zr_tokenizer_load reads.
+bool zr_tokenizer_is_at(const char *directory);
+void zr_tokenizer_destroy(zr_tokenizer *tokenizer);
+
+zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer);
+// Returns "bytes", "chars", "byte-level BPE" or "BPE".
+const char *zr_tokenizer_name(const zr_tokenizer *tokenizer);
+// Returns the largest id + 1; a BPE may have ids that are no token.
+int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer);
+// Returns a hash of what determines the ids: equal tokenizers have equal ones.
+uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer);
+// Returns the id that ends a text (eos_token); -1: there is none.
+int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer);
+// Returns the id that begins a text (bos_token); -1: there is none.
+int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer);
+// Finds the token spelled like this.
+bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id);
+bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id);
+// Returns whether it normalizes and cuts text as Qwen2's own tokenizer does.
+bool zr_tokenizer_is_qwen2(const zr_tokenizer *tokenizer);
+// Returns what the file's post-processor puts before and after a text (often a begin token).
+// Encoding never adds it; callers that want it add it themselves.
+void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count,
+                           const int32_t **after, int *after_count);
+
+// Appends the ids of a whole text, in mode TEXT. Returns ZERO_ERR_DATA, with `name` and the byte
+// offset if there is one, for unknown characters and invalid UTF-8 for which the tokenizer has no
+// token, and for a text that its normalizer makes far too long.
+zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text, size_t length,
+                                const char *name, zr_ids *out, zero_error *error);
+// Returns an end such that the ids of text[first, end), followed by those of text[end, length), are
+// those of the whole. It is the largest such end up to `limit`, else the next one after it;
+// `length` if there is none.
+size_t zr_tokenizer_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                        size_t length);
+
+// What encoding remembers between calls (pieces seen before, working memory). Its size is bounded;
+// one thread at a time may use it.
+typedef struct zr_encoder zr_encoder;
+zero_status zr_encoder_create(const zr_tokenizer *tokenizer, zr_encoder **out, zero_error *error);
+void zr_encoder_destroy(zr_encoder *encoder);
+// Appends the ids of text[first, end). With first > 0 it continues at a cut, so nothing is put
+// before it.
+zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const char *text,
+                              size_t first, size_t end, const char *name, zr_ids *out,
+                              zero_error *error);
+
+// Appends the bytes of one token. They may need later ones to form UTF-8. An id without a token (a
+// model may have more rows than the tokenizer has ids) gives U+FFFD.
+void zr_tokenizer_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out);
+
+// Makes text from ids as they come. What is appended is valid UTF-8 and is never changed later:
+// bytes that may still become a character are held back, and those that cannot become U+FFFD, so
+// the text is the one that the library decodes from all ids.
+typedef struct zr_decoder {
+    const zr_tokenizer *tokenizer;
+    zr_buffer pending;
+    int64_t tokens;
+    int stripped;
+    bool skip_special;
+} zr_decoder;
+void zr_decoder_begin(zr_decoder *decoder, const zr_tokenizer *tokenizer, bool skip_special);
+void zr_decoder_push(zr_decoder *decoder, int32_t id, zr_buffer *out);
+// Appends what was held back, frees it, and begins anew.
+void zr_decoder_end(zr_decoder *decoder, zr_buffer *out);
+
+#endif
