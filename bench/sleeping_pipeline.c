@@ -8,7 +8,7 @@
 // Exit status 1 if a bubble is more than 3 points from the paper's.
 #include "setup/initialize.h"
 #include "sleepers.h"
-#include "tools/pipeline_times.h"
+#include "report/pipeline_times.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 #include "checkpoint/checkpoint_import.h"
 
-#include "checkpoint/safetensors_header.h"
+#include "formats/safetensors_header.h"
 #include "checkpoint/states.h"
-#include "checkpoint/tensor_names.h"
+#include "formats/tensor_names.h"
 #include "model/unit.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef ZR_CHECKPOINT_CHECKPOINT_IMPORT_H
 #define ZR_CHECKPOINT_CHECKPOINT_IMPORT_H
 
-#include "checkpoint/source.h"
+#include "formats/source.h"
 #include "comm/communicator.h"
 
 // Runs on one rank. The directory appears whole or not at all. `state` is the manifest's.

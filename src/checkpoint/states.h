@@ -8,8 +8,8 @@
 #ifndef ZR_CHECKPOINT_STATES_H
 #define ZR_CHECKPOINT_STATES_H
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/weight_view.h"
+#include "formats/manifest.h"
+#include "formats/weight_view.h"
 
 // A vector of the model's size.
 typedef struct zr_state_vector {

@@ -3,10 +3,10 @@
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
-#include "base/direct.h"
+#include "memory/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "checkpoint/name_index.h"
+#include "formats/name_index.h"
 #include "comm/agreement.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "checkpoint/states_internal.h"
 
 #include "base/crc32c.h"
-#include "base/direct.h"
+#include "memory/direct.h"
 #include "base/file.h"
 #include "comm/agreement.h"
 

@@ -2,7 +2,7 @@
 #ifndef ZR_INFER_END_TOKENS_H
 #define ZR_INFER_END_TOKENS_H
 
-#include "chat/chat.h"
+#include "data/chat.h"
 
 // Reads eos_token_id, one id or a list, from generation_config.json, or else from config.json, or
 // else takes the tokenizer's end token. Ids that no token has are ignored. chat: adds the mark that

@@ -3,7 +3,7 @@
 #include "base/struct_take.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
-#include "files/run_directory.h"
+#include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
 #include "infer/windows.h"
 #include "setup/defaults.h"

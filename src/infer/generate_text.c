@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/struct_take.h"
 #include "comm/agreement.h"
-#include "files/run_directory.h"
+#include "checkpoint/run_directory.h"
 #include "infer/end_tokens.h"
 #include "infer/generate_loop.h"
 #include "setup/load.h"

@@ -1,8 +1,8 @@
 // zero_prompts_read: reads the lines of a text, or a field of JSONL records.
 #include "base/file.h"
-#include "corpus/data_source.h"
-#include "corpus/not_text.h"
-#include "corpus/records.h"
+#include "data/data_source.h"
+#include "data/not_text.h"
+#include "data/records.h"
 #include <zero/generate.h>
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #define ZR_INFER_TOKEN_READING_H
 
 #include "comm/communicator.h"
-#include "corpus/corpus.h"
+#include "data/corpus.h"
 
 typedef struct zr_reading_progress {
     zero_comm *comm;           // NULL: no other rank waits

@@ -3,7 +3,7 @@
 #ifndef ZR_INFER_WINDOWS_H
 #define ZR_INFER_WINDOWS_H
 
-#include "tokens/dataset.h"
+#include "data/dataset.h"
 #include <zero/engine.h>
 
 typedef struct zr_windows_result {

@@ -11,7 +11,7 @@
 #ifndef ZR_MEMORY_STORE_H
 #define ZR_MEMORY_STORE_H
 
-#include "io/io.h"
+#include "memory/io.h"
 #include "memory/arena.h"
 
 typedef struct zr_store zr_store;

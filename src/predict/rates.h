@@ -69,7 +69,7 @@ typedef struct zr_rate_book { // what is known of this machine
     int count;
     zr_correction corrections[ZR_TIME_PARTS];
     zr_correction whole;     // of a step, after the parts' corrections: its spread is the interval
-    double read, write, mix; // of a disk (measure/bandwidth.h), all ranks together; 0: unknown
+    double read, write, mix; // of a disk (predict/bandwidth.h), all ranks together; 0: unknown
     double checksum;         // bytes a second of a thread
     zr_task_rates tasks;     // besides steps
 } zr_rate_book;

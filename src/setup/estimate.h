@@ -78,7 +78,7 @@ zero_status zr_estimate_evaluation(zr_estimate *estimate, const zr_rate_book *bo
 zero_status zr_estimate_token(zr_estimate *estimate, const zr_rate_book *book, double *out,
                               zero_error *error);
 // Times here what the run does and the book does not know, in about a second, and keeps it for
-// later ones (measure/measure_kernels.h). With a pipeline, of its first and last stages.
+// later ones (predict/measure_kernels.h). With a pipeline, of its first and last stages.
 zero_status zr_estimate_measure(zr_estimate *estimate, const zero_logger *logger,
                                 zr_rate_book *book, zero_error *error);
 

@@ -4,7 +4,7 @@
 #define ZR_SETUP_INHERITED_H
 
 #include "config/config.h"
-#include "files/run_record.h"
+#include "checkpoint/run_record.h"
 
 typedef struct zr_inherited {
     const zr_run_before *before;

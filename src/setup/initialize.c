@@ -11,7 +11,7 @@
 #include "model/model_compare.h"
 #include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
-#include "observe/observe.h"
+#include "monitor/observe.h"
 #include "plan/exchanges.h"
 #include "setup/machine_facts.h"
 #include "setup/model_part.h"

@@ -1,6 +1,6 @@
 #include "setup/model_choice.h"
 
-#include "files/run_directory.h"
+#include "checkpoint/run_directory.h"
 #include "model/lm_build.h"
 #include "setup/defaults.h"
 #include "setup/resolve.h"

@@ -3,7 +3,7 @@
 #include "comm/agreement.h"
 #include "config/config_ranks.h"
 #include "layers/layers.h"
-#include "measure/disk.h"
+#include "predict/disk.h"
 #include "setup/machine_facts.h"
 #include "setup/tiling.h"
 

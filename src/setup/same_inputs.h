@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "model/architecture.h"
 #include "tokenizer/tokenizer.h"
-#include "tokens/dataset.h"
+#include "data/dataset.h"
 
 // Add the value of an option: "--steps".
 void zr_same_number(zr_fingerprints *list, const char *name, int64_t value);

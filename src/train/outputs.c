@@ -2,11 +2,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "files/ownership.h"
-#include "files/receipt.h"
-#include "files/run_directory.h"
+#include "checkpoint/ownership.h"
+#include "checkpoint/receipt.h"
+#include "checkpoint/run_directory.h"
 #include "model/model_files.h"
-#include "monitor/run_names.h"
+#include "checkpoint/run_names.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/quantile.h"
-#include "monitor/run_names.h"
-#include "observe/sink_rates.h"
+#include "checkpoint/run_names.h"
+#include "monitor/sink_rates.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // The configuration of a training: the file, the flags, what a run that continues keeps
 // (setup/inherited.c), and the program's own choices for what nobody chose.
 #include "config/config_ranks.h"
-#include "files/run_record.h"
+#include "checkpoint/run_record.h"
 #include "setup/defaults.h"
 #include "setup/inherited.h"
 #include "setup/model_part.h"

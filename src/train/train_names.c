@@ -2,7 +2,7 @@
 // data. A user looks there first, so this comes before the configuration and before the outputs;
 // what the files hold is read later.
 #include "base/file.h"
-#include "corpus/data_source.h"
+#include "data/data_source.h"
 #include "model/architecture.h"
 #include "model/model_files.h"
 #include "train/training.h"

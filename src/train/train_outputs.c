@@ -2,9 +2,9 @@
 // lock of --out before the first step.
 #include "base/clock.h"
 #include "comm/agreement.h"
-#include "files/ownership.h"
-#include "files/run_directory.h"
-#include "monitor/run_names.h"
+#include "checkpoint/ownership.h"
+#include "checkpoint/run_directory.h"
+#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <unistd.h>

@@ -4,11 +4,11 @@
 #define ZR_TRAIN_TRAIN_PARTS_H
 
 #include "config/config.h"
-#include "corpus/corpus.h"
-#include "files/run_record.h"
+#include "data/corpus.h"
+#include "checkpoint/run_record.h"
 #include "infer/generation_times.h"
 #include "infer/token_reading.h"
-#include "observe/observe.h"
+#include "monitor/observe.h"
 #include "base/busy.h"
 #include "predict/forecast.h"
 #include "setup/overheads.h"

@@ -7,7 +7,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "comm/agreement.h"
-#include "files/ownership.h"
+#include "checkpoint/ownership.h"
 #include "monitor/trace.h"
 #include "train/training.h"
 

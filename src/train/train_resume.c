@@ -1,10 +1,10 @@
 // Chooses the checkpoint from which a run continues. training.c calls it before and after it locks
 // --out.
 #include "comm/agreement.h"
-#include "files/run_directory.h"
-#include "files/run_record.h"
-#include "files/training_checkpoint.h"
-#include "monitor/run_names.h"
+#include "checkpoint/run_directory.h"
+#include "checkpoint/run_record.h"
+#include "checkpoint/training_checkpoint.h"
+#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // Writes a model directory: rank 0 writes the small files, and every rank its own weights.
 #include "base/alloc.h"
 #include "comm/agreement.h"
-#include "files/receipt.h"
+#include "checkpoint/receipt.h"
 #include "model/model_files.h"
 #include "train/training.h"
 

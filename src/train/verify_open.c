@@ -2,11 +2,11 @@
 // they can be made again.
 #include "train/verify_parts.h"
 
-#include "checkpoint/manifest.h"
+#include "formats/manifest.h"
 #include "compute/compute.h"
 #include "config/pipeline_spec.h"
-#include "files/run_directory.h"
-#include "files/training_checkpoint.h"
+#include "checkpoint/run_directory.h"
+#include "checkpoint/training_checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef ZR_TRAIN_VERIFY_PARTS_H
 #define ZR_TRAIN_VERIFY_PARTS_H
 
-#include "files/run_record.h"
+#include "checkpoint/run_record.h"
 #include "monitor/metrics_read.h"
 #include <zero/comm.h>
 #include <zero/verify.h>

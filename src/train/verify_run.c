@@ -3,10 +3,10 @@
 #include "base/plain_text.h"
 #include "base/struct_take.h"
 #include "comm/agreement.h"
-#include "files/receipt.h"
-#include "files/training_checkpoint.h"
+#include "checkpoint/receipt.h"
+#include "checkpoint/training_checkpoint.h"
 #include "model/model_compare.h"
-#include "monitor/run_names.h"
+#include "checkpoint/run_names.h"
 #include "train/training.h"
 #include "train/verify_parts.h"
 

@@ -2,9 +2,9 @@
 #include "tune/compare_parts.h"
 
 #include "base/cpu.h"
-#include "corpus/data_source.h"
-#include "files/run_directory.h"
-#include "measure/disk.h"
+#include "data/data_source.h"
+#include "checkpoint/run_directory.h"
+#include "predict/disk.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
 

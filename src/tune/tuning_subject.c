@@ -1,6 +1,6 @@
 #include "tune/tuning_subject.h"
 
-#include "files/run_directory.h"
+#include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
 
 typedef struct places { // as directories; NULL: not given

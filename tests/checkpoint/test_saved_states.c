@@ -5,11 +5,11 @@
 #define _GNU_SOURCE
 #include "../sanitizers.h"
 #include "../wrapped_calls.h"
-#include "array_view.h"
+#include "../formats/array_view.h"
 #include "base/file.h"
-#include "checkpoint/source.h"
+#include "formats/source.h"
 #include "checkpoint/states.h"
-#include "st_files.h"
+#include "../formats/st_files.h"
 
 #include <errno.h>
 #include <fcntl.h>

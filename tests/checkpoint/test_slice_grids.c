@@ -6,10 +6,10 @@
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
 #include "../sanitizers.h"
-#include "array_view.h"
+#include "../formats/array_view.h"
 #include "base/dtype.h"
-#include "checkpoint/export.h"
-#include "checkpoint/source.h"
+#include "formats/export.h"
+#include "formats/source.h"
 #include "checkpoint/states.h"
 
 #include <fcntl.h>

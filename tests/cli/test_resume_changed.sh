@@ -34,7 +34,7 @@ go_on --out low --steps 3 --dtype fp16 || fail "a dynamic scale after another: $
 [ "$(scale_at low 3)" = 1024.0 ] || fail "a dynamic scale of 1024 goes on at $(scale_at low 3)"
 ! grep -q 'loss scale' out.txt err.txt || fail "a scale that goes on is told: $(cat out.txt err.txt)"
 
-# What a manifest says must be possible: the key, what it says and its range are named (tests/checkpoint/test_state_check.c has every key).
+# What a manifest says must be possible: the key, what it says and its range are named (tests/formats/test_state_check.c has every key).
 impossible() { # impossible KEY VALUE RANGE
     rm -rf crafted && cp -r single crafted && manifest crafted 2 "$1" "$2" && rm -rf crafted/checkpoints/step-00000001
     expect 65 "$ZERO" train $SMALL --resume --steps 4 --out crafted

@@ -10,8 +10,8 @@
 #include "harness.h"
 #include "base/alloc.h"
 #include "base/file.h"
-#include "checkpoint/manifest.h"
-#include "io/scratch.h"
+#include "formats/manifest.h"
+#include "memory/scratch.h"
 #include "../sanitizers.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 
 #include "harness.h"
 #include "engine/engine_api.h"
-#include "io/scratch.h"
+#include "memory/scratch.h"
 #include "../sanitizers.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
 #include "harness.h"
 
 #include "base/alloc.h"
-#include "checkpoint/export.h"
-#include "checkpoint/source.h"
+#include "formats/export.h"
+#include "formats/source.h"
 
 #include <sys/stat.h>
 

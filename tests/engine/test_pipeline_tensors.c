@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "checkpoint/manifest.h"
+#include "formats/manifest.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "layers/layers.h"

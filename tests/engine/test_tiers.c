@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
-#include "io/scratch.h"
+#include "memory/scratch.h"
 #include "../sanitizers.h"
 
 #include <errno.h>

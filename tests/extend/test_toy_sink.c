@@ -1,6 +1,6 @@
 // A toy sink: it counts the steps of a run and the skipped ones among them, and reports both at the
 // end.
-#include "observe/sinks.h"
+#include "monitor/sinks.h"
 #include "tiny_engine.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // writes a conversation.
 #include "fuzz.h"
 
-#include "chat/chat.h"
+#include "data/chat.h"
 
 #include <string.h>
 

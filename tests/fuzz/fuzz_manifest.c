@@ -4,8 +4,8 @@
 #include "fuzz.h"
 
 #include "base/random.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/state_check.h"
+#include "formats/manifest.h"
+#include "formats/state_check.h"
 
 static zero_status read_again(const zr_manifest *manifest, zero_error *error)
 {

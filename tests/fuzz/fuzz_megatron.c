@@ -2,7 +2,7 @@
 // so are all ranges of ids.
 #include "fuzz.h"
 
-#include "tokens/token_file.h"
+#include "data/token_file.h"
 
 #include <string.h>
 

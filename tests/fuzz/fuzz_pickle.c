@@ -1,7 +1,7 @@
 // The values in a file of torch.save: a pickle, of which nothing is executed.
 #include "fuzz.h"
 
-#include "checkpoint/pickle.h"
+#include "formats/pickle.h"
 
 // All of what can be reached in a few steps is there.
 static void walk(const zr_pickle_value *value, int depth)

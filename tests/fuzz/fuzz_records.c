@@ -2,7 +2,7 @@
 // it, and what is left over is counted correctly.
 #include "fuzz.h"
 
-#include "corpus/records.h"
+#include "data/records.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // record that says how a run was made is written to one that says the same.
 #include "fuzz.h"
 
-#include "files/run_record.h"
+#include "checkpoint/run_record.h"
 
 #include <math.h>
 #include <string.h>

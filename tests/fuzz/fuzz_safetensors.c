@@ -2,7 +2,7 @@
 // and can be read.
 #include "fuzz.h"
 
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 
 #include <string.h>
 

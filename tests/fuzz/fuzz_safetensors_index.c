@@ -2,7 +2,7 @@
 // fp32.
 #include "fuzz.h"
 
-#include "checkpoint/safetensors.h"
+#include "formats/safetensors.h"
 
 #include <string.h>
 

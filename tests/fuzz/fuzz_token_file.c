@@ -1,7 +1,7 @@
 // A file of token ids, llm.c's or nanoGPT's: every id that it claims to have is inside it.
 #include "fuzz.h"
 
-#include "tokens/token_file.h"
+#include "data/token_file.h"
 
 static void read_all(const zr_token_file *file)
 {

@@ -2,7 +2,7 @@
 // where the elements of tensors are.
 #include "fuzz.h"
 
-#include "checkpoint/torch_file.h"
+#include "formats/torch_file.h"
 
 static zero_status place(const zr_torch_file *file, int64_t size, zero_error *error)
 {

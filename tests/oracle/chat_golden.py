@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/chat/chat_golden.json: conversations as transformers' apply_chat_template renders them with the templates that models
+"""Writes tests/data/chat_golden.json: conversations as transformers' apply_chat_template renders them with the templates that models
 are published with. test_chat compares what the library writes with it. Needs transformers; run by hand when a format is added."""
 import json, os, sys
 from tokenizers import Tokenizer, models

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/chat/chat_ids.json: the ids of conversations, and which of them the assistant said, as transformers finds both
+"""Writes tests/data/chat_ids.json: the ids of conversations, and which of them the assistant said, as transformers finds both
 (apply_chat_template with return_assistant_tokens_mask), for the small tokenizers of tests/tokenizer/tokenizers. test_chat_ids compares.
 
 Usage: chat_ids.py            the file that is kept

@@ -1,4 +1,4 @@
-"""Writes tests/checkpoint/golden.safetensors with the reference implementation.
+"""Writes tests/formats/golden.safetensors with the reference implementation.
 
 Element i of every floating tensor is (i - 3) / 4, of every signed integer tensor i - 3, of u8 i: exact in every type.
 Usage: safetensors_golden.py OUT

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/file.h"
-#include "files/receipt.h"
+#include "checkpoint/receipt.h"
 #include "train_ranks.h"
 
 #include <errno.h>

@@ -1,0 +1,166 @@
+// Decides whether a training can continue from a checkpoint's manifest, and from where: its numbers
+// must be possible, optimizer, batch and model must be the same, and the loss scale continues or
+// begins anew.
+#include "checkpoint/training_checkpoint.h"
+
+#include "formats/state_check.h"
+#include "layers/layers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int64_t zr_exact_micro_batch(const zr_config *config)
+{
+    return config->exact_world ? config->micro_batch : 0;
+}
+
+static double number_at(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+static int64_t integer_at(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+// The state must have passed zr_state_check.
+static zr_progress progress_of(const json_t *state)
+{
+    const json_t *scale = json_object_get(state, "loss_scale");
+    return (zr_progress){
+        .step = integer_at(state, "step"),
+        .updates = integer_at(state, "updates"),
+        .scale = {.scale = number_at(scale, "scale"),
+                  .iteration = integer_at(scale, "iteration"),
+                  .last_overflow = integer_at(scale, "last_overflow"),
+                  .hysteresis = (int)integer_at(scale, "hysteresis")},
+        .gradient_scale = number_at(state, "gradient_scale"),
+    };
+}
+
+// Compares what a run that promises its bits on other ranks says of itself with what the checkpoint
+// says, if that promised, too.
+static zero_status compare_promises(const zr_config *config, const char *directory,
+                                    const json_t *state, zero_error *error)
+{
+    const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero");
+    int64_t exact = integer_at(state, "exact_micro_batch"),
+            slices = integer_at(libzero, "exact_tensor");
+    if (config->exact_world && exact && exact != config->micro_batch)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" was made with libzero.exact_world and a "
+                       "train_micro_batch_size_per_gpu of %lld, this training has %lld: from here "
+                       "on its bits would be others",
+                       directory, (long long)exact, (long long)config->micro_batch);
+    if (config->exact_tensor_said && slices && slices != config->exact_tensor)
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" was made with libzero.exact_tensor %lld, this "
+                       "training has %lld: from here on its bits would be others",
+                       directory, (long long)slices, (long long)config->exact_tensor);
+    return ZERO_OK;
+}
+
+static zero_status compare_training(const zero_engine *engine, const char *directory,
+                                    const json_t *state, zero_error *error)
+{
+    const zr_config *config = zr_engine_config(engine);
+    const char *optimizer = json_string_value(json_object_get(state, "optimizer")),
+               *wanted = zr_optimizer_traits_of(config->optimizer.kind)->name;
+    int64_t batch = integer_at(state, "train_batch_size");
+    if (!optimizer)
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s/" ZR_MANIFEST "\": the state's \"optimizer\" is no text", directory);
+    if (strcmp(optimizer, wanted))
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" is one of %s, this training uses %s", directory,
+                       optimizer, wanted);
+    if (batch && batch != config->train_batch) // 0: its writer did not know it
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" was made with a train_batch_size of %lld, this "
+                       "training has %lld: it would read other samples from here on",
+                       directory, (long long)batch, (long long)config->train_batch);
+    return compare_promises(config, directory, state, error);
+}
+
+// Compares what the tensors' names and shapes do not tell of a checkpoint's model. Other programs'
+// models, and older checkpoints of theirs, have nothing to compare.
+zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory,
+                                        const json_t *state, zr_lm_changes allowed,
+                                        zr_lm_difference *out, zero_error *error)
+{
+    char where[ZERO_MESSAGE_BYTES];
+    const json_t *saved = json_object_get(state, "model_config");
+    const zr_lm_config *own = zr_lm_config_of(zr_engine_plan(engine)->model);
+    zr_lm_config made;
+    *out = (zr_lm_difference){0};
+    if (!own || !saved || json_is_null(saved))
+        return ZERO_OK;
+    snprintf(where, sizeof where, "%s/" ZR_MANIFEST ": \"model_config\"", directory);
+    ZERO_TRY(zr_lm_config_unpack(saved, where, &made, error));
+    return zr_lm_compare(&made, own, allowed, out, error);
+}
+
+static zero_status refuse_other_model(const zero_engine *engine, const char *directory,
+                                      const json_t *state, zero_error *error)
+{
+    zr_lm_difference d;
+    ZERO_TRY(zr_checkpoint_compare_model(engine, directory, state, zr_engine_changes(engine), &d,
+                                         error));
+    if (!d.found)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_CONFIG,
+        "the checkpoint \"%s\" is of a model whose \"%s\" is %s, this training's has %s: %s%s",
+        directory, d.key, d.values[0], d.values[1],
+        d.change ? "to change it on purpose: --allow-change "
+                 : "from here on it would compute something else",
+        d.change ? d.change : "");
+}
+
+// Decides by the configuration with which the checkpoint was made. Older checkpoints have none: in
+// these, only a dynamic scale counts both steps and overflows to forgive.
+static bool was_dynamic(const json_t *state, const zr_loss_scale *saved)
+{
+    const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
+    if (!fp16)
+        return saved->iteration > 0 && saved->hysteresis > 0;
+    return json_is_true(json_object_get(fp16, "enabled")) && !(number_at(fp16, "loss_scale") > 0);
+}
+
+static void tell_scale(const zero_engine *engine, const zr_loss_scale *saved,
+                       const zr_loss_scale *now, bool dynamic)
+{
+    const zr_loss_scale_spec *spec = &zr_engine_config(engine)->loss_scale;
+    const zero_logger *logger = zr_engine_comm(engine)->rank == 0 ? zr_engine_logger(engine) : NULL;
+    if (spec->kind == ZR_SCALE_DYNAMIC && !dynamic)
+        zr_log(logger, ZERO_LOG_INFO,
+               "resume   the loss scale begins anew at %.9g: the checkpoint was made without a "
+               "dynamic one",
+               now->scale);
+    else if (spec->kind == ZR_SCALE_DYNAMIC && now->scale != saved->scale)
+        zr_log(logger, ZERO_LOG_INFO,
+               "resume   the loss scale goes on at %.9g, fp16.min_loss_scale: the checkpoint's is "
+               "%.9g",
+               now->scale, saved->scale);
+    else if (spec->kind == ZR_SCALE_STATIC && now->scale != saved->scale)
+        zr_log(logger, ZERO_LOG_INFO,
+               "resume   the loss scale is %.9g (fp16.loss_scale): the checkpoint's is %.9g",
+               now->scale, saved->scale);
+}
+
+zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *directory,
+                                     const json_t *state, zr_progress *out, zero_error *error)
+{
+    char where[ZERO_MESSAGE_BYTES];
+    snprintf(where, sizeof where, "%s/" ZR_MANIFEST, directory);
+    ZERO_TRY(zr_state_check(state, where, error));
+    // This comes first because the batch that the program chooses depends on it.
+    ZERO_TRY(refuse_other_model(engine, directory, state, error));
+    ZERO_TRY(compare_training(engine, directory, state, error));
+    const zr_progress saved = progress_of(state);
+    bool dynamic = was_dynamic(state, &saved.scale);
+    *out = saved;
+    out->scale = zr_loss_scale_resume(&zr_engine_config(engine)->loss_scale, &saved.scale, dynamic);
+    tell_scale(engine, &saved.scale, &out->scale, dynamic);
+    return ZERO_OK;
+}

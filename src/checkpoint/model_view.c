@@ -1,0 +1,235 @@
+#include "checkpoint/model_view.h"
+
+#include "base/alloc.h"
+#include "engine/rank_grid.h"
+#include "model/pipeline_stage_cut.h"
+#include "model/tensor_walk.h"
+
+typedef struct taking {
+    const zr_model_view *view;
+    const zr_flat_param *flat_param;
+    const zr_portion *portion; // NULL: this is an outline
+    zr_range_use use;
+    void *user;
+    zero_status status;
+    zero_error *error;
+} taking;
+
+static const zero_model *model_of(const zr_model_view *view)
+{
+    return zr_engine_plan(view->engine)->model;
+}
+
+// Returns how many elements of the tensor, from `first` on, are the range. What a model that is
+// whole saves, or pipeline stages of one, is only cut into stretches: its checkpoints have no
+// rectangles.
+static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor, int64_t first,
+                        int64_t count, zr_rectangle *out)
+{
+    int64_t taken = zr_tile_rectangle(tensor->desc, first, count, out);
+    if (zr_pipeline_stage_origin(model_of(view))->whole || view->purpose != ZR_VIEW_SAVES)
+        return taken;
+    *out = zr_rectangle_of_stretch(out->first, out->width);
+    return out->width;
+}
+
+static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    taking *t = user;
+    for (int64_t done = 0, taken; done < count && t->status == ZERO_OK; done += taken) {
+        zr_weight_range range = {.tensor = t->view->by_number[tensor->number]};
+        if (t->portion) {
+            range.dtype = t->portion->dtype;
+            range.data = zr_portion_at(t->portion, first + done);
+        }
+        taken = range_at(t->view, tensor, first - tensor->first + done, count - done, &range.at);
+        t->status = t->use(t->user, &range, t->error);
+    }
+}
+
+static zr_span shard_of(const zr_model_view *view, const zr_flat_param *flat_param)
+{
+    return (zr_span){zr_engine_grid(view->engine)->data->rank * flat_param->shard,
+                     flat_param->shard};
+}
+
+// Takes what lies in the span. For loading and comparing it is cut where the portions of states on
+// NVMe are, also without them, so that an outline has the same ranges.
+static void use_span(taking *t, zr_span span)
+{
+    const zr_plan *plan = zr_engine_plan(t->view->engine);
+    int64_t base = plan->updates_whole && t->flat_param->state_first >= 0
+                       ? 0
+                       : shard_of(t->view, t->flat_param).first;
+    if (t->view->purpose == ZR_VIEW_SAVES)
+        zr_for_parts(t->flat_param, span, use_part, t);
+    for (int s = 0; s < t->flat_param->shard_slice_count && t->view->purpose != ZR_VIEW_SAVES;
+         s++) {
+        const zr_shard_slice *shard_slice =
+            &plan->shard_slices[t->flat_param->shard_slice_first + s];
+        int64_t first = ZR_MAX(span.first, base + shard_slice->first),
+                end =
+                    ZR_MIN(span.first + span.count, base + shard_slice->first + shard_slice->count);
+        zr_for_parts(t->flat_param, (zr_span){first, end - first}, use_part, t);
+    }
+}
+
+static zero_status use_portion(void *user, const zr_portion *portion, zero_error *error)
+{
+    taking *t = user;
+    t->portion = portion;
+    t->error = error;
+    use_span(t, portion->span);
+    return t->status;
+}
+
+static bool has(const zr_model_view *view, int flat_param)
+{
+    return view->vector == ZR_VECTOR_MASTER ||
+           zr_engine_has_state(view->engine, flat_param, view->vector);
+}
+
+// Says whether all that this rank has of the flat parameter are parameters that units read, and
+// these are one update older than its weights: a tied copy has no optimizer states, and so no
+// master.
+static bool is_late(const zr_plan *plan, int flat_param)
+{
+    const zr_flat_param *of = &plan->flat_params[flat_param];
+    return zr_plan_lags(plan) && !of->counted && of->state_first < 0;
+}
+
+// Returns whether the view takes the flat parameter. Of a flat parameter that several ranks hold
+// alike, one saves it.
+static bool takes(const zr_model_view *view, int flat_param)
+{
+    const zr_plan *plan = zr_engine_plan(view->engine);
+    switch (view->purpose) {
+    case ZR_VIEW_SAVES: return has(view, flat_param) && plan->flat_params[flat_param].counted;
+    case ZR_VIEW_COMPARES: return has(view, flat_param) && !is_late(plan, flat_param);
+    default: return has(view, flat_param);
+    }
+}
+
+// The view's parts are flat parameters.
+static zero_status each_range(void *user, int part, bool changed, zr_range_use use, void *use_user,
+                              zero_error *error)
+{
+    const zr_model_view *view = user;
+    taking taking = {.view = view,
+                     .flat_param = &zr_engine_plan(view->engine)->flat_params[part],
+                     .use = use,
+                     .user = use_user};
+    if (!takes(view, part))
+        return ZERO_OK;
+    return view->vector == ZR_VECTOR_MASTER
+               ? zr_engine_weights_each(view->engine, part, changed, use_portion, &taking, error)
+               : zr_engine_state_each(view->engine, part, view->vector, changed, use_portion,
+                                      &taking, error);
+}
+
+static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user,
+                                  zero_error *error)
+{
+    const zr_model_view *view = user;
+    taking taking = {.view = view,
+                     .flat_param = &zr_engine_plan(view->engine)->flat_params[part],
+                     .use = use,
+                     .user = use_user,
+                     .error = error};
+    if (takes(view, part))
+        use_span(&taking, shard_of(view, taking.flat_param));
+    return taking.status;
+}
+
+static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    *(int64_t *)user += count;
+}
+
+// Returns the tensor as files have it: of a tiled one, the whole.
+static const zero_tensor_desc *whole_of(zr_model_view *view, int number,
+                                        const zero_tensor_desc *tensor)
+{
+    zero_tensor_desc *joined = &view->joined[number];
+    if (!tensor->tile.whole)
+        return tensor;
+    *joined = zr_tensor_whole(tensor);
+    return joined;
+}
+
+static void list_tensor(zr_model_view *view, int number, const zero_tensor_desc *tensor)
+{
+    view->by_number[number] = whole_of(view, number, tensor);
+    view->listed[view->view.tensor_count++] = view->by_number[number];
+}
+
+static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param)
+{
+    for (int t = 0; t < flat_param->tensor_count; t++) {
+        const zr_plan_tensor *tensor = &flat_param->tensors[t];
+        if (!view->by_number[tensor->number]) // else another tile of it is listed already
+            list_tensor(view, tensor->number, tensor->desc);
+    }
+}
+
+static void list_own(zr_model_view *view)
+{
+    const zr_plan *plan = zr_engine_plan(view->engine);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (has(view, p))
+            list_flat_param(view, &plan->flat_params[p]);
+}
+
+// Lists the tensors of the whole model, also those of which this rank has nothing. Their numbers
+// follow each other.
+static void list_whole(zr_model_view *view, const zero_model *whole)
+{
+    for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
+        if (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE)
+            list_tensor(view, w.number, w.desc);
+}
+
+static void count_elements(zr_model_view *view)
+{
+    const zr_plan *plan = zr_engine_plan(view->engine);
+    for (int p = 0; p < plan->flat_param_count; p++)
+        if (takes(view, p))
+            zr_for_parts(&plan->flat_params[p], shard_of(view, &plan->flat_params[p]), add_elements,
+                         &view->view.elements);
+}
+
+zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
+                                 zr_model_view *out, zero_error *error)
+{
+    const zr_plan *plan = zr_engine_plan(engine);
+    size_t count = (size_t)plan->tensor_count;
+    *out = (zr_model_view){.engine = engine,
+                           .vector = vector,
+                           .purpose = purpose,
+                           .listed = zr_alloc(count * sizeof *out->listed, error),
+                           .by_number = zr_alloc(count * sizeof *out->by_number, error),
+                           .joined = zr_alloc(count * sizeof *out->joined, error)};
+    if (!out->listed || !out->by_number || !out->joined) {
+        zr_model_view_free(out);
+        return ZERO_ERR_MEMORY;
+    }
+    out->view = (zr_weight_view){.tensors = out->listed,
+                                 .parts = plan->flat_param_count,
+                                 .each = each_range,
+                                 .outline = outline_ranges,
+                                 .user = out};
+    if (plan->model->whole)
+        list_whole(out, plan->model->whole);
+    else
+        list_own(out);
+    count_elements(out);
+    return ZERO_OK;
+}
+
+void zr_model_view_free(zr_model_view *view)
+{
+    zr_free(view->listed);
+    zr_free(view->by_number);
+    zr_free(view->joined);
+    *view = (zr_model_view){0};
+}

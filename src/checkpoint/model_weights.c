@@ -1,0 +1,95 @@
+// zero_save_weights and zero_load_weights: a model's weights alone, in Hugging Face's files.
+#include "base/struct_take.h"
+#include "comm/agreement.h"
+#include "checkpoint/model_view.h"
+#include "checkpoint/run_directory.h"
+#include "layers/layers.h"
+#include <zero/weights.h>
+
+// Returns what precedes a name in Hugging Face's files ("transformer." for GPT-2); models of a user
+// keep their own names.
+static const char *prefix_of(const zero_model *model)
+{
+    const zr_lm_config *ours = zr_lm_config_of(model);
+    return ours ? zr_architecture_of(ours->kind)->file_prefix : "";
+}
+
+typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
+                                const zero_load_options *options, zero_error *error);
+
+static zero_status with_view(zero_engine *engine, const char *path, zr_view_purpose purpose,
+                             view_use use, const zero_load_options *options, zero_error *error)
+{
+    zr_model_view weights;
+    zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, purpose, &weights, error);
+    status = zr_comm_agree(zr_engine_comm(engine), status, error);
+    if (status == ZERO_OK)
+        status = use(engine, path, &weights.view, options, error);
+    zr_model_view_free(&weights);
+    return status;
+}
+
+static zero_status save(zero_engine *engine, const char *path, const zr_weight_view *view,
+                        const zero_load_options *unused, zero_error *error)
+{
+    return zr_weights_save(zr_engine_comm(engine), path, prefix_of(zr_engine_plan(engine)->model),
+                           view, error);
+}
+
+void zr_weights_name_head(const zr_lm_config *config, zr_weights_how *how)
+{
+    how->tied_head = "lm_head.weight";
+    how->table = zr_lm_table_name(config);
+    how->may_untie = config->kind != ZR_LM_GPT2;
+}
+
+static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view,
+                        const zero_load_options *options, zero_error *error)
+{
+    const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
+    zr_weights_how how = {.seed = zr_engine_seed(engine),
+                          .ignored = options && options->ignore_unused,
+                          .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger
+                                                                                 : NULL};
+    if (ours)
+        zr_weights_name_head(ours, &how);
+    // After this no rank reads the old weights any more.
+    ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
+    char *from;
+    zero_status status =
+        zr_comm_agree(zr_engine_comm(engine), zr_find_weights(directory, &from, error), error);
+    if (status == ZERO_OK)
+        status = zr_weights_load(zr_engine_comm(engine), from, view, &how, error);
+    zr_free(from);
+    ZERO_TRY(status);
+    return zr_engine_parameters_changed(engine, error);
+}
+
+zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error)
+{
+    ZR_NEED(error, engine);
+    ZR_NEED(error, path);
+    ZERO_TRY(zr_engine_between_steps(engine, "zero_save_weights", error));
+    return with_view(engine, path, ZR_VIEW_SAVES, save, NULL, error);
+}
+
+zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
+{
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
+    return zero_load_weights_with(engine, directory, NULL, error);
+}
+
+zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
+                                   const zero_load_options *options, zero_error *error)
+{
+    ZR_NEED(error, engine);
+    ZR_NEED(error, directory);
+    zero_load_options taken = {0};
+    if (options)
+        ZERO_TRY(zr_struct_take("zero_load_weights_with: options", options,
+                                ZR_STRUCT_UPTO(zero_load_options, logger), &taken, sizeof taken,
+                                error));
+    ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
+    return with_view(engine, directory, ZR_VIEW_LOADS, load, options ? &taken : NULL, error);
+}

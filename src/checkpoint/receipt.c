@@ -1,0 +1,110 @@
+#include "checkpoint/receipt.h"
+
+#include "base/file.h"
+#include "base/random.h"
+#include "model/model_files.h"
+#include "checkpoint/run_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_RECEIPT = 1 << 24 }; // in bytes
+
+zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error)
+{
+    zr_mapped_file file;
+    ZERO_TRY(zr_file_map(path, &file, error));
+    *out = (zr_file_sum){(int64_t)file.length, zr_hash_bytes(file.data, file.length, 0)};
+    zr_file_unmap(&file);
+    return ZERO_OK;
+}
+
+#define TRAINED "libzero receipt 1"
+enum { HEAD = 256 }; // in bytes
+
+zero_status zr_receipt_begin(const char *directory, zero_error *error)
+{
+    static const char text[] = "{\n  \"format\": \"" TRAINED "\",\n  \"weights\": null\n}\n";
+    return zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error);
+}
+
+bool zr_receipt_is_of_training(const char *directory)
+{
+    char head[HEAD], *path = zr_sprintf(NULL, "%s/" ZR_RECEIPT, directory);
+    bool is = path && zr_file_head(path, head, sizeof head) && strstr(head, "\"" TRAINED "\"");
+    zr_free(path);
+    return is;
+}
+
+static const char *hex(uint64_t hash, char out[static 20])
+{
+    snprintf(out, 20, "%016llx", (unsigned long long)hash);
+    return out;
+}
+
+static json_t *describe(const zr_receipt *receipt, const zr_file_sum *weights)
+{
+    char hash[20];
+    json_t *config = json_loads(receipt->config_text, 0, NULL);
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED,
+                     "program", zero_version(), "instructions", receipt->instructions, "step",
+                     (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data",
+                     receipt->data_hash, "weights", "file", ZR_MODEL_WEIGHTS, "bytes",
+                     (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config",
+                     config ? config : json_null());
+}
+
+zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error)
+{
+    zr_file_sum weights;
+    char *model = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, directory);
+    zero_status status = model ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
+    json_t *object = status == ZERO_OK ? describe(receipt, &weights) : NULL;
+    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    if (status == ZERO_OK)
+        status =
+            text ? zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error)
+                 : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the receipt of \"%s\"", model);
+    free(text);
+    json_decref(object);
+    zr_free(model);
+    return status;
+}
+
+static zero_status compare(const char *directory, const json_t *receipt, zero_error *error)
+{
+    const json_t *weights = json_object_get(receipt, "weights");
+    const char *file = json_string_value(json_object_get(weights, "file")),
+               *said = json_string_value(json_object_get(weights, "hash"));
+    char found[20];
+    zr_file_sum sum;
+    if (!file || !said || strchr(file, '/'))
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s/" ZR_RECEIPT "\" names no weights and their hash", directory);
+    char *path = zr_sprintf(error, "%s/%s", directory, file);
+    zero_status status = path ? zr_file_sum_of(path, &sum, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && strcmp(hex(sum.hash, found), said))
+        status = zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\" is not what its receipt says: its hash is %s, not %s", path, found,
+                         said);
+    zr_free(path);
+    return status;
+}
+
+zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/" ZR_RECEIPT, directory);
+    *receipt = NULL;
+    zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && zr_path_exists(path)) {
+        status = zr_json_load(path, MOST_RECEIPT, receipt, error);
+        if (status == ZERO_OK && json_is_null(json_object_get(*receipt, "weights"))) {
+            json_decref(*receipt);
+            *receipt = NULL;
+        }
+        if (*receipt && status == ZERO_OK)
+            status = compare(directory, *receipt, error);
+    }
+    zr_free(path);
+    return status;
+}

@@ -1,0 +1,39 @@
+// receipt.json next to a model: from what it was made and by which program, so that anybody who has
+// the same can make it again, and zero verify can check it.
+//
+//   {"format":"libzero receipt 1","program":"0.1.0","instructions":"avx2","step":100,"seed":1337,
+//    "data":"0123456789abcdef",
+//    "weights":{"file":"model.safetensors","bytes":1,"hash":"0123456789abcdef"},"config":{...}}
+//
+// Hashes are xxh64. model.safetensors itself stays a function of the weights alone.
+//
+// libzero also recognises its own work by the receipt. So the receipt is written before any other
+// file of a model, with "weights":null: it says nothing of them yet.
+#ifndef ZR_CHECKPOINT_RECEIPT_H
+#define ZR_CHECKPOINT_RECEIPT_H
+
+#include "base/json.h"
+
+typedef struct zr_file_sum {
+    int64_t bytes;
+    uint64_t hash;
+} zr_file_sum;
+zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error);
+// Writes the receipt that a training puts into a model's directory first, in place of the one of
+// the earlier weights. Nothing else may lie there yet.
+zero_status zr_receipt_begin(const char *directory, zero_error *error);
+// The receipt of a model that lies whole in `directory`; rank 0 writes it.
+typedef struct zr_receipt {
+    const char *instructions; // the arithmetic's path: "avx2"
+    int64_t step, seed;
+    const char *data_hash;   // hexadecimal
+    const char *config_text; // JSON, with "libzero.run"
+} zr_receipt;
+zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error);
+bool zr_receipt_is_of_training(const char *directory); // begun or whole
+// Checks that directory/model.safetensors is the one that the receipt next to it names.
+// ZERO_ERR_DATA with both hashes if it is not. *receipt (json_decref) is NULL if there is none, or
+// it says nothing of weights.
+zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error *error);
+
+#endif

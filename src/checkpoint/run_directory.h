@@ -1,0 +1,65 @@
+// The directory of --out as a reader sees it: its checkpoints and its models.
+//
+//   OUT/checkpoints/step-00000100/    whole or absent
+// OUT/model/, OUT/best/ with Hugging Face's files
+#ifndef ZR_CHECKPOINT_RUN_DIRECTORY_H
+#define ZR_CHECKPOINT_RUN_DIRECTORY_H
+
+#include "base/errors.h"
+
+enum { ZR_CHECKPOINT_NAME_BYTES = 32 };
+
+// Newest first.
+typedef struct zr_checkpoints {
+    int64_t *steps;
+    int count;
+} zr_checkpoints;
+
+// Lists everything in RUN/checkpoints that has a checkpoint's name; nothing if there is no such
+// folder. `run` is the --out of a training.
+zero_status zr_checkpoints_list(const char *run, zr_checkpoints *out, zero_error *error);
+// Parses "step-00000100"; false if the name is not a checkpoint's.
+bool zr_checkpoint_step(const char *name, int64_t *step);
+void zr_checkpoints_free(zr_checkpoints *checkpoints); // a zeroed one is allowed
+// Creates RUN/checkpoints; it may exist.
+zero_status zr_checkpoints_make(const char *run, zero_error *error);
+char *zr_checkpoint_path(const char *run, int64_t step, zero_error *error); // zr_free
+// Returns whether its manifest is whole and all files are there, with the sizes that the manifest
+// states. Only reading the files checks their content.
+bool zr_checkpoint_is_whole(const char *run, int64_t step);
+// The same for a directory of any name.
+bool zr_checkpoint_is_intact(const char *path);
+// Finds the newest whole checkpoint; NULL if there is none. zr_free.
+zero_status zr_newest_whole(const char *run, char **out, zero_error *error);
+// Writes RUN/checkpoints/latest, "step-00000100 1a2b3c4d": a name and its checksum. It is only a
+// hint, because the directories themselves count.
+zero_status zr_write_latest(const char *run, int64_t step, zero_error *error);
+// Warns if it is damaged or names a checkpoint that does not exist.
+void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_logger *logger);
+// Returns whether it is the --out of a training: it has metrics, or it has checkpoints and is not
+// one itself.
+bool zr_is_run(const char *path);
+// Returns whether it has a model's weights, in one file or several.
+bool zr_has_weights(const char *directory);
+// Finds the result of a run: its newest whole checkpoint, else its model; NULL and ZERO_OK if the
+// path is not a run. zr_free.
+zero_status zr_run_newest(const char *path, char **out, zero_error *error);
+// Resolves `given`, which names a model or a tokenizer (NULL: none): a run stands for its model,
+// which is logged, or for what goes with its newest checkpoint while it has none; anything else for
+// itself. ZERO_ERR_USAGE if the run has neither, or if a checkpoint was given; the message says how
+// a model is made. ZERO_ERR_IO if a model is not there, or is a file other than a config.json; the
+// message says what brings it. zr_free.
+zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
+                               zero_error *error);
+// Finds the weights of a model that zr_model_directory has found, for zr_weights_load: the
+// directory or, where a run was interrupted, the file of its newest whole checkpoint.
+// zr_free.
+zero_status zr_find_weights(const char *directory, char **out, zero_error *error);
+// The same, but "bytes" and "chars" stay words.
+zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
+                                   zero_error *error);
+// Finds a directory with the config.json that belongs to what lies at `path` (a checkpoint of a
+// run, or a model); NULL if there is none. zr_free.
+zero_status zr_find_model_files(const char *path, char **out, zero_error *error);
+
+#endif

@@ -1,0 +1,292 @@
+#include "checkpoint/run_record.h"
+
+#include "base/file.h"
+#include "formats/manifest.h"
+#include "formats/state_check.h"
+#include "checkpoint/run_names.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_CONFIG = 1 << 24 }; // in bytes
+
+#define LAST_TENTH "the last tenth" // the value of "val" for the default of --val
+
+static const json_t *member(const json_t *object, const char *a, const char *b)
+{
+    return json_object_get(json_object_get(object, a), b);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static int64_t number_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+// Tensor ranks and pipeline stages are written only where there are several.
+static int64_t several_of(const json_t *object, const char *key)
+{
+    return ZR_MIN(ZR_MAX(number_of(object, key), 1), INT32_MAX);
+}
+
+static void append_text(zr_buffer *out, const char *key, const char *text)
+{
+    if (!text)
+        return;
+    zr_buffer_printf(out, "\"%s\": ", key);
+    zr_json_append_string(out, text, strlen(text));
+    zr_buffer_printf(out, ", ");
+}
+
+void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
+{
+    zr_buffer_printf(out, "{");
+    append_text(out, record->new_spec ? "new" : "model",
+                record->new_spec ? record->new_spec : record->model);
+    append_text(out, "tokenizer", record->tokenizer);
+    zr_buffer_printf(out, "\"tokenizer_of_model\": %s, ",
+                     record->tokenizer_of_model ? "true" : "false");
+    zr_buffer_printf(out, "\"data\": [");
+    for (int i = 0; i < record->data_count; i++) {
+        zr_buffer_printf(out, i ? ", " : "");
+        zr_json_append_string(out, record->data[i], strlen(record->data[i]));
+    }
+    zr_buffer_printf(out, "], ");
+    append_text(out, "val", record->val ? record->val : LAST_TENTH);
+    append_text(out, "field", record->field);
+    append_text(out, "chat", record->chat);
+    append_text(out, "allow_change", record->allow_change);
+    append_text(out, "backend", record->backend);
+    append_text(out, "comm", record->comm);
+    append_text(out, "instructions", record->instructions);
+    append_text(out, "data_hash", record->data_hash);
+    zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, ",
+                     (long long)record->vocabulary, (long long)record->parameters,
+                     (long long)record->seq);
+    zr_buffer_printf(out, "\"steps\": %lld, \"ranks\": %d, ", (long long)record->steps,
+                     record->ranks);
+    if (record->tensor > 1)
+        zr_buffer_printf(out, "\"tensor\": %d, ", record->tensor);
+    if (record->stages > 1)
+        zr_buffer_printf(out, "\"pipeline\": %d, ", record->stages);
+    zr_buffer_printf(out, "\"threads\": %d}", record->threads);
+}
+
+int64_t zr_run_data_ranks(const zr_run_record *record)
+{
+    return record->ranks / ((int64_t)record->tensor * record->stages);
+}
+
+static zero_status read_data(const json_t *run, zr_run_config_file *out, zero_error *error)
+{
+    const json_t *files = json_object_get(run, "data");
+    size_t count = json_array_size(files);
+    if (!count)
+        return ZERO_OK;
+    out->data = zr_alloc(count * sizeof *out->data, error);
+    if (!out->data)
+        return ZERO_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        out->data[i] = json_string_value(json_array_get(files, i));
+        if (!out->data[i])
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "\"%s\": item %zu of libzero.run.data is no text, where the name of a "
+                           "file is needed",
+                           out->path, i);
+    }
+    out->run.data = out->data;
+    out->run.data_count = (int)count;
+    return ZERO_OK;
+}
+
+static zr_run_record record_of(const json_t *run)
+{
+    const char *val = text_of(run, "val");
+    return (zr_run_record){
+        .new_spec = text_of(run, "new"),
+        .model = text_of(run, "model"),
+        .tokenizer = text_of(run, "tokenizer"),
+        .tokenizer_of_model = json_is_true(json_object_get(run, "tokenizer_of_model")),
+        .val = val && strcmp(val, LAST_TENTH) ? val : NULL,
+        .field = text_of(run, "field"),
+        .chat = text_of(run, "chat"),
+        .allow_change = text_of(run, "allow_change"),
+        .backend = text_of(run, "backend"),
+        .comm = text_of(run, "comm"),
+        .instructions = text_of(run, "instructions"),
+        .data_hash = text_of(run, "data_hash"),
+        .vocabulary = number_of(run, "vocabulary"),
+        .parameters = number_of(run, "parameters"),
+        .seq = number_of(run, "seq"),
+        .steps = number_of(run, "steps"),
+        .ranks = (int)number_of(run, "ranks"),
+        .tensor = (int)several_of(run, "tensor"),
+        .stages = (int)several_of(run, "pipeline"),
+        .threads = (int)number_of(run, "threads"),
+    };
+}
+
+zero_status zr_run_config_read(const char *run, zr_run_config_file *out, zero_error *error)
+{
+    *out = (zr_run_config_file){.path = zr_sprintf(error, "%s/" ZR_RUN_CONFIG_FILE, run)};
+    if (!out->path)
+        return ZERO_ERR_MEMORY;
+    ZERO_TRY(zr_json_load(out->path, MOST_CONFIG, &out->root, error));
+    const json_t *object = member(out->root, "libzero", "run");
+    out->run = record_of(object);
+    out->train_batch = number_of(out->root, "train_batch_size");
+    out->micro_batch = number_of(out->root, "train_micro_batch_size_per_gpu");
+    out->of_earlier_program = !member(out->root, "libzero", "loss_mean");
+    return read_data(object, out, error);
+}
+
+zero_status zr_run_config_check(const zr_run_config_file *config, zero_error *error)
+{
+    const zr_run_record *run = &config->run;
+    bool has_model = run->new_spec || run->model;
+    if (run->ranks >= 1 && run->threads >= 1 && run->steps >= 1 && run->data_count && has_model)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_DATA,
+                   "\"%s\" does not say how the run was made (libzero.run): only what zero train "
+                   "has written can be verified",
+                   config->path);
+}
+
+bool zr_run_config_is_at(const char *path)
+{
+    json_t *root = NULL;
+    if (!zr_path_is_file(path) || zr_json_load(path, MOST_CONFIG, &root, NULL) != ZERO_OK)
+        return false;
+    bool is = json_is_object(member(root, "libzero", "run"));
+    json_decref(root);
+    return is;
+}
+
+void zr_run_config_free(zr_run_config_file *config)
+{
+    json_decref(config->root);
+    zr_free(config->data);
+    zr_free(config->path);
+    *config = (zr_run_config_file){0};
+}
+
+static void put_several(json_t *facts, const char *key, int64_t ranks)
+{
+    if (facts && ranks > 1)
+        json_object_set_new(facts, key, json_integer(ranks));
+}
+
+json_t *zr_run_state_pack(const zr_run_state *state)
+{
+    bool has_best = isfinite(state->best);
+    json_t *facts =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", state->data_hash, "seq",
+                  (json_int_t)state->seq, "lines", (json_int_t)state->lines, "micro_batch",
+                  (json_int_t)state->micro_batch, "ranks", (json_int_t)state->ranks);
+    put_several(facts, "tensor", state->tensor);
+    put_several(facts, "pipeline", state->stages);
+    if (facts && state->resumed_from)
+        json_object_set_new(facts, "resumed_from", json_integer(state->resumed_from));
+    if (facts && state->owed)
+        json_object_set_new(facts, "owed", json_true());
+    if (facts && state->keeps_weight_decay)
+        json_object_set_new(facts, "keeps_weight_decay", json_true());
+    if (facts && has_best)
+        json_object_set_new(facts, "best", json_real(state->best));
+    if (facts && has_best && state->best_windows)
+        json_object_set_new(facts, "best_windows", json_integer(state->best_windows));
+    return json_pack("{s:o}", "train", facts);
+}
+
+bool zr_run_state_read(const json_t *state, zr_run_state *out)
+{
+    const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
+    *out = (zr_run_state){
+        .data_hash = text_of(facts, "data"),
+        .seq = number_of(facts, "seq"),
+        .lines = number_of(facts, "lines"),
+        .micro_batch = number_of(facts, "micro_batch"),
+        .ranks = number_of(facts, "ranks"),
+        .tensor = several_of(facts, "tensor"),
+        .stages = several_of(facts, "pipeline"),
+        .resumed_from = number_of(facts, "resumed_from"),
+        .owed = json_is_true(json_object_get(facts, "owed")),
+        .keeps_weight_decay = json_is_true(json_object_get(facts, "keeps_weight_decay")),
+        .best = json_is_number(best) ? json_number_value(best) : INFINITY,
+        .best_windows = number_of(facts, "best_windows"),
+    };
+    return facts;
+}
+
+static zr_decay_before decay_of(const json_t *all)
+{
+    if (!all)
+        return ZR_DECAY_UNKNOWN;
+    if (json_is_boolean(all))
+        return json_is_true(all) ? ZR_DECAY_ALL : ZR_DECAY_MATRICES;
+    return ZR_DECAY_OTHER;
+}
+
+// Reads which tensors the configuration of a checkpoint decays, and with which value, if the run is
+// DeepSpeed's or has kept the value.
+static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_before *out)
+{
+    const json_t *config = json_object_get(state, "config");
+    const json_t *value = json_object_get(member(config, "optimizer", "params"), "weight_decay");
+    bool kept = member(state, "lineage", "imported_from") || facts->keeps_weight_decay;
+    out->decay = decay_of(member(config, "libzero", "decay_all"));
+    out->weight_decay = json_number_value(value);
+    out->has_weight_decay = kept && json_is_number(value) && out->weight_decay >= 0;
+}
+
+// Earlier programs knew only these formulas, and wrote no key for them.
+static void read_formulas(const json_t *state, zr_run_before *out)
+{
+    const json_t *own = member(state, "config", "libzero");
+    const char *mean = text_of(own, "loss_mean");
+    out->has_loss_mean = !mean || !strcmp(mean, "micro_batch");
+    out->has_rate_0 = !json_is_true(json_object_get(own, "schedule_from_one"));
+}
+
+void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
+{
+    zr_manifest manifest;
+    zr_run_state facts;
+    *out = (zr_run_before){0};
+    if (zr_manifest_read(checkpoint, &manifest, NULL) != ZERO_OK)
+        return;
+    bool ours = zr_run_state_read(manifest.state, &facts);
+    // else loading it will refuse it
+    if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
+        out->batch = number_of(manifest.state, "train_batch_size");
+        out->micro_batch = facts.micro_batch;
+        out->ranks = facts.ranks / (facts.tensor * facts.stages);
+        out->tensor = facts.tensor;
+        out->stages = facts.stages;
+    }
+    read_decay(manifest.state, &facts, out);
+    if (ours)
+        read_formulas(manifest.state, out);
+    out->seq = facts.seq;
+    zr_manifest_free(&manifest);
+}
+
+void zr_run_before_of_run(const char *run, zr_run_before *out)
+{
+    zr_run_config_file config;
+    *out = (zr_run_before){0};
+    if (zr_run_config_read(run, &config, NULL) == ZERO_OK)
+        *out = (zr_run_before){
+            .batch = config.train_batch,
+            .micro_batch = config.micro_batch,
+            .seq = config.run.seq,
+            .ranks = zr_run_data_ranks(&config.run),
+            .tensor = config.run.tensor,
+            .stages = config.run.stages,
+        };
+    zr_run_config_free(&config);
+}

@@ -1,0 +1,111 @@
+// `zero bench io`: what the disk of a directory reaches through the I/O engine.
+#include "base/json.h"
+#include "predict/bandwidth.h"
+#include "predict/disk.h"
+#include "commands/bench_shared.h"
+
+#include <string.h>
+
+enum { ROUNDS = 5, DEFAULT_DEPTH = 8 };
+#define DEFAULT_BYTES ((int64_t)1 << 30)
+#define DEFAULT_BLOCK ((int64_t)1 << 20)
+
+static void say_rate(const zr_bench *bench, const char *name, const zr_disk_rate *rate,
+                     const char *comment)
+{
+    zr_bench_say(bench, "%-8s %8.2f GB/s   (%.2f to %.2f%s)\n", name, rate->median * 1e-9,
+                 rate->least * 1e-9, rate->most * 1e-9, comment);
+}
+
+static void say(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
+{
+    zr_bench_say(bench, "\"%s\": ", options->directory);
+    zr_bench_say(bench, "%s, %.1f GB free; %s\n", disk->kind, (double)disk->available * 1e-9,
+                 disk->engine);
+    if (!disk->direct)
+        zr_bench_say(
+            bench,
+            "no O_DIRECT (%s): these are the figures of the page cache more than of the disk\n",
+            disk->refused);
+    zr_bench_say(bench,
+                 "%.2f MB of random bytes, blocks of %lld, %d under way, sub-groups of %.2f MB; "
+                 "the median of %d rounds\n",
+                 (double)disk->scratch * 1e-6, (long long)options->block, options->depth,
+                 (double)disk->group * 1e-6, options->rounds);
+    say_rate(bench, "read", &disk->read, "");
+    say_rate(bench, "write", &disk->write, "");
+    say_rate(bench, "update", &disk->mix,
+             "; sub-groups read and written in place, three deep: both together");
+}
+
+static void append_rate(zr_buffer *out, const char *name, const zr_disk_rate *rate)
+{
+    zr_buffer_printf(out, ", \"%s\": {\"median\": %.0f, \"least\": %.0f, \"most\": %.0f}", name,
+                     rate->median, rate->least, rate->most);
+}
+
+static void append_text(zr_buffer *out, const char *name, const char *text)
+{
+    zr_buffer_printf(out, "\"%s\": ", name);
+    zr_json_append_string(out, text, strlen(text));
+    zr_buffer_printf(out, ", ");
+}
+
+static zero_status say_json(const zr_bench *bench, const zr_disk_options *options,
+                            const zr_disk *disk, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_buffer_printf(&text, "{");
+    append_text(&text, "directory", options->directory);
+    append_text(&text, "file_system", disk->kind);
+    append_text(&text, "engine", disk->engine);
+    zr_buffer_printf(&text,
+                     "\"direct\": %s, \"available\": %lld, \"scratch\": %lld, \"group\": %lld, "
+                     "\"block\": %lld, \"depth\": %d, \"rounds\": %d",
+                     disk->direct ? "true" : "false", (long long)disk->available,
+                     (long long)disk->scratch, (long long)disk->group, (long long)options->block,
+                     options->depth, options->rounds);
+    append_rate(&text, "read", &disk->read);
+    append_rate(&text, "write", &disk->write);
+    append_rate(&text, "update", &disk->mix);
+    zr_buffer_printf(&text, "}\n");
+    zero_status status =
+        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a JSON object") : ZERO_OK;
+    if (status == ZERO_OK && bench->write)
+        bench->write(bench->user, text.data);
+    zr_buffer_free(&text);
+    return status;
+}
+
+static void keep(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
+{
+    char *file;
+    const zr_bandwidth measured = {.read = disk->read.median,
+                                   .write = disk->write.median,
+                                   .mix = disk->mix.median,
+                                   .direct = disk->direct,
+                                   .block = options->block,
+                                   .depth = options->depth};
+    zr_bandwidth_keep(options->directory, &measured, bench->logger, &file);
+    if (file && !bench->json)
+        zr_bench_say(bench, "kept for plans of this machine in %s\n", file);
+    zr_free(file);
+}
+
+zero_status zr_bench_io(const zr_bench *bench, const zero_bench_options *options, zero_error *error)
+{
+    zr_disk disk;
+    const zr_disk_options chosen = {.directory = options->path ? options->path : ".",
+                                    .bytes = options->bytes ? options->bytes : DEFAULT_BYTES,
+                                    .block = options->block ? options->block : DEFAULT_BLOCK,
+                                    .depth = options->depth ? options->depth : DEFAULT_DEPTH,
+                                    .seconds = bench->meter.seconds,
+                                    .rounds = ROUNDS};
+    ZERO_TRY(zr_disk_measure(&chosen, &disk, error));
+    if (bench->json)
+        ZERO_TRY(say_json(bench, &chosen, &disk, error));
+    else
+        say(bench, &chosen, &disk);
+    keep(bench, &chosen, &disk);
+    return ZERO_OK;
+}

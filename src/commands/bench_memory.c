@@ -1,0 +1,113 @@
+// `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
+// by number of threads.
+#include "base/alloc.h"
+#include "base/quantile.h"
+#include "predict/bandwidth.h"
+#include "predict/memory_rate.h"
+#include "memory/arena.h"
+#include "commands/bench_shared.h"
+
+enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED is in elements
+
+typedef struct memory_bench {
+    zr_range_states states; // (UPDATED)
+    int threads;            // for the row that is being measured
+} memory_bench;
+
+static zero_status triad(void *user, zero_error *error)
+{
+    const memory_bench *m = user;
+    zr_memory_triad(m->states.master, m->states.state0, m->states.state1, UPDATED, m->threads);
+    return ZERO_OK;
+}
+
+static zero_status update_in_place(void *user, zero_error *error)
+{
+    const memory_bench *m = user;
+    zr_memory_update(&m->states, UPDATED, m->threads);
+    return ZERO_OK;
+}
+
+// Rates in bytes per second.
+typedef struct memory_row {
+    int threads;
+    double copy, triad, update;
+} memory_row;
+
+static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_row *row,
+                               zero_error *error)
+{
+    double copies[ROUNDS], triads[ROUNDS], updates[ROUNDS], seconds;
+    zr_meter meter = bench->meter;
+    m->threads = meter.threads = row->threads;
+    for (int i = 0; i < ROUNDS; i++) {
+        ZERO_TRY(zr_memory_rate_of_copy(&meter, &copies[i], error));
+        ZERO_TRY(zr_meter_time(&meter, triad, m, &seconds, error));
+        triads[i] = 3.0 * sizeof(float) * UPDATED / seconds;
+        ZERO_TRY(zr_meter_time(&meter, update_in_place, m, &seconds, error));
+        updates[i] = (double)ZR_MEMORY_UPDATE_BYTES * UPDATED / seconds;
+    }
+    *row = (memory_row){row->threads, zr_median(copies, ROUNDS), zr_median(triads, ROUNDS),
+                        zr_median(updates, ROUNDS)};
+    return ZERO_OK;
+}
+
+static void say_row(const zr_bench *bench, const memory_row *row, bool first)
+{
+    if (bench->json)
+        zr_bench_say(bench,
+                     "%s{\"threads\": %d, \"copy\": %.0f, \"triad\": %.0f, \"update\": %.0f}",
+                     first ? "" : ", ", row->threads, row->copy, row->triad, row->update);
+    else
+        zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f GB/s\n", row->threads, row->copy * 1e-9,
+                     row->triad * 1e-9, row->update * 1e-9);
+}
+
+static void keep(const zr_bench *bench, const memory_row *row)
+{
+    char *file;
+    zr_bandwidth_keep(NULL, &(zr_bandwidth){.copy = row->copy, .update = row->update},
+                      bench->logger, &file);
+    if (file && !bench->json)
+        zr_bench_say(bench, "kept for plans of this machine in %s\n", file);
+    zr_free(file);
+}
+
+static zero_status measure(const zr_bench *bench, memory_bench *m, zero_error *error)
+{
+    memory_row row = {0};
+    zr_bench_say(bench,
+                 bench->json ? "{\"rows\": ["
+                             : "what is read and written together, the median of %d:\nthreads      "
+                               "copy     triad  update in place\n",
+                 ROUNDS);
+    while (row.threads < bench->meter.threads) {
+        bool first = row.threads == 0;
+        row.threads = first ? 1 : ZR_MIN(2 * row.threads, bench->meter.threads);
+        ZERO_TRY(measure_row(bench, m, &row, error));
+        say_row(bench, &row, first);
+    }
+    if (bench->json)
+        zr_bench_say(bench, "]}\n");
+    keep(bench, &row);
+    return ZERO_OK;
+}
+
+zero_status zr_bench_memory(const zr_bench *bench, const zero_bench_options *options,
+                            zero_error *error)
+{
+    zr_ledger ledger = {0};
+    zr_arena arena = {0};
+    memory_bench m = {0};
+    size_t wide = UPDATED * sizeof(float), narrow = UPDATED * sizeof(uint16_t);
+    ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
+                             &arena, error));
+    m.states = (zr_range_states){.master = zr_arena_take(&arena, wide),
+                                 .state0 = zr_arena_take(&arena, wide),
+                                 .state1 = zr_arena_take(&arena, wide),
+                                 .gradient = zr_arena_take(&arena, narrow),
+                                 .parameters = zr_arena_take(&arena, narrow)};
+    zero_status status = measure(bench, &m, error);
+    zr_arena_destroy(&arena);
+    return status;
+}

@@ -1,0 +1,135 @@
+// `zero bench optimizer`: what comes after a reduction, over one rank's shard: the norm, then
+// unscale, clip, AdamW and the 16-bit copy at once. It is compared with a loop that reads,
+// modifies and writes as many bytes in place and computes next to nothing.
+#include "base/exact.h"
+#include "comm/agreement.h"
+#include "predict/memory_rate.h"
+#include "memory/arena.h"
+#include "commands/bench_shared.h"
+
+#include <math.h>
+
+enum { PART = 2048, PARTS = 512 };
+#define DEFAULT_ELEMENTS 100e6
+
+typedef struct shard {
+    zr_queue *queue;
+    int64_t count; // a multiple of PART * PARTS
+    zr_range_states states;
+    double norm;
+} shard;
+
+static zero_status gradient_norm(void *user, zero_error *error)
+{
+    shard *s = user;
+    int64_t first[PARTS], size = (int64_t)zero_dtype_bytes(s->states.gradient_dtype);
+    int32_t count[PARTS];
+    double sums[PARTS];
+    zr_exact total;
+    zr_exact_zero(&total);
+    for (int i = 0; i < PARTS; i++) {
+        first[i] = (int64_t)i * PART;
+        count[i] = PART;
+    }
+    for (int64_t at = 0; at < s->count; at += PART * PARTS) {
+        s->queue->backend->optimizer->square_sums(s->queue, s->states.gradient_dtype,
+                                                  (const char *)s->states.gradient + at * size,
+                                                  PARTS, first, count, sums);
+        for (int i = 0; i < PARTS; i++)
+            zr_exact_add(&total, sums[i]);
+    }
+    s->norm = sqrt(zr_exact_value(&total));
+    return ZERO_OK;
+}
+
+static zero_status update(void *user, zero_error *error)
+{
+    shard *s = user;
+    zr_update adamw = {.kind = ZR_UPDATE_ADAMW,
+                       .lr = 1e-4,
+                       .beta1 = 0.9,
+                       .beta2 = 0.95,
+                       .epsilon = 1e-8,
+                       .weight_decay = 0.1,
+                       .correction1 = 0.5,
+                       .correction2 = 0.5,
+                       .gradient_scale = (float)(1 / (s->norm + 1e-6))};
+    s->queue->backend->optimizer->update(s->queue, &adamw, s->count, &s->states);
+    return ZERO_OK;
+}
+
+static zero_status both(void *user, zero_error *error)
+{
+    ZERO_TRY(gradient_norm(user, error));
+    return update(user, error);
+}
+
+static zero_status read_modify_write(void *user, zero_error *error)
+{
+    const shard *s = user;
+    zr_memory_update(&s->states, s->count, s->queue->threads);
+    return ZERO_OK;
+}
+
+static zero_status reserve(shard *s, zr_ledger *ledger, zr_arena *arena, zero_error *error)
+{
+    size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t);
+    ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
+                             arena, error));
+    s->states = (zr_range_states){.master = zr_arena_take(arena, wide),
+                                  .state0 = zr_arena_take(arena, wide),
+                                  .state1 = zr_arena_take(arena, wide),
+                                  .gradient = zr_arena_take(arena, narrow),
+                                  .gradient_dtype = ZERO_BF16,
+                                  .parameters = zr_arena_take(arena, narrow),
+                                  .parameters_dtype = ZERO_BF16};
+    uint16_t *g = (uint16_t *)s->states.gradient;
+    for (int64_t i = 0; i < s->count; i++)
+        g[i] = (uint16_t)(0x3c00 + i % 97); // small positive bf16 numbers
+    return ZERO_OK;
+}
+
+static zero_status measure(const zr_bench *bench, shard *s, zero_error *error)
+{
+    static const struct {
+        const char *name;
+        zr_timed_work work;
+        double bytes; // per element
+    } rows[] = {{"norm", gradient_norm, 2},
+                {"update", update, ZR_MEMORY_UPDATE_BYTES},
+                {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES},
+                {"fused", both, 2 + ZR_MEMORY_UPDATE_BYTES}};
+    double seconds[ZR_COUNT(rows)];
+    zr_bench_say(
+        bench,
+        "AdamW over %lld parameters a rank: bf16 gradient, fp32 master and moments, bf16 copy\n",
+        (long long)s->count);
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        ZERO_TRY(zr_meter_time(&bench->meter, rows[i].work, s, &seconds[i], error));
+        zr_bench_say(bench, "%-20s %10.2f ms  %8.2f GB/s\n", rows[i].name, seconds[i] * 1e3,
+                     rows[i].bytes * (double)s->count / seconds[i] * 1e-9);
+    }
+    zr_bench_say(bench, "update / read-modify-write of the same bytes: %.3f of its bandwidth\n",
+                 seconds[2] / seconds[1]);
+    return ZERO_OK;
+}
+
+zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *options,
+                               zero_error *error)
+{
+    double parameters = options->parameters;
+    zr_ledger ledger = {0};
+    zr_arena arena = {0};
+    int64_t batch = (int64_t)PART * PARTS;
+    shard s = {.count =
+                   (int64_t)((parameters > 0 ? parameters : DEFAULT_ELEMENTS) + (double)batch - 1) /
+                   batch * batch};
+    ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &s.queue, error));
+    zero_status status =
+        zr_comm_agree(bench->meter.comm, reserve(&s, &ledger, &arena, error), error);
+    if (status == ZERO_OK)
+        status = measure(bench, &s, error);
+    zr_arena_destroy(&arena);
+    zr_queue_close(s.queue);
+    return status;
+}

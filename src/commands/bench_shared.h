@@ -1,0 +1,35 @@
+// `zero bench`: what the files of bench_*.c share.
+#ifndef ZR_COMMANDS_BENCH_SHARED_H
+#define ZR_COMMANDS_BENCH_SHARED_H
+
+#include "compute/compute.h"
+#include "predict/timing.h"
+#include <zero/bench.h>
+
+typedef struct zr_bench {
+    zr_meter meter;
+    bool json;                                   // io and memory print one object instead of lines
+    void (*write)(void *user, const char *text); // NULL on ranks above 0
+    void *user;
+    const zero_logger *logger;
+} zr_bench;
+
+void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2, 3);
+
+// Returns the flops per second that one thread reaches when it multiplies and adds in registers:
+// the best of some tries, since other programs may take the core.
+double zr_bench_peak(const zr_queue *queue);
+
+// The benchmarks, each in the file of its name. They are collective, except memory and io, which
+// one rank measures.
+typedef zero_status zr_bench_run(const zr_bench *bench, const zero_bench_options *options,
+                                 zero_error *error);
+zr_bench_run zr_bench_comm;
+zr_bench_run zr_bench_gemm;      // all ranks measure at once; the figures are those of one
+zr_bench_run zr_bench_optimizer; // over options.parameters; 0: 100 million
+zr_bench_run zr_bench_step;
+zr_bench_run zr_bench_checkpoint;
+zr_bench_run zr_bench_memory;
+zr_bench_run zr_bench_io;
+
+#endif

@@ -1,0 +1,354 @@
+// zero_convert: writes any source (formats/source.h) as a Hugging Face directory, and
+// DeepSpeed's checkpoints as ours.
+#include "base/bytes_text.h"
+#include "base/file.h"
+#include "base/struct_take.h"
+#include "checkpoint/checkpoint_import.h"
+#include "formats/export.h"
+#include "commands/convert_mark.h"
+#include "checkpoint/model_directory.h"
+#include "checkpoint/model_view.h"
+#include "checkpoint/ownership.h"
+#include "checkpoint/run_directory.h"
+#include "checkpoint/run_names.h"
+#include <zero/comm.h>
+#include <zero/convert.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SHARD_BYTES 5000000000
+
+typedef struct converting {
+    const zero_convert_options *options;
+    char *model_dir; // the options' model, if it is one itself
+    // `from` as it was resolved (a run's checkpoint); `to` without slashes at its end.
+    char *from, *to;
+    zr_source source;
+    int64_t done, total;
+    zero_error *error;
+} converting;
+
+static void tell(void *user, int64_t bytes)
+{
+    converting *c = user;
+    c->done += bytes;
+    if (c->options->progress)
+        c->options->progress(c->options->progress_user, ZR_MIN(c->done, c->total), c->total);
+}
+
+static int64_t vector_bytes(const zr_source_vector *vector)
+{
+    int64_t bytes = 0;
+    for (int t = 0; t < vector->tensor_count; t++)
+        bytes += vector->tensors[t].bytes;
+    return bytes;
+}
+
+static void keep_damage(void *user, const zero_error *what)
+{
+    zero_error *first = user;
+    if (first->status == ZERO_OK)
+        *first = *what;
+}
+
+typedef struct verifying {
+    converting *c;
+    zero_error first;
+} verifying;
+
+static void tell_verified(void *user, int64_t bytes) { tell(((verifying *)user)->c, bytes); }
+
+static void damaged(void *user, const zero_error *what)
+{
+    keep_damage(&((verifying *)user)->first, what);
+}
+
+// Verifies DeepSpeed's files, whose checksums are of whole records, before anything is read. Our
+// checkpoints are verified as they are read.
+static zero_status verify(converting *c)
+{
+    verifying v = {.c = c};
+    if (c->source.kind != ZR_SOURCE_DEEPSPEED)
+        return ZERO_OK;
+    ZERO_TRY(c->source.ops->verify(&c->source, tell_verified, damaged, &v, c->error));
+    return v.first.status == ZERO_OK ? ZERO_OK
+                                     : zr_fail(c->error, v.first.status, "%s", v.first.message);
+}
+
+// Adds the checkpoint or model, and the directories from which its config.json and tokenizer come.
+static zero_status gather_reads(const converting *c, zr_input_paths *reads)
+{
+    char *found = NULL;
+    ZERO_TRY(zr_input_paths_add(reads, c->from, "--from", c->error));
+    ZERO_TRY(zr_input_paths_add(reads, c->model_dir, "--model", c->error));
+    ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
+    zero_status status = zr_input_paths_add(reads, found, "--from", c->error);
+    zr_free(found);
+    return status;
+}
+
+// Only a model that libzero wrote is ever replaced: never together with something else in its
+// directory, and never while it is being read.
+static zero_status check_replaced(const converting *c)
+{
+    const char *to = c->to;
+    struct stat info;
+    zr_input_paths reads = {0};
+    bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) &&
+                    !zr_path_has(to, ZR_CHECKPOINTS);
+    if (!is_model)
+        return zr_fail(c->error, ZERO_ERR_USAGE,
+                       "\"%s\" is not a directory that holds only a model: it is not replaced; "
+                       "choose another directory",
+                       to);
+    ZERO_TRY(zr_convert_mark_check(to, c->error));
+    zero_status status = gather_reads(c, &reads);
+    if (status == ZERO_OK)
+        status = zr_input_paths_spare(&reads, to, c->error);
+    zr_input_paths_free(&reads);
+    return status;
+}
+
+static zero_status check_place(const converting *c)
+{
+    if (!zr_path_exists(c->to))
+        return ZERO_OK;
+    ZERO_TRY(check_replaced(c));
+    return c->options->overwrite ? ZERO_OK
+                                 : zr_fail(c->error, ZERO_ERR_USAGE,
+                                           "\"%s\" is there already: choose another directory, or "
+                                           "--overwrite replaces it",
+                                           c->to);
+}
+
+static zero_status choose_dtype(const converting *c, zr_export *export)
+{
+    static const struct {
+        const char *name;
+        zero_dtype dtype;
+    } known[] = {{"fp32", ZERO_F32}, {"bf16", ZERO_BF16}, {"fp16", ZERO_F16}};
+    const char *wanted = c->options->dtype;
+    export->keeps_dtypes = !wanted && c->source.kind == ZR_SOURCE_SAFETENSORS;
+    export->dtype = ZERO_F32;
+    for (int i = 0; i < ZR_COUNT(known) && wanted; i++)
+        if (!strcmp(known[i].name, wanted)) {
+            export->dtype = known[i].dtype;
+            return ZERO_OK;
+        }
+    return wanted ? zr_fail(c->error, ZERO_ERR_USAGE,
+                            "options.dtype is \"%s\": weights are written in fp32, bf16 or fp16",
+                            wanted)
+                  : ZERO_OK;
+}
+
+static zero_status fill_model(converting *c, const char *directory, zr_export *export)
+{
+    bool has_config = false, has_tokenizer = false;
+    export->directory = directory;
+    ZERO_TRY(
+        zr_convert_model_files(&c->source, c->model_dir,
+                               export->keeps_dtypes ? NULL : zr_convert_dtype_name(export->dtype),
+                               directory, &has_config, &has_tokenizer, c->error));
+    if (!has_config)
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "no config.json is there to go with the weights: --model DIR names a model "
+               "directory that has it");
+    else if (!has_tokenizer && c->model_dir)
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "\"%s\" has no tokenizer (tokenizer.json, vocab.json or tokenizer.model) to go with "
+               "the weights: copy one to \"%s\"",
+               c->model_dir, c->to);
+    else if (!has_tokenizer)
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "no tokenizer is there to go with the weights: --model DIR names a model directory "
+               "that has it");
+    return zr_export_weights(&c->source, export, c->error);
+}
+
+static zero_status to_model(converting *c)
+{
+    char bytes[ZR_BYTES_TEXT];
+    zr_export export = {.shard_bytes =
+                            c->options->shard_bytes ? c->options->shard_bytes : SHARD_BYTES,
+                        .progress = tell,
+                        .user = c};
+    ZERO_TRY(choose_dtype(c, &export));
+    ZERO_TRY(check_place(c));
+    char *hidden = zr_directory_hidden(c->to, c->error);
+    if (!hidden)
+        return ZERO_ERR_MEMORY;
+    // a killed conversion may have left one
+    zero_status status = zr_directory_remove(hidden, c->error);
+    if (status == ZERO_OK)
+        status = zr_directory_create(hidden, c->error);
+    if (status == ZERO_OK)
+        status = fill_model(c, hidden, &export);
+    if (status == ZERO_OK)
+        status = zr_convert_mark_write(hidden, c->error);
+    if (status == ZERO_OK)
+        status = zr_directory_publish(hidden, c->to, c->error);
+    if (status != ZERO_OK)
+        zr_directory_remove(hidden, NULL);
+    zr_free(hidden);
+    ZERO_TRY(status);
+    zr_bytes_text((double)export.bytes, bytes);
+    zr_log(&c->options->logger, ZERO_LOG_INFO, "%s: %d tensors, %s in %d file%s", c->to,
+           export.tensors, bytes, export.files, export.files == 1 ? "" : "s");
+    if (export.overflowed)
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "%lld weights are larger than fp16 can hold: they are infinite now; bf16 keeps them",
+               (long long)export.overflowed);
+    return ZERO_OK;
+}
+
+static zero_status adopt(converting *c, const char *path)
+{
+    zero_comm *self = NULL;
+    ZERO_TRY(zero_comm_self(&self, c->error));
+    zero_status status =
+        zr_checkpoint_import(self, &c->source, path, c->source.state, tell, c, c->error);
+    zero_comm_destroy(self);
+    return status;
+}
+
+static zero_status to_checkpoint(converting *c)
+{
+    int64_t step = json_integer_value(json_object_get(c->source.state, "step"));
+    char foreign[ZR_OWN_PATH];
+    zr_checkpoints there = {0};
+    if (c->source.kind == ZR_SOURCE_CHECKPOINT)
+        return zr_fail(c->error, ZERO_ERR_USAGE,
+                       "\"%s\" is a checkpoint of libzero already: any number of ranks, stage and "
+                       "precision load it as it is",
+                       c->from);
+    if (c->source.kind != ZR_SOURCE_DEEPSPEED)
+        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is a model, which has no training state: zero train --model starts "
+                       "from it, zero_load_weights reads it",
+                       c->from);
+    if (c->options->dtype || c->options->shard_bytes)
+        return zr_fail(c->error, ZERO_ERR_USAGE,
+                       "a checkpoint is always complete and in fp32: dtype and shard size belong "
+                       "to --format hf");
+    char *path = zr_checkpoint_path(c->to, step, c->error);
+    zero_status status = path ? zr_checkpoints_list(c->to, &there, c->error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && zr_ownership_is_foreign(c->to, ZR_RUN_CHECKPOINTS, false, foreign))
+        status = zr_fail(c->error, ZERO_ERR_USAGE,
+                         "\"%s\" is there, and is of no run of libzero: nothing is written into "
+                         "it; choose another directory",
+                         foreign);
+    if (status == ZERO_OK && there.count)
+        status = zr_fail(
+            c->error, ZERO_ERR_USAGE,
+            "\"%s/" ZR_CHECKPOINTS "\" holds checkpoints already: choose another directory", c->to);
+    if (status == ZERO_OK)
+        status = zr_checkpoints_make(c->to, c->error);
+    if (status == ZERO_OK)
+        status = adopt(c, path);
+    if (status == ZERO_OK)
+        status = zr_write_latest(c->to, step, c->error);
+    if (status == ZERO_OK)
+        zr_log(&c->options->logger, ZERO_LOG_INFO,
+               "%s: step %lld; zero train --model MODEL --out %s --resume goes on from it", path,
+               (long long)step, c->to);
+    zr_checkpoints_free(&there);
+    zr_free(path);
+    return status;
+}
+
+static bool head_differs(const char *weights, const zr_lm_config *config)
+{
+    const zr_weight_view nothing = {.tensor_count = 0};
+    zr_weights_how how = {.seed = 0};
+    zr_st_set set;
+    zero_comm *self = NULL;
+    bool differs = false;
+    zr_weights_name_head(config, &how);
+    if (zero_comm_self(&self, NULL) != ZERO_OK)
+        return false;
+    if (zr_st_open(weights, &set, NULL) == ZERO_OK) {
+        if (zr_weights_compare_head(self, &set, &nothing, &how, &differs, NULL) != ZERO_OK)
+            differs = false;
+        zr_st_close(&set);
+    }
+    zero_comm_destroy(self);
+    return differs;
+}
+
+// Weights are copied as they are, and so is what config.json says of them.
+static zero_status warn_of_head(const converting *c)
+{
+    zr_lm_config config;
+    char *found = NULL;
+    ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
+    const char *from = c->model_dir ? c->model_dir : found;
+    if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
+        (config.kind == ZR_LM_GPT2 || config.llama.tied) && head_differs(c->source.path, &config))
+        zr_log(
+            &c->options->logger, ZERO_LOG_WARNING,
+            "\"%s\": lm_head.weight has other values than the table of tokens, but config.json "
+            "says that both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop "
+            "it",
+            c->source.path);
+    zr_free(found);
+    return ZERO_OK;
+}
+
+static zero_status run(converting *c, bool ours)
+{
+    ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
+    for (int v = 0; v < (ours ? c->source.vector_count : 1); v++)
+        c->total += vector_bytes(&c->source.vectors[v]);
+    c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
+    ZERO_TRY(verify(c));
+    if (!ours && c->source.kind == ZR_SOURCE_SAFETENSORS)
+        ZERO_TRY(warn_of_head(c));
+    return ours ? to_checkpoint(c) : to_model(c);
+}
+
+static zero_status find_places(converting *c)
+{
+    size_t length = strlen(c->options->to);
+    while (length > 1 && c->options->to[length - 1] == '/')
+        length--;
+    c->to = zr_sprintf(c->error, "%.*s", (int)length, c->options->to);
+    if (!c->to)
+        return ZERO_ERR_MEMORY;
+    ZERO_TRY(
+        zr_model_directory(c->options->model_dir, &c->options->logger, &c->model_dir, c->error));
+    ZERO_TRY(zr_run_newest(c->options->from, &c->from, c->error));
+    if (!c->from)
+        c->from = zr_strdup(c->options->from, c->error);
+    return c->from ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+zero_status zero_convert(const zero_convert_options *options, zero_error *error)
+{
+    ZR_NEED(error, options);
+    zero_error local = {0};
+    error = error ? error : &local;
+    zero_convert_options taken;
+    ZERO_TRY(zr_struct_take("zero_convert: options", options,
+                            ZR_STRUCT_UPTO(zero_convert_options, progress_user), &taken,
+                            sizeof taken, error));
+    options = &taken;
+    if (!options->from || !options->to || !*options->to)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_convert: options.from and options.to are needed");
+    bool ours = options->format && !strcmp(options->format, "libzero");
+    if (options->format && !ours && strcmp(options->format, "hf"))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_convert: options.format is \"%s\": hf or libzero", options->format);
+    converting c = {.options = options, .error = error};
+    zero_status status = find_places(&c);
+    if (status == ZERO_OK)
+        status = run(&c, ours);
+    zr_source_close(&c.source);
+    zr_free(c.model_dir);
+    zr_free(c.from);
+    zr_free(c.to);
+    return status;
+}

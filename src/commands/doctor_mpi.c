@@ -1,0 +1,98 @@
+// The part of `zero doctor` about MPI: whether the module is there, which MPI it uses, and whether
+// mpirun belongs to the same MPI.
+#include "comm/implementations.h"
+#include "commands/doctor_report.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct mpi_family {
+    const char *name, *library; // name for people; how the library's version text begins
+    const char *launchers[3];   // words in the path of its mpirun, after following links
+    const char *packages;       // Debian's
+} mpi_family;
+
+static const mpi_family families[] = {
+    {"Open MPI", "Open MPI", {"orterun", "openmpi", "prterun"}, "libopenmpi-dev openmpi-bin"},
+    {"MPICH", "MPICH", {"mpich", "hydra"}, "libmpich-dev mpich"},
+};
+
+static bool in_path(const char *program, char out[static PATH_MAX])
+{
+    const char *at = getenv("PATH");
+    for (at = at ? at : ""; *at; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        snprintf(out, PATH_MAX, "%.*s/%s", length, at, program);
+        if (access(out, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static const mpi_family *family_of_library(const char *library)
+{
+    for (int f = 0; f < ZR_COUNT(families); f++)
+        if (strncmp(library, families[f].library, strlen(families[f].library)) == 0)
+            return &families[f];
+    return NULL;
+}
+
+static const mpi_family *family_of_launcher(const char *path)
+{
+    char real[PATH_MAX];
+    if (!realpath(path, real))
+        return NULL;
+    for (int f = 0; f < ZR_COUNT(families); f++)
+        for (int w = 0; w < ZR_COUNT(families[f].launchers) && families[f].launchers[w]; w++)
+            if (strstr(real, families[f].launchers[w]))
+                return &families[f];
+    return NULL;
+}
+
+static void say_module(const zr_doctor *d, const char *mpirun)
+{
+    char library[128];
+    zr_mpi_library(library, sizeof library);
+    const mpi_family *built = family_of_library(library),
+                     *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    bool other = built && starts && built != starts;
+    if (!mpirun)
+        zr_doctor_say(d, "MPI", "module found, built with %s; no mpirun in PATH (Debian: %s)",
+                      library, built ? built->packages : families[0].packages);
+    else if (other)
+        zr_doctor_say(d, "MPI",
+                      "module found, built with %s, but %s is of %s: ranks that it starts do not "
+                      "find each other",
+                      library, mpirun, starts->name);
+    else
+        zr_doctor_say(d, "MPI", "module found, built with %s; %s", library, mpirun);
+    if (!mpirun)
+        zr_doctor_lacks(d, true, "mpirun (for several machines)");
+    if (other)
+        zr_doctor_lacks(d, false, "the mpirun of the MPI of this build (for several machines)");
+}
+
+void zr_doctor_mpi(const zr_doctor *d)
+{
+    char path[PATH_MAX];
+    const char *mpirun = in_path("mpirun", path) ? path : NULL;
+    const mpi_family *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    const zr_mpi_module *module;
+    zero_error error = {0};
+    if (zr_mpi_load(&module, &error) == ZERO_OK) {
+        say_module(d, mpirun);
+        return;
+    }
+    zr_doctor_lacks(d, true, "MPI (for several machines)");
+    if (starts)
+        zr_doctor_say(
+            d, "MPI",
+            "%s; %s is of %s: with %s installed, build again (only needed for several machines)",
+            error.message, mpirun, starts->name, starts->packages);
+    else
+        zr_doctor_say(d, "MPI", "%s (only needed for several machines)", error.message);
+}

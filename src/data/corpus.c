@@ -1,0 +1,237 @@
+// Opens a corpus: arguments, files, parts, streams. corpus_read.c makes tokens of it.
+#include "base/alloc.h"
+#include "data/corpus_internal.h"
+#include "data/not_text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHECKED_AT_ONCE = 64 << 20 }; // bytes of text between two signs of life
+
+static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name,
+                            zr_part **out, zero_error *error)
+{
+    zr_part *parts = zr_list_grow(corpus->parts, corpus->part_count, &corpus->part_capacity,
+                                  sizeof *parts, error);
+    if (!parts)
+        return ZERO_ERR_MEMORY;
+    corpus->parts = parts;
+    *out = &corpus->parts[corpus->part_count++];
+    **out = (zr_part){.kind = kind, .stream = stream, .name = name};
+    return ZERO_OK;
+}
+
+typedef struct file { // one file of one argument
+    const char *path;
+    const zr_data_source *source;
+    zr_data_kind kind;
+    int stream;
+} file;
+
+// Returns how many files from files[0] on are read as one: consecutive text files of one stream.
+static int texts_together(const file *files, int count)
+{
+    int together = 1;
+    while (together < count && files[together].kind == ZR_DATA_TEXT &&
+           files[together].stream == files->stream)
+        together++;
+    return together;
+}
+
+// Sees all of the bytes before anything is tokenised.
+static zero_status check_text(const zr_corpus *corpus, const char *path, const zr_mapped_file *text,
+                              zero_error *error)
+{
+    ZERO_TRY(zr_not_text_name(path, error));
+    ZERO_TRY(zr_not_text_marks(path, "text", text->data, text->length, error));
+    for (size_t at = 0; at < text->length;) {
+        ZERO_TRY(zr_not_text_bytes(path, text->data, text->length, CHECKED_AT_ONCE, &at, error));
+        zr_corpus_beat(corpus, path, at, text->length);
+    }
+    return ZERO_OK;
+}
+
+// Adds a file to those of a part. Where "text:" was written its bytes are taken as they are.
+static zero_status add_text(const zr_corpus *corpus, zr_part *part, const file *file,
+                            zero_error *error)
+{
+    zr_mapped_file text;
+    ZERO_TRY(zr_text_map(file->path, &text, error));
+    zero_status status =
+        file->source->named ? ZERO_OK : check_text(corpus, file->path, &text, error);
+    part->bytes += (int64_t)text.length;
+    zr_file_unmap(&text);
+    ZERO_TRY(status);
+    part->paths[part->files] = file->path;
+    part->ends[part->files++] = (size_t)part->bytes;
+    return ZERO_OK;
+}
+
+static zero_status open_texts(const zr_corpus *corpus, zr_part *part, const file *files, int count,
+                              zero_error *error)
+{
+    part->paths = zr_alloc((size_t)count * sizeof *part->paths, error);
+    if (!part->paths)
+        return ZERO_ERR_MEMORY;
+    part->ends = zr_alloc((size_t)count * sizeof *part->ends, error);
+    if (!part->ends)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < count; i++)
+        ZERO_TRY(add_text(corpus, part, &files[i], error));
+    return ZERO_OK;
+}
+
+static zero_status open_records(zr_part *part, const file *file, zero_error *error)
+{
+    ZERO_TRY(zr_text_map_as(file->path, "JSONL", &part->records, error));
+    part->bytes = (int64_t)part->records.length;
+    return zr_not_text_marks(file->path, "JSONL", part->records.data, part->records.length, error);
+}
+
+static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)
+{
+    ZERO_TRY(zr_token_file_open(file->path, file->source->format, &part->tokens, error));
+    if (!part->tokens.count)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", file->path);
+    part->bytes = (int64_t)part->tokens.ids.length;
+    return ZERO_OK;
+}
+
+// Opens the part that begins with files[0]; *used is how many files are in it.
+static zero_status open_part(zr_corpus *corpus, const file *files, int count, int *used,
+                             zero_error *error)
+{
+    zr_part *part;
+    ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
+    *used = files->kind == ZR_DATA_TEXT ? texts_together(files, count) : 1;
+    switch (files->kind) {
+    case ZR_DATA_TEXT: return open_texts(corpus, part, files, *used, error);
+    case ZR_DATA_JSONL: return open_records(part, files, error);
+    default: return open_tokens(part, files, error);
+    }
+}
+
+static zero_status open_parts(zr_corpus *corpus, zero_error *error)
+{
+    int count = 0, at = 0;
+    for (int i = 0; i < corpus->source_count; i++)
+        count += corpus->sources[i].path_count;
+    file *files = zr_alloc((size_t)count * sizeof *files, error);
+    if (!files)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < corpus->source_count; i++) {
+        const zr_data_source *source = &corpus->sources[i];
+        for (int p = 0; p < source->path_count; p++)
+            files[at++] = (file){.path = source->paths[p],
+                                 .source = source,
+                                 .kind = zr_data_source_kind_of(source, source->paths[p]),
+                                 .stream = corpus->stream_count > 1 ? i : 0};
+    }
+    zero_status status = ZERO_OK;
+    for (int i = 0, used = 0; i < count && status == ZERO_OK; i += used)
+        status = open_part(corpus, files + i, count - i, &used, error);
+    zr_free(files);
+    return status;
+}
+
+static zero_status check_weights(zr_corpus *corpus, zero_error *error)
+{
+    const zr_data_source *with = NULL, *without = NULL;
+    double sum = 0;
+    for (int i = 0; i < corpus->source_count; i++) {
+        *(corpus->sources[i].weight > 0 ? &with : &without) = &corpus->sources[i];
+        sum += corpus->sources[i].weight;
+    }
+    if (!isfinite(sum))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "the weights of the data, up to that of \"%s\", are so large that their sum "
+                       "is not finite: only their ratios count",
+                       with->written);
+    if (with && without)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "\"%s\" has a weight and \"%s\" has none: either all data have one or none has",
+            with->written, without->written);
+    corpus->stream_count = with ? corpus->source_count : 1;
+    return ZERO_OK;
+}
+
+static zero_status open_all(zr_corpus *corpus, zero_error *error)
+{
+    const zr_corpus_options *options = &corpus->options;
+    if (options->count < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "no data file given");
+    corpus->sources = zr_alloc((size_t)options->count * sizeof *corpus->sources, error);
+    if (!corpus->sources)
+        return ZERO_ERR_MEMORY;
+    for (; corpus->source_count < options->count; corpus->source_count++)
+        ZERO_TRY(zr_data_source_parse(options->arguments[corpus->source_count],
+                                      &corpus->sources[corpus->source_count], error));
+    ZERO_TRY(check_weights(corpus, error));
+    return open_parts(corpus, error);
+}
+
+zero_status zr_corpus_open(const zr_corpus_options *options, zr_corpus **out, zero_error *error)
+{
+    zr_corpus *corpus = zr_alloc(sizeof *corpus, error);
+    *out = NULL;
+    if (!corpus)
+        return ZERO_ERR_MEMORY;
+    corpus->options = *options;
+    zero_status status = open_all(corpus, error);
+    if (status == ZERO_OK)
+        *out = corpus;
+    else
+        zr_corpus_close(corpus);
+    return status;
+}
+
+void zr_corpus_close(zr_corpus *corpus)
+{
+    if (!corpus)
+        return;
+    for (int i = 0; i < corpus->part_count; i++) {
+        zr_file_unmap(&corpus->parts[i].records);
+        zr_token_file_close(&corpus->parts[i].tokens);
+        zr_free(corpus->parts[i].paths);
+        zr_free(corpus->parts[i].ends);
+        zr_free(corpus->parts[i].ids);
+    }
+    for (int i = 0; i < corpus->source_count; i++)
+        zr_data_source_free(&corpus->sources[i]);
+    zr_free(corpus->parts);
+    zr_free(corpus->sources);
+    zr_free(corpus);
+}
+
+int64_t zr_corpus_bytes(const zr_corpus *corpus)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        bytes += corpus->parts[i].bytes;
+    return bytes;
+}
+
+bool zr_corpus_has_text(const zr_corpus *corpus)
+{
+    for (int i = 0; i < corpus->part_count; i++)
+        if (corpus->parts[i].kind != ZR_DATA_TOKENS)
+            return true;
+    return false;
+}
+
+const char *zr_corpus_name(const zr_corpus *corpus) { return corpus->sources[0].paths[0]; }
+
+int64_t zr_corpus_empty(const zr_corpus *corpus)
+{
+    int64_t empty = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        empty += corpus->parts[i].empty;
+    return empty;
+}
+
+void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)
+{
+    if (corpus->options.watch.beat)
+        corpus->options.watch.beat(corpus->options.watch.user, name, done, total);
+}

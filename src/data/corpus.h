@@ -1,0 +1,82 @@
+// Everything that the arguments of --data name: files are opened, then made into streams of tokens
+// to train and to evaluate on.
+//
+//   without weights   one stream: the arguments one after another
+//   with weights      one stream for each argument, and every argument must have a weight
+//
+// A stream's parts are: consecutive text files, which are one text (each file is a document), a
+// JSONL file, or a token file. The last tenth of each part is held out: of the bytes of a text,
+// moved to the beginning of a character; of the records; of the tokens. If the tokens held out of a
+// whole stream are too few for a window, the whole stream is trained on.
+//
+// infer/, train/ and tools/ call this in the order open, [characters], read (or write, or
+// each_text), close. Every rank does all of it for itself: nothing here communicates.
+#ifndef ZR_DATA_CORPUS_H
+#define ZR_DATA_CORPUS_H
+
+#include "data/chat.h"
+#include "tokenizer/encode_threads.h"
+#include "data/dataset.h"
+
+typedef struct zr_corpus zr_corpus;
+
+typedef struct zr_corpus_options {
+    const char *const *arguments; // (count)
+    int count;
+    const char *field;   // of JSONL records: zr_records.field
+    const zr_chat *chat; // format of messages
+    zr_watch watch;
+} zr_corpus_options;
+
+// Opens every file. Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an empty one, a
+// directory or a broken token file; the error names it. The options' texts and chat must outlive
+// the corpus.
+zero_status zr_corpus_open(const zr_corpus_options *options, zr_corpus **out, zero_error *error);
+void zr_corpus_close(zr_corpus *corpus); // NULL is allowed
+
+// Makes the tokenizer "chars" of all texts and records.
+zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
+
+// Returns whether anything has to be turned into tokens; false: all of it are tokens.
+bool zr_corpus_has_text(const zr_corpus *corpus);
+
+typedef struct zr_reading {
+    // NULL, where nothing has text: of whose ids a token file consists is not checked, and nothing
+    // is put between its documents.
+    const zr_tokenizer *tokenizer;
+    // Size of the model's vocabulary: larger ids in token files are refused, with file and
+    // position.
+    int64_t vocabulary;
+    int64_t seq; // T
+    int threads; // threads that encode text; 0 means 1
+    // The share of token files that this caller checks; the ranks of a job together check
+    // everything.
+    int share, shares;
+} zr_reading;
+
+// Turns text and records into tokens; token files stay where they are. held NULL: nothing is held
+// out. The datasets read from the corpus and must be freed before it is closed. Returns
+// ZERO_ERR_DATA for a stream shorter than one window, and for any reason to refuse one of its
+// files.
+zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train,
+                           zr_dataset *held, zero_error *error);
+
+// Passes on the same tokens in order, piece by piece, in bounded memory. Of `reading` only
+// tokenizer and threads are used; `mode` is for text, and records are encoded as in a training.
+// Returns ZERO_ERR_DATA for token files, ZERO_ERR_USAGE for weights, and ZERO_ERR_UNSUPPORTED for
+// records of which some tokens are no targets, because ids alone cannot say that.
+zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_encode_mode mode,
+                            zr_take_ids take, void *user, int64_t *documents, zero_error *error);
+
+// Passes on the text of each file and each record. Returns ZERO_ERR_DATA for token files,
+// ZERO_ERR_USAGE for weights.
+typedef zero_status (*zr_take_text)(void *user, const char *text, size_t length, zero_error *error);
+zero_status zr_corpus_each_text(zr_corpus *corpus, zr_take_text take, void *user,
+                                zero_error *error);
+
+int64_t zr_corpus_bytes(const zr_corpus *corpus); // bytes of all files
+// Returns how many records without text were skipped; valid once they are read.
+int64_t zr_corpus_empty(const zr_corpus *corpus);
+const char *zr_corpus_name(const zr_corpus *corpus); // name of the first file
+
+#endif

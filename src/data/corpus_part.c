@@ -1,0 +1,362 @@
+// Turns parts of a corpus into tokens, which are kept in memory for a training or passed on piece
+// by piece.
+//
+// Text is read file by file, each mapped while it is read. Files are joined first only if no end
+// token can come between two of them, since a token or a character may then cross the border.
+#include "base/alloc.h"
+#include "data/corpus_internal.h"
+#include "tokenizer/vocabulary.h"
+#include "data/token_note.h"
+
+#include <string.h>
+
+enum { BYTES_AT_ONCE = 4 << 20, TOKENS_AT_ONCE = 16 << 20 }; // between two signs of life
+
+static zr_records records_of(const zr_corpus *corpus, const zr_part *part)
+{
+    return (zr_records){.path = part->name,
+                        .text = part->records.data,
+                        .length = part->records.length,
+                        .field = corpus->options.field,
+                        .chat = corpus->options.chat};
+}
+
+typedef struct reader {
+    const zr_corpus *corpus;
+    zr_part *part;
+    zr_encoding encoding;
+    zr_encode_threads *crew; // for text
+    zr_encode_mode mode;     // for text
+    zr_take_ids take;        // NULL: ids are kept in `encoding`
+    void *user;
+    int64_t documents;
+    size_t before, total; // bytes that were read before the text of the crew; bytes of everything
+} reader;
+
+static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
+{
+    reader *r = user;
+    if (r->take)
+        return r->take(r->user, ids, count, error);
+    if (!zr_ids_reserve(&r->encoding.ids, count))
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens",
+                       r->part->name, (long long)r->encoding.ids.count);
+    memcpy(r->encoding.ids.at + r->encoding.ids.count, ids, (size_t)count * sizeof *ids);
+    r->encoding.ids.count += count;
+    return ZERO_OK;
+}
+
+static void say_taken(void *user, size_t bytes)
+{
+    const reader *r = user;
+    zr_corpus_beat(r->corpus, r->part->name, r->before + bytes, r->total);
+}
+
+// Appends what ends a document and, if ids are passed on, passes on those in `encoding`.
+static zero_status end_document(reader *r, bool ends, bool record, const char *name,
+                                zero_error *error)
+{
+    zr_ids *ids = &r->encoding.ids;
+    r->documents++;
+    if (ends)
+        ZERO_TRY(zr_encoding_end(&r->encoding, record, name, error));
+    for (int64_t i = 0; i < ids->count && r->take; i++)
+        if (ids->at[i] < 0)
+            return zr_fail(
+                error, ZERO_ERR_UNSUPPORTED,
+                "%s: a part of this record is not a target (a prompt, or a user's message), which "
+                "a token file cannot express: train on the records themselves",
+                name);
+    if (!r->take)
+        return ZERO_OK;
+    ZERO_TRY(r->take(r->user, ids->at, ids->count, error));
+    ids->count = 0;
+    return ZERO_OK;
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+// Encodes a text of `length` bytes, of which [split, length) is held out.
+static zero_status encode_text(reader *r, const char *name, const char *text, size_t length,
+                               size_t split, zero_error *error)
+{
+    if (split)
+        ZERO_TRY(zr_encode_threads_run(r->crew, r->mode, text, split, name, take_ids, say_taken, r,
+                                       error));
+    r->before += split;
+    if (split < length && r->part->split < 0)
+        r->part->split = r->encoding.ids.count;
+    if (split < length)
+        ZERO_TRY(zr_encode_threads_run(r->crew, r->mode, text + split, length - split, name,
+                                       take_ids, say_taken, r, error));
+    r->before += length - split;
+    return end_document(r, true, false, name, error);
+}
+
+static zero_status encode_file(reader *r, int i, size_t split, zero_error *error)
+{
+    size_t start = i ? r->part->ends[i - 1] : 0;
+    zr_mapped_file file;
+    ZERO_TRY(zr_text_map(r->part->paths[i], &file, error));
+    size_t cut = split <= start ? 0
+                 : split - start >= file.length
+                     ? file.length
+                     : zr_character_cut(file.data, split - start, file.length);
+    zero_status status = encode_text(r, r->part->paths[i], file.data, file.length, cut, error);
+    zr_file_unmap(&file);
+    return status;
+}
+
+static zero_status encode_joined(reader *r, bool holds, zero_error *error)
+{
+    zr_text text;
+    ZERO_TRY(zr_text_load(r->part->paths, r->part->files, &text, error));
+    zero_status status = encode_text(r, r->part->name, text.data, text.length,
+                                     holds ? zr_text_split(&text) : text.length, error);
+    zr_text_free(&text);
+    return status;
+}
+
+static zero_status read_text(reader *r, int threads, bool holds, zero_error *error)
+{
+    const zr_tokenizer *tokenizer = r->encoding.tokenizer;
+    zr_tokenizer_kind kind = zr_tokenizer_kind_of(tokenizer);
+    size_t length = r->part->ends[r->part->files - 1],
+           split = holds ? zr_text_nine_tenths(length) : length;
+    bool apart =
+        r->part->files == 1 || kind == ZR_TOKENIZER_BYTES || zr_tokenizer_end(tokenizer) >= 0;
+    if (kind != ZR_TOKENIZER_BPE && !r->take && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name,
+                       length);
+    ZERO_TRY(zr_encode_threads_create(tokenizer, threads, &r->crew, error));
+    r->part->split = -1;
+    zero_status status = apart ? ZERO_OK : encode_joined(r, holds, error);
+    for (int i = 0; i < r->part->files && apart && status == ZERO_OK; i++)
+        status = encode_file(r, i, split, error);
+    zr_encode_threads_destroy(r->crew);
+    if (r->part->split < 0)
+        r->part->split = r->encoding.ids.count;
+    return status;
+}
+
+// ---- records ------------------------------------------------------------------------------------
+
+static int64_t count_records(const reader *r)
+{
+    zr_records records = records_of(r->corpus, r->part);
+    int64_t count = 0;
+    while (records.at < records.length) {
+        count += zr_records_pass(&records, BYTES_AT_ONCE);
+        zr_corpus_beat(r->corpus, r->part->name, records.at, records.length);
+    }
+    return count;
+}
+
+static zero_status refuse_untrained(const reader *r, zero_error *error)
+{
+    for (int64_t i = 0; i < r->encoding.ids.count; i++)
+        if (r->encoding.ids.at[i] >= 0)
+            return ZERO_OK;
+    return r->take ? ZERO_OK
+                   : zr_fail(error, ZERO_ERR_DATA,
+                             "\"%s\": no record has anything to train on: no text, completion or "
+                             "message of the assistant",
+                             r->part->name);
+}
+
+typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
+                                  zero_error *error);
+
+// Calls `use` for every record with text; the number passed also counts records without text.
+static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
+                               use_record use, void *user, zero_error *error)
+{
+    zr_records records = records_of(corpus, part);
+    zr_text_record *record = zr_alloc(sizeof *record, error);
+    zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
+    bool more = true;
+    for (size_t said = 0; status == ZERO_OK; said = records.at / BYTES_AT_ONCE) {
+        if ((status = zr_records_next(&records, record, &more, error)) != ZERO_OK || !more)
+            break;
+        status = use(user, record, records.seen - 1, error);
+        if (records.at / BYTES_AT_ONCE != said)
+            zr_corpus_beat(corpus, part->name, before + records.at, total);
+    }
+    part->empty = records.empty;
+    if (record)
+        zr_document_free(&record->document);
+    zr_free(record);
+    return status;
+}
+
+typedef struct splitting { // records that are being encoded
+    reader *r;
+    int64_t kept; // how many are trained on, with or without text
+} splitting;
+
+static zero_status encode_record(void *user, zr_text_record *record, int64_t number,
+                                 zero_error *error)
+{
+    const splitting *s = user;
+    reader *r = s->r;
+    if (number >= s->kept && r->part->split < 0)
+        r->part->split = r->encoding.ids.count;
+    ZERO_TRY(zr_encoding_add(&r->encoding, &record->document, record->name, error));
+    return end_document(r, record->ends, true, record->name, error);
+}
+
+// Reads the records; the last tenth of them is held out.
+static zero_status read_records(reader *r, bool holds, zero_error *error)
+{
+    int64_t count = holds ? count_records(r) : 0;
+    splitting s = {.r = r, .kept = holds ? count - count / 10 : INT64_MAX};
+    r->part->split = -1;
+    ZERO_TRY(each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
+    r->before += r->part->records.length;
+    if (r->part->split < 0)
+        r->part->split = r->encoding.ids.count;
+    return refuse_untrained(r, error);
+}
+
+// ---- token files --------------------------------------------------------------------------------
+
+static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
+                                bool holds, zero_error *error)
+{
+    const zr_token_file *file = &part->tokens;
+    if (reading->tokenizer)
+        ZERO_TRY(zr_token_note_check(file, reading->tokenizer, error));
+    int64_t shares = ZR_MAX(reading->shares, 1), first = file->count / shares * reading->share,
+            end = reading->share + 1 >= shares ? file->count : first + file->count / shares;
+    for (int64_t at = first, count; at < end; at += count) {
+        count = ZR_MIN((int64_t)TOKENS_AT_ONCE, end - at);
+        ZERO_TRY(zr_token_file_check(file, at, count, reading->vocabulary, error));
+        zr_corpus_beat(corpus, part->name, (size_t)(at + count - first), (size_t)(end - first));
+    }
+    if (reading->tokenizer)
+        zr_token_file_end_documents(&part->tokens, zr_tokenizer_end(reading->tokenizer));
+    part->count = file->count;
+    part->split = holds ? part->count - part->count / 10 : part->count;
+    return ZERO_OK;
+}
+
+// ---- all kinds ----------------------------------------------------------------------------------
+
+// Keeps the ids, in no more memory than they need.
+static zero_status keep_ids(reader *r, zero_error *error)
+{
+    zr_ids *ids = &r->encoding.ids;
+    int32_t *smaller =
+        ids->count < ids->capacity
+            ? zr_realloc(ids->at, (size_t)ZR_MAX(ids->count, (int64_t)1) * sizeof *smaller, error)
+            : ids->at;
+    if (!smaller)
+        return ids->count < ids->capacity ? ZERO_ERR_MEMORY : ZERO_OK;
+    r->part->ids = smaller;
+    r->part->count = ids->count;
+    *ids = (zr_ids){0};
+    return ZERO_OK;
+}
+
+zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
+                         bool holds, zero_error *error)
+{
+    reader r = {
+        .corpus = corpus, .part = part, .mode = ZR_ENCODE_TEXT, .total = (size_t)part->bytes};
+    if (part->kind == ZR_DATA_TOKENS)
+        return check_tokens(corpus, part, reading, holds, error);
+    zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
+    if (status == ZERO_OK)
+        status = part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, holds, error)
+                                            : read_records(&r, holds, error);
+    if (status == ZERO_OK)
+        status = keep_ids(&r, error);
+    zr_encoding_free(&r.encoding);
+    return status;
+}
+
+// Refuses weights, which have no use here, and token files, which have no text to encode.
+static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
+{
+    for (int i = 0; i < corpus->source_count; i++)
+        if (corpus->sources[i].weight > 0)
+            return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" has a weight, which only zero train uses",
+                           corpus->sources[i].written);
+    for (int i = 0; i < corpus->part_count; i++)
+        if (corpus->parts[i].kind == ZR_DATA_TOKENS)
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH "
+                           "is read as text under any name)",
+                           corpus->parts[i].name);
+    return ZERO_OK;
+}
+
+zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_encode_mode mode,
+                            zr_take_ids take, void *user, int64_t *documents, zero_error *error)
+{
+    reader r = {.corpus = corpus,
+                .mode = mode,
+                .take = take,
+                .user = user,
+                .total = (size_t)zr_corpus_bytes(corpus)};
+    ZERO_TRY(check_texts(corpus, error));
+    zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
+    for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
+        r.part = &corpus->parts[i];
+        status = r.part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, false, error)
+                                              : read_records(&r, false, error);
+    }
+    *documents = r.documents;
+    zr_encoding_free(&r.encoding);
+    return status;
+}
+
+typedef struct taking { // to what a record's text is passed
+    zr_take_text take;
+    void *user;
+} taking;
+
+static zero_status take_record(void *user, zr_text_record *record, int64_t number,
+                               zero_error *error)
+{
+    const taking *t = user;
+    const zr_buffer *text = &record->document.text;
+    return text->failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its text", record->name)
+               : t->take(t->user, text->data, text->length, error);
+}
+
+zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t before,
+                                 size_t total, zr_take_text take, void *user, zero_error *error)
+{
+    taking t = {.take = take, .user = user};
+    return each_record(corpus, part, before, total, take_record, &t, error);
+}
+
+static zero_status take_files(const zr_corpus *corpus, const zr_part *part, size_t before,
+                              size_t total, zr_take_text take, void *user, zero_error *error)
+{
+    for (int i = 0; i < part->files; i++) {
+        zr_mapped_file file;
+        ZERO_TRY(zr_text_map(part->paths[i], &file, error));
+        zero_status status = take(user, file.data, file.length, error);
+        zr_file_unmap(&file);
+        ZERO_TRY(status);
+        zr_corpus_beat(corpus, part->paths[i], before + part->ends[i], total);
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_corpus_each_text(zr_corpus *corpus, zr_take_text take, void *user, zero_error *error)
+{
+    size_t before = 0, total = (size_t)zr_corpus_bytes(corpus);
+    ZERO_TRY(check_texts(corpus, error));
+    for (int i = 0; i < corpus->part_count; i++) {
+        zr_part *part = &corpus->parts[i];
+        ZERO_TRY(part->kind == ZR_DATA_TEXT
+                     ? take_files(corpus, part, before, total, take, user, error)
+                     : zr_part_records_each(corpus, part, before, total, take, user, error));
+        before += (size_t)part->bytes;
+    }
+    return ZERO_OK;
+}

@@ -1,0 +1,239 @@
+// The token streams and the windows cut from them.
+//
+//   n tokens; windows of T+1 (T inputs and, shifted by one, T targets); neighbours share one token:
+//
+//     [ phase ][ window 0 | window 1 | ... | window W-1 ][ tail ]        phase + W*T + 1 <= n
+//
+//   W     = max(1, floor(n/T) - 1)           the same in every epoch; n >= T+1
+//   phase < min(T, n - W*T)                  drawn anew for each epoch, so that the borders move
+//
+// Hence no window runs past the end, and an epoch takes every token as an input once, except for at
+// most 2T-1 of them before and after the windows (n >= 2T). Sample s is window permute(s mod W) of
+// epoch floor(s/W): a pure function of (seed, stream, s).
+#include "base/alloc.h"
+#include "base/random.h"
+#include "data/dataset.h"
+#include "data/mixture.h"
+
+#include <assert.h>
+#include <string.h>
+
+zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error)
+{
+    if (!span->count)
+        return ZERO_OK;
+    zr_token_span *spans =
+        zr_list_grow(stream->spans, stream->span_count, &stream->capacity, sizeof *spans, error);
+    if (!spans)
+        return ZERO_ERR_MEMORY;
+    stream->spans = spans;
+    stream->spans[stream->span_count] = *span;
+    stream->spans[stream->span_count++].first = stream->count;
+    stream->count += span->count;
+    return ZERO_OK;
+}
+
+// Finds the span that has token `at`.
+static const zr_token_span *span_at(const zr_stream *stream, int64_t at)
+{
+    int low = 0, high = stream->span_count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (stream->spans[middle].first <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &stream->spans[low];
+}
+
+void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out)
+{
+    assert(first >= 0 && first + count <= stream->count);
+    const zr_token_span *span = count ? span_at(stream, first) : NULL;
+    for (int64_t done = 0, run; done < count; done += run, span++) {
+        int64_t at = first + done - span->first;
+        run = ZR_MIN(count - done, span->count - at);
+        if (span->tokens)
+            memcpy(out + done, span->tokens + at, (size_t)run * sizeof *out);
+        else
+            zr_token_file_read(span->file, span->at + at, run, out + done);
+    }
+}
+
+int64_t zr_stream_windows(const zr_stream *stream, int64_t seq)
+{
+    return ZR_MAX(stream->count / seq - 1, (int64_t)1);
+}
+
+int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq)
+{
+    return stream->count ? (stream->count - 1) / seq : 0;
+}
+
+zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
+{
+    const zr_token_file *last = NULL;
+    for (int s = 0; s < dataset->stream_count; s++)
+        for (int i = 0; i < dataset->streams[s].span_count; i++) {
+            const zr_token_span *span = &dataset->streams[s].spans[i];
+            if (span->tokens || span->file == last)
+                continue;
+            last = span->file;
+            ZERO_TRY(zr_token_file_check_length(last, error));
+        }
+    return ZERO_OK;
+}
+
+void zr_dataset_free(zr_dataset *dataset)
+{
+    for (int i = 0; i < dataset->stream_count; i++)
+        zr_free(dataset->streams[i].spans);
+    zr_free(dataset->streams);
+    zr_free(dataset->weights);
+    *dataset = (zr_dataset){0};
+}
+
+static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sample)
+{
+    // Keeps these random numbers apart from those of weights and dropout.
+    static const char purpose[] = "order of samples";
+    const zr_stream *stream = &dataset->streams[number];
+    int64_t windows = zr_stream_windows(stream, dataset->seq);
+    int64_t epoch = sample / windows;
+    int64_t phases = ZR_MIN(dataset->seq, stream->count - windows * dataset->seq);
+    zr_philox random = zr_philox4x32(zr_hash_bytes(purpose, sizeof purpose - 1, dataset->seed),
+                                     (uint64_t)epoch, (uint64_t)number);
+    uint64_t order = (uint64_t)random.v[1] << 32 | random.v[0];
+    int64_t phase = (int64_t)(((uint64_t)random.v[3] << 32 | random.v[2]) % (uint64_t)phases);
+    return phase + (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) *
+                       dataset->seq;
+}
+
+// Returns the first token at or after `from` that is a target; the span's count if none is.
+static int64_t next_target(const zr_token_span *span, int64_t from)
+{
+    while (span->tokens && from < span->count && span->tokens[from] < 0)
+        from++;
+    return from;
+}
+
+int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq)
+{
+    int64_t windows = zr_stream_eval_windows(stream, seq), with = 0, next = 0; // first not counted
+    for (int s = 0; s < stream->span_count; s++) {
+        const zr_token_span *span = &stream->spans[s];
+        for (;;) { // window w has the targets [w * seq + 1, (w + 1) * seq]
+            int64_t at = next_target(span, ZR_MAX(next * seq + 1 - span->first, 0));
+            int64_t window = (span->first + at - 1) / seq;
+            if (at >= span->count || window >= windows)
+                break;
+            with++;
+            next = window + 1;
+        }
+    }
+    return windows - with;
+}
+
+zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample)
+{
+    zr_token_window window = {.stream = 0, .first = sample};
+    if (dataset->stream_count > 1)
+        window.stream =
+            zr_mixture_source(dataset->weights, dataset->stream_count, sample, &window.first);
+    window.first = sample_start(dataset, window.stream, window.first);
+    return window;
+}
+
+int64_t zr_dataset_eval_windows(const zr_dataset *dataset)
+{
+    int64_t windows = 0;
+    for (int i = 0; i < dataset->stream_count; i++)
+        windows += zr_stream_eval_windows(&dataset->streams[i], dataset->seq);
+    return windows;
+}
+
+zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window)
+{
+    for (int i = 0; i < dataset->stream_count; i++) {
+        int64_t windows = zr_stream_eval_windows(&dataset->streams[i], dataset->seq);
+        if (window < windows)
+            return (zr_token_window){.stream = i, .first = window * dataset->seq};
+        window -= windows;
+    }
+    assert(!"a window behind the last one");
+    return (zr_token_window){0};
+}
+
+static void copy_window(const zr_dataset *dataset, zr_token_window window, int64_t row,
+                        int32_t *tokens, int32_t *targets)
+{
+    const zr_stream *stream = &dataset->streams[window.stream];
+    int64_t seq = dataset->seq;
+    int32_t *t = tokens + row * seq, *goal = targets + row * seq;
+    zr_stream_read(stream, window.first, seq, t);
+    memcpy(goal, t + 1, (size_t)(seq - 1) * sizeof *goal);
+    zr_stream_read(stream, window.first + seq, 1, goal + seq - 1);
+    for (int64_t i = 0; i < seq; i++) {
+        t[i] = t[i] < 0 ? ~t[i] : t[i];
+        goal[i] = goal[i] < 0 ? ZR_MASKED : goal[i];
+    }
+}
+
+void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
+                            int32_t *tokens, int32_t *targets)
+{
+    for (int64_t i = 0; i < batch; i++)
+        copy_window(dataset, zr_dataset_train_window(dataset, first_sample + i), i, tokens,
+                    targets);
+}
+
+void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
+                           int32_t *tokens, int32_t *targets)
+{
+    for (int64_t i = 0; i < batch; i++)
+        copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i), i, tokens, targets);
+}
+
+enum { BLOCK = 1 << 20, AT_ONCE = 1 << 13 }; // in tokens
+
+static uint64_t hash_block(const zr_stream *stream, int64_t block, uint64_t hash)
+{
+    int32_t ids[AT_ONCE];
+    int64_t end = ZR_MIN((block + 1) * BLOCK, stream->count);
+    for (int64_t at = block * BLOCK, count; at < end; at += count) {
+        count = ZR_MIN(end - at, (int64_t)AT_ONCE);
+        zr_stream_read(stream, at, count, ids);
+        hash = zr_hash_bytes(ids, (size_t)count * sizeof *ids, hash);
+    }
+    return hash;
+}
+
+uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch)
+{
+    uint64_t sum = share == 0 ? (uint64_t)dataset->stream_count : 0;
+    int64_t number = 0; // of the block, over all streams
+    for (int s = 0; s < dataset->stream_count; s++) {
+        const zr_stream *stream = &dataset->streams[s];
+        uint64_t facts[3] = {(uint64_t)s, (uint64_t)stream->count};
+        memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
+        sum += share == 0 ? zr_hash_bytes(facts, sizeof facts, 0) : 0;
+        for (int64_t b = 0; b * BLOCK < stream->count; b++) {
+            const uint64_t place[2] = {(uint64_t)s, (uint64_t)b};
+            if (number++ % shares == share)
+                sum += hash_block(stream, b, zr_hash_bytes(place, sizeof place, 1));
+            if (watch && watch->beat)
+                watch->beat(watch->user, stream->name,
+                            (size_t)ZR_MIN((b + 1) * BLOCK, stream->count), (size_t)stream->count);
+        }
+    }
+    return sum;
+}
+
+int64_t zr_targets_counted(const int32_t *targets, int64_t count)
+{
+    int64_t counted = 0;
+    for (int64_t i = 0; i < count; i++)
+        counted += targets[i] >= 0;
+    return counted;
+}

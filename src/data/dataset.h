@@ -1,0 +1,93 @@
+// Streams of tokens, and the micro-batches cut from them.
+//
+// Training: sample s (s = 0, 1, ...) of a stream is a window of T+1 tokens. The windows of epoch e
+// tile the stream from a random phase in [0, T) and are visited in a pseudo-random permutation.
+// Both are pure functions of (seed, e), so they need no memory for each sample, and any position is
+// reached at once. Micro-batch g of step t with batch b takes samples (t*G + g)*b .. +b-1, where G
+// is the number of micro-batches of a step. Each of several streams has windows of its own, and
+// mixture.h says which stream a sample comes from. Evaluation: window i of a stream starts at i*T,
+// i < floor((n-1)/T); streams come one after another.
+#ifndef ZR_DATA_DATASET_H
+#define ZR_DATA_DATASET_H
+
+#include "data/token_file.h"
+
+#define ZR_MASKED (-100) // the target that the loss does not count, as in PyTorch
+
+// Tokens of a stream that are contiguous, in memory or in a token file.
+typedef struct zr_token_span {
+    int64_t first, count;  // position in the stream
+    const int32_t *tokens; // (count); ~id if the token is no target; NULL: they are in `file`
+    const zr_token_file *file;
+    int64_t at;       // position in the file
+    const char *name; // name of the file or files that they come from
+} zr_token_span;
+
+// Called between pieces of work, so that a rank gives signs of life: `done` of `total` bytes or
+// tokens of `name` have been read. beat may be NULL.
+typedef struct zr_watch {
+    void (*beat)(void *user, const char *name, size_t done, size_t total);
+    void *user;
+} zr_watch;
+
+typedef struct zr_stream {
+    zr_token_span *spans; // (span_count), in order
+    int span_count, capacity;
+    int64_t count;    // tokens
+    const char *name; // the argument that it comes from; the first one if there are several
+} zr_stream;
+
+typedef struct zr_dataset {
+    zr_stream *streams; // (stream_count); none: there is nothing to read
+    int stream_count;
+    double *weights; // (stream_count) the streams' shares of the samples
+    int64_t count;   // tokens of all streams
+    int64_t masked;  // how many of these are no targets
+    int64_t bare;    // windows without any target, where they tile the streams from their starts
+    int64_t seq;     // T
+    uint64_t seed;
+} zr_dataset;
+
+// Appends the span's `count` tokens; its `first` is set here.
+zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error);
+// Reads tokens [first, first+count) of the stream; masked ones are ~id.
+void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out);
+// Return how many windows the stream has: in an epoch of training max(1, floor(n/T) - 1), in an
+// evaluation floor((n-1)/T).
+int64_t zr_stream_windows(const zr_stream *stream, int64_t seq);
+int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq);
+// Counts the windows of an evaluation that have no target.
+int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq);
+
+void zr_dataset_free(zr_dataset *dataset); // frees the streams, not the tokens
+
+// The T+1 tokens from `first` on.
+typedef struct zr_token_window {
+    int stream;
+    int64_t first;
+} zr_token_window;
+zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample);
+zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window);
+int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
+// Fill tokens and targets, both (batch, T). Targets that do not count are ZR_MASKED.
+void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
+                            int32_t *tokens, int32_t *targets);
+void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
+                           int32_t *tokens, int32_t *targets);
+// Calls zr_token_file_check_length for each file.
+zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error);
+// Hashes everything that samples are made of: each stream's length, weight, ids and masks. Each
+// block of tokens is hashed by itself, and block b belongs to share b mod `shares`. The sum of all
+// shares, modulo 2^64, is the hash; it does not depend on the number of shares. Each block is read
+// once.
+uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
+// Hashes what this caller has of it, span by span: length, weight and ids. Ids in memory are all
+// hashed; of those in token files ZR_SAMPLED_BLOCKS blocks of 1,024 in all, at positions that
+// follow from the seed.
+typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight,
+                                    uint64_t hash);
+void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
+                            zr_span_fingerprint take, void *user);
+int64_t zr_targets_counted(const int32_t *targets, int64_t count);
+
+#endif

@@ -1,0 +1,63 @@
+// Hashes what one rank has of a dataset. This is cheap enough to compare it with the other ranks
+// before the first step.
+#include "base/random.h"
+#include "data/dataset.h"
+
+#include <string.h>
+
+enum { BLOCK = 1 << 10, BEAT = 64 }; // in tokens; blocks between two signs of life
+
+static int64_t blocks_of(const zr_token_span *span)
+{
+    return span->tokens ? 0 : (span->count + BLOCK - 1) / BLOCK;
+}
+
+static int64_t file_blocks(const zr_dataset *dataset)
+{
+    int64_t blocks = 0;
+    for (int s = 0; s < dataset->stream_count; s++)
+        for (int i = 0; i < dataset->streams[s].span_count; i++)
+            blocks += blocks_of(&dataset->streams[s].spans[i]);
+    return blocks;
+}
+
+// Hashes those of the sampled blocks that are in this span. Blocks are sampled among all blocks of
+// token files; this span begins at block `first` of them.
+static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed,
+                            const zr_watch *watch, uint64_t hash)
+{
+    int32_t ids[BLOCK];
+    int64_t own = blocks_of(span);
+    for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
+        if (watch && watch->beat && i % BEAT == 0) // a remote disk may be slow
+            watch->beat(watch->user, span->name, (size_t)i, ZR_SAMPLED_BLOCKS);
+        int64_t block = (int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first;
+        if (block < 0 || block >= own)
+            continue;
+        int64_t count = ZR_MIN((int64_t)BLOCK, span->count - block * BLOCK);
+        zr_token_file_read(span->file, span->at + block * BLOCK, count, ids);
+        hash = zr_hash_bytes(ids, (size_t)count * sizeof *ids, hash);
+    }
+    return hash;
+}
+
+void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
+                            zr_span_fingerprint take, void *user)
+{
+    int64_t first = 0, all = file_blocks(dataset);
+    for (int s = 0; s < dataset->stream_count; s++)
+        for (int i = 0; i < dataset->streams[s].span_count; i++) {
+            const zr_token_span *span = &dataset->streams[s].spans[i];
+            uint64_t facts[3] = {(uint64_t)s, (uint64_t)span->count};
+            memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
+            uint64_t hash = zr_hash_bytes(facts, sizeof facts, 0);
+            hash = span->tokens ? zr_hash_bytes(span->tokens,
+                                                (size_t)span->count * sizeof *span->tokens, hash)
+                                : hash_places(span, first, all, seed, watch, hash);
+            first += blocks_of(span);
+            take(user, span, dataset->weights[s], hash);
+            if (watch && watch->beat)
+                watch->beat(watch->user, span->name, (size_t)(i + 1),
+                            (size_t)dataset->streams[s].span_count);
+        }
+}

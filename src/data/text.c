@@ -1,0 +1,101 @@
+// Reads the bytes of the text files, joined in the order given. It is called before training or
+// evaluating, and before anything is tokenised.
+#include "base/alloc.h"
+#include "data/text.h"
+#include "tokenizer/vocabulary.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+// A wrong kind of input is bad data; what the system refuses stays an I/O error.
+zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
+                           zero_error *error)
+{
+    struct stat info;
+    *out = (zr_mapped_file){0};
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where a %s file is needed", path,
+                       S_ISDIR(info.st_mode) ? "a directory" : "no regular file", what);
+    ZERO_TRY(zr_file_map(path, out, error));
+    if (out->length)
+        return ZERO_OK;
+    zr_file_unmap(out);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is empty, where %s is needed", path, what);
+}
+
+zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error)
+{
+    return zr_text_map_as(path, "text", out, error);
+}
+
+static zero_status join(const zr_mapped_file *files, zr_text *out, zero_error *error)
+{
+    size_t length = 0;
+    for (int i = 0; i < out->files; i++) {
+        length += files[i].length;
+        out->ends[i] = length;
+    }
+    out->copied = zr_alloc(length + 1, error);
+    if (!out->copied)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < out->files; i++) {
+        memcpy(out->copied + out->length, files[i].data, files[i].length);
+        out->length += files[i].length;
+    }
+    out->data = out->copied;
+    return ZERO_OK;
+}
+
+static zero_status load_several(const char *const *paths, zr_text *out, zero_error *error)
+{
+    zr_mapped_file *files = zr_alloc((size_t)out->files * sizeof *files, error);
+    if (!files)
+        return ZERO_ERR_MEMORY;
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < out->files && status == ZERO_OK; i++)
+        status = zr_text_map(paths[i], &files[i], error);
+    if (status == ZERO_OK)
+        status = join(files, out, error);
+    for (int i = 0; i < out->files; i++)
+        zr_file_unmap(&files[i]);
+    zr_free(files);
+    return status;
+}
+
+static zero_status load_one(const char *path, zr_text *out, zero_error *error)
+{
+    ZERO_TRY(zr_text_map(path, &out->mapped, error));
+    out->data = out->mapped.data;
+    out->length = out->ends[0] = out->mapped.length;
+    return ZERO_OK;
+}
+
+zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error)
+{
+    *out = (zr_text){0};
+    if (count < 1)
+        return zr_fail(error, ZERO_ERR_USAGE, "no data file given");
+    out->files = count;
+    out->ends = zr_alloc((size_t)count * sizeof *out->ends, error);
+    zero_status status = !out->ends   ? ZERO_ERR_MEMORY
+                         : count == 1 ? load_one(paths[0], out, error)
+                                      : load_several(paths, out, error);
+    if (status != ZERO_OK)
+        zr_text_free(out);
+    return status;
+}
+
+void zr_text_free(zr_text *text)
+{
+    zr_file_unmap(&text->mapped);
+    zr_free(text->copied);
+    zr_free(text->ends);
+    *text = (zr_text){0};
+}
+
+size_t zr_text_nine_tenths(size_t length) { return length / 10 * 9 + length % 10 * 9 / 10; }
+
+size_t zr_text_split(const zr_text *text)
+{
+    return zr_character_cut(text->data, zr_text_nine_tenths(text->length), text->length);
+}

@@ -1,0 +1,32 @@
+// Text files as bytes.
+#ifndef ZR_DATA_TEXT_H
+#define ZR_DATA_TEXT_H
+
+#include "base/file.h"
+
+typedef struct zr_text { // the files' bytes, one after another
+    const char *data;
+    size_t length;
+    int files;
+    size_t *ends;          // (files) end of each one
+    zr_mapped_file mapped; // a single file, which is not copied
+    char *copied;          // several files
+} zr_text;
+
+// Reads the files and joins them in the order given. Returns ZERO_ERR_IO for a missing file;
+// ZERO_ERR_DATA for an empty file or a directory; the error names it.
+zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
+void zr_text_free(zr_text *text);
+
+// Returns where the last tenth begins, moved to the beginning of a character: training takes
+// [0, split), validation [split, length).
+size_t zr_text_split(const zr_text *text);
+size_t zr_text_nine_tenths(size_t length); // rounded down
+
+// Map one file (zr_file_unmap); they refuse what zr_text_load refuses. `what` ("JSONL") says in the
+// error what kind of file is needed.
+zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
+zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
+                           zero_error *error);
+
+#endif

@@ -1,0 +1,62 @@
+// Reads the values that a pickle held.
+#include "formats/pickle.h"
+
+#include <math.h>
+#include <string.h>
+
+const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *key)
+{
+    size_t length = strlen(key);
+    if (zr_pickle_is(dict, ZR_PICKLE_OBJECT))
+        dict = dict->object.attributes;
+    if (!zr_pickle_is(dict, ZR_PICKLE_DICT))
+        return NULL;
+    for (size_t i = dict->items.count; i >= 2; i -= 2) { // backwards: what was set last counts
+        const zr_pickle_value *name = dict->items.at[i - 2];
+        if (name->kind == ZR_PICKLE_TEXT && name->text.length == length &&
+            !memcmp(name->text.at, key, length))
+            return dict->items.at[i - 1];
+    }
+    return NULL;
+}
+
+const zr_pickle_value *zr_pickle_at(const zr_pickle_value *list, size_t index)
+{
+    bool is_list = zr_pickle_is(list, ZR_PICKLE_TUPLE) || zr_pickle_is(list, ZR_PICKLE_LIST);
+    return is_list && index < list->items.count ? list->items.at[index] : NULL;
+}
+
+bool zr_pickle_number(const zr_pickle_value *value, double *out)
+{
+    if (zr_pickle_is(value, ZR_PICKLE_OBJECT))
+        value = zr_pickle_at(value->object.arguments, 0);
+    if (!value || (value->kind != ZR_PICKLE_BOOL && value->kind != ZR_PICKLE_INTEGER &&
+                   value->kind != ZR_PICKLE_REAL))
+        return false;
+    *out = value->kind == ZR_PICKLE_REAL ? value->real : (double)value->integer;
+    return true;
+}
+
+bool zr_pickle_integer(const zr_pickle_value *value, int64_t *out)
+{
+    double number;
+    if (zr_pickle_is(value, ZR_PICKLE_OBJECT))
+        value = zr_pickle_at(value->object.arguments, 0);
+    if (zr_pickle_is(value, ZR_PICKLE_OBJECT) || !zr_pickle_number(value, &number))
+        return false;
+    if (value->kind != ZR_PICKLE_REAL) {
+        *out = value->integer;
+        return true;
+    }
+    if (number != floor(number) || fabs(number) > 9007199254740992.0) // 2^53
+        return false;
+    *out = (int64_t)number;
+    return true;
+}
+
+const char *zr_pickle_text(const zr_pickle_value *value)
+{
+    bool plain =
+        zr_pickle_is(value, ZR_PICKLE_TEXT) && strlen(value->text.at) == value->text.length;
+    return plain ? value->text.at : NULL;
+}

@@ -1,0 +1,63 @@
+// safetensors: u64 little-endian N | N bytes of JSON header | tensors, row-major, little-endian.
+//
+//   0        8              8+N                      size
+//   [ N u64 ][ JSON header  ][ tensor | tensor | ... ]     offsets in the header count from 8+N
+//
+// The reader refuses whatever the reference reader refuses; it is stricter with duplicates and
+// unknown fields.
+#ifndef ZR_FORMATS_SAFETENSORS_H
+#define ZR_FORMATS_SAFETENSORS_H
+
+#include "base/alloc.h"
+#include <zero/tensor.h>
+
+typedef struct zr_st_tensor {
+    char *name;
+    const char *dtype; // "F32", "BF16", ...; points into a static table
+    int dims;
+    int64_t shape[8];
+    int64_t begin, end; // absolute offsets in the file
+    int file;           // index in the set's files
+} zr_st_tensor;
+
+typedef struct zr_st_set { // the tensors of one file, or of all shards that an index names
+    int file_count, tensor_count;
+    char **paths;          // (file_count)
+    int *fds;              // (file_count)
+    zr_st_tensor *tensors; // (tensor_count), sorted by name
+} zr_st_set;
+
+// Opens DIR/model.safetensors, or DIR/model.safetensors.index.json and its shards, or a single file
+// if the path ends in .safetensors.
+zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error);
+void zr_st_close(zr_st_set *set);
+// Finds a tensor by its name, which may have the prefix "transformer." in the file. NULL where
+// absent.
+const zr_st_tensor *zr_st_find(const zr_st_set *set, const char *name);
+// Reads elements [first, first+count) of a tensor, converted to fp32 (from F32, F16, BF16, F64).
+zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first,
+                       int64_t count, float *out, zero_error *error);
+
+// For writing: the header is computed from the table alone (every rank computes the same one), then
+// any rank writes ranges in any order.
+typedef struct zr_st_layout {
+    zr_buffer header; // the 8 bytes, the JSON, padding
+    int64_t *begin;   // (count) absolute offset of tensor i in the given order
+    int64_t total;    // file bytes
+} zr_st_layout;
+
+typedef struct zr_st_entry {
+    const char *name;
+    zero_dtype dtype;
+    int dims;
+    const int64_t *shape;
+    // A dtype that only safetensors has a name for, in place of dtype; NULL: dtype counts.
+    const char *stored;
+} zr_st_entry;
+// Orders by dtype rank, then by name, as the reference writer does. `prefix` ("transformer." or "")
+// is put before every name.
+zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix,
+                                zr_st_layout *out, zero_error *error);
+void zr_st_layout_free(zr_st_layout *layout);
+
+#endif

@@ -1,0 +1,79 @@
+#include "formats/tensor_names.h"
+
+#include <string.h>
+
+#define WRAPPED "module."
+#define GPT2 "transformer."
+
+static bool starts(const char *name, const char *with)
+{
+    return !strncmp(name, with, strlen(with));
+}
+
+static bool all_start(const zr_source_vector *vector, const char *with)
+{
+    for (int t = 0; t < vector->tensor_count; t++)
+        if (!starts(vector->tensors[t].name, with))
+            return false;
+    return vector->tensor_count > 0;
+}
+
+static bool has(const zr_source_vector *vector, const char *name)
+{
+    for (int t = 0; t < vector->tensor_count; t++)
+        if (!strcmp(vector->tensors[t].name, name))
+            return true;
+    return false;
+}
+
+// Returns whether this is a mask, a buffer of older GPT-2 files that is not a weight.
+static bool is_mask(const char *name)
+{
+    const char *layer = starts(name, GPT2) ? name + strlen(GPT2) : name,
+               *end = strstr(layer, ".attn.");
+    return starts(layer, "h.") && end &&
+           (!strcmp(end, ".attn.bias") || !strcmp(end, ".attn.masked_bias"));
+}
+
+bool zr_tensor_is_buffer(const char *name)
+{
+    static const char *const rotary[] = {"rotary_emb.inv_freq", "rotary_emb.cos_cached",
+                                         "rotary_emb.sin_cached"};
+    for (int i = 0; i < ZR_COUNT(rotary); i++)
+        if (strstr(name, rotary[i]))
+            return true;
+    return is_mask(name);
+}
+
+zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector,
+                            zr_naming naming, char ***out, zero_error *error)
+{
+    size_t skip = all_start(vector, WRAPPED) ? strlen(WRAPPED) : 0;
+    bool adds = naming == ZR_NAMES_HUGGING_FACE && source->kind == ZR_SOURCE_CHECKPOINT &&
+                has(vector, "wte.weight") && has(vector, "wpe.weight");
+    char **names = zr_alloc(((size_t)vector->tensor_count + 1) * sizeof *names, error);
+    *out = names;
+    if (!names)
+        return ZERO_ERR_MEMORY;
+    for (int t = 0; t < vector->tensor_count; t++) {
+        const char *name = vector->tensors[t].name + skip;
+        if (is_mask(name))
+            continue;
+        if (naming == ZR_NAMES_OURS && starts(name, GPT2))
+            name += strlen(GPT2);
+        if (!(names[t] =
+                  zr_sprintf(error, "%s%s", adds && !starts(name, "lm_head.") ? GPT2 : "", name))) {
+            zr_tensor_names_free(names, vector->tensor_count);
+            *out = NULL;
+            return ZERO_ERR_MEMORY;
+        }
+    }
+    return ZERO_OK;
+}
+
+void zr_tensor_names_free(char **names, int count)
+{
+    for (int t = 0; names && t < count; t++)
+        zr_free(names[t]);
+    zr_free(names);
+}

@@ -1,0 +1,47 @@
+// What a training measures of itself, from the records of a few of its steps: how long operations
+// take on this machine (predict/rates.h), and which part of a step is spent on what.
+//
+// Unlike the sinks of sinks.h it is on every rank, and asked for by zero train instead of the
+// configuration. Steps that overlap are measured together. It neither allocates nor reads files.
+#ifndef ZR_MONITOR_SINK_RATES_H
+#define ZR_MONITOR_SINK_RATES_H
+
+#include "plan/network.h"
+#include "predict/rates.h"
+
+typedef struct zr_measured {
+    zr_rates rates; // of operations in warm steps
+    // Gathers and sums go on beside the rank, so their records do not tell how long they take.
+    bool overlaps;
+    // Ranks exchange with other machines, so no exchange tells how long it takes in memory. If all
+    // exchanges are of one group and none overlaps, `reach` is the group's, and they tell of the
+    // network (predict/rate_links.h); one_copy: gathers are into memory that a machine shares.
+    bool across, one_copy;
+    zr_reach reach;
+    zr_rates links[2]; // the second: of such gathers
+    // Sums over `steps`: compute, exchange, update and disk.
+    double seconds[ZR_TIME_PARTS];
+    double waits; // for other ranks, in those of exchange
+    int64_t steps;
+    bool warm; // those of `steps` came after the first ones, which warm up
+    // Of operations that compute in warm steps: all they took, and what they would have taken if
+    // each were the one in the middle of its size.
+    double all, usual;
+    int64_t calls, taken; // steps, or windows of them, that have begun; that were measured
+} zr_measured;
+
+// Whether the n-th call (1 is the first) that makes so many steps together is one that warms up.
+bool zr_measured_is_cold(int64_t call, int64_t together);
+// Counts a step, or a window of them (together: how many they are), that begins now. Returns
+// whether its records are wanted: the first few, which may have to be skipped in fp16 until its
+// loss scale is found, and then ever fewer.
+bool zr_measured_begin(zr_measured *measured, int64_t together);
+// Takes records [first, count) of what began last, which made so many steps. Called for whole steps
+// that none of the ranks skipped.
+void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_t first,
+                      int64_t steps);
+// Returns by which part operations took longer than those in the middle, as they do where other
+// programs take the cores: 0.02 on a machine that is idle otherwise. 0: nothing was measured.
+double zr_measured_interrupted(const zr_measured *measured);
+
+#endif
