@@ -21,7 +21,7 @@ static void progress(void *user, int64_t done, int64_t total)
     fflush(stderr);
 }
 
-static void say(void *user, zero_log_level level, const char *message)
+static void say_convert(void *user, zero_log_level level, const char *message)
 {
     const cli_arguments *a = user;
     if (level <= ZERO_LOG_WARNING)
@@ -46,7 +46,7 @@ int cli_convert(const cli_arguments *a)
                                     .shard_bytes = a->integer[OPT_SHARD_SIZE],
                                     .model_dir = a->text[OPT_MODEL],
                                     .overwrite = a->given[OPT_OVERWRITE],
-                                    .logger = {.write = say, .user = (void *)a},
+                                    .logger = {.write = say_convert, .user = (void *)a},
                                     .progress = shows ? progress : NULL,
                                     .progress_user = &shown};
     zero_error error = {0};

@@ -11,10 +11,10 @@ typedef struct look {
     bool begun; // a sample has been written
 } look;
 
-static void put(const char *text, size_t length) { cli_put_text(text, length); }
+static void put_data(const char *text, size_t length) { cli_put_text(text, length); }
 
 // Explains the marks, once, before the first sample.
-static void explain(const look *l)
+static void explain_data(const look *l)
 {
     if (l->color)
         printf("The loss counts what is not \033[2mdimmed\033[0m; an \033[7mend token\033[0m "
@@ -24,29 +24,29 @@ static void explain(const look *l)
                "token.\n\n");
 }
 
-static int emit(void *user, zero_data_mark mark, const char *text, size_t length)
+static int emit_data(void *user, zero_data_mark mark, const char *text, size_t length)
 {
     look *l = user;
     if (mark == ZERO_DATA_SAMPLE) {
         if (!l->begun)
-            explain(l);
+            explain_data(l);
         printf("%s--- ", l->begun ? "\n\n" : "");
-        put(text, length);
+        put_data(text, length);
         printf(" ---\n");
         l->begun = true;
     } else if (mark == ZERO_DATA_TRAINED) {
-        put(text, length);
+        put_data(text, length);
     } else {
         bool masked = mark == ZERO_DATA_MASKED;
         fputs(l->color ? masked ? "\033[2m" : "\033[7m" : masked ? "[" : "", stdout);
-        put(text, length);
+        put_data(text, length);
         fputs(l->color ? "\033[0m" : masked ? "]" : "", stdout);
         fputs(masked ? "" : "\n", stdout);
     }
     return ferror(stdout);
 }
 
-static zero_data_options options_of(const cli_arguments *a, look *l)
+static zero_data_options data_options_of(const cli_arguments *a, look *l)
 {
     return (zero_data_options){
         .struct_size = sizeof(zero_data_options),
@@ -62,7 +62,7 @@ static zero_data_options options_of(const cli_arguments *a, look *l)
         .seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1,
         .threads = (int)a->integer[OPT_THREADS],
         .logger = {.write = cli_log_stderr},
-        .emit = emit,
+        .emit = emit_data,
         .user = l,
     };
 }
@@ -81,7 +81,7 @@ int cli_data(const cli_arguments *a)
                               a->command->usage);
     if (!a->data_count)
         return cli_fail_usage(a->command, "no data: --data FILE names what to show");
-    const zero_data_options options = options_of(a, &l);
+    const zero_data_options options = data_options_of(a, &l);
     zero_error error = {0};
     zero_status status = zero_data_show(&options, &error);
     if (l.begun)

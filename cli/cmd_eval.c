@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 // `first`: this is the one rank that prints.
-static zero_eval_options options_of(const cli_arguments *a, bool first)
+static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
 {
     return (zero_eval_options){
         .struct_size = sizeof(zero_eval_options),
@@ -43,7 +43,7 @@ static void print_measures(const zero_eval_result *result)
 static int eval_rank(const cli_arguments *a, zero_comm *comm)
 {
     bool first = zero_comm_rank(comm) == 0;
-    const zero_eval_options options = options_of(a, first);
+    const zero_eval_options options = eval_options_of(a, first);
     zero_eval_result result;
     zero_error error = {0};
     if (zero_eval(comm, &options, &result, &error) != ZERO_OK)

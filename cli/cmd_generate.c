@@ -33,16 +33,16 @@ typedef struct stream { // one answer, written to standard output as it is gener
     FILE *later;
 } stream;
 
-static void begin(stream *s)
+static void begin_generate(stream *s)
 {
     if (!s->began && s->prompt)
         fputs(s->prompt, stdout);
     s->began = true;
 }
 
-static int put(void *user, int64_t prompt, const char *text, size_t length)
+static int put_generate(void *user, int64_t prompt, const char *text, size_t length)
 {
-    begin(user);
+    begin_generate(user);
     return !cli_put_text(text, length) || fflush(stdout) != 0;
 }
 
@@ -55,7 +55,7 @@ static void log_around(void *user, zero_log_level level, const char *message)
         s->log.write(s->log.user, level, message);
 }
 
-static int keep(void *user, int64_t prompt, const char *text, size_t length)
+static int keep_generate(void *user, int64_t prompt, const char *text, size_t length)
 {
     answers *all = user;
     answer *a = &all->at[prompt];
@@ -114,7 +114,7 @@ static void put_answer(const answers *all, int64_t index)
     putchar('\n');
 }
 
-static void finish(void *user, int64_t prompt, zero_finish why, int64_t tokens)
+static void finish_generate(void *user, int64_t prompt, zero_finish why, int64_t tokens)
 {
     answers *all = user;
     all->at[prompt].done = true;
@@ -144,14 +144,14 @@ static int put_one(const cli_arguments *a, zero_generate_options *options)
     stream s = {.prompt = options->prompt_count && !options->chat ? options->prompts[0] : NULL,
                 .later = open_memstream(&warnings, &length)};
     zero_error error = {0};
-    options->emit = put;
+    options->emit = put_generate;
     options->user = &s;
     options->took = a->given[OPT_QUIET] ? NULL : put_took;
     s.log = options->logger;
     options->logger = (zero_logger){.write = log_around, .user = &s};
     zero_status status = zero_generate(options, &error);
     if (status == ZERO_OK)
-        begin(&s);
+        begin_generate(&s);
     if (s.began)
         putchar('\n');
     fflush(stdout);
@@ -161,7 +161,7 @@ static int put_one(const cli_arguments *a, zero_generate_options *options)
     return status == ZERO_OK ? 0 : cli_fail_rank(a->command, options->comm, &error);
 }
 
-static int collect(const cli_arguments *a, zero_generate_options *options)
+static int collect_generate(const cli_arguments *a, zero_generate_options *options)
 {
     static const char *const none[] = {""};
     zero_error error = {0};
@@ -170,8 +170,8 @@ static int collect(const cli_arguments *a, zero_generate_options *options)
                    .json = a->given[OPT_JSON],
                    .echo = !options->chat};
     all.at = calloc((size_t)all.count, sizeof *all.at);
-    options->emit = keep;
-    options->finish = finish;
+    options->emit = keep_generate;
+    options->finish = finish_generate;
     options->user = &all;
     options->took = a->given[OPT_QUIET] ? NULL : say_took;
     zero_status status = all.at ? zero_generate(options, &error) : ZERO_ERR_MEMORY;
@@ -204,13 +204,14 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options,
         prompts[options->prompt_count++] = file->at[i];
     options->prompts = prompts;
     bool several = options->prompt_count > 1 || a->given[OPT_JSON];
-    int code = several ? collect(a, options) : put_one(a, options);
+    int code = several ? collect_generate(a, options) : put_one(a, options);
     free(prompts);
     return code;
 }
 
 // `first`: this is the one rank that prints.
-static zero_generate_options options_of(const cli_arguments *a, zero_comm *comm, bool first)
+static zero_generate_options generate_options_of(const cli_arguments *a, zero_comm *comm,
+                                                 bool first)
 {
     return (zero_generate_options){
         .struct_size = sizeof(zero_generate_options),
@@ -238,7 +239,7 @@ static zero_generate_options options_of(const cli_arguments *a, zero_comm *comm,
 }
 
 // Takes part in what rank 0 asks and prints.
-static int follow(const cli_arguments *a, const zero_generate_options *options)
+static int follow_generate(const cli_arguments *a, const zero_generate_options *options)
 {
     zero_error error = {0};
     return zero_generate(options, &error) == ZERO_OK
@@ -249,11 +250,11 @@ static int follow(const cli_arguments *a, const zero_generate_options *options)
 static int generate_rank(const cli_arguments *a, zero_comm *comm)
 {
     bool first = zero_comm_rank(comm) == 0;
-    zero_generate_options options = options_of(a, comm, first);
+    zero_generate_options options = generate_options_of(a, comm, first);
     zero_error error = {0};
     zero_prompts file = {0};
     if (!first)
-        return follow(a, &options);
+        return follow_generate(a, &options);
     if (a->given[OPT_PROMPTS] &&
         zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
         return cli_fail_rank(a->command, comm, &error);

@@ -82,7 +82,7 @@ static int check_params(const cli_arguments *a)
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check(const cli_arguments *a)
+static int check_plan(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_PARAMS];
     if (models != 1)
@@ -99,7 +99,7 @@ static int check(const cli_arguments *a)
     return a->given[OPT_PARAMS] ? check_params(a) : 0;
 }
 
-static zero_plan_options options_of(const cli_arguments *a, const cli_overrides *overrides)
+static zero_plan_options plan_options_of(const cli_arguments *a, const cli_overrides *overrides)
 {
     zero_plan_view view = view_of(a);
     return (zero_plan_options){
@@ -129,12 +129,12 @@ static zero_plan_options options_of(const cli_arguments *a, const cli_overrides 
 
 int cli_plan(const cli_arguments *a)
 {
-    int code = check(a);
+    int code = check_plan(a);
     if (code)
         return code;
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    const zero_plan_options options = options_of(a, &overrides);
+    const zero_plan_options options = plan_options_of(a, &overrides);
     zero_error error = {0};
     if (zero_plan(&options, cli_print, NULL, &error) != ZERO_OK)
         return cli_fail(a->command, &error);

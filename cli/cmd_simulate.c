@@ -52,7 +52,7 @@ static int check_run(const cli_arguments *a)
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check(const cli_arguments *a)
+static int check_simulate(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
     if (!models && is_list(a))
@@ -66,7 +66,7 @@ static int check(const cli_arguments *a)
 
 int cli_simulate(const cli_arguments *a)
 {
-    int code = check(a);
+    int code = check_simulate(a);
     if (code)
         return code;
     cli_overrides overrides;

@@ -10,7 +10,7 @@ typedef struct shown { // on a terminal
     double began_at;   // seconds
 } shown;
 
-static double now(void)
+static double tokenize_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -21,7 +21,7 @@ static double now(void)
 static void show(void *user, int64_t done, int64_t total)
 {
     shown *shown = user;
-    double part = total > 0 ? (double)done / (double)total : 0, at = now();
+    double part = total > 0 ? (double)done / (double)total : 0, at = tokenize_now();
     int percent = (int)(part * 100);
     if (shown->percent < 0)
         shown->began_at = at;

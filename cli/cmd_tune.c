@@ -6,7 +6,7 @@
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check(const cli_arguments *a)
+static int check_tune(const cli_arguments *a)
 {
     if (a->given[OPT_NEW] == a->given[OPT_MODEL])
         return cli_fail_usage(a->command,
@@ -22,7 +22,7 @@ static int check(const cli_arguments *a)
 }
 
 // Prints what is going on, too, because it takes minutes.
-static void say(void *user, zero_log_level level, const char *message)
+static void say_tune(void *user, zero_log_level level, const char *message)
 {
     if (level == ZERO_LOG_INFO)
         fprintf(stderr, "%s\n", message);
@@ -30,7 +30,7 @@ static void say(void *user, zero_log_level level, const char *message)
         cli_log_stderr(user, level, message);
 }
 
-static zero_tune_options options_of(const cli_arguments *a, const cli_overrides *overrides)
+static zero_tune_options tune_options_of(const cli_arguments *a, const cli_overrides *overrides)
 {
     return (zero_tune_options){
         .struct_size = sizeof(zero_tune_options),
@@ -60,18 +60,18 @@ static zero_tune_options options_of(const cli_arguments *a, const cli_overrides 
         .metric = a->text[OPT_METRIC],
         .json = a->given[OPT_JSON],
         .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop,
-        .logger = {.write = say, .user = (void *)a},
+        .logger = {.write = say_tune, .user = (void *)a},
     };
 }
 
 int cli_tune(const cli_arguments *a)
 {
-    int code = check(a);
+    int code = check_tune(a);
     if (code)
         return code;
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    const zero_tune_options options = options_of(a, &overrides);
+    const zero_tune_options options = tune_options_of(a, &overrides);
     zero_error error = {0};
     return zero_tune(&options, cli_print, NULL, &error) == ZERO_OK ? 0
                                                                    : cli_fail(a->command, &error);

@@ -13,7 +13,7 @@
 // Lines at even distances of a run; before the first of them come those of steps 1, 2, 4, 8, ...
 enum { LINES_OF_A_RUN = 25, BAR_CELLS = 24 };
 
-static double now(void)
+static double console_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -122,7 +122,7 @@ static void bar_text(const zero_event *event, int columns, char *text, size_t si
 
 static void bar(cli_console *console, const zero_event *event)
 {
-    double at = now();
+    double at = console_now();
     char text[256];
     struct winsize window = {0};
     bool last = event->step == event->total_steps;

@@ -37,7 +37,7 @@ void cli_help(FILE *out)
 }
 
 // Writes "The words of the help (choices) [default: ...]" for one row, as `command` words it.
-static void describe(const cli_option *row, const cli_command *command, char *out, size_t size)
+static void describe_help(const cli_option *row, const cli_command *command, char *out, size_t size)
 {
     const cli_wording words = cli_option_wording(row, command);
     bool choice = row->kind == CLI_CHOICE;
@@ -60,7 +60,7 @@ void cli_help_command(const cli_command *command, FILE *out)
                             row->argument ? row->argument : "");
         int pad = width < INDENT - 1 ? INDENT - width : 1;
         fprintf(out, "%*s", pad, "");
-        describe(row, command, text, sizeof text);
+        describe_help(row, command, text, sizeof text);
         wrap(out, text, INDENT, width + pad > INDENT ? width + pad : INDENT);
     }
     if (command->detail) {
@@ -96,7 +96,7 @@ static void manual_option(FILE *out, const cli_option *row, const cli_command *c
         fputs("\\fR", out);
     }
     fputc('\n', out);
-    describe(row, command, text, sizeof text);
+    describe_help(row, command, text, sizeof text);
     roff(out, text);
     fputc('\n', out);
 }

@@ -22,7 +22,7 @@ static int unknown_command(const char *name)
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
-static bool is_one_of(const char *word, const char *const *words)
+static bool main_is_one_of(const char *word, const char *const *words)
 {
     for (; *words; words++)
         if (strcmp(word, *words) == 0)
@@ -32,13 +32,13 @@ static bool is_one_of(const char *word, const char *const *words)
 
 // Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
 // these.
-static int answer(const char *word)
+static int answer_main(const char *word)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cli_help(stdout);
         return 0;
     }
-    if (is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
+    if (main_is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
         printf("zero %s\n", zero_version());
         return 0;
     }
@@ -70,7 +70,7 @@ static int help(const char *name)
     return 0;
 }
 
-static int run(const cli_arguments *arguments)
+static int run_main(const cli_arguments *arguments)
 {
     zero_error error = {0};
     if (cli_check_output_names(arguments, &error) != ZERO_OK)
@@ -91,7 +91,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     else if (status != ZERO_OK)
         code = cli_fail(command, &error);
     else
-        code = run(&arguments);
+        code = run_main(&arguments);
     cli_arguments_free(&arguments);
     return code;
 }
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);
     }
-    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer(argv[1]);
+    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer_main(argv[1]);
     if (code >= 0)
         return close_output(code);
     const cli_command *command = cli_find_command(argv[1]);

@@ -62,18 +62,18 @@ static bool lists(const char *list, const char *extension, size_t length)
     return false;
 }
 
-static bool exists(const char *path)
+static bool output_names_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0;
 }
 
-static zero_status check(const output *row, const char *path, zero_error *error)
+static zero_status check_output_names(const output *row, const char *path, zero_error *error)
 {
     size_t length;
     const char *extension = extension_of(path, &length), *endings = row->endings;
     if (!length || !lists(known, extension, length) ||
-        (endings ? lists(endings, extension, length) : exists(path)))
+        (endings ? lists(endings, extension, length) : output_names_exists(path)))
         return ZERO_OK;
     snprintf(
         error->message, sizeof error->message,
@@ -91,7 +91,7 @@ zero_status cli_check_output_names(const cli_arguments *arguments, zero_error *e
         const output *row = &outputs[i];
         if (!(row->commands & command) || !arguments->given[row->id])
             continue;
-        zero_status status = check(row, arguments->text[row->id], error);
+        zero_status status = check_output_names(row, arguments->text[row->id], error);
         if (status != ZERO_OK)
             return status;
     }

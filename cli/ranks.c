@@ -36,7 +36,7 @@ bool cli_is_parent(const cli_arguments *a, int *code)
 
 // Returns the arguments of this call, with the program's own path first, because the shell may have
 // found it in PATH. NULL: no memory.
-static const char **words_of(const cli_arguments *a, char program[PATH_MAX])
+static const char **ranks_words_of(const cli_arguments *a, char program[PATH_MAX])
 {
     size_t count = 0;
     snprintf(program, PATH_MAX, "/proc/self/exe");
@@ -55,7 +55,7 @@ static const char **words_of(const cli_arguments *a, char program[PATH_MAX])
 int cli_supervise(const cli_arguments *a)
 {
     char program[PATH_MAX];
-    const char **argv = words_of(a, program);
+    const char **argv = ranks_words_of(a, program);
     zero_error error = {.status = ZERO_ERR_MEMORY,
                         .message = "no memory for the arguments of the ranks"};
     if (!argv)

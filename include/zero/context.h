@@ -49,6 +49,9 @@ ZERO_API const void *zero_parameter(const zero_context *context, int flat_param,
 // first ascending and then descending.
 ZERO_API zero_status zero_flat_param_begin(zero_context *context, int flat_param);
 ZERO_API zero_status zero_flat_param_end(zero_context *context, int flat_param);
+// Their names until 0.1, for programs that were compiled with them.
+ZERO_API zero_status zero_piece_begin(zero_context *context, int flat_param);
+ZERO_API zero_status zero_piece_end(zero_context *context, int flat_param);
 
 // Returns the place of that tensor's gradient, which has the size of the tensor and is fp32 in
 // every precision (the engine rounds all of it once). If *add is 0, the unit sets every element; if

@@ -1,8 +1,8 @@
 // The unit interface: how a model, the library's or your own, describes itself to the engine.
 //
 // The engine knows units and nothing of GPT. A unit is what ZeRO acquires, computes and releases as
-// one (the embedding, each block, the head). It owns flat parameters (flat vectors of tensors of
-// one class) and may borrow flat parameters of other units.
+// one (the embedding, each block, the head). It owns flat parameters (vectors of tensors of one
+// class: FSDP's FlatParameter) and may borrow those of other units.
 // A model is a constant list of units that outlives the engine; nothing in it changes during a run.
 #ifndef ZERO_MODEL_H
 #define ZERO_MODEL_H
@@ -21,9 +21,8 @@ extern "C" {
 typedef enum zero_class {
     ZERO_TRAINABLE, // has a gradient and optimizer states
     ZERO_FROZEN,    // read only
-    // Not trained: its next value is the mean of what the micro-batches of a step wrote (running
-    // statistics).
-    ZERO_BUFFER,
+    ZERO_BUFFER,    // running statistics: the next value is the mean of what a step's micro-batches
+                    // wrote
 } zero_class;
 
 typedef struct zero_flat_param_desc {
@@ -34,10 +33,9 @@ typedef struct zero_flat_param_desc {
     // zero_flat_param_begin and zero_flat_param_end in a unit's call, so that a unit larger than
     // memory runs piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
-    // Of a model that is a part of another one: how many neighbouring tensor ranks hold this same
-    // flat parameter, each of which computes the same gradient of it; 0: this one alone if any of
-    // its tensors is a tile, else all of them. So a tensor that all have is in no flat parameter
-    // with tiles.
+    // Of a model that is a part of another one: how many neighbouring tensor ranks hold this flat
+    // parameter and compute the same gradient of it; 0: one if any of its tensors is a tile, else
+    // all. So a tensor that all have is in no flat parameter with tiles.
     int replicas;
 } zero_flat_param_desc;
 
@@ -45,6 +43,8 @@ typedef struct zero_flat_param_desc {
 typedef struct zero_flat_param_ref {
     int unit, flat_param;
 } zero_flat_param_ref;
+typedef zero_flat_param_desc zero_piece_desc; // names until 0.1
+typedef zero_flat_param_ref zero_piece_ref;
 
 typedef struct zero_shape { // of a micro-batch
     int64_t batch;          // samples

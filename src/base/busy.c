@@ -37,7 +37,7 @@ bool zr_busy_read_turns(const char *schedstat, zr_turns *out)
 }
 
 // Returns the text of a file of the kernel; NULL: there is none. The caller frees it.
-static char *read_text(const char *path)
+static char *read_busy_text(const char *path)
 {
     char *text = NULL;
     size_t room = 0;
@@ -55,7 +55,7 @@ static char *read_text(const char *path)
 zr_turns zr_turns_now(void)
 {
     zr_turns turns = {0};
-    char *text = read_text("/proc/thread-self/schedstat");
+    char *text = read_busy_text("/proc/thread-self/schedstat");
     if (!text || !zr_busy_read_turns(text, &turns))
         turns = (zr_turns){0};
     free(text);
@@ -71,7 +71,7 @@ double zr_turns_quiet(const zr_turns *since, const zr_turns *now)
 static double value_of(const char *path, bool (*read)(const char *, double *))
 {
     double value = 0;
-    char *text = read_text(path);
+    char *text = read_busy_text(path);
     bool known = text && read(text, &value);
     free(text);
     return known ? value : 0;

@@ -14,7 +14,7 @@
 
 #define UNLIMITED_V1 (INT64_MAX / 2) // version 1 writes a huge number for "no limit"
 
-static bool read_text(const char *directory, const char *file, char *out, size_t size)
+static bool read_cgroup_text(const char *directory, const char *file, char *out, size_t size)
 {
     char path[2 * PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", directory, file) >= (int)sizeof path)
@@ -29,10 +29,10 @@ static bool read_text(const char *directory, const char *file, char *out, size_t
 }
 
 // Returns a number, or INT64_MAX for "max" and for anything that is not a number.
-static int64_t read_number(const char *directory, const char *file)
+static int64_t read_cgroup_number(const char *directory, const char *file)
 {
     char text[64], *end;
-    if (!read_text(directory, file, text, sizeof text))
+    if (!read_cgroup_text(directory, file, text, sizeof text))
         return INT64_MAX;
     long long value = strtoll(text, &end, 10);
     return end == text ? INT64_MAX : value;
@@ -42,7 +42,7 @@ static int64_t read_number(const char *directory, const char *file)
 static int64_t read_line_number(const char *directory, const char *file, const char *key)
 {
     char text[8192];
-    if (!read_text(directory, file, text, sizeof text))
+    if (!read_cgroup_text(directory, file, text, sizeof text))
         return 0;
     size_t length = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -57,15 +57,15 @@ static double quota_v2(const char *directory)
 {
     char text[64];
     long long quota, period;
-    bool limited = read_text(directory, "cpu.max", text, sizeof text) &&
+    bool limited = read_cgroup_text(directory, "cpu.max", text, sizeof text) &&
                    sscanf(text, "%lld %lld", &quota, &period) == 2;
     return limited && quota > 0 && period > 0 ? (double)quota / (double)period : INFINITY;
 }
 
 static double quota_v1(const char *directory)
 {
-    int64_t quota = read_number(directory, "cpu.cfs_quota_us"),
-            period = read_number(directory, "cpu.cfs_period_us");
+    int64_t quota = read_cgroup_number(directory, "cpu.cfs_quota_us"),
+            period = read_cgroup_number(directory, "cpu.cfs_period_us");
     bool limited = quota > 0 && quota != INT64_MAX && period > 0 && period != INT64_MAX;
     return limited ? (double)quota / (double)period : INFINITY;
 }
@@ -80,16 +80,16 @@ static double memory_left(int64_t limit, int64_t used, int64_t reclaimable)
 
 static double memory_v2(const char *directory)
 {
-    int64_t limit =
-        ZR_MIN(read_number(directory, "memory.max"), read_number(directory, "memory.high"));
-    return memory_left(limit, read_number(directory, "memory.current"),
+    int64_t limit = ZR_MIN(read_cgroup_number(directory, "memory.max"),
+                           read_cgroup_number(directory, "memory.high"));
+    return memory_left(limit, read_cgroup_number(directory, "memory.current"),
                        read_line_number(directory, "memory.stat", "inactive_file"));
 }
 
 static double memory_v1(const char *directory)
 {
-    return memory_left(read_number(directory, "memory.limit_in_bytes"),
-                       read_number(directory, "memory.usage_in_bytes"),
+    return memory_left(read_cgroup_number(directory, "memory.limit_in_bytes"),
+                       read_cgroup_number(directory, "memory.usage_in_bytes"),
                        read_line_number(directory, "memory.stat", "total_inactive_file"));
 }
 
@@ -175,13 +175,13 @@ int64_t zr_cgroup_memory_left(const char *root)
 
 static double limit_v2(const char *directory)
 {
-    int64_t limit = read_number(directory, "memory.max");
+    int64_t limit = read_cgroup_number(directory, "memory.max");
     return limit == INT64_MAX ? INFINITY : (double)limit;
 }
 
 static double limit_v1(const char *directory)
 {
-    int64_t limit = read_number(directory, "memory.limit_in_bytes");
+    int64_t limit = read_cgroup_number(directory, "memory.limit_in_bytes");
     return limit >= UNLIMITED_V1 ? INFINITY : (double)limit;
 }
 
@@ -195,9 +195,10 @@ static double kills_v2(const char *directory)
 static double kills_v1(const char *directory)
 {
     char text[256];
-    if (read_text(directory, "memory.oom_control", text, sizeof text) && strstr(text, "oom_kill "))
+    if (read_cgroup_text(directory, "memory.oom_control", text, sizeof text) &&
+        strstr(text, "oom_kill "))
         return -(double)read_line_number(directory, "memory.oom_control", "oom_kill");
-    int64_t met = read_number(directory, "memory.failcnt");
+    int64_t met = read_cgroup_number(directory, "memory.failcnt");
     return met == INT64_MAX ? 0 : -(double)met;
 }
 

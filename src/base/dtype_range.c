@@ -128,8 +128,8 @@ static const range_kernels *kernels(void)
 static const range_kernels *kernels(void) { return &portable; }
 #endif
 
-static inline void widen(const range_kernels *kernels, zero_dtype dtype, const void *from,
-                         int64_t count, float *to)
+static inline void widen_dtype_range(const range_kernels *kernels, zero_dtype dtype,
+                                     const void *from, int64_t count, float *to)
 {
     assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
     if (dtype == ZERO_BF16)
@@ -140,8 +140,8 @@ static inline void widen(const range_kernels *kernels, zero_dtype dtype, const v
         memcpy(to, from, sizeof *to * (size_t)count);
 }
 
-static inline void narrow(const range_kernels *kernels, zero_dtype dtype, const float *from,
-                          int64_t count, void *to)
+static inline void narrow_dtype_range(const range_kernels *kernels, zero_dtype dtype,
+                                      const float *from, int64_t count, void *to)
 {
     assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
     if (dtype == ZERO_BF16)
@@ -154,20 +154,20 @@ static inline void narrow(const range_kernels *kernels, zero_dtype dtype, const 
 
 void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to)
 {
-    widen(kernels(), dtype, from, count, to);
+    widen_dtype_range(kernels(), dtype, from, count, to);
 }
 
 void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to)
 {
-    narrow(kernels(), dtype, from, count, to);
+    narrow_dtype_range(kernels(), dtype, from, count, to);
 }
 
 void zr_widen_portable(zero_dtype dtype, const void *from, int64_t count, float *to)
 {
-    widen(&portable, dtype, from, count, to);
+    widen_dtype_range(&portable, dtype, from, count, to);
 }
 
 void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count, void *to)
 {
-    narrow(&portable, dtype, from, count, to);
+    narrow_dtype_range(&portable, dtype, from, count, to);
 }

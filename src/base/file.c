@@ -64,8 +64,8 @@ static zero_status too_large(const char *path, size_t limit, const struct stat *
 }
 
 // Reads to the end, whatever size stat reports: for pipes and files in /proc that is 0.
-static zero_status read_all(int fd, const char *path, size_t limit, const struct stat *info,
-                            zr_buffer *out, zero_error *error)
+static zero_status read_file_all(int fd, const char *path, size_t limit, const struct stat *info,
+                                 zr_buffer *out, zero_error *error)
 {
     char *chunk = zr_alloc(1 << 16, error);
     if (!chunk)
@@ -99,7 +99,7 @@ static zero_status read_whole(const char *path, bool stream, size_t limit, char 
     zr_buffer_append(&buffer, "", 0); // an empty file gives an empty string, not NULL
     bool large = S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;
     zero_status status = large ? too_large(path, limit, &info, error)
-                               : read_all(fd, path, limit, &info, &buffer, error);
+                               : read_file_all(fd, path, limit, &info, &buffer, error);
     close(fd);
     if (status != ZERO_OK) {
         zr_buffer_free(&buffer);

@@ -185,8 +185,8 @@ static zr_json_token token_ending_at(const char *text, size_t length, size_t pos
     return token;
 }
 
-static zero_status describe(const char *text, size_t length, const char *name,
-                            const json_error_t *why, zero_error *error)
+static zero_status describe_json(const char *text, size_t length, const char *name,
+                                 const json_error_t *why, zero_error *error)
 {
     if (json_error_code(why) == json_error_out_of_memory || !why->text[0])
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to parse %zu bytes", name, length);
@@ -224,7 +224,7 @@ zero_status zr_json_parse(const char *text, size_t length, const char *name, jso
     json_error_t why = {.line = 0};
     *out = json_loadb(copy ? copy : text, length, JSON_REJECT_DUPLICATES, &why);
     zr_free(copy);
-    return *out ? ZERO_OK : describe(text, length, name, &why, error);
+    return *out ? ZERO_OK : describe_json(text, length, name, &why, error);
 }
 
 zero_status zr_json_load(const char *path, size_t limit, json_t **out, zero_error *error)

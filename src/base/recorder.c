@@ -38,7 +38,7 @@ zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *
 void zr_recorder_destroy(zr_recorder *recorder) { zr_free(recorder); }
 
 // Spins: the lock is held for a few instructions only, so waiting in the kernel is not worth it.
-static void lock(zr_recorder *recorder)
+static void lock_recorder(zr_recorder *recorder)
 {
     while (atomic_flag_test_and_set_explicit(&recorder->appending, memory_order_acquire))
         continue;
@@ -51,7 +51,7 @@ static void unlock(zr_recorder *recorder)
 
 void zr_recorder_clear(zr_recorder *recorder)
 {
-    lock(recorder);
+    lock_recorder(recorder);
     recorder->count = recorder->dropped = 0;
     unlock(recorder);
 }
@@ -61,9 +61,9 @@ int64_t zr_recorder_begin(const zr_recorder *recorder)
     return recorder ? zr_clock_nanoseconds() : 0;
 }
 
-static void add(zr_recorder *recorder, const zr_record *record)
+static void add_recorder(zr_recorder *recorder, const zr_record *record)
 {
-    lock(recorder);
+    lock_recorder(recorder);
     int64_t at = recorder->count;
     if (at == recorder->capacity)
         recorder->dropped++;
@@ -77,20 +77,21 @@ void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int
                      int64_t flops, int32_t slot)
 {
     if (recorder)
-        add(recorder, &(zr_record){.begin = begin,
-                                   .end = zr_clock_nanoseconds(),
-                                   .bytes = bytes,
-                                   .flops = flops,
-                                   .unit = recorder->unit,
-                                   .slot = slot,
-                                   .what = what});
+        add_recorder(recorder, &(zr_record){.begin = begin,
+                                            .end = zr_clock_nanoseconds(),
+                                            .bytes = bytes,
+                                            .flops = flops,
+                                            .unit = recorder->unit,
+                                            .slot = slot,
+                                            .what = what});
 }
 
 void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
                            int64_t bytes)
 {
     if (recorder)
-        add(recorder,
+        add_recorder(
+            recorder,
             &(zr_record){
                 .begin = begin, .end = end, .bytes = bytes, .unit = -1, .slot = -1, .what = what});
 }

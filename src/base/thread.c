@@ -26,7 +26,7 @@ struct zr_workers {
     int thread_count;
 };
 
-static void *serve(void *argument)
+static void *serve_thread(void *argument)
 {
     zr_workers *workers = argument;
     pthread_mutex_lock(&workers->lock);
@@ -56,14 +56,15 @@ static int start_thread(zr_workers *workers)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int reason = pthread_create(&workers->threads[workers->thread_count], NULL, serve, workers);
+    int reason =
+        pthread_create(&workers->threads[workers->thread_count], NULL, serve_thread, workers);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!reason)
         workers->thread_count++;
     return reason;
 }
 
-static zr_workers *allocate(int threads, int capacity, zero_error *error)
+static zr_workers *allocate_thread(int threads, int capacity, zero_error *error)
 {
     zr_workers *workers = zr_alloc(sizeof *workers, error);
     if (!workers)
@@ -95,7 +96,7 @@ zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "a queue of %d threads and %d jobs was asked for; both must be at least 1",
                        threads, capacity);
-    zr_workers *workers = allocate(threads, capacity, error);
+    zr_workers *workers = allocate_thread(threads, capacity, error);
     if (!workers)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < threads; i++) {

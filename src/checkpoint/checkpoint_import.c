@@ -68,7 +68,7 @@ static zero_status add_tensor(view *v, int t, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status create(view *v, zero_error *error)
+static zero_status create_import(view *v, zero_error *error)
 {
     const zr_source_vector *from = &v->source->vectors[v->vector];
     size_t most = (size_t)from->tensor_count + 1;
@@ -91,7 +91,7 @@ static zero_status create(view *v, zero_error *error)
     return ZERO_OK;
 }
 
-static void destroy(view *v)
+static void destroy_import(view *v)
 {
     zr_tensor_names_free(v->names, v->source->vectors[v->vector].tensor_count);
     zr_free(v->of);
@@ -111,7 +111,7 @@ zero_status zr_checkpoint_import(zero_comm *comm, zr_source *source, const char 
     int made = 0;
     while (status == ZERO_OK && made < source->vector_count) {
         views[made] = (view){.source = source, .vector = made, .progress = progress, .user = user};
-        status = create(&views[made], error);
+        status = create_import(&views[made], error);
         vectors[made] = (zr_state_vector){
             .name = source->vectors[made].name, .dtype = ZERO_F32, .view = views[made].view};
         made++;
@@ -119,7 +119,7 @@ zero_status zr_checkpoint_import(zero_comm *comm, zr_source *source, const char 
     if (status == ZERO_OK)
         status = zr_states_save(comm, directory, vectors, source->vector_count, state, error);
     for (int v = 0; v < made; v++)
-        destroy(&views[v]);
+        destroy_import(&views[v]);
     zr_free(vectors);
     zr_free(views);
     return status;

@@ -29,8 +29,9 @@ static zero_status with_view(zero_engine *engine, const char *path, zr_view_purp
     return status;
 }
 
-static zero_status save(zero_engine *engine, const char *path, const zr_weight_view *view,
-                        const zero_load_options *unused, zero_error *error)
+static zero_status save_model_weights(zero_engine *engine, const char *path,
+                                      const zr_weight_view *view, const zero_load_options *unused,
+                                      zero_error *error)
 {
     return zr_weights_save(zr_engine_comm(engine), path, prefix_of(zr_engine_plan(engine)->model),
                            view, error);
@@ -43,8 +44,9 @@ void zr_weights_name_head(const zr_lm_config *config, zr_weights_how *how)
     how->may_untie = config->kind != ZR_LM_GPT2;
 }
 
-static zero_status load(zero_engine *engine, const char *directory, const zr_weight_view *view,
-                        const zero_load_options *options, zero_error *error)
+static zero_status load_model_weights(zero_engine *engine, const char *directory,
+                                      const zr_weight_view *view, const zero_load_options *options,
+                                      zero_error *error)
 {
     const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
     zr_weights_how how = {.seed = zr_engine_seed(engine),
@@ -70,7 +72,7 @@ zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error 
     ZR_NEED(error, engine);
     ZR_NEED(error, path);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_save_weights", error));
-    return with_view(engine, path, ZR_VIEW_SAVES, save, NULL, error);
+    return with_view(engine, path, ZR_VIEW_SAVES, save_model_weights, NULL, error);
 }
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
@@ -91,5 +93,6 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
                                 ZR_STRUCT_UPTO(zero_load_options, logger), &taken, sizeof taken,
                                 error));
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
-    return with_view(engine, directory, ZR_VIEW_LOADS, load, options ? &taken : NULL, error);
+    return with_view(engine, directory, ZR_VIEW_LOADS, load_model_weights, options ? &taken : NULL,
+                     error);
 }

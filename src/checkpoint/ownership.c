@@ -30,7 +30,7 @@ static bool starts_with(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static bool ends_with(const char *text, const char *with)
+static bool ownership_ends_with(const char *text, const char *with)
 {
     size_t length = strlen(text), tail = strlen(with);
     return length > tail && !strcmp(text + length - tail, with);
@@ -42,8 +42,8 @@ static bool is_receipt(const char *name) { return !strcmp(name, ZR_RECEIPT); }
 
 static bool is_of_a_model(const char *name)
 {
-    bool shard =
-        starts_with(name, "model-") && strstr(name, "-of-") && ends_with(name, ".safetensors");
+    bool shard = starts_with(name, "model-") && strstr(name, "-of-") &&
+                 ownership_ends_with(name, ".safetensors");
     return shard || !strcmp(name, ZR_MODEL_WEIGHTS) || !strcmp(name, ZR_MODEL_INDEX) ||
            is_receipt(name) || zr_convert_copies(name);
 }
@@ -68,7 +68,8 @@ static bool is_latest(const char *name) { return !strcmp(name, ZR_LATEST); }
 static bool is_hidden_step(const char *name, const char *end, int64_t *step)
 {
     char stem[ZR_CHECKPOINT_NAME_BYTES];
-    if (name[0] != '.' || !ends_with(name, end) || strlen(name) - strlen(end) > sizeof stem)
+    if (name[0] != '.' || !ownership_ends_with(name, end) ||
+        strlen(name) - strlen(end) > sizeof stem)
         return false;
     snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(end) - 1), name + 1);
     return zr_checkpoint_step(stem, step);

@@ -42,7 +42,7 @@ static const char *hex(uint64_t hash, char out[static 20])
     return out;
 }
 
-static json_t *describe(const zr_receipt *receipt, const zr_file_sum *weights)
+static json_t *describe_receipt(const zr_receipt *receipt, const zr_file_sum *weights)
 {
     char hash[20];
     json_t *config = json_loads(receipt->config_text, 0, NULL);
@@ -59,7 +59,7 @@ zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, z
     zr_file_sum weights;
     char *model = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, directory);
     zero_status status = model ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
-    json_t *object = status == ZERO_OK ? describe(receipt, &weights) : NULL;
+    json_t *object = status == ZERO_OK ? describe_receipt(receipt, &weights) : NULL;
     char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     if (status == ZERO_OK)
         status =
@@ -71,7 +71,7 @@ zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, z
     return status;
 }
 
-static zero_status compare(const char *directory, const json_t *receipt, zero_error *error)
+static zero_status compare_receipt(const char *directory, const json_t *receipt, zero_error *error)
 {
     const json_t *weights = json_object_get(receipt, "weights");
     const char *file = json_string_value(json_object_get(weights, "file")),
@@ -103,7 +103,7 @@ zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error
             *receipt = NULL;
         }
         if (*receipt && status == ZERO_OK)
-            status = compare(directory, *receipt, error);
+            status = compare_receipt(directory, *receipt, error);
     }
     zr_free(path);
     return status;

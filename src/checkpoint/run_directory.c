@@ -284,8 +284,8 @@ static zero_status model_of_run(const char *run, const zero_logger *logger, char
 }
 
 // Resolves what is there, or may be.
-static zero_status resolve(const char *given, const zero_logger *logger, char **out,
-                           zero_error *error)
+static zero_status resolve_run_directory(const char *given, const zero_logger *logger, char **out,
+                                         zero_error *error)
 {
     if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, ZR_MODEL_CONFIG))
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -298,7 +298,7 @@ static zero_status resolve(const char *given, const zero_logger *logger, char **
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static bool ends_with(const char *text, const char *ending)
+static bool run_directory_ends_with(const char *text, const char *ending)
 {
     size_t length = strlen(text), of = strlen(ending);
     return length > of && !strcmp(text + length - of, ending);
@@ -339,7 +339,7 @@ static zero_status refuse_file(const char *given, zero_error *error)
         {"", "a file"},
     };
     int i = 0;
-    while (kinds[i].ending[0] && !ends_with(given, kinds[i].ending))
+    while (kinds[i].ending[0] && !run_directory_ends_with(given, kinds[i].ending))
         i++;
     return zr_fail(error, ZERO_ERR_IO,
                    "\"%s\" is %s: a model is a directory in Hugging Face's layout, with "
@@ -355,9 +355,9 @@ zero_status zr_model_directory(const char *given, const zero_logger *logger, cha
         return ZERO_OK;
     if (!zr_path_exists(given))
         return refuse_missing(given, error);
-    if (!zr_path_is_directory(given) && !ends_with(given, ".json"))
+    if (!zr_path_is_directory(given) && !run_directory_ends_with(given, ".json"))
         return refuse_file(given, error);
-    return resolve(given, logger, out, error);
+    return resolve_run_directory(given, logger, out, error);
 }
 
 zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
@@ -368,7 +368,7 @@ zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger,
     if (!given)
         return ZERO_OK;
     if (!word && !zr_path_has(given, "tokenizer.json"))
-        return resolve(given, logger, out, error);
+        return resolve_run_directory(given, logger, out, error);
     *out = zr_strdup(given, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }

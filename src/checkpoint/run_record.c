@@ -12,17 +12,17 @@ enum { MOST_CONFIG = 1 << 24 }; // in bytes
 
 #define LAST_TENTH "the last tenth" // the value of "val" for the default of --val
 
-static const json_t *member(const json_t *object, const char *a, const char *b)
+static const json_t *run_record_member(const json_t *object, const char *a, const char *b)
 {
     return json_object_get(json_object_get(object, a), b);
 }
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *run_record_text_of(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
-static int64_t number_of(const json_t *object, const char *key)
+static int64_t run_record_number_of(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }
@@ -30,10 +30,10 @@ static int64_t number_of(const json_t *object, const char *key)
 // Tensor ranks and pipeline stages are written only where there are several.
 static int64_t several_of(const json_t *object, const char *key)
 {
-    return ZR_MIN(ZR_MAX(number_of(object, key), 1), INT32_MAX);
+    return ZR_MIN(ZR_MAX(run_record_number_of(object, key), 1), INT32_MAX);
 }
 
-static void append_text(zr_buffer *out, const char *key, const char *text)
+static void append_run_record_text(zr_buffer *out, const char *key, const char *text)
 {
     if (!text)
         return;
@@ -45,9 +45,9 @@ static void append_text(zr_buffer *out, const char *key, const char *text)
 void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
 {
     zr_buffer_printf(out, "{");
-    append_text(out, record->new_spec ? "new" : "model",
-                record->new_spec ? record->new_spec : record->model);
-    append_text(out, "tokenizer", record->tokenizer);
+    append_run_record_text(out, record->new_spec ? "new" : "model",
+                           record->new_spec ? record->new_spec : record->model);
+    append_run_record_text(out, "tokenizer", record->tokenizer);
     zr_buffer_printf(out, "\"tokenizer_of_model\": %s, ",
                      record->tokenizer_of_model ? "true" : "false");
     zr_buffer_printf(out, "\"data\": [");
@@ -56,14 +56,14 @@ void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
         zr_json_append_string(out, record->data[i], strlen(record->data[i]));
     }
     zr_buffer_printf(out, "], ");
-    append_text(out, "val", record->val ? record->val : LAST_TENTH);
-    append_text(out, "field", record->field);
-    append_text(out, "chat", record->chat);
-    append_text(out, "allow_change", record->allow_change);
-    append_text(out, "backend", record->backend);
-    append_text(out, "comm", record->comm);
-    append_text(out, "instructions", record->instructions);
-    append_text(out, "data_hash", record->data_hash);
+    append_run_record_text(out, "val", record->val ? record->val : LAST_TENTH);
+    append_run_record_text(out, "field", record->field);
+    append_run_record_text(out, "chat", record->chat);
+    append_run_record_text(out, "allow_change", record->allow_change);
+    append_run_record_text(out, "backend", record->backend);
+    append_run_record_text(out, "comm", record->comm);
+    append_run_record_text(out, "instructions", record->instructions);
+    append_run_record_text(out, "data_hash", record->data_hash);
     zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, ",
                      (long long)record->vocabulary, (long long)record->parameters,
                      (long long)record->seq);
@@ -105,28 +105,28 @@ static zero_status read_data(const json_t *run, zr_run_config_file *out, zero_er
 
 static zr_run_record record_of(const json_t *run)
 {
-    const char *val = text_of(run, "val");
+    const char *val = run_record_text_of(run, "val");
     return (zr_run_record){
-        .new_spec = text_of(run, "new"),
-        .model = text_of(run, "model"),
-        .tokenizer = text_of(run, "tokenizer"),
+        .new_spec = run_record_text_of(run, "new"),
+        .model = run_record_text_of(run, "model"),
+        .tokenizer = run_record_text_of(run, "tokenizer"),
         .tokenizer_of_model = json_is_true(json_object_get(run, "tokenizer_of_model")),
         .val = val && strcmp(val, LAST_TENTH) ? val : NULL,
-        .field = text_of(run, "field"),
-        .chat = text_of(run, "chat"),
-        .allow_change = text_of(run, "allow_change"),
-        .backend = text_of(run, "backend"),
-        .comm = text_of(run, "comm"),
-        .instructions = text_of(run, "instructions"),
-        .data_hash = text_of(run, "data_hash"),
-        .vocabulary = number_of(run, "vocabulary"),
-        .parameters = number_of(run, "parameters"),
-        .seq = number_of(run, "seq"),
-        .steps = number_of(run, "steps"),
-        .ranks = (int)number_of(run, "ranks"),
+        .field = run_record_text_of(run, "field"),
+        .chat = run_record_text_of(run, "chat"),
+        .allow_change = run_record_text_of(run, "allow_change"),
+        .backend = run_record_text_of(run, "backend"),
+        .comm = run_record_text_of(run, "comm"),
+        .instructions = run_record_text_of(run, "instructions"),
+        .data_hash = run_record_text_of(run, "data_hash"),
+        .vocabulary = run_record_number_of(run, "vocabulary"),
+        .parameters = run_record_number_of(run, "parameters"),
+        .seq = run_record_number_of(run, "seq"),
+        .steps = run_record_number_of(run, "steps"),
+        .ranks = (int)run_record_number_of(run, "ranks"),
         .tensor = (int)several_of(run, "tensor"),
         .stages = (int)several_of(run, "pipeline"),
-        .threads = (int)number_of(run, "threads"),
+        .threads = (int)run_record_number_of(run, "threads"),
     };
 }
 
@@ -136,11 +136,11 @@ zero_status zr_run_config_read(const char *run, zr_run_config_file *out, zero_er
     if (!out->path)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_json_load(out->path, MOST_CONFIG, &out->root, error));
-    const json_t *object = member(out->root, "libzero", "run");
+    const json_t *object = run_record_member(out->root, "libzero", "run");
     out->run = record_of(object);
-    out->train_batch = number_of(out->root, "train_batch_size");
-    out->micro_batch = number_of(out->root, "train_micro_batch_size_per_gpu");
-    out->of_earlier_program = !member(out->root, "libzero", "loss_mean");
+    out->train_batch = run_record_number_of(out->root, "train_batch_size");
+    out->micro_batch = run_record_number_of(out->root, "train_micro_batch_size_per_gpu");
+    out->of_earlier_program = !run_record_member(out->root, "libzero", "loss_mean");
     return read_data(object, out, error);
 }
 
@@ -161,7 +161,7 @@ bool zr_run_config_is_at(const char *path)
     json_t *root = NULL;
     if (!zr_path_is_file(path) || zr_json_load(path, MOST_CONFIG, &root, NULL) != ZERO_OK)
         return false;
-    bool is = json_is_object(member(root, "libzero", "run"));
+    bool is = json_is_object(run_record_member(root, "libzero", "run"));
     json_decref(root);
     return is;
 }
@@ -206,18 +206,18 @@ bool zr_run_state_read(const json_t *state, zr_run_state *out)
 {
     const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
     *out = (zr_run_state){
-        .data_hash = text_of(facts, "data"),
-        .seq = number_of(facts, "seq"),
-        .lines = number_of(facts, "lines"),
-        .micro_batch = number_of(facts, "micro_batch"),
-        .ranks = number_of(facts, "ranks"),
+        .data_hash = run_record_text_of(facts, "data"),
+        .seq = run_record_number_of(facts, "seq"),
+        .lines = run_record_number_of(facts, "lines"),
+        .micro_batch = run_record_number_of(facts, "micro_batch"),
+        .ranks = run_record_number_of(facts, "ranks"),
         .tensor = several_of(facts, "tensor"),
         .stages = several_of(facts, "pipeline"),
-        .resumed_from = number_of(facts, "resumed_from"),
+        .resumed_from = run_record_number_of(facts, "resumed_from"),
         .owed = json_is_true(json_object_get(facts, "owed")),
         .keeps_weight_decay = json_is_true(json_object_get(facts, "keeps_weight_decay")),
         .best = json_is_number(best) ? json_number_value(best) : INFINITY,
-        .best_windows = number_of(facts, "best_windows"),
+        .best_windows = run_record_number_of(facts, "best_windows"),
     };
     return facts;
 }
@@ -236,9 +236,10 @@ static zr_decay_before decay_of(const json_t *all)
 static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_before *out)
 {
     const json_t *config = json_object_get(state, "config");
-    const json_t *value = json_object_get(member(config, "optimizer", "params"), "weight_decay");
-    bool kept = member(state, "lineage", "imported_from") || facts->keeps_weight_decay;
-    out->decay = decay_of(member(config, "libzero", "decay_all"));
+    const json_t *value =
+        json_object_get(run_record_member(config, "optimizer", "params"), "weight_decay");
+    bool kept = run_record_member(state, "lineage", "imported_from") || facts->keeps_weight_decay;
+    out->decay = decay_of(run_record_member(config, "libzero", "decay_all"));
     out->weight_decay = json_number_value(value);
     out->has_weight_decay = kept && json_is_number(value) && out->weight_decay >= 0;
 }
@@ -246,8 +247,8 @@ static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_be
 // Earlier programs knew only these formulas, and wrote no key for them.
 static void read_formulas(const json_t *state, zr_run_before *out)
 {
-    const json_t *own = member(state, "config", "libzero");
-    const char *mean = text_of(own, "loss_mean");
+    const json_t *own = run_record_member(state, "config", "libzero");
+    const char *mean = run_record_text_of(own, "loss_mean");
     out->has_loss_mean = !mean || !strcmp(mean, "micro_batch");
     out->has_rate_0 = !json_is_true(json_object_get(own, "schedule_from_one"));
 }
@@ -262,7 +263,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     bool ours = zr_run_state_read(manifest.state, &facts);
     // else loading it will refuse it
     if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
-        out->batch = number_of(manifest.state, "train_batch_size");
+        out->batch = run_record_number_of(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;
         out->ranks = facts.ranks / (facts.tensor * facts.stages);
         out->tensor = facts.tensor;

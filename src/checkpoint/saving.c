@@ -43,7 +43,7 @@ static void advance(zero_checkpoint *c, int written, bool ended, zero_status sta
     pthread_mutex_unlock(&c->lock);
 }
 
-static void write_all(void *argument)
+static void write_saving_all(void *argument)
 {
     zero_checkpoint *c = argument;
     int parts = c->vectors.of->view.parts;
@@ -60,7 +60,7 @@ static void write_all(void *argument)
 
 // Waits until a flat parameter is written, or until all are on the disk. A disk may be slow, so the
 // other ranks are told that this one is alive.
-static void await(zero_checkpoint *c, int flat_param, bool all)
+static void await_saving(zero_checkpoint *c, int flat_param, bool all)
 {
     zero_comm *comm = zr_engine_comm(c->engine);
     pthread_mutex_lock(&c->lock);
@@ -82,9 +82,9 @@ static zero_status await_flat_param(void *user, int flat_param, zero_error *erro
 {
     zero_checkpoint *c = user;
     zr_recorder *recorder = zr_engine_comm(c->engine)->recorder;
-    int64_t begin = zr_recorder_begin(recorder);
-    await(c, flat_param, false);
-    zr_recorder_add(recorder, ZR_ACTIVITY_checkpoint_wait, begin, 0, 0, -1);
+    int64_t begin_saving = zr_recorder_begin(recorder);
+    await_saving(c, flat_param, false);
+    zr_recorder_add(recorder, ZR_ACTIVITY_checkpoint_wait, begin_saving, 0, 0, -1);
     return ZERO_OK;
 }
 
@@ -99,7 +99,7 @@ static void init(zero_checkpoint *c, zero_engine *engine)
     pthread_condattr_destroy(&clock);
 }
 
-static void destroy(zero_checkpoint *c)
+static void destroy_saving(zero_checkpoint *c)
 {
     zr_engine_guard(c->engine, NULL);
     zr_workers_destroy(c->thread);
@@ -109,7 +109,8 @@ static void destroy(zero_checkpoint *c)
     zr_free(c);
 }
 
-static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more, zero_error *error)
+static zero_status begin_saving(zero_checkpoint *c, const char *directory, json_t *more,
+                                zero_error *error)
 {
     json_t *state;
     zero_comm *comm = zr_engine_comm(c->engine);
@@ -123,7 +124,7 @@ static zero_status begin(zero_checkpoint *c, const char *directory, json_t *more
     // zero_end_checkpoint reports a failure
     status = zr_workers_create(1, 1, &c->thread, &c->error);
     if (status == ZERO_OK)
-        status = zr_workers_submit(c->thread, write_all, c, &c->error);
+        status = zr_workers_submit(c->thread, write_saving_all, c, &c->error);
     // The save fails in zero_end_checkpoint, together with the other ranks.
     if (status != ZERO_OK)
         advance(c, 0, true, status);
@@ -161,12 +162,12 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
         return status;
     }
     init(c, engine);
-    status = zr_engine_can_guard(engine) ? begin(c, directory, more, error)
+    status = zr_engine_can_guard(engine) ? begin_saving(c, directory, more, error)
                                          : save_at_once(c, directory, more, error);
     if (status == ZERO_OK)
         *out = c;
     else
-        destroy(c);
+        destroy_saving(c);
     return status;
 }
 
@@ -186,12 +187,12 @@ zero_status zero_end_checkpoint(zero_checkpoint *c, zero_error *error)
     if (!c)
         return ZERO_OK;
     if (c->saving) {
-        await(c, 0, true);
+        await_saving(c, 0, true);
         status = zr_states_save_end(c->saving, c->status, &c->error);
     }
     if (error)
         *error = c->error;
-    destroy(c);
+    destroy_saving(c);
     return status;
 }
 
@@ -201,8 +202,8 @@ void zr_checkpoint_abandon(zero_checkpoint *c)
         return;
     if (c->saving) {
         zr_states_save_cancel(c->saving);
-        await(c, 0, true);
+        await_saving(c, 0, true);
         zr_states_save_abandon(c->saving);
     }
-    destroy(c);
+    destroy_saving(c);
 }

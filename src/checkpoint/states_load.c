@@ -44,7 +44,7 @@ typedef struct loading {
     zr_states_difference *difference; // NULL: ranges are filled; else they are compared
 } loading;
 
-static const char *name_of(const void *file, int t)
+static const char *states_load_name_of(const void *file, int t)
 {
     return ((const zr_manifest_file *)file)->tensors[t].name;
 }
@@ -53,7 +53,8 @@ static zero_status match_tensors(const loading *l, zero_error *error)
 {
     const zr_weight_view *view = &l->vector->view;
     zr_named *index;
-    ZERO_TRY(zr_name_index_create(name_of, l->file, l->file->tensor_count, &index, error));
+    ZERO_TRY(
+        zr_name_index_create(states_load_name_of, l->file, l->file->tensor_count, &index, error));
     zero_status status = ZERO_OK;
     for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++) {
         int place = zr_name_index_find(index, l->file->tensor_count, view->tensors[t]->name);
@@ -96,7 +97,7 @@ typedef struct overlap { // of a range and an extent that holds some of its elem
     const zr_weight_range *range;
 } overlap;
 
-static zero_status hold(loading *l, const overlap *o, zero_error *error)
+static zero_status hold_states_load(loading *l, const overlap *o, zero_error *error)
 {
     const zr_extent *extent = o->extent;
     const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent),
@@ -122,7 +123,8 @@ static zero_status hold(loading *l, const overlap *o, zero_error *error)
 
 // Copies `count` elements of the held extent, from number `from` on, to `to`, in the type of the
 // range.
-static void take(const loading *l, zero_dtype dtype, int64_t from, int64_t count, void *to)
+static void take_states_load(const loading *l, zero_dtype dtype, int64_t from, int64_t count,
+                             void *to)
 {
     const char *stored = l->stored + from * (int64_t)zero_dtype_bytes(l->file->dtype);
     float *wide = (float *)(void *)l->block;
@@ -135,13 +137,13 @@ static void take(const loading *l, zero_dtype dtype, int64_t from, int64_t count
 }
 
 // Compares the elements that `take` would copy with those that are there.
-static void compare(const loading *l, const zr_weight_range *range, int64_t from, int64_t count,
-                    const char *is)
+static void compare_states_load(const loading *l, const zr_weight_range *range, int64_t from,
+                                int64_t count, const char *is)
 {
     size_t size = zero_dtype_bytes(range->dtype);
     char *beside = l->block + ZR_EXTENT_BYTES;
     zr_states_difference *d = l->difference;
-    take(l, range->dtype, from, count, beside);
+    take_states_load(l, range->dtype, from, count, beside);
     if (!memcmp(is, beside, (size_t)count * size))
         return;
     if (!d->elements) {
@@ -190,13 +192,13 @@ static zero_status use_extent(loading *l, const overlap *o, zero_error *error)
 {
     const zr_weight_range *range = o->range;
     zr_common c = {0};
-    ZERO_TRY(hold(l, o, error));
+    ZERO_TRY(hold_states_load(l, o, error));
     while (zr_rectangles_next_common(&o->extent->at, &range->at, &c)) {
         char *data = (char *)range->data + c.in_b * (int64_t)zero_dtype_bytes(range->dtype);
         if (l->difference)
-            compare(l, range, c.in_a, c.count, data);
+            compare_states_load(l, range, c.in_a, c.count, data);
         else
-            take(l, range->dtype, c.in_a, c.count, data);
+            take_states_load(l, range->dtype, c.in_a, c.count, data);
     }
     zr_comm_progress(l->comm, l->comm->step);
     return ZERO_OK;
@@ -282,7 +284,7 @@ zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_mani
 }
 
 // Shares the sums, and the name of the difference that the lowest rank with one has found.
-static zero_status share(zero_comm *comm, zr_states_difference *d, zero_error *error)
+static zero_status share_states_load(zero_comm *comm, zr_states_difference *d, zero_error *error)
 {
     int64_t first = d->elements ? comm->rank : comm->size;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &first, 1, ZERO_I64, ZR_MIN, error));
@@ -302,5 +304,5 @@ zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_m
     for (int v = 0; v < count; v++)
         ZERO_TRY(zr_comm_agree(
             comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
-    return share(comm, out, error);
+    return share_states_load(comm, out, error);
 }

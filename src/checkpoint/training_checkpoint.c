@@ -15,9 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vector,
-                       zr_view_purpose purpose, const char *name, zero_dtype dtype,
-                       zero_error *error)
+static zero_status add_training_checkpoint(zr_state_vectors *v, zero_engine *engine,
+                                           zr_vector vector, zr_view_purpose purpose,
+                                           const char *name, zero_dtype dtype, zero_error *error)
 {
     assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
     ZERO_TRY(zr_model_view_create(engine, vector, purpose, &v->views[v->count], error));
@@ -28,17 +28,19 @@ static zero_status add(zr_state_vectors *v, zero_engine *engine, zr_vector vecto
 }
 
 // Lists the vectors. behind: units read parameters that are one update older than the weights.
-static zero_status list(zero_engine *engine, zr_view_purpose purpose, bool stale,
-                        zr_state_vectors *v, zero_error *error)
+static zero_status list_training_checkpoint(zero_engine *engine, zr_view_purpose purpose,
+                                            bool stale, zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
     const zr_optimizer_traits *traits =
         zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
-    ZERO_TRY(add(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
+    ZERO_TRY(
+        add_training_checkpoint(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)
-        ZERO_TRY(add(v, engine, ZR_VECTOR_STATE0 + i, purpose, traits->states[i], ZERO_F32, error));
-    return stale ? add(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
-                       settings->precision.parameters, error)
+        ZERO_TRY(add_training_checkpoint(v, engine, ZR_VECTOR_STATE0 + i, purpose,
+                                         traits->states[i], ZERO_F32, error));
+    return stale ? add_training_checkpoint(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
+                                           settings->precision.parameters, error)
                  : ZERO_OK;
 }
 
@@ -131,7 +133,7 @@ zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
     if (status == ZERO_OK)
         status = zr_engine_join_delayed_update(engine, &stale, error);
     if (status == ZERO_OK)
-        status = list(engine, purpose, stale, vectors, error);
+        status = list_training_checkpoint(engine, purpose, stale, vectors, error);
     return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 
@@ -149,7 +151,10 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
     return status;
 }
 
-static void beat(void *comm, int64_t bytes) { zr_comm_progress(comm, ((zero_comm *)comm)->step); }
+static void beat_training_checkpoint(void *comm, int64_t bytes)
+{
+    zr_comm_progress(comm, ((zero_comm *)comm)->step);
+}
 
 // On rank 0: verifies what a checkpoint has and this training does not keep, because that is part
 // of it, too.
@@ -166,20 +171,21 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
             read = read || !strcmp(name, one.files->name);
         }
         if (!read)
-            ZERO_TRY(zr_manifest_verify(directory, &one, beat, comm, error));
+            ZERO_TRY(zr_manifest_verify(directory, &one, beat_training_checkpoint, comm, error));
     }
     return ZERO_OK;
 }
 
 // The parameters that units read are made from the weights, unless they are one update older.
-static zero_status fill(zero_engine *engine, const char *directory, const zr_manifest *manifest,
-                        zero_error *error)
+static zero_status fill_training_checkpoint(zero_engine *engine, const char *directory,
+                                            const zr_manifest *manifest, zero_error *error)
 {
     bool stale = zr_plan_lags(zr_engine_plan(engine)) &&
                  zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status status = zr_comm_agree(comm, list(engine, ZR_VIEW_LOADS, stale, &v, error), error);
+    zero_status status = zr_comm_agree(
+        comm, list_training_checkpoint(engine, ZR_VIEW_LOADS, stale, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // after this no rank reads the old ones
     if (status == ZERO_OK)
@@ -203,24 +209,24 @@ static zero_status fill(zero_engine *engine, const char *directory, const zr_man
 static zero_status compare_manifests(zero_comm *comm, const char *directory,
                                      const zr_manifest *manifest, zero_error *error)
 {
-    zr_fingerprints list = {0};
+    zr_fingerprints list_training_checkpoint = {0};
     if (comm->size == 1)
         return ZERO_OK;
     char *state = json_dumps(manifest->state, JSON_COMPACT);
     uint64_t hash = state ? zr_hash_text(state) : 0;
-    list.failed = !state;
+    list_training_checkpoint.failed = !state;
     free(state);
     for (int f = 0; f < manifest->file_count; f++)
         for (int t = 0; t < manifest->files[f].tensor_count; t++)
             for (int e = 0; e < manifest->files[f].tensors[t].extent_count; e++)
                 hash = zr_hash_bytes(&manifest->files[f].tensors[t].extents[e].checksum,
                                      sizeof(uint32_t), hash);
-    zr_fingerprints_add(&list, "checkpoint", directory, "", hash);
-    return zr_comm_compare_fingerprints(comm, &list, error);
+    zr_fingerprints_add(&list_training_checkpoint, "checkpoint", directory, "", hash);
+    return zr_comm_compare_fingerprints(comm, &list_training_checkpoint, error);
 }
 
-static zero_status load(zero_engine *engine, const char *directory, zr_manifest *manifest,
-                        zero_error *error)
+static zero_status load_training_checkpoint(zero_engine *engine, const char *directory,
+                                            zr_manifest *manifest, zero_error *error)
 {
     zr_progress progress = {0};
     zero_status status = zr_manifest_read(directory, manifest, error);
@@ -228,7 +234,7 @@ static zero_status load(zero_engine *engine, const char *directory, zr_manifest 
         status = zr_checkpoint_state_read(engine, directory, manifest->state, &progress, error);
     ZERO_TRY(zr_comm_agree(zr_engine_comm(engine), status, error));
     ZERO_TRY(compare_manifests(zr_engine_comm(engine), directory, manifest, error));
-    ZERO_TRY(fill(engine, directory, manifest, error));
+    ZERO_TRY(fill_training_checkpoint(engine, directory, manifest, error));
     zr_engine_go_on_from(engine, &progress);
     return ZERO_OK;
 }
@@ -238,7 +244,7 @@ zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_
 {
     zr_manifest manifest = {0};
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_checkpoint", error));
-    zero_status status = load(engine, directory, &manifest, error);
+    zero_status status = load_training_checkpoint(engine, directory, &manifest, error);
     if (status == ZERO_OK && state)
         *state = json_incref(manifest.state);
     zr_manifest_free(&manifest);

@@ -1,7 +1,10 @@
 // One engine a communicator at a time.
 #include "comm/attach.h"
 
-static int threads_of(const zero_comm *comm, int wanted) { return comm->comm_thread ? 1 : wanted; }
+static int attach_threads_of(const zero_comm *comm, int wanted)
+{
+    return comm->comm_thread ? 1 : wanted;
+}
 
 zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
 {
@@ -12,14 +15,14 @@ zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
             "zero_destroy that one first, or open another communicator",
             zr_comm_job_rank(comm, comm->rank));
     comm->attached = true;
-    comm->threads = threads_of(comm, threads);
+    comm->threads = attach_threads_of(comm, threads);
     return ZERO_OK;
 }
 
 void zr_comm_detach(zero_comm *comm)
 {
     comm->attached = false;
-    comm->threads = threads_of(comm, 0);
+    comm->threads = attach_threads_of(comm, 0);
     comm->work = 0;
     comm->recorder = NULL;
 }

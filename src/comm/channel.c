@@ -17,8 +17,8 @@ static const zr_channel_ops *ops_of(const zr_channels *channels)
 }
 
 // Describes what is wrong with a slot, or with a channel where slot is negative.
-static zero_status refuse(const zr_channels *channels, const char *doing, int channel, int slot,
-                          const char *why, zero_error *error)
+static zero_status refuse_channel(const zr_channels *channels, const char *doing, int channel,
+                                  int slot, const char *why, zero_error *error)
 {
     char label[ZR_CHANNEL_LABEL], where[ZERO_MESSAGE_BYTES];
     if (slot >= 0)
@@ -35,7 +35,7 @@ static zero_status check_shape(const zr_channels *channels, int channel, zero_er
     int ranks = channels->comm->size;
     char why[160];
     if (!shape->name)
-        return refuse(channels, "creation", channel, -1, "it has no name", error);
+        return refuse_channel(channels, "creation", channel, -1, "it has no name", error);
     if (shape->from >= 0 && shape->from < ranks && shape->to >= 0 && shape->to < ranks &&
         shape->from != shape->to && shape->slots >= 1 && shape->bytes >= 1 && shape->first >= 0 &&
         shape->first < shape->bytes &&
@@ -44,7 +44,7 @@ static zero_status check_shape(const zr_channels *channels, int channel, zero_er
     snprintf(why, sizeof why,
              "%d slots of %lld bytes from rank %d to rank %d of %d: it has slots, and two ends",
              shape->slots, (long long)shape->bytes, shape->from, shape->to, ranks);
-    return refuse(channels, "creation", channel, -1, why, error);
+    return refuse_channel(channels, "creation", channel, -1, why, error);
 }
 
 static uint64_t hash_of(const zr_channels *channels)
@@ -74,7 +74,7 @@ static zero_status compare_shapes(const zr_channels *channels, zero_error *error
                    channels->count);
 }
 
-static zero_status create(zr_channels *channels, zero_error *error)
+static zero_status create_channel(zr_channels *channels, zero_error *error)
 {
     const zero_comm *comm = channels->comm;
     for (int i = 0; i < channels->count; i++)
@@ -97,7 +97,7 @@ zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, 
     if (comm->size == 1)
         return ZERO_OK;
     zr_comm_thread_drain(comm);
-    ZERO_TRY(zr_comm_settle(comm, create(&made, error), error));
+    ZERO_TRY(zr_comm_settle(comm, create_channel(&made, error), error));
     if (count > 0)
         *out = made;
     return ZERO_OK;
@@ -133,19 +133,19 @@ static zero_status check_end(const zr_channels *channels, const char *doing, int
     const zero_comm *comm = channels->comm;
     char why[96];
     if (channel < 0 || channel >= channels->count)
-        return refuse(channels, doing, channel, -1, "there is no such channel", error);
+        return refuse_channel(channels, doing, channel, -1, "there is no such channel", error);
     const zr_channel_shape *shape = &channels->shapes[channel];
     int end = sends ? shape->from : shape->to;
     if (slot < 0 || slot >= shape->slots) {
         snprintf(why, sizeof why, "%s has %d slots, and no slot %d", shape->name, shape->slots,
                  slot);
-        return refuse(channels, doing, channel, -1, why, error);
+        return refuse_channel(channels, doing, channel, -1, why, error);
     }
     if (end == comm->rank)
         return ZERO_OK;
     snprintf(why, sizeof why, "rank %d %s there", zr_comm_job_rank(comm, end),
              sends ? "sends" : "receives");
-    return refuse(channels, doing, channel, slot, why, error);
+    return refuse_channel(channels, doing, channel, slot, why, error);
 }
 
 static zero_status check_bytes(const zr_channels *channels, const char *doing, int channel,
@@ -157,7 +157,7 @@ static zero_status check_bytes(const zr_channels *channels, const char *doing, i
         return ZERO_OK;
     snprintf(why, sizeof why, "%lld bytes do not fit into its %lld", (long long)bytes,
              (long long)room);
-    return refuse(channels, doing, channel, slot, why, error);
+    return refuse_channel(channels, doing, channel, slot, why, error);
 }
 
 // Returns where the wait of an operation is recorded here. Under a comm thread the waits inside of
@@ -167,7 +167,7 @@ static zr_recorder *recorder_of(const zero_comm *comm)
     return comm->comm_thread ? comm->recorder : NULL;
 }
 
-static zero_status take(zr_channels *channels, int channel, int slot, zero_error *error)
+static zero_status take_channel(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     zr_recorder *recorder = recorder_of(channels->comm);
     ZERO_TRY(check_end(channels, "take", channel, slot, true, error));
@@ -180,7 +180,7 @@ static zero_status take(zr_channels *channels, int channel, int slot, zero_error
 zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, take(channels, channel, slot, error), error);
+    return zr_comm_settle(channels->comm, take_channel(channels, channel, slot, error), error);
 }
 
 // Returns the bytes of a message that go from one machine to another.
@@ -191,8 +191,8 @@ static int64_t over_network(const zr_channels *channels, int channel, int64_t by
     return machines && machines[shape->from] != machines[shape->to] ? bytes : 0;
 }
 
-static zero_status send(zr_channels *channels, int channel, int slot, int64_t bytes,
-                        zero_error *error)
+static zero_status send_channel(zr_channels *channels, int channel, int slot, int64_t bytes,
+                                zero_error *error)
 {
     ZERO_TRY(check_end(channels, "send", channel, slot, true, error));
     ZERO_TRY(check_bytes(channels, "send", channel, slot, bytes, error));
@@ -209,7 +209,8 @@ zero_status zr_channel_send(zr_channels *channels, int channel, int slot, int64_
                             zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, send(channels, channel, slot, bytes, error), error);
+    return zr_comm_settle(channels->comm, send_channel(channels, channel, slot, bytes, error),
+                          error);
 }
 
 static zero_status await_message(zr_channels *channels, int channel, int slot, int64_t *bytes,
@@ -235,7 +236,7 @@ static zero_status receive(zr_channels *channels, int channel, int slot, int64_t
         snprintf(why, sizeof why, "rank %d sent %lld bytes, where %lld are expected",
                  zr_comm_job_rank(comm, channels->shapes[channel].from), (long long)came,
                  (long long)bytes);
-        return refuse(channels, "receive", channel, slot, why, error);
+        return refuse_channel(channels, "receive", channel, slot, why, error);
     }
     zr_comm_count(comm, ZERO_COMM_recv, channel, bytes, comm->versions ? 0 : bytes,
                   over_network(channels, channel, bytes));
@@ -249,7 +250,7 @@ zero_status zr_channel_receive(zr_channels *channels, int channel, int slot, int
     return zr_comm_settle(channels->comm, receive(channels, channel, slot, bytes, error), error);
 }
 
-static zero_status release(zr_channels *channels, int channel, int slot, zero_error *error)
+static zero_status release_channel(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     ZERO_TRY(check_end(channels, "release", channel, slot, false, error));
     return ops_of(channels)->release(channels, channel, slot, error);
@@ -258,5 +259,5 @@ static zero_status release(zr_channels *channels, int channel, int slot, zero_er
 zero_status zr_channel_release(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, release(channels, channel, slot, error), error);
+    return zr_comm_settle(channels->comm, release_channel(channels, channel, slot, error), error);
 }

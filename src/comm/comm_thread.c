@@ -43,7 +43,7 @@ void zr_comm_thread_destroy(zr_comm_thread *comm_thread)
     zr_free(comm_thread);
 }
 
-static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
+static void note_thread(zero_comm *comm, zr_rank_thread thread, bool at_work)
 {
     if (comm->ops->note)
         comm->ops->note(comm, thread, at_work);
@@ -54,14 +54,14 @@ static void carry(void *argument)
     zr_handle *handle = argument;
     zero_comm *comm = handle->window->comm;
     zr_comm_thread *comm_thread = comm->comm_thread;
-    note(comm, ZR_COMM_THREAD_THREAD, true);
+    note_thread(comm, ZR_COMM_THREAD_THREAD, true);
     zero_status status = comm_thread->failed; // only this thread writes it
     if (status == ZERO_OK)
         // The own thread may be waiting in another group, and is told together with all others.
         status = zr_comm_settle(comm, zr_comm_carry_out(handle, &comm_thread->error),
                                 &comm_thread->error);
     // This comes before the own thread is told, because that one may then start another operation.
-    note(comm, ZR_COMM_THREAD_THREAD, false);
+    note_thread(comm, ZR_COMM_THREAD_THREAD, false);
     pthread_mutex_lock(&comm_thread->lock);
     comm_thread->failed = status;
     handle->status = status;
@@ -72,9 +72,9 @@ static void carry(void *argument)
 
 zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
 {
-    note(comm, ZR_OWN_THREAD, false); // the queue may be full
+    note_thread(comm, ZR_OWN_THREAD, false); // the queue may be full
     zero_status status = zr_workers_submit(comm->comm_thread->worker, carry, handle, error);
-    note(comm, ZR_OWN_THREAD, true);
+    note_thread(comm, ZR_OWN_THREAD, true);
     return status;
 }
 
@@ -82,7 +82,7 @@ zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     zr_comm_thread *comm_thread = comm->comm_thread;
-    note(comm, ZR_OWN_THREAD, false);
+    note_thread(comm, ZR_OWN_THREAD, false);
     pthread_mutex_lock(&comm_thread->lock);
     while (!handle->arrived)
         pthread_cond_wait(&comm_thread->arrived, &comm_thread->lock);
@@ -90,7 +90,7 @@ zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error)
     if (status != ZERO_OK)
         *error = comm_thread->error;
     pthread_mutex_unlock(&comm_thread->lock);
-    note(comm, ZR_OWN_THREAD, true);
+    note_thread(comm, ZR_OWN_THREAD, true);
     return status;
 }
 
@@ -98,7 +98,7 @@ void zr_comm_thread_drain(zero_comm *comm)
 {
     if (!comm->comm_thread)
         return;
-    note(comm, ZR_OWN_THREAD, false);
+    note_thread(comm, ZR_OWN_THREAD, false);
     zr_workers_drain(comm->comm_thread->worker);
-    note(comm, ZR_OWN_THREAD, true);
+    note_thread(comm, ZR_OWN_THREAD, true);
 }

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-static zero_status refuse(const zr_window *window, zero_comm_op op, int slot, const char *why,
-                          zero_error *error)
+static zero_status refuse_communicator(const zr_window *window, zero_comm_op op, int slot,
+                                       const char *why, zero_error *error)
 {
     const char *name =
         window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
@@ -33,14 +33,18 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
     const zr_window *window = handle->window;
     int64_t size = (int64_t)zero_dtype_bytes(handle->dtype);
     if (!can_sum(handle->dtype))
-        return refuse(window, handle->op, handle->slot, "operands are of f32, bf16 or f16", error);
+        return refuse_communicator(window, handle->op, handle->slot,
+                                   "operands are of f32, bf16 or f16", error);
     if (handle->slot < 0 || handle->slot >= window->slots)
-        return refuse(window, handle->op, handle->slot, "there is no such slot", error);
+        return refuse_communicator(window, handle->op, handle->slot, "there is no such slot",
+                                   error);
     if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||
         handle->shard_elems > (window->bytes - handle->offset) / size / window->comm->size)
-        return refuse(window, handle->op, handle->slot, "its operand does not lie inside", error);
+        return refuse_communicator(window, handle->op, handle->slot,
+                                   "its operand does not lie inside", error);
     if (handle->op == ZERO_COMM_reduce_scatter && window->kind != ZR_WINDOW_SYMMETRIC)
-        return refuse(window, handle->op, handle->slot, "sums are of symmetric windows", error);
+        return refuse_communicator(window, handle->op, handle->slot,
+                                   "sums are of symmetric windows", error);
     return ZERO_OK;
 }
 
@@ -122,11 +126,14 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
     ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
     if (op == ZERO_COMM_reduce_scatter && !can_sum(out->to.dtype))
         return zr_comm_settle(
-            comm, refuse(window, op, slot, "sums are rounded to f32, bf16 or f16", error), error);
+            comm,
+            refuse_communicator(window, op, slot, "sums are rounded to f32, bf16 or f16", error),
+            error);
     if (op == ZERO_COMM_all_gather && window->kind == ZR_WINDOW_MACHINE)
         return zr_comm_settle(
             comm,
-            refuse(window, op, slot, "the own shard of a machine window lies outside it", error),
+            refuse_communicator(window, op, slot,
+                                "the own shard of a machine window lies outside it", error),
             error);
     return zr_comm_settle(comm, start(out, error), error);
 }

@@ -36,7 +36,8 @@ static const char *first_set(const reader *env, const char *const *names)
     return NULL;
 }
 
-static zero_status read_number(const reader *env, const char *name, int low, int high, int *out)
+static zero_status read_environment_number(const reader *env, const char *name, int low, int high,
+                                           int *out)
 {
     const char *text = look(env, name);
     char *end;
@@ -54,7 +55,7 @@ static zero_status read_optional(const reader *env, const char *const *names, in
                                  int *out)
 {
     const char *name = first_set(env, names);
-    return name ? read_number(env, name, low, high, out) : ZERO_OK;
+    return name ? read_environment_number(env, name, low, high, out) : ZERO_OK;
 }
 
 // Recognises the shell of a batch script, which has SLURM_PROCID and SLURM_NTASKS too but is no
@@ -192,8 +193,10 @@ zero_status zr_launch_read(zr_lookup lookup, void *user, zr_launch *out, zero_er
     if (f == FAMILY_COUNT)
         return check_nothing_half_set(&env);
     *out = (zr_launch){.family = families[f].name, .local_rank = -1, .memfd = -1};
-    ZERO_TRY(read_number(&env, first_set(&env, families[f].size), 1, ZERO_MAX_RANKS, &out->size));
-    ZERO_TRY(read_number(&env, first_set(&env, families[f].rank), 0, out->size - 1, &out->rank));
+    ZERO_TRY(read_environment_number(&env, first_set(&env, families[f].size), 1, ZERO_MAX_RANKS,
+                                     &out->size));
+    ZERO_TRY(read_environment_number(&env, first_set(&env, families[f].rank), 0, out->size - 1,
+                                     &out->rank));
     ZERO_TRY(read_local(&env, f, out));
     out->job = name_job(&env, out->family);
     return ZERO_OK;

@@ -30,7 +30,7 @@ void zr_fingerprints_add(zr_fingerprints *list, const char *what, const char *na
 }
 
 // Writes, for example, "text.txt" (27270 tokens).
-static void describe(const zr_fingerprint *f, char *out, size_t size)
+static void describe_fingerprint(const zr_fingerprint *f, char *out, size_t size)
 {
     if (!f)
         snprintf(out, size, "nothing");
@@ -38,8 +38,9 @@ static void describe(const zr_fingerprint *f, char *out, size_t size)
         snprintf(out, size, f->value[0] ? "\"%s\" (%s)" : "\"%s\"", f->name, f->value);
 }
 
-static zero_status compare(const zero_comm *comm, const zr_fingerprints *mine,
-                           const zr_fingerprint *first, int64_t count, zero_error *error)
+static zero_status compare_fingerprint(const zero_comm *comm, const zr_fingerprints *mine,
+                                       const zr_fingerprint *first, int64_t count,
+                                       zero_error *error)
 {
     const int root = zr_comm_job_rank(comm, 0);
     for (int i = 0; i < mine->count || i < count; i++) {
@@ -48,8 +49,8 @@ static zero_status compare(const zero_comm *comm, const zr_fingerprints *mine,
         char here[256], there[256];
         if (own && its && own->hash == its->hash && !strcmp(own->what, its->what))
             continue;
-        describe(own, here, sizeof here);
-        describe(its, there, sizeof there);
+        describe_fingerprint(own, here, sizeof here);
+        describe_fingerprint(its, there, sizeof there);
         return zr_fail(error, ZERO_ERR_USAGE,
                        "rank %d has another %s than rank %d: %s, where rank %d has %s; all ranks "
                        "must read the same",
@@ -65,7 +66,7 @@ static zero_status compare_with_first(zero_comm *comm, const zr_fingerprints *mi
     if (comm->rank == 0)
         memcpy(first, mine->at, (size_t)count * sizeof *first);
     ZERO_TRY(zr_comm_broadcast(comm, first, count * (int64_t)sizeof *first, 0, error));
-    return zr_comm_agree(comm, compare(comm, mine, first, count, error), error);
+    return zr_comm_agree(comm, compare_fingerprint(comm, mine, first, count, error), error);
 }
 
 zero_status zr_comm_compare_fingerprints(zero_comm *comm, zr_fingerprints *list, zero_error *error)

@@ -107,8 +107,8 @@ static zero_status find_control(const zr_launch *launch, double timeout, int *me
 }
 
 // Waits until all ranks have come; a rank that cannot come tells the others.
-static zero_status join(const zr_launch *launch, double timeout, int memfd, zr_control *control,
-                        zero_comm **out, zero_error *error)
+static zero_status join_local(const zr_launch *launch, double timeout, int memfd,
+                              zr_control *control, zero_comm **out, zero_error *error)
 {
     ZERO_TRY(take_record(control, launch, error));
     bind_to_parent(control);
@@ -136,7 +136,7 @@ zero_status zr_local_open(const zr_launch *launch, double timeout, zero_comm **o
     int memfd;
     zr_control *control;
     ZERO_TRY(find_control(launch, timeout, &memfd, &control, error));
-    zero_status status = join(launch, timeout, memfd, control, out, error);
+    zero_status status = join_local(launch, timeout, memfd, control, out, error);
     if (status != ZERO_OK) {
         zr_local_control_unmap(control);
         close(memfd);
@@ -184,7 +184,7 @@ static void progress(zero_comm *comm)
     atomic_store_explicit(&record->heartbeat, beats + 1, memory_order_relaxed);
 }
 
-static void note(zero_comm *comm, zr_rank_thread thread, bool at_work)
+static void note_local(zero_comm *comm, zr_rank_thread thread, bool at_work)
 {
     atomic_store_explicit(zr_local_waiting_on(comm->impl, thread),
                           at_work ? ZR_AT_WORK : ZR_WITHOUT_WORK, memory_order_relaxed);
@@ -229,7 +229,7 @@ static const zr_comm_ops process_ops = {
     .recv = zr_local_recv,
     .barrier = zr_local_barrier,
     .progress = progress,
-    .note = note,
+    .note = note_local,
     .split = zr_local_split,
     .channels = &zr_local_channels,
     .abort = abort_job,
@@ -249,7 +249,7 @@ static const zr_comm_ops thread_ops = {
     .recv = zr_local_recv,
     .barrier = zr_local_barrier,
     .progress = progress,
-    .note = note,
+    .note = note_local,
     .split = zr_local_split,
     .channels = &zr_local_channels,
     .abort = abort_job,

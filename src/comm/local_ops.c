@@ -114,7 +114,8 @@ static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t 
     return ZERO_OK;
 }
 
-static zero_status publish(zr_window *window, int slot, uint64_t version, zero_error *error)
+static zero_status publish_local_ops(zr_window *window, int slot, uint64_t version,
+                                     zero_error *error)
 {
     zero_comm *comm = window->comm;
     atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version,
@@ -123,7 +124,8 @@ static zero_status publish(zr_window *window, int slot, uint64_t version, zero_e
     return ZERO_OK;
 }
 
-static zero_status release(zr_window *window, int slot, uint64_t version, zero_error *error)
+static zero_status release_local_ops(zr_window *window, int slot, uint64_t version,
+                                     zero_error *error)
 {
     zero_comm *comm = window->comm;
     atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version,
@@ -155,7 +157,7 @@ static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
                               error));
     zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes,
                  window->comm->threads);
-    ZERO_TRY(publish(window, handle->slot, handle->sequence, error));
+    ZERO_TRY(publish_local_ops(window, handle->slot, handle->sequence, error));
     ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
                        handle->thread, "all_gather", error));
     drain(handle);
@@ -181,8 +183,8 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
 }
 
 const zr_version_ops zr_local_versions = {
-    .publish = publish,
+    .publish = publish_local_ops,
     .await_published = await_published,
-    .release = release,
+    .release = release_local_ops,
     .await_released = await_released,
 };

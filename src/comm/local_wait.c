@@ -61,8 +61,8 @@ static bool spin(const zr_wait *wait)
 
 // Describes the failure from this rank's view: where it was itself, then what happened to which
 // rank.
-static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure,
-                        zero_error *error)
+static zero_status tell_local_wait(zero_comm *comm, const zr_wait *wait,
+                                   const zr_local_failure *failure, zero_error *error)
 {
     char where[ZERO_MESSAGE_BYTES];
     zr_comm_where(comm, wait->doing, wait->slot, where, sizeof where);
@@ -70,13 +70,13 @@ static zero_status tell(zero_comm *comm, const zr_wait *wait, const zr_local_fai
 }
 
 // Reports the job's first failure, which may be another one by now.
-static zero_status settle(zero_comm *comm, const zr_wait *wait, zr_local_failure *failure,
-                          zero_error *error)
+static zero_status settle_local_wait(zero_comm *comm, const zr_wait *wait,
+                                     zr_local_failure *failure, zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     zr_local_fail(control, failure);
     zr_local_failure_read(control, failure);
-    return tell(comm, wait, failure, error);
+    return tell_local_wait(comm, wait, failure, error);
 }
 
 static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank,
@@ -85,7 +85,7 @@ static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank,
     zr_control *control = ((zr_local *)comm->impl)->control;
     zr_local_failure failure;
     zr_local_failure_of_end(control, rank, look->known ? look->wait_status : -1, &failure);
-    return settle(comm, wait, &failure, error);
+    return settle_local_wait(comm, wait, &failure, error);
 }
 
 static zero_status tell_left(zero_comm *comm, const zr_wait *wait, int rank, bool group,
@@ -97,7 +97,7 @@ static zero_status tell_left(zero_comm *comm, const zr_wait *wait, int rank, boo
         snprintf(of, sizeof of, " of the %s group", comm->group);
     snprintf(failure.message, sizeof failure.message,
              "rank %d has destroyed its communicator%s and will not come", rank, of);
-    return settle(comm, wait, &failure, error);
+    return settle_local_wait(comm, wait, &failure, error);
 }
 
 static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error *error)
@@ -105,7 +105,7 @@ static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error 
     zr_local_failure failure = {.rank = -1, .status = ZERO_ERR_PEER};
     snprintf(failure.message, sizeof failure.message,
              "the process that started the ranks has ended");
-    return settle(comm, wait, &failure, error);
+    return settle_local_wait(comm, wait, &failure, error);
 }
 
 typedef struct ways { // ranks that hold a rank up: itself, those that it waits for, and so on
@@ -173,7 +173,7 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int peer, 
              : look.state == 'T' ? "stopped"
                                  : "alive",
              comm->timeout, (long long)failure.step, work);
-    return settle(comm, wait, &failure, error);
+    return settle_local_wait(comm, wait, &failure, error);
 }
 
 // awaited: this rank waits for rank r. Other ranks count as dead only if they surely ended badly.
@@ -225,8 +225,8 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *
     return look_at_process(comm, wait, patience, r, awaited, error);
 }
 
-static zero_status look_around(zero_comm *comm, const zr_wait *wait, patience *patience,
-                               zero_error *error)
+static zero_status look_around_local_wait(zero_comm *comm, const zr_wait *wait, patience *patience,
+                                          zero_error *error)
 {
     zr_local *local = comm->impl;
     const zr_process *parent = &local->control->parent;
@@ -266,7 +266,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
     }
     if (patience->unlooked >= ZR_NAP * 0.9) {
         patience->unlooked = 0;
-        ZERO_TRY(look_around(comm, wait, patience, error));
+        ZERO_TRY(look_around_local_wait(comm, wait, patience, error));
     }
     return patience->stalled < comm->timeout || is_ready(wait)
                ? ZERO_OK
@@ -293,7 +293,7 @@ static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, int rank,
         if (is_ready(wait))
             return ZERO_OK;
         if (failed)
-            return tell(comm, wait, &failure, error);
+            return tell_local_wait(comm, wait, &failure, error);
         double before = zr_clock_seconds();
         sleep_on(control, &peer->bell, seen);
         ZERO_TRY(watch(comm, wait, &patience, zr_clock_seconds() - before, error));
@@ -330,5 +330,5 @@ zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *
     snprintf(failure.message, sizeof failure.message,
              "rank %d runs another operation or another size than rank %d (%s)", peer,
              ((zr_local *)comm->impl)->rank, wait->doing);
-    return settle(comm, wait, &failure, error);
+    return settle_local_wait(comm, wait, &failure, error);
 }

@@ -133,8 +133,8 @@ static int find_late(const zr_mpi_batch *batch)
     return batch->peers[0];
 }
 
-static zero_status tell(zero_comm *comm, zero_status status, const char *doing, const char *slot,
-                        const char *what, zero_error *error)
+static zero_status tell_mpi_wait(zero_comm *comm, zero_status status, const char *doing,
+                                 const char *slot, const char *what, zero_error *error)
 {
     char where[ZERO_MESSAGE_BYTES];
     zr_comm_where(comm, doing, slot, where, sizeof where);
@@ -191,8 +191,9 @@ static void say_wait(zero_comm *comm, patience *patience, int late)
     send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, whole->rank, whole->size);
 }
 
-static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patience *patience,
-                               const char *doing, const char *slot, zero_error *error)
+static zero_status look_around_mpi_wait(zero_comm *comm, const zr_mpi_batch *batch,
+                                        patience *patience, const char *doing, const char *slot,
+                                        zero_error *error)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     char text[256], work[ZR_WORK_TEXT];
@@ -211,7 +212,8 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
     pthread_mutex_unlock(&job->lock);
     if (aborted) {
         job->failed = true;
-        return tell(comm, ZERO_ERR_PEER, doing, slot, job->abort.text, error); // it stays as it is
+        return tell_mpi_wait(comm, ZERO_ERR_PEER, doing, slot, job->abort.text,
+                             error); // it stays as it is
     }
     if (heard != patience->heard) {
         patience->stalled = 0;
@@ -222,7 +224,7 @@ static zero_status look_around(zero_comm *comm, const zr_mpi_batch *batch, patie
         snprintf(text, sizeof text,
                  "rank %d made no progress for %g s; it was last heard of at step %lld%s", culprit,
                  comm->timeout, (long long)step, work);
-        return tell(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
+        return tell_mpi_wait(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
     if (patience->waited > SLEEP_AFTER)
         zr_sleep_seconds(SLEEP_SECONDS);
@@ -249,7 +251,7 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
             return ZERO_OK;
         }
         if (polls % POLLS == 0 || patience.waited > SLEEP_AFTER)
-            ZERO_TRY(look_around(comm, batch, &patience, doing, slot, error));
+            ZERO_TRY(look_around_mpi_wait(comm, batch, &patience, doing, slot, error));
     }
 }
 
@@ -264,7 +266,7 @@ static bool await_beats(zero_comm *comm, double seconds)
     return true;
 }
 
-static void beat(zero_comm *comm, double now)
+static void beat_mpi_wait(zero_comm *comm, double now)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     if (!zr_mpi_beats_gone(comm))
@@ -284,7 +286,7 @@ void zr_mpi_progress(zero_comm *comm)
         return;
     pthread_mutex_lock(&job->lock);
     if (due)
-        beat(comm, now);
+        beat_mpi_wait(comm, now);
     // Messages of channels go on while this rank computes, because MPI moves them when it is
     // called.
     if (job->channels > 0)

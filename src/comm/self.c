@@ -95,7 +95,8 @@ static zero_status all_reduce_small(zero_comm *comm, void *data, int64_t count, 
     return ZERO_OK;
 }
 
-static zero_status send(zero_comm *comm, const void *data, int64_t bytes, int to, zero_error *error)
+static zero_status send_self(zero_comm *comm, const void *data, int64_t bytes, int to,
+                             zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_INTERNAL, "one rank alone cannot send");
 }
@@ -109,22 +110,22 @@ static zero_status barrier(zero_comm *comm, zero_error *error) { return ZERO_OK;
 
 static void abort_job(zero_comm *comm, const char *message) {}
 
-static void destroy(zero_comm *comm) { zr_free(comm); }
+static void destroy_self(zero_comm *comm) { zr_free(comm); }
 
-static self_words *words_of(zr_window *window, int slot)
+static self_words *self_words_of(zr_window *window, int slot)
 {
     return &((self_window *)window->impl)->words[slot];
 }
 
-static zero_status publish(zr_window *window, int slot, uint64_t version, zero_error *error)
+static zero_status publish_self(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    words_of(window, slot)->published = version;
+    self_words_of(window, slot)->published = version;
     return ZERO_OK;
 }
 
-static zero_status release(zr_window *window, int slot, uint64_t version, zero_error *error)
+static zero_status release_self(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    words_of(window, slot)->released = version;
+    self_words_of(window, slot)->released = version;
     return ZERO_OK;
 }
 
@@ -141,12 +142,13 @@ static zero_status expect(const zr_window *window, int slot, const char *what, u
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return expect(window, slot, "published", words_of(window, slot)->published, version, error);
+    return expect(window, slot, "published", self_words_of(window, slot)->published, version,
+                  error);
 }
 
 static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return expect(window, slot, "released", words_of(window, slot)->released, version, error);
+    return expect(window, slot, "released", self_words_of(window, slot)->released, version, error);
 }
 
 static const zr_comm_ops self_ops = {
@@ -158,16 +160,16 @@ static const zr_comm_ops self_ops = {
     .all_gather_wait = all_gather_wait,
     .quiesce = quiesce,
     .all_reduce_small = all_reduce_small,
-    .send = send,
+    .send = send_self,
     .recv = recv,
     .barrier = barrier,
     .abort = abort_job,
-    .destroy = destroy,
+    .destroy = destroy_self,
 };
 
 static const zr_version_ops self_versions = {
-    .publish = publish,
+    .publish = publish_self,
     .await_published = await_published,
-    .release = release,
+    .release = release_self,
     .await_released = await_released,
 };

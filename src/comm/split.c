@@ -22,8 +22,8 @@ static zero_status check_parent(const zero_comm *comm, const char *name, zero_er
 }
 
 // Fills asked(N) with what all ranks have asked for.
-static zero_status exchange(zero_comm *comm, int colour, int key, asked_group *asked,
-                            zero_error *error)
+static zero_status exchange_split(zero_comm *comm, int colour, int key, asked_group *asked,
+                                  zero_error *error)
 {
     for (int r = 0; r < comm->size; r++)
         asked[r] = r == comm->rank ? (asked_group){.colour = colour, .key = key} : (asked_group){0};
@@ -81,8 +81,8 @@ static void list_members(const zero_comm *comm, const asked_group *asked, zr_com
 }
 
 // Does what a rank does for itself: lists its group, and makes a group of one.
-static zero_status prepare(zero_comm *comm, const asked_group *asked, zr_comm_group *group,
-                           zero_comm **out, zero_error *error)
+static zero_status prepare_split(zero_comm *comm, const asked_group *asked, zr_comm_group *group,
+                                 zero_comm **out, zero_error *error)
 {
     int *members = zr_alloc(sizeof *members * (size_t)group->size, error);
     if (!members)
@@ -96,10 +96,10 @@ static bool all_are_alone(const zr_comm_group *group, const zero_comm *comm)
     return group->count == comm->size;
 }
 
-static zero_status make(zero_comm *comm, const asked_group *asked, zr_comm_group *group,
-                        zero_comm **out, zero_error *error)
+static zero_status make_split(zero_comm *comm, const asked_group *asked, zr_comm_group *group,
+                              zero_comm **out, zero_error *error)
 {
-    zero_status status = zr_comm_agree(comm, prepare(comm, asked, group, out, error), error);
+    zero_status status = zr_comm_agree(comm, prepare_split(comm, asked, group, out, error), error);
     if (status == ZERO_OK && !all_are_alone(group, comm))
         status = comm->ops->split(comm, group, out, error);
     if (status == ZERO_OK)
@@ -111,20 +111,20 @@ static zero_status make(zero_comm *comm, const asked_group *asked, zr_comm_group
     return status;
 }
 
-static zero_status split(zero_comm *comm, int colour, int key, const char *name, zero_comm **out,
-                         zero_error *error)
+static zero_status split_split(zero_comm *comm, int colour, int key, const char *name,
+                               zero_comm **out, zero_error *error)
 {
     asked_group asked[ZERO_MAX_RANKS];
     int sizes[ZERO_MAX_RANKS];
     zr_comm_group group = {.name = name, .colour = colour, .key = key};
     ZERO_TRY(check_parent(comm, name, error));
-    ZERO_TRY(exchange(comm, colour, key, asked, error));
+    ZERO_TRY(exchange_split(comm, colour, key, asked, error));
     ZERO_TRY(check_colours(comm, asked, name, error));
     count_groups(comm, asked, &group, sizes);
     if (!comm->ops->split && !all_are_alone(&group, comm))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "a communicator of kind \"%s\" has no groups",
                        comm->ops->name);
-    return make(comm, asked, &group, out, error);
+    return make_split(comm, asked, &group, out, error);
 }
 
 zero_status zr_comm_split(zero_comm *comm, int colour, int key, const char *name, zero_comm **out,
@@ -134,5 +134,5 @@ zero_status zr_comm_split(zero_comm *comm, int colour, int key, const char *name
     assert(name);
     *out = NULL;
     zr_comm_thread_drain(comm);
-    return zr_comm_settle(comm, split(comm, colour, key, name, out, error), error);
+    return zr_comm_settle(comm, split_split(comm, colour, key, name, out, error), error);
 }

@@ -14,7 +14,7 @@ uint64_t zr_work_pack(const zr_work *work)
 }
 
 // Takes the lowest bits off a word.
-static int take(uint64_t *word, int bits)
+static int take_work(uint64_t *word, int bits)
 {
     int value = (int)(*word & ((1u << bits) - 1));
     *word >>= bits;
@@ -23,8 +23,8 @@ static int take(uint64_t *word, int bits)
 
 void zr_work_text(uint64_t word, char out[ZR_WORK_TEXT])
 {
-    int stages = take(&word, STAGES_BITS), stage = take(&word, STAGE_BITS);
-    int chunk = take(&word, CHUNK_BITS) - 1, micro_batch = (int)word - 1, used = 0;
+    int stages = take_work(&word, STAGES_BITS), stage = take_work(&word, STAGE_BITS);
+    int chunk = take_work(&word, CHUNK_BITS) - 1, micro_batch = (int)word - 1, used = 0;
     out[0] = 0;
     if (stages > 1)
         used = snprintf(out, ZR_WORK_TEXT, ", pipeline stage %d of %d", stage, stages);

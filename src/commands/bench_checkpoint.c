@@ -76,7 +76,7 @@ static zero_status timed(checkpoint_bench *c,
     return ZERO_OK;
 }
 
-static zero_status run_rounds(checkpoint_bench *c, zero_error *error)
+static zero_status run_bench_checkpoint_rounds(checkpoint_bench *c, zero_error *error)
 {
     zero_comm *comm = c->bench->meter.comm;
     for (int i = 0; i < ROUNDS; i++) {
@@ -92,14 +92,16 @@ static zero_status run_rounds(checkpoint_bench *c, zero_error *error)
     return ZERO_OK;
 }
 
-static void say(const checkpoint_bench *c, const char *name, double *rates, const char *comment)
+static void say_bench_checkpoint(const checkpoint_bench *c, const char *name, double *rates,
+                                 const char *comment)
 {
     double median = zr_median(rates, ROUNDS);
     zr_bench_say(c->bench, "%-5s %8.2f GB/s   (%.2f to %.2f; %s)\n", name, median * 1e-9,
                  rates[0] * 1e-9, rates[ROUNDS - 1] * 1e-9, comment);
 }
 
-static zero_status run(checkpoint_bench *c, const zero_bench_options *options, zero_error *error)
+static zero_status run_bench_checkpoint(checkpoint_bench *c, const zero_bench_options *options,
+                                        zero_error *error)
 {
     ZERO_TRY(choose_path(c, options->path, error));
     ZERO_TRY(zr_bench_engine_open(c->bench, options, &c->made, error));
@@ -107,14 +109,15 @@ static zero_status run(checkpoint_bench *c, const zero_bench_options *options, z
     zr_bench_say(c->bench, "%s: %.3f M parameters, %s, stage %d\n", c->made.subject.name,
                  (double)plan->parameters / 1e6, plan->settings.precision.name,
                  plan->settings.stage);
-    zero_status status = run_rounds(c, error);
+    zero_status status = run_bench_checkpoint_rounds(c, error);
     if (status != ZERO_OK && c->bench->meter.comm->rank == 0)
         zr_directory_remove(c->path, NULL);
     ZERO_TRY(status);
     zr_bench_say(c->bench, "%.2f GB in \"%s\"; the median of %d rounds\n", c->bytes * 1e-9, c->path,
                  ROUNDS);
-    say(c, "save", c->save, "with checksums, and brought to the disk");
-    say(c, "load", c->load, "not cached, checksums compared, until the next step may begin");
+    say_bench_checkpoint(c, "save", c->save, "with checksums, and brought to the disk");
+    say_bench_checkpoint(c, "load", c->load,
+                         "not cached, checksums compared, until the next step may begin");
     return ZERO_OK;
 }
 
@@ -122,7 +125,7 @@ zero_status zr_bench_checkpoint(const zr_bench *bench, const zero_bench_options 
                                 zero_error *error)
 {
     checkpoint_bench c = {.bench = bench};
-    zero_status status = run(&c, options, error);
+    zero_status status = run_bench_checkpoint(&c, options, error);
     zr_bench_engine_close(&c.made);
     return status;
 }

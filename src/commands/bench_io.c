@@ -17,7 +17,7 @@ static void say_rate(const zr_bench *bench, const char *name, const zr_disk_rate
                  rate->least * 1e-9, rate->most * 1e-9, comment);
 }
 
-static void say(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
+static void say_bench_io(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
 {
     zr_bench_say(bench, "\"%s\": ", options->directory);
     zr_bench_say(bench, "%s, %.1f GB free; %s\n", disk->kind, (double)disk->available * 1e-9,
@@ -44,7 +44,7 @@ static void append_rate(zr_buffer *out, const char *name, const zr_disk_rate *ra
                      rate->median, rate->least, rate->most);
 }
 
-static void append_text(zr_buffer *out, const char *name, const char *text)
+static void append_bench_io_text(zr_buffer *out, const char *name, const char *text)
 {
     zr_buffer_printf(out, "\"%s\": ", name);
     zr_json_append_string(out, text, strlen(text));
@@ -56,9 +56,9 @@ static zero_status say_json(const zr_bench *bench, const zr_disk_options *option
 {
     zr_buffer text = {0};
     zr_buffer_printf(&text, "{");
-    append_text(&text, "directory", options->directory);
-    append_text(&text, "file_system", disk->kind);
-    append_text(&text, "engine", disk->engine);
+    append_bench_io_text(&text, "directory", options->directory);
+    append_bench_io_text(&text, "file_system", disk->kind);
+    append_bench_io_text(&text, "engine", disk->engine);
     zr_buffer_printf(&text,
                      "\"direct\": %s, \"available\": %lld, \"scratch\": %lld, \"group\": %lld, "
                      "\"block\": %lld, \"depth\": %d, \"rounds\": %d",
@@ -77,7 +77,8 @@ static zero_status say_json(const zr_bench *bench, const zr_disk_options *option
     return status;
 }
 
-static void keep(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
+static void keep_bench_io(const zr_bench *bench, const zr_disk_options *options,
+                          const zr_disk *disk)
 {
     char *file;
     const zr_bandwidth measured = {.read = disk->read.median,
@@ -105,7 +106,7 @@ zero_status zr_bench_io(const zr_bench *bench, const zero_bench_options *options
     if (bench->json)
         ZERO_TRY(say_json(bench, &chosen, &disk, error));
     else
-        say(bench, &chosen, &disk);
-    keep(bench, &chosen, &disk);
+        say_bench_io(bench, &chosen, &disk);
+    keep_bench_io(bench, &chosen, &disk);
     return ZERO_OK;
 }

@@ -52,7 +52,7 @@ static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_ro
     return ZERO_OK;
 }
 
-static void say_row(const zr_bench *bench, const memory_row *row, bool first)
+static void say_bench_memory_row(const zr_bench *bench, const memory_row *row, bool first)
 {
     if (bench->json)
         zr_bench_say(bench,
@@ -63,7 +63,7 @@ static void say_row(const zr_bench *bench, const memory_row *row, bool first)
                      row->triad * 1e-9, row->update * 1e-9);
 }
 
-static void keep(const zr_bench *bench, const memory_row *row)
+static void keep_bench_memory(const zr_bench *bench, const memory_row *row)
 {
     char *file;
     zr_bandwidth_keep(NULL, &(zr_bandwidth){.copy = row->copy, .update = row->update},
@@ -73,7 +73,7 @@ static void keep(const zr_bench *bench, const memory_row *row)
     zr_free(file);
 }
 
-static zero_status measure(const zr_bench *bench, memory_bench *m, zero_error *error)
+static zero_status measure_bench_memory(const zr_bench *bench, memory_bench *m, zero_error *error)
 {
     memory_row row = {0};
     zr_bench_say(bench,
@@ -85,11 +85,11 @@ static zero_status measure(const zr_bench *bench, memory_bench *m, zero_error *e
         bool first = row.threads == 0;
         row.threads = first ? 1 : ZR_MIN(2 * row.threads, bench->meter.threads);
         ZERO_TRY(measure_row(bench, m, &row, error));
-        say_row(bench, &row, first);
+        say_bench_memory_row(bench, &row, first);
     }
     if (bench->json)
         zr_bench_say(bench, "]}\n");
-    keep(bench, &row);
+    keep_bench_memory(bench, &row);
     return ZERO_OK;
 }
 
@@ -107,7 +107,7 @@ zero_status zr_bench_memory(const zr_bench *bench, const zero_bench_options *opt
                                  .state1 = zr_arena_take(&arena, wide),
                                  .gradient = zr_arena_take(&arena, narrow),
                                  .parameters = zr_arena_take(&arena, narrow)};
-    zero_status status = measure(bench, &m, error);
+    zero_status status = measure_bench_memory(bench, &m, error);
     zr_arena_destroy(&arena);
     return status;
 }

@@ -42,7 +42,7 @@ static zero_status gradient_norm(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status update(void *user, zero_error *error)
+static zero_status update_bench_optimizer(void *user, zero_error *error)
 {
     shard *s = user;
     zr_update adamw = {.kind = ZR_UPDATE_ADAMW,
@@ -61,7 +61,7 @@ static zero_status update(void *user, zero_error *error)
 static zero_status both(void *user, zero_error *error)
 {
     ZERO_TRY(gradient_norm(user, error));
-    return update(user, error);
+    return update_bench_optimizer(user, error);
 }
 
 static zero_status read_modify_write(void *user, zero_error *error)
@@ -71,7 +71,8 @@ static zero_status read_modify_write(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve(shard *s, zr_ledger *ledger, zr_arena *arena, zero_error *error)
+static zero_status reserve_bench_optimizer(shard *s, zr_ledger *ledger, zr_arena *arena,
+                                           zero_error *error)
 {
     size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t);
     ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
@@ -89,14 +90,14 @@ static zero_status reserve(shard *s, zr_ledger *ledger, zr_arena *arena, zero_er
     return ZERO_OK;
 }
 
-static zero_status measure(const zr_bench *bench, shard *s, zero_error *error)
+static zero_status measure_bench_optimizer(const zr_bench *bench, shard *s, zero_error *error)
 {
     static const struct {
         const char *name;
         zr_timed_work work;
         double bytes; // per element
     } rows[] = {{"norm", gradient_norm, 2},
-                {"update", update, ZR_MEMORY_UPDATE_BYTES},
+                {"update", update_bench_optimizer, ZR_MEMORY_UPDATE_BYTES},
                 {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES},
                 {"fused", both, 2 + ZR_MEMORY_UPDATE_BYTES}};
     double seconds[ZR_COUNT(rows)];
@@ -125,10 +126,10 @@ zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *
                    (int64_t)((parameters > 0 ? parameters : DEFAULT_ELEMENTS) + (double)batch - 1) /
                    batch * batch};
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &s.queue, error));
-    zero_status status =
-        zr_comm_agree(bench->meter.comm, reserve(&s, &ledger, &arena, error), error);
+    zero_status status = zr_comm_agree(bench->meter.comm,
+                                       reserve_bench_optimizer(&s, &ledger, &arena, error), error);
     if (status == ZERO_OK)
-        status = measure(bench, &s, error);
+        status = measure_bench_optimizer(bench, &s, error);
     zr_arena_destroy(&arena);
     zr_queue_close(s.queue);
     return status;

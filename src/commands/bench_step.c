@@ -144,8 +144,8 @@ static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_
     return status;
 }
 
-static void say_row(const zr_bench *bench, const char *name, const zr_activity_sum *sum,
-                    double step, double bandwidth)
+static void say_bench_step_row(const zr_bench *bench, const char *name, const zr_activity_sum *sum,
+                               double step, double bandwidth)
 {
     double seconds = (double)sum->nanoseconds * 1e-9;
     zr_bench_say(bench, "  %-32s %6lld %10.3f %6.1f%%", name, (long long)sum->calls, seconds * 1e3,
@@ -174,11 +174,11 @@ static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACT
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++) {
         if (zr_activity_track(a) == ZR_TRACK_PHASE || sums[a].calls == 0)
             continue;
-        say_row(bench, zr_activity_text(a), &sums[a], step, bandwidth);
+        say_bench_step_row(bench, zr_activity_text(a), &sums[a], step, bandwidth);
         rest.nanoseconds -= zr_activity_is_aside(a) ? 0 : sums[a].nanoseconds;
     }
-    say_row(bench, "everything else", &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step,
-            bandwidth);
+    say_bench_step_row(bench, "everything else",
+                       &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step, bandwidth);
 }
 
 // Returns the bytes that kernels other than products move.
@@ -238,7 +238,7 @@ static zero_status take_largest(const step_bench *s, double *seconds, zero_error
     return ZERO_OK;
 }
 
-static zero_status report(const step_bench *s, zero_error *error)
+static zero_status report_bench_step(const step_bench *s, zero_error *error)
 {
     const zr_bench *bench = s->bench;
     zr_activity_sum sums[ZR_ACTIVITY_COUNT];
@@ -291,7 +291,7 @@ static zero_status say_division(const step_bench *s, zero_error *error)
     return status;
 }
 
-static zero_status run(step_bench *s, zero_error *error)
+static zero_status run_bench_step(step_bench *s, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(s->made.engine);
     zr_bench_say(
@@ -303,7 +303,7 @@ static zero_status run(step_bench *s, zero_error *error)
         zr_engine_queue(s->made.engine)->backend->path());
     ZERO_TRY(zr_comm_agree(s->bench->meter.comm, say_division(s, error), error));
     ZERO_TRY(time_steps(s, error));
-    return report(s, error);
+    return report_bench_step(s, error);
 }
 
 zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options,
@@ -314,7 +314,7 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
     if (status == ZERO_OK)
         status = zr_comm_agree(bench->meter.comm, draw_batch(&s, error), error);
     if (status == ZERO_OK)
-        status = run(&s, error);
+        status = run_bench_step(&s, error);
     zr_bench_engine_close(&s.made);
     zr_free(s.tokens);
     zr_free(s.targets);

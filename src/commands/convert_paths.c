@@ -31,7 +31,7 @@ typedef struct converting {
     zero_error *error;
 } converting;
 
-static void tell(void *user, int64_t bytes)
+static void tell_convert_paths(void *user, int64_t bytes)
 {
     converting *c = user;
     c->done += bytes;
@@ -39,7 +39,7 @@ static void tell(void *user, int64_t bytes)
         c->options->progress(c->options->progress_user, ZR_MIN(c->done, c->total), c->total);
 }
 
-static int64_t vector_bytes(const zr_source_vector *vector)
+static int64_t convert_paths_vector_bytes(const zr_source_vector *vector)
 {
     int64_t bytes = 0;
     for (int t = 0; t < vector->tensor_count; t++)
@@ -59,7 +59,10 @@ typedef struct verifying {
     zero_error first;
 } verifying;
 
-static void tell_verified(void *user, int64_t bytes) { tell(((verifying *)user)->c, bytes); }
+static void tell_verified(void *user, int64_t bytes)
+{
+    tell_convert_paths(((verifying *)user)->c, bytes);
+}
 
 static void damaged(void *user, const zero_error *what)
 {
@@ -68,7 +71,7 @@ static void damaged(void *user, const zero_error *what)
 
 // Verifies DeepSpeed's files, whose checksums are of whole records, before anything is read. Our
 // checkpoints are verified as they are read.
-static zero_status verify(converting *c)
+static zero_status verify_convert_paths(converting *c)
 {
     verifying v = {.c = c};
     if (c->source.kind != ZR_SOURCE_DEEPSPEED)
@@ -173,7 +176,7 @@ static zero_status to_model(converting *c)
     char bytes[ZR_BYTES_TEXT];
     zr_export export = {.shard_bytes =
                             c->options->shard_bytes ? c->options->shard_bytes : SHARD_BYTES,
-                        .progress = tell,
+                        .progress = tell_convert_paths,
                         .user = c};
     ZERO_TRY(choose_dtype(c, &export));
     ZERO_TRY(check_place(c));
@@ -208,8 +211,8 @@ static zero_status adopt(converting *c, const char *path)
 {
     zero_comm *self = NULL;
     ZERO_TRY(zero_comm_self(&self, c->error));
-    zero_status status =
-        zr_checkpoint_import(self, &c->source, path, c->source.state, tell, c, c->error);
+    zero_status status = zr_checkpoint_import(self, &c->source, path, c->source.state,
+                                              tell_convert_paths, c, c->error);
     zero_comm_destroy(self);
     return status;
 }
@@ -297,19 +300,19 @@ static zero_status warn_of_head(const converting *c)
     return ZERO_OK;
 }
 
-static zero_status run(converting *c, bool ours)
+static zero_status run_convert_paths(converting *c, bool ours)
 {
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
     for (int v = 0; v < (ours ? c->source.vector_count : 1); v++)
-        c->total += vector_bytes(&c->source.vectors[v]);
+        c->total += convert_paths_vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
-    ZERO_TRY(verify(c));
+    ZERO_TRY(verify_convert_paths(c));
     if (!ours && c->source.kind == ZR_SOURCE_SAFETENSORS)
         ZERO_TRY(warn_of_head(c));
     return ours ? to_checkpoint(c) : to_model(c);
 }
 
-static zero_status find_places(converting *c)
+static zero_status find_convert_paths_places(converting *c)
 {
     size_t length = strlen(c->options->to);
     while (length > 1 && c->options->to[length - 1] == '/')
@@ -343,9 +346,9 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.format is \"%s\": hf or libzero", options->format);
     converting c = {.options = options, .error = error};
-    zero_status status = find_places(&c);
+    zero_status status = find_convert_paths_places(&c);
     if (status == ZERO_OK)
-        status = run(&c, ours);
+        status = run_convert_paths(&c, ours);
     zr_source_close(&c.source);
     zr_free(c.model_dir);
     zr_free(c.from);

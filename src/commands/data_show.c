@@ -26,7 +26,7 @@ typedef struct show {
     bool stopped;
 } show;
 
-static zero_status read_shape(show *s, zero_error *error)
+static zero_status read_data_show_shape(show *s, zero_error *error)
 {
     s->vocabulary = zr_tokenizer_vocabulary(s->tokenizer);
     s->seq = s->options->seq ? s->options->seq : SEQ;
@@ -40,7 +40,7 @@ static zero_status read_shape(show *s, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status read_all(show *s, zero_error *error)
+static zero_status read_data_show_all(show *s, zero_error *error)
 {
     const zero_data_options *options = s->options;
     bool tenth = !options->val;
@@ -59,7 +59,7 @@ static zero_status read_all(show *s, zero_error *error)
         zr_reading_tokenizer(s->model_dir, s->tokenizer_path, s->corpus, &s->tokenizer, error));
     ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
-    ZERO_TRY(read_shape(s, error));
+    ZERO_TRY(read_data_show_shape(s, error));
     const zr_reading reading =
         zr_token_reader_options(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
@@ -144,7 +144,7 @@ zero_status zero_data_show(const zero_data_options *options, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_data_show: seq %lld, micro_batch %lld: both must be 0 or more",
                        (long long)options->seq, (long long)options->micro_batch);
-    zero_status status = read_all(&s, error);
+    zero_status status = read_data_show_all(&s, error);
     if (status == ZERO_OK)
         status = show_batch(&s, error);
     zr_buffer_free(&s.text);

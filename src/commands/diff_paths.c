@@ -27,8 +27,8 @@ typedef struct diff {
     const char *keeper;
 } diff;
 
-static void say(const diff *d, const char *format, ...) ZERO_PRINTF(2, 3);
-static void say(const diff *d, const char *format, ...)
+static void say_diff_paths(const diff *d, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say_diff_paths(const diff *d, const char *format, ...)
 {
     char line[1024];
     va_list arguments;
@@ -61,11 +61,13 @@ static void tell_tensor(void *user, const zr_tensor_difference *t)
     if (d->differing++)
         return;
     if (t->only_in)
-        say(d, "%s: %s \"%s\" is only in %s\n", d->what, t->vector, t->name, t->only_in->path);
+        say_diff_paths(d, "%s: %s \"%s\" is only in %s\n", d->what, t->vector, t->name,
+                       t->only_in->path);
     else if (t->shapes_differ)
-        say(d, "%s: %s \"%s\" has another shape or type\n", d->what, t->vector, t->name);
+        say_diff_paths(d, "%s: %s \"%s\" has another shape or type\n", d->what, t->vector, t->name);
     else
-        say(d, "%s: %s \"%s\" differs in %s of %s elements, first at %lld, by %.3g at most\n",
+        say_diff_paths(
+            d, "%s: %s \"%s\" differs in %s of %s elements, first at %lld, by %.3g at most\n",
             d->what, t->vector, t->name, grouped(t->differing, differing),
             grouped(t->elements, elements), (long long)t->first, t->largest);
 }
@@ -77,9 +79,10 @@ static void tell_field(const diff *d, const char *of, const char *key, const jso
          *text_b = b ? json_dumps(b, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
     double apart = fabs(json_number_value(a) - json_number_value(b));
     if (json_is_number(a) && json_is_number(b))
-        say(d, "%s: %s %s and %s, apart by %.3g\n", of, key, text_a, text_b, apart);
+        say_diff_paths(d, "%s: %s %s and %s, apart by %.3g\n", of, key, text_a, text_b, apart);
     else
-        say(d, "%s: %s %s and %s\n", of, key, text_a ? text_a : "none", text_b ? text_b : "none");
+        say_diff_paths(d, "%s: %s %s and %s\n", of, key, text_a ? text_a : "none",
+                       text_b ? text_b : "none");
     free(text_a);
     free(text_b);
 }
@@ -100,7 +103,7 @@ static bool same_members(const diff *d, const char *of, const char *const *keys,
 
 // Reads what a checkpoint, or the config.json next to the weights, says of the model; false if
 // neither says it in our words.
-static bool read_model(const char *path, const zr_source *source, zr_lm_config *out)
+static bool read_diff_paths_model(const char *path, const zr_source *source, zr_lm_config *out)
 {
     const json_t *saved = json_object_get(source->state, "model_config");
     return saved ? zr_lm_config_unpack(saved, path, out, NULL) == ZERO_OK
@@ -115,12 +118,12 @@ static zero_status compare_models(diff *d, const char *const paths[2], const zr_
     zr_lm_config models[2];
     zr_lm_difference found;
     for (int i = 0; i < 2; i++)
-        if (!read_model(paths[i], &sources[i], &models[i]))
+        if (!read_diff_paths_model(paths[i], &sources[i], &models[i]))
             return ZERO_OK;
     ZERO_TRY(zr_lm_compare(&models[0], &models[1], 0, &found, error));
     if (found.found)
-        say(d, "%s: the model's \"%s\" is %s in %s and %s in %s\n", d->what, found.key,
-            found.values[0], paths[0], found.values[1], paths[1]);
+        say_diff_paths(d, "%s: the model's \"%s\" is %s in %s and %s in %s\n", d->what, found.key,
+                       found.values[0], paths[0], found.values[1], paths[1]);
     return ZERO_OK;
 }
 
@@ -134,7 +137,8 @@ static zero_status compare_open(diff *d, zr_source *a, zr_source *b, zero_error 
     ZERO_TRY(zr_sources_compare(a, b, tell_tensor, d, &compared, error));
     d->result->tensors += compared;
     if (d->differing > 1)
-        say(d, "%s: %lld other tensors differ\n", d->what, (long long)(d->differing - 1));
+        say_diff_paths(d, "%s: %lld other tensors differ\n", d->what,
+                       (long long)(d->differing - 1));
     return ZERO_OK;
 }
 
@@ -168,7 +172,7 @@ static bool same_line(const diff *d, const json_t *a, const json_t *b)
 
 static void tell_shorter(const diff *d, const char *ended, int64_t step)
 {
-    say(d, "the same up to step %lld, where %s ends\n", (long long)step, ended);
+    say_diff_paths(d, "the same up to step %lld, where %s ends\n", (long long)step, ended);
 }
 
 static zero_status compare_lines(diff *d, zr_metrics_reader *of_a, zr_metrics_reader *of_b,
@@ -215,7 +219,7 @@ static zero_status compare_below(diff *d, const char *name, const char *what, ze
     if (status == ZERO_OK && in_a && in_b)
         status = compare_paths(d, a, b, what, error);
     else if (status == ZERO_OK && in_a != in_b)
-        say(d, "%s is only in %s\n", what, in_a ? d->a : d->b);
+        say_diff_paths(d, "%s is only in %s\n", what, in_a ? d->a : d->b);
     zr_free(a);
     zr_free(b);
     return status;
@@ -263,7 +267,7 @@ static zero_status compare_runs(diff *d, zero_error *error)
     ZERO_TRY(compare_checkpoints(d, error));
     ZERO_TRY(compare_below(d, ZR_LAST_MODEL, "the model", error));
     if (d->result->identical && !d->result->tensors && d->keeper)
-        say(d, "checkpoints are only in %s\n", d->keeper);
+        say_diff_paths(d, "checkpoints are only in %s\n", d->keeper);
     if (d->result->identical && !d->result->tensors && !d->result->steps)
         return zr_fail(error, ZERO_ERR_DATA,
                        "neither \"%s\" nor \"%s\" has a step, a checkpoint or a model: there is "
@@ -272,7 +276,7 @@ static zero_status compare_runs(diff *d, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status compare(diff *d, bool *runs, zero_error *error)
+static zero_status compare_diff_paths(diff *d, bool *runs, zero_error *error)
 {
     *runs = false;
     for (int i = 0; i < 2; i++)
@@ -321,7 +325,7 @@ zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user
                        options->a ? "b" : "a");
     *out = (zero_diff_result){.identical = 1};
     diff d = {.a = options->a, .b = options->b, .write = write, .user = user, .result = out};
-    ZERO_TRY(compare(&d, &runs, error));
+    ZERO_TRY(compare_diff_paths(&d, &runs, error));
     if (out->identical)
         tell_identical(&d, runs);
     return ZERO_OK;

@@ -30,7 +30,7 @@ static const zr_source_tensor *at(const zr_source *source, place where)
     return &source->vectors[where.vector].tensors[where.tensor];
 }
 
-static bool find(const names *in, const char *vector, const char *tensor, place *out)
+static bool find_diff_tensors(const names *in, const char *vector, const char *tensor, place *out)
 {
     out->vector = zr_source_find(in->source, vector);
     out->tensor = out->vector < 0
@@ -40,7 +40,7 @@ static bool find(const names *in, const char *vector, const char *tensor, place 
     return out->tensor >= 0;
 }
 
-static int64_t elements_of(const zr_source_tensor *tensor)
+static int64_t diff_tensors_elements_of(const zr_source_tensor *tensor)
 {
     int64_t elements = 1;
     if (!zr_source_is_real(tensor->dtype))
@@ -58,7 +58,8 @@ static bool are_comparable(const zr_source_tensor *a, const zr_source_tensor *b)
            !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
 }
 
-static void widen(const zr_source_tensor *tensor, const char *bytes, int64_t count, float *out)
+static void widen_diff_tensors(const zr_source_tensor *tensor, const char *bytes, int64_t count,
+                               float *out)
 {
     if (zr_source_is_real(tensor->dtype))
         zr_source_widen(tensor->dtype, bytes, count, out);
@@ -80,8 +81,8 @@ static void look_closer(const comparing *c, const zr_source_tensor *a, const zr_
 {
     bool same_type = a->dtype == b->dtype;
     int64_t size = a->bytes / d->elements;
-    widen(a, c->bytes[0], count, c->wide[0]);
-    widen(b, c->bytes[1], count, c->wide[1]);
+    widen_diff_tensors(a, c->bytes[0], count, c->wide[0]);
+    widen_diff_tensors(b, c->bytes[1], count, c->wide[1]);
     for (int64_t i = 0; i < count; i++)
         if (same_type ? memcmp(c->bytes[0] + i * size, c->bytes[1] + i * size, (size_t)size) != 0
                       : !(c->wide[0][i] == c->wide[1][i]))
@@ -109,10 +110,11 @@ static zero_status compare_tensor(const comparing *c, place in_a, int64_t *compa
                                   zero_error *error)
 {
     const zr_source_tensor *a = at(c->a, in_a);
-    zr_tensor_difference d = {
-        .vector = c->a->vectors[in_a.vector].name, .name = a->name, .elements = elements_of(a)};
+    zr_tensor_difference d = {.vector = c->a->vectors[in_a.vector].name,
+                              .name = a->name,
+                              .elements = diff_tensors_elements_of(a)};
     place in_b;
-    bool both = find(&c->in_b, d.vector, d.name, &in_b);
+    bool both = find_diff_tensors(&c->in_b, d.vector, d.name, &in_b);
     d.only_in = both ? NULL : c->a;
     d.shapes_differ = both && !are_comparable(a, at(c->b, in_b));
     *compared += both;
@@ -132,8 +134,8 @@ static void tell_of_those_that_a_lacks(const comparing *c)
             const zr_tensor_difference d = {.vector = c->b->vectors[v].name,
                                             .name = tensor->name,
                                             .only_in = c->b,
-                                            .elements = elements_of(tensor)};
-            if (!find(&c->in_a, d.vector, d.name, &in_a))
+                                            .elements = diff_tensors_elements_of(tensor)};
+            if (!find_diff_tensors(&c->in_a, d.vector, d.name, &in_a))
                 c->differs(c->user, &d);
         }
 }
@@ -147,7 +149,7 @@ static zero_status compare_all(const comparing *c, int64_t *compared, zero_error
     return ZERO_OK;
 }
 
-static const char *name_of(const void *vector, int t)
+static const char *diff_tensors_name_of(const void *vector, int t)
 {
     return ((const zr_source_vector *)vector)->tensors[t].name;
 }
@@ -158,8 +160,8 @@ static zero_status list_names(const zr_source *source, names *out, zero_error *e
     if (!out->of)
         return ZERO_ERR_MEMORY;
     for (int v = 0; v < source->vector_count; v++)
-        ZERO_TRY(zr_name_index_create(name_of, &source->vectors[v], source->vectors[v].tensor_count,
-                                      &out->of[v], error));
+        ZERO_TRY(zr_name_index_create(diff_tensors_name_of, &source->vectors[v],
+                                      source->vectors[v].tensor_count, &out->of[v], error));
     return ZERO_OK;
 }
 

@@ -16,7 +16,7 @@
 static const zr_state_policy paper = {"ZeRO-Infinity", 2, 2, 16};
 
 // Reports what the disk cannot do; that is no failure of the doctor.
-static void measure(const zr_doctor *doctor, const char *directory)
+static void measure_doctor_disk(const zr_doctor *doctor, const char *directory)
 {
     const zr_disk_options options = {.directory = directory,
                                      .bytes = QUICK_BYTES,
@@ -101,7 +101,7 @@ void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memo
         memory_too = strcmp(disk.kind, "tmpfs") == 0;
         zr_doctor_say(doctor, "disk", "\"%s\" (%s, %.1f GB free)%s", directory, disk.kind,
                       (double)disk.available * 1e-9, memory_too ? ": no disk, but memory" : "");
-        measure(doctor, directory);
+        measure_doctor_disk(doctor, directory);
     }
     say_largest(doctor, (double)memory, (double)disk.available);
     doctor->verdict->in_memory = largest(&placements[0], &zr_state_mixed, (double)memory, 0);

@@ -35,7 +35,7 @@ static zero_status measure_products(int cores, rates *out, zero_error *error)
     return status;
 }
 
-static zero_status measure(int cores, rates *out, zero_error *error)
+static zero_status measure_doctor_machine(int cores, rates *out, zero_error *error)
 {
     zr_meter meter = {.threads = cores, .seconds = 0.3};
     ZERO_TRY(measure_products(cores, out, error));
@@ -88,8 +88,8 @@ static zr_sim_machine machine_of(const rates *rates, int cores, int64_t memory,
     return machine;
 }
 
-static void say(const zr_doctor *d, const char *file, const rates *rates,
-                const zr_sim_machine *machine)
+static void say_doctor_machine(const zr_doctor *d, const char *file, const rates *rates,
+                               const zr_sim_machine *machine)
 {
     zr_doctor_say(d, "machine file", "%s: %d devices, one a core; zero simulate --machine %s", file,
                   machine->devices, file);
@@ -111,7 +111,7 @@ zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, co
     zr_buffer text = {0};
     int cores = zr_cpu_budget_get().allowed;
     int64_t memory = zr_memory_available(reason, sizeof reason);
-    ZERO_TRY(measure(cores, &rates, error));
+    ZERO_TRY(measure_doctor_machine(cores, &rates, error));
     zr_bandwidth_read(directory, NULL, &disk);
     zr_sim_machine machine = machine_of(&rates, cores, memory, &disk);
     zr_sim_machine_write(&machine, &text);
@@ -119,6 +119,6 @@ zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, co
                                      : zr_file_write_durable(file, text.data, text.length, error);
     zr_buffer_free(&text);
     if (status == ZERO_OK)
-        say(doctor, file, &rates, &machine);
+        say_doctor_machine(doctor, file, &rates, &machine);
     return status;
 }

@@ -225,7 +225,7 @@ static void say_verdict(const zr_doctor *d, int64_t memory)
                   (double)memory / 1e9);
 }
 
-static void keep(void *user, const char *text) { zr_buffer_printf(user, "%s", text); }
+static void keep_doctor_report(void *user, const char *text) { zr_buffer_printf(user, "%s", text); }
 
 zero_status zero_doctor(const zero_doctor_options *options,
                         void (*write)(void *user, const char *text), void *user, zero_error *error)
@@ -239,7 +239,7 @@ zero_status zero_doctor(const zero_doctor_options *options,
     options = &taken;
     zr_doctor_verdict verdict = {0};
     zr_buffer kept = {0};
-    zr_doctor d = {.write = keep, .user = &kept, .verdict = &verdict};
+    zr_doctor d = {.write = keep_doctor_report, .user = &kept, .verdict = &verdict};
     int64_t memory = 0;
     zero_status status = look(&d, options, &memory, error);
     d.write = write;

@@ -44,8 +44,8 @@ static json_t *plain_copy(const json_t *value)
     return out;
 }
 
-static zero_status put(const inspecting *in, const json_t *report,
-                       void (*as_text)(const json_t *report, zr_buffer *out))
+static zero_status put_inspect_path(const inspecting *in, const json_t *report,
+                                    void (*as_text)(const json_t *report, zr_buffer *out))
 {
     zr_buffer text = {0};
     if (in->options->json) {
@@ -269,7 +269,7 @@ static zero_status inspect_run(const inspecting *in)
     if (status == ZERO_OK && newest)
         json_object_set(run, "newest", newest);
     if (status == ZERO_OK)
-        status = put(in, run, put_run);
+        status = put_inspect_path(in, run, put_run);
     json_t *damaged = damage_of_run(run);
     if (status == ZERO_OK)
         status = verdict(in, in->options->path, damaged);
@@ -285,7 +285,7 @@ static zero_status inspect_source(const inspecting *in)
     json_t *report = NULL;
     zero_status status = look_at(in, in->options->path, &report);
     if (status == ZERO_OK)
-        status = put(in, report, zr_inspect_text);
+        status = put_inspect_path(in, report, zr_inspect_text);
     if (status == ZERO_OK)
         status = verdict(in, in->options->path, damage_of(report));
     json_decref(report);

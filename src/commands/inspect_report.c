@@ -15,7 +15,7 @@ typedef struct sums {
     uint32_t checksum;
 } sums;
 
-static void add(sums *s, const float *values, int64_t count)
+static void add_inspect_report(sums *s, const float *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         double x = values[i];
@@ -44,7 +44,7 @@ static zero_status sum_tensor(zr_source *source, int v, int t, char *block, floa
         if (!zr_source_is_real(tensor->dtype))
             continue;
         zr_source_widen(tensor->dtype, block, n / size, wide);
-        add(s, wide, n / size);
+        add_inspect_report(s, wide, n / size);
     }
     return ZERO_OK;
 }
@@ -89,7 +89,7 @@ static zero_status add_tensor(const reporting *r, int v, int t, json_t *list)
     return ZERO_OK;
 }
 
-static int64_t elements_of(const zr_source_vector *vector, int64_t *bytes)
+static int64_t inspect_report_elements_of(const zr_source_vector *vector, int64_t *bytes)
 {
     int64_t elements = 0;
     for (int t = 0; t < vector->tensor_count; t++) {
@@ -107,7 +107,7 @@ static zero_status add_vectors(const reporting *r, json_t *report)
     json_object_set_new(report, "vectors", vectors);
     for (int v = 0; v < r->source->vector_count; v++) {
         const zr_source_vector *vector = &r->source->vectors[v];
-        int64_t bytes = 0, elements = elements_of(vector, &bytes);
+        int64_t bytes = 0, elements = inspect_report_elements_of(vector, &bytes);
         json_t *list = json_array();
         json_array_append_new(vectors, json_pack("{s:s, s:I, s:I, s:o}", "name", vector->name,
                                                  "elements", (json_int_t)elements, "bytes",
@@ -127,7 +127,7 @@ typedef struct verifying {
 
 static void count(void *user, int64_t bytes) { ((verifying *)user)->bytes += bytes; }
 
-static void note(void *user, const zero_error *what)
+static void note_inspect_report(void *user, const zero_error *what)
 {
     json_array_append_new(((verifying *)user)->damaged, json_string(what->message));
 }
@@ -136,7 +136,8 @@ zero_status zr_inspect_verify(zr_source *source, json_t *report, zero_error *err
 {
     verifying v = {.damaged = json_array()};
     bool checksums = source->ops->verify != NULL;
-    zero_status status = checksums ? source->ops->verify(source, count, note, &v, error) : ZERO_OK;
+    zero_status status =
+        checksums ? source->ops->verify(source, count, note_inspect_report, &v, error) : ZERO_OK;
     json_object_set_new(report, "verify",
                         json_pack("{s:b, s:I, s:o}", "checksums", checksums, "bytes",
                                   (json_int_t)v.bytes, "damaged", v.damaged));
@@ -151,7 +152,7 @@ static const char *kind_of(const zr_source *source)
     return kinds[source->kind];
 }
 
-static zero_status fill(const reporting *r, json_t *report)
+static zero_status fill_inspect_report(const reporting *r, json_t *report)
 {
     if (!report)
         return zr_fail(r->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", r->source->path);
@@ -181,7 +182,7 @@ zero_status zr_inspect_report(zr_source *source, const zero_inspect_options *opt
     if (status == ZERO_OK) {
         *out = json_pack("{s:s, s:s, s:I}", "path", source->path, "kind", kind_of(source),
                          "files_bytes", (json_int_t)source->file_bytes);
-        status = fill(&r, *out);
+        status = fill_inspect_report(&r, *out);
     }
     if (status != ZERO_OK) {
         json_decref(*out);

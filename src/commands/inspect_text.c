@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const json_t *member(const json_t *object, const char *a, const char *b)
+static const json_t *inspect_text_member(const json_t *object, const char *a, const char *b)
 {
     return json_object_get(json_object_get(object, a), b);
 }
@@ -192,13 +192,13 @@ void zr_inspect_text(const json_t *report, zr_buffer *out)
 // Says what the check of a model, or of a checkpoint other than the newest, has found.
 static void say_part(const json_t *part, zr_buffer *out)
 {
-    const json_t *damaged = member(part, "verify", "damaged");
+    const json_t *damaged = inspect_text_member(part, "verify", "damaged");
     const char *name = json_string_value(json_object_get(part, "name"));
     char text[ZR_BYTES_TEXT], step[40];
     snprintf(step, sizeof step, "step %lld", (long long)integer(json_object_get(part, "step")));
     if (damaged && !json_array_size(damaged))
         zr_buffer_printf(out, "verify     %s: %s, every checksum agrees\n", name ? name : step,
-                         bytes(member(part, "verify", "bytes"), text));
+                         bytes(inspect_text_member(part, "verify", "bytes"), text));
     for (size_t i = 0; i < json_array_size(damaged); i++)
         zr_buffer_printf(out, "DAMAGED    %s\n", json_string_value(json_array_get(damaged, i)));
 }

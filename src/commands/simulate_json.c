@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void append_text(const char *key, const char *text, zr_buffer *out)
+static void append_simulate_json_text(const char *key, const char *text, zr_buffer *out)
 {
     zr_buffer_printf(out, "\"%s\":", key);
     zr_json_append_string(out, text, strlen(text));
@@ -31,21 +31,21 @@ static void close_with(const char *mark, zr_buffer *out)
     zr_buffer_printf(out, "%s", mark);
 }
 
-static void append_run(const zr_simulate_answer *answer, zr_buffer *out)
+static void append_simulate_json_run(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_run *run = &answer->run;
-    append_text("model", answer->model, out);
+    append_simulate_json_text("model", answer->model, out);
     append_count("parameters", (int64_t)run->parameters, out);
-    append_text("machine", run->machine.name, out);
-    append_text("device", run->machine.device, out);
+    append_simulate_json_text("machine", run->machine.name, out);
+    append_simulate_json_text("device", run->machine.device, out);
     append_count("devices", run->devices, out);
     append_count("tensor", run->tensor, out);
     append_count("context", run->context, out);
     append_count("data", run->data, out);
     append_count("pipeline", run->pipeline, out);
-    append_text("schedule", zr_pipeline_kind_name(run->schedule), out);
+    append_simulate_json_text("schedule", zr_pipeline_kind_name(run->schedule), out);
     append_count("chunks", run->chunks, out);
-    append_text("order", run->order, out);
+    append_simulate_json_text("order", run->order, out);
     append_count("stage", run->stage, out);
     append_count("global_batch", run->global_batch, out);
     append_count("micro_batch", run->micro_batch, out);
@@ -53,7 +53,7 @@ static void append_run(const zr_simulate_answer *answer, zr_buffer *out)
     append_count("seq", run->seq, out);
 }
 
-static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
+static void append_simulate_json_step(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_step *step = &answer->step;
     append_number("step_s", step->seconds, out);
@@ -73,9 +73,9 @@ static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
     close_with("},\n\"axes\":[", out);
     for (int i = 0; i < step->axis_count; i++) {
         zr_buffer_printf(out, "{");
-        append_text("axis", step->axes[i].axis, out);
+        append_simulate_json_text("axis", step->axes[i].axis, out);
         append_count("ranks", step->axes[i].ranks, out);
-        append_text("crosses", zr_sim_reach_names[step->axes[i].reach], out);
+        append_simulate_json_text("crosses", zr_sim_reach_names[step->axes[i].reach], out);
         append_number("bytes", step->axes[i].bytes, out);
         append_number("seconds", step->axes[i].seconds, out);
         close_with("},", out);
@@ -92,7 +92,7 @@ static void append_remedies(const zr_simulate_answer *answer, zr_buffer *out)
         if (!remedies[i]->changes[0] || again)
             continue;
         zr_buffer_printf(out, "{");
-        append_text("with", remedies[i]->changes, out);
+        append_simulate_json_text("with", remedies[i]->changes, out);
         append_number("memory_bytes", remedies[i]->memory, out);
         close_with("},", out);
     }
@@ -136,10 +136,10 @@ static void append_constants(const char *key, const char *name, const char *cons
                              const double *values, int count, const char *fit, zr_buffer *out)
 {
     zr_buffer_printf(out, "\"%s\":{", key);
-    append_text("name", name, out);
+    append_simulate_json_text("name", name, out);
     for (int i = 0; i < count; i++)
         append_number(names[i], values[i], out);
-    append_text("fit", fit, out);
+    append_simulate_json_text("fit", fit, out);
     close_with("},", out);
 }
 
@@ -147,8 +147,8 @@ void zr_simulate_json(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_run *run = &answer->run;
     zr_buffer_printf(out, "{");
-    append_run(answer, out);
-    append_step(answer, out);
+    append_simulate_json_run(answer, out);
+    append_simulate_json_step(answer, out);
     if (!answer->fits)
         append_remedies(answer, out);
     append_saving(&answer->saving, out);

@@ -133,8 +133,9 @@ static void find_remedies(zr_simulate_answer *answer)
         answer->remedy.changes[0] = 0;
 }
 
-static zero_status simulate(const zero_simulate_options *options, const zr_sim_catalogue *catalogue,
-                            zr_buffer *out, zero_error *error)
+static zero_status simulate_run_simulate(const zero_simulate_options *options,
+                                         const zr_sim_catalogue *catalogue, zr_buffer *out,
+                                         zero_error *error)
 {
     zr_simulate_answer answer = {.model = options->new_spec ? options->new_spec : options->model};
     bool best = options->order && !strcmp(options->order, "best");
@@ -174,7 +175,8 @@ static zero_status simulate_runs(const zero_simulate_options *options,
     return status;
 }
 
-static zero_status check_numbers(const zero_simulate_options *options, zero_error *error)
+static zero_status check_simulate_run_numbers(const zero_simulate_options *options,
+                                              zero_error *error)
 {
     int64_t numbers[] = {options->tensor,       options->context, options->pipeline,
                          options->global_batch, options->seq,     options->tokens,
@@ -206,7 +208,7 @@ static void list_machines(const zero_simulate_options *options, const zr_sim_cat
         zr_sim_machine_list(catalogue, options->explain, out);
 }
 
-static zero_status check(const zero_simulate_options *options, zero_error *error)
+static zero_status check_simulate_run(const zero_simulate_options *options, zero_error *error)
 {
     if (options->tokens && options->steps)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -224,7 +226,7 @@ static zero_status check(const zero_simulate_options *options, zero_error *error
     if (!options->machine || options->ranks <= 0)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.machine and options.ranks must be given");
-    return check_numbers(options, error);
+    return check_simulate_run_numbers(options, error);
 }
 
 zero_status zero_simulate(const zero_simulate_options *options,
@@ -240,13 +242,13 @@ zero_status zero_simulate(const zero_simulate_options *options,
                             ZR_STRUCT_UPTO(zero_simulate_options, logger), &taken, sizeof taken,
                             error));
     options = &taken;
-    ZERO_TRY(check(options, error));
+    ZERO_TRY(check_simulate_run(options, error));
     zero_status status = zr_sim_catalogue_open(&catalogue, error);
     if (status == ZERO_OK && is_list(options))
         list_machines(options, &catalogue, &text);
     else if (status == ZERO_OK)
         status = options->runs ? simulate_runs(options, &catalogue, &text, error)
-                               : simulate(options, &catalogue, &text, error);
+                               : simulate_run_simulate(options, &catalogue, &text, error);
     zr_sim_catalogue_close(&catalogue);
     if (status == ZERO_OK && text.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the simulation");

@@ -12,7 +12,7 @@
 #include "compute/recording.h"
 #include "compute/row_ops.h"
 
-static size_t product_scratch(zr_queue *queue, const zr_product *product)
+static size_t recording_product_scratch(zr_queue *queue, const zr_product *product)
 {
     const zr_recording *self = of(queue);
     queue->backend = self->inner;
@@ -32,8 +32,9 @@ static zero_status product_run(zr_queue *queue, const zr_product *p, const void 
     return status;
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                         const void *beta, void *y, float *mean, float *rstd)
+static void recording_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                   const void *gamma, const void *beta, void *y, float *mean,
+                                   float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->norm_forward(queue, norm, x, gamma, beta, y, mean, rstd);
@@ -41,9 +42,9 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, co
           norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                  const void *branch, void *sum, const void *gamma,
-                                  const void *beta, void *y, float *mean, float *rstd)
+static void recording_residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                            const void *branch, void *sum, const void *gamma,
+                                            const void *beta, void *y, float *mean, float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->residual_norm_forward(queue, norm, x, branch, sum, gamma, beta, y, mean,
@@ -52,9 +53,10 @@ static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const vo
           norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                          const void *gamma, const float *mean, const float *rstd, const void *past,
-                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+static void recording_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy,
+                                    const void *x, const void *gamma, const float *mean,
+                                    const float *rstd, const void *past, void *dx, float *dgamma,
+                                    float *dbeta, bool add_parameters, void *scratch)
 {
     int64_t streams = past ? 3 : 2;
     entry entry = enter(queue);
@@ -64,15 +66,15 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
           norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
+static size_t recording_norm_scratch(const zr_queue *queue, const zr_norm *norm)
 {
     zr_queue plain = *queue;
     plain.backend = of(queue)->inner;
     return plain.backend->rows->norm_scratch(&plain, norm);
 }
 
-static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                        void *y, float *rstd)
+static void recording_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                  const void *gamma, void *y, float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->rms_forward(queue, norm, x, gamma, y, rstd);
@@ -80,9 +82,9 @@ static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, con
           norm->rows * norm->width * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                 const void *branch, void *sum, const void *gamma, void *y,
-                                 float *rstd)
+static void recording_residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                           const void *branch, void *sum, const void *gamma,
+                                           void *y, float *rstd)
 {
     entry entry = enter(queue);
     queue->backend->rows->residual_rms_forward(queue, norm, x, branch, sum, gamma, y, rstd);
@@ -90,9 +92,10 @@ static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const voi
           norm->rows * norm->width * 2 * (size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                         const void *gamma, const float *rstd, const void *past, void *dx,
-                         float *dgamma, bool add_parameters, void *scratch)
+static void recording_rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy,
+                                   const void *x, const void *gamma, const float *rstd,
+                                   const void *past, void *dx, float *dgamma, bool add_parameters,
+                                   void *scratch)
 {
     int64_t streams = past ? 3 : 2;
     entry entry = enter(queue);
@@ -102,36 +105,42 @@ static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, c
           norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
-                 float *row_loss, bool gradient)
+static void recording_loss(zr_queue *queue, const zr_loss *recording_loss, void *logits,
+                           const int32_t *target, float *row_loss, bool gradient)
 {
     entry entry = enter(queue);
-    queue->backend->rows->loss(queue, loss, logits, target, row_loss, gradient);
+    queue->backend->rows->loss(queue, recording_loss, logits, target, row_loss, gradient);
     leave(&entry, ZR_ACTIVITY_loss,
-          loss->rows * loss->vocab * size_of(loss->dtype) * (gradient ? 2 : 1), 0);
+          recording_loss->rows * recording_loss->vocab * size_of(recording_loss->dtype) *
+              (gradient ? 2 : 1),
+          0);
 }
 
-static void loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
-                       const int32_t *target, zr_loss_part *parts)
+static void recording_loss_parts(zr_queue *queue, const zr_loss *recording_loss, const void *logits,
+                                 const int32_t *target, zr_loss_part *parts)
 {
     entry entry = enter(queue);
-    queue->backend->rows->loss_parts(queue, loss, logits, target, parts);
+    queue->backend->rows->loss_parts(queue, recording_loss, logits, target, parts);
     leave(&entry, ZR_ACTIVITY_loss,
-          loss->rows * (loss->vocab * size_of(loss->dtype) + (int64_t)sizeof *parts), 0);
+          recording_loss->rows *
+              (recording_loss->vocab * size_of(recording_loss->dtype) + (int64_t)sizeof *parts),
+          0);
 }
 
-static void loss_finish(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
-                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
-                        bool gradient)
+static void recording_loss_finish(zr_queue *queue, const zr_loss *recording_loss, int slices,
+                                  const zr_loss_part *parts, int64_t stride, const int32_t *target,
+                                  void *logits, float *row_loss, bool gradient)
 {
-    int64_t row = gradient ? 2 * loss->vocab * size_of(loss->dtype) : 0;
+    int64_t row = gradient ? 2 * recording_loss->vocab * size_of(recording_loss->dtype) : 0;
     entry entry = enter(queue);
-    queue->backend->rows->loss_finish(queue, loss, slices, parts, stride, target, logits, row_loss,
-                                      gradient);
-    leave(&entry, ZR_ACTIVITY_loss, loss->rows * (row + slices * (int64_t)sizeof *parts), 0);
+    queue->backend->rows->loss_finish(queue, recording_loss, slices, parts, stride, target, logits,
+                                      row_loss, gradient);
+    leave(&entry, ZR_ACTIVITY_loss, recording_loss->rows * (row + slices * (int64_t)sizeof *parts),
+          0);
 }
 
-static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
+static void recording_softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                              void *x)
 {
     entry entry = enter(queue);
     queue->backend->rows->softmax(queue, dtype, rows, width, x);
@@ -235,15 +244,16 @@ static int64_t update_bytes(int64_t n, const zr_range_states *at)
                 (at->parameters ? size_of(at->parameters_dtype) : 0));
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+static void recording_update(zr_queue *queue, const zr_update *recording_update, int64_t n,
+                             const zr_range_states *at)
 {
     entry entry = enter(queue);
-    queue->backend->optimizer->update(queue, update, n, at);
+    queue->backend->optimizer->update(queue, recording_update, n, at);
     leave(&entry, ZR_ACTIVITY_optimizer, update_bytes(n, at), 0);
 }
 
-static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
-                        const int64_t *first, const int32_t *count, double *sums)
+static void recording_square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                                  const int64_t *first, const int32_t *count, double *sums)
 {
     int64_t elements = 0;
     for (int64_t i = 0; i < parts; i++)
@@ -253,16 +263,17 @@ static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_
     leave(&entry, ZR_ACTIVITY_square_sum, elements * size_of(dtype), 0);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
-                           const zr_range_states *at)
+static void recording_lamb_direction(zr_queue *queue, const zr_update *recording_update, int64_t n,
+                                     const zr_range_states *at)
 {
     entry entry = enter(queue);
-    queue->backend->optimizer->lamb_direction(queue, update, n, at);
+    queue->backend->optimizer->lamb_direction(queue, recording_update, n, at);
     leave(&entry, ZR_ACTIVITY_optimizer,
           n * (6 * (int64_t)sizeof(float) + size_of(at->gradient_dtype)), 0);
 }
 
-static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
+static void recording_subtract_scaled(zr_queue *queue, int64_t n, float step,
+                                      const zr_range_states *at)
 {
     entry entry = enter(queue);
     queue->backend->optimizer->subtract_scaled(queue, n, step, at);
@@ -271,20 +282,21 @@ static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_ran
           0);
 }
 
-static const zr_product_ops product_ops = {.scratch = product_scratch, .run = product_run};
+static const zr_product_ops product_ops = {.scratch = recording_product_scratch,
+                                           .run = product_run};
 
 static const zr_row_ops row_ops = {
-    .norm_forward = norm_forward,
-    .residual_norm_forward = residual_norm_forward,
-    .norm_backward = norm_backward,
-    .norm_scratch = norm_scratch,
-    .rms_forward = rms_forward,
-    .residual_rms_forward = residual_rms_forward,
-    .rms_backward = rms_backward,
-    .loss = loss,
-    .loss_parts = loss_parts,
-    .loss_finish = loss_finish,
-    .softmax = softmax,
+    .norm_forward = recording_norm_forward,
+    .residual_norm_forward = recording_residual_norm_forward,
+    .norm_backward = recording_norm_backward,
+    .norm_scratch = recording_norm_scratch,
+    .rms_forward = recording_rms_forward,
+    .residual_rms_forward = recording_residual_rms_forward,
+    .rms_backward = recording_rms_backward,
+    .loss = recording_loss,
+    .loss_parts = recording_loss_parts,
+    .loss_finish = recording_loss_finish,
+    .softmax = recording_softmax,
 };
 
 static const zr_attention_ops attention_ops = {
@@ -298,10 +310,10 @@ static const zr_attention_ops attention_ops = {
 };
 
 static const zr_optimizer_ops optimizer_ops = {
-    .update = update,
-    .square_sums = square_sums,
-    .lamb_direction = lamb_direction,
-    .subtract_scaled = subtract_scaled,
+    .update = recording_update,
+    .square_sums = recording_square_sums,
+    .lamb_direction = recording_lamb_direction,
+    .subtract_scaled = recording_subtract_scaled,
 };
 
 zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording **out,

@@ -210,8 +210,8 @@ static zero_status settle_absent(zr_config *config, int index, const zr_config_f
                           error);
 }
 
-static zero_status settle(zr_config *config, int index, const zr_config_facts *facts,
-                          const zero_logger *logger, zero_error *error)
+static zero_status settle_defaults(zr_config *config, int index, const zr_config_facts *facts,
+                                   const zero_logger *logger, zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
@@ -234,7 +234,7 @@ zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *fa
 {
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_key_applies(zr_key_at(i), config))
-            ZERO_TRY(settle(config, i, facts, logger, error));
+            ZERO_TRY(settle_defaults(config, i, facts, logger, error));
     return ZERO_OK;
 }
 
@@ -246,7 +246,8 @@ static bool is_named(const zr_config *config, const char *path)
 }
 
 // Puts in a program default if there is no value yet.
-static zero_status fill(zr_config *config, const char *path, json_t *value, zero_error *error)
+static zero_status fill_defaults(zr_config *config, const char *path, json_t *value,
+                                 zero_error *error)
 {
     if (!is_named(config, path))
         return zr_setting_put(zr_config_at(config, path), value, ZR_FROM_PROGRAM, error);
@@ -254,7 +255,7 @@ static zero_status fill(zr_config *config, const char *path, json_t *value, zero
     return ZERO_OK;
 }
 
-static double number_of(const zr_config *config, const char *path)
+static double defaults_number_of(const zr_config *config, const char *path)
 {
     return json_number_value(zr_config_value(config, path));
 }
@@ -263,18 +264,18 @@ static zero_status fill_optimizer(zr_config *config, const zr_config_facts *fact
                                   const zero_logger *logger, zero_error *error)
 {
     config->optimizer.kind = ZR_OPTIMIZER_ADAMW;
-    ZERO_TRY(fill(config, "optimizer.type", json_string("AdamW"), error));
-    ZERO_TRY(fill(config, LR, auto_lr(config, facts), error));
-    ZERO_TRY(fill(config, BETAS, auto_betas(config, facts), error));
-    ZERO_TRY(fill(config, EPS, kind_eps(config, facts), error));
-    ZERO_TRY(fill(config, DECAY, auto_decay(config, facts), error));
+    ZERO_TRY(fill_defaults(config, "optimizer.type", json_string("AdamW"), error));
+    ZERO_TRY(fill_defaults(config, LR, auto_lr(config, facts), error));
+    ZERO_TRY(fill_defaults(config, BETAS, auto_betas(config, facts), error));
+    ZERO_TRY(fill_defaults(config, EPS, kind_eps(config, facts), error));
+    ZERO_TRY(fill_defaults(config, DECAY, auto_decay(config, facts), error));
     const json_t *betas = zr_config_value(config, BETAS);
     zr_log(
         logger, ZERO_LOG_DEBUG,
         "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
-        number_of(config, LR), json_number_value(json_array_get(betas, 0)),
-        json_number_value(json_array_get(betas, 1)), number_of(config, EPS),
-        number_of(config, DECAY));
+        defaults_number_of(config, LR), json_number_value(json_array_get(betas, 0)),
+        json_number_value(json_array_get(betas, 1)), defaults_number_of(config, EPS),
+        defaults_number_of(config, DECAY));
     return ZERO_OK;
 }
 
@@ -286,12 +287,12 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
                "schedule: a constant rate, as the length of the run is unknown");
         return ZERO_OK;
     }
-    ZERO_TRY(fill(config, "scheduler.type", json_string("WarmupCosineLR"), error));
-    ZERO_TRY(fill(config, S "total_num_steps", auto_total(config, facts), error));
-    ZERO_TRY(fill(config, S "warmup_num_steps", auto_warmup(config, facts), error));
-    ZERO_TRY(fill(config, S "warmup_type", json_string("linear"), error));
-    ZERO_TRY(fill(config, S "cos_min_ratio", json_real(0.1), error));
-    ZERO_TRY(fill(config, "libzero.schedule_from_one", json_true(), error));
+    ZERO_TRY(fill_defaults(config, "scheduler.type", json_string("WarmupCosineLR"), error));
+    ZERO_TRY(fill_defaults(config, S "total_num_steps", auto_total(config, facts), error));
+    ZERO_TRY(fill_defaults(config, S "warmup_num_steps", auto_warmup(config, facts), error));
+    ZERO_TRY(fill_defaults(config, S "warmup_type", json_string("linear"), error));
+    ZERO_TRY(fill_defaults(config, S "cos_min_ratio", json_real(0.1), error));
+    ZERO_TRY(fill_defaults(config, "libzero.schedule_from_one", json_true(), error));
     zr_log(logger, ZERO_LOG_DEBUG,
            "schedule WarmupCosineLR%s, warm-up over %g of "
            "%g updates, down to %g of the rate "
@@ -299,8 +300,9 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
            json_is_true(zr_config_value(config, "libzero.schedule_from_one"))
                ? " from the first update on"
                : "",
-           number_of(config, S "warmup_num_steps"), number_of(config, S "total_num_steps"),
-           number_of(config, S "cos_min_ratio"));
+           defaults_number_of(config, S "warmup_num_steps"),
+           defaults_number_of(config, S "total_num_steps"),
+           defaults_number_of(config, S "cos_min_ratio"));
     return ZERO_OK;
 }
 
@@ -316,5 +318,5 @@ zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *f
     if (is_named(config, "gradient_clipping"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_DEBUG, "gradient_clipping 1 (the program's choice)");
-    return fill(config, "gradient_clipping", json_real(1), error);
+    return fill_defaults(config, "gradient_clipping", json_real(1), error);
 }

@@ -13,7 +13,7 @@ typedef struct reason {
     char made[ZR_KEY_PATH_BYTES + 16];
 } reason;
 
-static bool is_one_of(const char *path, const char *const *paths, int count)
+static bool effect_is_one_of(const char *path, const char *const *paths, int count)
 {
     for (int i = 0; i < count; i++)
         if (!strcmp(path, paths[i]))
@@ -50,7 +50,7 @@ static const char *overruled(const zr_config *config, const zr_key *key)
                                           "fp16.hysteresis", "fp16.consecutive_hysteresis",
                                           "fp16.min_loss_scale"};
     if (config->loss_scale.kind == ZR_SCALE_STATIC &&
-        is_one_of(key->path, dynamic, ZR_COUNT(dynamic)))
+        effect_is_one_of(key->path, dynamic, ZR_COUNT(dynamic)))
         return "fp16.loss_scale fixes the scale";
     if (!strncmp(key->path, "aio.", 4) && !uses_nvme(&config->offload))
         return "nothing is offloaded to nvme";
@@ -108,8 +108,8 @@ static bool has_reason(const zr_config *config, int index, const reason *why)
     return is_idle_key(config, index, &own) && !strcmp(own.text, why->text);
 }
 
-static void say(const zr_config *config, int index, const char *keys, const reason *why,
-                zero_log_level level, const zero_logger *logger)
+static void say_effect(const zr_config *config, int index, const char *keys, const reason *why,
+                       zero_log_level level, const zero_logger *logger)
 {
     zr_log(logger, level, "%s: no effect here: %s: %s",
            zr_setting_where(config, &config->settings[index]).text, keys, why->text);
@@ -117,8 +117,8 @@ static void say(const zr_config *config, int index, const char *keys, const reas
 
 // Prints one line for row `index` and all later rows that have no effect for the same reason.
 // Prints nothing if an earlier row has had that line.
-static void explain(const zr_config *config, int index, const reason *why,
-                    const zero_logger *logger)
+static void explain_effect(const zr_config *config, int index, const reason *why,
+                           const zero_logger *logger)
 {
     for (int i = 0; i < index; i++)
         if (has_reason(config, i, why))
@@ -127,8 +127,8 @@ static void explain(const zr_config *config, int index, const reason *why,
     for (int i = index; i < zr_key_count(); i++)
         if (has_reason(config, i, why))
             zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
-    say(config, index, keys.failed ? zr_key_at(index)->path : keys.data, why, ZERO_LOG_DEBUG,
-        logger);
+    say_effect(config, index, keys.failed ? zr_key_at(index)->path : keys.data, why, ZERO_LOG_DEBUG,
+               logger);
     zr_buffer_free(&keys);
 }
 
@@ -137,7 +137,7 @@ static void report_flags(const zr_config *config, const zero_logger *logger)
     reason why;
     for (int i = 0; i < zr_key_count(); i++)
         if (is_flag(config, i) && without_effect(config, i, &why))
-            say(config, i, zr_key_at(i)->path, &why, ZERO_LOG_WARNING, logger);
+            say_effect(config, i, zr_key_at(i)->path, &why, ZERO_LOG_WARNING, logger);
 }
 
 void zr_config_report_idle(const zr_config *config, const zero_logger *logger)
@@ -152,5 +152,5 @@ void zr_config_report_idle(const zr_config *config, const zero_logger *logger)
                count == 1 ? "" : "s", config->name, count == 1 ? "s" : "ve");
     for (int i = 0; i < zr_key_count(); i++)
         if (is_idle_key(config, i, &why))
-            explain(config, i, &why, logger);
+            explain_effect(config, i, &why, logger);
 }

@@ -35,8 +35,8 @@ static bool is_set(const zr_config *config, const char *path)
     return set;
 }
 
-static zero_status refuse(const zr_config *config, const char *path, zero_error *error,
-                          const char *wanted)
+static zero_status refuse_elastic(const zr_config *config, const char *path, zero_error *error,
+                                  const char *wanted)
 {
     const zr_setting *setting = zr_config_at(config, path);
     zr_shown found = {"nothing"};
@@ -52,14 +52,14 @@ static zero_status read_micros(const zr_config *config, zr_elastic_rule *rule, z
                       wanted[] = "a list of 1 to 64 integers of at least 1";
     const json_t *list = zr_config_value(config, path);
     if (!json_array_size(list) || json_array_size(list) > ZR_ELASTIC_MOST_MICROS)
-        return refuse(config, path, error, wanted);
+        return refuse_elastic(config, path, error, wanted);
     rule->micro_count = (int)json_array_size(list);
     for (int i = 0; i < rule->micro_count; i++) {
         const json_t *micro = json_array_get(list, (size_t)i);
         rule->micros[i] = json_integer_value(micro);
         if (!json_is_integer(micro) || rule->micros[i] < 1 ||
             rule->micros[i] > ZR_ELASTIC_MOST_SAMPLES)
-            return refuse(config, path, error, wanted);
+            return refuse_elastic(config, path, error, wanted);
     }
     return ZERO_OK;
 }
@@ -70,8 +70,9 @@ static zero_status read_version(const zr_config *config, zr_elastic_rule *rule, 
     double version = json_number_value(value);
     json_decref(value);
     rule->by_node = version == 0.2;
-    return version == 0.1 || version == 0.2 ? ZERO_OK
-                                            : refuse(config, E "version", error, "0.1 or 0.2");
+    return version == 0.1 || version == 0.2
+               ? ZERO_OK
+               : refuse_elastic(config, E "version", error, "0.1 or 0.2");
 }
 
 typedef struct model_words { // how messages call the ranks of a model
@@ -91,8 +92,8 @@ static model_words words_of_model(const zr_config *config)
 
 // Checks that the section means the same ranks of a model, and can count with them, as DeepSpeed
 // does.
-static zero_status check_model(const zr_config *config, const zr_elastic_rule *rule,
-                               zero_error *error)
+static zero_status check_elastic_model(const zr_config *config, const zr_elastic_rule *rule,
+                                       zero_error *error)
 {
     static const char size[] = E "model_parallel_size", node[] = E "num_gpus_per_node";
     int64_t model = zr_config_model_ranks(config), said_size = integer(config, size),
@@ -129,12 +130,13 @@ static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zer
                               .max_ranks = integer(config, E "max_gpus"),
                               .prefer_larger = is_set(config, E "prefer_larger_batch")};
     if (!rule->most_samples)
-        return refuse(config, E "max_train_batch_size", error, "the largest batch, in samples");
+        return refuse_elastic(config, E "max_train_batch_size", error,
+                              "the largest batch, in samples");
     ZERO_TRY(read_micros(config, rule, error));
     ZERO_TRY(read_version(config, rule, error));
     if (rule->max_ranks < rule->min_ranks)
-        return refuse(config, E "max_gpus", error, "no less than elasticity.min_gpus");
-    ZERO_TRY(check_model(config, rule, error));
+        return refuse_elastic(config, E "max_gpus", error, "no less than elasticity.min_gpus");
+    ZERO_TRY(check_elastic_model(config, rule, error));
     rule->min_ranks /= model;
     rule->max_ranks /= model;
     rule->node_ranks = integer(config, E "num_gpus_per_node") / model;
@@ -205,7 +207,8 @@ static zero_status refuse_ranks(const zr_config *config, zero_error *error)
                    where.text, elastic->batch, ranks.text, ranks.kind, list);
 }
 
-static void tell(const zr_config *config, const zr_elastic_batch *chosen, const zero_logger *logger)
+static void tell_elastic(const zr_config *config, const zr_elastic_batch *chosen,
+                         const zero_logger *logger)
 {
     char list[256];
     zr_ranks_words ranks = zr_ranks_in_words(zr_config_grid(config));
@@ -236,7 +239,7 @@ zero_status zr_config_settle_elastic(zr_config *config, const zero_logger *logge
     const int64_t values[] = {chosen.train, chosen.micro, chosen.accumulation};
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(check_batch_key(config, batch_keys[i], values[i], logger, error));
-    tell(config, &chosen, logger);
+    tell_elastic(config, &chosen, logger);
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]),
                                 ZR_FROM_PROGRAM, error));

@@ -59,8 +59,8 @@ static bool differs(const zr_setting *setting, const json_t *value)
 
 // Reports that the flag and the file differ, as a log line or, if strict, as an error. The flag
 // gives `value` for `name`; the file gives the value in `setting` for `other`.
-static zero_status report(const flagging *f, const char *name, const json_t *value,
-                          const char *other, const zr_setting *setting)
+static zero_status report_flags(const flagging *f, const char *name, const json_t *value,
+                                const char *other, const zr_setting *setting)
 {
     zr_shown now = zr_value_shown(value), before = zr_value_shown(setting->value);
     if (f->strict)
@@ -110,7 +110,7 @@ static zero_status report_precision(const flagging *f, const json_t *word)
         bool contradicts = value && differs(setting, value);
         json_decref(value);
         if (contradicts)
-            return report(f, "dtype", word, precision_keys[i].path, setting);
+            return report_flags(f, "dtype", word, precision_keys[i].path, setting);
     }
     return ZERO_OK;
 }
@@ -141,7 +141,7 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
     bool precision = !strcmp(path, "libzero.dtype") && json_is_string(value);
     zero_status status = ZERO_OK;
     if (differs(setting, value))
-        status = report(&f, last_name(path), value, last_name(path), setting);
+        status = report_flags(&f, last_name(path), value, last_name(path), setting);
     else if (precision)
         status = report_precision(&f, value);
     if (status == ZERO_OK && precision)

@@ -24,7 +24,7 @@ typedef struct key_path {
     char meant[ZR_KEY_PATH_BYTES];   // as in the table
 } key_path;
 
-static zero_status walk(const parsing *p, const key_path *section, json_t *object);
+static zero_status walk_parse(const parsing *p, const key_path *section, json_t *object);
 
 static zero_status fail_at(const parsing *p, const char *path, const char *message)
 {
@@ -77,7 +77,7 @@ static zero_status refuse_value(const parsing *p, const char *path, const json_t
     return fail_at(p, path, message);
 }
 
-static bool join(char out[ZR_KEY_PATH_BYTES], const char *section, const char *key)
+static bool join_parse(char out[ZR_KEY_PATH_BYTES], const char *section, const char *key)
 {
     return snprintf(out, ZR_KEY_PATH_BYTES, "%s%s%s", section, section[0] ? "." : "", key) <
            ZR_KEY_PATH_BYTES;
@@ -150,7 +150,7 @@ static zero_status take_member(const parsing *p, key_path *path, json_t *value)
         snprintf(path->meant, sizeof path->meant, "%s", key->becomes);
     bool section = old_section || zr_key_is_section(path->meant);
     if (section && json_is_object(value))
-        return walk(p, path, value);
+        return walk_parse(p, path, value);
     if (section && is_silent(value))
         return ZERO_OK;
     if (key)
@@ -159,15 +159,15 @@ static zero_status take_member(const parsing *p, key_path *path, json_t *value)
                    : refuse_unknown(p, path->written);
 }
 
-static zero_status walk(const parsing *p, const key_path *section, json_t *object)
+static zero_status walk_parse(const parsing *p, const key_path *section, json_t *object)
 {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
         key_path path;
-        bool fits = join(path.written, section->written, key);
-        fits = join(path.meant, section->meant, key) && fits;
+        bool fits = join_parse(path.written, section->written, key);
+        fits = join_parse(path.meant, section->meant, key) && fits;
         if (strchr(key, '.'))
             return zr_fail(p->error, ZERO_ERR_CONFIG,
                            "%s: the key \"%.64s\" has a dot: sections are nested objects, "
@@ -237,7 +237,7 @@ static zero_status refuse_yaml(const zr_config *config, const char *text, zero_e
                        : "write its DeepSpeed keys as {\"zero_optimization\": {\"stage\": 2}}");
 }
 
-static zero_status read_text(zr_config *config, char *text, size_t length, zero_error *error)
+static zero_status read_parse_text(zr_config *config, char *text, size_t length, zero_error *error)
 {
     json_t *root = NULL;
     if (is_yaml(text))
@@ -248,7 +248,7 @@ static zero_status read_text(zr_config *config, char *text, size_t length, zero_
     const key_path top = {.written = ""};
     zero_status status = ZERO_OK;
     if (json_is_object(root))
-        status = walk(&p, &top, root);
+        status = walk_parse(&p, &top, root);
     else
         status = zr_fail(error, ZERO_ERR_CONFIG, "%s: found %s, expected one object in braces",
                          config->name, zr_value_shown(root).text);
@@ -257,7 +257,7 @@ static zero_status read_text(zr_config *config, char *text, size_t length, zero_
     return refuse_old_beside_new(config, error);
 }
 
-static zero_status create(const char *name, zr_config **out, zero_error *error)
+static zero_status create_parse(const char *name, zr_config **out, zero_error *error)
 {
     zr_config *config = zr_alloc(sizeof *config, error);
     if (!config)
@@ -278,14 +278,14 @@ zero_status zr_config_parse(const char *text, size_t length, const char *name, z
 {
     zr_config *config;
     *out = NULL;
-    ZERO_TRY(create(name, &config, error));
+    ZERO_TRY(create_parse(name, &config, error));
     zero_status status = ZERO_OK;
     if (text) {
         char *copy = zr_alloc(length + 1, error);
         status = ZERO_ERR_MEMORY;
         if (copy) {
             memcpy(copy, text, length);
-            status = read_text(config, copy, length, error);
+            status = read_parse_text(config, copy, length, error);
         }
         zr_free(copy);
     }

@@ -20,7 +20,7 @@ static const struct {
     {"bf16", ZERO_BF16, "bf16.enabled"},
 };
 
-static const char *name_of(zero_dtype dtype)
+static const char *precision_name_of(zero_dtype dtype)
 {
     int i = 0;
     while (types[i].dtype != dtype)
@@ -54,7 +54,7 @@ static zero_status check_switches(const zr_config *config, zero_dtype dtype, zer
             return zr_fail(error, ZERO_ERR_CONFIG,
                            "%s: %s %s contradicts libzero.dtype \"%s\"; keep one of them",
                            zr_setting_where(config, setting).text, types[i].switched_by,
-                           on ? "false" : "true", name_of(dtype));
+                           on ? "false" : "true", precision_name_of(dtype));
     }
     return ZERO_OK;
 }
@@ -67,22 +67,22 @@ static bool nobody_chose(const zr_config *config)
     return true;
 }
 
-static zero_status choose(const zr_config *config, const zr_config_facts *facts,
-                          const zero_logger *logger, zero_dtype *out, zero_error *error)
+static zero_status choose_precision(const zr_config *config, const zr_config_facts *facts,
+                                    const zero_logger *logger, zero_dtype *out, zero_error *error)
 {
     const zr_setting *word = zr_config_at(config, "libzero.dtype");
     *out = enabled_type(config);
     if (zr_setting_is_auto(word)) {
         if (*out == ZERO_F32 && !json_is_false(zr_config_value(config, "bf16.enabled")))
             *out = facts->auto_dtype;
-        zr_log(logger, ZERO_LOG_DEBUG, "libzero.dtype auto: %s", name_of(*out));
+        zr_log(logger, ZERO_LOG_DEBUG, "libzero.dtype auto: %s", precision_name_of(*out));
     } else if (json_is_string(word->value)) {
         *out = type_named(json_string_value(word->value));
         return check_switches(config, *out, error);
     } else if (facts->auto_dtype != ZERO_F32 && nobody_chose(config))
         zr_log(logger, ZERO_LOG_DEBUG,
                "training is in fp32; %s would be faster on this processor (--dtype %s)",
-               name_of(facts->auto_dtype), name_of(facts->auto_dtype));
+               precision_name_of(facts->auto_dtype), precision_name_of(facts->auto_dtype));
     return ZERO_OK;
 }
 
@@ -104,7 +104,7 @@ zero_status zr_config_settle_precision(zr_config *config, const zr_config_facts 
                                        const zero_logger *logger, zero_error *error)
 {
     zr_setting *word = zr_config_at(config, "libzero.dtype");
-    ZERO_TRY(choose(config, facts, logger, &config->dtype, error));
+    ZERO_TRY(choose_precision(config, facts, logger, &config->dtype, error));
     bool chosen = json_is_string(word->value) || !nobody_chose(config);
     for (int i = 0; i < ZR_COUNT(types); i++)
         if (types[i].switched_by)
@@ -163,7 +163,7 @@ static bool fill_type(const zr_config *config, const char *path, const zero_logg
         zr_log(logger, ZERO_LOG_WARNING,
                "%s: %s fp16 in a run in %s: gradients below 6e-8 become zero, as only fp16.enabled "
                "brings a loss scale",
-               zr_setting_where(config, setting).text, path, name_of(config->dtype));
+               zr_setting_where(config, setting).text, path, precision_name_of(config->dtype));
     return true;
 }
 
@@ -178,7 +178,7 @@ static zero_status check_parameters(const zr_config *config, zero_error *error)
                    "(fp16.enabled, bf16.enabled "
                    "or --dtype)",
                    zr_setting_where(config, setting).text, json_string_value(setting->value),
-                   name_of(config->dtype));
+                   precision_name_of(config->dtype));
 }
 
 zero_status zr_config_fill_precision(zr_config *config, const zero_logger *logger,

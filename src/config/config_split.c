@@ -22,7 +22,7 @@ static int count_chunks(const zr_config *config)
 }
 
 // Adds a unit. Returns false if it is none, or not above the one before.
-static bool add(split *out, int64_t unit)
+static bool add_split(split *out, int64_t unit)
 {
     bool fits = out->count < ZR_COUNT(out->at) && unit >= 0 && unit <= INT32_MAX &&
                 (!out->count || unit > out->at[out->count - 1]);
@@ -40,7 +40,7 @@ static zero_status read_key(const zr_config *config, split *out, zero_error *err
     *out = (split){0};
     for (size_t i = 0; i < size && good; i++) {
         const json_t *unit = json_array_get(setting->value, i);
-        good = json_is_integer(unit) && add(out, json_integer_value(unit));
+        good = json_is_integer(unit) && add_split(out, json_integer_value(unit));
     }
     if (good)
         return ZERO_OK;
@@ -58,7 +58,7 @@ static zero_status read_flag(const char *text, split *out, zero_error *error)
         char *end;
         errno = 0;
         long long unit = strtoll(at, &end, 10);
-        good = at[0] >= '0' && at[0] <= '9' && errno == 0 && add(out, unit);
+        good = at[0] >= '0' && at[0] <= '9' && errno == 0 && add_split(out, unit);
         if (!*end)
             break;
         good = good && *end == ',';
@@ -93,7 +93,7 @@ static zero_status complete(split *s, const zr_config *config, const char *who, 
     return ZERO_OK;
 }
 
-static zero_status put(zr_config *config, const split *said, zero_error *error)
+static zero_status put_split(zr_config *config, const split *said, zero_error *error)
 {
     zr_buffer text = {0};
     for (int i = 0; i < said->count; i++)
@@ -106,7 +106,7 @@ static zero_status put(zr_config *config, const split *said, zero_error *error)
     return status;
 }
 
-static bool is_same(const split *a, const split *b)
+static bool split_is_same(const split *a, const split *b)
 {
     return a->count == b->count && !memcmp(a->at, b->at, (size_t)a->count * sizeof *a->at);
 }
@@ -129,9 +129,9 @@ static zero_status settle_flag(zr_config *config, const char *flag, const split 
     snprintf(words, sizeof words, "--split %s", flag);
     ZERO_TRY(read_flag(flag, out, error));
     ZERO_TRY(complete(out, config, words, ZERO_ERR_USAGE, error));
-    if (by_key->count && !is_same(out, by_key))
+    if (by_key->count && !split_is_same(out, by_key))
         return zr_config_refuse_flag(config, words, ZR_PIPELINE_SPLIT, error);
-    return by_key->count ? ZERO_OK : put(config, out, error);
+    return by_key->count ? ZERO_OK : put_split(config, out, error);
 }
 
 zero_status zr_config_settle_split(zr_config *config, const char *flag, zero_error *error)

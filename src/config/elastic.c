@@ -91,7 +91,7 @@ static void try_batch(const search *s, int64_t batch, zr_elastic *out)
     }
 }
 
-static bool is_better(const zr_elastic *a, const zr_elastic *b, bool prefer_larger)
+static bool elastic_is_better(const zr_elastic *a, const zr_elastic *b, bool prefer_larger)
 {
     if (a->count != b->count)
         return a->count > b->count;
@@ -114,7 +114,7 @@ static zero_status find_best(const search *s, zr_elastic *out, zero_error *error
         if (base > s->most)
             continue;
         try_batch(s, scaled(base, s->most), &next);
-        if (next.count && is_better(&next, &best, rule->prefer_larger))
+        if (next.count && elastic_is_better(&next, &best, rule->prefer_larger))
             best = next;
     }
     *out = best;

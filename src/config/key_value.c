@@ -230,7 +230,7 @@ static void scalar_text(const json_t *value, char out[64])
         snprintf(out, 64, "%g", json_number_value(value));
 }
 
-static bool is_one_of(const char *list, const json_t *value)
+static bool key_value_is_one_of(const char *list, const json_t *value)
 {
     char text[64];
     size_t length;
@@ -251,7 +251,8 @@ static bool is_off(const zr_key *key, json_t *section)
     const char *name;
     json_t *value, *enabled = json_object_get(section, "enabled");
     if (enabled)
-        return json_is_object(enabled) ? is_off(key, enabled) : is_one_of(key->allowed, enabled);
+        return json_is_object(enabled) ? is_off(key, enabled)
+                                       : key_value_is_one_of(key->allowed, enabled);
     json_object_foreach(section, name, value)
     {
         if (!json_is_object(value) || !is_off(key, value))
@@ -269,10 +270,10 @@ bool zr_key_allows(const zr_key *key, const json_t *value)
         return !json_is_true(json_object_get(value, "enabled"));
     if (key->type == ZR_KEY_ANY && key->allowed && json_is_object(value))
         return is_off(key, (json_t *)value);
-    return is_one_of(key->allowed, value);
+    return key_value_is_one_of(key->allowed, value);
 }
 
 const char *zr_key_refusal(const zr_key *key, const json_t *value)
 {
-    return key->removed && is_one_of(key->removed, value) ? ZR_KEY_REMOVED : key->reason;
+    return key->removed && key_value_is_one_of(key->removed, value) ? ZR_KEY_REMOVED : key->reason;
 }

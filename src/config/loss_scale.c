@@ -50,7 +50,7 @@ static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, 
     return ZERO_OK;
 }
 
-static void grow(const zr_loss_scale_spec *spec, zr_loss_scale *state)
+static void grow_loss_scale(const zr_loss_scale_spec *spec, zr_loss_scale *state)
 {
     int64_t clean = state->iteration - state->last_overflow - 1;
     if (spec->consecutive_hysteresis)
@@ -67,7 +67,7 @@ zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr
     if (spec->kind == ZR_SCALE_DYNAMIC && overflow)
         ZERO_TRY(shrink(spec, state, error));
     else if (spec->kind == ZR_SCALE_DYNAMIC)
-        grow(spec, state);
+        grow_loss_scale(spec, state);
     if (overflow)
         state->last_overflow = state->iteration;
     state->iteration++;

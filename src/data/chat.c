@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void add(zr_document *out, const char *text, bool trained)
+static void add_chat(zr_document *out, const char *text, bool trained)
 {
     zr_document_add(out, text, strlen(text), trained);
 }
@@ -41,25 +41,25 @@ static void strip(const char **text, size_t *length)
 
 static void chatml_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
-    add(out, "<|im_start|>", false);
+    add_chat(out, "<|im_start|>", false);
     zr_document_add(out, turn->role, turn->role_length, false);
-    add(out, "\n", false);
+    add_chat(out, "\n", false);
     zr_document_add(out, turn->content, turn->length, turn->trained);
     zr_document_seam(out);
-    add(out, "<|im_end|>", turn->trained);
-    add(out, "\n", false);
+    add_chat(out, "<|im_end|>", turn->trained);
+    add_chat(out, "\n", false);
     zr_document_seam(out);
 }
 
 static void llama3_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
-    add(out, "<|start_header_id|>", false);
+    add_chat(out, "<|start_header_id|>", false);
     zr_document_add(out, turn->role, turn->role_length, false);
-    add(out, "<|end_header_id|>\n\n", false);
+    add_chat(out, "<|end_header_id|>\n\n", false);
     if (turn->system)
-        add(out, chat->format->dates, false);
+        add_chat(out, chat->format->dates, false);
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    add(out, "<|eot_id|>", turn->trained);
+    add_chat(out, "<|eot_id|>", turn->trained);
     zr_document_seam(out);
 }
 
@@ -76,63 +76,63 @@ static void llama2_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
     size_t length = turn->length;
     if (!is_user(turn)) {
         strip(&content, &length);
-        add(out, " ", turn->trained);
+        add_chat(out, " ", turn->trained);
         zr_document_add(out, content, length, turn->trained);
-        add(out, " ", turn->trained);
-        add(out, chat->end, turn->trained);
+        add_chat(out, " ", turn->trained);
+        add_chat(out, chat->end, turn->trained);
         zr_document_seam(out);
         return;
     }
-    add(out, chat->begin, false);
-    add(out, "[INST] ", false);
+    add_chat(out, chat->begin, false);
+    add_chat(out, "[INST] ", false);
     if (turn->system) { // only the end of the content is an end of that text
         strip_end(content, &length);
-        add(out, open, false);
+        add_chat(out, open, false);
         zr_document_add(out, turn->system, turn->system_length, false);
         zr_document_add(out, close, sizeof close - (length ? 1 : 3), false);
     } else {
         strip(&content, &length);
     }
     zr_document_add(out, content, length, false);
-    add(out, " [/INST]", false);
+    add_chat(out, " [/INST]", false);
 }
 
 static void mistral_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     if (is_user(turn)) {
-        add(out, "[INST] ", false);
+        add_chat(out, "[INST] ", false);
         zr_document_add(out, turn->content, turn->length, false);
-        add(out, " [/INST]", false);
+        add_chat(out, " [/INST]", false);
         return;
     }
     zr_document_add(out, turn->content, turn->length, turn->trained);
     zr_document_seam(out);
-    add(out, chat->end, turn->trained);
+    add_chat(out, chat->end, turn->trained);
 }
 
 static void mistral_spaced_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     mistral_turn(chat, turn, out);
     if (!is_user(turn))
-        add(out, " ", false);
+        add_chat(out, " ", false);
 }
 
 static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     if (is_user(turn)) {
-        add(out, " [INST] ", false);
+        add_chat(out, " [INST] ", false);
         if (turn->system) {
             zr_document_add(out, turn->system, turn->system_length, false);
-            add(out, "\n\n", false);
+            add_chat(out, "\n\n", false);
         }
         zr_document_add(out, turn->content, turn->length, false);
-        add(out, " [/INST]", false);
+        add_chat(out, " [/INST]", false);
         return;
     }
-    add(out, " ", turn->trained);
+    add_chat(out, " ", turn->trained);
     zr_document_add(out, turn->content, turn->length, turn->trained);
     zr_document_seam(out);
-    add(out, chat->end, turn->trained);
+    add_chat(out, chat->end, turn->trained);
 }
 
 #define LLAMA3_ANSWER "<|start_header_id|>assistant<|end_header_id|>\n\n"
@@ -236,7 +236,7 @@ static zero_status check_turn(const rendering *r, size_t index, const zr_chat_tu
 
 // Writes or keeps the system message that comes before all turns: the messages' own, or the
 // format's. *next: the first message that is a turn.
-static zero_status begin(rendering *r, size_t *next, zero_error *error)
+static zero_status begin_chat(rendering *r, size_t *next, zero_error *error)
 {
     const zr_chat_format *format = r->chat->format;
     zr_chat_turn first, system = {.role = "system",
@@ -246,7 +246,7 @@ static zero_status begin(rendering *r, size_t *next, zero_error *error)
     system.length = strlen(system.content);
     *next = is_system(&first) && (format->folds || format->dates);
     if (format->begins)
-        add(r->out, r->chat->begin, false);
+        add_chat(r->out, r->chat->begin, false);
     if (*next)
         system = first;
     if (format->folds && *next)
@@ -271,7 +271,7 @@ zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t t
     if (!json_is_array(messages) || !json_array_size(messages))
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: \"messages\" must be a list of at least one message", name);
-    ZERO_TRY(begin(&r, &next, error));
+    ZERO_TRY(begin_chat(&r, &next, error));
     for (; next < json_array_size(messages); next++, r.turns++) {
         zr_chat_turn turn;
         ZERO_TRY(read_message(&r, next, &turn, error));
@@ -300,7 +300,7 @@ zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name,
                              : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
     json_decref(messages);
     if (status == ZERO_OK && chat->format->answer)
-        add(out, chat->format->answer, false);
+        add_chat(out, chat->format->answer, false);
     return status;
 }
 

@@ -332,7 +332,7 @@ static zero_status find_hashed(const char *text, zr_chat *out, zero_error *error
     return ZERO_OK;
 }
 
-static zero_status refuse(const char *text, zr_chat *out, zero_error *error)
+static zero_status refuse_chat_recognise(const char *text, zr_chat *out, zero_error *error)
 {
     size_t line = strcspn(text, "\n");
     const char *why = strstr(text, "strftime_now")
@@ -385,7 +385,7 @@ zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error)
         status = find_hashed(plain.data, out, error);
     zr_buffer_free(&plain);
     if (status == ZERO_OK && !out->format)
-        status = refuse(text, out, error);
+        status = refuse_chat_recognise(text, out, error);
     if (status != ZERO_OK)
         zr_chat_free(out);
     return status;

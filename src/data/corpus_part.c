@@ -117,7 +117,7 @@ static zero_status encode_joined(reader *r, bool holds, zero_error *error)
     return status;
 }
 
-static zero_status read_text(reader *r, int threads, bool holds, zero_error *error)
+static zero_status read_part_text(reader *r, int threads, bool holds, zero_error *error)
 {
     const zr_tokenizer *tokenizer = r->encoding.tokenizer;
     zr_tokenizer_kind kind = zr_tokenizer_kind_of(tokenizer);
@@ -267,7 +267,7 @@ zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_readin
         return check_tokens(corpus, part, reading, holds, error);
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     if (status == ZERO_OK)
-        status = part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, holds, error)
+        status = part->kind == ZR_DATA_TEXT ? read_part_text(&r, reading->threads, holds, error)
                                             : read_records(&r, holds, error);
     if (status == ZERO_OK)
         status = keep_ids(&r, error);
@@ -303,7 +303,7 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
         r.part = &corpus->parts[i];
-        status = r.part->kind == ZR_DATA_TEXT ? read_text(&r, reading->threads, false, error)
+        status = r.part->kind == ZR_DATA_TEXT ? read_part_text(&r, reading->threads, false, error)
                                               : read_records(&r, false, error);
     }
     *documents = r.documents;

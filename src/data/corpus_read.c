@@ -20,8 +20,8 @@ static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_
 
 typedef enum which { ALL, KEPT, HELD } which;
 
-static zero_status fill(const zr_corpus *corpus, int number, which what, zr_stream *out,
-                        zero_error *error)
+static zero_status fill_read(const zr_corpus *corpus, int number, which what, zr_stream *out,
+                             zero_error *error)
 {
     out->name = corpus->sources[number].written;
     for (int i = 0; i < corpus->part_count; i++) {
@@ -44,7 +44,8 @@ static zero_status check_length(const zr_stream *stream, const char *name, int64
         (long long)stream->count, (long long)seq + 1, (long long)seq);
 }
 
-static zero_status create(const zr_corpus *corpus, int64_t seq, zr_dataset *out, zero_error *error)
+static zero_status create_read(const zr_corpus *corpus, int64_t seq, zr_dataset *out,
+                               zero_error *error)
 {
     *out = (zr_dataset){.seq = seq, .stream_count = corpus->stream_count};
     out->streams = zr_alloc((size_t)corpus->stream_count * sizeof *out->streams, error);
@@ -72,12 +73,12 @@ static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset
     for (int i = 0; i < corpus->stream_count; i++) {
         bool holds = held != NULL;
         if (holds) {
-            ZERO_TRY(fill(corpus, i, HELD, &held->streams[i], error));
+            ZERO_TRY(fill_read(corpus, i, HELD, &held->streams[i], error));
             holds = held->streams[i].count >= seq + 1;
             held->streams[i].count = holds ? held->streams[i].count : 0;
             held->count += held->streams[i].count;
         }
-        ZERO_TRY(fill(corpus, i, holds ? KEPT : ALL, &train->streams[i], error));
+        ZERO_TRY(fill_read(corpus, i, holds ? KEPT : ALL, &train->streams[i], error));
         ZERO_TRY(check_length(&train->streams[i], corpus->sources[i].paths[0], seq, error));
         train->weights[i] = corpus->sources[i].weight;
         train->count += train->streams[i].count;
@@ -105,9 +106,9 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
         zr_file_unmap(&corpus->parts[i].records); // no longer needed, because its tokens are there
         ZERO_TRY(status);
     }
-    zero_status status = create(corpus, reading->seq, train, error);
+    zero_status status = create_read(corpus, reading->seq, train, error);
     if (status == ZERO_OK && held)
-        status = create(corpus, reading->seq, held, error);
+        status = create_read(corpus, reading->seq, held, error);
     if (status == ZERO_OK)
         status = make_streams(corpus, reading->seq, train, held, error);
     if (status != ZERO_OK) {

@@ -59,8 +59,8 @@ static bool is_pickle(const char *data, size_t length)
     return length > 2 && data[0] == '\x80' && data[1] >= 2 && data[1] <= 5;
 }
 
-static zero_status refuse(const char *path, const char *is, const char *what, const char *advice,
-                          zero_error *error)
+static zero_status refuse_not_text(const char *path, const char *is, const char *what,
+                                   const char *advice, zero_error *error)
 {
     bool raw = !strcmp(what, "text");
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is %s, where %s is needed: %s%s%s%s", path, is,
@@ -73,11 +73,12 @@ zero_status zr_not_text_marks(const char *path, const char *what, const char *da
 {
     for (int k = 0; k < ZR_COUNT(kinds); k++)
         if (length >= kinds[k].length && !memcmp(data, kinds[k].begins, kinds[k].length))
-            return refuse(path, kinds[k].is, what, kinds[k].advice, error);
+            return refuse_not_text(path, kinds[k].is, what, kinds[k].advice, error);
     if (is_safetensors(data, length))
-        return refuse(path, "a safetensors file, which holds a model", what, NO_WORDS, error);
+        return refuse_not_text(path, "a safetensors file, which holds a model", what, NO_WORDS,
+                               error);
     if (is_pickle(data, length))
-        return refuse(path, "a pickle of Python", what, ROWS, error);
+        return refuse_not_text(path, "a pickle of Python", what, ROWS, error);
     return ZERO_OK;
 }
 
@@ -128,7 +129,7 @@ static size_t plain(const char *data, size_t bytes)
 static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 // Returns whether a character begins here that the end of the file cuts.
-static bool is_cut(const char *data, size_t left)
+static bool not_text_is_cut(const char *data, size_t left)
 {
     unsigned char lead = (unsigned char)*data;
     size_t needs = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
@@ -150,7 +151,7 @@ zero_status zr_not_text_bytes(const char *path, const char *data, size_t length,
         if (i >= end)
             break;
         int taken = data[i] ? zr_utf8_next(data + i, length - i, &c) : 0;
-        if (!taken && data[i] && is_cut(data + i, length - i))
+        if (!taken && data[i] && not_text_is_cut(data + i, length - i))
             taken = (int)(length - i);
         if (!taken)
             return refuse_byte(path, data, i, error);

@@ -28,7 +28,7 @@ static uint64_t word_at(const char *data, size_t offset)
     return word;
 }
 
-static int64_t length_of(const zr_token_file *file, int64_t sequence)
+static int64_t token_megatron_length_of(const zr_token_file *file, int64_t sequence)
 {
     int32_t length;
     memcpy(&length, file->lengths + 4 * sequence, sizeof length);
@@ -63,8 +63,8 @@ static zero_status find_type(int code, const char *path, zr_token_type *out, zer
 }
 
 // Sets the three tables; refuses an index that is shorter or longer than they are.
-static zero_status read_header(zr_token_file *file, const char *path, int64_t *sequences,
-                               zero_error *error)
+static zero_status read_token_megatron_header(zr_token_file *file, const char *path,
+                                              int64_t *sequences, zero_error *error)
 {
     const char *data = file->index.data;
     size_t length = file->index.length;
@@ -102,7 +102,7 @@ static zero_status check_sequences(zr_token_file *file, const char *path, int64_
 {
     int64_t end = 0; // in bytes
     for (int64_t i = 0; i < sequences; i++) {
-        int64_t length = length_of(file, i), pointer = pointer_of(file, i);
+        int64_t length = token_megatron_length_of(file, i), pointer = pointer_of(file, i);
         if (length < 0 || pointer != end)
             return zr_fail(error, ZERO_ERR_DATA,
                            "\"%s\": sequence %lld has %lld tokens from byte %lld on, where the one "
@@ -146,7 +146,7 @@ static zero_status open_both(const char *path, const char *index, zr_token_file 
     int64_t sequences = 0;
     ZERO_TRY(zr_file_map(index, &file->index, error));
     ZERO_TRY(zr_file_map(file->path, &file->ids, error));
-    ZERO_TRY(read_header(file, index, &sequences, error));
+    ZERO_TRY(read_token_megatron_header(file, index, &sequences, error));
     ZERO_TRY(check_sequences(file, index, sequences, error));
     ZERO_TRY(check_marks(file, index, sequences, error));
     file->format = ZR_TOKENS_MEGATRON;

@@ -285,7 +285,8 @@ static void say_draw(const zero_engine *engine)
            nvme ? ", and writes them to NVMe" : "");
 }
 
-static zero_status prepare(zero_engine *engine, const zr_nvme_options *nvme, zero_error *error)
+static zero_status prepare_create(zero_engine *engine, const zr_nvme_options *nvme,
+                                  zero_error *error)
 {
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
@@ -363,7 +364,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         .sink = &engine->sink,
         .weight = &engine->weight,
     };
-    zero_status status = prepare(engine, &parts->nvme, error);
+    zero_status status = prepare_create(engine, &parts->nvme, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
         return end_waits(world, status, error);

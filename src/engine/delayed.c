@@ -63,7 +63,7 @@ bool zr_delayed_applies(const zero_engine *engine)
     return engine->delayed && engine->step + 1 >= engine->config->offload.delayed_from;
 }
 
-static void run(void *argument)
+static void run_delayed(void *argument)
 {
     zr_delayed *delayed = argument;
     zr_walk_vectors walks[2];
@@ -92,7 +92,7 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
     delayed->ended = false;
     delayed->group_begun = zr_clock_nanoseconds();
     delayed->under_way = true;
-    return zr_workers_submit(delayed->thread, run, delayed, error);
+    return zr_workers_submit(delayed->thread, run_delayed, delayed, error);
 }
 
 bool zr_delayed_under_way(const zero_engine *engine)
@@ -102,7 +102,7 @@ bool zr_delayed_under_way(const zero_engine *engine)
 
 // Waits until the thread is done with `group` or has ended. No wait lasts forever: the thread moves
 // on, or one of its transfers runs out of time and the update fails.
-static zero_status await(zero_engine *engine, int group, zero_error *error)
+static zero_status await_delayed(zero_engine *engine, int group, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
     int64_t begin = zr_recorder_begin(engine->recorder);
@@ -126,7 +126,7 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
 {
     if (group < 0)
         return zr_delayed_join(engine, error);
-    return zr_delayed_under_way(engine) ? await(engine, group, error) : ZERO_OK;
+    return zr_delayed_under_way(engine) ? await_delayed(engine, group, error) : ZERO_OK;
 }
 
 // Within a step the bytes of the update are compared at the boundary; between two steps, here.
@@ -135,7 +135,7 @@ zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
     zr_delayed *delayed = engine->delayed;
     if (!zr_delayed_under_way(engine))
         return ZERO_OK;
-    ZERO_TRY(await(engine, -1, error));
+    ZERO_TRY(await_delayed(engine, -1, error));
     delayed->under_way = false;
     engine->lags = true;
     zr_tier_traffic_expect_update(engine, 0, delayed->first);

@@ -18,8 +18,7 @@ typedef enum zr_scratch_kind {
     ZR_SCRATCH_COUNT
 } zr_scratch_kind;
 
-// How offloaded states travel to and from NVMe. Where nothing is there, all but `faults` is
-// ignored.
+// How offloaded states travel to and from NVMe. Without any, all but `faults` is ignored.
 typedef struct zr_nvme_options {
     // The directories over which each kind of scratch space is striped.
     struct {

@@ -34,8 +34,8 @@ static zr_range group_range(const zero_engine *engine, const zr_group *group, zr
 typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer,
                                       zr_transfer *out, zero_error *error);
 
-static zero_status await(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer,
-                         zero_error *error)
+static zero_status await_group_walk(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer,
+                                    zero_error *error)
 {
     return walk->overlapped ? zr_delayed_transfer(engine, transfer, error)
                             : zr_offload_await(engine, transfer, error);
@@ -53,7 +53,7 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
             continue;
         int staging_buffer = g % engine->plan->staging_buffer.count;
         zr_transfer *transfer = &engine->offload.staging_buffer[staging_buffer][v];
-        ZERO_TRY(await(engine, walk, transfer, error));
+        ZERO_TRY(await_group_walk(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
         zr_store *store = zr_vector_store(
@@ -69,7 +69,8 @@ static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk
                                         int staging_buffer, zero_error *error)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(await(engine, walk, &engine->offload.staging_buffer[staging_buffer][v], error));
+        ZERO_TRY(await_group_walk(engine, walk, &engine->offload.staging_buffer[staging_buffer][v],
+                                  error));
     return ZERO_OK;
 }
 

@@ -39,7 +39,7 @@ static bool is_all(const zero_tensor_desc *tensor)
     return !tile->whole || tensor->shape[tile->axis] == tile->size;
 }
 
-static int64_t size_of(const zero_tensor_desc *tensor)
+static int64_t parts_check_size_of(const zero_tensor_desc *tensor)
 {
     return tensor->tile.size / zr_tensor_parts(tensor);
 }
@@ -54,7 +54,8 @@ static uint64_t point(const zero_tensor_desc *tensor, int64_t at)
     const int64_t words[] = {tensor->tile.axis, zr_tensor_parts(tensor), at};
     if (at == 0)
         return 0;
-    return at == size_of(tensor) ? COMPLETE : zr_hash_bytes(words, sizeof words, COMPLETE);
+    return at == parts_check_size_of(tensor) ? COMPLETE
+                                             : zr_hash_bytes(words, sizeof words, COMPLETE);
 }
 
 static uint64_t covered_by(const zero_tensor_desc *tensor)
@@ -106,7 +107,7 @@ static held held_of(const zr_plan *plan, int number)
             mine.axis = tensor->desc->tile.axis;
             mine.first = tensor->desc->tile.first;
             mine.end = end_of(tensor->desc);
-            mine.size = size_of(tensor->desc);
+            mine.size = parts_check_size_of(tensor->desc);
         }
     return mine;
 }
@@ -231,7 +232,7 @@ static void say_count(const fault *f, zr_buffer *text)
                            "zero_piece_desc.holders neighbours that share its piece");
 }
 
-static zero_status refuse(const fault *f, bool alike, zero_error *error)
+static zero_status refuse_parts_check(const fault *f, bool alike, zero_error *error)
 {
     zr_buffer text = {0};
     say_ranks(f, &text);
@@ -251,8 +252,8 @@ static zero_status refuse(const fault *f, bool alike, zero_error *error)
 }
 
 // Finds out what the tensor ranks, or those of the job, have of a tensor, and says it.
-static zero_status describe(const zr_grid *grid, bool of_job, const zr_plan *plan, int number,
-                            bool alike, zero_error *error)
+static zero_status describe_parts_check(const zr_grid *grid, bool of_job, const zr_plan *plan,
+                                        int number, bool alike, zero_error *error)
 {
     const zr_mesh *mesh = &grid->mesh;
     int tensor = mesh->size[ZERO_AXIS_tensor], stage = of_job ? mesh->place[ZERO_AXIS_pipeline] : 0;
@@ -272,12 +273,13 @@ static zero_status describe(const zr_grid *grid, bool of_job, const zr_plan *pla
                      .model = plan->model->whole->name,
                      .size = size_along(ranks, count)};
     if (status == ZERO_OK)
-        status = refuse(&f, alike, error);
+        status = refuse_parts_check(&f, alike, error);
     zr_free(ranks);
     return status;
 }
 
-static zero_status sum(zero_comm *comm, uint64_t *numbers, int64_t count, zero_error *error)
+static zero_status sum_parts_check(zero_comm *comm, uint64_t *numbers, int64_t count,
+                                   zero_error *error)
 {
     for (int64_t at = 0; at < count; at += AT_ONCE)
         ZERO_TRY(zr_comm_all_reduce_small(comm, numbers + at, ZR_MIN(count - at, AT_ONCE), ZERO_I64,
@@ -289,10 +291,10 @@ static zero_status compare_tensor_ranks(const zr_grid *grid, const zr_plan *plan
                                         zero_error *error)
 {
     const uint64_t *alike = numbers + plan->tensor_count;
-    ZERO_TRY(sum(grid->tensor, numbers, 2 * (int64_t)plan->tensor_count, error));
+    ZERO_TRY(sum_parts_check(grid->tensor, numbers, 2 * (int64_t)plan->tensor_count, error));
     for (int i = 0; i < plan->tensor_count; i++)
         if (numbers[i] != COMPLETE || alike[i] != 0)
-            return describe(grid, false, plan, i, alike[i] == 0, error);
+            return describe_parts_check(grid, false, plan, i, alike[i] == 0, error);
     return ZERO_OK;
 }
 
@@ -304,15 +306,15 @@ static zero_status compare_job(const zr_grid *grid, const zr_plan *plan, uint64_
     uint64_t *alike = numbers + plan->tensor_count;
     if (grid->mesh.place[ZERO_AXIS_data] > 0)
         memset(numbers, 0, (size_t)plan->tensor_count * sizeof *numbers);
-    ZERO_TRY(sum(grid->world, numbers, plan->tensor_count, error));
+    ZERO_TRY(sum_parts_check(grid->world, numbers, plan->tensor_count, error));
     if (grid->tensor)
-        ZERO_TRY(sum(grid->tensor, alike, plan->tensor_count, error));
+        ZERO_TRY(sum_parts_check(grid->tensor, alike, plan->tensor_count, error));
     for (int i = 0; i < plan->tensor_count; i++)
         if (numbers[i] != COMPLETE)
-            return describe(grid, true, plan, i, true, error);
+            return describe_parts_check(grid, true, plan, i, true, error);
     for (int i = 0; i < plan->tensor_count; i++)
         if (alike[i] != 0)
-            return describe(grid, false, plan, i, false, error);
+            return describe_parts_check(grid, false, plan, i, false, error);
     return ZERO_OK;
 }
 

@@ -6,7 +6,7 @@
 
 // Says where units of one's own list what they exchange with other tensor ranks, and which unit has
 // exchanged other things, if that is known: not of visits, which have shapes of their own.
-static void explain(const zero_engine *engine, char *text, size_t size)
+static void explain_pass_messages(const zero_engine *engine, char *text, size_t size)
 {
     int unit = engine->exchange.differing;
     if (unit >= 0)
@@ -29,7 +29,7 @@ static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, con
     if (same)
         return ZERO_OK;
     if (comm != engine->grid.data && comm != engine->grid.pipeline)
-        explain(engine, why, sizeof why);
+        explain_pass_messages(engine, why, sizeof why);
     return zr_fail(error, ZERO_ERR_INTERNAL,
                    "rank %d, step %lld, %s%s%s: %lld messages with hash %016llx were sent, the "
                    "plan has %lld with %016llx%s",

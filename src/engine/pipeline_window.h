@@ -1,6 +1,6 @@
 // Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
-// (plan/pipeline/pipeline.h). A window is the steps after which the pipeline is empty: one, or those of an
-// asynchronous schedule until it drains.
+// (plan/pipeline/pipeline.h). A window is the steps after which the pipeline is empty: one, or
+// those of an asynchronous schedule until it drains.
 #ifndef ZR_ENGINE_PIPELINE_WINDOW_H
 #define ZR_ENGINE_PIPELINE_WINDOW_H
 

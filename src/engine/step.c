@@ -275,7 +275,7 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
 
 // Runs what this step does of its own update, and what the update beside it has left to do; then
 // publishes.
-static zero_status update(zero_engine *engine, bool finite, zero_error *error)
+static zero_status update_step(zero_engine *engine, bool finite, zero_error *error)
 {
     bool overlapped = finite && zr_delayed_applies(engine), at_once = finite && !overlapped;
     bool stale = engine->lags || (at_once && engine->delayed);
@@ -294,7 +294,7 @@ static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_erro
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_BOUNDARY, error));
     ZERO_TRY(zr_step_begin_update(engine, info, error));
-    ZERO_TRY(update(engine, !info->skipped, error));
+    ZERO_TRY(update_step(engine, !info->skipped, error));
     return zr_step_end_update(engine, info, error);
 }
 

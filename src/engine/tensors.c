@@ -79,7 +79,7 @@ static void find_tile(const zero_model *whole, wanted *what)
 }
 
 // All ranks of a job find the same, also those that have nothing of the tensor.
-static wanted find(const zr_plan *plan, const char *name)
+static wanted find_tensors(const zr_plan *plan, const char *name)
 {
     wanted what = {.name = name, .number = -1};
     if (!plan->model->whole)
@@ -92,13 +92,14 @@ static wanted find(const zr_plan *plan, const char *name)
     return what;
 }
 
-static zero_status check(const zero_engine *engine, const char *call, const char *name,
-                         const float *buffer, int64_t elements, wanted *out, zero_error *error)
+static zero_status check_tensors(const zero_engine *engine, const char *call, const char *name,
+                                 const float *buffer, int64_t elements, wanted *out,
+                                 zero_error *error)
 {
     if (!name || !buffer)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call,
                        name ? "buffer" : "name");
-    *out = find(engine->plan, name);
+    *out = find_tensors(engine->plan, name);
     if (!out->count)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call,
                        engine->plan->model->name, name);
@@ -164,8 +165,8 @@ static zero_status share_parts(zero_engine *engine, const part *part, float *out
 typedef zero_status (*shard_each)(zero_engine *engine, int flat_param, zr_weights_fn take,
                                   void *user, zero_error *error);
 
-static zero_status read_part(zero_engine *engine, shard_each each, const part *part, float *out,
-                             zero_error *error)
+static zero_status read_tensors_part(zero_engine *engine, shard_each each, const part *part,
+                                     float *out, zero_error *error)
 {
     copying copying = {.tensor = part->tensor,
                        .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
@@ -181,7 +182,7 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile)
         return ZERO_ERR_MEMORY;
-    zero_status status = read_part(engine, each, part, tile, error);
+    zero_status status = read_tensors_part(engine, each, part, tile, error);
     for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
          done += stretch) {
         stretch = zr_tile_stretch(part->tensor->desc, done, part->tensor->count - done, &at);
@@ -197,7 +198,7 @@ static zero_status read_parts(zero_engine *engine, shard_each each, const wanted
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
         bool tile = is_tile_of(at.tensor, what);
         if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
-            ZERO_TRY((tile ? read_tile : read_part)(engine, each, &at, out, error));
+            ZERO_TRY((tile ? read_tile : read_tensors_part)(engine, each, &at, out, error));
     }
     return ZERO_OK;
 }
@@ -221,8 +222,8 @@ static zero_status join_parts(zero_comm *group, float *out, int64_t elements, ze
     return status;
 }
 
-static zero_status read_tensor(zero_engine *engine, shard_each each, const wanted *what, float *out,
-                               zero_error *error)
+static zero_status tensors_read_tensor(zero_engine *engine, shard_each each, const wanted *what,
+                                       float *out, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor, *pipeline = engine->grid.pipeline;
     if (tensor || pipeline)
@@ -245,8 +246,9 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     wanted what;
-    ZERO_TRY(check(engine, "zero_read_parameter", name, out, elements, &what, error));
-    return zr_step_end_waits(engine, read_tensor(engine, weights_each, &what, out, error), error);
+    ZERO_TRY(check_tensors(engine, "zero_read_parameter", name, out, elements, &what, error));
+    return zr_step_end_waits(engine, tensors_read_tensor(engine, weights_each, &what, out, error),
+                             error);
 }
 
 zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
@@ -285,22 +287,22 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
     wanted what;
-    ZERO_TRY(check(engine, "zero_read_gradient", name, out, elements, &what, error));
+    ZERO_TRY(check_tensors(engine, "zero_read_gradient", name, out, elements, &what, error));
     int64_t collected;
     ZERO_TRY(zr_step_end_waits(engine, find_collected(engine, &what, &collected, error), error));
     if (collected == COLLECTS_NOTHING)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
     ZERO_TRY(zr_step_end_waits(
-        engine, read_tensor(engine, zr_engine_gradient_each, &what, out, error), error));
+        engine, tensors_read_tensor(engine, zr_engine_gradient_each, &what, out, error), error));
     float factor = collected == COLLECTS_GRADIENTS ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
     return ZERO_OK;
 }
 
-static zero_status write_tensor(zero_engine *engine, const wanted *what, const float *in,
-                                zero_error *error)
+static zero_status tensors_write_tensor(zero_engine *engine, const wanted *what, const float *in,
+                                        zero_error *error)
 {
     ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
@@ -321,6 +323,6 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     wanted what;
-    ZERO_TRY(check(engine, "zero_write_parameter", name, in, elements, &what, error));
-    return zr_step_end_waits(engine, write_tensor(engine, &what, in, error), error);
+    ZERO_TRY(check_tensors(engine, "zero_write_parameter", name, in, elements, &what, error));
+    return zr_step_end_waits(engine, tensors_write_tensor(engine, &what, in, error), error);
 }

@@ -28,8 +28,8 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
 
 // Moves bytes between a device buffer and a store of any tier, and counts them. Stores in memory
 // are copied at once; NVMe reads and writes the buffer itself.
-static zero_status move(zero_engine *engine, zr_store *store, zr_range range, char *buffer,
-                        bool out, zr_transfer *transfer, zero_error *error)
+static zero_status move_transfers(zero_engine *engine, zr_store *store, zr_range range,
+                                  char *buffer, bool out, zr_transfer *transfer, zero_error *error)
 {
     if (store->tier != ZERO_TIER_device)
         *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
@@ -60,7 +60,7 @@ static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, 
     zr_store *store = parked ? &offload->parked : &offload->activation_checkpoints;
     zr_transfer *transfer =
         parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];
-    return move(engine, store, range, buffer, out, transfer, error);
+    return move_transfers(engine, store, range, buffer, out, transfer, error);
 }
 
 static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)

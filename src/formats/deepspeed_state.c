@@ -47,7 +47,7 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
 }
 
 // Returns the samples of a step; 0 where unknown.
-static int64_t batch_of(const zr_deepspeed *ds, value root, int64_t steps)
+static int64_t deepspeed_state_batch_of(const zr_deepspeed *ds, value root, int64_t steps)
 {
     value config = zr_pickle_get(root, "ds_config");
     int64_t batch = integer_or(zr_pickle_get(config, "train_batch_size"), 0),
@@ -109,7 +109,7 @@ static json_t *describe_precision(value scaler, double scale)
                      dynamic ? 0 : scale);
 }
 
-static size_t length_of(value list)
+static size_t deepspeed_state_length_of(value list)
 {
     size_t length = 0;
     while (zr_pickle_at(list, length))
@@ -122,7 +122,7 @@ static bool has_only(value shapes, bool matrices)
 {
     bool only = zr_pickle_is(shapes, ZR_PICKLE_DICT);
     for (size_t i = 1; only && i < shapes->items.count; i += 2)
-        only = (length_of(shapes->items.at[i]) >= 2) == matrices;
+        only = (deepspeed_state_length_of(shapes->items.at[i]) >= 2) == matrices;
     return only;
 }
 
@@ -151,8 +151,8 @@ static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
                               ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
     value groups = zr_pickle_get(all, "param_groups"), shapes = zr_pickle_get(root, "param_shapes");
     bool every = true, matrices = true;
-    size_t count = length_of(groups);
-    *decay = count == length_of(shapes) ? largest_decay(groups, count) : -1;
+    size_t count = deepspeed_state_length_of(groups);
+    *decay = count == deepspeed_state_length_of(shapes) ? largest_decay(groups, count) : -1;
     if (!(*decay > 0))
         return DECAY_UNKNOWN;
     for (size_t g = 0; g < count; g++) {
@@ -224,9 +224,9 @@ zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *e
     out->state = json_pack(
         "{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)at.steps, "updates",
         (json_int_t)at.updates, "loss_scale", describe_scale(scaler, at.scale), "gradient_scale",
-        at.scale, "train_batch_size", (json_int_t)batch_of(ds, root, at.steps), "optimizer",
-        optimizer_of(ds, root), "model", "imported", "lineage", describe_origin(ds, root), "config",
-        describe_config(ds, root, scaler, at.scale));
+        at.scale, "train_batch_size", (json_int_t)deepspeed_state_batch_of(ds, root, at.steps),
+        "optimizer", optimizer_of(ds, root), "model", "imported", "lineage",
+        describe_origin(ds, root), "config", describe_config(ds, root, scaler, at.scale));
     return out->state
                ? zr_state_check(out->state, ds->folder, error)
                : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);

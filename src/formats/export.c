@@ -37,7 +37,7 @@ static const char *dtype_of(const exporting *e, int t)
                : zr_st_dtype_of(e->export->dtype)->name;
 }
 
-static int64_t bytes_of(const exporting *e, int t)
+static int64_t export_bytes_of(const exporting *e, int t)
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
     int64_t from = zr_st_dtype_find(tensor->dtype)->bits,
@@ -47,7 +47,7 @@ static int64_t bytes_of(const exporting *e, int t)
 
 // Splits as transformers does: a file is full if the next tensor would not fit; a tensor that is
 // too large by itself has a file of its own.
-static void split(exporting *e)
+static void split_export(exporting *e)
 {
     int64_t most = e->export->shard_bytes ? e->export->shard_bytes : INT64_MAX, held = 0;
     int current = -1;
@@ -55,7 +55,7 @@ static void split(exporting *e)
     for (int t = 0; t < e->weights->tensor_count; t++) {
         if (!e->names[t])
             continue;
-        int64_t bytes = bytes_of(e, t);
+        int64_t bytes = export_bytes_of(e, t);
         if (bytes > most) {
             e->shards[t] = made->files++;
         } else {
@@ -90,7 +90,7 @@ static int64_t count_overflows(const float *values, int64_t count)
 }
 
 // Returns what lies in `in`, converted to the file's dtype.
-static const char *convert(exporting *e, const char *from, const char *to, int64_t count)
+static const char *convert_export(exporting *e, const char *from, const char *to, int64_t count)
 {
     if (!strcmp(from, to))
         return e->in;
@@ -103,7 +103,7 @@ static const char *convert(exporting *e, const char *from, const char *to, int64
     return e->out;
 }
 
-static zero_status write_tensor(exporting *e, int t, int64_t begin, zero_error *error)
+static zero_status write_export_tensor(exporting *e, int t, int64_t begin, zero_error *error)
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
     const char *to = dtype_of(e, t);
@@ -114,8 +114,8 @@ static zero_status write_tensor(exporting *e, int t, int64_t begin, zero_error *
         n = ZR_MIN(tensor->bytes / wide - done / wide, BLOCK);
         ZERO_TRY(zr_source_read(e->source, 0, t, done, n * wide, e->in, error));
         ZERO_TRY(zr_direct_write(e->direct, 0, begin + done / wide * narrow,
-                                 convert(e, tensor->dtype, to, n), (size_t)(n * narrow), &unused,
-                                 error));
+                                 convert_export(e, tensor->dtype, to, n), (size_t)(n * narrow),
+                                 &unused, error));
         if (e->export->progress)
             e->export->progress(e->export->user, n * wide);
     }
@@ -126,7 +126,7 @@ static zero_status write_tensors(exporting *e, const zr_st_layout *layout, const
                                  zero_error *error)
 {
     for (int i = 0; i < count; i++)
-        ZERO_TRY(write_tensor(e, of[i], layout->begin[i], error));
+        ZERO_TRY(write_export_tensor(e, of[i], layout->begin[i], error));
     return zr_direct_sync(e->direct, error);
 }
 
@@ -141,8 +141,8 @@ static zero_status fill_shard(exporting *e, const zr_st_layout *layout, const in
     return status;
 }
 
-static zero_status write_file(exporting *e, const zr_st_layout *layout, const int *of, int count,
-                              int shard, zero_error *error)
+static zero_status write_export_file(exporting *e, const zr_st_layout *layout, const int *of,
+                                     int count, int shard, zero_error *error)
 {
     char name[64];
     shard_name(e, shard, name);
@@ -179,7 +179,7 @@ static zero_status write_shard(exporting *e, int shard, zero_error *error)
     if (status == ZERO_OK)
         status = zr_st_layout_create(entries, count, "", &layout, error);
     if (status == ZERO_OK)
-        status = write_file(e, &layout, of, count, shard, error);
+        status = write_export_file(e, &layout, of, count, shard, error);
     zr_st_layout_free(&layout);
     zr_free(entries);
     zr_free(of);
@@ -222,7 +222,7 @@ static zero_status write_index(const exporting *e, zero_error *error)
     return status;
 }
 
-static zero_status prepare(exporting *e, zero_error *error)
+static zero_status prepare_export(exporting *e, zero_error *error)
 {
     e->shards = zr_alloc(((size_t)e->weights->tensor_count + 1) * sizeof *e->shards, error);
     e->in = zr_alloc((size_t)(BLOCK * WIDEST), error);
@@ -238,9 +238,9 @@ zero_status zr_export_weights(zr_source *source, zr_export *export, zero_error *
     exporting e = {.source = source, .weights = &source->vectors[0], .export = export};
     export->files = export->tensors = 0;
     export->bytes = export->overflowed = 0;
-    zero_status status = prepare(&e, error);
+    zero_status status = prepare_export(&e, error);
     if (status == ZERO_OK)
-        split(&e);
+        split_export(&e);
     for (int shard = 0; status == ZERO_OK && shard < export->files; shard++)
         status = write_shard(&e, shard, error);
     if (status == ZERO_OK && export->files > 1)

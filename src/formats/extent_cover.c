@@ -27,7 +27,7 @@ typedef struct cover {
     zero_error *error;
 } cover;
 
-static zero_status refuse(const cover *c, const char *why, int64_t element)
+static zero_status refuse_extent_cover(const cover *c, const char *why, int64_t element)
 {
     return zr_fail(c->error, ZERO_ERR_DATA,
                    "\"%s\": %s: expected extents that hold each element once: %s element %lld",
@@ -36,7 +36,7 @@ static zero_status refuse(const cover *c, const char *why, int64_t element)
 
 static zero_status refuse_hole(const cover *c, int64_t element)
 {
-    return refuse(c, "none holds", element);
+    return refuse_extent_cover(c, "none holds", element);
 }
 
 // Returns the band that holds the column.
@@ -73,7 +73,7 @@ static void remove_bands(cover *c, int first, int end)
     c->count -= end - first;
 }
 
-static zero_status make_room(cover *c)
+static zero_status make_extent_cover_room(cover *c)
 {
     if (c->count + 2 <= c->room)
         return ZERO_OK;
@@ -89,14 +89,14 @@ static zero_status make_room(cover *c)
 // Lays `rows` rows of columns [begin, end) on what is held, from row `row` on.
 static zero_status lay(cover *c, int64_t row, int64_t rows, int64_t begin, int64_t end)
 {
-    ZERO_TRY(make_room(c));
+    ZERO_TRY(make_extent_cover_room(c));
     int first = split_at(c, begin), last = split_at(c, end);
     for (int b = first; b < last; b++) {
         const band *on = &c->bands[b];
         if (on->rows < row)
             return refuse_hole(c, on->rows * c->stride + on->begin);
         if (on->rows > row)
-            return refuse(c, "two hold", row * c->stride + on->begin);
+            return refuse_extent_cover(c, "two hold", row * c->stride + on->begin);
     }
     c->bands[first].rows = row + rows;
     remove_bands(c, first + 1, last);
@@ -128,9 +128,10 @@ static zero_status lay_extent(cover *c, const zr_rectangle *at)
                          : lay(c, row, at->rows, column, column + at->width);
 }
 
-static zero_status check(cover *c, const zr_extent *extents, int count, int64_t elements)
+static zero_status check_extent_cover(cover *c, const zr_extent *extents, int count,
+                                      int64_t elements)
 {
-    ZERO_TRY(make_room(c));
+    ZERO_TRY(make_extent_cover_room(c));
     c->bands[c->count++] = (band){0, 0};
     for (int e = 0; e < count; e++)
         ZERO_TRY(lay_extent(c, &extents[e].at));
@@ -141,7 +142,7 @@ static zero_status check(cover *c, const zr_extent *extents, int count, int64_t 
 }
 
 // Returns the stride of the rectangles; that of one row of all elements where there are none.
-static int64_t stride_of(const zr_extent *extents, int count, int64_t elements)
+static int64_t extent_cover_stride_of(const zr_extent *extents, int count, int64_t elements)
 {
     for (int e = 0; e < count; e++)
         if (extents[e].at.rows > 1)
@@ -154,11 +155,11 @@ zero_status zr_extents_check_cover(const char *path, const char *tensor, const z
 {
     if (elements == 0)
         return ZERO_OK;
-    cover c = {.stride = stride_of(extents, count, elements),
+    cover c = {.stride = extent_cover_stride_of(extents, count, elements),
                .path = path,
                .tensor = tensor,
                .error = error};
-    zero_status status = check(&c, extents, count, elements);
+    zero_status status = check_extent_cover(&c, extents, count, elements);
     zr_free(c.bands);
     return status;
 }

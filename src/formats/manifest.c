@@ -17,7 +17,7 @@
 
 enum { HASH_DIGITS = 16, MOST_FILES = 64 };
 
-static void write_extent(const zr_extent *extent, zr_buffer *out)
+static void write_manifest_extent(const zr_extent *extent, zr_buffer *out)
 {
     const zr_rectangle *at = &extent->at;
     zr_buffer_printf(out, "[%lld,%lld,", (long long)at->first, (long long)at->width);
@@ -26,7 +26,7 @@ static void write_extent(const zr_extent *extent, zr_buffer *out)
     zr_buffer_printf(out, "%u]", (unsigned)extent->checksum);
 }
 
-static void write_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
+static void write_manifest_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
 {
     zr_buffer_printf(out, "{\"name\":");
     zr_json_append_string(out, tensor->name, strlen(tensor->name));
@@ -36,12 +36,12 @@ static void write_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
     zr_buffer_printf(out, "],\"begin\":%lld,\"extents\":[", (long long)tensor->begin);
     for (int e = 0; e < tensor->extent_count; e++) {
         zr_buffer_printf(out, e ? "," : "");
-        write_extent(&tensor->extents[e], out);
+        write_manifest_extent(&tensor->extents[e], out);
     }
     zr_buffer_printf(out, "]}");
 }
 
-static void write_file(const zr_manifest_file *file, zr_buffer *out)
+static void write_manifest_file(const zr_manifest_file *file, zr_buffer *out)
 {
     zr_buffer_printf(out, "{\"name\":");
     zr_json_append_string(out, file->name, strlen(file->name));
@@ -50,7 +50,7 @@ static void write_file(const zr_manifest_file *file, zr_buffer *out)
                      (long long)file->header_bytes, (unsigned)file->header_checksum);
     for (int t = 0; t < file->tensor_count; t++) {
         zr_buffer_printf(out, t ? ",\n" : "\n");
-        write_tensor(&file->tensors[t], out);
+        write_manifest_tensor(&file->tensors[t], out);
     }
     zr_buffer_printf(out, "]}");
 }
@@ -72,7 +72,7 @@ void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
                      has_rectangles(manifest) ? FORMAT_RECTANGLES : FORMAT, state ? state : "");
     for (int f = 0; f < manifest->file_count; f++) {
         zr_buffer_printf(out, f ? ",\n" : "\n");
-        write_file(&manifest->files[f], out);
+        write_manifest_file(&manifest->files[f], out);
     }
     zr_buffer_printf(out, "]");
     out->failed = out->failed || !state;
@@ -88,17 +88,17 @@ typedef struct reader {
     zero_error *error;
 } reader;
 
-static zero_status refuse(const reader *r, const char *what, const char *wanted)
+static zero_status refuse_manifest(const reader *r, const char *what, const char *wanted)
 {
     return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": %s: expected %s", r->path, what, wanted);
 }
 
-static zero_status read_number(const reader *r, const json_t *value, const char *what, int64_t most,
-                               int64_t *out)
+static zero_status read_manifest_number(const reader *r, const json_t *value, const char *what,
+                                        int64_t most, int64_t *out)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) > most)
-        return refuse(r, what, "a whole number in range");
+        return refuse_manifest(r, what, "a whole number in range");
     *out = json_integer_value(value);
     return ZERO_OK;
 }
@@ -108,10 +108,10 @@ static zero_status check_members(const reader *r, const json_t *object, const ch
                                  const char *const *names, size_t count)
 {
     if (!json_is_object(object) || json_object_size(object) != count)
-        return refuse(r, what, "an object of the members that the format has");
+        return refuse_manifest(r, what, "an object of the members that the format has");
     for (size_t i = 0; i < count; i++)
         if (!json_object_get(object, names[i]))
-            return refuse(r, what, names[i]);
+            return refuse_manifest(r, what, names[i]);
     return ZERO_OK;
 }
 
@@ -119,12 +119,12 @@ static zero_status read_name(const reader *r, const json_t *value, const char *w
 {
     if (!json_is_string(value) || !json_string_length(value) ||
         strlen(json_string_value(value)) != json_string_length(value))
-        return refuse(r, what, "a name");
+        return refuse_manifest(r, what, "a name");
     *out = zr_strdup(json_string_value(value), r->error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static int64_t elements_of(const zr_manifest_tensor *tensor)
+static int64_t manifest_elements_of(const zr_manifest_tensor *tensor)
 {
     int64_t elements = 1;
     for (int d = 0; d < tensor->dims; d++)
@@ -142,20 +142,21 @@ static zero_status read_extent(const reader *r, const json_t *list, const char *
     size_t numbers = json_array_size(list);
     bool rectangle = r->rectangles && numbers == 5;
     if (numbers != 3 && !rectangle)
-        return refuse(r, tensor,
-                      r->rectangles ? "extents of three numbers or of five"
-                                    : "extents of three numbers");
-    ZERO_TRY(read_number(r, json_array_get(list, 0), tensor, INT64_MAX, &out->at.first));
-    ZERO_TRY(read_number(r, json_array_get(list, 1), tensor, most, &out->at.width));
-    ZERO_TRY(read_number(r, json_array_get(list, numbers - 1), tensor, UINT32_MAX, &checksum));
+        return refuse_manifest(r, tensor,
+                               r->rectangles ? "extents of three numbers or of five"
+                                             : "extents of three numbers");
+    ZERO_TRY(read_manifest_number(r, json_array_get(list, 0), tensor, INT64_MAX, &out->at.first));
+    ZERO_TRY(read_manifest_number(r, json_array_get(list, 1), tensor, most, &out->at.width));
+    ZERO_TRY(
+        read_manifest_number(r, json_array_get(list, numbers - 1), tensor, UINT32_MAX, &checksum));
     out->at.stride = out->at.width;
     out->at.rows = 1;
     out->checksum = (uint32_t)checksum;
     if (!rectangle)
         return ZERO_OK;
-    ZERO_TRY(read_number(r, json_array_get(list, 2), tensor, INT64_MAX, &out->at.stride));
-    ZERO_TRY(read_number(r, json_array_get(list, 3), tensor, most, &out->at.rows));
-    return out->at.rows > 1 ? ZERO_OK : refuse(r, tensor, "rectangles of several rows");
+    ZERO_TRY(read_manifest_number(r, json_array_get(list, 2), tensor, INT64_MAX, &out->at.stride));
+    ZERO_TRY(read_manifest_number(r, json_array_get(list, 3), tensor, most, &out->at.rows));
+    return out->at.rows > 1 ? ZERO_OK : refuse_manifest(r, tensor, "rectangles of several rows");
 }
 
 // Checks a stretch: it follows the one before, or, among rectangles, lies in the tensor.
@@ -164,26 +165,27 @@ static zero_status check_stretch(const reader *r, const zr_rectangle *at, const 
 {
     bool next = at->first == end && at->width >= 1 && at->width <= elements - end;
     if (follows)
-        return next ? ZERO_OK : refuse(r, tensor, "extents that follow each other");
+        return next ? ZERO_OK : refuse_manifest(r, tensor, "extents that follow each other");
     return at->width >= 1 && at->width <= elements && at->first <= elements - at->width
                ? ZERO_OK
-               : refuse(r, tensor, "extents inside of the tensor");
+               : refuse_manifest(r, tensor, "extents inside of the tensor");
 }
 
 static zero_status check_rectangle(const reader *r, const zr_rectangle *at, const char *tensor,
                                    int64_t stride, int64_t most, int64_t elements)
 {
     if (at->width < 1 || at->width > most / at->rows || at->width >= at->stride)
-        return refuse(r, tensor, "rectangles of rows with gaps between them, of at most 1 MiB");
+        return refuse_manifest(r, tensor,
+                               "rectangles of rows with gaps between them, of at most 1 MiB");
     if (at->stride != stride || elements % stride || at->first % stride > stride - at->width)
-        return refuse(r, tensor, "rectangles of one stride, each inside of its columns");
+        return refuse_manifest(r, tensor, "rectangles of one stride, each inside of its columns");
     return at->first / stride <= elements / stride - at->rows
                ? ZERO_OK
-               : refuse(r, tensor, "extents inside of the tensor");
+               : refuse_manifest(r, tensor, "extents inside of the tensor");
 }
 
 // Returns the stride of the tensor's first rectangle; 0: it has none.
-static int64_t stride_of(const zr_manifest_tensor *tensor)
+static int64_t manifest_stride_of(const zr_manifest_tensor *tensor)
 {
     for (int e = 0; e < tensor->extent_count; e++)
         if (tensor->extents[e].at.rows > 1)
@@ -194,7 +196,7 @@ static int64_t stride_of(const zr_manifest_tensor *tensor)
 static zero_status check_extents(const reader *r, int64_t most, int64_t elements,
                                  zr_manifest_tensor *tensor)
 {
-    int64_t reach = 0, stride = stride_of(tensor);
+    int64_t reach = 0, stride = manifest_stride_of(tensor);
     for (int e = 0; e < tensor->extent_count; e++) {
         zr_extent *extent = &tensor->extents[e];
         if (extent->at.rows == 1)
@@ -202,21 +204,23 @@ static zero_status check_extents(const reader *r, int64_t most, int64_t elements
         else
             ZERO_TRY(check_rectangle(r, &extent->at, tensor->name, stride, most, elements));
         if (e > 0 && extent->at.first < tensor->extents[e - 1].at.first)
-            return refuse(r, tensor->name, "extents in the order of their first elements");
+            return refuse_manifest(r, tensor->name, "extents in the order of their first elements");
         reach = extent->reach = ZR_MAX(reach, zr_rectangle_end(&extent->at));
     }
     if (stride)
         return zr_extents_check_cover(r->path, tensor->name, tensor->extents, tensor->extent_count,
                                       elements, r->error);
-    return reach == elements ? ZERO_OK : refuse(r, tensor->name, "extents up to the last element");
+    return reach == elements ? ZERO_OK
+                             : refuse_manifest(r, tensor->name, "extents up to the last element");
 }
 
 static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype,
                                 zr_manifest_tensor *out)
 {
-    int64_t elements = elements_of(out), most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
+    int64_t elements = manifest_elements_of(out),
+            most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
     if (!json_is_array(list) || elements < 0)
-        return refuse(r, out->name, "a list of extents");
+        return refuse_manifest(r, out->name, "a list of extents");
     out->extent_count = (int)json_array_size(list);
     out->extents = zr_alloc((size_t)(out->extent_count + 1) * sizeof *out->extents, r->error);
     if (!out->extents)
@@ -227,28 +231,31 @@ static zero_status read_extents(const reader *r, const json_t *list, zero_dtype 
     return check_extents(r, most, elements, out);
 }
 
-static zero_status read_shape(const reader *r, const json_t *shape, zr_manifest_tensor *out)
+static zero_status read_manifest_shape(const reader *r, const json_t *shape,
+                                       zr_manifest_tensor *out)
 {
     if (!json_is_array(shape) || json_array_size(shape) > ZERO_MAX_DIMS)
-        return refuse(r, out->name, "a shape");
+        return refuse_manifest(r, out->name, "a shape");
     out->dims = (int)json_array_size(shape);
     for (int d = 0; d < out->dims; d++)
-        ZERO_TRY(
-            read_number(r, json_array_get(shape, (size_t)d), out->name, INT64_MAX, &out->shape[d]));
+        ZERO_TRY(read_manifest_number(r, json_array_get(shape, (size_t)d), out->name, INT64_MAX,
+                                      &out->shape[d]));
     return ZERO_OK;
 }
 
-static zero_status read_tensor(const reader *r, const json_t *object, const zr_manifest_file *file,
-                               zr_manifest_tensor *out)
+static zero_status read_manifest_tensor(const reader *r, const json_t *object,
+                                        const zr_manifest_file *file, zr_manifest_tensor *out)
 {
     static const char *const names[] = {"name", "shape", "begin", "extents"};
     ZERO_TRY(check_members(r, object, file->name, names, ZR_COUNT(names)));
     ZERO_TRY(read_name(r, json_object_get(object, "name"), file->name, &out->name));
-    ZERO_TRY(read_shape(r, json_object_get(object, "shape"), out));
-    ZERO_TRY(read_number(r, json_object_get(object, "begin"), out->name, file->bytes, &out->begin));
+    ZERO_TRY(read_manifest_shape(r, json_object_get(object, "shape"), out));
+    ZERO_TRY(read_manifest_number(r, json_object_get(object, "begin"), out->name, file->bytes,
+                                  &out->begin));
     ZERO_TRY(read_extents(r, json_object_get(object, "extents"), file->dtype, out));
-    if (elements_of(out) > (file->bytes - out->begin) / (int64_t)zero_dtype_bytes(file->dtype))
-        return refuse(r, out->name, "a tensor inside of its file");
+    if (manifest_elements_of(out) >
+        (file->bytes - out->begin) / (int64_t)zero_dtype_bytes(file->dtype))
+        return refuse_manifest(r, out->name, "a tensor inside of its file");
     return ZERO_OK;
 }
 
@@ -262,15 +269,16 @@ static zero_status read_dtype(const reader *r, const char *name, const char *tex
             *out = stored[i];
             return ZERO_OK;
         }
-    return refuse(r, name, "a dtype of f32, bf16 or f16");
+    return refuse_manifest(r, name, "a dtype of f32, bf16 or f16");
 }
 
 // Reads [bytes, checksum].
-static zero_status read_header(const reader *r, const json_t *pair, zr_manifest_file *out)
+static zero_status read_manifest_header(const reader *r, const json_t *pair, zr_manifest_file *out)
 {
     int64_t checksum = 0;
-    ZERO_TRY(read_number(r, json_array_get(pair, 0), out->name, out->bytes, &out->header_bytes));
-    ZERO_TRY(read_number(r, json_array_get(pair, 1), out->name, UINT32_MAX, &checksum));
+    ZERO_TRY(read_manifest_number(r, json_array_get(pair, 0), out->name, out->bytes,
+                                  &out->header_bytes));
+    ZERO_TRY(read_manifest_number(r, json_array_get(pair, 1), out->name, UINT32_MAX, &checksum));
     out->header_checksum = (uint32_t)checksum;
     return ZERO_OK;
 }
@@ -283,23 +291,24 @@ static zero_status read_tensors(const reader *r, const json_t *list, zr_manifest
         return ZERO_ERR_MEMORY;
     for (size_t t = 0; t < count; t++) {
         out->tensor_count++;
-        ZERO_TRY(read_tensor(r, json_array_get(list, t), out, &out->tensors[t]));
+        ZERO_TRY(read_manifest_tensor(r, json_array_get(list, t), out, &out->tensors[t]));
     }
     return ZERO_OK;
 }
 
-static zero_status read_file(const reader *r, const json_t *object, zr_manifest_file *out)
+static zero_status read_manifest_file(const reader *r, const json_t *object, zr_manifest_file *out)
 {
     static const char *const names[] = {"name", "dtype", "bytes", "header", "tensors"};
     const json_t *tensors = json_object_get(object, "tensors");
     ZERO_TRY(check_members(r, object, "a file", names, ZR_COUNT(names)));
     ZERO_TRY(read_name(r, json_object_get(object, "name"), "a file", &out->name));
     if (!is_plain(out->name) || !json_is_array(tensors))
-        return refuse(r, out->name, "a file of this directory, with tensors");
+        return refuse_manifest(r, out->name, "a file of this directory, with tensors");
     ZERO_TRY(
         read_dtype(r, out->name, json_string_value(json_object_get(object, "dtype")), &out->dtype));
-    ZERO_TRY(read_number(r, json_object_get(object, "bytes"), out->name, INT64_MAX, &out->bytes));
-    ZERO_TRY(read_header(r, json_object_get(object, "header"), out));
+    ZERO_TRY(read_manifest_number(r, json_object_get(object, "bytes"), out->name, INT64_MAX,
+                                  &out->bytes));
+    ZERO_TRY(read_manifest_header(r, json_object_get(object, "header"), out));
     return read_tensors(r, tensors, out);
 }
 
@@ -309,7 +318,7 @@ static zero_status read_format(reader *r, const json_t *format)
     r->rectangles = !strcmp(name, FORMAT_RECTANGLES);
     return r->rectangles || !strcmp(name, FORMAT)
                ? ZERO_OK
-               : refuse(r, "format", "\"" FORMAT "\" or \"" FORMAT_RECTANGLES "\"");
+               : refuse_manifest(r, "format", "\"" FORMAT "\" or \"" FORMAT_RECTANGLES "\"");
 }
 
 static zero_status read_root(reader *r, const json_t *root, zr_manifest *out)
@@ -320,16 +329,16 @@ static zero_status read_root(reader *r, const json_t *root, zr_manifest *out)
     ZERO_TRY(read_format(r, json_object_get(root, "format")));
     if (!json_is_object(json_object_get(root, "state")) || !json_is_array(files) ||
         json_array_size(files) > MOST_FILES)
-        return refuse(r, "state and files", "an object, and a list of files");
+        return refuse_manifest(r, "state and files", "an object, and a list of files");
     out->state = json_incref(json_object_get(root, "state"));
     out->files = zr_alloc((json_array_size(files) + 1) * sizeof *out->files, r->error);
     if (!out->files)
         return ZERO_ERR_MEMORY;
     for (size_t f = 0; f < json_array_size(files); f++) {
         out->file_count++;
-        ZERO_TRY(read_file(r, json_array_get(files, f), &out->files[f]));
+        ZERO_TRY(read_manifest_file(r, json_array_get(files, f), &out->files[f]));
         if (zr_manifest_find(out, out->files[f].name) != &out->files[f])
-            return refuse(r, out->files[f].name, "each file once");
+            return refuse_manifest(r, out->files[f].name, "each file once");
     }
     return ZERO_OK;
 }
@@ -340,16 +349,17 @@ static zero_status check_hash(const reader *r, const char *text, size_t length)
     const size_t tail = strlen(HASH) + HASH_DIGITS + strlen("\"}\n");
     char wanted[64];
     if (length <= tail)
-        return refuse(r, "its end", "the hash of all before it");
+        return refuse_manifest(r, "its end", "the hash of all before it");
     snprintf(wanted, sizeof wanted, HASH "%016llx\"}\n",
              (unsigned long long)zr_hash_bytes(text, length - tail, 0));
     return !memcmp(text + length - tail, wanted, tail)
                ? ZERO_OK
-               : refuse(r, "its end",
-                        "the hash of all before it: the file is damaged, or was cut short");
+               : refuse_manifest(
+                     r, "its end",
+                     "the hash of all before it: the file is damaged, or was cut short");
 }
 
-static zero_status parse(reader *r, const char *text, size_t length, zr_manifest *out)
+static zero_status parse_manifest(reader *r, const char *text, size_t length, zr_manifest *out)
 {
     json_t *root;
     ZERO_TRY(check_hash(r, text, length));
@@ -368,7 +378,7 @@ zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error
         return ZERO_ERR_MEMORY;
     zero_status status = zr_file_read(path, MOST_BYTES, &text, &length, error);
     if (status == ZERO_OK)
-        status = parse(&(reader){.path = path, .error = error}, text, length, out);
+        status = parse_manifest(&(reader){.path = path, .error = error}, text, length, out);
     if (status != ZERO_OK)
         zr_manifest_free(out);
     zr_free(text);

@@ -31,7 +31,7 @@ zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begi
 }
 
 // Settles a failure: where damage is reported, the check of the rest goes on.
-static zero_status settle(const verifying *v, zero_status status)
+static zero_status settle_manifest_verify(const verifying *v, zero_status status)
 {
     if (!v->damaged || (status != ZERO_ERR_DATA && status != ZERO_ERR_IO))
         return status;
@@ -39,7 +39,7 @@ static zero_status settle(const verifying *v, zero_status status)
     return ZERO_OK;
 }
 
-static void list(verifying *v, zr_direct_extent extent)
+static void list_manifest_verify(verifying *v, zr_direct_extent extent)
 {
     zr_buffer_append(&v->extents, &extent, sizeof extent);
 }
@@ -47,10 +47,12 @@ static void list(verifying *v, zr_direct_extent extent)
 static void list_extents(verifying *v, const zr_manifest_file *file)
 {
     for (int64_t done = 0; done < file->header_bytes; done += ZR_EXTENT_BYTES)
-        list(v, zr_direct_stretch(done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES)));
+        list_manifest_verify(
+            v, zr_direct_stretch(done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES)));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++)
-            list(v, zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]));
+            list_manifest_verify(
+                v, zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]));
 }
 
 static zero_status next(const verifying *v, int64_t bytes, const char **data, uint32_t *found)
@@ -97,11 +99,11 @@ static zero_status verify_extent(const verifying *v, const zr_manifest_file *fil
 
 static zero_status verify_extents(const verifying *v, const zr_manifest_file *file)
 {
-    ZERO_TRY(settle(v, verify_header(v, file)));
+    ZERO_TRY(settle_manifest_verify(v, verify_header(v, file)));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++)
-            ZERO_TRY(
-                settle(v, verify_extent(v, file, &file->tensors[t], &file->tensors[t].extents[e])));
+            ZERO_TRY(settle_manifest_verify(
+                v, verify_extent(v, file, &file->tensors[t], &file->tensors[t].extents[e])));
     return ZERO_OK;
 }
 
@@ -146,7 +148,7 @@ static zero_status verify_files(verifying *v, const char *directory, const zr_ma
     zero_status status = ZERO_OK;
     v->error = v->error ? v->error : &local;
     for (int f = 0; f < manifest->file_count && status == ZERO_OK; f++)
-        status = settle(v, verify_file(v, directory, &manifest->files[f]));
+        status = settle_manifest_verify(v, verify_file(v, directory, &manifest->files[f]));
     return status;
 }
 

@@ -190,7 +190,7 @@ static zero_status tuple(machine *m, const unsigned char *a)
 }
 
 // Adds the items to the container on top of the stack; to a dict, as pairs.
-static zero_status add(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
+static zero_status add_pickle(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
 {
     if (!zr_pickle_reach(m) || m->stack[m->height - 1]->kind != kind ||
         (kind == ZR_PICKLE_DICT && items->count % 2))
@@ -202,7 +202,7 @@ static zero_status add_marked(machine *m, zr_pickle_kind kind)
 {
     zr_pickle_items items = {0};
     ZERO_TRY(zr_pickle_pop_mark(m, &items));
-    return add(m, kind, &items);
+    return add_pickle(m, kind, &items);
 }
 
 static zero_status add_some(machine *m, zr_pickle_kind kind, size_t count)
@@ -210,10 +210,10 @@ static zero_status add_some(machine *m, zr_pickle_kind kind, size_t count)
     if (zr_pickle_reach(m) < count + 1)
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     m->height -= count;
-    return add(m, kind, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
+    return add_pickle(m, kind, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
 }
 
-static zero_status append(machine *m, const unsigned char *a)
+static zero_status append_pickle(machine *m, const unsigned char *a)
 {
     return add_some(m, ZR_PICKLE_LIST, 1);
 }
@@ -259,7 +259,7 @@ static const instruction instructions[256] = {
     [0x87] = {tuple_3},
     ['t'] = {tuple},
     [']'] = {empty_list},
-    ['a'] = {append},
+    ['a'] = {append_pickle},
     ['e'] = {appends},
     ['}'] = {empty_dict},
     ['s'] = {set_item},
@@ -270,7 +270,7 @@ static const instruction instructions[256] = {
     ['b'] = {zr_pickle_build},
 };
 
-static zero_status run(machine *m)
+static zero_status run_pickle(machine *m)
 {
     char what[64];
     while (!m->stopped) {
@@ -310,7 +310,7 @@ zero_status zr_pickle_read(const char *bytes, size_t length, const char *name, z
                    .text = (const unsigned char *)bytes,
                    .length = length,
                    .error = error ? error : &local};
-    zero_status status = run(m);
+    zero_status status = run_pickle(m);
     out->blocks = m->blocks;
     out->root = status == ZERO_OK ? m->stack[0] : NULL;
     zr_free(m->stack);

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 
 // Returns where the key of pair `number` stands; pairs are counted from the last.
-static size_t place_of(const zr_pickle_value *dict, int number)
+static size_t pickle_keys_place_of(const zr_pickle_value *dict, int number)
 {
     return dict->items.count / 2 * 2 - 2 * ((size_t)number + 1);
 }
@@ -11,7 +11,7 @@ static size_t place_of(const zr_pickle_value *dict, int number)
 static const char *key_of(const void *user, int number)
 {
     const zr_pickle_value *dict = user;
-    const char *key = zr_pickle_text(dict->items.at[place_of(dict, number)]);
+    const char *key = zr_pickle_text(dict->items.at[pickle_keys_place_of(dict, number)]);
     return key ? key : ""; // no name is empty
 }
 
@@ -31,7 +31,7 @@ zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *o
 const zr_pickle_value *zr_pickle_keys_find(const zr_pickle_keys *keys, const char *name)
 {
     int number = keys->dict ? zr_name_index_find(keys->index, keys->count, name) : -1;
-    return number < 0 ? NULL : keys->dict->items.at[place_of(keys->dict, number) + 1];
+    return number < 0 ? NULL : keys->dict->items.at[pickle_keys_place_of(keys->dict, number) + 1];
 }
 
 void zr_pickle_keys_free(zr_pickle_keys *keys)

@@ -86,8 +86,9 @@ static bool read_integers(const json_t *list, int limit, int64_t *out, int *coun
     return true;
 }
 
-static zero_status read_shape(const header *head, const char *name, const json_t *entry,
-                              zr_st_tensor *out, zero_error *error)
+static zero_status read_safetensors_header_shape(const header *head, const char *name,
+                                                 const json_t *entry, zr_st_tensor *out,
+                                                 zero_error *error)
 {
     const json_t *shape = json_object_get(entry, "shape");
     if (json_array_size(shape) > (size_t)MAX_DIMS)
@@ -120,8 +121,9 @@ static zero_status read_offsets(const header *head, const char *name, const json
     return ZERO_OK;
 }
 
-static zero_status read_tensor(const header *head, const char *name, const json_t *entry,
-                               zr_st_tensor *out, zero_error *error)
+static zero_status read_safetensors_header_tensor(const header *head, const char *name,
+                                                  const json_t *entry, zr_st_tensor *out,
+                                                  zero_error *error)
 {
     const char *type = json_string_value(json_object_get(entry, "dtype"));
     if (!type)
@@ -132,7 +134,7 @@ static zero_status read_tensor(const header *head, const char *name, const json_
                        head->path, name, type);
     out->dtype = dtype->name;
     out->file = head->file;
-    ZERO_TRY(read_shape(head, name, entry, out, error));
+    ZERO_TRY(read_safetensors_header_shape(head, name, entry, out, error));
     ZERO_TRY(read_offsets(head, name, entry, out, error));
     if (json_object_size(entry) != 3)
         return fail_tensor(head, name, "fields besides dtype, shape and data_offsets", error);
@@ -180,7 +182,8 @@ static zero_status read_tensors(header *head, json_t *root, zero_error *error)
             ZERO_TRY(check_metadata(head, entry, error));
             continue;
         }
-        ZERO_TRY(read_tensor(head, name, entry, &head->tensors[head->count], error));
+        ZERO_TRY(
+            read_safetensors_header_tensor(head, name, entry, &head->tensors[head->count], error));
         head->count++;
     }
     return ZERO_OK;
@@ -216,7 +219,8 @@ static zero_status check_cover(header *head, zero_error *error)
 }
 
 // Reads the JSON into a new string (zr_free), and fills in what the file's size tells.
-static zero_status read_text(int fd, header *head, char **text, size_t *length, zero_error *error)
+static zero_status read_safetensors_header_text(int fd, header *head, char **text, size_t *length,
+                                                zero_error *error)
 {
     struct stat info;
     uint64_t declared;
@@ -267,7 +271,7 @@ zero_status zr_st_header_read(int fd, const char *path, int file, zr_st_tensor *
     header head = {.path = path, .file = file};
     char *text = NULL;
     size_t length = 0;
-    zero_status status = read_text(fd, &head, &text, &length, error);
+    zero_status status = read_safetensors_header_text(fd, &head, &text, &length, error);
     if (status == ZERO_OK)
         status = parse_text(&head, text, length, error);
     zr_free(text);

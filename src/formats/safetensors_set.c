@@ -45,7 +45,7 @@ static zero_status append_tensors(zr_st_set *set, const zr_st_tensor *tensors, i
     return ZERO_OK;
 }
 
-static zero_status read_file(zr_st_set *set, int file, zero_error *error)
+static zero_status read_safetensors_set_file(zr_st_set *set, int file, zero_error *error)
 {
     zr_st_tensor *tensors;
     int count;
@@ -87,10 +87,10 @@ static zero_status add_file(zr_st_set *set, const char *path, zero_error *error)
     int file = set->file_count++;
     set->paths[file] = copy;
     set->fds[file] = fd;
-    return read_file(set, file, error);
+    return read_safetensors_set_file(set, file, error);
 }
 
-static int by_name(const void *a, const void *b)
+static int safetensors_set_by_name(const void *a, const void *b)
 {
     return strcmp(((const zr_st_tensor *)a)->name, ((const zr_st_tensor *)b)->name);
 }
@@ -98,7 +98,8 @@ static int by_name(const void *a, const void *b)
 static zero_status sort_tensors(zr_st_set *set, zero_error *error)
 {
     if (set->tensor_count)
-        qsort(set->tensors, (size_t)set->tensor_count, sizeof *set->tensors, by_name);
+        qsort(set->tensors, (size_t)set->tensor_count, sizeof *set->tensors,
+              safetensors_set_by_name);
     for (int i = 1; i < set->tensor_count; i++) {
         const zr_st_tensor *before = &set->tensors[i - 1], *tensor = &set->tensors[i];
         if (!strcmp(before->name, tensor->name))
@@ -137,9 +138,9 @@ static zero_status add_shard(zr_st_set *set, const char *directory, const char *
 static const zr_st_tensor *find_exact(const zr_st_set *set, const char *name)
 {
     zr_st_tensor key = {.name = (char *)name};
-    return set->tensor_count
-               ? bsearch(&key, set->tensors, (size_t)set->tensor_count, sizeof key, by_name)
-               : NULL;
+    return set->tensor_count ? bsearch(&key, set->tensors, (size_t)set->tensor_count, sizeof key,
+                                       safetensors_set_by_name)
+                             : NULL;
 }
 
 // Index and shards must agree about every tensor.
@@ -200,7 +201,8 @@ static zero_status open_single(zr_st_set *set, const char *path, zero_error *err
     return sort_tensors(set, error);
 }
 
-static zero_status open_directory(zr_st_set *set, const char *directory, zero_error *error)
+static zero_status open_safetensors_set_directory(zr_st_set *set, const char *directory,
+                                                  zero_error *error)
 {
     zero_status status = ZERO_ERR_MEMORY;
     char *single = zr_sprintf(error, "%s/model" SUFFIX, directory);
@@ -229,7 +231,8 @@ zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error)
     size_t length = strlen(path), suffix = strlen(SUFFIX);
     bool file = length > suffix && !strcmp(path + length - suffix, SUFFIX);
     *out = (zr_st_set){0};
-    zero_status status = file ? open_single(out, path, error) : open_directory(out, path, error);
+    zero_status status =
+        file ? open_single(out, path, error) : open_safetensors_set_directory(out, path, error);
     if (status != ZERO_OK)
         zr_st_close(out);
     return status;

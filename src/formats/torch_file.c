@@ -18,8 +18,8 @@ static zero_status find_any(const zr_torch_file *file, const char *name, const c
     return path ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status find(const zr_torch_file *file, const char *name, const char *key,
-                        const zr_zip_record **out, zero_error *error)
+static zero_status find_torch_file(const zr_torch_file *file, const char *name, const char *key,
+                                   const zr_zip_record **out, zero_error *error)
 {
     ZERO_TRY(find_any(file, name, key, out, error));
     if (!*out)
@@ -79,7 +79,7 @@ static zero_status read_values(zr_torch_file *file, zero_error *error)
     char *text = NULL;
     ZERO_TRY(find_prefix(file, error));
     ZERO_TRY(check_order(file, error));
-    ZERO_TRY(find(file, VALUES, "", &record, error));
+    ZERO_TRY(find_torch_file(file, VALUES, "", &record, error));
     zero_status status = read_record(file, record, ZR_PICKLE_MOST_BYTES, &text, error);
     if (status == ZERO_OK)
         status = zr_pickle_read(text, (size_t)record->bytes, file->zip.path, &file->pickle, error);
@@ -110,7 +110,7 @@ zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor 
 {
     const zr_zip_record *record;
     int64_t bytes, size = zr_st_dtype_find(tensor->storage->dtype)->bits / 8;
-    ZERO_TRY(find(file, "data/", tensor->storage->key, &record, error));
+    ZERO_TRY(find_torch_file(file, "data/", tensor->storage->key, &record, error));
     if (__builtin_mul_overflow(tensor->storage->elements, size, &bytes) || bytes != record->bytes)
         return zr_fail(
             error, ZERO_ERR_DATA,

@@ -34,8 +34,8 @@ typedef struct saving {
     char *block;              // ZR_VIEW_BLOCK
 } saving;
 
-static zero_status prepare(saving *save, const char *prefix, const zr_weight_view *view,
-                           zero_error *error)
+static zero_status prepare_weight_files(saving *save, const char *prefix,
+                                        const zr_weight_view *view, zero_error *error)
 {
     save->block = zr_alloc((size_t)ZR_VIEW_BLOCK, error);
     return save->block ? zr_view_file_create(view, ZERO_F32, prefix, &save->view, error)
@@ -71,7 +71,8 @@ static zero_status open_everywhere(saving *save, zero_error *error)
     return zr_comm_agree(comm, open_here(save, error), error);
 }
 
-static zero_status write_extent(void *user, const zr_view_extent *extent, zero_error *error)
+static zero_status write_weight_files_extent(void *user, const zr_view_extent *extent,
+                                             zero_error *error)
 {
     const saving *save = user;
     uint32_t unused;
@@ -83,7 +84,8 @@ static zero_status write_extent(void *user, const zr_view_extent *extent, zero_e
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *save = user;
-    return zr_view_file_write(&save->view, range, save->block, write_extent, save, error);
+    return zr_view_file_write(&save->view, range, save->block, write_weight_files_extent, save,
+                              error);
 }
 
 static zero_status write_ranges(saving *save, zero_error *error)
@@ -99,7 +101,8 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     saving save = {.comm = comm, .path = path, .file = {.fd = -1}, .fd = -1};
     if (!error)
         error = &local;
-    zero_status status = zr_comm_agree(comm, prepare(&save, prefix, view, error), error);
+    zero_status status =
+        zr_comm_agree(comm, prepare_weight_files(&save, prefix, view, error), error);
     if (status == ZERO_OK)
         status = zr_view_check_coverage(comm, view, "weights", path, error);
     if (status == ZERO_OK)

@@ -97,8 +97,8 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
         zr_buffer_printf(names, " and %d more", *count - SHOWN);
 }
 
-static zero_status say(const zr_st_set *set, const bool *used, const zr_weights_how *how,
-                       zero_error *error)
+static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
+                                      const zr_weights_how *how, zero_error *error)
 {
     zr_buffer names = {0};
     int count, file = 0;
@@ -149,7 +149,7 @@ zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *
         if (found)
             used[found - set->tensors] = true;
     }
-    zero_status status = say(set, used, how, error);
+    zero_status status = say_weights_unused(set, used, how, error);
     zr_free(used);
     return status;
 }

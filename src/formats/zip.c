@@ -31,7 +31,7 @@ enum {
 };
 #define IN_ZIP64 0xffffffffu
 
-static uint64_t number(const char *bytes, int count)
+static uint64_t zip_number(const char *bytes, int count)
 {
     uint64_t value = 0;
     for (int i = count - 1; i >= 0; i--)
@@ -44,7 +44,7 @@ typedef struct directory {
     uint64_t count;
 } directory;
 
-static zero_status refuse(const zr_zip *zip, const char *what, zero_error *error)
+static zero_status refuse_zip(const zr_zip *zip, const char *what, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is no archive that torch.save wrote: %s",
                    zip->path, what);
@@ -58,19 +58,19 @@ static zero_status read_end64(const zr_zip *zip, int64_t end, directory *out, ze
         return ZERO_OK;
     ZERO_TRY(
         zr_file_pread(zip->fd, locator, sizeof locator, end - LOCATOR_BYTES, zip->path, error));
-    if (number(locator, 4) != LOCATOR_MARK)
+    if (zip_number(locator, 4) != LOCATOR_MARK)
         return ZERO_OK;
-    uint64_t at = number(locator + 8, 8);
+    uint64_t at = zip_number(locator + 8, 8);
     if (at > (uint64_t)(end - LOCATOR_BYTES) || (uint64_t)(end - LOCATOR_BYTES) - at < END64_BYTES)
-        return refuse(zip, "its zip64 end lies outside of it", error);
+        return refuse_zip(zip, "its zip64 end lies outside of it", error);
     ZERO_TRY(zr_file_pread(zip->fd, end64, sizeof end64, (int64_t)at, zip->path, error));
-    uint64_t count = number(end64 + 32, 8), bytes = number(end64 + 40, 8),
-             begin = number(end64 + 48, 8);
-    if (number(end64, 4) != END64_MARK || number(end64 + 16, 4) || number(end64 + 20, 4) ||
-        number(end64 + 24, 8) != count)
-        return refuse(zip, "its zip64 end is damaged, or it has several volumes", error);
+    uint64_t count = zip_number(end64 + 32, 8), bytes = zip_number(end64 + 40, 8),
+             begin = zip_number(end64 + 48, 8);
+    if (zip_number(end64, 4) != END64_MARK || zip_number(end64 + 16, 4) ||
+        zip_number(end64 + 20, 4) || zip_number(end64 + 24, 8) != count)
+        return refuse_zip(zip, "its zip64 end is damaged, or it has several volumes", error);
     if (begin > at || bytes > at - begin)
-        return refuse(zip, "its directory lies outside of it", error);
+        return refuse_zip(zip, "its directory lies outside of it", error);
     *out = (directory){(int64_t)begin, (int64_t)bytes, count};
     return ZERO_OK;
 }
@@ -79,21 +79,23 @@ static zero_status find_directory(const zr_zip *zip, directory *out, zero_error 
 {
     char end[END_BYTES];
     if (zip->size < END_BYTES)
-        return refuse(zip, "it is too short", error);
+        return refuse_zip(zip, "it is too short", error);
     ZERO_TRY(zr_file_pread(zip->fd, end, sizeof end, zip->size - END_BYTES, zip->path, error));
-    if (number(end, 4) != END_MARK || number(end + 20, 2))
-        return refuse(zip, "it does not end as one (cut short, or written by torch before 1.6?)",
-                      error);
-    if (number(end + 4, 2) || number(end + 6, 2) || number(end + 8, 2) != number(end + 10, 2))
-        return refuse(zip, "it has several volumes", error);
-    *out = (directory){.begin = (int64_t)number(end + 16, 4),
-                       .bytes = (int64_t)number(end + 12, 4),
-                       .count = number(end + 10, 2)};
+    if (zip_number(end, 4) != END_MARK || zip_number(end + 20, 2))
+        return refuse_zip(
+            zip, "it does not end as one (cut short, or written by torch before 1.6?)", error);
+    if (zip_number(end + 4, 2) || zip_number(end + 6, 2) ||
+        zip_number(end + 8, 2) != zip_number(end + 10, 2))
+        return refuse_zip(zip, "it has several volumes", error);
+    *out = (directory){.begin = (int64_t)zip_number(end + 16, 4),
+                       .bytes = (int64_t)zip_number(end + 12, 4),
+                       .count = zip_number(end + 10, 2)};
     ZERO_TRY(read_end64(zip, zip->size - END_BYTES, out, error));
     if (out->begin > zip->size - END_BYTES || out->bytes > zip->size - END_BYTES - out->begin)
-        return refuse(zip, "its directory lies outside of it", error);
+        return refuse_zip(zip, "its directory lies outside of it", error);
     if (out->bytes > MOST_DIRECTORY || out->count > (uint64_t)out->bytes / ENTRY_BYTES)
-        return refuse(zip, "its directory is too large, or too small for what it counts", error);
+        return refuse_zip(zip, "its directory is too large, or too small for what it counts",
+                          error);
     return ZERO_OK;
 }
 
@@ -106,7 +108,8 @@ static bool read_wide(const char *extra, uint64_t length, entry *out)
 {
     uint64_t *const fields[] = {&out->bytes, &out->stored, &out->header};
     for (uint64_t at = 0; length - at >= 4;) {
-        uint64_t id = number(extra + at, 2), size = number(extra + at + 2, 2), from = at + 4;
+        uint64_t id = zip_number(extra + at, 2), size = zip_number(extra + at + 2, 2),
+                 from = at + 4;
         if (size > length - at - 4)
             return false;
         at += 4 + size;
@@ -115,7 +118,7 @@ static bool read_wide(const char *extra, uint64_t length, entry *out)
                 continue;
             if (at - from < 8)
                 return false;
-            *fields[f] = number(extra + from, 8);
+            *fields[f] = zip_number(extra + from, 8);
             from += 8;
         }
     }
@@ -136,17 +139,18 @@ typedef struct raw_entry { // an entry as it stands in the directory
 
 static bool find_entry(const char *head, int64_t left, raw_entry *out)
 {
-    if (left < ENTRY_BYTES || number(head, 4) != ENTRY_MARK)
+    if (left < ENTRY_BYTES || zip_number(head, 4) != ENTRY_MARK)
         return false;
-    int64_t name = (int64_t)number(head + 28, 2), extra = (int64_t)number(head + 30, 2),
-            comment = (int64_t)number(head + 32, 2);
+    int64_t name = (int64_t)zip_number(head + 28, 2), extra = (int64_t)zip_number(head + 30, 2),
+            comment = (int64_t)zip_number(head + 32, 2);
     *out = (raw_entry){head, name, extra, ENTRY_BYTES + name + extra + comment};
     return out->bytes <= left && name && !memchr(head + ENTRY_BYTES, 0, (size_t)name);
 }
 
 static bool is_compressed(const char *head)
 {
-    return number(head + 8, 2) & ENCRYPTED || number(head + 10, 2) || number(head + 34, 2);
+    return zip_number(head + 8, 2) & ENCRYPTED || zip_number(head + 10, 2) ||
+           zip_number(head + 34, 2);
 }
 
 // Reads where the record lies and how long it is.
@@ -154,7 +158,7 @@ static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const dir
                               zr_zip_record *record, zero_error *error)
 {
     const char *head = raw->head;
-    entry e = {number(head + 20, 4), number(head + 24, 4), number(head + 42, 4)};
+    entry e = {zip_number(head + 20, 4), zip_number(head + 24, 4), zip_number(head + 42, 4)};
     if (is_compressed(head))
         return refuse_record(zip, record->name,
                              "is compressed or encrypted, as torch.save never leaves one", error);
@@ -165,7 +169,7 @@ static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const dir
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     record->header = (int64_t)e.header;
     record->bytes = (int64_t)e.bytes;
-    record->crc = (uint32_t)number(head + 16, 4);
+    record->crc = (uint32_t)zip_number(head + 16, 4);
     return ZERO_OK;
 }
 
@@ -175,7 +179,7 @@ static zero_status read_entry(zr_zip *zip, const char *text, const directory *of
 {
     raw_entry raw;
     if (!find_entry(text + *at, of->bytes - *at, &raw))
-        return refuse(zip, "its directory is damaged", error);
+        return refuse_zip(zip, "its directory is damaged", error);
     *at += raw.bytes;
     zr_zip_record *record = &zip->records[zip->count];
     record->name = zr_sprintf(error, "%.*s", (int)raw.name_bytes, raw.head + ENTRY_BYTES);
@@ -188,19 +192,19 @@ static zero_status read_entry(zr_zip *zip, const char *text, const directory *of
 }
 
 // Checks that the record is preceded by its own header.
-static zero_status read_header(const zr_zip *zip, const directory *of, zr_zip_record *record,
-                               zero_error *error)
+static zero_status read_zip_header(const zr_zip *zip, const directory *of, zr_zip_record *record,
+                                   zero_error *error)
 {
     char head[HEADER_BYTES], name[256];
     size_t length = strlen(record->name);
     if (of->begin - record->header < HEADER_BYTES)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     ZERO_TRY(zr_file_pread(zip->fd, head, sizeof head, record->header, zip->path, error));
-    if (number(head, 4) != HEADER_MARK || number(head + 8, 2) || number(head + 26, 2) != length ||
-        length > sizeof name)
+    if (zip_number(head, 4) != HEADER_MARK || zip_number(head + 8, 2) ||
+        zip_number(head + 26, 2) != length || length > sizeof name)
         return refuse_record(zip, record->name, "has another header than the directory says",
                              error);
-    int64_t before = HEADER_BYTES + (int64_t)length + (int64_t)number(head + 28, 2);
+    int64_t before = HEADER_BYTES + (int64_t)length + (int64_t)zip_number(head + 28, 2);
     if (before > of->begin - record->header || record->bytes > of->begin - record->header - before)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     ZERO_TRY(zr_file_pread(zip->fd, name, length, record->header + HEADER_BYTES, zip->path, error));
@@ -217,7 +221,7 @@ static int by_place(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int by_name(const void *a, const void *b)
+static int zip_by_name(const void *a, const void *b)
 {
     return strcmp(((const zr_zip_record *)a)->name, ((const zr_zip_record *)b)->name);
 }
@@ -228,7 +232,7 @@ static zero_status check_apart(zr_zip *zip, zero_error *error)
     for (int i = 1; i < zip->count; i++)
         if (zip->records[i].header < zip->records[i - 1].begin + zip->records[i - 1].bytes)
             return refuse_record(zip, zip->records[i].name, "overlaps another", error);
-    qsort(zip->records, (size_t)zip->count, sizeof *zip->records, by_name);
+    qsort(zip->records, (size_t)zip->count, sizeof *zip->records, zip_by_name);
     for (int i = 1; i < zip->count; i++)
         if (!strcmp(zip->records[i].name, zip->records[i - 1].name))
             return refuse_record(zip, zip->records[i].name, "is there twice", error);
@@ -241,10 +245,10 @@ static zero_status read_entries(zr_zip *zip, const char *text, const directory *
     int64_t at = 0;
     for (uint64_t i = 0; i < of->count; i++) {
         ZERO_TRY(read_entry(zip, text, of, &at, error));
-        ZERO_TRY(read_header(zip, of, &zip->records[i], error));
+        ZERO_TRY(read_zip_header(zip, of, &zip->records[i], error));
     }
     return at == of->bytes ? check_apart(zip, error)
-                           : refuse(zip, "its directory is longer than what it counts", error);
+                           : refuse_zip(zip, "its directory is longer than what it counts", error);
 }
 
 static zero_status read_archive(zr_zip *zip, zero_error *error)
@@ -254,7 +258,7 @@ static zero_status read_archive(zr_zip *zip, zero_error *error)
     if (fstat(zip->fd, &info))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", zip->path);
     if (!S_ISREG(info.st_mode))
-        return refuse(zip, "it is no regular file", error);
+        return refuse_zip(zip, "it is no regular file", error);
     zip->size = info.st_size;
     ZERO_TRY(find_directory(zip, &of, error));
     char *text = zr_alloc((size_t)of.bytes + 1, error);
@@ -297,7 +301,8 @@ void zr_zip_close(zr_zip *zip)
 const zr_zip_record *zr_zip_find(const zr_zip *zip, const char *name)
 {
     zr_zip_record key = {.name = (char *)name};
-    return zip->count ? bsearch(&key, zip->records, (size_t)zip->count, sizeof key, by_name) : NULL;
+    return zip->count ? bsearch(&key, zip->records, (size_t)zip->count, sizeof key, zip_by_name)
+                      : NULL;
 }
 
 typedef struct verifier {

@@ -38,7 +38,7 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
     return ZERO_OK;
 }
 
-static zero_status measure(const zr_decoding *d, room *out, zero_error *error)
+static zero_status measure_decoding(const zr_decoding *d, room *out, zero_error *error)
 {
     size_t vocabulary = (size_t)d->shape.vocab, sequences = (size_t)d->limits.sequences,
            rows = (size_t)rows_of(&d->limits);
@@ -80,7 +80,7 @@ zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *co
     int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
     room room;
-    ZERO_TRY(measure(&d, &room, error));
+    ZERO_TRY(measure_decoding(&d, &room, error));
     size_t needed = room.total + room.exchange;
     if (budget <= 0 || planned + (int64_t)needed <= budget)
         return ZERO_OK;
@@ -101,7 +101,7 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
     zr_decoding *d = out;
     room room;
     *d = decoding_of(engine, config, limits);
-    ZERO_TRY(measure(d, &room, error));
+    ZERO_TRY(measure_decoding(d, &room, error));
     d->ledger.planned[ZERO_TIER_host][ZERO_MEM_workspace] = (int64_t)room.total;
     d->ledger.planned[ZERO_TIER_host][ZERO_MEM_communication] = (int64_t)room.exchange;
     ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,

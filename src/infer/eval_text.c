@@ -150,7 +150,8 @@ static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *err
                   : ZERO_OK;
 }
 
-static zero_status measure(zero_comm *comm, subject *s, zero_eval_result *out, zero_error *error)
+static zero_status measure_eval_text(zero_comm *comm, subject *s, zero_eval_result *out,
+                                     zero_error *error)
 {
     int64_t windows = zr_dataset_eval_windows(&s->dataset),
             batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
@@ -179,7 +180,7 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     if (status == ZERO_OK)
         status = compare_inputs(comm, &s, error);
     if (status == ZERO_OK)
-        status = measure(comm, &s, out, error);
+        status = measure_eval_text(comm, &s, out, error);
     if (status != ZERO_OK) // if only this rank failed, the others would wait for it
         zero_comm_abort(comm, error ? error->message : zero_status_text(status));
     zr_dataset_free(&s.dataset);

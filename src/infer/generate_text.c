@@ -33,8 +33,8 @@ static zero_status check_choice(const zero_generate_options *options, zero_error
                    (long long)options->tokens);
 }
 
-static zero_status check(const zero_comm *comm, const zero_generate_options *options,
-                         zero_error *error)
+static zero_status check_generate_text(const zero_comm *comm, const zero_generate_options *options,
+                                       zero_error *error)
 {
     if (!options->model_dir || (!options->emit && comm->rank == 0))
         return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing",
@@ -107,7 +107,7 @@ static zr_sampling sampling_of(job *j)
 static zero_status read_inputs(zero_comm *comm, job *j, zero_error *error)
 {
     const zero_generate_options *options = j->options;
-    ZERO_TRY(check(comm, options, error));
+    ZERO_TRY(check_generate_text(comm, options, error));
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
     const zr_load_options load = load_of(j);
     ZERO_TRY(zr_load_shape(comm, &load, &j->loaded, error));

@@ -20,7 +20,7 @@ static int32_t likeliest(const float *logits, int32_t count)
     return best;
 }
 
-static double weight(const zr_candidate *candidate, float most, double temperature)
+static double sampling_weight(const zr_candidate *candidate, float most, double temperature)
 {
     return exp((double)(candidate->logit - most) / temperature);
 }
@@ -31,9 +31,9 @@ static int32_t cut_at(const zr_candidate *sorted, int32_t count, double temperat
 {
     double total = 0, so_far = 0;
     for (int32_t i = 0; i < count; i++)
-        total += weight(&sorted[i], sorted[0].logit, temperature);
+        total += sampling_weight(&sorted[i], sorted[0].logit, temperature);
     for (int32_t i = 0; i < count; i++) {
-        so_far += weight(&sorted[i], sorted[0].logit, temperature);
+        so_far += sampling_weight(&sorted[i], sorted[0].logit, temperature);
         if (so_far >= top_p * total)
             return i + 1;
     }
@@ -57,10 +57,10 @@ int32_t zr_choose_token(const float *logits, int32_t count, double temperature, 
     }
     double total = 0;
     for (int32_t i = 0; i < kept; i++)
-        total += weight(&room[i], most, temperature);
+        total += sampling_weight(&room[i], most, temperature);
     double left = random * total;
     for (int32_t i = 0; i < kept; i++) {
-        left -= weight(&room[i], most, temperature);
+        left -= sampling_weight(&room[i], most, temperature);
         if (left < 0)
             return room[i].id;
     }

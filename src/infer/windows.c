@@ -37,7 +37,7 @@ zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, i
     return batch;
 }
 
-static int stages_of(zero_engine *engine)
+static int windows_stages_of(zero_engine *engine)
 {
     return zr_engine_grid(engine)->mesh.size[ZERO_AXIS_pipeline];
 }
@@ -45,7 +45,7 @@ static int stages_of(zero_engine *engine)
 // Says whether this rank gets the losses: that of a pipeline's last stage does.
 static bool is_last_stage(zero_engine *engine)
 {
-    return zr_engine_grid(engine)->mesh.place[ZERO_AXIS_pipeline] == stages_of(engine) - 1;
+    return zr_engine_grid(engine)->mesh.place[ZERO_AXIS_pipeline] == windows_stages_of(engine) - 1;
 }
 
 // Reads the n-th of the batches that are used, which are spread evenly over all batches.
@@ -71,11 +71,11 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
 // Reads all batches. A rank that has no batch left takes part with one that does not count, because
 // evaluating is collective. Tensor ranks, and those of a pipeline, read the same batch; a pipeline
 // is full of batches between two questions whether to leave.
-static zero_status read_all(reader *r, zero_error *error)
+static zero_status read_windows_all(reader *r, zero_error *error)
 {
     zero_comm *comm = zr_engine_comm(r->engine);
     const zero_comm *data = zr_engine_grid(r->engine)->data;
-    int stages = stages_of(r->engine);
+    int stages = windows_stages_of(r->engine);
     int64_t between = stages > 1 ? ROUNDS_OF_STAGE * stages : 1;
     for (int64_t round = 0; round * data->size < r->used; round++) {
         if (r->leave && round % between == 0) {
@@ -95,7 +95,7 @@ static zero_status read_into_buffers(reader *r, zero_error *error)
     size_t bytes = (size_t)(r->batch * r->dataset->seq) * sizeof(int32_t);
     r->tokens = zr_alloc(bytes, error);
     r->targets = zr_alloc(bytes, error);
-    zero_status status = r->tokens && r->targets ? read_all(r, error) : ZERO_ERR_MEMORY;
+    zero_status status = r->tokens && r->targets ? read_windows_all(r, error) : ZERO_ERR_MEMORY;
     zr_free(r->tokens);
     zr_free(r->targets);
     return status;

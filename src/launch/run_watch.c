@@ -180,7 +180,7 @@ static void describe_memory(const watch *w, const zr_local_failure *failure, cha
 
 // Reports the first failure that anyone noticed. If the rank has an exit code of its own, that is
 // passed on.
-static zero_status report(const watch *w, int *exit_code, zero_error *error)
+static zero_status report_run_watch(const watch *w, int *exit_code, zero_error *error)
 {
     zr_local_failure failure;
     if (died_as_asked(w)) {
@@ -240,5 +240,5 @@ zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run
     }
     zr_free(w.polls);
     *end = (zr_run_end){.dead = w.dead, .multiple = find_multiple(host)};
-    return no_memory ? no_memory : report(&w, exit_code, error);
+    return no_memory ? no_memory : report_run_watch(&w, exit_code, error);
 }

@@ -168,7 +168,7 @@ zr_linear zr_block_out(const zr_block *block, enum zr_block_half which)
 
 // Puts in the held buffer what the weight part of a split backward reads; what is not trained stays
 // in the workspace.
-static void hold(zr_block *block, zr_carver *held)
+static void hold_block(zr_block *block, zr_carver *held)
 {
     for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
         const zr_linear out = zr_block_out(block, (enum zr_block_half)half);
@@ -185,7 +185,8 @@ typedef struct layout {                              // of the buffers of a call
 } layout;
 
 // Sets sizes and buffers.
-static void lay_out(const zero_unit *unit, const zero_shape *shape, layout *l, zr_block *block)
+static void lay_out_block(const zero_unit *unit, const zero_shape *shape, layout *l,
+                          zr_block *block)
 {
     zr_carver held = {.base = l->held};
     layers_set(unit, shape, l->training, l->whole, block);
@@ -193,7 +194,7 @@ static void lay_out(const zero_unit *unit, const zero_shape *shape, layout *l, z
     l->saved_bytes = saved_set(block, l->saved);
     l->workspace_bytes = work_set(zr_lm_unit_at(unit), block, shape->threads, l->workspace, &held);
     if (is_split(block))
-        hold(block, &held);
+        hold_block(block, &held);
     l->held_bytes = held.used;
 }
 
@@ -218,7 +219,7 @@ zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block)
         return zr_fail(context->error, ZERO_ERR_INTERNAL,
                        "unit \"%s\": its backward is in two parts, but its held_bytes are 0",
                        context->unit->name);
-    lay_out(context->unit, &context->shape, &l, block);
+    lay_out_block(context->unit, &context->shape, &l, block);
     block->context = context;
     block->place = zr_place_of(context, block->place);
     for (int i = 0; i < block->slice_count; i++)
@@ -243,7 +244,7 @@ static void list_half_backward(const zr_block *block, enum zr_block_half half, z
     zr_list_reduce(out, division, true);
 }
 
-static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
+static void list_block_exchanges(const zr_block *block, zero_unit_sizes *out)
 {
     const zr_division *division = &block->division;
     if (!zr_block_is_cut(block))
@@ -263,7 +264,7 @@ static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
 {
     layout l = {.training = true, .parts = ZR_BACKWARD_INPUT};
     zr_block block;
-    lay_out(unit, shape, &l, &block);
+    lay_out_block(unit, shape, &l, &block);
     for (int i = 0; i < block.linear_count; i++)
         if (zr_linear_is_tiled(&block.slices[0].linear[i]))
             return 0;
@@ -278,7 +279,7 @@ zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
-    lay_out(unit, shape, &l, &block);
+    lay_out_block(unit, shape, &l, &block);
     out->saved_bytes = l.saved_bytes;
     out->workspace_bytes = l.workspace_bytes; // each part of a split backward has enough with it
     out->held_bytes = held_bytes(unit, shape);
@@ -286,7 +287,7 @@ zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const
     zr_norm_read_in_backward(&block.norm2, out);
     out->weight_reads = out->held_bytes ? out->backward_reads : 0; // it recomputes these norms
     list_products(&block, true, out);
-    list_exchanges(&block, out);
+    list_block_exchanges(&block, out);
     if (block.layers->read_in_backward)
         block.layers->read_in_backward(&block, out);
     return ZERO_OK;
@@ -299,7 +300,7 @@ size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *li
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
     layout l = {.whole = true, .parts = ZR_BACKWARD_WHOLE, .workspace = workspace};
-    lay_out(unit, &shape, &l, block);
+    lay_out_block(unit, &shape, &l, block);
     zr_carver carver = {.base = workspace, .used = l.workspace_bytes};
     const zr_attention *attention = &block->slices[0].attention;
     block->decode_scratch =

@@ -67,7 +67,7 @@ static zero_status join_slice(void *user, int slice, float *out)
 }
 
 // Sums the products of all slices' last linears, adds the bias and rounds once.
-static zero_status join(joining *j, const zr_tensor_handle *bias, void *branch)
+static zero_status join_block_run(joining *j, const zr_tensor_handle *bias, void *branch)
 {
     zr_block *block = j->block;
     zero_context *context = block->context;
@@ -91,7 +91,7 @@ zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which)
     for (int i = 0; i < block->slice_count; i++)
         ZERO_TRY(half->forward(block, &block->slices[i], &joining.inner[i]));
     if (zr_block_is_cut(block))
-        ZERO_TRY(join(&joining, block->out_bias[which], branch));
+        ZERO_TRY(join_block_run(&joining, block->out_bias[which], branch));
     else
         ZERO_TRY(zr_linear_forward(block->context, &block->slices[0].linear[half->out],
                                    joining.inner[0], branch, block->scratch));
@@ -99,7 +99,7 @@ zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which)
     return ZERO_OK;
 }
 
-static zero_status run(zr_block *block, const void *x, void *y)
+static zero_status block_run_run(zr_block *block, const void *x, void *y)
 {
     zero_context *context = block->context;
     zr_norm_forward(context, &block->norm1, x, own_normed(block), block->statistics1);
@@ -120,7 +120,7 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in,
     ZERO_TRY(zr_block_set(context, ZR_BACKWARD_WHOLE, &block));
     if (!context->training)
         zr_block_alias(&block, out->at[0].data);
-    return run(&block, in->at[0].data, out->at[0].data);
+    return block_run_run(&block, in->at[0].data, out->at[0].data);
 }
 
 // Finds the gradient of a branch before its dropout, of type T, given that of the stream: d itself,
@@ -189,7 +189,7 @@ static zero_status input_slice(void *block, int slice, float *out)
 }
 
 // Returns (own, C) fp32 as type T: `wide` itself, or converted into block->narrow.
-static const void *narrow(const zr_block *block, const float *wide)
+static const void *narrow_block_run(const zr_block *block, const float *wide)
 {
     zr_queue *queue = block->context->queue;
     if (block->dtype == ZERO_F32)
@@ -210,7 +210,7 @@ static zero_status cut_input_backward(zr_block *block, const void **dy)
     ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
                            input_slice, block, block->place, block->spare));
     ZERO_TRY(zr_division_reduce(block->context, &block->division, block->place, &sum));
-    *dy = narrow(block, sum);
+    *dy = narrow_block_run(block, sum);
     return ZERO_OK;
 }
 
@@ -224,7 +224,7 @@ static zero_status half_input_backward(zr_block *block, const void **dy)
     if (slice->input_count > 1) {
         ZERO_TRY(input_backward(block, slice, block->sum));
         if (block->parts & ZR_BACKWARD_INPUT)
-            *dy = narrow(block, block->sum);
+            *dy = narrow_block_run(block, block->sum);
         return ZERO_OK;
     }
     *dy = block->narrow;
@@ -328,7 +328,7 @@ zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
     block.place = zr_place_of(context, block.place);
     block.step = step;
     block.caches = caches;
-    return run(&block, in, out);
+    return block_run_run(&block, in, out);
 }
 
 const zero_unit_ops zr_lm_block_ops = {

@@ -16,7 +16,8 @@ typedef struct embedding {
     char *place;        // of exchanges, if the table is cut
 } embedding;
 
-static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, embedding *e)
+static size_t lay_out_embedding(const zero_unit *unit, const zero_shape *shape, void *workspace,
+                                embedding *e)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_carver carver = {.base = workspace};
@@ -32,9 +33,9 @@ static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *work
     return carver.used;
 }
 
-static zero_status set(zero_context *context, embedding *e)
+static zero_status set_embedding(zero_context *context, embedding *e)
 {
-    lay_out(context->unit, &context->shape, context->workspace, e);
+    lay_out_embedding(context->unit, &context->shape, context->workspace, e);
     e->context = context;
     e->place = zr_place_of(context, e->place);
     ZERO_TRY(zr_lm_shape_check(e->hyper, &context->shape, context->error));
@@ -48,7 +49,7 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
     embedding e;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)}; // backward reads only ids
-    out->workspace_bytes = lay_out(unit, shape, NULL, &e);
+    out->workspace_bytes = lay_out_embedding(unit, shape, NULL, &e);
     if (hyper->slices.ranks == 1)
         return ZERO_OK;
     zr_list_reduce(out, &e.division, false);
@@ -123,12 +124,12 @@ static void drop(const embedding *e, void *x)
             zr_context_key(context, ZR_SITE_EMBEDDING), e->division.first * e->width, x, x);
 }
 
-static zero_status embedding_forward(zero_context *context, const zero_tensors *in,
-                                     const zero_tensors *out)
+static zero_status embedding_embedding_forward(zero_context *context, const zero_tensors *in,
+                                               const zero_tensors *out)
 {
     embedding e;
     void *x = out->at[0].data;
-    ZERO_TRY(set(context, &e));
+    ZERO_TRY(set_embedding(context, &e));
     ZERO_TRY(zr_is_cut(e.hyper) ? slices_forward(&e, x) : tiles_forward(&e, x));
     drop(&e, x);
     return ZERO_OK;
@@ -186,12 +187,12 @@ static zero_status slices_backward(const embedding *e, const void *d)
     return ZERO_OK;
 }
 
-static zero_status embedding_backward(zero_context *context, const zero_tensors *in,
-                                      const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status embedding_embedding_backward(zero_context *context, const zero_tensors *in,
+                                                const zero_tensors *d_out, const zero_tensors *d_in)
 {
     embedding e;
     void *d = d_out->at[0].data;
-    ZERO_TRY(set(context, &e));
+    ZERO_TRY(set_embedding(context, &e));
     drop(&e, d);
     return zr_is_cut(e.hyper) ? slices_backward(&e, d) : tiles_backward(&e, d);
 }
@@ -200,6 +201,6 @@ const zero_unit_ops zr_lm_embedding_ops = {
     .kind = "embedding",
     .dtypes = ZR_LAYER_DTYPES,
     .sizes = embedding_sizes,
-    .forward = embedding_forward,
-    .backward = embedding_backward,
+    .forward = embedding_embedding_forward,
+    .backward = embedding_embedding_backward,
 };

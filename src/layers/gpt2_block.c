@@ -24,7 +24,8 @@ static void set_slice(const zr_lm_unit *hyper, const zr_block *b, zr_block_slice
     linear[ZR_GPT2_MLP_PROJ].gelu = true;
 }
 
-static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *b)
+static void set_gpt2_block(const zr_lm_unit *hyper, const zero_shape *shape, bool training,
+                           zr_block *b)
 {
     const zr_tensor_handle *tensor = hyper->tensor;
     int64_t own = b->division.own;
@@ -36,7 +37,7 @@ static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training,
         set_slice(hyper, b, &b->slices[i]);
 }
 
-static void save(zr_block *block, zr_carver *carver)
+static void save_gpt2_block(zr_block *block, zr_carver *carver)
 {
     for (int i = 0; i < block->slice_count; i++) {
         zr_block_slice *slice = &block->slices[i];
@@ -47,7 +48,7 @@ static void save(zr_block *block, zr_carver *carver)
 }
 
 // A block that is not cut needs the norm's output no more when the gradient of attention comes.
-static size_t work(zr_block *block, zr_carver carver)
+static size_t work_gpt2_block(zr_block *block, zr_carver carver)
 {
     for (int i = 0; i < block->slice_count; i++) {
         zr_block_slice *slice = &block->slices[i];
@@ -63,7 +64,7 @@ static size_t work(zr_block *block, zr_carver carver)
     return carver.used;
 }
 
-static void hold(zr_block *block, zr_carver *held)
+static void hold_gpt2_block(zr_block *block, zr_carver *held)
 {
     for (int i = 0; i < block->slice_count; i++) {
         const zr_linear *linear = block->slices[i].linear;
@@ -83,10 +84,10 @@ static void alias(zr_block *block)
 }
 
 const zr_block_layers zr_gpt2_block_layers = {
-    .set = set,
-    .save = save,
-    .work = work,
-    .hold = hold,
+    .set = set_gpt2_block,
+    .save = save_gpt2_block,
+    .work = work_gpt2_block,
+    .hold = hold_gpt2_block,
     .alias = alias,
     .halves =
         {

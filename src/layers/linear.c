@@ -76,7 +76,7 @@ typedef struct tile_scratch {
     float *dx;     // (rows, in)
 } tile_scratch;
 
-static size_t lay_out(const zr_linear *linear, void *base, tile_scratch *out)
+static size_t lay_out_linear(const zr_linear *linear, void *base, tile_scratch *out)
 {
     zr_carver carver = {.base = base};
     out->columns = zr_carve_as(&carver, linear->dtype, linear->rows * linear->weight->step);
@@ -88,7 +88,7 @@ size_t zr_linear_scratch(const zr_linear *linear, int threads)
 {
     tile_scratch unused;
     size_t sums = zr_scratch_column_sum(threads, linear->rows, linear->out);
-    return zr_linear_is_tiled(linear) ? ZR_MAX(sums, lay_out(linear, NULL, &unused)) : sums;
+    return zr_linear_is_tiled(linear) ? ZR_MAX(sums, lay_out_linear(linear, NULL, &unused)) : sums;
 }
 
 static char *column_of(const zr_linear *linear, const void *matrix, int tile)
@@ -117,7 +117,7 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
                                  void *y, void *scratch)
 {
     tile_scratch tiles;
-    lay_out(linear, scratch, &tiles);
+    lay_out_linear(linear, scratch, &tiles);
     for (int t = 0; t < linear->weight->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
         ZERO_TRY(forward_tile(context, linear, t, x, y, &tiles));
@@ -217,7 +217,7 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
 {
     const zr_element_ops *elements = context->queue->backend->elements;
     tile_scratch tiles;
-    lay_out(linear, scratch, &tiles);
+    lay_out_linear(linear, scratch, &tiles);
     ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
     elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx,
                       dx);
@@ -262,7 +262,7 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
     assert(!linear->gelu);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
     ZERO_TRY(backward_tensors(context, linear, parts, x, dy, scratch));
-    lay_out(linear, scratch, &tiles);
+    lay_out_linear(linear, scratch, &tiles);
     if (zr_linear_is_tiled(linear))
         return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
     if (!(parts & ZR_BACKWARD_INPUT))
@@ -290,16 +290,16 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
-static bool is_same(const zero_product_shape *a, const zr_product *b)
+static bool linear_is_same(const zero_product_shape *a, const zr_product *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
            a->trans_b == b->trans_b;
 }
 
-static void append(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again)
+static void append_linear(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again)
 {
     for (int i = 0; again && i < sizes->product_count; i++)
-        if (is_same(&sizes->products[i], product)) {
+        if (linear_is_same(&sizes->products[i], product)) {
             sizes->products[i].calls += calls;
             return;
         }
@@ -312,11 +312,11 @@ static void append_products(const zr_linear *linear, int64_t columns, int calls,
 {
     const zr_product forward = product_forward(linear, columns),
                      weight = product_weight(linear, columns);
-    append(sizes, &forward, calls, again);
+    append_linear(sizes, &forward, calls, again);
     if (training && linear->weight->trains)
-        append(sizes, &weight, calls, again);
+        append_linear(sizes, &weight, calls, again);
     if (training && !linear->flows_elsewhere)
-        append(sizes, input, calls, again);
+        append_linear(sizes, input, calls, again);
 }
 
 static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training,

@@ -6,14 +6,14 @@
 #include "layers/block.h"
 #include "model/llama_model.h"
 
-static size_t bytes_of(const zr_block *block, int64_t elements)
+static size_t llama_attention_bytes_of(const zr_block *block, int64_t elements)
 {
     return zero_dtype_bytes(block->dtype) * (size_t)elements;
 }
 
 static char *element_of(const zr_block *block, void *array, int64_t element)
 {
-    return (char *)array + bytes_of(block, element);
+    return (char *)array + llama_attention_bytes_of(block, element);
 }
 
 static zr_rotary rotary_of(const zr_block_slice *slice, zero_dtype from, zero_dtype to)
@@ -100,13 +100,14 @@ static void copy_values(const zr_block *block, int64_t keys, const void *from, i
                         void *to, int64_t to_row)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->elements->copy_rows(queue, block->rows, (int64_t)bytes_of(block, keys), from,
-                                        (int64_t)bytes_of(block, from_row), to,
-                                        (int64_t)bytes_of(block, to_row));
+    queue->backend->elements->copy_rows(queue, block->rows,
+                                        (int64_t)llama_attention_bytes_of(block, keys), from,
+                                        (int64_t)llama_attention_bytes_of(block, from_row), to,
+                                        (int64_t)llama_attention_bytes_of(block, to_row));
 }
 
 // Packs q, k and v, after the norms if there are any, with queries and keys rotated.
-static void pack(zr_block *block, zr_block_slice *slice)
+static void pack_llama_attention(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
     const zr_attention *attention = &slice->attention;
@@ -184,7 +185,7 @@ zero_status zr_llama_attention_forward(zr_block *block, zr_block_slice *slice, c
         ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_K], x, llama->k, scratch));
         ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_V], x, llama->v, scratch));
     }
-    pack(block, slice);
+    pack_llama_attention(block, slice);
     zr_block_attend(block, slice, llama->packed);
     *inner = slice->attended;
     return ZERO_OK;
@@ -197,7 +198,7 @@ zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, 
     void *d_attended = llama->d_q; // until the gradients of q, k and v take its place
     bool input = block->parts & ZR_BACKWARD_INPUT;
     if (input)
-        pack(block, slice);
+        pack_llama_attention(block, slice);
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_O], block->parts,
                                 slice->attended, d, d_attended, block->scratch));
     if (input)

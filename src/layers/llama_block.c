@@ -65,7 +65,8 @@ static void set_shared(const zr_lm_unit *hyper, zr_block *b)
                                     .purpose = ZERO_EXCHANGE_FOR_shared};
 }
 
-static void set(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *b)
+static void set_llama_block(const zr_lm_unit *hyper, const zero_shape *shape, bool training,
+                            zr_block *b)
 {
     int64_t own = b->division.own;
     b->linear_count = ZR_LLAMA_LINEARS;
@@ -92,7 +93,7 @@ static void take_keys(zr_block *block, zr_block_slice *slice, zr_carver *carver)
     llama->v = own ? zr_carve_as(carver, block->dtype, elements) : lender->v;
 }
 
-static void save(zr_block *block, zr_carver *carver)
+static void save_llama_block(zr_block *block, zr_carver *carver)
 {
     int64_t rows = block->rows;
     for (int i = 0; i < block->slice_count; i++) {
@@ -169,7 +170,7 @@ static size_t work_of_mlp(zr_block *block, zr_carver carver)
 
 // Puts the gradients of linears that train in the held buffer. Of shared keys and values the slice
 // that lends them has the gradients.
-static void hold(zr_block *block, zr_carver *held)
+static void hold_llama_block(zr_block *block, zr_carver *held)
 {
     for (int i = 0; i < block->slice_count; i++) {
         const zr_linear *linear = block->slices[i].linear;
@@ -185,17 +186,17 @@ static void hold(zr_block *block, zr_carver *held)
 }
 
 // The parts of the gradients of heads' gains: one for each slice, one after another, to be summed.
-static void work_of_gain_parts(zr_block *block, int64_t step, zr_carver *work)
+static void work_of_gain_parts(zr_block *block, int64_t step, zr_carver *work_llama_block)
 {
-    float *of_q = zr_carve_floats(work, block->slice_count * step),
-          *of_k = zr_carve_floats(work, block->slice_count * step);
+    float *of_q = zr_carve_floats(work_llama_block, block->slice_count * step),
+          *of_k = zr_carve_floats(work_llama_block, block->slice_count * step);
     for (int i = 0; i < block->slice_count && of_q; i++) {
         block->slices[i].llama.d_gain_q = of_q + i * step;
         block->slices[i].llama.d_gain_k = of_k + i * step;
     }
 }
 
-static void gains_of_heads(zr_block *block, zr_carver *work, zr_carver *sums)
+static void gains_of_heads(zr_block *block, zr_carver *work_llama_block, zr_carver *sums)
 {
     const zr_llama_parts *llama = &block->slices[0].llama;
     int64_t dim = block->slices[0].attention.head_dim;
@@ -203,12 +204,12 @@ static void gains_of_heads(zr_block *block, zr_carver *work, zr_carver *sums)
     if (!llama->config->qk_norm)
         return;
     if (cut)
-        work_of_gain_parts(block, zr_spare_floats(dim), work);
+        work_of_gain_parts(block, zr_spare_floats(dim), work_llama_block);
     zr_gains_carve(&block->gains, sums, llama->gain_q, dim, cut);
     zr_gains_carve(&block->gains, sums, llama->gain_k, dim, cut);
 }
 
-static size_t work(zr_block *block, zr_carver carver)
+static size_t work_llama_block(zr_block *block, zr_carver carver)
 {
     const zr_attention *attention = &block->slices[0].attention;
     if (!zr_block_is_cut(block))
@@ -251,10 +252,10 @@ static void read_in_backward(const zr_block *block, zero_unit_sizes *sizes)
 
 const zr_block_layers zr_llama_block_layers = {
     .outputs_first = true,
-    .set = set,
-    .save = save,
-    .work = work,
-    .hold = hold,
+    .set = set_llama_block,
+    .save = save_llama_block,
+    .work = work_llama_block,
+    .hold = hold_llama_block,
     .alias = alias,
     .gains = gains_of_heads,
     .read_in_backward = read_in_backward,

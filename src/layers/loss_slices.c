@@ -58,7 +58,8 @@ static void slices_lay_out(cut_head *h, zr_carver *carver)
     }
 }
 
-static size_t lay_out(const zero_unit *unit, const zero_shape *shape, void *workspace, cut_head *h)
+static size_t lay_out_loss_slices(const zero_unit *unit, const zero_shape *shape, void *workspace,
+                                  cut_head *h)
 {
     const zr_lm_unit *of = zr_lm_unit_at(unit);
     zr_carver carver = {.base = workspace};
@@ -119,7 +120,7 @@ static zero_exchange parts_of(const cut_head *h, int64_t rows, int calls, bool b
                            .purpose = ZERO_EXCHANGE_FOR_loss};
 }
 
-static void list_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)
+static void list_loss_slices_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)
 {
     int chunks = (int)(h->rows / h->chunk);
     int64_t rest = h->rows % h->chunk;
@@ -134,15 +135,15 @@ static void list_exchanges(const cut_head *h, bool backward, zero_unit_sizes *si
 zero_status zr_cut_head_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out)
 {
     cut_head h;
-    out->workspace_bytes = lay_out(unit, shape, NULL, &h);
+    out->workspace_bytes = lay_out_loss_slices(unit, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
     for (int i = 0; i < h.here; i++)
         zr_tensor_read_in_backward(zr_lm_tensor(h.hyper, i, ZR_LM_TABLE), out);
     list_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
     if (h.rows % h.chunk)
         list_products(&h, h.rows % h.chunk, 1, out);
-    list_exchanges(&h, false, out);
-    list_exchanges(&h, true, out);
+    list_loss_slices_exchanges(&h, false, out);
+    list_loss_slices_exchanges(&h, true, out);
     zr_list_reduce(out, &h.division, true);
     zr_list_gains(out, h.slices, &h.gains);
     out->exchange_bytes = h.slices->ranks > 1 ? place_bytes(&h) : 0;
@@ -163,11 +164,11 @@ static void take_targets(cut_head *h, const int32_t *target)
         h->counted += target[row] >= 0;
 }
 
-static zero_status set(zero_context *context, cut_head *h)
+static zero_status set_loss_slices(zero_context *context, cut_head *h)
 {
     const int32_t *target;
     ZERO_TRY(zr_lm_threads_check(context));
-    lay_out(context->unit, &context->shape, context->workspace, h);
+    lay_out_loss_slices(context->unit, &context->shape, context->workspace, h);
     h->context = context;
     h->place = zr_place_of(context, h->place);
     ZERO_TRY(zr_lm_ids(context, 1, true, &target));
@@ -296,7 +297,7 @@ static zero_status run_chunks(cut_head *h, bool gradient)
 zero_status zr_cut_head_forward(zero_context *context, const void *x)
 {
     cut_head h;
-    ZERO_TRY(set(context, &h));
+    ZERO_TRY(set_loss_slices(context, &h));
     ZERO_TRY(norm_rows(&h, x, (zr_norm_statistics){0}));
     return run_chunks(&h, false);
 }
@@ -306,7 +307,7 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     zr_queue *queue = context->queue;
     cut_head h;
     float *sum;
-    ZERO_TRY(set(context, &h));
+    ZERO_TRY(set_loss_slices(context, &h));
     ZERO_TRY(norm_rows(&h, x, h.statistics));
     ZERO_TRY(run_chunks(&h, true));
     ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static zero_status refuse(zr_arena *arena, int reason, zero_error *error)
+static zero_status refuse_arena(zr_arena *arena, int reason, zero_error *error)
 {
     return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
                          "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
@@ -40,14 +40,14 @@ static zero_status map(zr_arena *arena, zero_error *error)
     void *base =
         mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
-        return refuse(arena, errno, error);
+        return refuse_arena(arena, errno, error);
     // Kernels without huge pages refuse this; nothing depends on it.
     if (arena->bytes >= ZR_LARGE_PAGE)
         (void)madvise(base, arena->bytes, MADV_HUGEPAGE);
     int reason = zr_pages_populate(base, mapped_bytes(arena));
     if (reason) {
         munmap(base, mapped_bytes(arena));
-        return refuse(arena, reason, error);
+        return refuse_arena(arena, reason, error);
     }
     arena->base = base;
     return ZERO_OK;

@@ -131,7 +131,7 @@ static zero_status write_block(const block *b, zero_error *error)
     return b->width ? write_rows(b, error) : write_stretch(b, error);
 }
 
-static void serve(void *argument)
+static void serve_direct(void *argument)
 {
     block *b = argument;
     zr_direct *d = b->of;
@@ -157,18 +157,18 @@ static zero_status failure(zr_direct *d, zero_error *error)
     return status;
 }
 
-static zero_status send(zr_direct *d, zero_error *error)
+static zero_status send_direct(zr_direct *d, zero_error *error)
 {
     block *b = d->current;
     d->current = NULL;
     if (!b)
         return ZERO_OK;
     b->busy = true; // no thread knows of the block yet, so no lock is needed
-    return zr_workers_submit(d->threads, serve, b, error);
+    return zr_workers_submit(d->threads, serve_direct, b, error);
 }
 
 // Waits for a free block, and begins it at `offset`.
-static void begin(zr_direct *d, target *to, int64_t offset)
+static void begin_direct(zr_direct *d, target *to, int64_t offset)
 {
     pthread_mutex_lock(&d->lock);
     while (!d->current) {
@@ -185,7 +185,7 @@ static void begin(zr_direct *d, target *to, int64_t offset)
     b->width = 0;
 }
 
-static void append(block *b, const void *data, size_t bytes, uint32_t *checksum)
+static void append_direct(block *b, const void *data, size_t bytes, uint32_t *checksum)
 {
     memcpy(b->data + b->end, data, bytes);
     *checksum = zr_crc32c(*checksum, b->data + b->end, bytes);
@@ -201,11 +201,11 @@ zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *
         block *b = d->current;
         if (b &&
             (b->to != to || b->base + (int64_t)b->end != offset + (int64_t)done || b->end == BLOCK))
-            ZERO_TRY(send(d, error));
+            ZERO_TRY(send_direct(d, error));
         if (!d->current)
-            begin(d, to, offset + (int64_t)done);
+            begin_direct(d, to, offset + (int64_t)done);
         n = ZR_MIN(ZR_MIN(bytes - done, BLOCK - d->current->end), (size_t)CHUNK);
-        append(d->current, (const char *)data + done, n, checksum);
+        append_direct(d->current, (const char *)data + done, n, checksum);
     }
     return failure(d, error);
 }
@@ -216,8 +216,8 @@ static zero_status write_rows_of(zr_direct *d, int file, const zr_direct_extent 
 {
     size_t bytes = (size_t)zr_direct_extent_bytes(extent);
     assert(bytes <= BLOCK);
-    ZERO_TRY(send(d, error));
-    begin(d, &d->targets[file], extent->offset);
+    ZERO_TRY(send_direct(d, error));
+    begin_direct(d, &d->targets[file], extent->offset);
     block *b = d->current;
     b->base = extent->offset;
     b->first = b->end = 0;
@@ -227,8 +227,8 @@ static zero_status write_rows_of(zr_direct *d, int file, const zr_direct_extent 
         b->to->cached = true;
     *checksum = 0;
     while (b->end < bytes)
-        append(b, data + b->end, ZR_MIN(bytes - b->end, (size_t)CHUNK), checksum);
-    ZERO_TRY(send(d, error));
+        append_direct(b, data + b->end, ZR_MIN(bytes - b->end, (size_t)CHUNK), checksum);
+    ZERO_TRY(send_direct(d, error));
     return failure(d, error);
 }
 
@@ -242,7 +242,7 @@ zero_status zr_direct_write_extent(zr_direct *d, int file, const zr_direct_exten
 
 zero_status zr_direct_sync(zr_direct *d, zero_error *error)
 {
-    ZERO_TRY(send(d, error));
+    ZERO_TRY(send_direct(d, error));
     zr_workers_drain(d->threads);
     ZERO_TRY(failure(d, error));
     for (int i = 0; i < d->count; i++)
@@ -251,7 +251,7 @@ zero_status zr_direct_sync(zr_direct *d, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status prepare(zr_direct *d, const zr_direct_file *files, zero_error *error)
+static zero_status prepare_direct(zr_direct *d, const zr_direct_file *files, zero_error *error)
 {
     d->targets = zr_alloc(((size_t)d->count + 1) * sizeof *d->targets, error);
     for (int i = 0; i < d->count && d->targets; i++)
@@ -276,7 +276,7 @@ zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct *
     d->count = count;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->freed, NULL);
-    zero_status status = prepare(d, files, error);
+    zero_status status = prepare_direct(d, files, error);
     if (status == ZERO_OK)
         *out = d;
     else

@@ -14,8 +14,9 @@ static int64_t next_bound(int64_t at, int64_t place, int64_t bytes, int64_t bloc
     return *cut < cut_count ? ZR_MIN(bound, cuts[*cut]) : bound;
 }
 
-static zero_status check(const zr_scratch *scratch, int64_t place, int64_t bytes,
-                         const int64_t *cuts, int cut_count, int64_t block, zero_error *error)
+static zero_status check_extents(const zr_scratch *scratch, int64_t place, int64_t bytes,
+                                 const int64_t *cuts, int cut_count, int64_t block,
+                                 zero_error *error)
 {
     if (block < ZR_IO_ALIGN || block % ZR_IO_ALIGN || scratch->stripe % block)
         return zr_fail(error, ZERO_ERR_INTERNAL,
@@ -40,7 +41,7 @@ zero_status zr_io_extents_create(const zr_scratch *scratch, int64_t place, int64
                                  zr_io_extents *out, zero_error *error)
 {
     *out = (zr_io_extents){0};
-    ZERO_TRY(check(scratch, place, bytes, cuts, cut_count, block, error));
+    ZERO_TRY(check_extents(scratch, place, bytes, cuts, cut_count, block, error));
     int count = 0, cut = 0;
     for (int64_t at = 0; at < bytes;
          at = next_bound(at, place, bytes, block, cuts, cut_count, &cut))

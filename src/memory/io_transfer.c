@@ -54,7 +54,7 @@ static int first_file(const zr_io *io, const zr_scratch *scratch)
     return file;
 }
 
-static zr_io_transfer *begin(zr_io *io, zr_io_request *request)
+static zr_io_transfer *begin_transfer(zr_io *io, zr_io_request *request)
 {
     const zr_io_extents *extents = request->extents;
     const zr_scratch *scratch = extents->scratch;
@@ -85,7 +85,7 @@ static zr_io_transfer *begin(zr_io *io, zr_io_request *request)
 zr_io_transfer *zr_io_take(zr_io *io)
 {
     zr_io_transfer *transfer = NULL;
-    while (io->first && (transfer = begin(io, io->first))->zeros) {
+    while (io->first && (transfer = begin_transfer(io, io->first))->zeros) {
         pthread_mutex_unlock(&io->lock);
         memset(transfer->data, 0, (size_t)transfer->bytes);
         pthread_mutex_lock(&io->lock);
@@ -176,7 +176,7 @@ void zr_io_sum(zr_io *io, zr_io_transfer *transfer)
 
 // Writes the transfer's description. Of a path that is too long it keeps the end, which tells the
 // path from others.
-static void describe(const zr_io_transfer *transfer, char *message, size_t room)
+static void describe_transfer(const zr_io_transfer *transfer, char *message, size_t room)
 {
     char what[80];
     int length = snprintf(what, sizeof what, "%s %lld bytes at %lld of ",
@@ -204,7 +204,7 @@ static void record_failure(zr_io *io, const zr_io_transfer *transfer)
     if (request->status != ZERO_OK)
         return;
     request->status = transfer->status;
-    describe(transfer, request->message, sizeof request->message);
+    describe_transfer(transfer, request->message, sizeof request->message);
     zr_io_abandon(io, request);
 }
 

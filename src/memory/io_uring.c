@@ -74,7 +74,7 @@ static void arm_wake(lane *lane)
     io_uring_sqe_set_data(sqe, NULL);
 }
 
-static void prepare(lane *lane, zr_io_transfer *transfer, int64_t bytes)
+static void prepare_uring(lane *lane, zr_io_transfer *transfer, int64_t bytes)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
     char *data = transfer->data + transfer->done;
@@ -102,7 +102,7 @@ static void end(lane *lane, zr_io_transfer *transfer)
     pthread_mutex_unlock(&lane->io->lock);
 }
 
-static void sum(lane *lane, zr_io_transfer *transfer)
+static void sum_uring(lane *lane, zr_io_transfer *transfer)
 {
     zr_io_sum(lane->io, transfer);
     transfer->summed = true;
@@ -119,7 +119,7 @@ static void arrive(lane *lane, zr_io_transfer *transfer, int64_t result)
     if (unsummed_write && (failed || !transfer->moved))
         zr_io_remove(&lane->sums, transfer);
     if (unsummed_write && !transfer->moved)
-        sum(lane, transfer);
+        sum_uring(lane, transfer);
     if (!transfer->moved)
         zr_io_push(&lane->again, transfer);
     else if (failed || transfer->summed)
@@ -133,7 +133,7 @@ static void sum_one(lane *lane)
     zr_io_transfer *transfer = zr_io_pop(&lane->sums);
     if (!transfer)
         return;
-    sum(lane, transfer);
+    sum_uring(lane, transfer);
     if (transfer->moved)
         end(lane, transfer);
 }
@@ -224,7 +224,7 @@ static zr_io_transfer *next_transfer(lane *lane)
 }
 
 // Fills the ring. Transfers to ask for again come before new ones, once a round.
-static void fill(lane *lane)
+static void fill_uring(lane *lane)
 {
     for (zr_io_transfer *transfer; (transfer = zr_io_pop(&lane->again));)
         zr_io_push(&lane->ready, transfer);
@@ -235,7 +235,7 @@ static void fill(lane *lane)
         if (bytes <= 0)
             arrive(lane, transfer, bytes);
         else
-            prepare(lane, transfer, bytes);
+            prepare_uring(lane, transfer, bytes);
         if (lane->io->options.single_submit)
             enter(lane, false);
     }
@@ -270,12 +270,12 @@ static void wait_broken(lane *lane)
     pthread_mutex_unlock(&lane->io->lock);
 }
 
-static void *serve(void *argument)
+static void *serve_uring(void *argument)
 {
     lane *self = argument;
     arm_wake(self);
     while (!atomic_load(&self->io->ending) || self->held) {
-        fill(self);
+        fill_uring(self);
         bool idle = !self->sums.first && !self->again.first;
         if (idle && self->broken)
             wait_broken(self);
@@ -348,7 +348,7 @@ static void register_buffers(zr_io *io, ring_lanes *all)
              strerror_r(reason, text, sizeof text));
 }
 
-static zero_status create(zr_io *io, int *refused, zero_error *error)
+static zero_status create_uring(zr_io *io, int *refused, zero_error *error)
 {
     ring_lanes *all = zr_alloc(sizeof *all, error);
     *refused = 0;
@@ -371,7 +371,7 @@ static zero_status create(zr_io *io, int *refused, zero_error *error)
     }
     register_buffers(io, all);
     for (int i = 0; i < all->count; i++) {
-        int reason = zr_io_start_thread(&all->lanes[i].thread, serve, &all->lanes[i]);
+        int reason = zr_io_start_thread(&all->lanes[i].thread, serve_uring, &all->lanes[i]);
         if (reason)
             return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
                                  "cannot start the thread of lane %d of %d", i + 1, all->count);
@@ -408,7 +408,7 @@ static void close_ring(lane *lane, bool buffers_registered)
         close(lane->wake);
 }
 
-static void destroy(zr_io *io)
+static void destroy_uring(zr_io *io)
 {
     ring_lanes *all = io->lanes;
     if (!all)
@@ -426,7 +426,7 @@ static void destroy(zr_io *io)
 
 const zr_io_ops zr_io_uring = {
     .name = "io_uring",
-    .create = create,
+    .create = create_uring,
     .wake = wake,
-    .destroy = destroy,
+    .destroy = destroy_uring,
 };

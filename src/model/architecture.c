@@ -105,7 +105,7 @@ static void refuse_layers_apart(zr_model_json *file)
         zr_model_json_refuse(file, key, "all layers have the same settings");
 }
 
-static zero_status read_config(zr_model_json *file, zr_lm_config *out)
+static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *out)
 {
     zr_lm_config config = {0};
     zero_error found = {.status = ZERO_OK};
@@ -127,7 +127,7 @@ zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *e
 {
     zr_model_json file;
     ZERO_TRY(zr_model_json_open(path, &file, error));
-    zero_status status = read_config(&file, out);
+    zero_status status = read_architecture_config(&file, out);
     zr_model_json_close(&file);
     return status;
 }
@@ -137,7 +137,7 @@ zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_co
 {
     zr_model_json file = {.root = (json_t *)object, .at = object, .path = name, .error = error};
     return json_is_object(object)
-               ? read_config(&file, out)
+               ? read_architecture_config(&file, out)
                : zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", name);
 }
 

@@ -3,8 +3,8 @@
 #include "model/gpt2_model.h"
 #include <math.h>
 
-static zr_unit_tensor weight(const char *name, int64_t in, int64_t out, float deviation,
-                             int tp_axis, int tp_parts, int64_t tiles)
+static zr_unit_tensor gpt2_design_weight(const char *name, int64_t in, int64_t out, float deviation,
+                                         int tp_axis, int tp_parts, int64_t tiles)
 {
     return (zr_unit_tensor){.desc = zr_matrix_desc(name, in, out, deviation, tp_axis, tp_parts),
                             .tile_axis = 1,
@@ -26,15 +26,17 @@ static void design_block(const zero_gpt2_config *config, zr_unit_tensor *t)
 
     t[ZR_LN1_W] = vector("ln_1.weight", width, 1, -1, 1);
     t[ZR_LN1_B] = vector("ln_1.bias", width, 0, -1, 1);
-    t[ZR_ATTN_W] = weight("attn.c_attn.weight", width, 3 * width, range, 1, 3, attention);
+    t[ZR_ATTN_W] =
+        gpt2_design_weight("attn.c_attn.weight", width, 3 * width, range, 1, 3, attention);
     t[ZR_ATTN_B] = vector("attn.c_attn.bias", 3 * width, 0, 0, 3);
-    t[ZR_ATTN_PROJ_W] = weight("attn.c_proj.weight", width, width, residual, 0, 1, attention);
+    t[ZR_ATTN_PROJ_W] =
+        gpt2_design_weight("attn.c_proj.weight", width, width, residual, 0, 1, attention);
     t[ZR_ATTN_PROJ_B] = vector("attn.c_proj.bias", width, 0, -1, 1);
     t[ZR_LN2_W] = vector("ln_2.weight", width, 1, -1, 1);
     t[ZR_LN2_B] = vector("ln_2.bias", width, 0, -1, 1);
-    t[ZR_FC_W] = weight("mlp.c_fc.weight", width, inner, range, 1, 1, mlp);
+    t[ZR_FC_W] = gpt2_design_weight("mlp.c_fc.weight", width, inner, range, 1, 1, mlp);
     t[ZR_FC_B] = vector("mlp.c_fc.bias", inner, 0, 0, 1);
-    t[ZR_MLP_PROJ_W] = weight("mlp.c_proj.weight", inner, width, residual, 0, 1, mlp);
+    t[ZR_MLP_PROJ_W] = gpt2_design_weight("mlp.c_proj.weight", inner, width, residual, 0, 1, mlp);
     t[ZR_MLP_PROJ_B] = vector("mlp.c_proj.bias", width, 0, -1, 1);
 }
 

@@ -70,7 +70,7 @@ int64_t zr_gpt2_inner(const zero_gpt2_config *config)
     return config->n_inner ? config->n_inner : 4 * config->n_embd;
 }
 
-static zero_status check(const zr_lm_config *config, zero_error *error)
+static zero_status check_gpt2_model(const zr_lm_config *config, zero_error *error)
 {
     return zr_gpt2_check(&config->gpt2, error);
 }
@@ -103,7 +103,7 @@ const zr_architecture zr_gpt2_architecture = {
     .parse = zr_gpt2_parse,
     .read = zr_gpt2_config_read,
     .write = zr_gpt2_config_write,
-    .check = check,
+    .check = check_gpt2_model,
     .shape = shape,
     .vocabulary = &zr_gpt2_fields[ZR_GPT2_VOCABULARY],
     .tiles = &zr_gpt2_fields[ZR_GPT2_TILES],

@@ -183,7 +183,7 @@ zero_status zr_llama_check(const zero_llama_config *config, zero_error *error)
                               error);
 }
 
-static zero_status check(const zr_lm_config *config, zero_error *error)
+static zero_status check_llama_model(const zr_lm_config *config, zero_error *error)
 {
     return zr_llama_check(&config->llama, error);
 }
@@ -219,7 +219,7 @@ const zr_architecture zr_llama_architecture = {
     .parse = zr_llama_parse,
     .read = zr_llama_config_read,
     .write = zr_llama_config_write,
-    .check = check,
+    .check = check_llama_model,
     .shape = shape,
     .vocabulary = &zr_llama_fields[ZR_LLAMA_VOCABULARY],
     .tiles = &zr_llama_fields[ZR_LLAMA_TILES],

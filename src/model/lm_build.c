@@ -40,7 +40,7 @@ static int tiles_of(const zr_unit_tensor *tensor)
     return step < size ? (int)((size + step - 1) / step) : 0;
 }
 
-static bool exists(const zr_unit_tensor *tensor) { return tensor->desc.dims > 0; }
+static bool lm_build_exists(const zr_unit_tensor *tensor) { return tensor->desc.dims > 0; }
 
 static zr_lm_design design_of(const zr_lm_config *config)
 {
@@ -56,11 +56,11 @@ const char *zr_lm_table_name(const zr_lm_config *config)
     return design_of(config).embedding[ZR_LM_TABLE].desc.name;
 }
 
-static int64_t elements_of(const zr_unit_tensor *tensors, int count)
+static int64_t lm_build_elements_of(const zr_unit_tensor *tensors, int count)
 {
     int64_t elements = 0;
     for (int t = 0; t < count; t++)
-        if (exists(&tensors[t]))
+        if (lm_build_exists(&tensors[t]))
             elements += zr_tensor_desc_elements(&tensors[t].desc);
     return elements;
 }
@@ -69,9 +69,9 @@ int64_t zr_lm_parameters(const zr_lm_config *config)
 {
     const zr_lm_design design = design_of(config);
     int64_t blocks = zr_lm_shape_of(config).layers;
-    return elements_of(design.embedding, ZR_LM_END_TENSORS) +
-           elements_of(design.block, design.tensor_count) * blocks +
-           elements_of(design.head, ZR_LM_END_TENSORS);
+    return lm_build_elements_of(design.embedding, ZR_LM_END_TENSORS) +
+           lm_build_elements_of(design.block, design.tensor_count) * blocks +
+           lm_build_elements_of(design.head, ZR_LM_END_TENSORS);
 }
 
 // Reserves storage for as many descriptions as there are tensors and tiles, which is enough.
@@ -101,7 +101,7 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
         *handle = (zr_tensor_handle){.flat_param = -1};
-        if (!exists(&of[t]))
+        if (!lm_build_exists(&of[t]))
             continue;
         int64_t size = of[t].desc.shape[of[t].tile_axis];
         int tiles = tiles_of(&of[t]);
@@ -125,7 +125,7 @@ static void flat_param_add(zr_unit_storage *unit, const zr_unit_tensor *of, int 
                                          .tensors = &unit->tensors[unit->tensor_count]};
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
-        if (!exists(&of[t]) || handle->tiles > 1 || of[t].group != group ||
+        if (!lm_build_exists(&of[t]) || handle->tiles > 1 || of[t].group != group ||
             handle->trains != trains)
             continue;
         handle->flat_param = unit->flat_param_count;
@@ -178,7 +178,7 @@ static zero_status unit_place(const zr_lm_storage *s, zr_unit_storage *unit, con
     return ZERO_OK;
 }
 
-static zero_unit unit_of(const zr_unit_storage *unit, const zero_unit_ops *ops)
+static zero_unit lm_build_unit_of(const zr_unit_storage *unit, const zero_unit_ops *ops)
 {
     return (zero_unit){.name = unit->name,
                        .ops = ops,
@@ -192,7 +192,7 @@ static zero_status embedding_build(zr_lm_storage *s, const zero_unit_ops *ops, z
     zr_unit_storage *unit = &s->storage[0];
     snprintf(unit->name, ZR_LM_NAME_BYTES, "embedding");
     ZERO_TRY(unit_place(s, unit, "", s->design.embedding, ZR_LM_END_TENSORS, error));
-    s->units[0] = unit_of(unit, ops);
+    s->units[0] = lm_build_unit_of(unit, ops);
     return ZERO_OK;
 }
 
@@ -205,7 +205,7 @@ static zero_status block_build(zr_lm_storage *s, const zero_unit_ops *ops, int l
     snprintf(prefix, ZR_LM_NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
     unit->hyper.layer = layer;
     ZERO_TRY(unit_place(s, unit, prefix, s->design.block, s->design.tensor_count, error));
-    s->units[layer + 1] = unit_of(unit, ops);
+    s->units[layer + 1] = lm_build_unit_of(unit, ops);
     return ZERO_OK;
 }
 
@@ -234,7 +234,7 @@ static zero_status head_build(zr_lm_storage *s, const zero_unit_ops *ops, zero_e
     zr_unit_storage *unit = &s->storage[last];
     snprintf(unit->name, ZR_LM_NAME_BYTES, "head");
     ZERO_TRY(unit_place(s, unit, "", s->design.head, ZR_LM_END_TENSORS, error));
-    s->units[last] = unit_of(unit, ops);
+    s->units[last] = lm_build_unit_of(unit, ops);
     return zr_tensor_exists(&unit->hyper.tensor[ZR_LM_TABLE])
                ? ZERO_OK
                : table_borrow(s, unit, &s->units[last], error);

@@ -22,9 +22,12 @@ const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tens
 }
 
 // Says whether the unit owns the tensor.
-static bool exists(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
+static bool lm_cut_exists(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
 
-static bool is_cut(const cutting *c, int t) { return exists(c, t) && c->of[t].desc.tp_axis >= 0; }
+static bool lm_cut_is_cut(const cutting *c, int t)
+{
+    return lm_cut_exists(c, t) && c->of[t].desc.tp_axis >= 0;
+}
 
 // Returns into how many parts a tensor is cut.
 static int cuts_of(const cutting *c, int t)
@@ -32,7 +35,7 @@ static int cuts_of(const cutting *c, int t)
     return c->of[t].split == ZR_SPLIT_BY_KEYS ? c->cuts_of_keys : c->slices.count;
 }
 
-static zero_status reserve(cutting *c, zero_error *error)
+static zero_status reserve_lm_cut(cutting *c, zero_error *error)
 {
     zr_unit_storage *to = c->to;
     size_t here = (size_t)zr_slices_here(&c->slices), tensors = (size_t)c->count * (here + 1),
@@ -96,7 +99,7 @@ static void add_uncut(cutting *c, int group, bool trains)
     flat_param_begin(c, trains);
     for (int t = 0; t < c->count; t++) {
         zero_tensor_desc desc = c->of[t].desc;
-        if (!exists(c, t) || is_cut(c, t) || c->of[t].group != group ||
+        if (!lm_cut_exists(c, t) || lm_cut_is_cut(c, t) || c->of[t].group != group ||
             c->from->hyper.tensor[t].trains != trains)
             continue;
         desc.name = c->from->names[t];
@@ -113,7 +116,8 @@ static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trai
     int sharing = c->slices.ranks / cuts;
     flat_param->replicas = ZR_MAX(sharing, 1);
     for (int t = 0; t < c->count; t++) {
-        if (!is_cut(c, t) || cuts_of(c, t) != cuts || c->from->hyper.tensor[t].trains != trains)
+        if (!lm_cut_is_cut(c, t) || cuts_of(c, t) != cuts ||
+            c->from->hyper.tensor[t].trains != trains)
             continue;
         const zero_tensor_desc desc = tile_of(c, t, cut);
         const zr_tensor_handle handle = tensor_add(c, t, &desc);
@@ -138,7 +142,7 @@ static void add_slices(cutting *c, int cuts)
 static zero_status unit_cut(cutting *c, zero_unit *unit, zero_error *error)
 {
     zr_unit_storage *to = c->to;
-    ZERO_TRY(reserve(c, error));
+    ZERO_TRY(reserve_lm_cut(c, error));
     for (int t = 0; t < ZR_LM_TENSORS; t++)
         to->hyper.tensor[t] = (zr_tensor_handle){.flat_param = -1};
     for (int group = 0; group < ZR_LM_GROUPS; group++) {

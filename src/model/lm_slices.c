@@ -38,7 +38,7 @@ static bool fits_keys(const zr_lm_shape *shape, int64_t slices)
     return divides(slices, shape->kv_heads) || divides(shape->kv_heads, slices);
 }
 
-static bool fits(const zr_lm_shape *shape, int64_t slices)
+static bool lm_slices_fits(const zr_lm_shape *shape, int64_t slices)
 {
     return divides(slices, shape->heads) && divides(slices, shape->inner) &&
            fits_keys(shape, slices);
@@ -68,7 +68,7 @@ static void list_fitting(const zr_lm_shape *shape, bool powers, char *out, size_
 {
     int64_t fitting[64], count = 0;
     for (int64_t n = 2; n <= shape->heads && count < ZR_COUNT(fitting); n++)
-        if (fits(shape, n) && (!powers || ZR_IS_POWER_OF_TWO(n)))
+        if (lm_slices_fits(shape, n) && (!powers || ZR_IS_POWER_OF_TWO(n)))
             fitting[count++] = n;
     size_t used = 0;
     if (!count)
@@ -89,8 +89,8 @@ typedef struct cut { // what is to be cut, and who asks for it
 } cut;
 
 // `has`: what the model has, "25 heads"; `fails`: what its number of slices fails to do.
-static zero_status refuse(const cut *c, const char *has, int64_t number, const char *fails,
-                          zero_error *error)
+static zero_status refuse_lm_slices(const cut *c, const char *has, int64_t number,
+                                    const char *fails, zero_error *error)
 {
     char fitting[512], what[128];
     snprintf(what, sizeof what, has, (long long)number);
@@ -99,17 +99,17 @@ static zero_status refuse(const cut *c, const char *has, int64_t number, const c
                    fails, fitting);
 }
 
-static zero_status check_numbers(const cut *c, zero_error *error)
+static zero_status check_lm_slices_numbers(const cut *c, zero_error *error)
 {
     const zr_lm_shape *shape = &c->shape;
     int64_t count = c->slices->count;
     if (!divides(count, shape->heads))
-        return refuse(c, "%lld heads", shape->heads, "does not divide", error);
+        return refuse_lm_slices(c, "%lld heads", shape->heads, "does not divide", error);
     if (!divides(count, shape->inner))
-        return refuse(c, "an MLP of width %lld", shape->inner, "does not divide", error);
+        return refuse_lm_slices(c, "an MLP of width %lld", shape->inner, "does not divide", error);
     if (!fits_keys(shape, count))
-        return refuse(c, "%lld heads of keys and values", shape->kv_heads,
-                      "neither divides nor is a multiple of", error);
+        return refuse_lm_slices(c, "%lld heads of keys and values", shape->kv_heads,
+                                "neither divides nor is a multiple of", error);
     return ZERO_OK;
 }
 
@@ -131,7 +131,7 @@ zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slic
                        "%s is made of tiles (libzero.tiling), %s cuts models into slices: keep one "
                        "of them",
                        c.model, c.asked);
-    ZERO_TRY(check_numbers(&c, error));
+    ZERO_TRY(check_lm_slices_numbers(&c, error));
     if (zr_slices_here(slices) > ZR_MOST_LOCAL_SLICES)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: %d slices of %s on %d tensor rank%s: a rank computes at most %d of "

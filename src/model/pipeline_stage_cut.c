@@ -19,7 +19,7 @@ typedef struct zr_pipeline_stage {
 } zr_pipeline_stage;
 
 // Returns the chunk that has a unit of the origin; -1: none of this stage has.
-static int chunk_of(const zr_pipeline_stage *stage, int unit)
+static int pipeline_stage_cut_chunk_of(const zr_pipeline_stage *stage, int unit)
 {
     for (int c = 0; c < stage->chunk_count; c++)
         if (stage->chunks[c].first <= unit && unit < stage->chunks[c].end)
@@ -43,7 +43,8 @@ static int count_tied_copies(const zr_pipeline_stage *stage, int unit)
     const zero_unit *from = &stage->origin->units[unit];
     int count = 0;
     for (int b = 0; b < from->borrowed_count; b++)
-        if (stage->exact || chunk_of(stage, from->borrowed[b].unit) != chunk_of(stage, unit))
+        if (stage->exact || pipeline_stage_cut_chunk_of(stage, from->borrowed[b].unit) !=
+                                pipeline_stage_cut_chunk_of(stage, unit))
             count = b + 1;
     return count;
 }
@@ -96,7 +97,8 @@ static zero_status take_unit(zr_pipeline_stage *stage, int number, zero_error *e
     return ZERO_OK;
 }
 
-static zero_status reserve(zr_pipeline_stage *stage, const zr_unit_range *chunks, zero_error *error)
+static zero_status reserve_pipeline_stage_cut(zr_pipeline_stage *stage, const zr_unit_range *chunks,
+                                              zero_error *error)
 {
     size_t units = 0, flat_params = 0, borrowed = 0, count = (size_t)stage->chunk_count;
     for (int c = 0; c < stage->chunk_count; c++)
@@ -143,7 +145,7 @@ zero_status zr_pipeline_stage_cut(const zero_model *model, const zr_unit_range *
     if (!stage)
         return ZERO_ERR_MEMORY;
     *stage = (zr_pipeline_stage){.origin = model, .chunk_count = count, .exact = exact};
-    zero_status status = reserve(stage, chunks, error);
+    zero_status status = reserve_pipeline_stage_cut(stage, chunks, error);
     if (status == ZERO_OK)
         status = take_units(stage, error);
     if (status != ZERO_OK) {

@@ -17,7 +17,7 @@ typedef struct words {
 } words;
 
 // Cuts a name, without what stands before its last slash, into words in lower case.
-static void cut(const char *name, words *out)
+static void cut_preset_names(const char *name, words *out)
 {
     const char *slash = strrchr(name, '/');
     *out = (words){0};
@@ -32,7 +32,7 @@ static void cut(const char *name, words *out)
 }
 
 // Joins the words: "gpt2xl" is "gpt2-xl" without its dash.
-static void join(const words *w, char out[static MOST_WORDS * ZR_SPEC_WORD])
+static void join_preset_names(const words *w, char out[static MOST_WORDS * ZR_SPEC_WORD])
 {
     size_t used = 0;
     out[0] = 0;
@@ -73,8 +73,8 @@ static int difference(const words *a, const words *b)
 {
     int row[MOST_WORDS + 1] = {0};
     char all[MOST_WORDS * ZR_SPEC_WORD], others[MOST_WORDS * ZR_SPEC_WORD];
-    join(a, all);
-    join(b, others);
+    join_preset_names(a, all);
+    join_preset_names(b, others);
     if (strcmp(all, others) == 0)
         return 0;
     for (int j = 0; j < b->count; j++)
@@ -97,11 +97,11 @@ const char *zr_preset_nearest(const char *name)
     words written, known;
     int best = INT_MAX;
     const char *nearest = NULL, *preset;
-    cut(name, &written);
+    cut_preset_names(name, &written);
     int letters = letters_of(&written);
     for (int kind = 0; kind < ZR_LM_KINDS; kind++)
         for (int i = 0; (preset = zr_architecture_of((zr_lm_kind)kind)->preset_name(i)); i++) {
-            cut(preset, &known);
+            cut_preset_names(preset, &known);
             int differs = difference(&written, &known);
             bool family = strcmp(written.at[0], known.at[0]) == 0;
             if ((family || 2 * differs < ZR_MAX(letters, letters_of(&known))) && differs < best) {

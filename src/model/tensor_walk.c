@@ -25,7 +25,7 @@ bool zr_tensor_continues(const zero_tensor_desc *last, const zero_tensor_desc *t
 }
 
 // Moves on from a place that has no tensor, to the next unit's or to the end.
-static void settle(zr_tensor_walk *w)
+static void settle_tensor_walk(zr_tensor_walk *w)
 {
     w->desc = NULL;
     for (; w->unit < w->end_unit; w->unit++, w->flat_param = w->tensor = 0) {
@@ -39,18 +39,21 @@ static void settle(zr_tensor_walk *w)
     }
 }
 
-static zr_tensor_walk begin(const zero_model *model, int unit, int end)
+static zr_tensor_walk begin_tensor_walk(const zero_model *model, int unit, int end)
 {
     zr_tensor_walk walk = {.model = model, .unit = unit, .end_unit = end};
-    settle(&walk);
+    settle_tensor_walk(&walk);
     return walk;
 }
 
-zr_tensor_walk zr_tensors_of(const zero_model *model) { return begin(model, 0, model->unit_count); }
+zr_tensor_walk zr_tensors_of(const zero_model *model)
+{
+    return begin_tensor_walk(model, 0, model->unit_count);
+}
 
 zr_tensor_walk zr_tensors_of_unit(const zero_model *model, int unit)
 {
-    return begin(model, unit, unit + 1);
+    return begin_tensor_walk(model, unit, unit + 1);
 }
 
 void zr_tensors_next(zr_tensor_walk *walk)
@@ -61,7 +64,7 @@ void zr_tensors_next(zr_tensor_walk *walk)
             &walk->model->units[walk->unit].flat_params[walk->flat_param];
         if (++walk->tensor == flat_param->tensor_count)
             last = &flat_param->tensors[flat_param->tensor_count - 1];
-        settle(walk);
+        settle_tensor_walk(walk);
     } while (walk->desc && zr_tensor_continues(last, walk->desc));
     walk->last = last;
     walk->number++;

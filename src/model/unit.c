@@ -426,6 +426,16 @@ zero_status zero_flat_param_end(zero_context *context, int flat_param)
                     : context->accessor->end(context->accessor, context, flat_param);
 }
 
+zero_status zero_piece_begin(zero_context *context, int flat_param)
+{
+    return zero_flat_param_begin(context, flat_param);
+}
+
+zero_status zero_piece_end(zero_context *context, int flat_param)
+{
+    return zero_flat_param_end(context, flat_param);
+}
+
 const void *zero_parameter(const zero_context *context, int flat_param, int tensor)
 {
     return !context ? NULL

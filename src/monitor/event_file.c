@@ -26,7 +26,7 @@ struct zr_event_file {
     zr_buffer records; // waiting to be written
 };
 
-static double now(void)
+static double event_file_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
@@ -39,7 +39,7 @@ typedef struct message {
     size_t length;
 } message;
 
-static void put(message *m, const void *bytes, size_t count)
+static void put_event_file(message *m, const void *bytes, size_t count)
 {
     assert(count <= sizeof m->bytes - m->length);
     memcpy(m->bytes + m->length, bytes, count);
@@ -48,7 +48,7 @@ static void put(message *m, const void *bytes, size_t count)
 
 static void put_byte(message *m, unsigned byte)
 {
-    put(m, &(unsigned char){(unsigned char)byte}, 1);
+    put_event_file(m, &(unsigned char){(unsigned char)byte}, 1);
 }
 
 static void put_varint(message *m, uint64_t value)
@@ -64,7 +64,7 @@ static void put_double(message *m, unsigned key, double value)
     memcpy(&bits, &value, sizeof bits);
     bits = htole64(bits);
     put_byte(m, key);
-    put(m, &bits, sizeof bits);
+    put_event_file(m, &bits, sizeof bits);
 }
 
 static void put_float(message *m, unsigned key, float value)
@@ -73,17 +73,17 @@ static void put_float(message *m, unsigned key, float value)
     memcpy(&bits, &value, sizeof bits);
     bits = htole32(bits);
     put_byte(m, key);
-    put(m, &bits, sizeof bits);
+    put_event_file(m, &bits, sizeof bits);
 }
 
 static void put_bytes(message *m, unsigned key, const void *bytes, size_t count)
 {
     put_byte(m, key);
     put_varint(m, count);
-    put(m, bytes, count);
+    put_event_file(m, bytes, count);
 }
 
-static void begin(message *m, double wall_time, int64_t step)
+static void begin_event_file(message *m, double wall_time, int64_t step)
 {
     *m = (message){.length = 0};
     put_double(m, 0x09, wall_time);
@@ -113,7 +113,7 @@ void zr_event_append_version(zr_buffer *out, double wall_time)
 {
     static const char version[] = "brain.Event:2";
     message event;
-    begin(&event, wall_time, 0);
+    begin_event_file(&event, wall_time, 0);
     put_bytes(&event, 0x1a, version, sizeof version - 1);
     append_record(out, &event);
 }
@@ -121,7 +121,7 @@ void zr_event_append_version(zr_buffer *out, double wall_time)
 void zr_event_append_start(zr_buffer *out, double wall_time, int64_t step)
 {
     message event;
-    begin(&event, wall_time, step);
+    begin_event_file(&event, wall_time, step);
     put_bytes(&event, 0x3a, "\x08\x01", 2);
     append_record(out, &event);
 }
@@ -132,7 +132,7 @@ void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step, cons
     put_bytes(&value, 0x0a, tags[scalar->name], strlen(tags[scalar->name]));
     put_float(&value, 0x15, (float)scalar->value);
     put_bytes(&summary, 0x0a, value.bytes, value.length);
-    begin(&event, wall_time, step);
+    begin_event_file(&event, wall_time, step);
     put_bytes(&event, 0x2a, summary.bytes, summary.length);
     append_record(out, &event);
 }
@@ -172,9 +172,9 @@ zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_fil
     gethostname(host, sizeof host - 1);
     zero_status status = create_one(directory, host[0] ? host : "localhost", &file->tail, error);
     if (status == ZERO_OK) {
-        zr_event_append_version(&file->records, now());
+        zr_event_append_version(&file->records, event_file_now());
         if (done > 0)
-            zr_event_append_start(&file->records, now(), done + 1);
+            zr_event_append_start(&file->records, event_file_now(), done + 1);
         status = write_records(file, error);
     }
     if (status == ZERO_OK)
@@ -187,7 +187,7 @@ zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_fil
 zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars,
                                 int count, zero_error *error)
 {
-    double time = now();
+    double time = event_file_now();
     for (int i = 0; i < count; i++)
         zr_event_append_scalar(&file->records, time, samples, &scalars[i]);
     return write_records(file, error);

@@ -127,7 +127,7 @@ static void append_io(zr_buffer *line, const zero_io *io)
     zr_buffer_printf(line, "}");
 }
 
-static zero_status write_line(zr_metrics *metrics, zero_error *error)
+static zero_status write_metrics_line(zr_metrics *metrics, zero_error *error)
 {
     zr_buffer_printf(&metrics->line, "}\n");
     zero_status status = zr_tail_append(&metrics->file, &metrics->line, error);
@@ -163,7 +163,7 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
     append_groups(line, step);
     append_memory(line, &step->memory);
     append_io(line, &step->io);
-    return write_line(metrics, error);
+    return write_metrics_line(metrics, error);
 }
 
 zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss,
@@ -171,7 +171,7 @@ zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_
 {
     begin_line(metrics, step);
     append_double(&metrics->line, "val_loss", val_loss);
-    return write_line(metrics, error);
+    return write_metrics_line(metrics, error);
 }
 
 void zr_metrics_close(zr_metrics *metrics)

@@ -24,7 +24,7 @@ typedef struct monitors {
     bool events_fail, tables_fail; // whether the last attempt to write failed
 } monitors;
 
-static bool is_asked(const zr_config *config)
+static bool monitors_is_asked(const zr_config *config)
 {
     return config->tensorboard.enabled || config->csv_monitor.enabled;
 }
@@ -57,7 +57,7 @@ static zero_status check_tables(const zr_monitor_config *monitor, zero_error *er
     return ZERO_OK;
 }
 
-static zero_status prepare(const zr_config *config, zero_error *error)
+static zero_status prepare_monitors(const zr_config *config, zero_error *error)
 {
     ZERO_TRY(prepare_one(&config->tensorboard, "tensorboard", error));
     ZERO_TRY(prepare_one(&config->csv_monitor, "csv_monitor", error));
@@ -65,8 +65,8 @@ static zero_status prepare(const zr_config *config, zero_error *error)
 }
 
 // Warns once when writing begins to fail, and logs one line when it succeeds again.
-static void tell(const monitors *m, const char *name, int64_t samples, bool fails, bool *failed,
-                 const zero_error *error)
+static void tell_monitors(const monitors *m, const char *name, int64_t samples, bool fails,
+                          bool *failed, const zero_error *error)
 {
     if (fails && !*failed)
         zr_log(m->logger, ZERO_LOG_WARNING,
@@ -96,8 +96,8 @@ static zero_status write_tables(monitors *m, int64_t samples, const zr_scalar *s
 }
 
 // samples: trained on so far; fresh: those of them from the step that ends here (0: an evaluation).
-static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars,
-                      int count)
+static void write_monitors_all(monitors *m, int64_t samples, int64_t fresh,
+                               const zr_scalar *scalars, int count)
 {
     zero_error error = {0};
     if (!m->begun)
@@ -105,11 +105,11 @@ static void write_all(monitors *m, int64_t samples, int64_t fresh, const zr_scal
     m->begun = true;
     if (m->config->tensorboard.enabled) {
         zero_status status = write_events(m, samples, scalars, count, &error);
-        tell(m, "tensorboard", samples, status != ZERO_OK, &m->events_fail, &error);
+        tell_monitors(m, "tensorboard", samples, status != ZERO_OK, &m->events_fail, &error);
     }
     if (m->config->csv_monitor.enabled) {
         zero_status status = write_tables(m, samples, scalars, count, &error);
-        tell(m, "csv_monitor", samples, status != ZERO_OK, &m->tables_fail, &error);
+        tell_monitors(m, "csv_monitor", samples, status != ZERO_OK, &m->tables_fail, &error);
     }
 }
 
@@ -119,14 +119,14 @@ static bool shows_times(const zr_config *config)
     return config->wall_clock_breakdown || config->flops_profiler.enabled;
 }
 
-static zr_wanted wants(const zr_config *config, int64_t step)
+static zr_wanted monitors_wants(const zr_config *config, int64_t step)
 {
     return shows_times(config) ? ZR_WANTS_RECORDS : ZR_WANTS_STEP;
 }
 
 static zero_status open_monitors(const zr_observed *seen, void **own, zero_error *error)
 {
-    ZERO_TRY(prepare(seen->config, error));
+    ZERO_TRY(prepare_monitors(seen->config, error));
     monitors *m = zr_alloc(sizeof *m, error);
     if (!m)
         return ZERO_ERR_MEMORY;
@@ -158,8 +158,8 @@ static int add_times(const zr_observed *seen, zr_scalar *scalars)
 
 // Writes the scalars of a step. As in DeepSpeed, learning rate and loss scale are those of the next
 // step.
-static zero_status step_done(void *own, const zr_observed *seen, const zero_step_info *info,
-                             zero_error *error)
+static zero_status monitors_step_done(void *own, const zr_observed *seen,
+                                      const zero_step_info *info, zero_error *error)
 {
     const zr_config *config = seen->config;
     const zr_progress progress = zr_engine_progress(seen->engine);
@@ -172,14 +172,14 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
         scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
     if (shows_times(config))
         count += add_times(seen, &scalars[count]);
-    write_all(own, samples_of(seen, info->step), config->train_batch, scalars, count);
+    write_monitors_all(own, samples_of(seen, info->step), config->train_batch, scalars, count);
     return ZERO_OK;
 }
 
 static void evaluated(void *own, const zr_observed *seen, int64_t step, double loss)
 {
     const zr_scalar scalar = {ZR_SCALAR_eval_loss, loss};
-    write_all(own, samples_of(seen, step), 0, &scalar, 1);
+    write_monitors_all(own, samples_of(seen, step), 0, &scalar, 1);
 }
 
 static void owes(void *own)
@@ -199,10 +199,10 @@ static void close_monitors(void *own, const zr_observed *seen)
 }
 
 const zr_observe_sink zr_observe_monitors = {
-    .is_asked = is_asked,
-    .wants = wants,
+    .is_asked = monitors_is_asked,
+    .wants = monitors_wants,
     .open = open_monitors,
-    .step = step_done,
+    .step = monitors_step_done,
     .evaluated = evaluated,
     .owes = owes,
     .close = close_monitors,

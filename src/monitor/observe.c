@@ -54,7 +54,7 @@ static bool asks_for_records(const zr_observe_sinks *sinks, const zr_config *con
 }
 
 // Whether a sink is open. On ranks that do not report, none is.
-static bool is_open(const zr_observation *o, int sink)
+static bool observe_is_open(const zr_observation *o, int sink)
 {
     return o->reports && o->sinks->at[sink]->is_asked(o->seen.config);
 }
@@ -66,7 +66,8 @@ static bool is_recorded(const zr_observation *o, int64_t step)
     if (step <= o->kept.last)
         return true;
     for (int i = 0; i < o->sinks->count; i++)
-        if (is_open(o, i) && o->sinks->at[i]->wants(o->seen.config, step) == ZR_WANTS_RECORDS)
+        if (observe_is_open(o, i) &&
+            o->sinks->at[i]->wants(o->seen.config, step) == ZR_WANTS_RECORDS)
             return true;
     return false;
 }
@@ -109,7 +110,7 @@ zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer
 
 // Replaces a recorder that was too small by one with room for twice as many records, and copies
 // what it held. Called between steps. What nobody has asked for has a limit, and is not told.
-static zero_status grow(zr_observation *o, int64_t step, zero_error *error)
+static zero_status grow_observe(zr_observation *o, int64_t step, zero_error *error)
 {
     zr_recorder *larger, *old = o->seen.recorder;
     int64_t room = 2 * (old->count + old->dropped);
@@ -145,7 +146,7 @@ static bool is_told(const zr_observation *o, int sink, int64_t step)
 {
     const zr_observe_sink *of = o->sinks->at[sink];
     int64_t first = of->reads_records ? o->seen.steps.first : step;
-    if (!is_open(o, sink) || (of->reads_records && step < o->seen.steps.last))
+    if (!observe_is_open(o, sink) || (of->reads_records && step < o->seen.steps.last))
         return false;
     for (int64_t s = first; s <= step; s++)
         if (of->wants(o->seen.config, s) != ZR_WANTS_NOTHING)
@@ -171,7 +172,7 @@ static zero_status step_begun(void *user, zero_engine *engine, zero_error *error
 }
 
 // Takes the records of steps that are over, if all of them are there and all updates were made.
-static void measure(zr_observation *o)
+static void measure_observe(zr_observation *o)
 {
     const zr_step_range *steps = &o->seen.steps;
     if (o->measures && o->whole && o->seen.recorder->dropped == 0)
@@ -179,8 +180,8 @@ static void measure(zr_observation *o)
                          steps->last - steps->first + 1);
 }
 
-static zero_status step_done(void *user, zero_engine *engine, const zero_step_info *info,
-                             zero_error *error)
+static zero_status observe_step_done(void *user, zero_engine *engine, const zero_step_info *info,
+                                     zero_error *error)
 {
     zr_observation *o = user;
     bool recorded = o->measures || any_is_recorded(o), last = info->step == o->seen.steps.last;
@@ -191,17 +192,17 @@ static zero_status step_done(void *user, zero_engine *engine, const zero_step_in
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
     if (last)
-        measure(o);
+        measure_observe(o);
     for (int i = 0; i < o->sinks->count; i++)
         if (is_told(o, i, info->step))
             ZERO_TRY(o->sinks->at[i]->step(o->own[i], &o->seen, info, error));
-    return recorded && last ? grow(o, info->step, error) : ZERO_OK;
+    return recorded && last ? grow_observe(o, info->step, error) : ZERO_OK;
 }
 
 static void observation_free(zr_observation *o)
 {
     for (int i = 0; i < o->sinks->count; i++)
-        if (is_open(o, i) && o->sinks->at[i]->close)
+        if (observe_is_open(o, i) && o->sinks->at[i]->close)
             o->sinks->at[i]->close(o->own[i], &o->seen);
     zr_recorder_destroy(o->seen.recorder);
     zr_free(o->seen.units);
@@ -209,7 +210,7 @@ static void observation_free(zr_observation *o)
     zr_free(o);
 }
 
-static void destroy(void *user, zero_engine *engine)
+static void destroy_observe(void *user, zero_engine *engine)
 {
     zr_engine_record(engine, NULL, NULL);
     observation_free(user);
@@ -230,7 +231,7 @@ static zero_status fill_names(zr_observation *o, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status prepare(zr_observation *o, zero_error *error)
+static zero_status prepare_observe(zr_observation *o, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(o->seen.engine);
     ZERO_TRY(fill_names(o, error));
@@ -242,15 +243,15 @@ static zero_status prepare(zr_observation *o, zero_error *error)
     if (room)
         ZERO_TRY(zr_recorder_create(room, &o->seen.recorder, error));
     for (int i = 0; i < o->sinks->count; i++)
-        if (is_open(o, i) && o->sinks->at[i]->open)
+        if (observe_is_open(o, i) && o->sinks->at[i]->open)
             ZERO_TRY(o->sinks->at[i]->open(&o->seen, &o->own[i], error));
     return ZERO_OK;
 }
 
 // Makes this rank's observation, or NULL if it has nothing to observe.
-static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
-                        const zero_logger *logger, zr_step_range kept, zr_measured *measured,
-                        zr_observation **out, zero_error *error)
+static zero_status make_observe(const zr_observe_sinks *sinks, zero_engine *engine,
+                                const zero_logger *logger, zr_step_range kept,
+                                zr_measured *measured, zr_observation **out, zero_error *error)
 {
     const zr_config *config = zr_engine_config(engine);
     bool reports = zr_engine_comm(engine)->rank == 0 && asks(sinks, config);
@@ -266,7 +267,7 @@ static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
     o->kept = kept;
     o->measured = measured;
     o->sinks = sinks;
-    zero_status status = prepare(o, error);
+    zero_status status = prepare_observe(o, error);
     if (status == ZERO_OK)
         *out = o;
     else
@@ -275,7 +276,7 @@ static zero_status make(const zr_observe_sinks *sinks, zero_engine *engine,
 }
 
 // Frees the observation after a failure.
-static zero_status settle(zero_status status, zr_observation **out)
+static zero_status settle_observe(zero_status status, zr_observation **out)
 {
     if (status != ZERO_OK && *out) {
         observation_free(*out);
@@ -292,16 +293,16 @@ zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
     if (!asks(sinks, zr_engine_config(engine)) && !kept.first && !measured)
         return ZERO_OK;
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status made = make(sinks, engine, logger, kept, measured, out, error);
-    ZERO_TRY(settle(zr_comm_agree(comm, made, error), out));
+    zero_status made = make_observe(sinks, engine, logger, kept, measured, out, error);
+    ZERO_TRY(settle_observe(zr_comm_agree(comm, made, error), out));
     if (*out) {
         const zr_observer observer = {
             .step_begun = step_begun,
-            .step_done = step_done,
-            .destroy = destroy,
+            .step_done = observe_step_done,
+            .destroy = destroy_observe,
             .user = *out,
         };
-        return settle(zr_engine_observe(engine, &observer, error), out);
+        return settle_observe(zr_engine_observe(engine, &observer, error), out);
     }
     return ZERO_OK;
 }
@@ -316,14 +317,14 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
 void zr_observation_evaluated(zr_observation *o, int64_t step, double loss)
 {
     for (int i = 0; o && i < o->sinks->count; i++)
-        if (is_open(o, i) && o->sinks->at[i]->evaluated)
+        if (observe_is_open(o, i) && o->sinks->at[i]->evaluated)
             o->sinks->at[i]->evaluated(o->own[i], &o->seen, step, loss);
 }
 
 void zr_observation_owes(zr_observation *o)
 {
     for (int i = 0; o && i < o->sinks->count; i++)
-        if (is_open(o, i) && o->sinks->at[i]->owes)
+        if (observe_is_open(o, i) && o->sinks->at[i]->owes)
             o->sinks->at[i]->owes(o->own[i]);
 }
 

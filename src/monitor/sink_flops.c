@@ -4,9 +4,9 @@
 #include "monitor/breakdown.h"
 #include "monitor/sinks.h"
 
-static bool is_asked(const zr_config *config) { return config->flops_profiler.enabled; }
+static bool sink_flops_is_asked(const zr_config *config) { return config->flops_profiler.enabled; }
 
-static zr_wanted wants(const zr_config *config, int64_t step)
+static zr_wanted sink_flops_wants(const zr_config *config, int64_t step)
 {
     return config->flops_profiler.step == step ? ZR_WANTS_RECORDS : ZR_WANTS_NOTHING;
 }
@@ -78,8 +78,8 @@ static zero_status write_table(const char *path, zr_buffer *text, zero_error *er
     return status;
 }
 
-static zero_status step_done(void *own, const zr_observed *seen, const zero_step_info *info,
-                             zero_error *error)
+static zero_status sink_flops_step_done(void *own, const zr_observed *seen,
+                                        const zero_step_info *info, zero_error *error)
 {
     const char *path = seen->config->flops_profiler.output_file;
     zr_buffer text = {0};
@@ -92,9 +92,9 @@ static zero_status step_done(void *own, const zr_observed *seen, const zero_step
 }
 
 const zr_observe_sink zr_observe_flops = {
-    .is_asked = is_asked,
+    .is_asked = sink_flops_is_asked,
     .reads_records = true,
-    .wants = wants,
+    .wants = sink_flops_wants,
     .open = check_output,
-    .step = step_done,
+    .step = sink_flops_step_done,
 };

@@ -3,9 +3,12 @@
 #include "monitor/breakdown.h"
 #include "monitor/sinks.h"
 
-static bool is_asked(const zr_config *config) { return config->comms_logger.enabled; }
+static bool sink_messages_is_asked(const zr_config *config) { return config->comms_logger.enabled; }
 
-static zr_wanted wants(const zr_config *config, int64_t step) { return ZR_WANTS_RECORDS; }
+static zr_wanted sink_messages_wants(const zr_config *config, int64_t step)
+{
+    return ZR_WANTS_RECORDS;
+}
 
 static zero_status open_table(const zr_observed *seen, void **own, zero_error *error)
 {
@@ -13,8 +16,8 @@ static zero_status open_table(const zr_observed *seen, void **own, zero_error *e
     return *own ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status step_done(void *own, const zr_observed *seen, const zero_step_info *info,
-                             zero_error *error)
+static zero_status sink_messages_step_done(void *own, const zr_observed *seen,
+                                           const zero_step_info *info, zero_error *error)
 {
     const zr_comms_logger *logger = &seen->config->comms_logger;
     zr_buffer text = {0};
@@ -40,10 +43,10 @@ static void close_table(void *own, const zr_observed *seen)
 }
 
 const zr_observe_sink zr_observe_messages = {
-    .is_asked = is_asked,
+    .is_asked = sink_messages_is_asked,
     .reads_records = true,
-    .wants = wants,
+    .wants = sink_messages_wants,
     .open = open_table,
-    .step = step_done,
+    .step = sink_messages_step_done,
     .close = close_table,
 };

@@ -23,7 +23,7 @@ zero_status zr_tail_open(const char *path, int flags, zr_tail *out, zero_error *
     return status;
 }
 
-static zero_status write_all(zr_tail *tail, const char *bytes, size_t count, zero_error *error)
+static zero_status write_tail_all(zr_tail *tail, const char *bytes, size_t count, zero_error *error)
 {
     for (size_t done = 0; done < count;) {
         ssize_t wrote = write(tail->fd, bytes + done, count - done);
@@ -37,9 +37,10 @@ static zero_status write_all(zr_tail *tail, const char *bytes, size_t count, zer
 
 zero_status zr_tail_append(zr_tail *tail, zr_buffer *entries, zero_error *error)
 {
-    zero_status status = entries->failed ? zr_fail(error, ZERO_ERR_MEMORY,
-                                                   "no memory for what goes to \"%s\"", tail->path)
-                                         : write_all(tail, entries->data, entries->length, error);
+    zero_status status =
+        entries->failed
+            ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for what goes to \"%s\"", tail->path)
+            : write_tail_all(tail, entries->data, entries->length, error);
     if (status != ZERO_OK && ftruncate(tail->fd, tail->length))
         zr_error_prefix(error, "half an entry stays at the end"); // it cannot be removed
     entries->length = 0;

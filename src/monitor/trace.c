@@ -23,7 +23,7 @@ static const char *const tracks[ZR_TRACK_COUNT] = {
     [ZR_TRACK_ASIDE] = "delayed update",
 };
 
-static void append_text(zr_buffer *out, const char *before, const char *text)
+static void append_trace_text(zr_buffer *out, const char *before, const char *text)
 {
     zr_buffer_printf(out, "%s", before);
     zr_json_append_string(out, text, strlen(text));
@@ -85,7 +85,7 @@ static void begin_event(const trace *trace, zr_track track, int64_t begin, int64
     append_microseconds(trace->out, "dur", end - begin);
 }
 
-static const char *name_of(const char *const *names, int count, int32_t number)
+static const char *trace_name_of(const char *const *names, int count, int32_t number)
 {
     return number >= 0 && number < count ? names[number] : NULL;
 }
@@ -110,19 +110,19 @@ static void append_record(const trace *trace, const zr_recorder *recorder, int64
     char name[NAME];
     const zr_record *record = &recorder->records[i];
     zr_track track = zr_activity_track(record->what);
-    const char *unit = name_of(trace->names->units, trace->names->unit_count, record->unit);
-    const char *slot = name_of(trace->names->slots, trace->names->slot_count, record->slot),
+    const char *unit = trace_name_of(trace->names->units, trace->names->unit_count, record->unit);
+    const char *slot = trace_name_of(trace->names->slots, trace->names->slot_count, record->slot),
                *separator = "";
     write_name(trace, record, name);
     begin_event(trace, track, begin_of(recorder, i), record->end);
     zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{", name, tracks[track]);
     if (unit) {
-        append_text(trace->out, "\"unit\":", unit);
+        append_trace_text(trace->out, "\"unit\":", unit);
         separator = ",";
     }
     if (slot && track != ZR_TRACK_PHASE) {
         zr_buffer_printf(trace->out, "%s", separator);
-        append_text(trace->out, "\"slot\":", slot);
+        append_trace_text(trace->out, "\"slot\":", slot);
         separator = ",";
     }
     if (track != ZR_TRACK_PHASE) {
@@ -136,9 +136,9 @@ static void append_record(const trace *trace, const zr_recorder *recorder, int64
 static void append_turn(void *user, const zr_unit_span *span)
 {
     const trace *trace = user;
-    const char *unit = name_of(trace->names->units, trace->names->unit_count, span->unit);
+    const char *unit = trace_name_of(trace->names->units, trace->names->unit_count, span->unit);
     begin_event(trace, ZR_TRACK_PHASE, span->begin, span->end);
-    append_text(trace->out, ",\"name\":", unit ? unit : "unit");
+    append_trace_text(trace->out, ",\"name\":", unit ? unit : "unit");
     zr_buffer_printf(trace->out, ",\"cat\":\"unit\",\"args\":{\"flops\":%lld}}",
                      (long long)span->flops);
 }

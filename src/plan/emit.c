@@ -23,7 +23,7 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 
 // Makes room for one more element of `size` bytes in a list; where there is none, sets the status
 // and returns false.
-static bool has_room(zr_emitter *e, void **list, size_t size, int count, int *capacity)
+static bool emit_has_room(zr_emitter *e, void **list, size_t size, int count, int *capacity)
 {
     void *grown =
         e->status == ZERO_OK ? zr_list_grow(*list, count, capacity, size, e->error) : NULL;
@@ -38,7 +38,7 @@ static bool has_room(zr_emitter *e, void **list, size_t size, int count, int *ca
 void zr_emit(zr_emitter *e, const zr_instruction *next)
 {
     zr_pass *pass = e->pass;
-    if (!has_room(e, (void **)&pass->at, sizeof *pass->at, pass->count, &pass->capacity))
+    if (!emit_has_room(e, (void **)&pass->at, sizeof *pass->at, pass->count, &pass->capacity))
         return;
     pass->at[pass->count] = *next;
     pass->at[pass->count++].unit = e->unit;
@@ -122,7 +122,7 @@ static void forget(zr_occupants *occupants, zr_buffer_ref place, int64_t end, zr
 static void add_occupant(zr_emitter *e, const zr_occupant *lies)
 {
     zr_occupants *all = &e->occupants;
-    if (has_room(e, (void **)&all->at, sizeof *all->at, all->count, &all->capacity))
+    if (emit_has_room(e, (void **)&all->at, sizeof *all->at, all->count, &all->capacity))
         all->at[all->count++] = *lies;
 }
 
@@ -189,7 +189,7 @@ static void write_pass(zr_emitter *e, zr_pass_kind kind)
 }
 
 // Says whether the program has the pass, and whether units run in it.
-static bool exists(const zr_emitter *e, zr_pass_kind kind)
+static bool emit_exists(const zr_emitter *e, zr_pass_kind kind)
 {
     bool trains = !e->plan->settings.inference;
     bool whole = kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION;
@@ -212,7 +212,7 @@ static zr_occupants occupants_at_begin(zr_emitter *e)
 {
     zr_occupants all = {0};
     for (int kind = 0; kind < ZR_PASSES; kind++) {
-        if (!exists(e, kind) || !runs_units(kind))
+        if (!emit_exists(e, kind) || !runs_units(kind))
             continue;
         e->occupants.count = 0;
         write_pass(e, kind);
@@ -242,7 +242,7 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
     const zr_occupants first = occupants_at_begin(&e);
     for (int kind = 0; kind < ZR_PASSES; kind++) {
         begin_with(&e, &first);
-        if (exists(&e, kind))
+        if (emit_exists(&e, kind))
             write_pass(&e, kind);
     }
     plan->program.fetch_count = plan->visit_count * ZERO_MAX_FLAT_PARAMS;

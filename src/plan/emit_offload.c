@@ -9,7 +9,10 @@
 #include "plan/emit.h"
 #include "plan/flat_param_sums.h"
 
-static bool travels(const zr_visit *visit, int i) { return visit->staged_first[i] >= 0; }
+static bool emit_offload_travels(const zr_visit *visit, int i)
+{
+    return visit->staged_first[i] >= 0;
+}
 
 // A kept flat parameter travels once after the weights have changed.
 void zr_emit_fetches(zr_emitter *e, int last_visit)
@@ -18,7 +21,7 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
         const zr_visit *visit = &e->plan->visits[v];
         for (int i = 0; i < visit->flat_param_count; i++) {
             const zr_flat_param *flat_param = &e->plan->flat_params[visit->flat_params[i]];
-            if (!travels(visit, i))
+            if (!emit_offload_travels(visit, i))
                 continue;
             zr_emit(
                 e, &(zr_instruction){.code = ZR_FETCH,

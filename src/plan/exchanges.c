@@ -39,7 +39,7 @@ zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *ou
     return ZERO_OK;
 }
 
-static int ranks_of(const zr_plan *plan, const zero_exchange *exchange)
+static int exchanges_ranks_of(const zr_plan *plan, const zero_exchange *exchange)
 {
     return exchange->replicas ? exchange->replicas : plan->tensor_ranks;
 }
@@ -91,7 +91,7 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exc
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *exchange = &sizes->exchanges[i];
-        int ranks = ranks_of(plan, exchange);
+        int ranks = exchanges_ranks_of(plan, exchange);
         if (plan->tensor_ranks > 1 && ranks > 1 && is_made_by(exchange, call))
             add_exchange(plan, exchange, exchange->kind, ranks, to);
     }
@@ -208,7 +208,8 @@ int64_t zr_exchanged_bytes(const zr_plan *plan)
     return bytes;
 }
 
-static zero_status refuse(const zero_unit *unit, int i, const char *why, zero_error *error)
+static zero_status refuse_exchanges(const zero_unit *unit, int i, const char *why,
+                                    zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s", unit->name,
                    i, why);
@@ -227,18 +228,20 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
                                   const zero_unit_sizes *sizes, int i, zero_error *error)
 {
     const zero_exchange *exchange = &sizes->exchanges[i];
-    int ranks = ranks_of(plan, exchange);
+    int ranks = exchanges_ranks_of(plan, exchange);
     int64_t bytes = ranks * (int64_t)zero_dtype_bytes(exchange->dtype);
     if (!can_be_exchanged(exchange))
-        return refuse(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered", error);
+        return refuse_exchanges(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered",
+                                error);
     if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
-        return refuse(unit, i, "its purpose is no zero_exchange_purpose", error);
+        return refuse_exchanges(unit, i, "its purpose is no zero_exchange_purpose", error);
     if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
-        return refuse(unit, i, "no piece is held by so many tensor ranks", error);
+        return refuse_exchanges(unit, i, "no piece is held by so many tensor ranks", error);
     if (exchange->elements < 0 || exchange->calls < 0 ||
         __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
         (uint64_t)bytes > sizes->exchange_bytes)
-        return refuse(unit, i, "its operand is larger than the exchange_bytes of its sizes", error);
+        return refuse_exchanges(
+            unit, i, "its operand is larger than the exchange_bytes of its sizes", error);
     if (ranks == plan->replicas)
         plan->shared_exchange_bytes =
             ZR_MAX(plan->shared_exchange_bytes, ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN));

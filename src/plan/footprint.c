@@ -6,7 +6,7 @@
 
 static const int64_t WORD = sizeof(float);
 
-static int64_t product_scratch(const zr_plan *plan, const zr_machine *machine)
+static int64_t footprint_product_scratch(const zr_plan *plan, const zr_machine *machine)
 {
     int64_t bytes = 0;
     for (int u = 0; u < plan->unit_count && machine->product_scratch; u++) {
@@ -57,7 +57,7 @@ static void count_states(zr_plan *plan)
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
     int64_t *device = plan->bytes[ZERO_TIER_device];
-    plan->product_scratch_bytes = product_scratch(plan, machine);
+    plan->product_scratch_bytes = footprint_product_scratch(plan, machine);
     count_parameters(plan);
     count_states(plan);
     device[ZERO_MEM_gradients] += plan->whole_bytes;

@@ -85,7 +85,7 @@ static int reused_by(const zr_plan *plan, int v)
 
 // Finds the places of a visit's flat parameters where the visit that it reuses has them. That one
 // has them all, because a unit's later visits read no flat parameter that its first does not read.
-static void find_places(zr_plan *plan, zr_visit *visit)
+static void find_gathers_places(zr_plan *plan, zr_visit *visit)
 {
     const zr_visit *first = &plan->visits[visit->reuses];
     for (int i = 0; i < visit->flat_param_count; i++)
@@ -98,7 +98,7 @@ static void take_place(zr_plan *plan, zr_first_fit *window, int v)
 {
     zr_visit *visit = &plan->visits[v];
     if (visit->reuses >= 0) {
-        find_places(plan, visit);
+        find_gathers_places(plan, visit);
         return;
     }
     int64_t at = gathered_bytes(plan, v)
@@ -207,7 +207,7 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
     return ZERO_OK;
 }
 
-static bool travels(const zr_plan *plan, int v, int i)
+static bool gathers_travels(const zr_plan *plan, int v, int i)
 {
     return plan->visits[v].gathers[i] &&
            plan->flat_params[plan->visits[v].flat_params[i]].parameter_tier == ZERO_TIER_nvme;
@@ -217,7 +217,7 @@ static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
 {
     zr_visit *visit = &plan->visits[v];
     for (int i = 0; i < visit->flat_param_count; i++)
-        if (travels(plan, v, i))
+        if (gathers_travels(plan, v, i))
             visit->staged_first[i] = zr_first_fit_take(
                 staged, v * ZERO_MAX_FLAT_PARAMS + i,
                 zr_flat_param_shard_bytes(&plan->flat_params[visit->flat_params[i]]));
@@ -226,7 +226,7 @@ static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
 static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
 {
     for (int i = 0; i < plan->visits[v].flat_param_count; i++)
-        if (travels(plan, v, i))
+        if (gathers_travels(plan, v, i))
             zr_first_fit_give_back(staged, v * ZERO_MAX_FLAT_PARAMS + i);
 }
 

@@ -21,7 +21,8 @@ typedef struct walk {
     zero_error *error;
 } walk;
 
-static int64_t bytes_of(const zr_plan *plan, const zr_flat_param *flat_param, zr_buffer_id buffer)
+static int64_t live_ranges_bytes_of(const zr_plan *plan, const zr_flat_param *flat_param,
+                                    zr_buffer_id buffer)
 {
     switch (buffer) {
     case ZR_BUFFER_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
@@ -44,7 +45,7 @@ static int *last_of(walk *w, int flat_param, zr_buffer_id buffer)
     return &w->last[flat_param * ZR_BUFFER_COUNT + (int)buffer];
 }
 
-static void begin(walk *w, int flat_param, zr_buffer_ref place)
+static void begin_live_ranges(walk *w, int flat_param, zr_buffer_ref place)
 {
     zr_live_ranges *live_ranges = w->live_ranges;
     if (w->status != ZERO_OK || !is_followed(place.buffer))
@@ -56,7 +57,7 @@ static void begin(walk *w, int flat_param, zr_buffer_ref place)
         return;
     live_ranges->at = grown;
     *last_of(w, flat_param, place.buffer) = live_ranges->count;
-    int64_t bytes = bytes_of(w->plan, &w->plan->flat_params[flat_param], place.buffer);
+    int64_t bytes = live_ranges_bytes_of(w->plan, &w->plan->flat_params[flat_param], place.buffer);
     live_ranges->at[live_ranges->count++] =
         (zr_live_range){place.buffer, flat_param, place.first, bytes, w->at, w->at};
 }
@@ -101,12 +102,12 @@ static void unbind(walk *w, const zr_instruction *i)
 
 // An own shard from NVMe stays until its gather has ended, because a communicator may read it as
 // late as that.
-static void gather(walk *w, const zr_instruction *i)
+static void gather_live_ranges(walk *w, const zr_instruction *i)
 {
     bool staged = i->from.buffer == ZR_BUFFER_STAGED_PARAMETERS;
     *last_of(w, i->flat_param, gathered_from) =
         staged ? touch_place(w, i->flat_param, i->from) : -1;
-    begin(w, i->flat_param, i->place);
+    begin_live_ranges(w, i->flat_param, i->place);
 }
 
 // Where a flat parameter has sums of earlier micro-batches, they were fetched to where this one's
@@ -118,12 +119,12 @@ static void reduce(walk *w, const zr_instruction *i)
     if (!zr_flat_param_sums_on_nvme(flat_param))
         return;
     if (flat_param->fetched_with < 0)
-        begin(w, i->flat_param,
-              (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first});
+        begin_live_ranges(w, i->flat_param,
+                          (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first});
     touch(w, i->flat_param, ZR_BUFFER_STAGED_SUMS);
 }
 
-static void await(walk *w, const zr_instruction *i)
+static void await_live_ranges(walk *w, const zr_instruction *i)
 {
     switch (i->slot.kind) {
     case ZR_SLOT_SUM:
@@ -147,7 +148,7 @@ static void fetch(walk *w, const zr_instruction *i)
 {
     if (i->flat_param < 0)
         return;
-    begin(w, i->flat_param, i->place);
+    begin_live_ranges(w, i->flat_param, i->place);
     if (i->slot.kind == ZR_SLOT_PARKED)
         *last_of(w, i->flat_param, parked) = *last_of(w, i->flat_param, ZR_BUFFER_OPEN_SUMS);
 }
@@ -159,21 +160,21 @@ static void store(walk *w, const zr_instruction *i)
         *last_of(w, i->flat_param, parked) = live_range;
 }
 
-static void follow(walk *w, const zr_instruction *i)
+static void follow_live_ranges(walk *w, const zr_instruction *i)
 {
     switch (i->code) {
-    case ZR_GATHER: gather(w, i); break;
+    case ZR_GATHER: gather_live_ranges(w, i); break;
     case ZR_REDUCE: reduce(w, i); break;
-    case ZR_AWAIT: await(w, i); break;
+    case ZR_AWAIT: await_live_ranges(w, i); break;
     case ZR_SQUARES: touch(w, i->flat_param, ZR_BUFFER_STAGED_SUMS); break;
     case ZR_BIND: bind(w, i); break;
     case ZR_UNBIND: unbind(w, i); break;
-    case ZR_OPEN: begin(w, i->flat_param, i->place); break;
+    case ZR_OPEN: begin_live_ranges(w, i->flat_param, i->place); break;
     case ZR_FETCH: fetch(w, i); break;
     case ZR_STORE: store(w, i); break;
     case ZR_ROUND:
         touch_place(w, i->flat_param, i->from);
-        begin(w, i->flat_param, i->place);
+        begin_live_ranges(w, i->flat_param, i->place);
         break;
     default: break;
     }
@@ -192,7 +193,7 @@ zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ra
     for (size_t i = 0; i < lasts; i++)
         w.last[i] = -1;
     for (; w.at < pass->count; w.at++)
-        follow(&w, &pass->at[w.at]);
+        follow_live_ranges(&w, &pass->at[w.at]);
     zr_free(w.last);
     return w.status;
 }

@@ -85,7 +85,7 @@ static zr_reach reach_of(const zr_job_machines *machines, int rank, int stride, 
         .size = size, .strangers = strangers, .fetches = zr_fetches(strangers, locals, before)};
 }
 
-static int stride_of(const zr_mesh *mesh, zero_axis axis)
+static int network_stride_of(const zr_mesh *mesh, zero_axis axis)
 {
     int stride = 1;
     for (zero_axis below = 0; below < axis; below++)
@@ -95,7 +95,7 @@ static int stride_of(const zr_mesh *mesh, zero_axis axis)
 
 zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
 {
-    return reach_of(machines, zr_mesh_rank(mesh, mesh->place), stride_of(mesh, axis),
+    return reach_of(machines, zr_mesh_rank(mesh, mesh->place), network_stride_of(mesh, axis),
                     mesh->size[axis], mesh->place[axis]);
 }
 
@@ -107,8 +107,8 @@ zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *m
 
 int zr_job_kv_replicas(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
 {
-    int rank = zr_mesh_colour(mesh, axis), stride = stride_of(mesh, axis), size = mesh->size[axis],
-        least = size;
+    int rank = zr_mesh_colour(mesh, axis), stride = network_stride_of(mesh, axis),
+        size = mesh->size[axis], least = size;
     for (int place = 0; place < size;) {
         zr_reach reach = reach_of(machines, rank + place * stride, stride, size, place);
         int locals = size - reach.strangers;

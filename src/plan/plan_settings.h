@@ -51,8 +51,7 @@ zr_precision zr_precision_of(zero_dtype dtype, int64_t accumulation);
 // Says whether there is a master next to the parameters.
 bool zr_precision_has_master(const zr_precision *precision);
 
-// A staging buffer's most elements: some MB of each vector keep every disk busy, and more only
-// takes memory.
+// A staging buffer's most elements: some MB of each vector keep every disk busy.
 #define ZR_STAGING_BUFFER_ELEMS (1 << 20)
 
 // A value of zr_tiering.sub_group: no group has elements of two parameters, except where these

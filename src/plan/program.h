@@ -13,12 +13,13 @@
 //   total         asynchronous schedules: what ranks of other pipeline stages add to the norm has
 //                 come
 //   update        nobody reads the old parameters any more; the optimizer's walks over the groups
-//   tied weights          pipedream: shared tables of another pipeline stage have come
-//   (plan/pipeline/tied_weights.h) publish       other ranks can read the new parameters; an update beside
-//   the next step begins
+//   tied weights  pipedream: shared tables of another pipeline stage have come
+//                 (plan/pipeline/tied_weights.h)
+//   publish       other ranks can read the new parameters; an overlapped update begins
 //
 // With a pipeline there is no pass of a whole micro-batch, nor of a whole evaluation: each chunk of
-// units has passes of its own, which run as the stage's list of actions says (plan/pipeline/pipeline.h).
+// units has passes of its own, which run as the stage's list of actions says
+// (plan/pipeline/pipeline.h).
 //
 //   forward       forward of the chunk's units, except of a last unit that does both in one call
 //   backward      backward of the chunk's units, last first; of units that can do it in two parts

@@ -81,7 +81,7 @@ uint64_t zr_settings_hash(const zr_settings *settings, uint64_t hash)
     return fold_fields(zr_settings_fields(), (const char *)settings, hash);
 }
 
-static void append_text(const char *text, zr_buffer *out)
+static void append_settings_fields_text(const char *text, zr_buffer *out)
 {
     if (text)
         zr_json_append_string(out, text, strlen(text));
@@ -92,11 +92,15 @@ static void append_text(const char *text, zr_buffer *out)
 static void append_value(const zr_field *field, const void *value, zr_buffer *out)
 {
     switch (field->kind) {
-    case ZR_FIELD_text: append_text(*(const char *const *)value, out); break;
+    case ZR_FIELD_text: append_settings_fields_text(*(const char *const *)value, out); break;
     case ZR_FIELD_flag: zr_buffer_printf(out, *(const bool *)value ? "true" : "false"); break;
     case ZR_FIELD_real: zr_json_append_double(out, *(const double *)value); break;
-    case ZR_FIELD_dtype: append_text(zr_dtype_name(*(const zero_dtype *)value), out); break;
-    case ZR_FIELD_tier: append_text(tier_name(*(const zero_tier *)value), out); break;
+    case ZR_FIELD_dtype:
+        append_settings_fields_text(zr_dtype_name(*(const zero_dtype *)value), out);
+        break;
+    case ZR_FIELD_tier:
+        append_settings_fields_text(tier_name(*(const zero_tier *)value), out);
+        break;
     default: zr_buffer_printf(out, "%lld", (long long)bits_of(field, value)); break;
     }
 }

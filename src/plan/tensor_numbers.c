@@ -38,7 +38,7 @@ static int tensors_of(const zero_model *model, int unit)
 }
 
 // Returns the whole's unit of that name, which is most often number `likely`; -1: there is none.
-static int unit_of(const zero_model *whole, const char *name, int likely)
+static int tensor_numbers_unit_of(const zero_model *whole, const char *name, int likely)
 {
     if (likely < whole->unit_count && strcmp(whole->units[likely].name, name) == 0)
         return likely;
@@ -81,7 +81,7 @@ static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
     const zero_model *model = n->plan->model;
     int owner = owner_of(model, flat_param->ref);
     const zero_unit *unit = &zr_pipeline_stage_origin(model)->units[owner];
-    int u = unit_of(n->whole, unit->name, owner);
+    int u = tensor_numbers_unit_of(n->whole, unit->name, owner);
     zr_tensor_walk at = {0};
     if (u >= 0)
         at = find_in_unit(n->whole, u, tensor->desc);
@@ -109,7 +109,7 @@ static void leave_to_others(numbering *n)
             next++;
             continue;
         }
-        int u = unit_of(n->whole, origin->units[g].name, g);
+        int u = tensor_numbers_unit_of(n->whole, origin->units[g].name, g);
         for (int t = 0, count = u < 0 ? 0 : tensors_of(n->whole, u); t < count; t++)
             n->held[n->first[u] + t] = true;
     }

@@ -84,7 +84,7 @@ static void count_states(const counting *c, int u, zr_unit_cost *out)
     }
 }
 
-static double flops_of(const zero_unit_sizes *sizes)
+static double unit_costs_flops_of(const zero_unit_sizes *sizes)
 {
     double flops = 0;
     for (int i = 0; i < sizes->product_count; i++) {
@@ -112,7 +112,7 @@ static void count_activations(const counting *c, int u, const zero_unit_sizes *s
     int64_t saved = ZR_ROUND_UP((int64_t)sizes->saved_bytes, ZR_ACTIVATION_ALIGN);
     int64_t boundary = zr_boundary_bytes(&sizes->out);
     bool away = c->settings->activation_checkpoint_tier == ZERO_TIER_nvme;
-    out->time = flops_of(sizes);
+    out->time = unit_costs_flops_of(sizes);
     out->workspace = (int64_t)sizes->workspace_bytes;
     out->activations = saved + boundary;
     if (c->segments == 0 || last)

@@ -74,7 +74,7 @@ void zr_bandwidth_site_free(zr_bandwidth_site *place)
 }
 
 // Returns the whole file, or NULL if there is none or it cannot be used. Free it with json_decref.
-static json_t *load(const char *file, const zero_logger *logger)
+static json_t *load_bandwidth(const char *file, const zero_logger *logger)
 {
     json_t *root = NULL;
     zero_error error = {0};
@@ -94,7 +94,8 @@ static json_t *load(const char *file, const zero_logger *logger)
 }
 
 // Takes the values of `names` from `entry`. Returns false if one of them is not a bandwidth.
-static bool take(const json_t *entry, const char *const *names, double *const *values, int count)
+static bool take_bandwidth(const json_t *entry, const char *const *names, double *const *values,
+                           int count)
 {
     for (int i = 0; i < count; i++) {
         double value = json_number_value(json_object_get(entry, names[i]));
@@ -116,7 +117,7 @@ static bool read_memory(const json_t *entry, zr_bandwidth *out)
     static const char *const names[] = {"copy", "update"};
     zr_bandwidth found = *out;
     double *const values[] = {&found.copy, &found.update};
-    if (!take(entry, names, values, ZR_COUNT(names)))
+    if (!take_bandwidth(entry, names, values, ZR_COUNT(names)))
         return false;
     *out = found;
     return true;
@@ -130,7 +131,8 @@ static bool read_disk(const json_t *entry, zr_bandwidth *out)
     found.direct = json_is_true(json_object_get(entry, "direct"));
     found.block = json_integer_value(json_object_get(entry, "block"));
     found.depth = (int)json_integer_value(json_object_get(entry, "depth"));
-    if (found.block <= 0 || found.depth <= 0 || !take(entry, names, values, ZR_COUNT(names)))
+    if (found.block <= 0 || found.depth <= 0 ||
+        !take_bandwidth(entry, names, values, ZR_COUNT(names)))
         return false;
     *out = found;
     return true;
@@ -169,7 +171,7 @@ void zr_bandwidth_read_from(const char *file, const zr_bandwidth_site *place,
 {
     *out = (zr_bandwidth){0};
     const reading r = {file, place, logger, out};
-    json_t *root = load(file, logger);
+    json_t *root = load_bandwidth(file, logger);
     const json_t *machine = json_object_get(json_object_get(root, "machines"), place->host);
     if (machine && !is_same_processor(machine, place)) {
         zr_log(logger, ZERO_LOG_WARNING,
@@ -215,7 +217,8 @@ static bool put_disk(json_t *machine, const zr_bandwidth_site *place, const zr_b
 }
 
 // Returns false if there is no memory, or a name is not UTF-8.
-static bool put(json_t *root, const zr_bandwidth_site *place, const zr_bandwidth *measured)
+static bool put_bandwidth(json_t *root, const zr_bandwidth_site *place,
+                          const zr_bandwidth *measured)
 {
     bool formed = json_object_set_new(root, "format", json_integer(FORMAT)) == 0;
     json_t *machines = object_in(root, "machines"),
@@ -232,9 +235,10 @@ zero_status zr_bandwidth_write_to(const char *file, const zr_bandwidth_site *pla
                                   const zr_bandwidth *measured, const zero_logger *logger,
                                   zero_error *error)
 {
-    json_t *root = load(file, logger);
+    json_t *root = load_bandwidth(file, logger);
     root = root ? root : json_object();
-    char *text = root && put(root, place, measured) ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    char *text =
+        root && put_bandwidth(root, place, measured) ? json_dumps(root, JSON_INDENT(2)) : NULL;
     zero_status status = text ? zr_file_write_durable(file, text, strlen(text), error)
                               : zr_fail(error, ZERO_ERR_MEMORY,
                                         "cannot describe the bandwidths of \"%s\"", place->host);

@@ -67,7 +67,8 @@ static zero_status take_samples(worker *w, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status run_round(worker *w, const zr_common_task *task, void *state, zero_error *error)
+static zero_status run_concurrent_timing_round(worker *w, const zr_common_task *task, void *state,
+                                               zero_error *error)
 {
     zero_comm *comm = w->member.comm;
     ZERO_TRY(zr_comm_barrier(comm, error));
@@ -80,7 +81,7 @@ static zero_status first_round(worker *w, const zr_common_task *task, void *stat
                                zero_error *error)
 {
     double begin = zr_clock_seconds();
-    ZERO_TRY(run_round(w, task, state, error));
+    ZERO_TRY(run_concurrent_timing_round(w, task, state, error));
     int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
     ZERO_TRY(zr_comm_agree_on_largest(w->member.comm, &nanoseconds, error));
     double fit = task->seconds / ((double)ZR_MAX(nanoseconds, 1) * 1e-9) - 1;
@@ -90,12 +91,13 @@ static zero_status first_round(worker *w, const zr_common_task *task, void *stat
     return ZERO_OK;
 }
 
-static zero_status run_rounds(worker *w, const zr_common_task *task, void *state, zero_error *error)
+static zero_status run_concurrent_timing_rounds(worker *w, const zr_common_task *task, void *state,
+                                                zero_error *error)
 {
     int more;
     ZERO_TRY(first_round(w, task, state, &more, error));
     for (int r = 0; r < more; r++)
-        ZERO_TRY(run_round(w, task, state, error));
+        ZERO_TRY(run_concurrent_timing_round(w, task, state, error));
     return ZERO_OK;
 }
 
@@ -109,7 +111,7 @@ static zero_status run_opened(worker *w, const zr_common_task *task, void *state
     if (task->messages)
         zr_comm_record(m->comm, w->recorder);
     if (status == ZERO_OK)
-        status = run_rounds(w, task, state, error);
+        status = run_concurrent_timing_rounds(w, task, state, error);
     zr_comm_record(m->comm, NULL);
     zr_queue_record_end(m->queue, recording);
     return status == ZERO_OK ? zr_comm_agree(m->comm, take_samples(w, error), error) : status;
@@ -127,7 +129,7 @@ static zero_status run_task(worker *w, const zr_common_task *task, zero_error *e
     return status;
 }
 
-static zero_status prepare(worker *w, zero_error *error)
+static zero_status prepare_concurrent_timing(worker *w, zero_error *error)
 {
     const zr_members *members = w->crew->members;
     ZERO_TRY(zr_comm_attach(w->member.comm, members->threads, error));
@@ -139,10 +141,10 @@ static zero_status prepare(worker *w, zero_error *error)
     return zr_queue_open(members->backend, NULL, members->threads, &w->member.queue, error);
 }
 
-static void *work(void *argument)
+static void *work_concurrent_timing(void *argument)
 {
     worker *w = argument;
-    w->status = zr_comm_agree(w->member.comm, prepare(w, &w->error), &w->error);
+    w->status = zr_comm_agree(w->member.comm, prepare_concurrent_timing(w, &w->error), &w->error);
     for (int t = 0; t < w->crew->count && w->status == ZERO_OK; t++)
         w->status = run_task(w, &w->crew->tasks[t], &w->error);
     zr_queue_close(w->member.queue);
@@ -200,7 +202,7 @@ static zero_status run_workers(worker *workers, int count, zero_error *error)
 {
     int failed = 0;
     for (int i = 0; i < count && !failed; i++) {
-        failed = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        failed = pthread_create(&workers[i].thread, NULL, work_concurrent_timing, &workers[i]);
         workers[i].started = !failed;
         if (failed)
             zero_comm_abort(workers[i].member.comm, "a thread could not be made");

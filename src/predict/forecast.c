@@ -31,7 +31,7 @@ static void run_step(zr_virtual_rank *rank)
     zr_virtual_rank_end_step(rank, 0);
 }
 
-static void run_rounds(zr_virtual_rank *rank, zr_forecast *out, double *unknown)
+static void run_forecast_rounds(zr_virtual_rank *rank, zr_forecast *out, double *unknown)
 {
     for (int round = 0; round < ROUNDS; round++) {
         for (int part = 0; part < ZR_TIME_PARTS; part++)
@@ -60,7 +60,7 @@ static zero_status run_without_pipeline(const zr_forecast_question *question, zr
     zr_virtual_rank rank;
     zero_status status = zr_virtual_rank_open(question, 0, &rank, error);
     if (status == ZERO_OK) {
-        run_rounds(&rank, out, unknown);
+        run_forecast_rounds(&rank, out, unknown);
         wait_for_others(&rank, out);
     }
     zr_virtual_rank_close(&rank);
@@ -76,7 +76,7 @@ static zero_status run_pipeline(const zr_forecast_question *question, zr_forecas
     return ZERO_OK;
 }
 
-static bool is_across(const zr_forecast_question *question)
+static bool forecast_is_across(const zr_forecast_question *question)
 {
     return question->data.reach.strangers > 0 || question->tensor.reach.strangers > 0 ||
            question->pipeline.reach.strangers > 0;
@@ -89,7 +89,7 @@ static void correct(const zr_forecast_question *question, zr_forecast *f)
     const zr_rate_book *book = question->book;
     double whole = zr_correction_factor(&book->whole);
     for (int part = 0; part < ZR_TIME_PARTS; part++) {
-        bool of_network = part == ZR_TIME_EXCHANGE && is_across(question);
+        bool of_network = part == ZR_TIME_EXCHANGE && forecast_is_across(question);
         double factor = of_network ? 1 : zr_correction_factor(&book->corrections[part]) * whole;
         f->parts[part] = f->plain[part] * factor;
     }
@@ -127,7 +127,7 @@ double zr_flops_of_token(const zr_plan *plan)
            12 * (double)(shape.layers * shape.heads * shape.head_dim) * (double)plan->shape.seq;
 }
 
-static const char *largest_of(const double parts[ZR_TIME_PARTS])
+static const char *forecast_largest_of(const double parts[ZR_TIME_PARTS])
 {
     int most = 0;
     for (int part = 1; part < ZR_TIME_PARTS; part++)
@@ -149,7 +149,7 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
     find_interval(question->book, out);
     out->tokens = out->seconds > 0 ? tokens / out->seconds : 0;
     out->flops = tokens * zr_flops_of_token(question->plans[0]);
-    out->bound = largest_of(out->parts);
+    out->bound = forecast_largest_of(out->parts);
     return ZERO_OK;
 }
 

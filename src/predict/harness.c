@@ -92,9 +92,9 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int fl
     return harness->at.gradients[flat_param] + of->tensors[tensor].first;
 }
 
-static zero_status exchange(const struct zr_exchanger *self, const zero_context *context,
-                            zero_exchange_kind kind, int replicas, int64_t offset, int64_t elements,
-                            zero_dtype dtype)
+static zero_status exchange_harness(const struct zr_exchanger *self, const zero_context *context,
+                                    zero_exchange_kind kind, int replicas, int64_t offset,
+                                    int64_t elements, zero_dtype dtype)
 {
     const zr_harness *harness = HARNESS_OF(self, exchanger);
     int ranks = replicas ? replicas : self->size;
@@ -178,8 +178,9 @@ static void carve_flat_params(const zr_plan *plan, int unit, zr_carver *carver, 
 }
 
 // Cuts the places of a unit's operands out of the carver's memory; returns their bytes.
-static size_t lay_out(const zr_plan *plan, int unit, const zero_shape *shape,
-                      const zero_tensors *in, const zero_unit_sizes *sizes, char *base, places *at)
+static size_t lay_out_harness(const zr_plan *plan, int unit, const zero_shape *shape,
+                              const zero_tensors *in, const zero_unit_sizes *sizes, char *base,
+                              places *at)
 {
     zr_carver carver = {.base = base};
     size_t ids = sizeof(int32_t) * (size_t)(shape->batch * shape->seq);
@@ -217,11 +218,11 @@ int64_t zr_harness_bytes(const zr_plan *plan, int unit, const zero_shape *shape)
     places at;
     if (!zr_harness_can_call(plan) || find_sizes(plan, unit, shape, &in, &sizes) != ZERO_OK)
         return 0;
-    return (int64_t)lay_out(plan, unit, shape, &in, &sizes, NULL, &at);
+    return (int64_t)lay_out_harness(plan, unit, shape, &in, &sizes, NULL, &at);
 }
 
 // Repeats some of the values over a tensor: the first ones are converted, the others copied.
-static void fill(const zr_harness *harness, zero_dtype dtype, int64_t elements, char *to)
+static void fill_harness(const zr_harness *harness, zero_dtype dtype, int64_t elements, char *to)
 {
     int64_t width = (int64_t)zero_dtype_bytes(dtype), first = ZR_MIN(SOME_VALUES, elements);
     zr_narrow(dtype, harness->values, first, to);
@@ -233,7 +234,7 @@ static void fill_flat_param(const zr_harness *harness, int flat_param)
 {
     const zr_flat_param *of = flat_param_at(harness, flat_param);
     float *gradients = harness->at.gradients[flat_param];
-    fill(harness, of->dtype, of->elems, harness->at.parameters[flat_param]);
+    fill_harness(harness, of->dtype, of->elems, harness->at.parameters[flat_param]);
     if (gradients && adds_to(harness, of))
         memset(gradients, 0, sizeof *gradients * (size_t)of->elems);
 }
@@ -241,8 +242,8 @@ static void fill_flat_param(const zr_harness *harness, int flat_param)
 static void fill_tensors(const zr_harness *harness, const zero_tensors *tensors)
 {
     for (int i = 0; i < tensors->count; i++)
-        fill(harness, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]),
-             tensors->at[i].data);
+        fill_harness(harness, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]),
+                     tensors->at[i].data);
 }
 
 static void fill_ids(const zr_harness *harness, const zero_shape *shape, int64_t vocab)
@@ -294,8 +295,8 @@ static zero_status reserve_addresses(zr_harness *harness, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve(zr_harness *harness, const zr_harness_question *question,
-                           zero_error *error)
+static zero_status reserve_harness(zr_harness *harness, const zr_harness_question *question,
+                                   zero_error *error)
 {
     const zr_plan *plan = harness->plan;
     zero_tensors in;
@@ -310,16 +311,16 @@ static zero_status reserve(zr_harness *harness, const zr_harness_question *quest
                        "shape",
                        described(plan, question->unit)->name, (long long)question->shape.batch,
                        (long long)question->shape.seq);
-    harness->bytes =
-        lay_out(plan, question->unit, &question->shape, &in, &harness->sizes, NULL, &harness->at);
+    harness->bytes = lay_out_harness(plan, question->unit, &question->shape, &in, &harness->sizes,
+                                     NULL, &harness->at);
     size_t unit_bytes = harness->bytes;
     if (decode)
         harness->bytes = lay_out_decode(plan, decode, NULL, unit_bytes, &harness->at);
     bool filled = question->memory == ZR_HARNESS_FILLED;
     if (!filled)
         ZERO_TRY(reserve_addresses(harness, error));
-    lay_out(plan, question->unit, &question->shape, &in, &harness->sizes,
-            filled ? question->base : harness->addresses, &harness->at);
+    lay_out_harness(plan, question->unit, &question->shape, &in, &harness->sizes,
+                    filled ? question->base : harness->addresses, &harness->at);
     if (decode)
         lay_out_decode(plan, decode, harness->addresses, unit_bytes, &harness->at);
     if (!filled)
@@ -328,7 +329,7 @@ static zero_status reserve(zr_harness *harness, const zr_harness_question *quest
     return fill_all(harness, &question->shape, error);
 }
 
-static zero_tensors batch_of(const zr_harness *harness, const zero_shape *shape)
+static zero_tensors harness_batch_of(const zr_harness *harness, const zero_shape *shape)
 {
     return (zero_tensors){2,
                           {{harness->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
@@ -340,7 +341,7 @@ static void connect(zr_harness *harness, const zr_harness_question *question)
     const zr_plan *plan = harness->plan;
     const zero_shape *shape = &question->shape;
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
-    harness->batch = batch_of(harness, shape);
+    harness->batch = harness_batch_of(harness, shape);
     harness->weight = (struct zr_loss_weight){.positions = shape->batch * shape->seq};
     harness->accessor = (struct zr_accessor){parameter, pass_flat_param, pass_flat_param};
     harness->sink = (struct zr_sink){gradient};
@@ -348,7 +349,7 @@ static void connect(zr_harness *harness, const zr_harness_question *question)
                                                .size = plan->tensor_ranks,
                                                .window = harness->at.window,
                                                .bytes = (int64_t)harness->sizes.exchange_bytes,
-                                               .run = exchange};
+                                               .run = exchange_harness};
     harness->context = (zero_context){
         .struct_size = sizeof harness->context,
         .unit = described(plan, question->unit),
@@ -386,7 +387,7 @@ zero_status zr_harness_open(const zr_harness_question *question, zr_harness **ou
     harness->queue = question->queue;
     harness->recorder = question->recorder;
     harness->decode = question->decode;
-    zero_status status = reserve(harness, question, error);
+    zero_status status = reserve_harness(harness, question, error);
     if (status != ZERO_OK) {
         zr_harness_close(harness);
         return status;
@@ -396,7 +397,7 @@ zero_status zr_harness_open(const zr_harness_question *question, zr_harness **ou
     return ZERO_OK;
 }
 
-static zero_status call_unit(zr_harness *harness, zr_call call)
+static zero_status call_harness_unit(zr_harness *harness, zr_call call)
 {
     zero_context *context = &harness->context;
     const zero_unit_ops *ops = context->unit->ops;
@@ -415,7 +416,7 @@ zero_status zr_harness_call(zr_harness *harness, zr_call call, bool training, ze
 {
     harness->context.training = training;
     harness->context.error = error;
-    return call_unit(harness, call);
+    return call_harness_unit(harness, call);
 }
 
 zero_status zr_harness_decode(zr_harness *harness, zero_error *error)

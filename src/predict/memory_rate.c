@@ -18,13 +18,13 @@ void zr_memory_update(const zr_range_states *states, int64_t count, int threads)
 {
     float *restrict p = states->master, *restrict m = states->state0, *restrict v = states->state1;
     const uint16_t *restrict g = states->gradient;
-    uint16_t *restrict copy = states->parameters;
+    uint16_t *restrict copy_memory_rate = states->parameters;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < count; i++) {
         m[i] *= 0.9f;
         v[i] *= 0.9f;
         p[i] *= 0.9f;
-        copy[i] = g[i];
+        copy_memory_rate[i] = g[i];
     }
 }
 
@@ -33,7 +33,7 @@ typedef struct copying {
     char *from, *to;
 } copying;
 
-static zero_status copy(void *user, zero_error *error)
+static zero_status copy_memory_rate(void *user, zero_error *error)
 {
     copying *c = user;
     c->queue->backend->elements->copy(c->queue, COPY_BYTES, c->from, c->to);
@@ -53,7 +53,7 @@ zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_erro
     if (status == ZERO_OK) {
         c.from = zr_arena_take(&arena, COPY_BYTES);
         c.to = zr_arena_take(&arena, COPY_BYTES);
-        status = zr_meter_time(meter, copy, &c, &seconds, error);
+        status = zr_meter_time(meter, copy_memory_rate, &c, &seconds, error);
     }
     *out = 2.0 * (double)COPY_BYTES / seconds;
     zr_arena_destroy(&arena);

@@ -97,7 +97,7 @@ static zero_status record_call(finding *f, int unit, zr_call call, bool training
     return status;
 }
 
-static zero_status append(finding *f, const zr_operation *operation, zero_error *error)
+static zero_status append_operations(finding *f, const zr_operation *operation, zero_error *error)
 {
     zr_operation *all = zr_list_grow(f->out->all, f->count, &f->capacity, sizeof *all, error);
     if (!all)
@@ -118,7 +118,8 @@ static zero_status add_record(finding *f, int first, const zr_record *record, ze
         known->calls++;
         return ZERO_OK;
     }
-    return append(f, &(zr_operation){record->what, record->bytes, record->flops, 1}, error);
+    return append_operations(f, &(zr_operation){record->what, record->bytes, record->flops, 1},
+                             error);
 }
 
 static zero_status find_call(finding *f, int unit, zr_call call, bool training, zero_error *error)
@@ -176,7 +177,7 @@ static void point_lists(zr_plan_operations *operations)
         }
 }
 
-static zero_status find(finding *f, zero_error *error)
+static zero_status find_operations(finding *f, zero_error *error)
 {
     f->out->units = zr_alloc(sizeof *f->out->units * (size_t)f->plan->unit_count, error);
     if (!f->out->units)
@@ -194,7 +195,7 @@ static zero_status find_with(finding *f, const char *backend, zero_error *error)
     int threads = ZR_MAX(f->plan->shape.threads, 1);
     *f->out = (zr_plan_operations){0};
     ZERO_TRY(zr_queue_open(backend, NULL, threads, &f->queue, error));
-    zero_status status = find(f, error);
+    zero_status status = find_operations(f, error);
     zr_queue_count_end(f->queue, f->counting);
     zr_recorder_destroy(f->recorder);
     zr_queue_close(f->queue);

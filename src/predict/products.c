@@ -21,12 +21,12 @@ static bool same(const zero_product_shape *a, const zero_product_shape *b)
            a->trans_b == b->trans_b;
 }
 
-static double flops_of(const zero_product_shape *shape)
+static double products_flops_of(const zero_product_shape *shape)
 {
     return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
 }
 
-static zero_status collect(const zr_plan *plan, shapes *out, zero_error *error)
+static zero_status collect_products(const zr_plan *plan, shapes *out, zero_error *error)
 {
     *out = (shapes){0};
     for (int u = 0; u < plan->unit_count; u++) {
@@ -54,8 +54,8 @@ typedef struct operands {
     char *a, *b, *d;
 } operands;
 
-static zero_status reserve(operands *o, zr_ledger *ledger, zero_dtype dtype, const shapes *shapes,
-                           zero_error *error)
+static zero_status reserve_products(operands *o, zr_ledger *ledger, zero_dtype dtype,
+                                    const shapes *shapes, zero_error *error)
 {
     size_t a = 0, b = 0, d = 0, scratch = 0;
     for (int i = 0; i < shapes->count; i++) {
@@ -107,7 +107,7 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
     }
     out->median += shape->calls * zr_median(seconds, calls);
     out->best += shape->calls * seconds[0];
-    out->flops += shape->calls * flops_of(shape);
+    out->flops += shape->calls * products_flops_of(shape);
     return ZERO_OK;
 }
 
@@ -133,10 +133,10 @@ zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, zr_p
     shapes shapes;
     zero_dtype dtype = plan->settings.precision.activations;
     *out = (zr_products_time){0};
-    ZERO_TRY(collect(plan, &shapes, error));
+    ZERO_TRY(collect_products(plan, &shapes, error));
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
     zero_status status =
-        zr_comm_agree(meter->comm, reserve(&o, &ledger, dtype, &shapes, error), error);
+        zr_comm_agree(meter->comm, reserve_products(&o, &ledger, dtype, &shapes, error), error);
     if (status == ZERO_OK)
         status = time_shapes(meter, &o, dtype, &shapes, out, error);
     zr_arena_destroy(&o.arena);

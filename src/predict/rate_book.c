@@ -17,13 +17,13 @@ static bool is_same_kind(const zr_rate_setting *a, const zr_rate_setting *b)
     return !strcmp(a->path, b->path) && a->dtype == b->dtype && a->machines == b->machines;
 }
 
-static bool is_same(const zr_rate_setting *a, const zr_rate_setting *b)
+static bool rate_book_is_same(const zr_rate_setting *a, const zr_rate_setting *b)
 {
     return is_same_kind(a, b) && a->threads == b->threads && a->together == b->together;
 }
 
 // Returns how unlike the threads and ranks of two settings are. Threads count more.
-static double distance(const zr_rate_setting *a, const zr_rate_setting *b)
+static double rate_book_distance(const zr_rate_setting *a, const zr_rate_setting *b)
 {
     return fabs(log((double)ZR_MAX(a->threads, 1) / ZR_MAX(b->threads, 1))) +
            0.5 * fabs(log((double)ZR_MAX(a->together, 1) / ZR_MAX(b->together, 1)));
@@ -37,10 +37,11 @@ const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_settin
         const zr_rates *r = &book->settings[i];
         if (!is_same_kind(&r->setting, setting))
             continue;
-        if (!nearest || distance(&r->setting, setting) < distance(&nearest->setting, setting))
+        if (!nearest || rate_book_distance(&r->setting, setting) <
+                            rate_book_distance(&nearest->setting, setting))
             nearest = r;
     }
-    *exact = nearest && is_same(&nearest->setting, setting);
+    *exact = nearest && rate_book_is_same(&nearest->setting, setting);
     return nearest;
 }
 
@@ -58,7 +59,7 @@ static zr_rates *oldest(const zr_rate_book *book)
 }
 
 // Returns a place for the rates of another setting.
-static zr_rates *make_room(zr_rate_book *book, zero_error *error)
+static zr_rates *make_rate_book_room(zr_rate_book *book, zero_error *error)
 {
     if (book->count == ZR_MOST_RATE_SETTINGS)
         return oldest(book);
@@ -71,12 +72,13 @@ static zr_rates *make_room(zr_rate_book *book, zero_error *error)
 }
 
 // Returns the rates of a setting; new ones are empty.
-static zr_rates *place_of(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error)
+static zr_rates *rate_book_place_of(zr_rate_book *book, const zr_rate_setting *setting,
+                                    zero_error *error)
 {
     for (int i = 0; i < book->count; i++)
-        if (is_same(&book->settings[i].setting, setting))
+        if (rate_book_is_same(&book->settings[i].setting, setting))
             return &book->settings[i];
-    zr_rates *made = make_room(book, error);
+    zr_rates *made = make_rate_book_room(book, error);
     if (made) {
         memset(made, 0, sizeof *made);
         made->setting = *setting;
@@ -86,7 +88,7 @@ static zr_rates *place_of(zr_rate_book *book, const zr_rate_setting *setting, ze
 
 zr_rates *zr_rate_book_take(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error)
 {
-    zr_rates *rates = place_of(book, setting, error);
+    zr_rates *rates = rate_book_place_of(book, setting, error);
     if (rates)
         rates->measured = (int64_t)time(NULL);
     return rates;
@@ -147,7 +149,7 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
     for (int i = 0; i < from->count; i++) {
         if (is_empty(&from->settings[i]))
             continue;
-        zr_rates *place = place_of(into, &from->settings[i].setting, error);
+        zr_rates *place = rate_book_place_of(into, &from->settings[i].setting, error);
         if (!place)
             return ZERO_ERR_MEMORY;
         merge_rates(place, &from->settings[i]);

@@ -22,7 +22,7 @@ zr_rate_setting zr_link_setting(int machines, int together, bool one_copy)
     return setting;
 }
 
-static double distance(const zr_rate_setting *a, const zr_rate_setting *b)
+static double rate_links_distance(const zr_rate_setting *a, const zr_rate_setting *b)
 {
     return fabs(log((double)a->together / b->together)) +
            0.5 * fabs(log((double)a->machines / b->machines));
@@ -37,7 +37,8 @@ const zr_rates *zr_rate_book_link(const zr_rate_book *book, const zr_rate_settin
         if (s->machines < 1 || strcmp(s->path, setting->path) ||
             (s->machines > 1) != (setting->machines > 1))
             continue;
-        if (!nearest || distance(s, setting) < distance(&nearest->setting, setting))
+        if (!nearest ||
+            rate_links_distance(s, setting) < rate_links_distance(&nearest->setting, setting))
             nearest = r;
     }
     return nearest;
@@ -48,7 +49,7 @@ typedef struct ends { // of the samples of an activity, by bytes; NULL: there is
     const zr_rate_sample *first, *last, *before_last;
 } ends;
 
-static ends look_around(const zr_rates *link, int what, double bytes)
+static ends look_around_rate_links(const zr_rates *link, int what, double bytes)
 {
     ends e = {0};
     for (int i = 0; i < link->count[what]; i++) {
@@ -116,7 +117,7 @@ double zr_link_seconds(const zr_rates *link, zr_activity what, double bytes, dou
     *unknown = 1;
     if (from == ZR_ACTIVITY_COUNT)
         return GUESSED_LATENCY + bytes / GUESSED_RATE;
-    ends e = look_around(link, from, bytes);
+    ends e = look_around_rate_links(link, from, bytes);
     double seconds = seconds_at(&e, bytes, unknown);
     if (from != (int)what)
         *unknown = fmax(*unknown, OF_ANOTHER_KIND);
@@ -131,7 +132,7 @@ bool zr_link_describe(const zr_rates *link, double *rate, double *latency)
         return false;
     for (const zr_rate_sample *s = link->at[from]; s < link->at[from] + link->count[from]; s++)
         *rate = fmax(*rate, (double)s->bytes / s->seconds);
-    *latency = look_around(link, from, 0).first->seconds;
+    *latency = look_around_rate_links(link, from, 0).first->seconds;
     return *rate > 0;
 }
 

@@ -60,7 +60,7 @@ static zero_status move_shares(state *s, const zr_message_item *item, zero_comm_
     return zr_comm_quiesce(&s->window, 0, error);
 }
 
-static zero_status exchange(state *s, const zr_message_item *item, zero_error *error)
+static zero_status exchange_rate_messages(state *s, const zr_message_item *item, zero_error *error)
 {
     int64_t begin = zr_recorder_begin(s->member->recorder);
     if (item->kind == ZERO_EXCHANGE_SUM)
@@ -72,10 +72,10 @@ static zero_status exchange(state *s, const zr_message_item *item, zero_error *e
     return ZERO_OK;
 }
 
-static zero_status make(state *s, const zr_message_item *item, zero_error *error)
+static zero_status make_rate_messages(state *s, const zr_message_item *item, zero_error *error)
 {
     switch (item->what) {
-    case ZR_ACTIVITY_exchange: return exchange(s, item, error);
+    case ZR_ACTIVITY_exchange: return exchange_rate_messages(s, item, error);
     case ZR_ACTIVITY_all_gather: return move_shares(s, item, ZERO_COMM_all_gather, false, error);
     case ZR_ACTIVITY_all_reduce:
         return zr_comm_all_reduce_small(s->member->comm, s->sums.base, item->elems, item->dtype,
@@ -88,7 +88,7 @@ static zero_status make_all(void *opened, zero_error *error)
 {
     state *s = opened;
     for (int i = 0; i < s->task->count; i++)
-        ZERO_TRY(make(s, &s->task->items[i], error));
+        ZERO_TRY(make_rate_messages(s, &s->task->items[i], error));
     return ZERO_OK;
 }
 
@@ -110,7 +110,7 @@ int64_t zr_message_item_bytes(const zr_message_task *task, const zr_message_item
                                item->elems, item->dtype);
 }
 
-static void list(zr_message_task *task, zr_message_item item)
+static void list_rate_messages(zr_message_task *task, zr_message_item item)
 {
     item.elems = ZR_MIN(item.elems, (int64_t)MOST_ELEMS);
     if (item.elems <= 0 || task->count == ZR_MOST_MESSAGE_ITEMS)
@@ -139,29 +139,31 @@ static void list_pass(zr_message_task *task, const zr_plan *plan, const zr_pass 
         const zr_flat_param *flat_param = &plan->flat_params[at->flat_param];
         zero_dtype read = flat_param->dtype, summed = flat_param->gradient_dtype;
         if (at->code == ZR_GATHER)
-            list(task, (zr_message_item){.what = ZR_ACTIVITY_all_gather,
-                                         .elems = share_of(task, at->bytes, read),
-                                         .dtype = read});
+            list_rate_messages(task, (zr_message_item){.what = ZR_ACTIVITY_all_gather,
+                                                       .elems = share_of(task, at->bytes, read),
+                                                       .dtype = read});
         if (at->code == ZR_REDUCE)
-            list(task, (zr_message_item){.what = ZR_ACTIVITY_reduce_scatter,
-                                         .elems = share_of(task, at->bytes, summed),
-                                         .dtype = summed});
+            list_rate_messages(task, (zr_message_item){.what = ZR_ACTIVITY_reduce_scatter,
+                                                       .elems = share_of(task, at->bytes, summed),
+                                                       .dtype = summed});
     }
 }
 
-static void list_exchanges(zr_message_task *task, const zr_plan *plan, const zero_unit_sizes *sizes)
+static void list_rate_messages_exchanges(zr_message_task *task, const zr_plan *plan,
+                                         const zero_unit_sizes *sizes)
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *e = &sizes->exchanges[i];
         int ranks = e->replicas ? e->replicas : plan->tensor_ranks;
-        list(task,
-             (zr_message_item){.what = ZR_ACTIVITY_exchange,
-                               .kind = e->kind,
-                               .elems = share_of(task,
-                                                 zr_exchange_fetched(ZERO_EXCHANGE_GATHER, ranks,
-                                                                     e->elements, e->dtype),
-                                                 e->dtype),
-                               .dtype = e->dtype});
+        list_rate_messages(
+            task,
+            (zr_message_item){.what = ZR_ACTIVITY_exchange,
+                              .kind = e->kind,
+                              .elems = share_of(task,
+                                                zr_exchange_fetched(ZERO_EXCHANGE_GATHER, ranks,
+                                                                    e->elements, e->dtype),
+                                                e->dtype),
+                              .dtype = e->dtype});
     }
 }
 
@@ -173,11 +175,11 @@ void zr_message_task_list(const zr_plan *plan, int members, zr_message_task *out
     if (members == 1)
         return;
     if (!plan->settings.inference)
-        list(out, (zr_message_item){.what = ZR_ACTIVITY_all_reduce,
-                                    .elems = ZR_STEP_SUMS_WORDS,
-                                    .dtype = ZERO_I64});
+        list_rate_messages(out, (zr_message_item){.what = ZR_ACTIVITY_all_reduce,
+                                                  .elems = ZR_STEP_SUMS_WORDS,
+                                                  .dtype = ZERO_I64});
     for (int p = 0; p < ZR_PASSES && plan->ranks > 1; p++)
         list_pass(out, plan, &plan->program.passes[p]);
     for (int u = 0; u < plan->unit_count && plan->tensor_ranks > 1; u++)
-        list_exchanges(out, plan, &plan->units[u].sizes);
+        list_rate_messages_exchanges(out, plan, &plan->units[u].sizes);
 }

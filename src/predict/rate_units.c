@@ -73,7 +73,7 @@ static zero_status call_once(const state *s, zr_call call, zero_error *error)
 }
 
 // Forward saves what backward reads. It does not run again, because that is the same once more.
-static zero_status call_unit(void *opened, zero_error *error)
+static zero_status rate_units_call_unit(void *opened, zero_error *error)
 {
     static const zr_call order[] = {ZR_CALL_FORWARD, ZR_CALL_BACKWARD, ZR_CALL_BOTH, ZR_CALL_INPUT,
                                     ZR_CALL_WEIGHT};
@@ -92,4 +92,5 @@ static void close_unit(void *opened)
     zr_free(s);
 }
 
-const zr_common_work zr_unit_work = {.open = open_unit, .round = call_unit, .close = close_unit};
+const zr_common_work zr_unit_work = {
+    .open = open_unit, .round = rate_units_call_unit, .close = close_unit};

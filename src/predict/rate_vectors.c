@@ -41,14 +41,14 @@ static zero_dtype accumulator_of(const zr_plan *plan)
 }
 
 // Bytes of each vector, whatever its type.
-static size_t vector_bytes(const zr_vector_task *task)
+static size_t rate_vectors_vector_bytes(const zr_vector_task *task)
 {
     return ZR_ROUND_UP((size_t)task->elems * sizeof(float), (size_t)ZR_ALIGN);
 }
 
 size_t zr_vector_task_bytes(const zr_vector_task *task)
 {
-    return sizeof(vectors) / sizeof(float *) * vector_bytes(task);
+    return sizeof(vectors) / sizeof(float *) * rate_vectors_vector_bytes(task);
 }
 
 static int64_t longest_item(const zr_vector_task *task)
@@ -65,7 +65,7 @@ void zr_vector_task_shorten(zr_vector_task *task, int64_t most)
     task->elems = ZR_MAX(longest_item(task), ZR_MIN(task->elems, elems / ZR_ALIGN * ZR_ALIGN));
 }
 
-static void fill(float *to, zero_dtype dtype, int64_t elems)
+static void fill_rate_vectors(float *to, zero_dtype dtype, int64_t elems)
 {
     float values[SOME_VALUES];
     int64_t width = (int64_t)zero_dtype_bytes(dtype);
@@ -74,20 +74,20 @@ static void fill(float *to, zero_dtype dtype, int64_t elems)
         zr_narrow(dtype, values, ZR_MIN(SOME_VALUES, elems - at), (char *)to + at * width);
 }
 
-static void lay_out(state *s, char *memory)
+static void lay_out_rate_vectors(state *s, char *memory)
 {
     int64_t elems = s->task->elems;
     float **const places[] = {&s->at.master, &s->at.state0, &s->at.state1, &s->at.direction};
     void **const others[] = {&s->at.gradient, &s->at.parameters};
-    size_t each = vector_bytes(s->task);
+    size_t each = rate_vectors_vector_bytes(s->task);
     memset(memory, 0, zr_vector_task_bytes(s->task));
     for (int i = 0; i < ZR_COUNT(places); i++, memory += each)
         *places[i] = (float *)(void *)memory;
     for (int i = 0; i < ZR_COUNT(others); i++, memory += each)
         *others[i] = memory;
-    fill(s->at.master, ZERO_F32, elems);
-    fill(s->at.gradient, accumulator_of(s->task->plan), elems);
-    fill(s->at.direction, s->task->plan->settings.precision.gradients, elems);
+    fill_rate_vectors(s->at.master, ZERO_F32, elems);
+    fill_rate_vectors(s->at.gradient, accumulator_of(s->task->plan), elems);
+    fill_rate_vectors(s->at.direction, s->task->plan->settings.precision.gradients, elems);
 }
 
 static zero_status open_vectors(const void *task, const zr_member *member, void **out,
@@ -101,7 +101,7 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     if (member->counts)
         s->at = (vectors){here, here, here, here, here, here};
     else
-        lay_out(s, member->memory);
+        lay_out_rate_vectors(s, member->memory);
     *out = s;
     return ZERO_OK;
 }
@@ -125,7 +125,7 @@ static zr_range_states states_of(const state *s, int64_t first)
         .parameters_dtype = precision->parameters};
 }
 
-static void walk(const state *s, int64_t first, int64_t elems)
+static void walk_rate_vectors(const state *s, int64_t first, int64_t elems)
 {
     const zr_update update = {.kind = s->task->update,
                               .lr = 1e-4,
@@ -179,7 +179,7 @@ static void sum_alone(const state *s, bool adds, int64_t first, int64_t elems)
 static void run_item(const state *s, zr_vector_item_kind kind, int64_t first, int64_t elems)
 {
     switch (kind) {
-    case ZR_VECTOR_UPDATE: walk(s, first, elems); return;
+    case ZR_VECTOR_UPDATE: walk_rate_vectors(s, first, elems); return;
     case ZR_VECTOR_SQUARES: add_squares(s, first, elems); return;
     case ZR_VECTOR_SET: sum_alone(s, false, first, elems); return;
     case ZR_VECTOR_ADD: sum_alone(s, true, first, elems); return;
@@ -190,7 +190,7 @@ static void run_item(const state *s, zr_vector_item_kind kind, int64_t first, in
     }
 }
 
-static void run_next(state *s, zr_vector_item_kind kind, int64_t elems)
+static void run_rate_vectors_next(state *s, zr_vector_item_kind kind, int64_t elems)
 {
     int64_t *next = &s->next[kind];
     if (*next + elems > s->task->elems)
@@ -206,7 +206,7 @@ static zero_status walk_items(void *opened, zero_error *error)
         int64_t elems = s->task->items[i].elems,
                 times = ZR_MIN(s->task->elems / elems, (int64_t)MOST_IN_A_ROW);
         for (int64_t t = 0; t < ZR_MAX(times, 1); t++)
-            run_next(s, s->task->items[i].kind, elems);
+            run_rate_vectors_next(s, s->task->items[i].kind, elems);
     }
     return ZERO_OK;
 }
@@ -216,7 +216,7 @@ static void close_vectors(void *opened) { zr_free(opened); }
 const zr_common_work zr_vector_work = {
     .open = open_vectors, .round = walk_items, .close = close_vectors};
 
-static void list(zr_vector_task *task, zr_vector_item_kind kind, int64_t elems)
+static void list_rate_vectors(zr_vector_task *task, zr_vector_item_kind kind, int64_t elems)
 {
     if (elems <= 0)
         return;
@@ -241,7 +241,7 @@ static void list_tensors(zr_vector_task *task, zr_vector_item_kind kind,
                          int64_t most)
 {
     for (int t = 0; t < flat_param->tensor_count; t++)
-        list(task, kind, ZR_MIN(overlap(&flat_param->tensors[t], first, count), most));
+        list_rate_vectors(task, kind, ZR_MIN(overlap(&flat_param->tensors[t], first, count), most));
 }
 
 static void list_flat_param(zr_vector_task *task, const zr_flat_param *flat_param,
@@ -251,11 +251,11 @@ static void list_flat_param(zr_vector_task *task, const zr_flat_param *flat_para
     list_tensors(task, ZR_VECTOR_SQUARES, flat_param, 0, flat_param->shard,
                  SQUARE_PARTS * ZR_CHUNK);
     if (plan->settings.precision.gradients != ZERO_F32)
-        list(task, ZR_VECTOR_ROUND, ZR_MIN(flat_param->padded, (int64_t)MOST_WALK));
+        list_rate_vectors(task, ZR_VECTOR_ROUND, ZR_MIN(flat_param->padded, (int64_t)MOST_WALK));
     if (plan->ranks == 1 && flat_param->accumulator_first >= 0)
-        list(task, ZR_VECTOR_SET, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
+        list_rate_vectors(task, ZR_VECTOR_SET, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
     if (plan->ranks == 1 && plan->settings.accumulation > 1)
-        list(task, ZR_VECTOR_ADD, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
+        list_rate_vectors(task, ZR_VECTOR_ADD, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
     for (int i = 0; i < flat_param->shard_slice_count; i++) {
         const zr_shard_slice *shard_slice = &shard_slices[flat_param->shard_slice_first + i];
         if (shard_slice->group >= 0)

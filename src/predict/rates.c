@@ -34,13 +34,16 @@ enum { MOST_EARLIER = 3 };
 // Beyond that, operations are not counted any more.
 #define MOST_SEEN ((int64_t)1 << 30)
 
-static double size_of(const zr_rate_sample *s) { return (double)(s->flops ? s->flops : s->bytes); }
+static double rates_size_of(const zr_rate_sample *s)
+{
+    return (double)(s->flops ? s->flops : s->bytes);
+}
 
 // Returns how far apart two operations are: the logarithm of the factor between their sizes, and a
 // part of that between their FLOPs a byte.
-static double distance(const zr_rate_sample *a, const zr_rate_sample *b)
+static double rates_distance(const zr_rate_sample *a, const zr_rate_sample *b)
 {
-    double away = fabs(log(size_of(a) / size_of(b)));
+    double away = fabs(log(rates_size_of(a) / rates_size_of(b)));
     if (a->flops && b->flops && a->bytes && b->bytes)
         away += INTENSITY * fabs(log((double)a->flops / (double)a->bytes) -
                                  log((double)b->flops / (double)b->bytes));
@@ -63,16 +66,16 @@ static void look_among(const zr_rates *rates, int what, const zr_rate_sample *wa
 {
     for (int i = 0; i < rates->count[what]; i++) {
         const zr_rate_sample *s = &rates->at[what][i];
-        if (size_of(s) <= 0 || !s->flops != !wanted->flops)
+        if (rates_size_of(s) <= 0 || !s->flops != !wanted->flops)
             continue;
-        neighbour *side = size_of(s) <= size_of(wanted) ? &found->below : &found->above;
-        double away = distance(s, wanted);
+        neighbour *side = rates_size_of(s) <= rates_size_of(wanted) ? &found->below : &found->above;
+        double away = rates_distance(s, wanted);
         if (!side->sample || away < side->away)
             *side = (neighbour){s, away};
     }
 }
 
-static double slowness(const neighbour *n) { return n->sample->seconds / size_of(n->sample); }
+static double slowness(const neighbour *n) { return n->sample->seconds / rates_size_of(n->sample); }
 
 double zr_rates_assumed_flops(const zr_rate_setting *setting)
 {
@@ -140,7 +143,7 @@ static double seconds_of_large(const zr_rates *rates, zr_activity what,
 static double seconds_beyond(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
                              const neighbour *nearest)
 {
-    double in_proportion = size_of(wanted) * slowness(nearest),
+    double in_proportion = rates_size_of(wanted) * slowness(nearest),
            large = seconds_of_large(rates, what, wanted),
            part = ZR_MIN(nearest->away / FAR_BEYOND, 1),
            seconds = exp((1 - part) * log(in_proportion) + part * log(large));
@@ -154,7 +157,7 @@ static double seconds_by(const zr_rates *rates, zr_activity what, const zr_rate_
                          const neighbours *found, double *away)
 {
     const neighbour *below = &found->below, *above = &found->above;
-    double size = size_of(wanted);
+    double size = rates_size_of(wanted);
     if (!below->sample || !above->sample) {
         const neighbour *only = below->sample ? below : above;
         *away = only->away;
@@ -221,8 +224,8 @@ static double guess(const zr_rates *rates, zr_activity what, const zr_rate_sampl
     if (has_neighbour(&found))
         return seconds_by(rates, what, wanted, &found, &away);
     if (rates && !waits_for_memory(wanted))
-        return size_of(wanted) / zr_rates_assumed_flops(&rates->setting);
-    return size_of(wanted) / (wanted->flops ? GUESSED_FLOPS : GUESSED_BYTES);
+        return rates_size_of(wanted) / zr_rates_assumed_flops(&rates->setting);
+    return rates_size_of(wanted) / (wanted->flops ? GUESSED_FLOPS : GUESSED_BYTES);
 }
 
 double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops,
@@ -234,7 +237,7 @@ double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, 
     *unknown = 0;
     if (same)
         return same->seconds;
-    if (size_of(&wanted) <= 0 || unseen)
+    if (rates_size_of(&wanted) <= 0 || unseen)
         return 0;
     return guess(rates, what, &wanted, unknown);
 }
@@ -257,8 +260,8 @@ static zr_rate_sample *least_useful(zr_rate_sample *list)
     double nearest = INFINITY;
     for (int i = 0; i < ZR_RATE_SAMPLES; i++)
         for (int k = 0; k < i; k++) {
-            bool comparable = size_of(&list[i]) > 0 && size_of(&list[k]) > 0;
-            double away = comparable ? distance(&list[i], &list[k]) : INFINITY;
+            bool comparable = rates_size_of(&list[i]) > 0 && rates_size_of(&list[k]) > 0;
+            double away = comparable ? rates_distance(&list[i], &list[k]) : INFINITY;
             if (least && away >= nearest)
                 continue;
             nearest = away;

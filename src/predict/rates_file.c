@@ -19,7 +19,7 @@ enum { TRIES = 100 };
 static const double BETWEEN_TRIES = 0.02; // seconds
 
 // Reads a file, which is empty if there is none.
-static zero_status read_file(const char *file, zr_rate_book *out, zero_error *error)
+static zero_status rates_file_read_file(const char *file, zr_rate_book *out, zero_error *error)
 {
     char processor[MOST_PROCESSOR], *text = NULL;
     size_t length = 0;
@@ -36,7 +36,7 @@ static zero_status read_file(const char *file, zr_rate_book *out, zero_error *er
 static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_book *out)
 {
     zero_error error = {0};
-    if (read_file(file, out, &error) != ZERO_OK)
+    if (rates_file_read_file(file, out, &error) != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
 }
 
@@ -77,7 +77,7 @@ void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out)
 }
 
 // Waits for a while for the lock of a directory.
-static zero_status lock(const char *directory, int *fd, zero_error *error)
+static zero_status lock_rates_file(const char *directory, int *fd, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (int i = 0; i < TRIES; i++) {
@@ -89,7 +89,8 @@ static zero_status lock(const char *directory, int *fd, zero_error *error)
     return status;
 }
 
-static zero_status write_file(const char *file, const zr_rate_book *book, zero_error *error)
+static zero_status rates_file_write_file(const char *file, const zr_rate_book *book,
+                                         zero_error *error)
 {
     char processor[MOST_PROCESSOR];
     zr_buffer text = {0};
@@ -108,7 +109,7 @@ static zero_status merge_into(const char *file, const zr_rate_book *from, zero_e
     read_or_warn(file, NULL, &book);
     zero_status status = zr_rate_book_merge(&book, from, error);
     if (status == ZERO_OK)
-        status = write_file(file, &book, error);
+        status = rates_file_write_file(file, &book, error);
     zr_rate_book_free(&book);
     return status;
 }
@@ -120,7 +121,7 @@ static zero_status keep_in(const char *file, const zr_rate_book *from, zero_erro
     char *directory = zr_path_parent(file, error);
     if (!directory)
         return ZERO_ERR_MEMORY;
-    zero_status status = lock(directory, &fd, error);
+    zero_status status = lock_rates_file(directory, &fd, error);
     zr_free(directory);
     if (status != ZERO_OK)
         return status;

@@ -31,13 +31,13 @@ typedef struct reading {
     zero_error *error;
 } reading;
 
-static zero_status refuse(const reading *r, const char *what)
+static zero_status refuse_rates_json(const reading *r, const char *what)
 {
     return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is damaged: %s", r->name, what);
 }
 
 // Returns the number of that name, or 0 if there is none.
-static double number_of(const json_t *object, const char *name)
+static double rates_json_number_of(const json_t *object, const char *name)
 {
     return json_number_value(json_object_get(object, name));
 }
@@ -79,7 +79,7 @@ static bool read_sample(const json_t *entry, zr_rate_sample *out)
     *out = (zr_rate_sample){
         .bytes = integer_of(entry, "bytes"),
         .flops = integer_of(entry, "flops"),
-        .seconds = number_of(entry, "seconds"),
+        .seconds = rates_json_number_of(entry, "seconds"),
         .seen = integer_of(entry, "seen"),
         .quiet = zr_json_quiet(entry),
     };
@@ -102,7 +102,7 @@ static zero_status read_rates(const reading *r, const json_t *entry, zr_rate_boo
 {
     zr_rate_setting setting;
     if (!read_setting(entry, &setting))
-        return refuse(r, "one of its settings is none");
+        return refuse_rates_json(r, "one of its settings is none");
     zr_rates *rates = zr_rate_book_take(out, &setting, r->error);
     if (!rates)
         return ZERO_ERR_MEMORY;
@@ -111,7 +111,7 @@ static zero_status read_rates(const reading *r, const json_t *entry, zr_rate_boo
     for (int what = 0; what < ZR_ACTIVITY_COUNT; what++) {
         const char *name = zr_activity_name((zr_activity)what);
         if (!read_samples(json_object_get(samples, name), (zr_activity)what, rates))
-            return refuse(r, "one of its samples is none");
+            return refuse_rates_json(r, "one of its samples is none");
     }
     return ZERO_OK;
 }
@@ -121,8 +121,8 @@ static bool read_correction(const json_t *entry, zr_correction *out)
     if (!entry)
         return true;
     *out = (zr_correction){
-        .factor = number_of(entry, "factor"),
-        .spread = number_of(entry, "spread"),
+        .factor = rates_json_number_of(entry, "factor"),
+        .spread = rates_json_number_of(entry, "spread"),
         .runs = integer_of(entry, "runs"),
     };
     return isfinite(out->factor) && out->factor > 0 && isfinite(out->spread) && out->spread >= 0 &&
@@ -147,7 +147,7 @@ static bool read_corrections(const json_t *entries, zr_rate_book *out)
 // Takes a rate if it is one; else it stays unknown.
 static double rate_of(const json_t *object, const char *name)
 {
-    double value = number_of(object, name);
+    double value = rates_json_number_of(object, name);
     return isfinite(value) && value > 0 ? value : 0;
 }
 
@@ -165,13 +165,13 @@ static zero_status read_book(const reading *r, const json_t *root, const char *p
     for (size_t i = 0; i < json_array_size(settings); i++)
         ZERO_TRY(read_rates(r, json_array_get(settings, i), out));
     if (!read_corrections(json_object_get(root, "corrections"), out))
-        return refuse(r, "one of its corrections is none");
+        return refuse_rates_json(r, "one of its corrections is none");
     out->read = rate_of(disk, "read");
     out->write = rate_of(disk, "write");
     out->mix = rate_of(disk, "mix");
     out->checksum = rate_of(root, "checksum");
     if (!zr_task_rates_read(json_object_get(root, "tasks"), &out->tasks))
-        return refuse(r, "one of its tasks is none");
+        return refuse_rates_json(r, "one of its tasks is none");
     return ZERO_OK;
 }
 

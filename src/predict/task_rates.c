@@ -11,7 +11,7 @@ static bool is_sample(const zr_task_sample *s)
            isfinite(s->seconds) && s->seconds > 0;
 }
 
-static double distance(int64_t a, int64_t b)
+static double task_rates_distance(int64_t a, int64_t b)
 {
     return fabs(log(((double)a + 1) / ((double)b + 1)));
 }
@@ -50,7 +50,7 @@ static zr_task_sample *least_useful(zr_task_sample *list)
     double nearest = INFINITY;
     for (int i = 0; i < ZR_TASK_SAMPLES; i++)
         for (int k = 0; k < i; k++) {
-            double away = distance(list[i].amount, list[k].amount);
+            double away = task_rates_distance(list[i].amount, list[k].amount);
             if (!is_same_kind(&list[i], &list[k]) || away >= nearest)
                 continue;
             nearest = away;
@@ -79,7 +79,8 @@ void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample 
 static double unlike(const zr_task_sample *a, const zr_task_sample *b)
 {
     const double ranks_first = 1e3;
-    return ranks_first * distance(a->together, b->together) + distance(a->element, b->element);
+    return ranks_first * task_rates_distance(a->together, b->together) +
+           task_rates_distance(a->element, b->element);
 }
 
 // Copies the samples of the kind that is nearest to what is asked for. Returns their number.
@@ -157,13 +158,13 @@ static double unlike_usual(double value, double expected, double off)
 }
 
 // Takes a line if it is more likely than those before.
-static void consider(fit *f, line l, bool told)
+static void consider_task_rates(fit *f, line l, bool told)
 {
     double off = unlike_usual(l.constant, f->prior.constant, OFF_CONSTANT) +
                  unlike_usual(l.rate, f->prior.rate, OFF_RATE);
     for (int i = 0; i < f->count; i++) {
         const zr_task_sample *s = &f->list[i];
-        double away = ZR_MIN(distance(s->amount, f->amount), MOST_AWAY),
+        double away = ZR_MIN(task_rates_distance(s->amount, f->amount), MOST_AWAY),
                weight = 1 / (1 + away) / OFF_SAMPLE;
         off += weight * fabs(log(seconds_on(&l, s->amount) / s->seconds));
     }
@@ -179,10 +180,11 @@ static void consider_one(fit *f, const zr_task_sample *s)
 {
     double constant = s->seconds - f->prior.rate * (double)s->amount;
     if (constant > 0)
-        consider(f, (line){constant, f->prior.rate}, false);
+        consider_task_rates(f, (line){constant, f->prior.rate}, false);
     if (s->amount > 0 && s->seconds > f->prior.constant)
-        consider(f, (line){f->prior.constant, (s->seconds - f->prior.constant) / (double)s->amount},
-                 true);
+        consider_task_rates(
+            f, (line){f->prior.constant, (s->seconds - f->prior.constant) / (double)s->amount},
+            true);
 }
 
 static void consider_through(fit *f, const zr_task_sample *a, const zr_task_sample *b)
@@ -192,7 +194,7 @@ static void consider_through(fit *f, const zr_task_sample *a, const zr_task_samp
     double rate = (a->seconds - b->seconds) / (double)(a->amount - b->amount),
            constant = a->seconds - rate * (double)a->amount;
     if (rate >= 0 && constant >= 0)
-        consider(f, (line){constant, rate}, true);
+        consider_task_rates(f, (line){constant, rate}, true);
 }
 
 // Says whether an amount is so far beyond all that is known that its time is mostly assumed.
@@ -216,7 +218,7 @@ double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_
     f.least = INFINITY;
     f.count = choose_kind(rates->at[task], rates->count[task], of, list);
     // What is added up bends at the samples and at what is usual: the least lies at two of these.
-    consider(&f, f.prior, false);
+    consider_task_rates(&f, f.prior, false);
     for (int i = 0; i < f.count; i++) {
         consider_one(&f, &list[i]);
         for (int k = 0; k < i; k++)

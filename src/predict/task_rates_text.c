@@ -91,7 +91,7 @@ void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out)
 }
 
 // Returns the sample of the largest amount.
-static const zr_task_sample *largest_of(const zr_task_sample *list, int count)
+static const zr_task_sample *task_rates_text_largest_of(const zr_task_sample *list, int count)
 {
     const zr_task_sample *most = list;
     for (int i = 1; i < count; i++)
@@ -102,7 +102,7 @@ static const zr_task_sample *largest_of(const zr_task_sample *list, int count)
 
 static void write_task(const zr_task_rates *rates, int task, zr_buffer *out)
 {
-    const zr_task_sample *most = largest_of(rates->at[task], rates->count[task]);
+    const zr_task_sample *most = task_rates_text_largest_of(rates->at[task], rates->count[task]);
     char seconds[ZR_SECONDS_TEXT];
     zr_seconds_text(most->seconds, seconds);
     zr_buffer_printf(out, "    %-*s %s by %d rank%s", NAME_WIDTH, tasks[task].text, seconds,

@@ -13,7 +13,7 @@ static const zr_flat_param *flat_param_of(const zr_virtual_rank *rank, const zr_
     return &rank->plan->flat_params[i->flat_param];
 }
 
-static int64_t size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
+static int64_t virtual_pass_size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
 
 typedef struct exchange { // of data ranks
     zr_cost computed;     // by the thread that makes it: the rank's, or its comm thread
@@ -109,8 +109,9 @@ static zr_cost add_alone(const zr_virtual_rank *rank, const zr_flat_param *flat_
     if (!later && flat_param->accumulator_first < 0)
         return (zr_cost){0};
     return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element,
-                                flat_param->shard * (size_of(flat_param->gradient_dtype) +
-                                                     sums * size_of(flat_param->accumulator_dtype)),
+                                flat_param->shard *
+                                    (virtual_pass_size_of(flat_param->gradient_dtype) +
+                                     sums * virtual_pass_size_of(flat_param->accumulator_dtype)),
                                 0, 1);
 }
 
@@ -234,11 +235,11 @@ static void run_await(zr_virtual_rank *rank, const zr_instruction *i)
     *begun = (zr_begun){0};
 }
 
-static void run_round(zr_virtual_rank *rank, const zr_instruction *i)
+static void run_virtual_pass_round(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = flat_param_of(rank, i);
-    int64_t bytes =
-        flat_param->padded * ((int64_t)sizeof(float) + size_of(flat_param->gradient_dtype));
+    int64_t bytes = flat_param->padded *
+                    ((int64_t)sizeof(float) + virtual_pass_size_of(flat_param->gradient_dtype));
     zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }
@@ -308,7 +309,7 @@ static const run_instruction run[ZR_CODE_COUNT] = {
     [ZR_STORE] = run_transfer,
     [ZR_JOIN] = run_join,
     [ZR_AWAIT] = run_await,
-    [ZR_ROUND] = run_round,
+    [ZR_ROUND] = run_virtual_pass_round,
     [ZR_SQUARES] = run_squares,
     [ZR_CALL] = run_call,
     [ZR_UPDATE] = zr_virtual_update,

@@ -123,7 +123,8 @@ static void take_costs(const pipeline_run *p, const zr_virtual_rank *rank,
     }
 }
 
-static void run_rounds(const pipeline_run *p, zr_virtual_rank *rank, stage_time *out)
+static void run_virtual_pipeline_rounds(const pipeline_run *p, zr_virtual_rank *rank,
+                                        stage_time *out)
 {
     for (int round = 0; round < ROUNDS; round++) {
         zr_chunk_cost sums[ZR_MOST_CHUNKS] = {0};
@@ -147,13 +148,14 @@ static zero_status run_stage(const pipeline_run *p, int stage, stage_time *out, 
     zr_virtual_rank rank;
     zero_status status = zr_virtual_rank_open(p->question, stage, &rank, error);
     if (status == ZERO_OK)
-        run_rounds(p, &rank, out);
+        run_virtual_pipeline_rounds(p, &rank, out);
     zr_virtual_rank_close(&rank);
     return status;
 }
 
-static zero_status run_all(const pipeline_run *p, stage_time *slowest, double *after,
-                           zr_simulation *simulation, zero_error *error)
+static zero_status run_virtual_pipeline_all(const pipeline_run *p, stage_time *slowest,
+                                            double *after, zr_simulation *simulation,
+                                            zero_error *error)
 {
     *after = 0;
     *slowest = (stage_time){0};
@@ -181,7 +183,7 @@ zero_status zr_virtual_pipeline_run(const zr_forecast_question *question, double
     p.costs = zr_alloc((size_t)(pipeline->stages * pipeline->chunks) * sizeof *p.costs, error);
     if (!p.costs)
         return ZERO_ERR_MEMORY;
-    zero_status status = run_all(&p, &slowest, &after, &simulation, error);
+    zero_status status = run_virtual_pipeline_all(&p, &slowest, &after, &simulation, error);
     if (status == ZERO_OK) {
         *seconds = (simulation.total + after) / steps;
         *unknown = slowest.unknown / steps;

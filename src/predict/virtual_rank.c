@@ -98,7 +98,7 @@ static zero_status reserve_slots(zr_virtual_rank *rank, zr_slot_kind kind, int c
     return rank->begun[kind] ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status reserve(zr_virtual_rank *rank, zero_error *error)
+static zero_status reserve_virtual_rank(zr_virtual_rank *rank, zero_error *error)
 {
     enum { KEPT_BUFFERS = 2 };
     const zr_plan *plan = rank->plan;
@@ -135,7 +135,7 @@ zero_status zr_virtual_rank_open(const zr_forecast_question *question, int stage
         .spare = has_spare_core(question),
         .speed = 1,
     };
-    ZERO_TRY(reserve(out, error));
+    ZERO_TRY(reserve_virtual_rank(out, error));
     find_calls(out, &question->operations[stage]);
     return zr_virtual_walks_find(out, error);
 }

@@ -87,7 +87,7 @@ static int label_width(const zr_pipeline *p)
 
 // Returns the width of the lanes: as wide as numbers need in the shortest action where that fits a
 // page; never so narrow that actions cannot be seen, within a bound.
-static int width_of(const zr_pipeline_picture *picture)
+static int pipeline_draw_width_of(const zr_pipeline_picture *picture)
 {
     double shortest = zr_picture_shortest(picture), around = LEFT + right_of(picture);
     if (shortest <= 0)
@@ -105,7 +105,7 @@ static int x_of(const sheet *s, double seconds)
 }
 
 // Writes what an action is, in words; of the parameters, an update makes the version.
-static void tell(const sheet *s, const zr_action *action, char out[NAME])
+static void tell_pipeline_draw(const sheet *s, const zr_action *action, char out[NAME])
 {
     char version[NAME / 2] = "";
     if (is_asynchronous(s->picture) && action->act != ZR_ACT_NORM)
@@ -123,7 +123,7 @@ static void put_action(sheet *s, const zr_action *action, const zr_slot_of_time 
         return;
     snprintf(class, sizeof class, "%s%d", zr_act_name(action->act), action->chunk);
     snprintf(label, sizeof label, "%d", action->micro_batch);
-    tell(s, action, told);
+    tell_pipeline_draw(s, action, told);
     zr_svg_put_box(&s->body, &(zr_svg_box){
                                  .x = x,
                                  .y = s->y,
@@ -147,7 +147,7 @@ static void put_mark(sheet *s, const zr_action *action, const zr_slot_of_time *a
         return;
     *end = x + MARK_WIDTH;
     snprintf(class, sizeof class, "%s%d", zr_act_name(action->act), action->chunk);
-    tell(s, action, told);
+    tell_pipeline_draw(s, action, told);
     zr_svg_put_box(&s->body,
                    &(zr_svg_box){
                        .x = x,
@@ -213,7 +213,7 @@ static int put_act(sheet *s, int x, zr_act act, const char *text)
 }
 
 // Puts an entry for each act that the schedule has.
-static void put_legend(sheet *s)
+static void put_pipeline_draw_legend(sheet *s)
 {
     const zr_pipeline *p = s->picture->pipeline;
     bool weights = zr_pipeline_has_weights(p->kind);
@@ -261,13 +261,13 @@ static void put_heading(sheet *s)
 
 void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out)
 {
-    sheet s = {.picture = picture, .width = width_of(picture)};
+    sheet s = {.picture = picture, .width = pipeline_draw_width_of(picture)};
     zr_buffer style = {0};
     put_heading(&s);
     for (int stage = 0; stage < picture->pipeline->stages; stage++)
         put_lane(&s, stage);
     s.y += GAP;
-    put_legend(&s);
+    put_pipeline_draw_legend(&s);
     put_style(picture, &style);
     zr_svg_put_document(out, LEFT + s.width + right_of(picture), s.y + MARGIN,
                         style.failed ? "" : style.data, &s.body);

@@ -138,7 +138,8 @@ static void put_stage(const zr_pipeline_picture *picture, int stage, int columns
     zr_buffer_printf(out, "\n");
 }
 
-static void put_legend(const zr_pipeline_picture *picture, double column, zr_buffer *out)
+static void put_pipeline_letters_legend(const zr_pipeline_picture *picture, double column,
+                                        zr_buffer *out)
 {
     const zr_pipeline *p = picture->pipeline;
     bool weights = zr_pipeline_has_weights(p->kind);
@@ -172,5 +173,5 @@ void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out
     int columns = (int)fmax(1, fmin(round(total / shortest), MOST_COLUMNS));
     for (int s = 0; s < picture->pipeline->stages; s++)
         put_stage(picture, s, columns, out);
-    put_legend(picture, total / columns, out);
+    put_pipeline_letters_legend(picture, total / columns, out);
 }

@@ -37,7 +37,7 @@ static int64_t without_waits(const zr_recorder *recorder, int64_t i)
     return own;
 }
 
-static int64_t *cost_of(const measuring *m, const zr_action *action)
+static int64_t *pipeline_times_cost_of(const measuring *m, const zr_action *action)
 {
     const zr_pipeline_part *part = m->plan->pipeline;
     int chunk = zr_pipeline_chunk(&part->pipeline, part->stage, action->chunk);
@@ -59,7 +59,7 @@ static zero_status add_records(measuring *m, zero_error *error)
             continue;
         int64_t own = without_waits(recorder, i);
         bool action = phase < m->plan->action_count;
-        *(action ? cost_of(m, &m->plan->actions[phase]) : update_cost(m)) += own;
+        *(action ? pipeline_times_cost_of(m, &m->plan->actions[phase]) : update_cost(m)) += own;
         m->busy += own;
         phase++;
     }
@@ -84,7 +84,8 @@ static zero_status record_step(measuring *m, zr_timed_work step, void *user, zer
 }
 
 // Computes means from the sums, after the ranks have told each other theirs.
-static zero_status fill(measuring *m, int calls, zr_pipeline_times *out, zero_error *error)
+static zero_status fill_pipeline_times(measuring *m, int calls, zr_pipeline_times *out,
+                                       zero_error *error)
 {
     double seconds = 1e-9 / (double)(calls * m->steps);
     ZERO_TRY(zr_comm_all_reduce_small(m->world, m->cost, m->chunks * ZR_ACT_COUNT + 2, ZERO_I64,
@@ -105,7 +106,8 @@ static zero_status fill(measuring *m, int calls, zr_pipeline_times *out, zero_er
 }
 
 // Simulates a step, which its update follows, or a window, whose updates are among its actions.
-static zero_status simulate(const zr_pipeline *pipeline, zr_pipeline_times *out, zero_error *error)
+static zero_status simulate_pipeline_times(const zr_pipeline *pipeline, zr_pipeline_times *out,
+                                           zero_error *error)
 {
     double after = zr_pipeline_is_asynchronous(pipeline->kind) ? 0 : out->update;
     zr_simulation simulation;
@@ -119,16 +121,16 @@ static zero_status simulate(const zr_pipeline *pipeline, zr_pipeline_times *out,
     return status;
 }
 
-static zero_status measure(measuring *m, int calls, zr_timed_work step, void *user,
-                           zr_pipeline_times *out, zero_error *error)
+static zero_status measure_pipeline_times(measuring *m, int calls, zr_timed_work step, void *user,
+                                          zr_pipeline_times *out, zero_error *error)
 {
     for (int i = 0; i < calls; i++)
         ZERO_TRY(record_step(m, step, user, error));
-    ZERO_TRY(fill(m, calls, out, error));
-    return simulate(&m->plan->pipeline->pipeline, out, error);
+    ZERO_TRY(fill_pipeline_times(m, calls, out, error));
+    return simulate_pipeline_times(&m->plan->pipeline->pipeline, out, error);
 }
 
-static zero_status allocate(measuring *m, zr_pipeline_times *out, zero_error *error)
+static zero_status allocate_pipeline_times(measuring *m, zr_pipeline_times *out, zero_error *error)
 {
     ZERO_TRY(zr_recorder_create(m->steps * RECORDS, &m->recorder, error));
     m->cost = zr_alloc((size_t)(m->chunks * ZR_ACT_COUNT + 2) * sizeof *m->cost, error);
@@ -148,9 +150,9 @@ zero_status zr_pipeline_times_measure(zero_comm *world, zero_engine *engine, int
                    .steps = zero_window(engine),
                    .chunks = pipeline->stages * pipeline->chunks};
     *out = (zr_pipeline_times){.chunks = m.chunks};
-    zero_status status = zr_comm_agree(world, allocate(&m, out, error), error);
+    zero_status status = zr_comm_agree(world, allocate_pipeline_times(&m, out, error), error);
     if (status == ZERO_OK)
-        status = measure(&m, calls, step, user, out, error);
+        status = measure_pipeline_times(&m, calls, step, user, out, error);
     zr_free(m.cost);
     zr_recorder_destroy(m.recorder);
     return status;

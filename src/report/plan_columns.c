@@ -24,7 +24,7 @@ static bool takes_time(const zr_instruction *i)
 }
 
 // Returns an instruction's width. A call with a body computes between the instructions of its body.
-static int width_of(const zr_instruction *i)
+static int columns_width_of(const zr_instruction *i)
 {
     int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
     if (i->code == ZR_CALL)
@@ -51,7 +51,7 @@ static int64_t wanted_width(const zr_columns *columns, const zr_pass *pass)
 {
     int64_t sum = 0;
     for (int i = 0; i < pass->count; i++)
-        sum += zr_fold_of(columns, i) ? 0 : width_of(&pass->at[i]);
+        sum += zr_fold_of(columns, i) ? 0 : columns_width_of(&pass->at[i]);
     return sum;
 }
 
@@ -79,7 +79,7 @@ static void find_folds(const zr_plan *plan, const zr_pass *pass, zr_columns *out
 }
 
 // Places all columns. If the sum is too wide, all but folds become narrower.
-static void place(const zr_pass *pass, int left, zr_columns *out)
+static void place_columns(const zr_pass *pass, int left, zr_columns *out)
 {
     int64_t whole = wanted_width(out, pass), sum = 0, folds = 0;
     int64_t room = ZR_MIN(whole, ZR_MAX(MOST_WIDTH - out->fold_count * FOLD_WIDTH, MOST_WIDTH / 2));
@@ -88,7 +88,7 @@ static void place(const zr_pass *pass, int left, zr_columns *out)
         int part = in ? FOLD_WIDTH * (i - in->from) / (in->to - in->from) : 0;
         out->x[i] = left + (int)(sum * room / ZR_MAX(whole, 1) + folds) + part;
         if (i < pass->count)
-            sum += in ? 0 : width_of(&pass->at[i]);
+            sum += in ? 0 : columns_width_of(&pass->at[i]);
         folds += in && i + 1 == in->to ? FOLD_WIDTH : 0;
     }
 }
@@ -104,7 +104,7 @@ zero_status zr_columns_of(const zr_plan *plan, const zr_pass *pass, int left, zr
         return ZERO_ERR_MEMORY;
     if (wanted_width(out, pass) > MOST_WIDTH)
         find_folds(plan, pass, out);
-    place(pass, left, out);
+    place_columns(pass, left, out);
     return ZERO_OK;
 }
 

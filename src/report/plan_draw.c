@@ -84,7 +84,7 @@ static const char style[] =
     "@media "
     "(prefers-color-scheme:dark){.fold{fill:#20252b}.if{stroke:#ffffff}.seam{stroke:#ff6b6b}}\n";
 
-static void put_text(sheet *s, int x, int y, const char *class, const char *text)
+static void put_draw_text(sheet *s, int x, int y, const char *class, const char *text)
 {
     zr_svg_put_text(&s->body, x, y, class, text);
 }
@@ -136,8 +136,8 @@ static void put_fold(sheet *s, const zr_fold *fold)
 {
     char text[NAME];
     snprintf(text, sizeof text, "... %d like these ...", fold->last - fold->first + 1);
-    put_text(s, (s->x[fold->from] + s->x[fold->to]) / 2, s->y + CALL_HEIGHT / 2 + 4, "middle",
-             text);
+    put_draw_text(s, (s->x[fold->from] + s->x[fold->to]) / 2, s->y + CALL_HEIGHT / 2 + 4, "middle",
+                  text);
 }
 
 // Puts bands behind the folds, from `top` to here.
@@ -152,7 +152,7 @@ static void put_bands(sheet *s, int top)
 
 static void put_calls(sheet *s)
 {
-    put_text(s, MARGIN, s->y + CALL_HEIGHT / 2 + 4, NULL, "calls");
+    put_draw_text(s, MARGIN, s->y + CALL_HEIGHT / 2 + 4, NULL, "calls");
     for (int i = 0; i < s->pass->count; i++)
         if (s->pass->at[i].code == ZR_CALL && !zr_fold_of(&s->columns, i))
             put_call(s, i);
@@ -204,7 +204,7 @@ static zero_status put_lane(sheet *s, zr_in_flight_lane lane, const char *name, 
     zero_status status = zr_in_flight_of(s->pass, lane, &flights, error);
     if (status == ZERO_OK && flights.count) {
         int height = ZR_MAX(ZR_MIN(ROW_HEIGHT, MOST_ROWS_HEIGHT / flights.rows), LEAST_ROW);
-        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, name);
+        put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, name);
         for (int f = 0; f < flights.count; f++)
             if (!zr_is_folded(&s->columns, flights.at[f].from, flights.at[f].to))
                 put_flight(s, &flights.at[f], height);
@@ -286,8 +286,8 @@ static void put_panel(sheet *s, const zr_live_ranges *live_ranges, zr_buffer_id 
     find_edges(live_ranges, buffer, &p);
     int height = depth_of(&p, p.whole);
     zr_bytes_text((double)p.whole, bytes);
-    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_buffer_name(buffer));
-    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT + ZR_SVG_LINE_HEIGHT, NULL, bytes);
+    put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_buffer_name(buffer));
+    put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT + ZR_SVG_LINE_HEIGHT, NULL, bytes);
     for (const zr_live_range *live_range = live_ranges->at;
          live_range < live_ranges->at + live_ranges->count; live_range++)
         if (live_range->buffer == buffer &&
@@ -320,7 +320,7 @@ static void put_forward_end(sheet *s, int top)
     int x = s->x[s->pass->forward_end];
     zr_buffer_printf(&s->body, "<path d=\"M%d %dV%d\" class=\"line seam\"/>\n", x, top,
                      s->y - GAP / 2);
-    put_text(s, x + 3, top + ZR_SVG_LETTER_HEIGHT, NULL, "zero_forward returns");
+    put_draw_text(s, x + 3, top + ZR_SVG_LETTER_HEIGHT, NULL, "zero_forward returns");
 }
 
 // Writes what a pass does, in words: "1 sum over ranks, 7 waits", or "nothing".
@@ -358,15 +358,17 @@ static void put_words(const zr_pass *pass, zr_buffer *out)
 static void put_once(sheet *s)
 {
     zr_buffer line = {0};
-    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, "once a step, after its micro-batches:");
+    put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
+                  "once a step, after its micro-batches:");
     s->y += ZR_SVG_LINE_HEIGHT;
     for (int kind = ZR_PASS_BOUNDARY; kind < ZR_PASS_COUNT; kind++) {
         if (!zr_plan_shows_pass(s->plan, kind))
             continue;
         line.length = 0;
         put_words(&s->plan->program.passes[kind], &line);
-        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, zr_pass_name((zr_pass_kind)kind));
-        put_text(s, LEFT, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
+        put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
+                      zr_pass_name((zr_pass_kind)kind));
+        put_draw_text(s, LEFT, s->y + ZR_SVG_LETTER_HEIGHT, NULL, line.failed ? "" : line.data);
         s->y += ZR_SVG_LINE_HEIGHT;
     }
     s->body.failed |= line.failed;
@@ -375,7 +377,7 @@ static void put_once(sheet *s)
 }
 
 // Lists the colors that the drawing has.
-static void put_legend(sheet *s)
+static void put_draw_legend(sheet *s)
 {
     int x = MARGIN;
     for (int c = 0; c < COLORS; c++)
@@ -388,20 +390,20 @@ static void put_legend(sheet *s)
                  "gray bands: the calls of %s to %s; what begins and ends in a band is not drawn",
                  zr_plan_unit_name(s->plan, ZR_SHOWN_ENDS),
                  zr_plan_unit_name(s->plan, s->plan->unit_count - ZR_SHOWN_ENDS - 1));
-        put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, text);
+        put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL, text);
         s->y += ZR_SVG_LINE_HEIGHT;
     }
     if (!s->conditional)
         return;
-    put_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
-             "dashed: only in some micro-batches, or when the weights have changed");
+    put_draw_text(s, MARGIN, s->y + ZR_SVG_LETTER_HEIGHT, NULL,
+                  "dashed: only in some micro-batches, or when the weights have changed");
     s->y += ZR_SVG_LINE_HEIGHT;
 }
 
 static zero_status put_all(sheet *s, const char *title, zero_error *error)
 {
     s->y = MARGIN;
-    put_text(s, MARGIN, s->y + ZR_SVG_LINE_HEIGHT - 4, "title", title);
+    put_draw_text(s, MARGIN, s->y + ZR_SVG_LINE_HEIGHT - 4, "title", title);
     s->y += ZR_SVG_LINE_HEIGHT + GAP;
     int top = s->y;
     s->y += ZR_SVG_LINE_HEIGHT;
@@ -412,7 +414,7 @@ static zero_status put_all(sheet *s, const char *title, zero_error *error)
     put_bands(s, top);
     put_forward_end(s, top);
     put_once(s);
-    put_legend(s);
+    put_draw_legend(s);
     return ZERO_OK;
 }
 

@@ -35,7 +35,7 @@ static void end_flight(const zr_pass *pass, zr_in_flight *flights, int *oldest, 
         ++*oldest;
 }
 
-static void find(const zr_pass *pass, zr_in_flight_lane lane, zr_in_flight *flights)
+static void find_in_flight(const zr_pass *pass, zr_in_flight_lane lane, zr_in_flight *flights)
 {
     int oldest = 0;
     for (int i = 0; i < pass->count; i++) {
@@ -48,7 +48,7 @@ static void find(const zr_pass *pass, zr_in_flight_lane lane, zr_in_flight *flig
 }
 
 // Gives each flight a row. ends: (rows) where the last flight of each row ends.
-static void pack(zr_in_flight *flights, int *ends)
+static void pack_in_flight(zr_in_flight *flights, int *ends)
 {
     for (zr_in_flight_range *f = flights->at; f < flights->at + flights->count; f++) {
         while (f->row < flights->rows && ends[f->row] > f->from)
@@ -70,8 +70,8 @@ zero_status zr_in_flight_of(const zr_pass *pass, zr_in_flight_lane lane, zr_in_f
         return ZERO_ERR_MEMORY;
     out->at = zr_alloc(count * sizeof *out->at, error);
     if (out->at) {
-        find(pass, lane, out);
-        pack(out, ends);
+        find_in_flight(pass, lane, out);
+        pack_in_flight(out, ends);
     }
     zr_free(ends);
     return out->at ? ZERO_OK : ZERO_ERR_MEMORY;

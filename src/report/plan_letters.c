@@ -61,7 +61,7 @@ static void put_flights(table *t, const zr_in_flight *flights, zr_slot_kind kind
     }
 }
 
-static void follow(table *t, const zr_instruction *i)
+static void follow_letters(table *t, const zr_instruction *i)
 {
     bool comes = i->code == ZR_BIND || i->code == ZR_OPEN;
     if (!comes && i->code != ZR_UNBIND)
@@ -93,7 +93,7 @@ static void put_calls(table *t)
 {
     int call = -1;
     for (int i = 0; i < t->pass->count; i++) {
-        follow(t, &t->pass->at[i]);
+        follow_letters(t, &t->pass->at[i]);
         if (t->pass->at[i].code == ZR_CALL)
             call++;
         if (call >= 0 && i <= call_end(t, call))
@@ -101,7 +101,7 @@ static void put_calls(table *t)
     }
 }
 
-static zero_status fill(table *t, zero_error *error)
+static zero_status fill_letters(table *t, zero_error *error)
 {
     zr_live_ranges live_ranges = {0};
     zr_in_flight exchanges = {0}, transfers = {0};
@@ -240,7 +240,7 @@ zero_status zr_plan_draw_letters(const zr_plan *plan, const char *title, zr_buff
     table t = {.plan = plan, .pass = &plan->program.passes[ZR_PASS_MICRO_BATCH], .out = out};
     zero_status status = open_table(&t, error);
     if (status == ZERO_OK)
-        status = fill(&t, error);
+        status = fill_letters(&t, error);
     if (status == ZERO_OK)
         append_table(&t, title);
     zr_free(t.reading);

@@ -33,7 +33,7 @@ int64_t zr_planner_memory(const zr_planner *p, int ranks)
     return memory > 0 ? ZR_MAX(memory / zr_planner_together(p, ranks), 1) : 0;
 }
 
-static zero_status read_shape(zr_planner *p, zero_error *error)
+static zero_status read_model_shape(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     const zr_subject_question question = {.new_spec = options->new_spec,
@@ -57,7 +57,7 @@ static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error 
     return ZERO_OK;
 }
 
-static zero_status resolve(zr_planner *p, zero_error *error)
+static zero_status resolve_model(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     char *text;
@@ -95,9 +95,9 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
     return zr_plan_machines_cut(p->machines, p->model, p->subject.name, p->config, error);
 }
 
-static zero_status read_config(zr_planner *p, zero_error *error)
+static zero_status read_model_config(zr_planner *p, zero_error *error)
 {
-    ZERO_TRY(resolve(p, error));
+    ZERO_TRY(resolve_model(p, error));
     if (zr_tiling_apply(p->config, &p->subject.model)) {
         zr_lm_free(p->model);
         p->model = NULL;
@@ -115,7 +115,7 @@ static zero_status open_machine(zr_planner *p, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status choose_placement(const zr_planner *p, zr_placement_answer *answer,
+static zero_status choose_placement(const zr_planner *p, zr_placement_answer *answer_model,
                                     zero_error *error)
 {
     const zero_plan_options *options = p->options;
@@ -129,7 +129,7 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
     };
     ZERO_TRY(zero_comm_self(&engine.comm, error));
     zero_status status =
-        zr_placement_of(&engine, &ranks, &p->subject.model, p->config, answer, error);
+        zr_placement_of(&engine, &ranks, &p->subject.model, p->config, answer_model, error);
     zero_comm_destroy(engine.comm);
     return status;
 }
@@ -146,27 +146,28 @@ static zero_status measure_if_asked(const zr_planner *p, zero_error *error)
 
 static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
-    zr_placement_answer answer;
+    zr_placement_answer answer_model;
     ZERO_TRY(measure_if_asked(p, error));
-    ZERO_TRY(choose_placement(p, &answer, error));
+    ZERO_TRY(choose_placement(p, &answer_model, error));
     if (p->options->json) {
         zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,",
                          (long long)zr_model_parameters(p->model), zr_planner_job(p),
                          (long long)p->config->micro_batch);
-        zr_placement_json(&answer, out);
+        zr_placement_json(&answer_model, out);
         zr_buffer_printf(out, ",\n\"settings\":");
         zr_settings_json(&p->settings, out);
         zr_buffer_printf(out, "}\n");
         return ZERO_OK;
     }
     zr_planner_title(p, out);
-    zr_placement_table(&answer, out);
+    zr_placement_table(&answer_model, out);
     zr_buffer_printf(out, "\noffload  auto: ");
-    zr_placement_describe(&answer, ZR_PLACEMENT_LINES, out);
-    zr_buffer_printf(out, answer.chosen < 0 ? "\nA shorter window (--seq), a smaller micro-batch "
-                                              "(--micro-batch) and more ranks need less.\n"
-                                            : "\n\nThe command:\n");
-    if (answer.chosen >= 0)
+    zr_placement_describe(&answer_model, ZR_PLACEMENT_LINES, out);
+    zr_buffer_printf(out, answer_model.chosen < 0
+                              ? "\nA shorter window (--seq), a smaller micro-batch "
+                                "(--micro-batch) and more ranks need less.\n"
+                              : "\n\nThe command:\n");
+    if (answer_model.chosen >= 0)
         zr_planner_command(p, NULL, out);
     return ZERO_OK;
 }
@@ -241,7 +242,7 @@ static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
     return status;
 }
 
-static zero_status answer(zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status answer_model(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     if (p->options->view != ZERO_PLAN_TABLE)
         return show(p, out, error);
@@ -251,13 +252,13 @@ static zero_status answer(zr_planner *p, zr_buffer *out, zero_error *error)
 zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, zero_error *error)
 {
     zr_planner p = {.options = options};
-    zero_status status = read_shape(&p, error);
+    zero_status status = read_model_shape(&p, error);
     if (status == ZERO_OK)
-        status = read_config(&p, error);
+        status = read_model_config(&p, error);
     if (status == ZERO_OK)
         status = open_machine(&p, error);
     if (status == ZERO_OK)
-        status = answer(&p, out, error);
+        status = answer_model(&p, out, error);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_plan_machines_free(p.machines);

@@ -153,7 +153,7 @@ static int first_of(const groups *g, int group)
 }
 
 // Ranks fill machines in order, so a group is on one if its ends are.
-static bool is_across(const groups *g, int group)
+static bool network_is_across(const groups *g, int group)
 {
     const int *of = g->network->machines->job.of;
     int first = first_of(g, group);
@@ -167,7 +167,7 @@ static groups groups_of(const zr_plan_network *network, zero_axis axis)
         g.stride *= network->mesh.size[below];
     g.count = network->mesh.world / g.size;
     for (int i = 0; i < g.count; i++)
-        g.across += is_across(&g, i);
+        g.across += network_is_across(&g, i);
     return g;
 }
 
@@ -195,7 +195,7 @@ static void append_groups(const groups *g, zr_buffer *out)
     }
     zr_buffer_printf(out, "%d of %d: ranks ", g->across, g->count);
     for (int i = 0; i < g->count && named < MOST_GROUPS; i++) {
-        if (!is_across(g, i))
+        if (!network_is_across(g, i))
             continue;
         zr_buffer_printf(out, named++ ? "; " : "");
         append_members(g, i, out);
@@ -203,7 +203,7 @@ static void append_groups(const groups *g, zr_buffer *out)
     zr_buffer_printf(out, named < g->across ? "; ..." : "");
 }
 
-static void append_line(const char *words, const zr_plan_crossing *crossing, zr_buffer *out)
+static void append_network_line(const char *words, const zr_plan_crossing *crossing, zr_buffer *out)
 {
     char most[ZR_BYTES_TEXT], all[ZR_BYTES_TEXT];
     zr_bytes_text((double)crossing->most, most);
@@ -212,7 +212,7 @@ static void append_line(const char *words, const zr_plan_crossing *crossing, zr_
 }
 
 // Writes the warning that rank 0 of a run would print.
-static void describe(const zr_plan_network *network, zr_buffer *out)
+static void describe_network(const zr_plan_network *network, zr_buffer *out)
 {
     if (network->torn)
         zr_topology_describe(&network->topology, out);
@@ -235,14 +235,14 @@ void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
         if (!is_shown(network, i))
             continue;
         const groups g = groups_of(network, uses[i].axis);
-        append_line(uses[i].words, &network->uses[uses[i].use], out);
+        append_network_line(uses[i].words, &network->uses[uses[i].use], out);
         zr_buffer_printf(out, "  ");
         append_groups(&g, out);
         zr_buffer_printf(out, "\n");
     }
-    append_line("together", &network->together, out);
+    append_network_line("together", &network->together, out);
     zr_buffer_printf(out, "\n");
-    describe(network, &warning);
+    describe_network(network, &warning);
     if (warning.length)
         zr_buffer_printf(out, "warning: %s\n", warning.data);
     out->failed |= warning.failed;
@@ -256,7 +256,7 @@ static void append_json_groups(const groups *g, zr_buffer *out)
     zr_buffer_printf(out, ",\"groups\":%d,\"across\":[", g->count);
     for (int i = 0; i < g->count; i++) {
         int first = i;
-        while (i < g->count && is_across(g, i))
+        while (i < g->count && network_is_across(g, i))
             i++;
         if (i == first)
             continue;
@@ -269,7 +269,7 @@ static void append_json_groups(const groups *g, zr_buffer *out)
 static void append_json_warnings(const zr_plan_network *network, zr_buffer *out)
 {
     zr_buffer warning = {0};
-    describe(network, &warning);
+    describe_network(network, &warning);
     zr_buffer_printf(out, ",\"warnings\":[");
     if (warning.length)
         zr_json_append_string(out, warning.data, warning.length);

@@ -15,11 +15,14 @@ static int64_t total_of(const zr_report_pipeline_stage *stage)
     return stage->tiers[ZERO_TIER_device] + stage->tiers[ZERO_TIER_host];
 }
 
-static int stages_of(const zr_plan_row *row) { return row->pipeline->part->pipeline.stages; }
+static int pipeline_table_stages_of(const zr_plan_row *row)
+{
+    return row->pipeline->part->pipeline.stages;
+}
 
 static bool uses(const zr_plan_row *row, int category)
 {
-    for (int s = 0; s < stages_of(row); s++)
+    for (int s = 0; s < pipeline_table_stages_of(row); s++)
         if (row->pipeline->at[s].bytes[category])
             return true;
     return false;
@@ -27,7 +30,7 @@ static bool uses(const zr_plan_row *row, int category)
 
 static bool sends_in(const zr_plan_row *row, zero_axis axis)
 {
-    for (int s = 0; s < stages_of(row); s++)
+    for (int s = 0; s < pipeline_table_stages_of(row); s++)
         if (row->pipeline->at[s].messages[axis].calls)
             return true;
     return false;
@@ -36,7 +39,7 @@ static bool sends_in(const zr_plan_row *row, zero_axis axis)
 // Writes "0 to 3": the ranks of a stage are neighbours.
 static void write_ranks(const zr_plan_row *row, int stage, char out[CELL])
 {
-    int count = row->ranks / stages_of(row), first = stage * count;
+    int count = row->ranks / pipeline_table_stages_of(row), first = stage * count;
     if (count == 1)
         snprintf(out, CELL, "%d", first);
     else
@@ -118,7 +121,7 @@ static void append_most(const zr_plan_row *row, zr_buffer *out)
 {
     int most = 0;
     char text[ZR_BYTES_TEXT];
-    for (int s = 1; s < stages_of(row); s++)
+    for (int s = 1; s < pipeline_table_stages_of(row); s++)
         if (total_of(&row->pipeline->at[s]) > total_of(&row->pipeline->at[most]))
             most = s;
     zr_bytes_text((double)total_of(&row->pipeline->at[most]), text);
@@ -165,7 +168,7 @@ void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
                      "\nat ZeRO stage %d on %d ranks, micro-batch %lld, the bytes of one rank:\n",
                      row->stage, row->ranks, (long long)row->micro_batch);
     append_heading(row, out);
-    for (int s = 0; s < stages_of(row); s++)
+    for (int s = 0; s < pipeline_table_stages_of(row); s++)
         append_stage(row, s, out);
     append_most(row, out);
     append_versions(row, out);
@@ -189,7 +192,7 @@ static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
     zr_buffer units = {0};
     const zr_plan_pipeline *pipeline = row->pipeline;
     const zr_report_pipeline_stage *of = &pipeline->at[stage];
-    int ranks = row->ranks / stages_of(row);
+    int ranks = row->ranks / pipeline_table_stages_of(row);
     zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
     zr_buffer_printf(out, "{\"units\":");
     zr_json_append_string(out, units.failed ? "" : units.data, units.failed ? 0 : units.length);

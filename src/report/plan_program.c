@@ -173,7 +173,7 @@ static void append_cell(const char *cell, const column *c, int width, bool last,
     zr_buffer_printf(out, last ? "\n" : "  ");
 }
 
-static void append_line(const line *l, const int widths[static COLUMNS], zr_buffer *out)
+static void append_program_line(const line *l, const int widths[static COLUMNS], zr_buffer *out)
 {
     char cell[CELL];
     int used = columns_used(l);
@@ -202,7 +202,7 @@ static void for_each_line(const zr_plan *plan, const zr_pass *pass, void *user,
     }
 }
 
-static void widen(void *user, const line *l)
+static void widen_program(void *user, const line *l)
 {
     int *widths = user;
     char cell[CELL];
@@ -230,7 +230,7 @@ static void append_next(void *user, const line *l)
 {
     const writer *w = user;
     append_forward_end(w, l->number);
-    append_line(l, w->widths, w->out);
+    append_program_line(l, w->widths, w->out);
 }
 
 static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *widths, zr_buffer *out)
@@ -274,7 +274,7 @@ void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out
     for (int c = 0; c < COLUMNS; c++)
         widths[c] = (int)strlen(columns[c].heading);
     for (int kind = 0; kind < ZR_PASSES; kind++)
-        for_each_line(plan, &plan->program.passes[kind], widths, widen);
+        for_each_line(plan, &plan->program.passes[kind], widths, widen_program);
     zr_buffer_printf(out, "%s\n%s.\n\n", title, order_of(plan));
     for (int c = 0; c < COLUMNS; c++)
         zr_buffer_printf(out, "  %-6s  %s\n", columns[c].heading, columns[c].means);

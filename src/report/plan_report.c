@@ -199,7 +199,7 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
 }
 
 // Checks that what only a model's plan knows is not asked of formulas.
-static zero_status check_model(const zero_plan_options *options, zero_error *error)
+static zero_status check_report_model(const zero_plan_options *options, zero_error *error)
 {
     bool by_formula = options->parameters > 0;
     if (by_formula && (options->pipeline || options->schedule || options->split))
@@ -218,14 +218,14 @@ static zero_status check_model(const zero_plan_options *options, zero_error *err
     return ZERO_OK;
 }
 
-static zero_status check(const zero_plan_options *options, zero_error *error)
+static zero_status check_report(const zero_plan_options *options, zero_error *error)
 {
     bool is_table = options->view == ZERO_PLAN_TABLE;
     if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: exactly one of options.new_spec, options.model and "
                        "options.parameters must be given");
-    ZERO_TRY(check_model(options, error));
+    ZERO_TRY(check_report_model(options, error));
     if ((unsigned)options->view > ZERO_PLAN_LETTERS)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.view is %d, which is no zero_plan_view",
@@ -249,7 +249,7 @@ zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user
                             ZR_STRUCT_UPTO(zero_plan_options, logger), &taken, sizeof taken,
                             error));
     options = &taken;
-    ZERO_TRY(check(options, error));
+    ZERO_TRY(check_report(options, error));
     zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error)
                                                  : zr_plan_by_model(options, &text, error);
     if (status == ZERO_OK && text.failed)

@@ -160,8 +160,8 @@ static zero_status make_network(const zr_planner *p, const zr_plan_point *at, zr
 }
 
 // Fills the row with the plan of the rank that needs most.
-static zero_status fill(const zr_planner *p, const zr_plan_point *at, zr_estimate *estimate,
-                        zr_plan_row *row, zero_error *error)
+static zero_status fill_rows(const zr_planner *p, const zr_plan_point *at, zr_estimate *estimate,
+                             zr_plan_row *row, zero_error *error)
 {
     row_making making = {.p = p, .at = at, .estimate = estimate, .row = row, .most = -1};
     ZERO_TRY(make_network(p, at, row, error));
@@ -182,7 +182,7 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
     if (status == ZERO_OK && estimate.made)
         status = zr_plan_pipeline_make(p->model, estimate.made, &row->pipeline, error);
     if (status == ZERO_OK)
-        status = fill(p, at, &estimate, row, error);
+        status = fill_rows(p, at, &estimate, row, error);
     if (row->pipeline)
         estimate.made = NULL; // because it is the row's now
     zr_estimate_free(&estimate);
@@ -238,7 +238,7 @@ void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, z
 }
 
 // Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
-static bool fits(const zr_planner *p, const zr_plan_point *at)
+static bool rows_fits(const zr_planner *p, const zr_plan_point *at)
 {
     zr_plan_asked asked;
     zr_estimate estimate;
@@ -264,14 +264,14 @@ bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, 
 static int64_t largest_batch(const zr_planner *p, int stage, int ranks)
 {
     int64_t low = 0, high = 1;
-    while (high <= MOST_BATCH && fits(p, &(zr_plan_point){stage, ranks, high})) {
+    while (high <= MOST_BATCH && rows_fits(p, &(zr_plan_point){stage, ranks, high})) {
         low = high;
         high *= 2;
     }
     high = ZR_MIN(high, MOST_BATCH + 1);
     while (high - low > 1) {
         int64_t middle = (low + high) / 2;
-        if (fits(p, &(zr_plan_point){stage, ranks, middle}))
+        if (rows_fits(p, &(zr_plan_point){stage, ranks, middle}))
             low = middle;
         else
             high = middle;

@@ -20,8 +20,8 @@ static const char *const kinds[ZR_EXCHANGE_KINDS] = {
     [ZERO_EXCHANGE_GATHER] = "all-gather",
 };
 
-static void append_line(const char *what, const char *how, int64_t calls, int64_t bytes,
-                        zr_buffer *out)
+static void append_tensor_exchange_line(const char *what, const char *how, int64_t calls,
+                                        int64_t bytes, zr_buffer *out)
 {
     char text[ZR_BYTES_TEXT];
     zr_bytes_text((double)bytes, text);
@@ -37,11 +37,12 @@ static void append_purposes(const zr_exchange_table *table, const char *heading,
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
                 continue;
-            append_line(purposes[p].words, kinds[k], table->calls[p][k], table->bytes[p][k], out);
+            append_tensor_exchange_line(purposes[p].words, kinds[k], table->calls[p][k],
+                                        table->bytes[p][k], out);
             calls += table->calls[p][k];
             bytes += table->bytes[p][k];
         }
-    append_line("together", "", calls, bytes, out);
+    append_tensor_exchange_line("together", "", calls, bytes, out);
 }
 
 static int64_t exchanged_of(const zr_plan_row *row) { return row->exchanged; }

@@ -114,7 +114,7 @@ static void append_limits(const zr_planner *p, zr_buffer *out)
     }
 }
 
-static const char *place(int tier)
+static const char *place_text(int tier)
 {
     static const char *const places[] = {[ZERO_TIER_device] = "the device",
                                          [ZERO_TIER_host] = "the host",
@@ -158,7 +158,7 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
     append_where(p, out);
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
-                         place(offload->parameters), place(offload->optimizer),
+                         place_text(offload->parameters), place_text(offload->optimizer),
                          zr_planner_has_pipeline_stage(p, 0)    ? ""
                          : !zr_planner_has_pipeline_stage(p, 3) ? ": stages 1 and 2"
                          : zr_planner_has_pipeline_stage(p, 1)  ? ": stages 1 to 3"

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static int threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
+static int time_threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
     return ZR_MAX(time->cores / zr_planner_together(p, ranks), 1);
 }
@@ -26,7 +26,7 @@ static bool has_network(const zr_planner *p, const zr_plan_time *time, int ranks
 }
 
 // Measures what the configuration's own row needs, on the first of its numbers of ranks.
-static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *error)
+static zero_status measure_time(const zr_planner *p, zr_plan_time *time, zero_error *error)
 {
     int ranks[ZR_PLANNER_USUAL];
     zr_estimate estimate;
@@ -41,7 +41,7 @@ static zero_status measure(const zr_planner *p, zr_plan_time *time, zero_error *
                        "--predict times kernels on this machine, which has %d core%s for %d ranks; "
                        "zero simulate predicts other machines",
                        time->cores, time->cores == 1 ? "" : "s", zr_planner_together(p, at.ranks));
-    zr_planner_ask(p, &at, threads_of(p, time, at.ranks), &asked);
+    zr_planner_ask(p, &at, time_threads_of(p, time, at.ranks), &asked);
     zero_status status = zr_estimate_make(&asked.question, &estimate, error);
     if (status == ZERO_OK)
         status = zr_estimate_measure(&estimate, &p->options->logger, &time->book, error);
@@ -54,7 +54,7 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
     *out = (zr_plan_time){.cores = zr_cpu_budget_get().allowed};
     zr_rate_book_read(&p->options->logger, &out->book);
     if (p->options->predict)
-        ZERO_TRY(measure(p, out, error));
+        ZERO_TRY(measure_time(p, out, error));
     out->known = zr_rate_book_knows_kernels(&out->book);
     zr_busy_find(out->cores, 1, NULL, &out->busy);
     return ZERO_OK;
@@ -73,8 +73,8 @@ static void find_overheads(const zr_planner *p, zr_estimate *estimate, zr_overhe
     zr_overheads_find(&question, estimate, &p->time->book, out);
 }
 
-static zero_status predict(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
-                           zero_error *error)
+static zero_status predict_time(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
+                                zero_error *error)
 {
     find_overheads(p, estimate, &row->overheads);
     if (p->time->known)
@@ -91,7 +91,7 @@ static zero_status predict_with(const zr_planner *p, const zr_plan_point *at, in
     zr_planner_ask(p, at, threads, &asked);
     zero_status status = zr_estimate_make(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = predict(p, &estimate, row, error);
+        status = predict_time(p, &estimate, row, error);
     zr_estimate_free(&estimate);
     return status;
 }
@@ -103,9 +103,9 @@ void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_estimate *
     zero_error error = {0};
     if (!time || !is_here(p, time, at->ranks) || !has_network(p, time, at->ranks))
         return;
-    int threads = threads_of(p, time, at->ranks);
+    int threads = time_threads_of(p, time, at->ranks);
     zero_status status = threads == estimate->question->threads
-                             ? predict(p, estimate, row, &error)
+                             ? predict_time(p, estimate, row, &error)
                              : predict_with(p, at, threads, row, &error);
     if (status == ZERO_OK)
         return;
@@ -146,7 +146,7 @@ static void write_busy(const zr_plan_time *time, zr_buffer *out)
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zr_plan_time *time = p->time;
-    int threads = threads_of(p, time, row->ranks);
+    int threads = time_threads_of(p, time, row->ranks);
     if (row->time.seconds > 0) {
         bool here = zr_planner_together(p, row->ranks) == row->ranks;
         zr_buffer_printf(out, "\nStage %d on %d rank%s of %d thread%s %s: ", row->stage, row->ranks,

@@ -49,7 +49,7 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
 }
 
 // Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
-static zero_status divide(zr_estimate *r, zero_error *error)
+static zero_status divide_estimate(zr_estimate *r, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
     const zero_model *model = r->part.model;
@@ -118,8 +118,8 @@ static zero_status mesh_of(const zr_estimate *r, int stage, int tensor_rank, zr_
 }
 
 // Fills in where the machine of a tensor rank of a pipeline stage stands in the job.
-static zero_status place(const zr_estimate *r, int stage, int tensor_rank, zr_machine *machine,
-                         zero_error *error)
+static zero_status place_estimate(const zr_estimate *r, int stage, int tensor_rank,
+                                  zr_machine *machine, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
     const zr_config *config = q->config;
@@ -161,7 +161,7 @@ static zero_status plan_rank(const zr_estimate *r, int stage, int tensor_rank,
     const zr_estimate_question *q = r->question;
     *out = (zr_rank_plan){0};
     *machine = q->machine;
-    ZERO_TRY(place(r, stage, tensor_rank, machine, error));
+    ZERO_TRY(place_estimate(r, stage, tensor_rank, machine, error));
     const zr_rank_question rank = {.model = part ? part->model : r->part.model,
                                    .config = q->config,
                                    .settings = zr_settings_of(q->config, false),
@@ -185,7 +185,7 @@ zero_status zr_estimate_begin(const zr_estimate_question *question, zr_estimate 
 {
     *out = (zr_estimate){.question = question, .fits = true};
     ZERO_TRY(find_part(out, error));
-    ZERO_TRY(divide(out, error));
+    ZERO_TRY(divide_estimate(out, error));
     return find_machines(out, error);
 }
 

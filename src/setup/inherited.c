@@ -78,7 +78,7 @@ static bool has_batch(const zr_inherited *keep, const zr_config *config, int64_t
 static bool is_divided(zr_job_grid grid) { return grid.stages > 1 || grid.tensor > 1; }
 
 // Says how many ranks share a batch. `split`: calls them data ranks in any case.
-static zr_ranks_words ranks_of(zr_job_grid grid, bool split)
+static zr_ranks_words inherited_ranks_of(zr_job_grid grid, bool split)
 {
     zr_ranks_words words = zr_ranks_in_words(grid);
     if (split && !is_divided(grid))
@@ -96,7 +96,8 @@ static void describe_ranks(const zr_inherited *keep, zr_job_grid grid, char out[
                               .data = before->ranks,
                               .tensor = ZR_MAX(before->tensor, 1)};
     bool split = is_divided(grid) || is_divided(past), same = keep->ranks == before->ranks;
-    zr_ranks_words now = ranks_of(grid, split && !same), then = ranks_of(past, split);
+    zr_ranks_words now = inherited_ranks_of(grid, split && !same),
+                   then = inherited_ranks_of(past, split);
     if (same)
         snprintf(out, RANKS_BYTES, "%s", now.text);
     else if (split)

@@ -119,7 +119,7 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
 }
 
 // Prepares what each rank can do without the others.
-static zero_status prepare(making *m, zero_error *error)
+static zero_status prepare_initialize(making *m, zero_error *error)
 {
     const zero_options *options = m->options;
     const char *backend = options->backend ? options->backend : "cpu";
@@ -214,7 +214,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
     if (status == ZERO_OK)
         status = make_stage(&m, error);
     if (status == ZERO_OK)
-        status = prepare(&m, error);
+        status = prepare_initialize(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK && !options->inference)
         status = zr_topology_warn(&m.grid, m.plan, &options->logger, error);
@@ -265,8 +265,8 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
 
 // Resolves the configuration of options.config_path or options.config_text, which must be the same
 // on all ranks. Collective.
-static zero_status resolve(const zero_options *options, const zr_trial *trial, zr_config **config,
-                           zero_error *error)
+static zero_status resolve_initialize(const zero_options *options, const zr_trial *trial,
+                                      zr_config **config, zero_error *error)
 {
     zr_resolution how = {0};
     char *file = NULL;
@@ -301,7 +301,7 @@ zero_status zr_initialize(const zero_options *options, const zr_trial *trial, ze
     zero_options taken;
     ZERO_TRY(take_options(options, &taken, error));
     options = &taken;
-    zero_status status = resolve(options, trial, &config, error);
+    zero_status status = resolve_initialize(options, trial, &config, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);
         return status;

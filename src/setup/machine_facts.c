@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-static size_t product_scratch(void *queue, zero_dtype dtype, const zero_product_shape *shape)
+static size_t machine_facts_product_scratch(void *queue, zero_dtype dtype,
+                                            const zero_product_shape *shape)
 {
     return zr_product_scratch(queue, dtype, shape);
 }
@@ -24,7 +25,7 @@ int zr_local_ranks(const zero_comm *comm)
 
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
 {
-    *out = (zr_machine){.product_scratch = product_scratch,
+    *out = (zr_machine){.product_scratch = machine_facts_product_scratch,
                         .user = queue,
                         .ranks = 1,
                         .threads = queue->threads,

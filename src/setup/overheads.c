@@ -70,7 +70,7 @@ bool zr_overheads_are_known(const zr_overheads *b)
     return b->start > 0 || b->micro_batch > 0 || b->checkpoint > 0 || b->model > 0 || b->token > 0;
 }
 
-static void append(double seconds, const char *of, const char **before, zr_buffer *out)
+static void append_overheads(double seconds, const char *of, const char **before, zr_buffer *out)
 {
     char text[ZR_SECONDS_TEXT];
     if (seconds <= 0)
@@ -83,11 +83,11 @@ static void append(double seconds, const char *of, const char **before, zr_buffe
 void zr_overheads_text(const zr_overheads *overheads, zr_buffer *out)
 {
     const char *before = "besides steps: ";
-    append(overheads->start, "before the first one", &before, out);
-    append(overheads->micro_batch, "to evaluate a micro-batch", &before, out);
-    append(overheads->checkpoint, "a checkpoint", &before, out);
-    append(overheads->model, "a model", &before, out);
-    append(overheads->token, "a generated token", &before, out);
+    append_overheads(overheads->start, "before the first one", &before, out);
+    append_overheads(overheads->micro_batch, "to evaluate a micro-batch", &before, out);
+    append_overheads(overheads->checkpoint, "a checkpoint", &before, out);
+    append_overheads(overheads->model, "a model", &before, out);
+    append_overheads(overheads->token, "a generated token", &before, out);
 }
 
 void zr_overheads_json(const zr_overheads *overheads, zr_buffer *out)

@@ -147,8 +147,8 @@ static zero_status count_slices(const zr_pipeline_question *q, zr_unit_cost *cos
     return status;
 }
 
-static zero_status divide(const zr_pipeline_question *q, zr_unit_cost *costs,
-                          zr_pipeline_part **out, zero_error *error)
+static zero_status divide_pipeline_stages(const zr_pipeline_question *q, zr_unit_cost *costs,
+                                          zr_pipeline_part **out, zero_error *error)
 {
     const zr_pipeline pipeline = zr_pipeline_of(q->config);
     zr_simulation simulation = {0};
@@ -167,7 +167,7 @@ zero_status zr_pipeline_stages_divide(const zr_pipeline_question *q, zr_pipeline
 {
     *out = NULL;
     zr_unit_cost *costs = zr_alloc((size_t)q->whole->unit_count * sizeof *costs, error);
-    zero_status status = costs ? divide(q, costs, out, error) : ZERO_ERR_MEMORY;
+    zero_status status = costs ? divide_pipeline_stages(q, costs, out, error) : ZERO_ERR_MEMORY;
     zr_free(costs);
     if (status == ZERO_OK)
         return ZERO_OK;

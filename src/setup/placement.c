@@ -136,7 +136,7 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
     return ZERO_OK;
 }
 
-static bool is_open(const search *s, const zr_placement *at)
+static bool placement_is_open(const search *s, const zr_placement *at)
 {
     const zr_config *config = s->question->run.config;
     bool nvme = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
@@ -159,7 +159,7 @@ static zero_status try_all(search *s, zero_error *error)
                 zr_placement at = {.stage = stage,
                                    .optimizer = (zero_tier)optimizer,
                                    .parameters = (zero_tier)parameters};
-                if (!is_open(s, &at))
+                if (!placement_is_open(s, &at))
                     continue;
                 ZERO_TRY(try_placement(s, &at, error));
                 assert(answer->count < ZR_MOST_PLACEMENTS); // 1 at stage 0, 3 at 1 and at 2, 9 at 3
@@ -193,7 +193,7 @@ static zero_status agree_on_steps(search *s, zero_error *error)
 
 // Steps that differ by less than a hundredth count as equal; then the placement that moves and
 // divides less is better, which is the one that was tried first.
-static bool is_better(const zr_placement *a, const zr_placement *b)
+static bool placement_is_better(const zr_placement *a, const zr_placement *b)
 {
     if (a->fits != b->fits)
         return a->fits;
@@ -204,7 +204,7 @@ static bool is_better(const zr_placement *a, const zr_placement *b)
 static void sort(zr_placement_answer *answer)
 {
     for (int i = 1; i < answer->count; i++)
-        for (int k = i; k > 0 && is_better(&answer->at[k], &answer->at[k - 1]); k--) {
+        for (int k = i; k > 0 && placement_is_better(&answer->at[k], &answer->at[k - 1]); k--) {
             zr_placement other = answer->at[k];
             answer->at[k] = answer->at[k - 1];
             answer->at[k - 1] = other;
@@ -224,7 +224,7 @@ static zero_status find_room(search *s, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status choose(search *s, zero_error *error)
+static zero_status choose_placement(search *s, zero_error *error)
 {
     ZERO_TRY(zr_comm_agree(s->question->comm, find_room(s, error), error));
     ZERO_TRY(try_all(s, error));
@@ -243,24 +243,26 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
         s.book = *question->book;
     else
         zr_rate_book_read(question->logger, &s.book);
-    zero_status status = choose(&s, error);
+    zero_status status = choose_placement(&s, error);
     if (!question->book)
         zr_rate_book_free(&s.book);
     return status;
 }
 
-static zero_status put(zr_config *config, const char *path, const char *value, zero_error *error)
+static zero_status put_placement(zr_config *config, const char *path, const char *value,
+                                 zero_error *error)
 {
     return was_said(config, path) ? ZERO_OK
                                   : zr_config_override(config, path, value, "libzero.offload auto",
                                                        false, NULL, error);
 }
 
-static zero_status put_number(zr_config *config, const char *path, int64_t value, zero_error *error)
+static zero_status put_placement_number(zr_config *config, const char *path, int64_t value,
+                                        zero_error *error)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    return put(config, path, text, error);
+    return put_placement(config, path, text, error);
 }
 
 static zero_status put_device(zr_config *config, zero_tier tier, const char *device,
@@ -268,8 +270,8 @@ static zero_status put_device(zr_config *config, zero_tier tier, const char *dev
 {
     static const char *const names[] = {
         [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
-    ZERO_TRY(put(config, device, names[tier], error));
-    return tier == ZERO_TIER_nvme ? put(config, paths_key, paths, error) : ZERO_OK;
+    ZERO_TRY(put_placement(config, device, names[tier], error));
+    return tier == ZERO_TIER_nvme ? put_placement(config, paths_key, paths, error) : ZERO_OK;
 }
 
 zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved, zr_config *parsed,
@@ -280,7 +282,7 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
     zero_status status = zr_config_override(parsed, "libzero.offload", "given",
                                             "libzero.offload auto", false, NULL, error);
     if (status == ZERO_OK)
-        status = put_number(parsed, STAGE, at->stage, error);
+        status = put_placement_number(parsed, STAGE, at->stage, error);
     if (status == ZERO_OK)
         status = put_device(parsed, at->optimizer, OPTIMIZER "device", OPTIMIZER "nvme_path", paths,
                             error);
@@ -288,13 +290,13 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
         status = put_device(parsed, at->parameters, PARAMETERS "device", PARAMETERS "nvme_path",
                             paths, error);
     if (status == ZERO_OK && at->sub_group)
-        status = put_number(parsed, SUB_GROUP, at->sub_group, error);
+        status = put_placement_number(parsed, SUB_GROUP, at->sub_group, error);
     if (status == ZERO_OK && at->tiles)
-        status = put_number(parsed, "libzero.tiling.embedding", tiles->embedding, error);
+        status = put_placement_number(parsed, "libzero.tiling.embedding", tiles->embedding, error);
     if (status == ZERO_OK && at->tiles)
-        status = put_number(parsed, "libzero.tiling.attention", tiles->attention, error);
+        status = put_placement_number(parsed, "libzero.tiling.attention", tiles->attention, error);
     if (status == ZERO_OK && at->tiles)
-        status = put_number(parsed, "libzero.tiling.mlp", tiles->mlp, error);
+        status = put_placement_number(parsed, "libzero.tiling.mlp", tiles->mlp, error);
     free(paths);
     return status;
 }
@@ -351,8 +353,8 @@ static void log_lines(const zero_logger *logger, char *text)
         zr_log(logger, ZERO_LOG_INFO, "%s", line);
 }
 
-static zero_status say(const zero_options *options, const char *model,
-                       const zr_placement_answer *answer, zero_error *error)
+static zero_status say_placement(const zero_options *options, const char *model,
+                                 const zr_placement_answer *answer, zero_error *error)
 {
     zr_buffer text = {0};
     bool none = answer->chosen < 0;
@@ -397,7 +399,7 @@ zero_status zr_placement_settle(const zr_resolution *how, const zero_options *op
         return ZERO_OK;
     ZERO_TRY(zr_placement_of(options, NULL, shape, *config, &answer, error));
     const char *model = shape ? zr_lm_name(shape) : options->model->name;
-    zero_status status = say(options, model, &answer, error);
+    zero_status status = say_placement(options, model, &answer, error);
     if (status == ZERO_OK)
         status = resolve_placed(how, &answer.at[answer.chosen], config, error);
     return zr_comm_agree(options->comm, status, error);

@@ -96,7 +96,7 @@ typedef struct taking {
     const char *what;
 } taking;
 
-static void take(void *user, const zr_token_span *span, double weight, uint64_t hash)
+static void take_same_inputs(void *user, const zr_token_span *span, double weight, uint64_t hash)
 {
     const taking *t = user;
     char value[64], share[24] = "";
@@ -111,5 +111,5 @@ void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *
                      uint64_t seed, const zr_watch *watch)
 {
     taking t = {list, what};
-    zr_dataset_fingerprint(dataset, seed, watch, take, &t);
+    zr_dataset_fingerprint(dataset, seed, watch, take_same_inputs, &t);
 }

@@ -31,8 +31,8 @@ bool zr_tiling_was_said(const zr_config *config)
     return false;
 }
 
-static bool fits(const zero_options *options, const zr_config *config, zr_queue *queue,
-                 const zr_lm_config *shape, const zr_tiles *tiles)
+static bool tiling_fits(const zero_options *options, const zr_config *config, zr_queue *queue,
+                        const zr_lm_config *shape, const zr_tiles *tiles)
 {
     zr_lm_config tiled = *shape;
     zero_options with = *options;
@@ -59,7 +59,7 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     ZERO_TRY(zr_queue_open(options->backend ? options->backend : "cpu", NULL,
                            ZR_MAX(options->threads, 1), &queue, error));
     int i = 0;
-    while (i < ZR_TILINGS && !fits(options, config, queue, shape, &zr_tilings[i]))
+    while (i < ZR_TILINGS && !tiling_fits(options, config, queue, shape, &zr_tilings[i]))
         i++;
     *out = i % ZR_TILINGS;
     zr_queue_close(queue);

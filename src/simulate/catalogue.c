@@ -17,7 +17,8 @@
 enum { MOST_BYTES = 1 << 20 }; // of a file
 
 // Reads a file, if it is there; *data NULL: it is not. The caller frees *data.
-static zero_status read_file(const char *path, char **data, zr_sim_text *out, zero_error *error)
+static zero_status read_catalogue_file(const char *path, char **data, zr_sim_text *out,
+                                       zero_error *error)
 {
     *data = NULL;
     if (!zr_path_exists(path))
@@ -56,7 +57,7 @@ static zero_status take_path(const char *path, const char *built_in, take_text *
 {
     char *data;
     zr_sim_text file = {.name = path};
-    ZERO_TRY(read_file(path, &data, &file, error));
+    ZERO_TRY(read_catalogue_file(path, &data, &file, error));
     if (!data && built_in)
         file = (zr_sim_text){.name = path, .text = built_in, .length = strlen(built_in)};
     *found = file.text != NULL;
@@ -144,7 +145,7 @@ static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char 
     return status;
 }
 
-static const char *name_of(const zr_sim_machine *machine) { return machine->name; }
+static const char *catalogue_name_of(const zr_sim_machine *machine) { return machine->name; }
 
 static const char *device_of(const zr_sim_machine *machine) { return machine->device; }
 
@@ -305,8 +306,8 @@ zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *n
     if (!found && !is_path(name))
         found = find_obvious(catalogue, name, out);
     return found ? ZERO_OK
-                 : refuse_machine(catalogue, is_path(name) ? "file" : "machine", name, name_of,
-                                  error);
+                 : refuse_machine(catalogue, is_path(name) ? "file" : "machine", name,
+                                  catalogue_name_of, error);
 }
 
 bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,

@@ -35,7 +35,7 @@ double zr_sim_tokens(const zr_sim_run *run)
 
 // Returns the number that products are in where one is asked for: that, or the next wider one that
 // the device has.
-static zr_sim_number number_of(const zr_sim_machine *machine, zr_sim_number number)
+static zr_sim_number layer_number_of(const zr_sim_machine *machine, zr_sim_number number)
 {
     while (number > ZR_SIM_FP32 && machine->peak[number] <= 0)
         number--;
@@ -44,13 +44,13 @@ static zr_sim_number number_of(const zr_sim_machine *machine, zr_sim_number numb
 
 double zr_sim_peak(const zr_sim_machine *machine, zr_sim_number number)
 {
-    return machine->peak[number_of(machine, number)];
+    return machine->peak[layer_number_of(machine, number)];
 }
 
 // The rate that the largest products in a number reach.
 static double product_rate(const zr_sim_machine *machine, zr_sim_number number)
 {
-    bool narrow = number_of(machine, number) > ZR_SIM_16_BIT;
+    bool narrow = layer_number_of(machine, number) > ZR_SIM_16_BIT;
     double part = machine->constants[narrow ? ZR_SIM_NARROW : ZR_SIM_REACHED];
     return zr_sim_peak(machine, number) * part;
 }

@@ -126,8 +126,8 @@ static zero_status fail_at(const zr_sim_text *file, const char *path, zero_error
                    message);
 }
 
-static zero_status refuse(const zr_sim_text *file, const char *path, const char *what,
-                          const char *wants, zero_error *error)
+static zero_status refuse_machine_file(const zr_sim_text *file, const char *path, const char *what,
+                                       const char *wants, zero_error *error)
 {
     char message[PATH_BYTES + 256];
     snprintf(message, sizeof message, "\"%s\" %s: %s", path, what, wants);
@@ -137,11 +137,11 @@ static zero_status refuse(const zr_sim_text *file, const char *path, const char 
 static zero_status take_text(const reading *r, const row *row, const json_t *value)
 {
     if (!json_is_string(value))
-        return refuse(r->file, row->path, "is not a text", row->wants, r->error);
+        return refuse_machine_file(r->file, row->path, "is not a text", row->wants, r->error);
     if (!row->room) // nothing keeps it
         return ZERO_OK;
     if (json_string_length(value) >= row->room)
-        return refuse(r->file, row->path, "is too long", row->wants, r->error);
+        return refuse_machine_file(r->file, row->path, "is too long", row->wants, r->error);
     snprintf(r->base + row->at, row->room, "%s", json_string_value(value));
     return ZERO_OK;
 }
@@ -151,13 +151,13 @@ static zero_status take_number(const reading *r, const row *row, const json_t *v
     double number = json_number_value(value);
     char what[64];
     if (!json_is_number(value) || (row->kind == COUNT && !json_is_integer(value)))
-        return refuse(r->file, row->path,
-                      row->kind == COUNT ? "is not a whole number" : "is not a number", row->wants,
-                      r->error);
+        return refuse_machine_file(r->file, row->path,
+                                   row->kind == COUNT ? "is not a whole number" : "is not a number",
+                                   row->wants, r->error);
     bool bounded = number >= row->least && (row->kind != COUNT || number <= 1 << 24);
     if (!bounded) {
         snprintf(what, sizeof what, "is %.6g", number);
-        return refuse(r->file, row->path, what, row->wants, r->error);
+        return refuse_machine_file(r->file, row->path, what, row->wants, r->error);
     }
     if (row->kind == COUNT)
         *(int *)(r->base + row->at) = (int)number;
@@ -215,7 +215,8 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
     json_t *value;
     char at[2 * PATH_BYTES];
     if (!json_is_object(object))
-        return refuse(file, path, "is not an object", "constants by their names", error);
+        return refuse_machine_file(file, path, "is not an object", "constants by their names",
+                                   error);
     json_object_foreach((json_t *)object, key, value)
     {
         int i = 0;
@@ -223,24 +224,25 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
             i++;
         snprintf(at, sizeof at, "%s.%s", path, key);
         if (i == all->count)
-            return refuse(file, at, "is no constant", "docs/scale.md lists them", error);
+            return refuse_machine_file(file, at, "is no constant", "docs/scale.md lists them",
+                                       error);
         const char *fault = find_fault(all, i, value);
         if (fault)
-            return refuse(file, at, fault, "a constant", error);
+            return refuse_machine_file(file, at, fault, "a constant", error);
         out[i] = json_number_value(value);
         known[i] = true;
     }
     for (int i = 0; i < all->count; i++)
         if (!known[i]) {
             snprintf(at, sizeof at, "%s.%s", path, all->names[i]);
-            return refuse(file, at, "is missing", "a constant", error);
+            return refuse_machine_file(file, at, "is missing", "a constant", error);
         }
     return ZERO_OK;
 }
 
-static zero_status walk(reading *r, const char *section, const json_t *object);
+static zero_status walk_machine_file(reading *r, const char *section, const json_t *object);
 
-static zero_status take(reading *r, const char *path, const json_t *value)
+static zero_status take_machine_file(reading *r, const char *path, const json_t *value)
 {
     if (!strcmp(path, "constants"))
         return take_constants(r->file, path, value, &machine_constants,
@@ -252,14 +254,15 @@ static zero_status take(reading *r, const char *path, const json_t *value)
                                         : take_number(r, &rows[i], value);
         }
     if (!is_section(path))
-        return refuse(r->file, path, "is no key of a machine", "docs/scale.md lists them",
-                      r->error);
+        return refuse_machine_file(r->file, path, "is no key of a machine",
+                                   "docs/scale.md lists them", r->error);
     if (!json_is_object(value))
-        return refuse(r->file, path, "is not an object", "it has keys of its own", r->error);
-    return walk(r, path, value);
+        return refuse_machine_file(r->file, path, "is not an object", "it has keys of its own",
+                                   r->error);
+    return walk_machine_file(r, path, value);
 }
 
-static zero_status walk(reading *r, const char *section, const json_t *object)
+static zero_status walk_machine_file(reading *r, const char *section, const json_t *object)
 {
     const char *key;
     json_t *value;
@@ -267,7 +270,7 @@ static zero_status walk(reading *r, const char *section, const json_t *object)
     {
         char path[PATH_BYTES];
         snprintf(path, sizeof path, "%s%s%s", section, section[0] ? "." : "", key);
-        ZERO_TRY(take(r, path, value));
+        ZERO_TRY(take_machine_file(r, path, value));
     }
     return ZERO_OK;
 }
@@ -276,14 +279,16 @@ static zero_status find_missing(const reading *r)
 {
     for (int i = 0; i < ZR_COUNT(rows); i++)
         if (!r->seen[i] && !rows[i].optional)
-            return refuse(r->file, rows[i].path, "is missing", rows[i].wants, r->error);
+            return refuse_machine_file(r->file, rows[i].path, "is missing", rows[i].wants,
+                                       r->error);
     if (!r->known[0])
-        return refuse(r->file, "constants", "is missing", "constants by their names", r->error);
+        return refuse_machine_file(r->file, "constants", "is missing", "constants by their names",
+                                   r->error);
     return ZERO_OK;
 }
 
 // Parses a file whose root is an object. The caller releases *out.
-static zero_status parse(const zr_sim_text *file, json_t **out, zero_error *error)
+static zero_status parse_machine_file(const zr_sim_text *file, json_t **out, zero_error *error)
 {
     ZERO_TRY(zr_json_parse(file->text, file->length, file->name, out, error));
     if (json_is_object(*out))
@@ -297,8 +302,8 @@ zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, z
     json_t *root;
     *out = (zr_sim_machine){0};
     reading r = {.file = file, .base = (char *)out, .error = error};
-    ZERO_TRY(parse(file, &root, error));
-    zero_status status = walk(&r, "", root);
+    ZERO_TRY(parse_machine_file(file, &root, error));
+    zero_status status = walk_machine_file(&r, "", root);
     if (status == ZERO_OK)
         status = find_missing(&r);
     json_decref(root);
@@ -309,8 +314,8 @@ static zero_status take_flag(const zr_sim_text *file, const char *path, const js
                              bool *out, zero_error *error)
 {
     if (!json_is_boolean(value))
-        return refuse(file, path, "is neither true nor false", "a property of the framework",
-                      error);
+        return refuse_machine_file(file, path, "is neither true nor false",
+                                   "a property of the framework", error);
     *out = json_is_true(value);
     return ZERO_OK;
 }
@@ -344,10 +349,11 @@ static zero_status take_property(const zr_sim_text *file, const char *path, cons
     }
     bool fits = json_is_string(value) && json_string_length(value) < sizeof out->fit;
     if (strcmp(key, "fit") || !fits)
-        return refuse(file, path, "is no key of a framework",
-                      "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
-                      "recomputes, whole_states, native_attention, constants, and a text fit",
-                      error);
+        return refuse_machine_file(
+            file, path, "is no key of a framework",
+            "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
+            "recomputes, whole_states, native_attention, constants, and a text fit",
+            error);
     snprintf(out->fit, sizeof out->fit, "%s", json_string_value(value));
     return ZERO_OK;
 }
@@ -361,14 +367,16 @@ static zero_status take_framework(const zr_sim_text *file, const char *name, con
     bool known = false;
     *out = (zr_sim_framework){0};
     if (strlen(name) >= sizeof out->name || !json_is_object(object))
-        return refuse(file, name, "is no framework", "an object with constants", error);
+        return refuse_machine_file(file, name, "is no framework", "an object with constants",
+                                   error);
     snprintf(out->name, sizeof out->name, "%s", name);
     json_object_foreach((json_t *)object, key, value)
     {
         snprintf(path, sizeof path, "%s.%s", name, key);
         ZERO_TRY(take_property(file, path, key, value, out, &known, error));
     }
-    return known ? ZERO_OK : refuse(file, name, "is incomplete", "it has no constants", error);
+    return known ? ZERO_OK
+                 : refuse_machine_file(file, name, "is incomplete", "it has no constants", error);
 }
 
 zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **out, int *count,
@@ -377,7 +385,7 @@ zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **
     json_t *root, *value;
     const char *key;
     *count = 0;
-    ZERO_TRY(parse(file, &root, error));
+    ZERO_TRY(parse_machine_file(file, &root, error));
     *out = zr_alloc(ZR_MAX(json_object_size(root), 1) * sizeof **out, error);
     zero_status status = *out ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)

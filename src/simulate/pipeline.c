@@ -25,7 +25,7 @@ static int simulated(const zr_sim_pipeline *pipeline)
 
 // Seconds of chunk g of the model. Half of a backward are the weights' gradients, which zb-h1 has
 // apart.
-static zr_chunk_cost cost_of(const zr_sim_pipeline *pipeline, int g)
+static zr_chunk_cost pipeline_cost_of(const zr_sim_pipeline *pipeline, int g)
 {
     bool last = g == pipeline->stages * pipeline->chunks - 1;
     double forward = pipeline->forward / pipeline->chunks + (last ? pipeline->last / 3 : 0);
@@ -47,8 +47,9 @@ static int window_of(const zr_sim_pipeline *pipeline)
 }
 
 // Simulates so many steps of so many micro-batches.
-static zero_status run_steps(const zr_sim_pipeline *pipeline, int steps, int micro_batches,
-                             const zr_chunk_cost *costs, double *seconds, zero_error *error)
+static zero_status run_pipeline_steps(const zr_sim_pipeline *pipeline, int steps, int micro_batches,
+                                      const zr_chunk_cost *costs, double *seconds,
+                                      zero_error *error)
 {
     const zr_pipeline lists = {.kind = pipeline->kind,
                                .stages = pipeline->stages,
@@ -64,14 +65,14 @@ static zero_status run_steps(const zr_sim_pipeline *pipeline, int steps, int mic
 
 // Finds the seconds of a step of so many micro-batches: a window's, divided by its steps, of which
 // later ones go on at the pace of the last that is simulated.
-static zero_status simulate(const zr_sim_pipeline *pipeline, int micro_batches,
-                            const zr_chunk_cost *costs, double *seconds, zero_error *error)
+static zero_status simulate_pipeline(const zr_sim_pipeline *pipeline, int micro_batches,
+                                     const zr_chunk_cost *costs, double *seconds, zero_error *error)
 {
     int window = window_of(pipeline), steps = ZR_MIN(window, WINDOW);
     double fewer, all;
-    ZERO_TRY(run_steps(pipeline, steps, micro_batches, costs, &all, error));
+    ZERO_TRY(run_pipeline_steps(pipeline, steps, micro_batches, costs, &all, error));
     if (steps < window) {
-        ZERO_TRY(run_steps(pipeline, steps - 1, micro_batches, costs, &fewer, error));
+        ZERO_TRY(run_pipeline_steps(pipeline, steps - 1, micro_batches, costs, &fewer, error));
         all += (window - steps) * (all - fewer);
     }
     *seconds = all / window;
@@ -84,9 +85,9 @@ static zero_status simulate_some(const zr_sim_pipeline *pipeline, const zr_chunk
 {
     int count = simulated(pipeline), p = pipeline->stages;
     double fewer, pace = pipeline->forward + pipeline->backward + pipeline->last;
-    ZERO_TRY(simulate(pipeline, count, costs, seconds, error));
+    ZERO_TRY(simulate_pipeline(pipeline, count, costs, seconds, error));
     if (count < pipeline->micro_batches) {
-        ZERO_TRY(simulate(pipeline, count - p, costs, &fewer, error));
+        ZERO_TRY(simulate_pipeline(pipeline, count - p, costs, &fewer, error));
         pace = (*seconds - fewer) / p;
     }
     *seconds += (double)(pipeline->micro_batches - count) * pace;
@@ -119,7 +120,7 @@ zero_status zr_sim_pipeline_find(const zr_sim_pipeline *pipeline, double *second
     if (!costs)
         return ZERO_ERR_MEMORY;
     for (int g = 0; g < chunks; g++)
-        costs[g] = cost_of(pipeline, g);
+        costs[g] = pipeline_cost_of(pipeline, g);
     zero_status status = simulate_some(pipeline, costs, seconds, error);
     zr_free(costs);
     return status;

@@ -123,7 +123,7 @@ typedef struct words {
     size_t left;
 } words;
 
-static void say(words *w, const char *text)
+static void say_remedy(words *w, const char *text)
 {
     int used = snprintf(w->at, w->left, "%s", text);
     used = ZR_MIN(used, (int)w->left - 1);
@@ -137,7 +137,7 @@ static void say_number(words *w, const char *flag, int64_t now, int64_t before)
     if (now == before)
         return;
     snprintf(text, sizeof text, " %s %lld", flag, (long long)now);
-    say(w, text);
+    say_remedy(w, text);
 }
 
 static void say_place(words *w, const char *what, bool host, bool nvme)
@@ -146,10 +146,10 @@ static void say_place(words *w, const char *what, bool host, bool nvme)
     if (!host && !nvme)
         return;
     snprintf(text, sizeof text, " zero_optimization.%s.device \"%s\"", what, nvme ? "nvme" : "cpu");
-    say(w, text);
+    say_remedy(w, text);
 }
 
-static void describe(const zr_sim_run *from, zr_sim_remedy *out)
+static void describe_remedy(const zr_sim_run *from, zr_sim_remedy *out)
 {
     const zr_sim_run *to = &out->run;
     words w = {.at = out->changes, .left = sizeof out->changes};
@@ -157,7 +157,7 @@ static void describe(const zr_sim_run *from, zr_sim_remedy *out)
     say_number(&w, "--tensor", to->tensor, from->tensor);
     say_number(&w, "--stage", to->stage, from->stage);
     if (to->recompute != from->recompute)
-        say(&w, " --recompute full");
+        say_remedy(&w, " --recompute full");
     say_number(&w, "--seq", to->seq, from->seq);
     say_number(&w, "--micro-batch", to->micro_batch, from->micro_batch);
     say_number(&w, "--global-batch", to->global_batch, from->global_batch);
@@ -175,6 +175,6 @@ bool zr_sim_remedy_find(const zr_sim_run *run, bool keep_seq, zr_sim_remedy *out
     const search s = {.from = run, .keep_seq = keep_seq, .out = out};
     if (!try_changes(&s, 0, *run))
         return false;
-    describe(run, out);
+    describe_remedy(run, out);
     return true;
 }

@@ -80,7 +80,7 @@ static bool is_gated(const zr_sim_run *run, const char *model)
     return gated < plain;
 }
 
-static void read_shape(const zr_sim_row_reader *r)
+static void read_row_model_shape(const zr_sim_row_reader *r)
 {
     zr_sim_run *run = r->run;
     run->layers = zr_sim_row_whole(r, "layers", 1e5);
@@ -99,7 +99,7 @@ double zr_sim_row_batch_tokens(const zr_sim_row_reader *r)
 }
 
 // Sets what no cell says, and tells it.
-static void take(zr_sim_row_reader *r, const char *column, int64_t *out, int64_t value)
+static void take_row_model(zr_sim_row_reader *r, const char *column, int64_t *out, int64_t value)
 {
     if (*out > 0)
         return;
@@ -110,12 +110,12 @@ static void take(zr_sim_row_reader *r, const char *column, int64_t *out, int64_t
 static void take_known(zr_sim_row_reader *r, const known_shape *shape)
 {
     zr_sim_run *run = r->run;
-    take(r, "layers", &run->layers, shape->layers);
-    take(r, "hidden", &run->width, shape->width);
-    take(r, "heads", &run->heads, shape->heads);
-    take(r, "kv_heads", &run->kv_heads, shape->kv_heads);
-    take(r, "ffn", &run->ffn, shape->ffn);
-    take(r, "vocab", &run->vocab, shape->vocab);
+    take_row_model(r, "layers", &run->layers, shape->layers);
+    take_row_model(r, "hidden", &run->width, shape->width);
+    take_row_model(r, "heads", &run->heads, shape->heads);
+    take_row_model(r, "kv_heads", &run->kv_heads, shape->kv_heads);
+    take_row_model(r, "ffn", &run->ffn, shape->ffn);
+    take_row_model(r, "vocab", &run->vocab, shape->vocab);
 }
 
 // Fills in the shape that the cells do not say.
@@ -141,7 +141,7 @@ static zero_status find_shape(zr_sim_row_reader *r, double billions, zero_error 
     take_known(r, shape);
     run->parameters = 0;
     if (zr_sim_row_batch_tokens(r) <= 0)
-        take(r, "seq", &run->seq, shape->seq);
+        take_row_model(r, "seq", &run->seq, shape->seq);
     return ZERO_OK;
 }
 
@@ -150,10 +150,10 @@ zero_status zr_sim_row_read_model(zr_sim_row_reader *r, zero_error *error)
     zr_sim_run *run = r->run;
     double billions = ZR_MIN(zr_sim_text_billions(zr_sim_row_cell(r, "params_B")), MOST_BILLIONS);
     run->parameters = billions * 1e9;
-    read_shape(r);
+    read_row_model_shape(r);
     if (run->layers <= 0 || run->width <= 0)
         ZERO_TRY(find_shape(r, billions, error));
-    take(r, "vocab", &run->vocab, zr_sim_text_has(r->model, "llama") ? 32000 : 50257);
+    take_row_model(r, "vocab", &run->vocab, zr_sim_text_has(r->model, "llama") ? 32000 : 50257);
     run->gated = is_gated(run, r->model);
     run->tied = !run->gated;
     return ZERO_OK;

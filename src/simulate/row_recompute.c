@@ -85,7 +85,7 @@ static int parse_every_nth(const char *text)
 }
 
 // Reads "2 of 8 layers"; false: the text has no such words.
-static bool read_part(const char *text, double *layers, double *all)
+static bool read_row_recompute_part(const char *text, double *layers, double *all)
 {
     const char *of = find_word(text, "of");
     if (of == NULL || !zr_sim_text_has(of, "layer"))
@@ -124,7 +124,7 @@ static bool read_layers(zr_sim_row_reader *r, const char *text)
     if (every > 0) {
         run->recompute = ZR_SIM_FULL;
         run->recompute_every = every;
-    } else if (read_part(text, &layers, &all)) {
+    } else if (read_row_recompute_part(text, &layers, &all)) {
         set_part(r, layers, all);
     } else if (block > 0) {
         set_part(r, ZR_MIN(block, stage), stage);

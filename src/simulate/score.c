@@ -50,8 +50,8 @@ static void set_constants(scored_row *rows, int count, double *room)
 }
 
 // Writes a line: of the rows of a family, or of all of them.
-static void write_line(const scored_row *rows, int count, const char *family, double *room,
-                       zr_buffer *out)
+static void write_score_line(const scored_row *rows, int count, const char *family, double *room,
+                             zr_buffer *out)
 {
     double at[4];
     int same = 0;
@@ -81,8 +81,8 @@ static void write_score(scored_row *rows, int count, double *room, zr_buffer *ou
     zr_buffer_printf(out, " rows   median      90th  a constant's  90th  family\n");
     for (int i = 0; i < count; i++)
         if (is_first_of_family(rows, i))
-            write_line(rows, count, rows[i].row->family, room, out);
-    write_line(rows, count, NULL, room, out);
+            write_score_line(rows, count, rows[i].row->family, room, out);
+    write_score_line(rows, count, NULL, room, out);
 }
 
 void zr_sim_table_score(const zr_sim_table *table, zr_buffer *out)

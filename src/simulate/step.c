@@ -88,7 +88,10 @@ static double beside(double a, double b, double hidden)
     return ZR_MAX(a, b) + (1 - hidden) * ZR_MIN(a, b);
 }
 
-static double share(double part, double all, double of) { return all > 0 ? of * part / all : 0; }
+static double share_step(double part, double all, double of)
+{
+    return all > 0 ? of * part / all : 0;
+}
 
 // Adds the time of work to the parts of a step.
 static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work *work,
@@ -96,9 +99,9 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
 {
     double all = work->products + work->attention + work->other;
     double seconds = zr_sim_work_seconds(run, work, 0, 0) * times;
-    step->parts[ZR_SIM_PRODUCTS] += share(work->products, all, seconds);
-    step->parts[ZR_SIM_ATTENTION] += share(work->attention, all, seconds);
-    step->parts[ZR_SIM_OTHER] += share(work->other, all, seconds);
+    step->parts[ZR_SIM_PRODUCTS] += share_step(work->products, all, seconds);
+    step->parts[ZR_SIM_ATTENTION] += share_step(work->attention, all, seconds);
+    step->parts[ZR_SIM_OTHER] += share_step(work->other, all, seconds);
 }
 
 typedef struct folding { // what a step is folded of

@@ -85,7 +85,7 @@ static const char *read_exponent(const char *at, double *value)
     return digits;
 }
 
-static double unit_of(char letter, meaning meaning)
+static double text_unit_of(char letter, meaning meaning)
 {
     if (meaning == PARAMETERS)
         letter = (char)toupper((unsigned char)letter);
@@ -104,7 +104,7 @@ static void read_unit(amount *out, meaning meaning)
 {
     const char *next = zr_sim_skip_spaces(out->end);
     bool million = strncasecmp(next, "million", 7) == 0;
-    out->unit = unit_of(*out->end, meaning);
+    out->unit = text_unit_of(*out->end, meaning);
     if (million || strncasecmp(next, "billion", 7) == 0) {
         out->unit = million ? 1e6 : 1e9;
         out->end = next + 7;

@@ -173,7 +173,7 @@ static bool refused(const zr_encoder *encoder, const zr_added_token *token, cons
 
 // Encodes a text with its added tokens. `begins` means that text[0] is the first character of all
 // that is encoded.
-static zero_status cut(const segments *s, bool begins, const char *text, size_t length)
+static zero_status cut_added_tokens(const segments *s, bool begins, const char *text, size_t length)
 {
     const zr_bpe *bpe = s->encoder->tokenizer->bpe;
     const zr_added_token *token;
@@ -207,11 +207,11 @@ static zero_status normalized_segment(zr_encoder *encoder, bool begins, const ch
     // previous part ended.
     bool goes_on = encoder->goes_on && begins;
     ZERO_TRY(zr_normalize(encoder, !goes_on, text, length, &text, &length));
-    return cut(&inner, begins, text, length);
+    return cut_added_tokens(&inner, begins, text, length);
 }
 
 zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length)
 {
     const segments outer = {.encoder = encoder, .normalized = false, .between = normalized_segment};
-    return cut(&outer, true, text, length);
+    return cut_added_tokens(&outer, true, text, length);
 }

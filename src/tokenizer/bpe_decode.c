@@ -17,7 +17,7 @@ static bool is_token(const zr_tokenizer *tokenizer, int32_t id)
     return span_of(tokenizer, tokenizer->bpe->spelled, id).length > 0;
 }
 
-static void decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
+static void bpe_decode_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
 {
     zr_text_span span = span_of(tokenizer, tokenizer->bpe->bytes, id);
     if (is_token(tokenizer, id))
@@ -28,7 +28,7 @@ static void decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
 
 // Appends text, after removing up to strip_count times `strip` from the beginning of the whole
 // text.
-static void emit(zr_decoder *decoder, const char *text, size_t length, zr_buffer *out)
+static void emit_bpe_decode(zr_decoder *decoder, const char *text, size_t length, zr_buffer *out)
 {
     const zr_bpe *bpe = decoder->tokenizer->bpe;
     size_t width = bpe->decoder.strip ? strlen(bpe->decoder.strip) : 0;
@@ -59,10 +59,10 @@ static void end_run(zr_decoder *decoder, zr_buffer *out)
 {
     zr_buffer *run = &decoder->pending;
     if (is_valid(run->data, run->length))
-        emit(decoder, run->data, run->length, out);
+        emit_bpe_decode(decoder, run->data, run->length, out);
     else
         for (size_t i = 0; i < run->length; i++)
-            emit(decoder, replacement, 3, out);
+            emit_bpe_decode(decoder, replacement, 3, out);
     run->length = 0;
 }
 
@@ -74,8 +74,8 @@ static void emit_without_spaces(zr_decoder *decoder, zr_text_span spelled, zr_bu
     const char *at = bpe->text + spelled.at, *end = at + spelled.length, *found;
     size_t width = strlen(bpe->decoder.space);
     for (; (found = zr_find(at, (size_t)(end - at), bpe->decoder.space, width)); at = found + width)
-        emit(decoder, at, (size_t)(found - at), out);
-    emit(decoder, at, (size_t)(end - at), out);
+        emit_bpe_decode(decoder, at, (size_t)(found - at), out);
+    emit_bpe_decode(decoder, at, (size_t)(end - at), out);
 }
 
 static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
@@ -84,26 +84,26 @@ static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
     const zr_bpe *bpe = tokenizer->bpe;
     if (bpe->decoder.byte_level) {
         if (!last)
-            decode(tokenizer, id, &decoder->pending);
+            bpe_decode_decode(tokenizer, id, &decoder->pending);
         zr_utf8_flush(&decoder->pending, last, out);
         return;
     }
     if (!last && bpe->decoder.fallback && is_token(tokenizer, id) && bpe->is_byte[id]) {
-        decode(tokenizer, id, &decoder->pending);
+        bpe_decode_decode(tokenizer, id, &decoder->pending);
         return;
     }
     end_run(decoder, out);
     if (last)
         return;
     if (bpe->decoder.spaced && decoder->tokens)
-        emit(decoder, " ", 1, out);
+        emit_bpe_decode(decoder, " ", 1, out);
     zr_text_span span = span_of(tokenizer, bpe->bytes, id);
     if (!is_token(tokenizer, id))
-        emit(decoder, replacement, 3, out);
+        emit_bpe_decode(decoder, replacement, 3, out);
     else if (bpe->decoder.metaspace && !bpe->decoder.keeps_first && decoder->tokens == 0)
         emit_without_spaces(decoder, bpe->spelled[id], out);
     else
-        emit(decoder, bpe->text + span.at, span.length, out);
+        emit_bpe_decode(decoder, bpe->text + span.at, span.length, out);
 }
 
 static zero_status encode(zr_encoder *encoder, const char *text, size_t first, size_t end)
@@ -117,7 +117,7 @@ const zr_tokenizer_ops zr_bpe_ops = {
     .kind = ZR_TOKENIZER_BPE,
     .encode = encode,
     .cut = zr_bpe_cut,
-    .decode = decode,
+    .decode = bpe_decode_decode,
     .push = push,
     .save = zr_bpe_save,
     .free = free_bpe,

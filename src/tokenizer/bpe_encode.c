@@ -196,8 +196,8 @@ static cut_kind cuts_of(const zr_bpe *bpe)
     return pieces ? CUT_WORDS_AND_LINES : bpe->words_apart ? CUT_WORDS : CUT_NOWHERE;
 }
 
-static bool is_cut(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first, size_t at,
-                   size_t length)
+static bool bpe_encode_is_cut(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first,
+                              size_t at, size_t length)
 {
     if (at <= first || at + 1 >= length)
         return false;
@@ -222,10 +222,10 @@ size_t zr_bpe_cut(const zr_tokenizer *tokenizer, const char *text, size_t first,
     if (limit >= length || cuts == CUT_NOWHERE)
         return length;
     for (size_t at = limit; at > first; at--)
-        if (is_cut(bpe, cuts, text, first, at, length))
+        if (bpe_encode_is_cut(bpe, cuts, text, first, at, length))
             return at;
     for (size_t at = limit + 1; at < length; at++)
-        if (is_cut(bpe, cuts, text, first, at, length))
+        if (bpe_encode_is_cut(bpe, cuts, text, first, at, length))
             return at;
     return length;
 }

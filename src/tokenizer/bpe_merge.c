@@ -205,7 +205,7 @@ static zero_status find_symbols(zr_encoder *encoder, const char *text, size_t le
     return ZERO_OK;
 }
 
-static zero_status append(zr_encoder *encoder, const int32_t *ids, int64_t count)
+static zero_status append_bpe_merge(zr_encoder *encoder, const int32_t *ids, int64_t count)
 {
     zr_ids *out = encoder->out;
     if (!zr_ids_reserve(out, count))
@@ -235,7 +235,7 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
     if (length <= sizeof word->text) {
         word = &encoder->words[zr_hash_bytes(text, length, 1) & (ZR_WORDS - 1)];
         if (word->length == length && memcmp(word->text, text, length) == 0)
-            return append(encoder, word->ids, word->count);
+            return append_bpe_merge(encoder, word->ids, word->count);
     }
     const int32_t *ids;
     int64_t count;
@@ -252,5 +252,5 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
         memcpy(word->text, text, length);
         memcpy(word->ids, ids, (size_t)count * sizeof *ids);
     }
-    return append(encoder, ids, count);
+    return append_bpe_merge(encoder, ids, count);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *text_of(const json_t *part, const char *key)
+static const char *bpe_pipeline_text_of(const json_t *part, const char *key)
 {
     const char *text = json_string_value(json_object_get(part, key));
     return text ? text : "";
@@ -27,7 +27,7 @@ static const json_t *members(const json_t *part, const char *key, size_t *count)
     return list;
 }
 
-static const json_t *member(const json_t *part, const json_t *list, size_t i)
+static const json_t *bpe_pipeline_member(const json_t *part, const json_t *list, size_t i)
 {
     return list ? json_array_get(list, i) : part;
 }
@@ -42,7 +42,7 @@ static zero_status fail_part(const zr_bpe_loader *loader, const char *role, cons
     return status;
 }
 
-static zero_status copy(const char *text, char **out, zero_error *error)
+static zero_status copy_bpe_pipeline(const char *text, char **out, zero_error *error)
 {
     *out = zr_strdup(text, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -69,13 +69,13 @@ static zero_status load_normalizer(zr_bpe_loader *loader, const json_t *part, ze
     }
     if (strcmp(type, "Prepend") == 0) {
         step->kind = ZR_NORMAL_PREPEND;
-        return copy(text_of(part, "prepend"), &step->to, error);
+        return copy_bpe_pipeline(bpe_pipeline_text_of(part, "prepend"), &step->to, error);
     }
     if (strcmp(type, "Replace") != 0 || !pattern_string(part))
         return fail_part(loader, "normalizer", part, error);
     step->kind = ZR_NORMAL_REPLACE;
-    ZERO_TRY(copy(pattern_string(part), &step->from, error));
-    return copy(text_of(part, "content"), &step->to, error);
+    ZERO_TRY(copy_bpe_pipeline(pattern_string(part), &step->from, error));
+    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "content"), &step->to, error);
 }
 
 static zr_prefix prefix_of(const json_t *part)
@@ -102,7 +102,7 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
 {
     const char *expression =
                    json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")),
-               *behavior = text_of(part, "behavior");
+               *behavior = bpe_pipeline_text_of(part, "behavior");
     zr_next_piece next = expression ? zr_pieces_of(expression) : NULL;
     // All of these match everywhere, so what does not match, which the two settings treat
     // differently, is empty.
@@ -114,14 +114,14 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
 
 static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
-    const char *space = text_of(part, "replacement");
+    const char *space = bpe_pipeline_text_of(part, "replacement");
     int32_t character;
     zr_split_step *step = new_step(loader->bpe, ZR_SPLIT_METASPACE, NULL);
     if (!step || !*space || (size_t)zr_utf8_next(space, strlen(space), &character) != strlen(space))
         return fail_part(loader, "pre-tokenizer", part, error);
     step->prefix = prefix_of(part);
     step->splits = flag_of(part, "split", true);
-    return copy(space, &step->space, error);
+    return copy_bpe_pipeline(space, &step->space, error);
 }
 
 static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -155,19 +155,20 @@ static zero_status load_metaspace_decoder(zr_bpe_loader *loader, const json_t *p
                                           zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
-    if (!*text_of(part, "replacement"))
+    if (!*bpe_pipeline_text_of(part, "replacement"))
         return fail_part(loader, "decoder", part, error);
     bpe->decoder.metaspace = true;
     bpe->decoder.keeps_first = prefix_of(part) == ZR_PREFIX_NEVER;
-    return copy(text_of(part, "replacement"), &bpe->decoder.space, error);
+    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "replacement"), &bpe->decoder.space, error);
 }
 
 static zero_status load_replace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
     if (!pattern_string(part))
         return fail_part(loader, "decoder", part, error);
-    ZERO_TRY(copy(pattern_string(part), &loader->bpe->decoder.from, error));
-    return copy(text_of(part, "content"), &loader->bpe->decoder.to, error);
+    ZERO_TRY(copy_bpe_pipeline(pattern_string(part), &loader->bpe->decoder.from, error));
+    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "content"), &loader->bpe->decoder.to,
+                             error);
 }
 
 static zero_status load_fallback(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -185,10 +186,11 @@ static zero_status load_strip_decoder(zr_bpe_loader *loader, const json_t *part,
 {
     json_int_t start = json_integer_value(json_object_get(part, "start"));
     json_int_t stop = json_integer_value(json_object_get(part, "stop"));
-    if (stop || start < 0 || start > 1000 || !*text_of(part, "content"))
+    if (stop || start < 0 || start > 1000 || !*bpe_pipeline_text_of(part, "content"))
         return fail_part(loader, "decoder", part, error);
     loader->bpe->decoder.strip_count = (int)start;
-    return copy(text_of(part, "content"), &loader->bpe->decoder.strip, error);
+    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "content"), &loader->bpe->decoder.strip,
+                             error);
 }
 
 // Loads one of several decoders; `stage` is the number of the first one that may still come.
@@ -244,7 +246,8 @@ static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(single, i),
                      *special = json_object_get(item, "SpecialToken");
-        const json_t *ids = json_object_get(json_object_get(known, text_of(special, "id")), "ids"),
+        const json_t *ids = json_object_get(
+                         json_object_get(known, bpe_pipeline_text_of(special, "id")), "ids"),
                      *id = json_array_get(ids, 0);
         after |= json_object_get(item, "Sequence") != NULL;
         if (!special)
@@ -276,7 +279,8 @@ static zero_status load_decoders(zr_bpe_loader *loader, const json_t *part, zero
     const json_t *list = members(part, "decoders", &count);
     loader->bpe->decoder.spaced = count == 0;
     for (size_t i = 0; i < count; i++)
-        ZERO_TRY(load_decoder(loader, member(part, list, i), !list || count == 1, &stage, error));
+        ZERO_TRY(load_decoder(loader, bpe_pipeline_member(part, list, i), !list || count == 1,
+                              &stage, error));
     return ZERO_OK;
 }
 
@@ -295,7 +299,7 @@ zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero
         size_t count;
         const json_t *list = members(part, parts[p].members, &count);
         for (size_t i = 0; i < count; i++)
-            ZERO_TRY(parts[p].load(loader, member(part, list, i), error));
+            ZERO_TRY(parts[p].load(loader, bpe_pipeline_member(part, list, i), error));
     }
     return load_decoders(loader, json_object_get(root, "decoder"), error);
 }

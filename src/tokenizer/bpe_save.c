@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const zr_tokenizer_file *find(const zr_tokenizer *tokenizer, const char *name)
+static const zr_tokenizer_file *find_bpe_save(const zr_tokenizer *tokenizer, const char *name)
 {
     for (int i = 0; i < tokenizer->file_count; i++)
         if (!strcmp(tokenizer->files[i].name, name))
@@ -33,8 +33,8 @@ static zero_status read_settings(const zr_tokenizer *tokenizer, zr_token_setting
 static zero_status write_json(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
                               const char *directory, zero_error *error)
 {
-    const zr_tokenizer_file *of_vocab = find(tokenizer, "vocab.json"),
-                            *merges = find(tokenizer, "merges.txt");
+    const zr_tokenizer_file *of_vocab = find_bpe_save(tokenizer, "vocab.json"),
+                            *merges = find_bpe_save(tokenizer, "merges.txt");
     zr_buffer text = {0};
     json_t *vocab = NULL;
     ZERO_TRY(zr_json_parse(of_vocab->data, of_vocab->length, of_vocab->name, &vocab, error));
@@ -69,8 +69,9 @@ static bool may_name(const zr_tokenizer *tokenizer, bool two_files)
            (zr_tokenizer_find(tokenizer, ZR_GPT2_END, &id) && id == zr_tokenizer_end(tokenizer));
 }
 
-static zero_status write_config(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
-                                bool two_files, const char *directory, zero_error *error)
+static zero_status write_bpe_save_config(const zr_tokenizer *tokenizer,
+                                         const zr_token_settings *settings, bool two_files,
+                                         const char *directory, zero_error *error)
 {
     json_t *config = settings->config ? json_deep_copy(settings->config) : json_object();
     bool made = config && !json_object_set_new(
@@ -97,12 +98,12 @@ static zero_status write_config(const zr_tokenizer *tokenizer, const zr_token_se
 static zero_status complete(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
                             const char *directory, zero_error *error)
 {
-    bool two_files = !find(tokenizer, "tokenizer.json");
+    bool two_files = !find_bpe_save(tokenizer, "tokenizer.json");
     if (two_files)
         ZERO_TRY(write_json(tokenizer, settings, directory, error));
     if (json_is_string(json_object_get(settings->config, "tokenizer_class")))
         return ZERO_OK;
-    return write_config(tokenizer, settings, two_files, directory, error);
+    return write_bpe_save_config(tokenizer, settings, two_files, directory, error);
 }
 
 zero_status zr_bpe_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)

@@ -66,8 +66,8 @@ static void write_merges(const zr_bpe_trainer *t, zr_buffer *out, zr_buffer *wor
     zr_buffer_free(&pair);
 }
 
-static zero_status write_file(const char *directory, const char *name, const zr_buffer *text,
-                              zero_error *error)
+static zero_status write_bpe_train_save_file(const char *directory, const char *name,
+                                             const zr_buffer *text, zero_error *error)
 {
     return text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s/%s\"",
                                   directory, name)
@@ -92,9 +92,9 @@ zero_status zr_bpe_trainer_save(const zr_bpe_trainer *t, const char *directory, 
     write_merges(t, &text, &word);
     zr_buffer_printf(&text, "\n]}}\n");
     zr_buffer_printf(&config, CONFIG);
-    zero_status status = write_file(directory, "tokenizer.json", &text, error);
+    zero_status status = write_bpe_train_save_file(directory, "tokenizer.json", &text, error);
     if (status == ZERO_OK)
-        status = write_file(directory, "tokenizer_config.json", &config, error);
+        status = write_bpe_train_save_file(directory, "tokenizer_config.json", &config, error);
     zr_buffer_free(&text);
     zr_buffer_free(&word);
     zr_buffer_free(&config);

@@ -17,7 +17,7 @@ void zr_document_free(zr_document *document)
     *document = (zr_document){0};
 }
 
-static bool has_room(zr_document *document)
+static bool document_has_room(zr_document *document)
 {
     zr_document_part *segments = zr_list_grow(document->segments, document->count,
                                               &document->capacity, sizeof *segments, NULL);
@@ -36,7 +36,7 @@ void zr_document_add(zr_document *document, const char *text, size_t length, boo
     zr_buffer_append(&document->text, text, length);
     if (last && last->trained == trained && !last->seam)
         last->end = document->text.length;
-    else if (has_room(document))
+    else if (document_has_room(document))
         document->segments[document->count++] =
             (zr_document_part){.end = document->text.length, .trained = trained};
 }

@@ -60,7 +60,7 @@ void zr_encode_threads_destroy(zr_encode_threads *crew)
     zr_free(crew);
 }
 
-static void work(void *argument)
+static void work_encode_threads(void *argument)
 {
     hand *mine = argument;
     mine->ids.count = 0;
@@ -81,8 +81,8 @@ static zero_status give(zr_encode_threads *crew, hand *next, const saying *say, 
     if (!crew->workers && say->taken && next->end - next->first > 8 * PART_BYTES)
         ZERO_TRY(zr_workers_create(1, 1, &crew->workers, error));
     if (crew->workers)
-        return zr_workers_submit(crew->workers, work, next, error);
-    work(next);
+        return zr_workers_submit(crew->workers, work_encode_threads, next, error);
+    work_encode_threads(next);
     return ZERO_OK;
 }
 

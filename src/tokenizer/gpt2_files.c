@@ -24,8 +24,9 @@ static zero_status fail_memory(const gathering *g, zero_error *error)
 }
 
 // Adds a token. `flags` is an object with lstrip and the like, or NULL.
-static zero_status put(gathering *g, const char *content, json_int_t id, const json_t *flags,
-                       bool special, bool normalized, zero_error *error)
+static zero_status put_gpt2_files(gathering *g, const char *content, json_int_t id,
+                                  const json_t *flags, bool special, bool normalized,
+                                  zero_error *error)
 {
     json_t *entry = json_object();
     bool failed = !entry || json_object_set_new(entry, "special", json_boolean(special)) ||
@@ -53,7 +54,7 @@ static zero_status gather_decoder(gathering *g, json_t *decoder, zero_error *err
                            "%s: the added_tokens_decoder of tokenizer_config.json says of "
                            "\"%.40s\" no token, where an id and its \"content\" are needed",
                            g->path, key);
-        ZERO_TRY(put(g, content, id, token, false, true, error));
+        ZERO_TRY(put_gpt2_files(g, content, id, token, false, true, error));
     }
     return ZERO_OK;
 }
@@ -68,7 +69,7 @@ static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
             return zr_fail(error, ZERO_ERR_DATA,
                            "%s: added_tokens.json gives \"%.100s\" no integer for its id", g->path,
                            content);
-        ZERO_TRY(put(g, content, json_integer_value(id), NULL, false, true, error));
+        ZERO_TRY(put_gpt2_files(g, content, json_integer_value(id), NULL, false, true, error));
     }
     return ZERO_OK;
 }
@@ -89,8 +90,8 @@ static zero_status name_special(gathering *g, const char *role, const json_t *na
                        "added_tokens_decoder: not built; a tokenizer.json says which it gets",
                        g->path, role, content);
     if (!known)
-        return put(g, content, json_integer_value(in_vocab), json_is_object(named) ? named : NULL,
-                   true, false, error);
+        return put_gpt2_files(g, content, json_integer_value(in_vocab),
+                              json_is_object(named) ? named : NULL, true, false, error);
     bool failed = json_object_set_new(known, "special", json_true()) != 0;
     if (!json_object_get(g->settings->config, "added_tokens_decoder"))
         failed = failed || json_object_set_new(known, "normalized", json_false());
@@ -110,15 +111,15 @@ static zero_status gather_named(gathering *g, zero_error *error)
             status = name_special(g, roles[i], named ? named : usual, error);
     }
     for (int l = 0; l < ZR_COUNT(lists); l++) {
-        const json_t *list = zr_token_setting(g->settings, lists[l]);
-        for (size_t i = 0; i < json_array_size(list) && status == ZERO_OK; i++)
-            status = name_special(g, lists[l], json_array_get(list, i), error);
+        const json_t *list_gpt2_files = zr_token_setting(g->settings, lists[l]);
+        for (size_t i = 0; i < json_array_size(list_gpt2_files) && status == ZERO_OK; i++)
+            status = name_special(g, lists[l], json_array_get(list_gpt2_files, i), error);
     }
     json_decref(usual);
     return status;
 }
 
-static zero_status gather(gathering *g, zero_error *error)
+static zero_status gather_gpt2_files(gathering *g, zero_error *error)
 {
     json_t *decoder = json_object_get(g->settings->config, "added_tokens_decoder");
     if (!g->tokens)
@@ -141,19 +142,21 @@ static zero_status sort(const gathering *g, json_t *out, zero_error *error)
     json_t *entry;
     size_t count = 0;
     bool failed = false;
-    json_t **list = zr_alloc((json_object_size(g->tokens) + 1) * sizeof *list, error);
-    if (!list)
+    json_t **list_gpt2_files =
+        zr_alloc((json_object_size(g->tokens) + 1) * sizeof *list_gpt2_files, error);
+    if (!list_gpt2_files)
         return ZERO_ERR_MEMORY;
-    json_object_foreach(g->tokens, content, entry) list[count++] = entry;
-    qsort(list, count, sizeof *list, by_id);
+    json_object_foreach(g->tokens, content, entry) list_gpt2_files[count++] = entry;
+    qsort(list_gpt2_files, count, sizeof *list_gpt2_files, by_id);
     for (size_t i = 0; i < count; i++)
-        failed = json_array_append(out, list[i]) != 0 || failed;
-    zr_free(list);
+        failed = json_array_append(out, list_gpt2_files[i]) != 0 || failed;
+    zr_free(list_gpt2_files);
     return failed ? fail_memory(g, error) : ZERO_OK;
 }
 
 // Makes the list, and a hash of it, because these ids are in neither of the two files.
-static zero_status list(const gathering *g, json_t **out, uint64_t *hash, zero_error *error)
+static zero_status list_gpt2_files(const gathering *g, json_t **out, uint64_t *hash,
+                                   zero_error *error)
 {
     char *text = json_dumps(g->tokens, JSON_SORT_KEYS | JSON_COMPACT);
     *out = json_array();
@@ -170,11 +173,11 @@ zero_status zr_gpt2_added(const char *path, const zr_token_settings *settings, c
     *out = NULL;
     zero_status status =
         json_is_object(vocab)
-            ? gather(&g, error)
+            ? gather_gpt2_files(&g, error)
             : zr_fail(error, ZERO_ERR_DATA,
                       "%s: no object of tokens and their ids, as vocab.json is", path);
     if (status == ZERO_OK)
-        status = list(&g, out, hash, error);
+        status = list_gpt2_files(&g, out, hash, error);
     json_decref(g.tokens);
     return status;
 }

@@ -94,8 +94,8 @@ static void write_post_processor(const char *begin, json_int_t id, zr_buffer *ou
 }
 
 // Writes all up to the merges.
-static void write_all(const zr_token_settings *settings, const json_t *added, const json_t *vocab,
-                      const char *vocab_text, zr_buffer *out)
+static void write_gpt2_json_all(const zr_token_settings *settings, const json_t *added,
+                                const json_t *vocab, const char *vocab_text, zr_buffer *out)
 {
     char byte_level[128];
     const char *begin = begin_of(settings);
@@ -125,7 +125,7 @@ zero_status zr_gpt2_json(const char *path, const zr_token_settings *settings, co
     zero_status status = zr_gpt2_added(path, settings, vocab, &added, &unused, error);
     char *text = status == ZERO_OK ? json_dumps(vocab, JSON_COMPACT) : NULL;
     if (text) {
-        write_all(settings, added, vocab, text, out);
+        write_gpt2_json_all(settings, added, vocab, text, out);
         zr_buffer_printf(out, ",\"merges\":[");
         write_merges(merges, merges_length, out);
         zr_buffer_printf(out, "\n]}}\n");

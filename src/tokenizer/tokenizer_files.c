@@ -49,8 +49,8 @@ static zero_status keep_file(source *from, const char *name, const zr_tokenizer_
     return status;
 }
 
-static zero_status parse(const source *from, const zr_tokenizer_file *file, json_t **out,
-                         zero_error *error)
+static zero_status parse_files(const source *from, const zr_tokenizer_file *file, json_t **out,
+                               zero_error *error)
 {
     char *path = path_of(from, file->name, error);
     zero_status status =
@@ -155,7 +155,7 @@ static zero_status load_json(zr_bpe_loader *loader, const json_t *root, zero_err
     return zr_bpe_finish(loader, error);
 }
 
-static zero_status check_model(const char *path, const json_t *root, zero_error *error)
+static zero_status check_files_model(const char *path, const json_t *root, zero_error *error)
 {
     const json_t *model = json_object_get(root, "model");
     const char *type = zr_json_type(model);
@@ -176,7 +176,7 @@ static zero_status from_json(const char *path, const json_t *root,
                              const zr_token_settings *settings, zr_tokenizer **out,
                              zero_error *error)
 {
-    ZERO_TRY(check_model(path, root, error));
+    ZERO_TRY(check_files_model(path, root, error));
     ZERO_TRY(zr_plain_load(path, root, out, error));
     if (*out)
         return ZERO_OK;
@@ -203,7 +203,7 @@ static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_f
                        "%s: vocab.json and merges.txt of the class %.100s: not built; a "
                        "tokenizer.json says how its text is cut",
                        from->path, class);
-    ZERO_TRY(parse(from, vocab_file, &vocab, error));
+    ZERO_TRY(parse_files(from, vocab_file, &vocab, error));
     zero_status status = new_bpe(&loader, from->path, error);
     if (status == ZERO_OK)
         status = zr_gpt2_load(&loader, settings, vocab, merges->data, merges->length, error);
@@ -246,7 +246,7 @@ static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *fi
 {
     json_t *root = NULL;
     char *path = path_of(from, file->name, error);
-    zero_status status = path ? parse(from, file, &root, error) : ZERO_ERR_MEMORY;
+    zero_status status = path ? parse_files(from, file, &root, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = from_json(path, root, settings, out, error);
     json_decref(root);
@@ -259,7 +259,7 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
     for (int i = 0; i < from->count; i++) {
         json_t **slot = zr_token_settings_slot(out, from->files[i].name);
         if (slot)
-            ZERO_TRY(parse(from, &from->files[i], slot, error));
+            ZERO_TRY(parse_files(from, &from->files[i], slot, error));
     }
     return ZERO_OK;
 }
@@ -279,7 +279,7 @@ static zero_status compare_with_two_files(const source *from, const zr_tokenizer
     if (!of_vocab || !merges || !zr_gpt2_json_is(json->data, json->length) || !class ||
         strncmp(class, GPT2_CLASS, sizeof GPT2_CLASS - 1))
         return ZERO_OK;
-    zero_status status = parse(from, of_vocab, &vocab, error);
+    zero_status status = parse_files(from, of_vocab, &vocab, error);
     if (status == ZERO_OK)
         status =
             zr_gpt2_json(from->path, settings, vocab, merges->data, merges->length, &text, error);
@@ -291,7 +291,7 @@ static zero_status compare_with_two_files(const source *from, const zr_tokenizer
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
-static zero_status load(source *from, zr_tokenizer **out, zero_error *error)
+static zero_status load_files(source *from, zr_tokenizer **out, zero_error *error)
 {
     // The last one is kept but not read.
     static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json",
@@ -355,7 +355,7 @@ zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *
     source from = {.path = path,
                    .directory = stat(path, &info) == 0 && !S_ISDIR(info.st_mode) ? NULL : path};
     zr_tokenizer *made = NULL;
-    zero_status status = load(&from, &made, error);
+    zero_status status = load_files(&from, &made, error);
     if (status == ZERO_OK)
         hand_over(&from, made);
     else

@@ -154,8 +154,8 @@ static zero_status encode_bytes(zr_encoder *encoder, const char *text, size_t fi
     return ZERO_OK;
 }
 
-static size_t cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
-                  size_t length)
+static size_t cut_plain(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
+                        size_t length)
 {
     size_t end = zr_character_cut(text, limit, length);
     return end > first ? end : zr_character_cut(text, ZR_MIN(first + 4, length), length);
@@ -195,7 +195,7 @@ static void free_chars(zr_tokenizer *tokenizer)
 const zr_tokenizer_ops zr_bytes_ops = {
     .kind = ZR_TOKENIZER_BYTES,
     .encode = encode_bytes,
-    .cut = cut,
+    .cut = cut_plain,
     .decode = decode_bytes,
     .push = push,
     .save = zr_plain_save,
@@ -205,7 +205,7 @@ const zr_tokenizer_ops zr_bytes_ops = {
 const zr_tokenizer_ops zr_chars_ops = {
     .kind = ZR_TOKENIZER_CHARS,
     .encode = encode_chars,
-    .cut = cut,
+    .cut = cut_plain,
     .decode = decode_chars,
     .push = push,
     .save = zr_plain_save,

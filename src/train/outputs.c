@@ -20,8 +20,8 @@
 #define SHOWN_SECONDS 3.0
 enum { MOST_JOB = 256 }; // bytes
 
-static zero_status join(const char *directory, const char *name, char out[static 4096],
-                        zero_error *error)
+static zero_status join_outputs(const char *directory, const char *name, char out[static 4096],
+                                zero_error *error)
 {
     if (snprintf(out, 4096, "%s/%s", directory, name) >= 4096)
         return zr_fail(error, ZERO_ERR_USAGE, "the path %.200s... is too long", directory);
@@ -33,7 +33,7 @@ static zero_status check_writable(const char *directory, zero_error *error)
 {
     char path[4096];
     struct stat info;
-    ZERO_TRY(join(directory, "", path, error));
+    ZERO_TRY(join_outputs(directory, "", path, error));
     for (;;) {
         size_t length = strlen(path);
         while (length > 1 && path[length - 1] == '/')
@@ -70,7 +70,7 @@ static zero_status check_entry(const zr_outputs_place *place, int entry, zero_er
                        foreign);
     if (entry < 0 || (goes_on && !place->loses))
         return ZERO_OK;
-    ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
+    ZERO_TRY(join_outputs(place->directory, zr_run_entries[entry], path, error));
     return zr_input_paths_spare(&place->reads, path, error);
 }
 
@@ -91,7 +91,7 @@ static zero_status refuse_earlier(const char *directory, zero_error *error)
     size_t used = 0;
     zr_checkpoints saved = {0};
     for (int entry = 0; entry < ZR_RUN_ENTRIES; entry++) {
-        ZERO_TRY(join(directory, zr_run_entries[entry], path, error));
+        ZERO_TRY(join_outputs(directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path) && !is_empty_folder(path) && used < sizeof held)
             used += (size_t)snprintf(held + used, sizeof held - used, "%s%s", used ? ", " : "",
                                      zr_run_entries[entry]);
@@ -113,7 +113,7 @@ zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
     for (int entry = -1; entry < ZR_RUN_ENTRIES; entry++)
         ZERO_TRY(check_entry(place, entry, error));
     for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
-        ZERO_TRY(join(place->directory, zr_run_entries[entry], path, error));
+        ZERO_TRY(join_outputs(place->directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path) && !is_empty_folder(path))
             return refuse_earlier(place->directory, error);
     }
@@ -124,7 +124,7 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
 {
     char path[4096];
     for (int i = 0; i < ZR_RUN_ENTRIES; i++) {
-        ZERO_TRY(join(directory, zr_run_entries[i], path, error));
+        ZERO_TRY(join_outputs(directory, zr_run_entries[i], path, error));
         struct stat info;
         if (lstat(path, &info))
             continue;
@@ -141,7 +141,7 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
 
 // Waits for the lock when a run continues, because a job that was killed and starts again may find
 // it still held by its own last process.
-static zero_status lock(zr_outputs *out, zr_outputs_way way, zero_error *error)
+static zero_status lock_outputs(zr_outputs *out, zr_outputs_way way, zero_error *error)
 {
     double end = zr_clock_seconds() + (way == ZR_OUTPUTS_GO_ON ? LOCK_SECONDS : 0);
     for (;;) {
@@ -164,13 +164,15 @@ bool zr_outputs_are_of(const char *directory, const char *job)
 {
     char path[4096], *text = NULL;
     size_t length;
-    bool same = join(directory, ZR_LOCK_FILE, path, NULL) == ZERO_OK && zr_path_exists(path) &&
+    bool same = join_outputs(directory, ZR_LOCK_FILE, path, NULL) == ZERO_OK &&
+                zr_path_exists(path) &&
                 zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
     zr_free(text);
     return same;
 }
 
-static zero_status write_config(const zr_outputs *out, const char *config_text, zero_error *error)
+static zero_status write_outputs_config(const zr_outputs *out, const char *config_text,
+                                        zero_error *error)
 {
     return zr_file_write_in(out->directory, ZR_RUN_CONFIG_FILE, config_text, strlen(config_text),
                             error);
@@ -187,8 +189,8 @@ zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
         return note_job(out, job, error);
     ZERO_TRY(remove_earlier(out->directory, error));
     ZERO_TRY(note_job(out, job, error));
-    ZERO_TRY(write_config(out, config_text, error));
-    ZERO_TRY(join(out->directory, ZR_METRICS_FILE, path, error));
+    ZERO_TRY(write_outputs_config(out, config_text, error));
+    ZERO_TRY(join_outputs(out->directory, ZR_METRICS_FILE, path, error));
     return zr_metrics_open(path, 0, &out->metrics, error);
 }
 
@@ -210,8 +212,8 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
 {
     char path[4096], *text = NULL;
     size_t length = 0;
-    ZERO_TRY(write_config(out, config_text, error));
-    ZERO_TRY(join(out->directory, ZR_METRICS_FILE, path, error));
+    ZERO_TRY(write_outputs_config(out, config_text, error));
+    ZERO_TRY(join_outputs(out->directory, ZR_METRICS_FILE, path, error));
     if (zr_path_exists(path))
         ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
     size_t kept = find_end(text ? text : "", length, &lines);
@@ -227,7 +229,7 @@ zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero
     *out = (zr_outputs){
         .directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
     ZERO_TRY(zr_directory_create(place->directory, error));
-    zero_status status = lock(out, place->way, error);
+    zero_status status = lock_outputs(out, place->way, error);
     if (status == ZERO_OK)
         status = zr_outputs_check(place, error); // again, because another run may have come first
     if (status != ZERO_OK)
@@ -242,7 +244,7 @@ zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_M
     char path[4096];
     snprintf(name, ZR_OUTPUTS_MARK, ZR_RUN_CONFIG_FILE ".tmp.%ld.%lld", (long)getpid(),
              (long long)zr_clock_nanoseconds());
-    ZERO_TRY(join(directory, name, path, error));
+    ZERO_TRY(join_outputs(directory, name, path, error));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
@@ -269,7 +271,7 @@ bool zr_outputs_sees(const char *directory, const char *name)
 void zr_outputs_unmark(const char *directory, const char *name)
 {
     char path[4096];
-    if (join(directory, name, path, NULL) == ZERO_OK)
+    if (join_outputs(directory, name, path, NULL) == ZERO_OK)
         unlink(path);
 }
 
@@ -301,7 +303,7 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
                              const char *template, char **path, zero_error *error)
 {
     char model[4096];
-    ZERO_TRY(join(directory, name, model, error));
+    ZERO_TRY(join_outputs(directory, name, model, error));
     ZERO_TRY(zr_directory_create(model, error));
     ZERO_TRY(zr_receipt_begin(model, error));
     ZERO_TRY(write_model_config(model, config, error));

@@ -114,7 +114,7 @@ double zr_run_times_share(const zr_run_times *times)
 
 // ---- in words -----------------------------------------------------------------------------------
 
-static void append_seconds(const char *before, double seconds, zr_buffer *out)
+static void append_run_times_seconds(const char *before, double seconds, zr_buffer *out)
 {
     char text[ZR_SECONDS_TEXT];
     zr_seconds_text(seconds, text);
@@ -125,24 +125,24 @@ static void append_predicted(double seconds, zr_buffer *out)
 {
     if (seconds <= 0)
         return;
-    append_seconds(" (predicted ", seconds, out);
+    append_run_times_seconds(" (predicted ", seconds, out);
     zr_buffer_printf(out, ")");
 }
 
-static void append_run(const zr_run_times *times, zr_buffer *out)
+static void run_times_append_run(const zr_run_times *times, zr_buffer *out)
 {
-    append_seconds("took     ", times->seconds, out);
+    append_run_times_seconds("took     ", times->seconds, out);
     zr_buffer_printf(out, ": %lld step%s", (long long)times->steps, times->steps == 1 ? "" : "s");
-    append_seconds(" ", (double)times->steps * times->step + times->start, out);
+    append_run_times_seconds(" ", (double)times->steps * times->step + times->start, out);
     for (int part = ZR_TIME_DATA; part < ZR_TIME_PARTS; part++) {
         if (times->measured[part] < SHOWN)
             continue;
         zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
-        append_seconds(" ", times->measured[part], out);
+        append_run_times_seconds(" ", times->measured[part], out);
         append_predicted(times->predicted[part], out);
     }
-    append_seconds(", the rest ", times->rest, out);
-    append_seconds("; before the first step ", times->to_first, out);
+    append_run_times_seconds(", the rest ", times->rest, out);
+    append_run_times_seconds("; before the first step ", times->to_first, out);
     append_predicted(times->predicted_to_first, out);
     zr_buffer_printf(out, "\n");
 }
@@ -156,21 +156,21 @@ static void append_parts(const zr_run_times *times, zr_buffer *out)
             times->predicted[part] < 0.01 * times->step)
             continue;
         zr_buffer_printf(out, "%s%s", separator, zr_time_part_names[part]);
-        append_seconds(" ", times->measured[part], out);
+        append_run_times_seconds(" ", times->measured[part], out);
         if (times->predicted_step > 0)
-            append_seconds(" (", times->predicted[part], out);
+            append_run_times_seconds(" (", times->predicted[part], out);
         zr_buffer_printf(out, times->predicted_step > 0 ? ")" : "");
         separator = ", ";
     }
 }
 
-static void append_step(const zr_run_times *times, zr_buffer *out)
+static void append_run_times_step(const zr_run_times *times, zr_buffer *out)
 {
-    append_seconds("         a step ", times->step, out);
+    append_run_times_seconds("         a step ", times->step, out);
     if (times->predicted_step > 0) {
-        append_seconds(", predicted ", times->predicted_step, out);
-        append_seconds(" (", times->low, out);
-        append_seconds(" to ", times->high, out);
+        append_run_times_seconds(", predicted ", times->predicted_step, out);
+        append_run_times_seconds(" (", times->low, out);
+        append_run_times_seconds(" to ", times->high, out);
         zr_buffer_printf(out, ")");
     }
     append_parts(times, out);
@@ -192,20 +192,23 @@ static void append_spent(const zr_run_times *times, zr_buffer *out)
 
 void zr_run_times_text(const zr_run_times *times, zr_buffer *out)
 {
-    append_run(times, out);
+    run_times_append_run(times, out);
     if (times->steps == 0)
         return;
-    append_step(times, out);
+    append_run_times_step(times, out);
     append_spent(times, out);
 }
 
 // ---- the file -----------------------------------------------------------------------------------
 
 // Returns a number, or null for what is none, which JSON cannot write.
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+static json_t *run_times_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
 
 // Returns null, too, where it is 0, which means that it is unknown.
-static json_t *known(double value) { return value > 0 ? number(value) : json_null(); }
+static json_t *known(double value) { return value > 0 ? run_times_number(value) : json_null(); }
 
 static json_t *json_of_pair(json_t *measured, json_t *predicted)
 {
@@ -222,9 +225,10 @@ static json_t *json_of_parts(const zr_run_times *times)
         bool of_step = part <= ZR_TIME_DISK;
         bool is_known = !of_step || recorded > 0,
              predicted = of_step ? times->predicted_step > 0 : times->predicted[part] > 0;
-        json_object_set_new(parts, zr_time_part_names[part],
-                            json_of_pair(is_known ? number(times->measured[part]) : json_null(),
-                                         predicted ? number(times->predicted[part]) : json_null()));
+        json_object_set_new(
+            parts, zr_time_part_names[part],
+            json_of_pair(is_known ? run_times_number(times->measured[part]) : json_null(),
+                         predicted ? run_times_number(times->predicted[part]) : json_null()));
     }
     return parts;
 }
@@ -240,27 +244,28 @@ static json_t *json_of_setting(const zr_run_times *times)
 static json_t *json_of_step(const zr_run_times *times)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "measured", known(times->step),
-                     "median", known(times->median), "spread", number(times->spread), "interrupted",
-                     number(times->interrupted), "quiet", known(times->quiet), "predicted",
-                     known(times->predicted_step), "low", known(times->low), "high",
-                     known(times->high));
+                     "median", known(times->median), "spread", run_times_number(times->spread),
+                     "interrupted", run_times_number(times->interrupted), "quiet",
+                     known(times->quiet), "predicted", known(times->predicted_step), "low",
+                     known(times->low), "high", known(times->high));
 }
 
 static json_t *json_of(const zr_run_times *times)
 {
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "first_step", (json_int_t)times->first_step, "steps", (json_int_t)times->steps,
-                     "setting", json_of_setting(times), "to_first_step",
-                     json_of_pair(number(times->to_first), known(times->predicted_to_first)),
-                     "seconds", number(times->seconds), "step", json_of_step(times), "parts",
-                     json_of_parts(times), "start", number(times->start), "rest",
-                     number(times->rest), "flops", number(times->flops), "flops_per_second",
-                     known(flops_per_second(times)), "product_rate", known(times->product_rate),
-                     "share", known(zr_run_times_share(times)));
+    return json_pack(
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "first_step",
+        (json_int_t)times->first_step, "steps", (json_int_t)times->steps, "setting",
+        json_of_setting(times), "to_first_step",
+        json_of_pair(run_times_number(times->to_first), known(times->predicted_to_first)),
+        "seconds", run_times_number(times->seconds), "step", json_of_step(times), "parts",
+        json_of_parts(times), "start", run_times_number(times->start), "rest",
+        run_times_number(times->rest), "flops", run_times_number(times->flops), "flops_per_second",
+        known(flops_per_second(times)), "product_rate", known(times->product_rate), "share",
+        known(zr_run_times_share(times)));
 }
 
 // Returns what earlier starts of the run have left: an array, empty if there is none.
-static json_t *load(const char *path, const zero_logger *logger)
+static json_t *load_run_times(const char *path, const zero_logger *logger)
 {
     json_t *root = NULL;
     zero_error error = {0};
@@ -283,7 +288,7 @@ zero_status zr_run_times_write(const zr_run_times *times, const char *directory,
     char *path = zr_sprintf(error, "%s/" ZR_TIMES_FILE, directory);
     if (!path)
         return ZERO_ERR_MEMORY;
-    json_t *root = load(path, logger);
+    json_t *root = load_run_times(path, logger);
     char *text = json_array_append_new(root, json_of(times)) == 0
                      ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS))
                      : NULL;

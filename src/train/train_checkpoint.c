@@ -106,7 +106,8 @@ bool zr_train_is_fatal(zero_status status)
 
 // Reports a checkpoint that cannot be written; training goes on, and the next one is tried when it
 // is due.
-static zero_status settle(const zr_train *train, zero_status status, const zero_error *error)
+static zero_status settle_checkpoint(const zr_train *train, zero_status status,
+                                     const zero_error *error)
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
@@ -118,7 +119,8 @@ static zero_status settle(const zr_train *train, zero_status status, const zero_
     return ZERO_OK;
 }
 
-static zero_status prepare(const zr_train *train, char **path, json_t **more, zero_error *error)
+static zero_status prepare_checkpoint(const zr_train *train, char **path, json_t **more,
+                                      zero_error *error)
 {
     const zr_run_state state = state_of(train);
     *path = zr_checkpoint_path(train->asked.options->out_dir, train->run.saves.saving_step, error);
@@ -142,7 +144,8 @@ static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *e
     json_t *more = NULL;
     train->run.saves.saved_at = zr_clock_seconds();
     train->run.saves.saving_step = step;
-    zero_status status = zr_comm_agree(train->comm, prepare(train, &path, &more, error), error);
+    zero_status status =
+        zr_comm_agree(train->comm, prepare_checkpoint(train, &path, &more, error), error);
     if (status == ZERO_OK)
         status = zr_checkpoint_begin(train->run.engine, path, json_incref(more),
                                      &train->run.saves.saving, error);
@@ -150,7 +153,7 @@ static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *e
     zr_free(path);
     if (status != ZERO_OK)
         zr_train_count_saving(train, task_of(train), status);
-    return settle(train, status, error);
+    return settle_checkpoint(train, status, error);
 }
 
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
@@ -195,7 +198,7 @@ zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = end_checkpoint(train, error);
     zr_train_count_saving(train, task_of(train), status);
-    status = settle(train, status, error);
+    status = settle_checkpoint(train, status, error);
     zr_train_end_saving(train, task_of(train), before);
     return status;
 }
@@ -232,7 +235,7 @@ static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error
 
 // Returns whether the disk has room for twice the checkpoint, because the models that are written
 // after it need room too. Rank 0 calls it.
-static bool has_room(const zr_train *train)
+static bool checkpoint_has_room(const zr_train *train)
 {
     const char *out = train->asked.options->out_dir;
     struct statvfs disk;
@@ -259,7 +262,7 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
     if (options->dry_run || (options->no_final_checkpoint && !due))
         return ZERO_OK;
     if (!due && train->comm->rank == 0)
-        wanted = has_room(train);
+        wanted = checkpoint_has_room(train);
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &wanted, error));
     if (!wanted)
         return ZERO_OK;

@@ -260,7 +260,7 @@ static zero_status no_memory(zero_error *error)
     return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
 }
 
-static char *text_of(const zr_config *config, zero_error *error)
+static char *configure_text_of(const zr_config *config, zero_error *error)
 {
     zr_buffer text = {0};
     char *copy = NULL;
@@ -284,6 +284,6 @@ zero_status zr_train_record(zr_train *train, zero_error *error)
                                                          "this run", false, NULL, error);
     zr_buffer_free(&run);
     ZERO_TRY(status);
-    resolved->config_text = text_of(resolved->config, error);
+    resolved->config_text = configure_text_of(resolved->config, error);
     return resolved->config_text ? ZERO_OK : ZERO_ERR_MEMORY;
 }

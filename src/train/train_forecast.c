@@ -32,7 +32,7 @@ static void find_overheads(zr_train *train, zr_estimate *estimate, const zr_rate
     zr_overheads_find(&question, estimate, book, &train->resolved.overheads);
 }
 
-static zero_status predict(zr_train *train, const zr_rate_book *book, zero_error *error)
+static zero_status predict_forecast(zr_train *train, const zr_rate_book *book, zero_error *error)
 {
     const zr_estimate_question question = question_of(train);
     zr_estimate estimate;
@@ -61,7 +61,7 @@ static void find_busy(zr_train *train)
     train->resolved.overheads.token *= busy->slowdown;
 }
 
-static void say(const zr_train *train)
+static void say_forecast(const zr_train *train)
 {
     zr_buffer text = {0};
     zr_forecast_text(&train->resolved.forecast, &text);
@@ -91,7 +91,7 @@ void zr_train_foretell(zr_train *train)
     find_overheads(train, NULL, &book);
     bool links = alone || zr_rate_book_knows_network(&book),
          kernels = zr_rate_book_knows_kernels(&book),
-         predicted = links && kernels && predict(train, &book, &error) == ZERO_OK;
+         predicted = links && kernels && predict_forecast(train, &book, &error) == ZERO_OK;
     find_busy(train);
     if (!links)
         zr_log(&train->logger, ZERO_LOG_INFO,
@@ -102,7 +102,7 @@ void zr_train_foretell(zr_train *train)
                "predict  nothing is known of this machine yet: runs of a few steps teach it, or "
                "zero plan --predict times it in a second");
     else if (predicted)
-        say(train);
+        say_forecast(train);
     else
         zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of a step: %s", error.message);
     say_overheads(train);

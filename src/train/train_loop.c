@@ -129,8 +129,8 @@ static double mean_of_last(loop *l, double milliseconds)
 }
 
 // last: what was exchanged and moved is known, since the one before, of the steps of a window.
-static void write_line(loop *l, const zero_step_info *info, bool last, int64_t tokens,
-                       double milliseconds)
+static void write_loop_line(loop *l, const zero_step_info *info, bool last, int64_t tokens,
+                            double milliseconds)
 {
     zero_error error = {0};
     zr_train *train = l->train;
@@ -182,7 +182,7 @@ static int report_step(loop *l, const zero_step_info *info, bool last, double mi
         .seconds_left = zr_train_seconds_left(l->train, &l->between, info->step),
         .tokens = tokens,
     };
-    write_line(l, info, last, tokens, milliseconds);
+    write_loop_line(l, info, last, tokens, milliseconds);
     zr_train_correct_length(l->train, &l->between, info->step);
     return zr_train_tell(l->train, &event);
 }
@@ -355,8 +355,8 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
 }
 
 // Reports a step that was made; *stop is set if the caller wants the run to end.
-static zero_status report(loop *l, zero_step_info *info, bool last, double milliseconds, int *stop,
-                          zero_error *error)
+static zero_status report_loop(loop *l, zero_step_info *info, bool last, double milliseconds,
+                               int *stop, zero_error *error)
 {
     zr_train *train = l->train;
     ZERO_TRY(zr_train_settle_step(train, info, last, error));
@@ -377,7 +377,7 @@ static zero_status run_window(loop *l, int64_t *step, int64_t end, zero_error *e
     int stop = 0;
     ZERO_TRY(time_steps(l, steps, &milliseconds, error));
     for (int64_t i = 0; i < steps; i++)
-        ZERO_TRY(report(l, &l->infos[i], i == steps - 1, milliseconds, &stop, error));
+        ZERO_TRY(report_loop(l, &l->infos[i], i == steps - 1, milliseconds, &stop, error));
     *step += steps;
     ZERO_TRY(agree_on_verdict(l->train, *step, stop, &verdict, error));
     return follow_verdict(l, *step, verdict, error);
@@ -413,7 +413,7 @@ static void plan_evaluations(loop *l)
                                                 : zr_dataset_eval_windows(&train->subject.val));
 }
 
-static zero_status run_steps(loop *l, zero_error *error)
+static zero_status run_loop_steps(loop *l, zero_error *error)
 {
     zr_train *train = l->train;
     zero_event start = {.kind = ZERO_EVENT_START,
@@ -451,7 +451,7 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
     l.batches = zr_alloc(count * sizeof *l.batches, error);
     l.infos = zr_alloc((size_t)l.window * sizeof *l.infos, error);
     bool all = l.tokens && l.targets && l.batches && l.infos;
-    zero_status status = all ? run_steps(&l, error) : ZERO_ERR_MEMORY;
+    zero_status status = all ? run_loop_steps(&l, error) : ZERO_ERR_MEMORY;
     int64_t step;
     zero_position(engine, &step, NULL);
     zr_train_warn_idle(train, step - train->run.first_step);

@@ -108,7 +108,7 @@ static zero_status keep_model_files(const zr_train *train, zero_error *error)
     return status;
 }
 
-static zero_status open_directory(zr_train *train, zero_error *error)
+static zero_status open_outputs_directory(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     bool first = train->comm->rank == 0;
@@ -128,7 +128,8 @@ static zero_status open_directory(zr_train *train, zero_error *error)
 
 zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
 {
-    zero_status status = train->asked.options->dry_run ? ZERO_OK : open_directory(train, error);
+    zero_status status =
+        train->asked.options->dry_run ? ZERO_OK : open_outputs_directory(train, error);
     if (status == ZERO_OK)
         status = zr_train_profile_try(train, error);
     ZERO_TRY(zr_comm_agree(train->comm, status, error));

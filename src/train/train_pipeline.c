@@ -9,7 +9,7 @@
 #include <string.h>
 
 // Logs what the buffer holds as one line.
-static void say(const zero_logger *logger, const char *heading, const zr_buffer *line)
+static void say_pipeline(const zero_logger *logger, const char *heading, const zr_buffer *line)
 {
     zero_log_level level = *heading ? ZERO_LOG_INFO : ZERO_LOG_DEBUG; // details have no heading
     if (!line->failed && line->length > 0)
@@ -24,7 +24,7 @@ static void say_stage(const zr_pipeline_part *part, const zero_model *model, int
     zr_pipeline_stages_units(part, model, stage, line);
     zr_buffer_printf(line, " (%.0f%%)", 100 * zr_pipeline_stages_share(part, stage));
     zr_pipeline_stages_versions(part, stage, line);
-    say(logger, "", line);
+    say_pipeline(logger, "", line);
 }
 
 // Says that samples are left out, if they are asked for.
@@ -49,13 +49,13 @@ zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error)
     zero_status status = zr_pipeline_stages_simulate(part, &simulation, error);
     if (status == ZERO_OK) {
         zr_pipeline_stages_heading(part, simulation.bubble, &line);
-        say(logger, "pipeline", &line);
+        say_pipeline(logger, "pipeline", &line);
         for (int s = 0; s < part->pipeline.stages; s++)
             say_stage(part, model, s, &line, logger);
         line.length = 0;
         zr_pipeline_stages_in_one_part(part, model, plan->settings.activation_checkpoints > 0,
                                        &line);
-        say(logger, "", &line);
+        say_pipeline(logger, "", &line);
     }
     say_samples(train);
     zr_simulation_free(&simulation);

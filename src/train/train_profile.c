@@ -105,7 +105,7 @@ typedef struct parcel {
     int64_t stage, chunks;      // as in zr_trace_names
 } parcel;
 
-static void pack(const char *const *names, int count, zr_buffer *out)
+static void pack_profile(const char *const *names, int count, zr_buffer *out)
 {
     for (int i = 0; i < count; i++)
         zr_buffer_append(out, names[i], strlen(names[i]) + 1);
@@ -125,8 +125,8 @@ static zero_status send_records(const zr_train *train, const zr_recorder *record
 {
     zr_buffer text = {0};
     const zr_trace_names names = names_of(train);
-    pack(names.units, names.unit_count, &text);
-    pack(names.slots, names.slot_count, &text);
+    pack_profile(names.units, names.unit_count, &text);
+    pack_profile(names.slots, names.slot_count, &text);
     const parcel parcel = {.count = recorder->count,
                            .origin = origin,
                            .units = names.unit_count,
@@ -190,8 +190,8 @@ static zero_status receive_rank(zero_comm *comm, int rank, zr_buffer *out, zero_
 }
 
 // Writes rank 0's own records, then those of the other ranks as they arrive. Rank 0 calls it.
-static zero_status collect(const zr_train *train, const zr_recorder *own, int64_t origin,
-                           zr_buffer *out, zero_error *error)
+static zero_status collect_profile(const zr_train *train, const zr_recorder *own, int64_t origin,
+                                   zr_buffer *out, zero_error *error)
 {
     const zr_trace_names names = names_of(train);
     zr_trace_begin(out);
@@ -227,7 +227,7 @@ zero_status zr_train_profile_write(const zr_train *train, zero_error *error)
         ZERO_TRY(send_records(train, recorder, origin, error));
         return zr_comm_agree(train->comm, ZERO_OK, error);
     }
-    zero_status status = collect(train, recorder, origin, &text, error);
+    zero_status status = collect_profile(train, recorder, origin, &text, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(train->comm, write_trace(train, &text, error), error);
     zr_buffer_free(&text);

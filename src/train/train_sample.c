@@ -40,7 +40,7 @@ zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *
     return status;
 }
 
-static int append(void *user, int64_t prompt, const char *text, size_t length)
+static int append_sample(void *user, int64_t prompt, const char *text, size_t length)
 {
     zr_buffer_append(user, text, length);
     return 0;
@@ -50,7 +50,7 @@ static int append(void *user, int64_t prompt, const char *text, size_t length)
 static zero_status generate(zr_train *train, int64_t seed, zr_buffer *out, zero_error *error)
 {
     const zr_train_subject *subject = &train->subject;
-    const zr_sample_sink sink = {.emit = append, .user = out};
+    const zr_sample_sink sink = {.emit = append_sample, .user = out};
     sample s;
     if (train->comm->rank == 0 && !train->run.samples.engine)
         ZERO_TRY(zr_generation_times_count(train->run.engine, &train->run.samples, error));

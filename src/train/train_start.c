@@ -24,10 +24,10 @@
     va_end(arguments);                                                                             \
     zr_log(logger, level, "%s", line)
 
-static void say(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say_start(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
 static void detail(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static void say(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_INFO); }
+static void say_start(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_INFO); }
 
 static void detail(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_DEBUG); }
 
@@ -91,17 +91,18 @@ void zr_train_describe_model(const zr_train *train)
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
     char held_out[512], masked[192];
-    say(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
-        options->new_spec ? "new random weights, " : "from ",
-        options->new_spec ? options->new_spec : options->model_dir, (long long)subject->shape.vocab,
-        zr_tokenizer_name(subject->tokenizer), (double)subject->parameters / 1e6,
-        (long long)subject->shape.positions);
+    say_start(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
+              options->new_spec ? "new random weights, " : "from ",
+              options->new_spec ? options->new_spec : options->model_dir,
+              (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
+              (double)subject->parameters / 1e6, (long long)subject->shape.positions);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
     describe_masked(subject, masked, sizeof masked);
-    say(logger, "text     %s%s: %lld bytes, %lld tokens to train on%s; %s", options->data[0],
-        options->data_count > 1 ? " and others" : "", (long long)zr_corpus_bytes(subject->corpus),
-        (long long)subject->data.count, masked, held_out);
+    say_start(logger, "text     %s%s: %lld bytes, %lld tokens to train on%s; %s", options->data[0],
+              options->data_count > 1 ? " and others" : "",
+              (long long)zr_corpus_bytes(subject->corpus), (long long)subject->data.count, masked,
+              held_out);
     describe_shares(subject, logger);
     warn_of_bare_windows(&subject->data, logger);
 }
@@ -150,7 +151,8 @@ static zero_status describe_memory(const zr_train *train, zero_error *error)
     add_tier(&memory, ZERO_TIER_host, " on the host", &line);
     add_tier(&memory, ZERO_TIER_nvme, " on NVMe", &line);
     if (!line.failed)
-        say(logger, "memory   of a rank%s, planned: %s", stage, line.length ? line.data : "none");
+        say_start(logger, "memory   of a rank%s, planned: %s", stage,
+                  line.length ? line.data : "none");
     zr_buffer_free(&line);
     describe_tier(memory.bytes[ZERO_TIER_device], "         on the device", logger);
     describe_tier(memory.bytes[ZERO_TIER_host], "         on the host", logger);
@@ -169,7 +171,7 @@ void zr_train_describe_runtime(const zero_logger *logger)
 }
 
 // Returns over how many updates a schedule changes the rate; INT64_MAX: it has no end.
-static int64_t length_of(const zr_lr_schedule *schedule)
+static int64_t start_length_of(const zr_lr_schedule *schedule)
 {
     switch (schedule->kind) {
     case ZR_SCHEDULE_ONE_CYCLE: return schedule->first_steps + schedule->second_steps;
@@ -182,7 +184,7 @@ static int64_t length_of(const zr_lr_schedule *schedule)
 // Warns if the schedule ends before the run does, because the rate is constant from there on.
 static void warn_of_end(const zr_lr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
-    int64_t length = length_of(schedule);
+    int64_t length = start_length_of(schedule);
     double last = zr_schedule_lr(schedule, steps - 1);
     if (length >= steps || zr_schedule_lr(schedule, steps) != last)
         return;
@@ -206,7 +208,7 @@ static void describe_rate(const zr_lr_schedule *schedule, int64_t steps, const z
         double lr = zr_schedule_lr(schedule, n);
         most = lr > most ? lr : most;
     }
-    say(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
+    say_start(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
     if (most == 0)
         zr_log(logger, ZERO_LOG_WARNING,
                "the rate of every step of this run is 0, so nothing is learnt: %s",
@@ -347,10 +349,11 @@ static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                  config->sequence_parallel ? ", rows divided"
                  : shares                  ? ", activation checkpoints divided"
                                            : "");
-    say(logger, "ranks    %d (%s%s%s), %d thread%s each (%s); ZeRO stage %lld; %s, backend %s, %s",
-        comm->size, zero_comm_name(comm), launcher(), grid, threads->count, plural(threads->count),
-        threads->reason, (long long)config->stage, zr_dtype_name(config->dtype), backend->name,
-        backend->path());
+    say_start(logger,
+              "ranks    %d (%s%s%s), %d thread%s each (%s); ZeRO stage %lld; %s, backend %s, %s",
+              comm->size, zero_comm_name(comm), launcher(), grid, threads->count,
+              plural(threads->count), threads->reason, (long long)config->stage,
+              zr_dtype_name(config->dtype), backend->name, backend->path());
     if (threads->wanted > threads->cores)
         zr_log(logger, ZERO_LOG_WARNING,
                "%d threads of the ranks share %d core%s: they take turns, and every step waits for "
@@ -373,7 +376,8 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error)
     describe_exact_pipeline(config, zr_engine_plan(train->run.engine), logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     ZERO_TRY(describe_memory(train, error));
-    say(logger,
+    say_start(
+        logger,
         "length   %lld step%s of %lld x %lld tokens, %.2f passes over the text; seed %lld%s%s",
         (long long)resolved->steps, plural(resolved->steps), (long long)config->train_batch,
         (long long)resolved->seq,

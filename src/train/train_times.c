@@ -21,7 +21,7 @@ static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25, LEAST_QUIET = 0
 static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
 
 // Returns whether ranks exchange with other machines.
-static bool is_across(const zr_train *train)
+static bool times_is_across(const zr_train *train)
 {
     return zr_local_ranks(train->comm) < train->comm->size;
 }
@@ -32,7 +32,7 @@ static void measure_links(const zr_train *train, zr_measured *measured)
     const zero_comm *comm = train->comm;
     const zr_plan *plan = zr_engine_plan(train->run.engine);
     int together = comm->size - comm->strangers;
-    measured->across = is_across(train);
+    measured->across = times_is_across(train);
     if (!measured->across || measured->overlaps || comm->strangers < 1 || plan->pipeline ||
         plan->tensor_ranks > 1)
         return;
@@ -136,7 +136,7 @@ static void take_forecast(zr_run_times *times, const zr_train *train, const zr_r
     memcpy(times->predicted, forecast->parts, sizeof times->predicted);
     double factor = zr_correction_factor(&known->corrections[ZR_TIME_EVALUATION]);
     times->predicted[ZR_TIME_EVALUATION] = predicted_evaluation(train) *
-                                           (is_across(train) ? 1 : factor) *
+                                           (times_is_across(train) ? 1 : factor) *
                                            train->resolved.busy.slowdown;
 }
 
@@ -168,7 +168,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
     return times;
 }
 
-static void say(const zr_train *train, const zr_run_times *times)
+static void say_times(const zr_train *train, const zr_run_times *times)
 {
     zr_buffer text = {0};
     zr_run_times_text(times, &text);
@@ -181,7 +181,7 @@ static void say(const zr_train *train, const zr_run_times *times)
 }
 
 // Writes them down. If that fails, the run has not failed.
-static void keep(const zr_train *train, const zr_run_times *times)
+static void keep_times(const zr_train *train, const zr_run_times *times)
 {
     zero_error error = {0};
     const zero_train_options *options = train->asked.options;
@@ -203,14 +203,14 @@ static void correct(const zr_train *train, const zr_run_times *times, const zr_r
     for (int part = 0; part <= ZR_TIME_DISK; part++) {
         double predicted = forecast->plain[part], measured = usual * times->measured[part];
         zr_correction after = known->corrections[part];
-        bool of_network = part == ZR_TIME_EXCHANGE && is_across(train);
+        bool of_network = part == ZR_TIME_EXCHANGE && times_is_across(train);
         if (predicted >= least && measured >= least && !of_network) {
             zr_correction_learn(&found->corrections[part], predicted, measured);
             zr_correction_learn(&after, predicted, measured);
         }
         corrected += predicted * zr_correction_factor(&after);
     }
-    if (is_across(train))
+    if (times_is_across(train))
         return;
     zr_correction_learn(&found->whole, corrected, times->median);
     zr_correction_learn(&found->corrections[ZR_TIME_EVALUATION], predicted_evaluation(train),
@@ -280,7 +280,7 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
 // What runs do besides steps is learnt where no network is in it. times: NULL on ranks above 0.
 static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
 {
-    bool steps = teaches_steps(train), tasks = times && !is_across(train);
+    bool steps = teaches_steps(train), tasks = times && !times_is_across(train);
     zr_rate_book found = {0};
     if (train->asked.options->no_learn || (!steps && !tasks))
         return;
@@ -304,8 +304,8 @@ zero_status zr_train_tell_times(zr_train *train, zero_error *error)
     if (first) {
         zr_rate_book_read(NULL, &known);
         times = times_of(train, &recorded, &known);
-        say(train, &times);
-        keep(train, &times);
+        say_times(train, &times);
+        keep_times(train, &times);
     }
     teach(train, first ? &times : NULL, &known);
     zr_rate_book_free(&known);

@@ -205,7 +205,7 @@ static void describe_models(const zr_train_evals *evals, const char *out, char *
                  evals->text[0] ? " (" : "", evals->text, evals->text[0] ? ")" : "", out);
 }
 
-static zero_status finish(zr_train *train, zero_error *error)
+static zero_status finish_training(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     const zr_train_evals *evals = &train->run.evals;
@@ -228,7 +228,7 @@ static zero_status finish(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status run(zr_train *train, zero_error *error)
+static zero_status run_training(zr_train *train, zero_error *error)
 {
     zr_train_end_task(train, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_compare_inputs(train, error));
@@ -240,7 +240,7 @@ static zero_status run(zr_train *train, zero_error *error)
     zero_status status = zr_train_loop(train, error);
     if (status == ZERO_ERR_STOPPED)
         zr_train_tell_times(train, &(zero_error){0}); // `error` says why the run has ended
-    return status == ZERO_OK ? finish(train, error) : status;
+    return status == ZERO_OK ? finish_training(train, error) : status;
 }
 
 void zr_train_free(zr_train *train)
@@ -274,7 +274,7 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
     if (status == ZERO_OK)
         status = zr_comm_agree(comm, zr_train_prepare(&train, error), error);
     if (status == ZERO_OK) {
-        status = run(&train, error);
+        status = run_training(&train, error);
         if (status != ZERO_OK && status != ZERO_ERR_CANCELLED && status != ZERO_ERR_STOPPED)
             zero_comm_abort(comm, error->message);
     }

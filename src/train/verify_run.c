@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say(const zr_verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
-static void say(const zr_verify *v, const char *format, ...)
+static void say_verify_run(const zr_verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say_verify_run(const zr_verify *v, const char *format, ...)
 {
     char line[2 * ZERO_MESSAGE_BYTES];
     va_list arguments;
@@ -42,7 +42,7 @@ static json_t *line_of(zr_verify *v, int64_t step)
 }
 
 // Earlier programs wrote the loss 0 of a step without targets, which has none.
-static bool is_same(const json_t *line, const char *key, double value)
+static bool verify_run_is_same(const json_t *line, const char *key, double value)
 {
     const json_t *written = json_object_get(line, key);
     return json_is_number(written) ? json_number_value(written) == (isnan(value) ? 0 : value)
@@ -58,49 +58,50 @@ static int compare_step(void *user, const zero_event *event)
     // This is reported after the replay, because one rank alone cannot leave it.
     if (v->unread.status != ZERO_OK)
         v->wrong_step = event->step;
-    else if (!line || !is_same(line, "loss", event->loss) ||
-             !is_same(line, "grad_norm", event->grad_norm)) {
+    else if (!line || !verify_run_is_same(line, "loss", event->loss) ||
+             !verify_run_is_same(line, "grad_norm", event->grad_norm)) {
         v->wrong_step = event->step;
-        say(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n",
-            (long long)event->step, json_number_value(json_object_get(line, "loss")),
-            json_number_value(json_object_get(line, "grad_norm")), event->loss, event->grad_norm);
+        say_verify_run(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n",
+                       (long long)event->step, json_number_value(json_object_get(line, "loss")),
+                       json_number_value(json_object_get(line, "grad_norm")), event->loss,
+                       event->grad_norm);
     }
     json_decref(line);
     return 0;
 }
 
-static int threads_of(const zr_verify *v)
+static int verify_run_threads_of(const zr_verify *v)
 {
     return v->options->threads ? v->options->threads : v->config.run.threads;
 }
 
 // Returns the options with which the run was made, but for what the caller says is elsewhere now.
-static zero_train_options options_of(zr_verify *v)
+static zero_train_options verify_run_options_of(zr_verify *v)
 {
     static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
     const zero_verify_options *given = v->options;
-    const zr_run_record *run = &v->config.run;
+    const zr_run_record *verify_run_run = &v->config.run;
     return (zero_train_options){
         .struct_size = sizeof(zero_train_options),
-        .new_spec = run->new_spec,
-        .model_dir = run->model,
-        .data = given->data ? given->data : run->data,
-        .data_count = given->data ? given->data_count : run->data_count,
-        .val = run->val,
-        .field = run->field,
-        .chat = run->chat,
-        .tokenizer = run->tokenizer_of_model ? NULL : run->tokenizer,
+        .new_spec = verify_run_run->new_spec,
+        .model_dir = verify_run_run->model,
+        .data = given->data ? given->data : verify_run_run->data,
+        .data_count = given->data ? given->data_count : verify_run_run->data_count,
+        .val = verify_run_run->val,
+        .field = verify_run_run->field,
+        .chat = verify_run_run->chat,
+        .tokenizer = verify_run_run->tokenizer_of_model ? NULL : verify_run_run->tokenizer,
         .config_path = v->config.path,
-        .seq = run->seq,
-        .steps = run->steps,
+        .seq = verify_run_run->seq,
+        .steps = verify_run_run->steps,
         .seed = -1,
         .eval_every = -1,
-        .threads = threads_of(v),
+        .threads = verify_run_threads_of(v),
         .overrides = &former_mean,
         // Earlier programs took the mean over micro-batches.
         .override_count = v->config.of_earlier_program,
         .backend = v->backend,
-        .allow_change = run->allow_change,
+        .allow_change = verify_run_run->allow_change,
         .dry_run = 1,
         .ignore_unused = 1, // the weights come from the checkpoint
         .logger = given->logger,
@@ -132,13 +133,14 @@ static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_ma
         status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
     bool same = status == ZERO_OK && zr_checkpoint_is_same_progress(state, manifest->state);
     if (status == ZERO_OK && d.elements)
-        say(v,
+        say_verify_run(
+            v,
             "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at "
             "most\n",
             (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
     else if (status == ZERO_OK && !same)
-        say(v, "step %lld: the count of updates or the loss scale differs\n",
-            (long long)v->result->to);
+        say_verify_run(v, "step %lld: the count of updates or the loss scale differs\n",
+                       (long long)v->result->to);
     v->result->confirmed = same && !d.elements && v->result->confirmed;
     json_decref(state);
     zr_state_vectors_free(&vectors);
@@ -190,18 +192,21 @@ static zero_status compare_end(zr_verify *v, zero_engine *engine, const zr_manif
 static void tell_doubts(const zr_verify *v)
 {
     int made_with = v->config.run.threads;
-    if (threads_of(v) != made_with)
-        say(v,
+    if (verify_run_threads_of(v) != made_with)
+        say_verify_run(
+            v,
             "threads per rank were %d when the run was made, and %d now, which may round "
             "differently: only a replay with %d can tell\n",
-            made_with, threads_of(v), made_with);
+            made_with, verify_run_threads_of(v), made_with);
     if (!strcmp(v->backend, "cpu"))
-        say(v,
+        say_verify_run(
+            v,
             "the run does not say which of the AVX-512 paths made it, and the replay took this "
             "machine's (%s): another one rounds differently\n",
             zr_train_instructions(v->backend));
     if (v->resumed)
-        say(v,
+        say_verify_run(
+            v,
             "the run was resumed from step %lld, and its config.json is of what came then: steps "
             "before that which were made with other options (rate, precision, threads) replay "
             "otherwise\n",
@@ -211,13 +216,14 @@ static void tell_doubts(const zr_verify *v)
 static void tell_outcome(const zr_verify *v)
 {
     const zero_verify_result *result = v->result;
-    say(v,
-        result->confirmed ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same "
-                            "losses and states, bit for bit\n"
-                          : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not "
-                            "what the run has kept\n",
-        (long long)result->from + 1, (long long)result->to, v->comm->size,
-        v->comm->size == 1 ? "" : "s");
+    say_verify_run(v,
+                   result->confirmed
+                       ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same "
+                         "losses and states, bit for bit\n"
+                       : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not "
+                         "what the run has kept\n",
+                   (long long)result->from + 1, (long long)result->to, v->comm->size,
+                   v->comm->size == 1 ? "" : "s");
     if (!result->confirmed)
         tell_doubts(v);
 }
@@ -258,8 +264,9 @@ static zero_status check_receipts(const zr_verify *v, zero_error *error)
         zero_status status =
             directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
         if (status == ZERO_OK && receipt)
-            say(v, "receipt of %s: the weights are those of step %lld that it names\n", names[i],
-                (long long)json_integer_value(json_object_get(receipt, "step")));
+            say_verify_run(v, "receipt of %s: the weights are those of step %lld that it names\n",
+                           names[i],
+                           (long long)json_integer_value(json_object_get(receipt, "step")));
         json_decref(receipt);
         zr_free(directory);
         ZERO_TRY(status);
@@ -267,11 +274,11 @@ static zero_status check_receipts(const zr_verify *v, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status run(zr_verify *v, zero_error *error)
+static zero_status verify_run_run(zr_verify *v, zero_error *error)
 {
     ZERO_TRY(zr_comm_agree(v->comm, zr_verify_open(v, error), error));
     ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
-    const zero_train_options options = options_of(v);
+    const zero_train_options options = verify_run_options_of(v);
     zr_train train;
     zr_train_init(&train, v->comm, &options, v->result->to);
     zero_status status = train_again(v, &train, error);
@@ -303,7 +310,7 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
                        options->threads);
     *out = (zero_verify_result){0};
     zr_verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
-    zero_status status = run(&v, error);
+    zero_status status = verify_run_run(&v, error);
     zr_run_config_free(&v.config);
     zr_free(v.from);
     zr_free(v.to);

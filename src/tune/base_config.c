@@ -108,7 +108,8 @@ static zero_status put_flags(zr_tuning_file *file, const zr_tuning_flags *flags,
     return good ? ZERO_OK : no_memory(error);
 }
 
-static zero_status parse(const json_t *root, const char *name, zr_config **out, zero_error *error)
+static zero_status parse_base_config(const json_t *root, const char *name, zr_config **out,
+                                     zero_error *error)
 {
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (!text)
@@ -145,11 +146,11 @@ zero_status zr_tuning_file_read(const char *path, const zr_tuning_flags *flags, 
     ZERO_TRY(take_section(out, error));
     ZERO_TRY(take_lists(out, error));
     ZERO_TRY(put_flags(out, flags, error));
-    ZERO_TRY(parse(out->root, out->name, &out->config, error));
+    ZERO_TRY(parse_base_config(out->root, out->name, &out->config, error));
     ZERO_TRY(zr_config_refuse_unknown(out->config, NULL, error));
     if (!out->section)
         out->section = json_object();
-    return parse(out->section, out->name, &out->tuning, error);
+    return parse_base_config(out->section, out->name, &out->tuning, error);
 }
 
 void zr_tuning_file_free(zr_tuning_file *file)
@@ -202,7 +203,7 @@ typedef struct writing {
 } writing;
 
 // Chooses a key that is open, and takes over the value.
-static void choose(writing *w, const char *path, json_t *value)
+static void choose_base_config(writing *w, const char *path, json_t *value)
 {
     if (zr_tuning_file_says(w->file, path))
         json_decref(value);
@@ -210,7 +211,7 @@ static void choose(writing *w, const char *path, json_t *value)
         w->good = zr_json_put(w->root, path, value) && w->good;
 }
 
-static json_t *place_of(zero_tier tier)
+static json_t *base_config_place_of(zero_tier tier)
 {
     static const char *const names[] = {
         [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
@@ -222,9 +223,9 @@ static void choose_batch(writing *w, const zr_run_candidate *c)
     int64_t data = c->ranks / (c->tensor * c->stages);
     if (json_is_true(json_object_get(json_object_get(w->root, "elasticity"), "enabled")))
         return; // it chooses the batch itself
-    choose(w, ZR_TUNING_BATCH, json_integer(c->micro_batch * c->accumulation * data));
-    choose(w, ZR_TUNING_MICRO_BATCH, json_integer(c->micro_batch));
-    choose(w, ZR_TUNING_ACCUMULATION, json_integer(c->accumulation));
+    choose_base_config(w, ZR_TUNING_BATCH, json_integer(c->micro_batch * c->accumulation * data));
+    choose_base_config(w, ZR_TUNING_MICRO_BATCH, json_integer(c->micro_batch));
+    choose_base_config(w, ZR_TUNING_ACCUMULATION, json_integer(c->accumulation));
 }
 
 static void choose_grid(writing *w, const zr_run_candidate *c)
@@ -233,10 +234,10 @@ static void choose_grid(writing *w, const zr_run_candidate *c)
     snprintf(schedule, sizeof schedule, c->chunks > 1 ? "%s:%d" : "%s",
              zr_pipeline_kind_name(c->schedule), c->chunks);
     if (!zr_tuning_file_says(w->file, "tensor_parallel.tp.tp_size"))
-        choose(w, ZR_TUNING_TENSOR, json_integer(c->tensor));
-    choose(w, ZR_TUNING_PIPELINE, json_integer(c->stages));
+        choose_base_config(w, ZR_TUNING_TENSOR, json_integer(c->tensor));
+    choose_base_config(w, ZR_TUNING_PIPELINE, json_integer(c->stages));
     if (c->stages > 1)
-        choose(w, ZR_TUNING_SCHEDULE, json_string(schedule));
+        choose_base_config(w, ZR_TUNING_SCHEDULE, json_string(schedule));
 }
 
 // libzero.offload auto leaves tiers and tiles to the program: the candidate has chosen them.
@@ -244,22 +245,23 @@ static void choose_memory(writing *w, const zr_run_candidate *c)
 {
     if (zr_json_get(w->root, "libzero.offload"))
         w->good = zr_json_put(w->root, "libzero.offload", json_string("given")) && w->good;
-    choose(w, ZR_TUNING_CHECKPOINTS, c->checkpoints ? json_integer(c->checkpoints) : json_null());
-    choose(w, ZR_TUNING_OPTIMIZER, place_of(c->optimizer));
-    choose(w, ZR_TUNING_PARAMETERS, place_of(c->parameters));
-    choose(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
+    choose_base_config(w, ZR_TUNING_CHECKPOINTS,
+                       c->checkpoints ? json_integer(c->checkpoints) : json_null());
+    choose_base_config(w, ZR_TUNING_OPTIMIZER, base_config_place_of(c->optimizer));
+    choose_base_config(w, ZR_TUNING_PARAMETERS, base_config_place_of(c->parameters));
+    choose_base_config(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
     if (c->sub_group)
-        choose(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
+        choose_base_config(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
     else if (zr_candidate_travels(c, zr_tuning_file_says(w->file, "libzero.device_memory")))
-        choose(w, ZR_TUNING_SUB_GROUP,
-               zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
+        choose_base_config(w, ZR_TUNING_SUB_GROUP,
+                           zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
 }
 
 static void choose_tiles(writing *w, const zr_tiles *tiles)
 {
-    choose(w, "libzero.tiling.embedding", json_integer(tiles->embedding));
-    choose(w, "libzero.tiling.attention", json_integer(tiles->attention));
-    choose(w, "libzero.tiling.mlp", json_integer(tiles->mlp));
+    choose_base_config(w, "libzero.tiling.embedding", json_integer(tiles->embedding));
+    choose_base_config(w, "libzero.tiling.attention", json_integer(tiles->attention));
+    choose_base_config(w, "libzero.tiling.mlp", json_integer(tiles->mlp));
 }
 
 // A trial is over before an update that is delayed later would be.
@@ -277,7 +279,7 @@ char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *c, b
     char *text = NULL, *copy = NULL;
     w.good = w.root != NULL;
     if (w.good) {
-        choose(&w, ZR_TUNING_STAGE, json_integer(c->stage));
+        choose_base_config(&w, ZR_TUNING_STAGE, json_integer(c->stage));
         choose_batch(&w, c);
         choose_grid(&w, c);
         choose_memory(&w, c);

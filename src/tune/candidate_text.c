@@ -10,9 +10,9 @@ typedef struct words {
     size_t size, used;
 } words;
 
-static void say(words *w, const char *format, ...) ZERO_PRINTF(2, 3);
+static void say_candidate_text(words *w, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static void say(words *w, const char *format, ...)
+static void say_candidate_text(words *w, const char *format, ...)
 {
     va_list arguments;
     if (w->used >= w->size)
@@ -26,29 +26,29 @@ static void say(words *w, const char *format, ...)
 static void say_place(words *w, zero_tier tier, const char *what)
 {
     if (tier != ZERO_TIER_device)
-        say(w, ", %s on %s", what, tier == ZERO_TIER_host ? "the host" : "NVMe");
+        say_candidate_text(w, ", %s on %s", what, tier == ZERO_TIER_host ? "the host" : "NVMe");
 }
 
 void zr_candidate_text(const zr_run_candidate *c, char *out, size_t size)
 {
     words w = {.out = out, .size = size};
-    say(&w, "%d x %d", c->ranks, c->threads);
+    say_candidate_text(&w, "%d x %d", c->ranks, c->threads);
     if (c->tensor > 1)
-        say(&w, ", tensor %d", c->tensor);
+        say_candidate_text(&w, ", tensor %d", c->tensor);
     if (c->stages > 1)
-        say(&w, ", pipeline %d %s", c->stages, zr_pipeline_kind_name(c->schedule));
+        say_candidate_text(&w, ", pipeline %d %s", c->stages, zr_pipeline_kind_name(c->schedule));
     if (c->stages > 1 && c->chunks > 1)
-        say(&w, ":%d", c->chunks);
-    say(&w, ", stage %lld, micro-batch %lld x %lld", (long long)c->stage, (long long)c->micro_batch,
-        (long long)c->accumulation);
+        say_candidate_text(&w, ":%d", c->chunks);
+    say_candidate_text(&w, ", stage %lld, micro-batch %lld x %lld", (long long)c->stage,
+                       (long long)c->micro_batch, (long long)c->accumulation);
     if (c->checkpoints)
-        say(&w, ", checkpoints %lld", (long long)c->checkpoints);
+        say_candidate_text(&w, ", checkpoints %lld", (long long)c->checkpoints);
     say_place(&w, c->optimizer, "optimizer");
     say_place(&w, c->parameters, "parameters");
     if (c->delayed)
-        say(&w, ", delayed update");
+        say_candidate_text(&w, ", delayed update");
     if (c->sub_group)
-        say(&w, ", sub-groups %lld", (long long)c->sub_group);
+        say_candidate_text(&w, ", sub-groups %lld", (long long)c->sub_group);
     if (c->tiling)
-        say(&w, ", tiling %d", c->tiling);
+        say_candidate_text(&w, ", tiling %d", c->tiling);
 }

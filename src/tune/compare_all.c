@@ -7,7 +7,7 @@
 
 enum { MOST_STEPS = ZR_TRIAL_STEPS / ZR_COMPARE_ROUNDS - ZR_COMPARE_SKIPPED };
 
-static zero_status check(const zero_compare_options *options, zero_error *error)
+static zero_status check_compare_all(const zero_compare_options *options, zero_error *error)
 {
     if (!options->new_spec == !options->model)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -44,8 +44,9 @@ static zero_status plan_all(zr_comparison *c, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status publish(const zr_comparison *c, void (*write)(void *user, const char *text),
-                           void *user, zero_error *error)
+static zero_status publish_compare_all(const zr_comparison *c,
+                                       void (*write)(void *user, const char *text), void *user,
+                                       zero_error *error)
 {
     zr_buffer text = {0}, json = {0};
     zero_status status = ZERO_OK;
@@ -71,16 +72,17 @@ static bool has_measured(const zr_comparison *c)
 }
 
 // What was measured before a signal is an answer, too.
-static zero_status compare(zr_comparison *c, void (*write)(void *user, const char *text),
-                           void *user, zero_error *error)
+static zero_status compare_all_compare(zr_comparison *c,
+                                       void (*write)(void *user, const char *text), void *user,
+                                       zero_error *error)
 {
     ZERO_TRY(plan_all(c, error));
     zero_status status = zr_compare_measure(c, error);
     c->stopped = status == ZERO_ERR_CANCELLED;
     if (status == ZERO_OK)
-        return publish(c, write, user, error);
+        return publish_compare_all(c, write, user, error);
     if (c->stopped && has_measured(c))
-        ZERO_TRY(publish(c, write, user, error));
+        ZERO_TRY(publish_compare_all(c, write, user, error));
     return status;
 }
 
@@ -93,13 +95,13 @@ zero_status zero_compare(const zero_compare_options *options,
     ZERO_TRY(zr_struct_take("zero_compare: options", options,
                             ZR_STRUCT_UPTO(zero_compare_options, stop), &taken, sizeof taken,
                             error));
-    ZERO_TRY(check(&taken, error));
+    ZERO_TRY(check_compare_all(&taken, error));
     zr_comparison *c = zr_alloc(sizeof *c, error);
     if (!c)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_comparison_open(&taken, c, error);
     if (status == ZERO_OK)
-        status = compare(c, write, user, error);
+        status = compare_all_compare(c, write, user, error);
     zr_comparison_close(c);
     zr_free(c);
     return status;

@@ -119,7 +119,7 @@ static zero_status train(zr_comparison *c, zr_compare_row *row, zero_error *erro
 
 // ---- all of them
 
-static zero_status run_round(zr_comparison *c, int round, zero_error *error)
+static zero_status run_compare_measure_round(zr_comparison *c, int round, zero_error *error)
 {
     for (int i = 0; i < c->count; i++) {
         zr_compare_row *row = &c->rows[i];
@@ -148,10 +148,10 @@ static zero_status check_any(const zr_comparison *c, zero_error *error)
                   : ZERO_OK;
 }
 
-static zero_status run_rounds(zr_comparison *c, zero_error *error)
+static zero_status run_compare_measure_rounds(zr_comparison *c, zero_error *error)
 {
     for (int round = 0; round < ZR_COMPARE_ROUNDS; round++) {
-        ZERO_TRY(run_round(c, round, error));
+        ZERO_TRY(run_compare_measure_round(c, round, error));
         ZERO_TRY(check_any(c, error));
     }
     return ZERO_OK;
@@ -161,7 +161,7 @@ zero_status zr_compare_measure(zr_comparison *c, zero_error *error)
 {
     zero_status status = make_text(c, error);
     if (status == ZERO_OK)
-        status = run_rounds(c, error);
+        status = run_compare_measure_rounds(c, error);
     if (c->scratch && zr_directory_remove(c->scratch, NULL) != ZERO_OK)
         zr_log(&c->options->logger, ZERO_LOG_WARNING, "%s: cannot be removed", c->scratch);
     return status;

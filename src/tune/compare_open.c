@@ -12,7 +12,7 @@
 #include <string.h>
 
 // The tokenizer is the one that trainings will have: the model's, or that of bytes.
-static zero_status read_model(zr_comparison *c, zero_error *error)
+static zero_status read_compare_open_model(zr_comparison *c, zero_error *error)
 {
     const zero_compare_options *options = c->options;
     char *directory = NULL;
@@ -34,8 +34,8 @@ static zero_status read_model(zr_comparison *c, zero_error *error)
 }
 
 // Resolves as a training would that has the flags --tensor and --pipeline; 0: it has them not.
-static zero_status resolve(const zr_comparison *c, zr_resolution *how, int tensor, int pipeline,
-                           zr_config **out, zero_error *error)
+static zero_status resolve_compare_open(const zr_comparison *c, zr_resolution *how, int tensor,
+                                        int pipeline, zr_config **out, zero_error *error)
 {
     how->quiet = true;
     how->facts = zr_model_choice_facts(&c->subject, c->ranks);
@@ -94,7 +94,7 @@ static zero_status read_base(zr_comparison *c, zero_error *error)
     };
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
     how.text = text;
-    zero_status status = resolve(c, &how, 0, 0, &config, error);
+    zero_status status = resolve_compare_open(c, &how, 0, 0, &config, error);
     if (status == ZERO_OK)
         status = check_base(config, error);
     if (status == ZERO_OK)
@@ -132,7 +132,8 @@ static zero_status configure(zr_comparison *c, zr_compare_row *row, zero_error *
     if (!row->text)
         return ZERO_ERR_MEMORY;
     zr_resolution how = {.text = row->text, .length = strlen(row->text), .name = row->way.name};
-    if (resolve(c, &how, row->way.tensor, row->way.stages, &row->config, &reason) != ZERO_OK)
+    if (resolve_compare_open(c, &how, row->way.tensor, row->way.stages, &row->config, &reason) !=
+        ZERO_OK)
         snprintf(row->why, sizeof row->why, "%s", reason.message);
     return ZERO_OK;
 }
@@ -146,7 +147,7 @@ zero_status zr_comparison_open(const zero_compare_options *options, zr_compariso
     out->ranks = options->ranks ? options->ranks : ZR_MAX(cores, 2);
     out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
     out->crowded = (int64_t)out->ranks * out->threads > cores;
-    ZERO_TRY(read_model(out, error));
+    ZERO_TRY(read_compare_open_model(out, error));
     ZERO_TRY(zr_data_sources_are_there(options->data, options->data_count, error));
     ZERO_TRY(read_base(out, error));
     ZERO_TRY(look_at_machine(out, error));

@@ -24,7 +24,7 @@ zr_estimate_question zr_compare_question(const zr_comparison *c, const zr_compar
 // ---- messages
 
 // Returns the bytes that a rank fetches, or in a pipeline sends.
-static int64_t bytes_of(const zr_traffic_plan *traffic)
+static int64_t compare_plan_bytes_of(const zr_traffic_plan *traffic)
 {
     int64_t bytes = 0;
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
@@ -35,9 +35,10 @@ static int64_t bytes_of(const zr_traffic_plan *traffic)
 static void count_exchanged(const zr_plan *plan, zr_compare_row *row)
 {
     const zr_pass_traffic step = zr_traffic_of_step(plan);
-    row->exchanged[ZERO_AXIS_data] = bytes_of(&step.data);
-    row->exchanged[ZERO_AXIS_tensor] = bytes_of(&step.tensor) + bytes_of(&step.replicas);
-    row->exchanged[ZERO_AXIS_pipeline] = bytes_of(&step.pipeline);
+    row->exchanged[ZERO_AXIS_data] = compare_plan_bytes_of(&step.data);
+    row->exchanged[ZERO_AXIS_tensor] =
+        compare_plan_bytes_of(&step.tensor) + compare_plan_bytes_of(&step.replicas);
+    row->exchanged[ZERO_AXIS_pipeline] = compare_plan_bytes_of(&step.pipeline);
 }
 
 // The reach of a rank in a group whose ranks are all on machines of their own.
@@ -101,7 +102,7 @@ static void count_memory(const zr_estimate *here, zr_compare_row *row)
 }
 
 // Without a prediction the way is still worth its measurement.
-static void predict(zr_comparison *c, zr_estimate *here, zr_compare_row *row)
+static void predict_compare_plan(zr_comparison *c, zr_estimate *here, zr_compare_row *row)
 {
     const zero_logger *logger = &c->options->logger;
     zero_error reason = {0};
@@ -123,7 +124,7 @@ static zero_status plan_here(zr_comparison *c, zr_compare_row *row, zero_error *
     if (status == ZERO_OK) {
         count_memory(&here, row);
         count_exchanged(here.at[0].plan, row);
-        predict(c, &here, row);
+        predict_compare_plan(c, &here, row);
     }
     zr_estimate_free(&here);
     return status;

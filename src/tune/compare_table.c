@@ -21,7 +21,7 @@ void zr_table_cell(zr_table *table, const char *format, ...)
     table->columns = ZR_MAX(table->columns, table->at);
 }
 
-static int width_of(const zr_table *table, int column)
+static int compare_table_width_of(const zr_table *table, int column)
 {
     size_t width = 3; // of the rule under a heading
     for (int row = 0; row < table->rows; row++)
@@ -33,7 +33,7 @@ static void write_rule(const zr_table *table, zr_buffer *out)
 {
     for (int column = 0; column < table->columns; column++) {
         zr_buffer_printf(out, "|-");
-        for (int i = width_of(table, column); i > 0; i--)
+        for (int i = compare_table_width_of(table, column); i > 0; i--)
             zr_buffer_printf(out, "-");
         zr_buffer_printf(out, "-");
     }
@@ -44,7 +44,8 @@ void zr_table_write(const zr_table *table, zr_buffer *out)
 {
     for (int row = 0; row < table->rows; row++) {
         for (int column = 0; column < table->columns; column++)
-            zr_buffer_printf(out, "| %-*s ", width_of(table, column), table->cells[row][column]);
+            zr_buffer_printf(out, "| %-*s ", compare_table_width_of(table, column),
+                             table->cells[row][column]);
         zr_buffer_printf(out, "|\n");
         if (row == 0)
             write_rule(table, out);

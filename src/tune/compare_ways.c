@@ -105,7 +105,7 @@ int64_t zr_way_accumulation(const zr_way *way, const zr_way_batch *batch)
 
 // ---- the configuration
 
-static bool put_number(json_t *root, const char *path, int64_t value)
+static bool put_compare_ways_number(json_t *root, const char *path, int64_t value)
 {
     return zr_json_put(root, path, json_integer(value));
 }
@@ -124,7 +124,8 @@ static bool put_states(json_t *root, const zr_way *way, const char *nvme)
         if (!section || !zr_json_put(root, sections[i], section))
             return false;
     }
-    return !on_nvme || put_number(root, "zero_optimization.sub_group_size", NVME_SUB_GROUP);
+    return !on_nvme ||
+           put_compare_ways_number(root, "zero_optimization.sub_group_size", NVME_SUB_GROUP);
 }
 
 // What would say something of another way.
@@ -142,12 +143,14 @@ static void forget(json_t *root)
         json_object_del(grid, "stages");
 }
 
-static bool fill(json_t *root, const zr_way *way, const zr_way_batch *batch, const char *nvme)
+static bool fill_compare_ways(json_t *root, const zr_way *way, const zr_way_batch *batch,
+                              const char *nvme)
 {
     forget(root);
-    return put_number(root, "zero_optimization.stage", way->stage) &&
-           put_number(root, "train_micro_batch_size_per_gpu", batch->micro_batch) &&
-           put_number(root, "gradient_accumulation_steps", zr_way_accumulation(way, batch)) &&
+    return put_compare_ways_number(root, "zero_optimization.stage", way->stage) &&
+           put_compare_ways_number(root, "train_micro_batch_size_per_gpu", batch->micro_batch) &&
+           put_compare_ways_number(root, "gradient_accumulation_steps",
+                                   zr_way_accumulation(way, batch)) &&
            put_states(root, way, nvme);
 }
 
@@ -155,7 +158,8 @@ char *zr_way_config(const zr_way *way, const json_t *base, const zr_way_batch *b
                     const char *nvme, zero_error *error)
 {
     json_t *root = json_deep_copy(base);
-    char *dumped = root && fill(root, way, batch, nvme) ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    char *dumped =
+        root && fill_compare_ways(root, way, batch, nvme) ? json_dumps(root, JSON_INDENT(2)) : NULL;
     char *text = dumped ? zr_strdup(dumped, error) : NULL;
     json_decref(root);
     if (!dumped)

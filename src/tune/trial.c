@@ -143,7 +143,7 @@ typedef struct command {
     char ranks[16], threads[16], steps[24];
 } command;
 
-static void add(command *c, const char *word)
+static void add_trial(command *c, const char *word)
 {
     c->words[c->count++] = word;
     c->words[c->count] = NULL;
@@ -151,8 +151,8 @@ static void add(command *c, const char *word)
 
 static void add_pair(command *c, const char *name, const char *value)
 {
-    add(c, name);
-    add(c, value);
+    add_trial(c, name);
+    add_trial(c, value);
 }
 
 static zero_status make_command(const zr_trial_question *q, const char *program, const places *p,
@@ -169,7 +169,7 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     snprintf(c->steps, sizeof c->steps, "%lld", (long long)q->steps);
     add_pair(c, program, "train");
     for (size_t i = 0; i < given; i++)
-        add(c, q->arguments[i]);
+        add_trial(c, q->arguments[i]);
     if (q->config)
         add_pair(c, "--config", p->config);
     add_pair(c, "--ranks", c->ranks);
@@ -179,13 +179,13 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     add_pair(c, "--out", p->out);
     add_pair(c, "--val", "none");
     add_pair(c, "--no-final-checkpoint", "--no-learn");
-    add(c, "--quiet");
+    add_trial(c, "--quiet");
     return ZERO_OK;
 }
 
 // ---- what the steps say of themselves
 
-static double number_of(const json_t *line, const char *key)
+static double trial_number_of(const json_t *line, const char *key)
 {
     return json_number_value(json_object_get(line, key));
 }
@@ -234,12 +234,12 @@ static void take_line(reading *r, const json_t *line)
     if (!json_object_get(line, "loss"))
         return;
     r->steps++;
-    trial->tokens = (int64_t)number_of(line, "tokens");
+    trial->tokens = (int64_t)trial_number_of(line, "tokens");
     trial->memory = ZR_MAX(trial->memory, held_by(line));
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
         trial->exchanged[axis] = ZR_MAX(trial->exchanged[axis], exchanged_in(line, axis));
     if (r->steps > r->question->skipped && trial->count < ZR_TRIAL_STEPS)
-        trial->at[trial->count++] = number_of(line, "ms") * 1e-3;
+        trial->at[trial->count++] = trial_number_of(line, "ms") * 1e-3;
 }
 
 // Opens the file once it is there.

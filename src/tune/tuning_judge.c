@@ -40,8 +40,8 @@ static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, z
     return ZERO_OK;
 }
 
-static zero_status resolve(const zr_tuning_judge *j, const zr_run_candidate *c, zr_config **out,
-                           zero_error *error)
+static zero_status resolve_judge(const zr_tuning_judge *j, const zr_run_candidate *c,
+                                 zr_config **out, zero_error *error)
 {
     const zr_model_choice *subject = j->asked->subject;
     char *text = zr_tuning_file_of(j->asked->file, c, true, error);
@@ -74,7 +74,8 @@ static bool is_final(zero_status status)
 
 // Measures what a candidate that fits does, if much of its time is only guessed. Where that fails,
 // for instance because a directory on NVMe is full, guesses have to do for all.
-static zero_status learn(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c, zero_error *error)
+static zero_status learn_judge(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
+                               zero_error *error)
 {
     if (c->step.unknown <= ZR_JUDGE_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
@@ -95,15 +96,15 @@ static zero_status learn(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c
     return zr_estimate_forecast(r, &j->book, &c->step, error);
 }
 
-static zero_status predict(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
-                           zero_error *error)
+static zero_status predict_judge(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
+                                 zero_error *error)
 {
     c->memory = memory_of(r);
     c->state = r->fits ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE;
     if (!r->fits)
         snprintf(c->why, sizeof c->why, "%s", r->excess);
     ZERO_TRY(zr_estimate_forecast(r, &j->book, &c->step, error));
-    return r->fits ? learn(j, r, c, error) : ZERO_OK;
+    return r->fits ? learn_judge(j, r, c, error) : ZERO_OK;
 }
 
 static zero_status estimate(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
@@ -127,7 +128,7 @@ static zero_status estimate(zr_tuning_judge *j, const zr_config *config, zr_run_
     c->tokens = config->train_batch * subject->seq;
     zero_status status = zr_estimate_make(&question, &estimate, error);
     if (status == ZERO_OK)
-        status = predict(j, &estimate, c, error);
+        status = predict_judge(j, &estimate, c, error);
     zr_estimate_free(&estimate);
     return status;
 }
@@ -144,7 +145,7 @@ zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *err
     if (zr_clock_seconds() > j->until && j->judged >= LEAST_JUDGED)
         return ZERO_OK;
     j->judged++;
-    zero_status status = resolve(j, c, &config, &why);
+    zero_status status = resolve_judge(j, c, &config, &why);
     if (status == ZERO_OK)
         status = estimate(j, config, c, &why);
     zr_config_destroy(config);

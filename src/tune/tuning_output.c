@@ -19,7 +19,7 @@
 #define SUMMARY "summary.json"
 #define EXPERIMENT "exp_%03d.json" // by its number
 
-static zero_status refuse(const char *directory, const char *name, zero_error *error)
+static zero_status refuse_output(const char *directory, const char *name, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_USAGE,
                    "\"%s\" has %s of an earlier search, and autotuning.overwrite is false",
@@ -48,7 +48,7 @@ static zero_status visit_experiments(const zr_tuning *t, bool remove, zero_error
         if (!is_experiment(entry->d_name))
             continue;
         if (!t->settings.overwrite)
-            status = refuse(t->exps_dir, entry->d_name, error);
+            status = refuse_output(t->exps_dir, entry->d_name, error);
         else if (remove && unlinkat(dirfd(entries), entry->d_name, 0))
             status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot remove \"%s/%s\"",
                                    t->exps_dir, entry->d_name);
@@ -66,7 +66,7 @@ zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error)
     if (!t->exps_dir)
         return ZERO_ERR_MEMORY;
     if (!t->settings.overwrite && zr_path_has(t->out_dir, TUNED))
-        return refuse(t->out_dir, TUNED, error);
+        return refuse_output(t->out_dir, TUNED, error);
     ZERO_TRY(zr_directory_create(t->out_dir, error));
     ZERO_TRY(zr_directory_create(t->exps_dir, error));
     return visit_experiments(t, false, error);
@@ -82,13 +82,13 @@ static zero_status write_buffer(const char *directory, const char *name, zr_buff
     return status;
 }
 
-static void append_text(zr_buffer *out, const char *name, const char *text)
+static void append_output_text(zr_buffer *out, const char *name, const char *text)
 {
     zr_buffer_printf(out, ",\n \"%s\": ", name);
     zr_json_append_string(out, text, strlen(text));
 }
 
-static void append_seconds(zr_buffer *out, const char *name, double seconds)
+static void append_output_seconds(zr_buffer *out, const char *name, double seconds)
 {
     zr_buffer_printf(out, ",\n \"%s\": ", name);
     zr_json_append_double(out, seconds);
@@ -108,21 +108,21 @@ zero_status zr_tuning_write_experiment(zr_tuning *t, int finalist, const zr_tria
     snprintf(name, sizeof name, EXPERIMENT, t->experiments);
     zr_candidate_text(c, text, sizeof text);
     zr_buffer_printf(&out, "{\"exp_id\": %d", t->experiments++);
-    append_text(&out, "name", text);
+    append_output_text(&out, "name", text);
     zr_buffer_printf(&out, ",\n \"ranks\": %d, \"threads\": %d", c->ranks, c->threads);
-    append_seconds(&out, "predicted_seconds", c->step.seconds);
-    append_seconds(&out, "predicted_low", c->step.low);
-    append_seconds(&out, "predicted_high", c->step.high);
+    append_output_seconds(&out, "predicted_seconds", c->step.seconds);
+    append_output_seconds(&out, "predicted_low", c->step.low);
+    append_output_seconds(&out, "predicted_high", c->step.high);
     zr_buffer_printf(&out, ",\n \"predicted_memory\": %lld", (long long)c->memory);
     if (trial->good) {
-        append_seconds(&out, "seconds", trial->seconds);
-        append_seconds(&out, "tokens_per_second", trial->token_rate);
+        append_output_seconds(&out, "seconds", trial->seconds);
+        append_output_seconds(&out, "tokens_per_second", trial->token_rate);
         zr_buffer_printf(&out, ",\n \"steps\": %d, \"memory\": %lld", trial->count,
                          (long long)trial->memory);
     } else {
-        append_text(&out, "failed", trial->why);
+        append_output_text(&out, "failed", trial->why);
     }
-    append_seconds(&out, "wall_seconds", trial->wall);
+    append_output_seconds(&out, "wall_seconds", trial->wall);
     zr_buffer_printf(&out, ",\n \"ds_config\": %s}\n", config);
     zr_free(config);
     return write_buffer(t->exps_dir, name, &out, error);

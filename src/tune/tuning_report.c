@@ -16,7 +16,7 @@ int zr_tuning_count(const zr_tuning *t, zr_candidate_state state)
     return count;
 }
 
-static double cost_of(const zr_tuning *t, int candidate)
+static double report_cost_of(const zr_tuning *t, int candidate)
 {
     return zr_candidate_cost(&t->candidates.at[candidate], t->settings.metric);
 }
@@ -27,7 +27,7 @@ static int best_predicted(const zr_tuning *t, zr_candidate_state state)
     for (int i = 0; i < t->candidates.count; i++) {
         const zr_run_candidate *c = &t->candidates.at[i];
         if (c->state == state && c->step.seconds > 0 &&
-            (best < 0 || cost_of(t, i) < cost_of(t, best)))
+            (best < 0 || report_cost_of(t, i) < report_cost_of(t, best)))
             best = i;
     }
     return best;
@@ -37,9 +37,9 @@ int zr_tuning_too_large(const zr_tuning *t)
 {
     int large = best_predicted(t, ZR_CANDIDATE_TOO_LARGE),
         good = best_predicted(t, ZR_CANDIDATE_FITS);
-    bool faster = large >= 0 && good >= 0 && cost_of(t, large) < cost_of(t, good);
+    bool faster = large >= 0 && good >= 0 && report_cost_of(t, large) < report_cost_of(t, good);
     if (faster && t->best >= 0) // nor is it of use to somebody whose choice has turned out faster
-        faster = cost_of(t, large) < t->race.lanes[t->best].cost;
+        faster = report_cost_of(t, large) < t->race.lanes[t->best].cost;
     return faster ? large : -1;
 }
 
@@ -53,7 +53,7 @@ static void say_seconds(double seconds, zr_buffer *out)
     zr_buffer_printf(out, "  %10s", text);
 }
 
-static void say_row(const zr_tuning *t, int i, int width, zr_buffer *out)
+static void say_report_row(const zr_tuning *t, int i, int width, zr_buffer *out)
 {
     const zr_finalist *f = &t->finalists[i];
     const zr_run_candidate *c = zr_tuning_candidate(t, i);
@@ -94,7 +94,7 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
                 next = i;
         }
         said[next] = true;
-        say_row(t, next, width, out);
+        say_report_row(t, next, width, out);
     }
 }
 
@@ -191,13 +191,13 @@ void zr_tuning_table(const zr_tuning *t, zr_buffer *out)
 
 // ---- as JSON
 
-static void put_number(zr_buffer *out, const char *name, double value)
+static void put_report_number(zr_buffer *out, const char *name, double value)
 {
     zr_buffer_printf(out, ",\"%s\":", name);
     zr_json_append_double(out, value);
 }
 
-static void put_text(zr_buffer *out, const char *name, const char *text)
+static void put_report_text(zr_buffer *out, const char *name, const char *text)
 {
     zr_buffer_printf(out, "\"%s\":", name);
     zr_json_append_string(out, text, strlen(text));
@@ -207,16 +207,16 @@ static void put_candidate(const zr_run_candidate *c, zr_buffer *out)
 {
     char name[NAME];
     zr_candidate_text(c, name, sizeof name);
-    put_text(out, "name", name);
+    put_report_text(out, "name", name);
     zr_buffer_printf(out,
                      ",\"ranks\":%d,\"threads\":%d,\"tensor\":%d,\"pipeline\":%d,\"stage\":%lld,"
                      "\"micro_batch\":%lld,\"accumulation\":%lld,\"tokens\":%lld,\"memory\":%lld",
                      c->ranks, c->threads, c->tensor, c->stages, (long long)c->stage,
                      (long long)c->micro_batch, (long long)c->accumulation, (long long)c->tokens,
                      (long long)c->memory);
-    put_number(out, "predicted", c->step.seconds);
-    put_number(out, "predicted_low", c->step.low);
-    put_number(out, "predicted_high", c->step.high);
+    put_report_number(out, "predicted", c->step.seconds);
+    put_report_number(out, "predicted_low", c->step.low);
+    put_report_number(out, "predicted_high", c->step.high);
 }
 
 static void put_finalist(const zr_tuning *t, int i, zr_buffer *out)
@@ -226,14 +226,14 @@ static void put_finalist(const zr_tuning *t, int i, zr_buffer *out)
     put_candidate(zr_tuning_candidate(t, i), out);
     zr_buffer_printf(out, ",\"trials\":%d", t->race.lanes[i].trials);
     if (f->seconds > 0) {
-        put_number(out, "measured", f->seconds);
-        put_number(out, "measured_low", f->low);
-        put_number(out, "measured_high", f->high);
+        put_report_number(out, "measured", f->seconds);
+        put_report_number(out, "measured_low", f->low);
+        put_report_number(out, "measured_high", f->high);
         zr_buffer_printf(out, ",\"held\":%lld", (long long)f->memory);
     }
     if (f->why[0]) {
         zr_buffer_printf(out, ",");
-        put_text(out, "failed", f->why);
+        put_report_text(out, "failed", f->why);
     }
     zr_buffer_printf(out, ",\"best\":%s}", i == t->best ? "true" : "false");
 }
@@ -246,8 +246,9 @@ static void put_second(const zr_tuning *t, zr_buffer *out)
         return;
     zr_candidate_text(zr_tuning_candidate(t, second), name, sizeof name);
     zr_buffer_printf(out, ",\n\"second\":{");
-    put_text(out, "name", name);
-    put_number(out, "costs_more", t->race.lanes[second].cost / t->race.lanes[t->best].cost - 1);
+    put_report_text(out, "name", name);
+    put_report_number(out, "costs_more",
+                      t->race.lanes[second].cost / t->race.lanes[t->best].cost - 1);
     zr_buffer_printf(out, ",\"told_apart\":%s}", t->race.lanes[second].parted ? "true" : "false");
 }
 
@@ -258,23 +259,23 @@ static void put_too_large(const zr_tuning *t, zr_buffer *out)
         return;
     zr_buffer_printf(out, ",\n\"too_large_but_faster\":{");
     put_candidate(&t->candidates.at[large], out);
-    put_number(out, "guessed", t->candidates.at[large].step.unknown);
+    put_report_number(out, "guessed", t->candidates.at[large].step.unknown);
     zr_buffer_printf(out, ",");
-    put_text(out, "excess", t->candidates.at[large].why);
+    put_report_text(out, "excess", t->candidates.at[large].why);
     zr_buffer_printf(out, "}");
 }
 
 void zr_tuning_json(const zr_tuning *t, zr_buffer *out)
 {
     zr_buffer_printf(out, "{");
-    put_text(out, "metric", zr_tuning_metric_name(t->settings.metric));
+    put_report_text(out, "metric", zr_tuning_metric_name(t->settings.metric));
     zr_buffer_printf(out,
                      ",\"candidates\":%d,\"fit\":%d,\"too_large\":%d,\"refused\":%d,"
                      "\"left_out\":%d,\"trials\":%d",
                      t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS),
                      zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE),
                      zr_tuning_count(t, ZR_CANDIDATE_REFUSED), left_out(t), t->race.trials);
-    put_number(out, "seconds", zr_clock_seconds() - t->begun);
+    put_report_number(out, "seconds", zr_clock_seconds() - t->begun);
     zr_buffer_printf(out, ",\n\"rows\":[");
     for (int i = 0; i < t->race.count; i++)
         put_finalist(t, i, out);

@@ -22,7 +22,7 @@ static const json_t *said(const zr_tuning_file *file, const char *name)
     return open ? NULL : setting->value;
 }
 
-static int64_t number(const zr_tuning_file *file, const char *name, int64_t standard)
+static int64_t settings_number(const zr_tuning_file *file, const char *name, int64_t standard)
 {
     const json_t *value = said(file, name);
     return value ? json_integer_value(value) : standard;
@@ -61,8 +61,8 @@ static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *ou
 {
     if (!said(file, "start_profile_step") && !said(file, "end_profile_step"))
         return ZERO_OK;
-    out->first_step = number(file, "start_profile_step", 3);
-    out->last_step = number(file, "end_profile_step", 5);
+    out->first_step = settings_number(file, "start_profile_step", 3);
+    out->last_step = settings_number(file, "end_profile_step", 5);
     if (out->last_step > ZR_TRIAL_STEPS)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: autotuning.end_profile_step %lld: a trial makes at most %d steps",
@@ -82,15 +82,15 @@ zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metr
         .fast = flag(file, "fast", flag(file, "enabled", false)),
         .metric = metric_of(said_metric),
         .order = order_of(word(file, "tuner_type", "model_based")),
-        .early_stopping = number(file, "tuner_early_stopping", 5),
-        .trials = number(file, "tuner_num_trials", 50),
-        .model_ranks = number(file, "mp_size", 1),
+        .early_stopping = settings_number(file, "tuner_early_stopping", 5),
+        .trials = settings_number(file, "tuner_num_trials", 50),
+        .model_ranks = settings_number(file, "mp_size", 1),
         .micro_batches =
-            (int)ZR_MIN(number(file, "num_tuning_micro_batch_sizes", 0), ZR_SPACE_MOST),
-        .least_micro_batch = number(file, "min_train_micro_batch_size_per_gpu", 1),
-        .most_micro_batch = number(file, "max_train_micro_batch_size_per_gpu", 0),
-        .least_batch = number(file, "min_train_batch_size", 0),
-        .most_batch = number(file, "max_train_batch_size", 0),
+            (int)ZR_MIN(settings_number(file, "num_tuning_micro_batch_sizes", 0), ZR_SPACE_MOST),
+        .least_micro_batch = settings_number(file, "min_train_micro_batch_size_per_gpu", 1),
+        .most_micro_batch = settings_number(file, "max_train_micro_batch_size_per_gpu", 0),
+        .least_batch = settings_number(file, "min_train_batch_size", 0),
+        .most_batch = settings_number(file, "max_train_batch_size", 0),
         .results_dir = word(file, "results_dir", NULL),
         .exps_dir = word(file, "exps_dir", NULL),
         .overwrite = flag(file, "overwrite", true),

@@ -12,7 +12,7 @@ enum { MOST_CANDIDATES = 1500 };
 
 static zr_space_list one(int64_t value) { return (zr_space_list){.at = {value}, .count = 1}; }
 
-static void add(zr_space_list *list, int64_t value)
+static void add_space(zr_space_list *list, int64_t value)
 {
     if (list->count < ZR_SPACE_MOST)
         list->at[list->count++] = value;
@@ -20,7 +20,7 @@ static void add(zr_space_list *list, int64_t value)
 
 // Returns whether a key is open: nobody says it, and it is not one of those that stay when only
 // stage and micro-batch are tuned.
-static bool is_open(const zr_tuning_asked *a, const char *path)
+static bool space_is_open(const zr_tuning_asked *a, const char *path)
 {
     return !a->settings->fast && !zr_tuning_file_says(a->file, path);
 }
@@ -31,7 +31,7 @@ static bool is_place_open(const zr_tuning_asked *a, const char *path)
 {
     const char *word = json_string_value(zr_json_get(a->file->root, "libzero.offload"));
     bool automatic = word && strcmp(word, "auto") == 0;
-    return automatic ? !zr_tuning_file_says(a->file, path) : is_open(a, path);
+    return automatic ? !zr_tuning_file_says(a->file, path) : space_is_open(a, path);
 }
 
 // ---- ranks
@@ -55,7 +55,7 @@ static int64_t ranks_of_model(const zr_tuning_asked *a)
 
 // Every number of ranks that divides the cores and that the said grid divides; where there is none,
 // the least that the grid needs.
-static zr_space_list ranks_of(const zr_tuning_asked *a)
+static zr_space_list space_ranks_of(const zr_tuning_asked *a)
 {
     const zero_tune_options *o = a->options;
     zr_space_list list = {0};
@@ -68,7 +68,7 @@ static zr_space_list ranks_of(const zr_tuning_asked *a)
         return one(model);
     for (int64_t ranks = model; ranks <= ZR_MIN(a->cores, ZERO_MAX_RANKS); ranks += model)
         if (a->cores % ranks == 0)
-            add(&list, ranks);
+            add_space(&list, ranks);
     return list.count ? list : one(model);
 }
 
@@ -97,7 +97,7 @@ static zr_space_list powers_to(int64_t most, int64_t divide)
 {
     zr_space_list list = {0};
     for (int64_t power = 1; power <= most && divide % power == 0; power *= 2)
-        add(&list, power);
+        add_space(&list, power);
     return list;
 }
 
@@ -106,7 +106,7 @@ static zr_space_list tensor_of(const zr_tuning_asked *a, int ranks)
     int64_t said = tensor_said(a);
     if (said)
         return one(said);
-    return is_open(a, ZR_TUNING_TENSOR) ? powers_to(ranks, a->subject->shape.heads) : one(1);
+    return space_is_open(a, ZR_TUNING_TENSOR) ? powers_to(ranks, a->subject->shape.heads) : one(1);
 }
 
 static zr_space_list pipeline_of(const zr_tuning_asked *a, int ranks)
@@ -114,10 +114,10 @@ static zr_space_list pipeline_of(const zr_tuning_asked *a, int ranks)
     zr_space_list list = {0};
     int64_t most =
         ZR_MIN(ZR_MIN((int64_t)ranks, a->subject->shape.layers), ZR_MOST_PIPELINE_STAGES);
-    if (!is_open(a, ZR_TUNING_PIPELINE))
+    if (!space_is_open(a, ZR_TUNING_PIPELINE))
         return one(ZR_MAX(zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE), 1));
     for (int64_t stages = 1; stages <= most; stages *= 2)
-        add(&list, stages);
+        add_space(&list, stages);
     return list;
 }
 
@@ -136,9 +136,9 @@ static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out
     if (said)
         return ZERO_OK;
     out->schedules = one(ZR_PIPELINE_1F1B);
-    add(&out->schedules, ZR_PIPELINE_ZB_H1);
+    add_space(&out->schedules, ZR_PIPELINE_ZB_H1);
     if (a->subject->shape.layers >= 4)
-        add(&out->schedules, ZR_PIPELINE_INTERLEAVED);
+        add_space(&out->schedules, ZR_PIPELINE_INTERLEAVED);
     return ZERO_OK;
 }
 
@@ -152,7 +152,7 @@ static zr_space_list micro_batches_of(const zr_tuning_file *file)
 
 // Returns the samples of a step that zero train would make with what is said, on the most ranks, so
 // that all fewer can share them, too.
-static int64_t batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
+static int64_t space_batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
 {
     int64_t model = space->tensor.at[0] * space->pipeline.at[0];
     int64_t data = ZR_MAX(most_ranks(space) / model, 1);
@@ -171,10 +171,10 @@ static void widen_batches(const zr_tuning_settings *settings, zr_space_list *lis
 {
     int64_t batch = list->at[0], most = ZR_MIN(settings->most_batch, ZR_SPACE_MOST_BATCH);
     for (int64_t larger = 2 * batch; larger <= most; larger *= 2)
-        add(list, larger);
+        add_space(list, larger);
     for (int64_t less = batch / 2; settings->least_batch && less >= settings->least_batch;
          less /= 2)
-        add(list, less);
+        add_space(list, less);
 }
 
 // What is said is checked before it is multiplied.
@@ -205,7 +205,7 @@ static zero_status find_batches(const zr_tuning_asked *a, zr_tuning_space *out, 
         out->accumulation && out->micro_batches.count == 1 && !a->file->micro_batches.count;
     bool batch_said = zr_tuning_file_says(a->file, ZR_TUNING_BATCH);
     out->batch_follows = elastic || (fixed && !batch_said);
-    out->batches = one(batch_of(a, out));
+    out->batches = one(space_batch_of(a, out));
     if (out->batches.at[0] > ZR_SPACE_MOST_BATCH)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: a step of %lld samples: zero tune tries at most %d", a->file->name,
@@ -248,11 +248,11 @@ static bool tiles_are_open(const zr_tuning_asked *a)
 static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
 {
     const zr_tuning_file *file = a->file;
-    out->vary_checkpoints = is_open(a, ZR_TUNING_CHECKPOINTS);
+    out->vary_checkpoints = space_is_open(a, ZR_TUNING_CHECKPOINTS);
     out->vary_optimizer = is_place_open(a, ZR_TUNING_OPTIMIZER);
     out->vary_parameters = is_place_open(a, ZR_TUNING_PARAMETERS);
     out->vary_sub_group = is_place_open(a, ZR_TUNING_SUB_GROUP);
-    out->vary_delayed = is_open(a, ZR_TUNING_DELAYED);
+    out->vary_delayed = space_is_open(a, ZR_TUNING_DELAYED);
     out->vary_tiles = tiles_are_open(a);
     out->tilings = ZR_TILINGS;
     out->budgets = zr_tuning_file_says(file, "libzero.device_memory");
@@ -265,7 +265,7 @@ static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
 }
 
 // Stages below those that the said tiers need would be refused one by one.
-static zr_space_list stages_of(const zr_tuning_asked *a, const zr_run_candidate *said)
+static zr_space_list space_stages_of(const zr_tuning_asked *a, const zr_run_candidate *said)
 {
     int64_t least = said->parameters != ZERO_TIER_device  ? 3
                     : said->optimizer != ZERO_TIER_device ? 1
@@ -276,14 +276,14 @@ static zr_space_list stages_of(const zr_tuning_asked *a, const zr_run_candidate 
     if (a->file->stages.count)
         return a->file->stages;
     for (int64_t stage = least; stage <= 3; stage++)
-        add(&list, stage);
+        add_space(&list, stage);
     return list;
 }
 
 zero_status zr_tuning_space_find(const zr_tuning_asked *asked, zr_tuning_space *out,
                                  zero_error *error)
 {
-    *out = (zr_tuning_space){.ranks = ranks_of(asked),
+    *out = (zr_tuning_space){.ranks = space_ranks_of(asked),
                              .cores = asked->cores,
                              .threads = asked->options->threads,
                              .most = MOST_CANDIDATES,
@@ -294,6 +294,6 @@ zero_status zr_tuning_space_find(const zr_tuning_asked *asked, zr_tuning_space *
     ZERO_TRY(find_schedules(asked, out, error));
     ZERO_TRY(find_batches(asked, out, error));
     find_memory(asked, out);
-    out->stages = stages_of(asked, &out->as_said);
+    out->stages = space_stages_of(asked, &out->as_said);
     return ZERO_OK;
 }

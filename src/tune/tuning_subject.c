@@ -7,7 +7,8 @@ typedef struct places { // as directories; NULL: not given
     char *model, *tokenizer;
 } places;
 
-static zero_status find_places(const zero_tune_options *options, places *out, zero_error *error)
+static zero_status find_subject_places(const zero_tune_options *options, places *out,
+                                       zero_error *error)
 {
     *out = (places){0};
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &out->model, error));
@@ -53,7 +54,7 @@ zero_status zr_tuning_subject_read(const zero_tune_options *options, zr_model_ch
 {
     places at;
     *out = (zr_model_choice){0};
-    zero_status status = find_places(options, &at, error);
+    zero_status status = find_subject_places(options, &at, error);
     if (status == ZERO_OK)
         status = read_with(options, &at, out, error);
     zr_free(at.model);

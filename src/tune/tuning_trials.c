@@ -44,7 +44,7 @@ static int compare_costs(const void *a, const void *b)
     return x->candidate < y->candidate ? -1 : 1;
 }
 
-static double cost_of(const zr_tuning *t, const zr_run_candidate *c)
+static double trials_cost_of(const zr_tuning *t, const zr_run_candidate *c)
 {
     return zr_candidate_cost(c, t->settings.metric);
 }
@@ -90,7 +90,7 @@ static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
     for (int i = 0; i < t->candidates.count && !is_plain(c); i++) {
         const zr_run_candidate *other = &t->candidates.at[i];
         if (other->state == ZR_CANDIDATE_FITS && is_plain(other) && is_same_grid(other, c) &&
-            cost_of(t, other) < LEAST_GAIN * cost_of(t, c))
+            trials_cost_of(t, other) < LEAST_GAIN * trials_cost_of(t, c))
             return true;
     }
     return false;
@@ -125,8 +125,8 @@ static bool has_ranks(const zr_tuning *t, int ranks)
 // them is measured, too, unless it is far behind.
 static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
 {
-    double most = FAR_BEHIND * cost_of(t, sorted[0]);
-    for (int i = 0; i < count && cost_of(t, sorted[i]) <= most; i++) {
+    double most = FAR_BEHIND * trials_cost_of(t, sorted[0]);
+    for (int i = 0; i < count && trials_cost_of(t, sorted[i]) <= most; i++) {
         if (has_ranks(t, sorted[i]->ranks) || !is_plain(sorted[i]))
             continue;
         if (t->race.count == MOST_FINALISTS)
@@ -151,7 +151,7 @@ static void shuffle(const zr_run_candidate **list, int count)
 static void sort_by_cost(const zr_tuning *t, const zr_run_candidate **list, ranked *room, int count)
 {
     for (int i = 0; i < count; i++)
-        room[i] = (ranked){cost_of(t, list[i]), list[i]};
+        room[i] = (ranked){trials_cost_of(t, list[i]), list[i]};
     qsort(room, (size_t)count, sizeof *room, compare_costs);
     for (int i = 0; i < count; i++)
         list[i] = room[i].candidate;
@@ -260,7 +260,7 @@ static void excuse(const zr_tuning *t, zr_trial_answer *trial)
              (int)sizeof why - 40, why);
 }
 
-static void tell(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
+static void tell_trials(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
 {
     char text[200];
     zr_candidate_text(c, text, sizeof text);
@@ -293,7 +293,7 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
     zr_free(config);
     ZERO_TRY(status);
     excuse(t, &trial);
-    tell(t, c, &trial);
+    tell_trials(t, c, &trial);
     *failed = !trial.good;
     note_times(t, &trial);
     *cost = cost_at(t, c, trial.seconds);

@@ -1,6 +1,7 @@
 // Shared tables under pipedream, where the stages of owner and tied copy are at different steps:
 // the bits do not depend on ZeRO or on data ranks' exchanges, a window of one step is a synchronous
-// step, and with late gradients each stage reads the version that plan/pipeline/tied_weights.h says.
+// step, and with late gradients each stage reads the version that
+// plan/pipeline/tied_weights.h says.
 #include "window_runs.h"
 
 #include "engine/engine_api.h"

@@ -219,8 +219,8 @@ static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t 
     return ZERO_OK;
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
-                       const void *operand, void *d, zero_error *error)
+static zero_status cpu_dnnl_run(zr_queue *queue, const zr_product *product, const void *a,
+                                const void *b, const void *operand, void *d, zero_error *error)
 {
     cache *of = queue->impl;
     zr_product plain = stripped(product);
@@ -236,7 +236,7 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
 }
 
 // Returns 0 for a product that cannot be computed; run then says why.
-static size_t scratch(zr_queue *queue, const zr_product *product)
+static size_t cpu_dnnl_scratch(zr_queue *queue, const zr_product *product)
 {
     cache *of = queue->impl;
     zr_product plain = stripped(product);
@@ -278,6 +278,6 @@ void zr_cpu_dnnl_close(zr_queue *queue)
 }
 
 const zr_product_ops zr_cpu_dnnl_ops = {
-    .scratch = scratch,
-    .run = run,
+    .scratch = cpu_dnnl_scratch,
+    .run = cpu_dnnl_run,
 };

@@ -151,7 +151,7 @@ static dnnl_status_t matmul_fill(const zr_cpu_matmuls *of, const zr_product *pro
     return status;
 }
 
-static zero_status reserve(zr_cpu_matmuls *of, zero_error *error)
+static zero_status cpu_dnnl_matmul_reserve(zr_cpu_matmuls *of, zero_error *error)
 {
     zr_cpu_matmul *grown = zr_list_grow(of->at, of->count, &of->capacity, sizeof *grown, error);
     if (!grown)
@@ -185,7 +185,7 @@ zero_status zr_cpu_matmul_find(zr_cpu_matmuls *of, int threads, const zr_product
             return ZERO_OK;
     }
     ZERO_TRY(has_room_for_code(product, error));
-    ZERO_TRY(reserve(of, error));
+    ZERO_TRY(cpu_dnnl_matmul_reserve(of, error));
     zr_cpu_matmul *entry = &of->at[of->count];
     memset(entry, 0, sizeof(*entry));
     int before = omp_get_max_threads();

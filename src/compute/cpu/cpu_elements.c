@@ -38,7 +38,8 @@ static void gelu_forward_range(const void *job_, int64_t first, int64_t last, in
     WITH_TYPE(T, job->of_a, gelu_forward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out)
+static void cpu_gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre,
+                             void *out)
 {
     element_job job = {.n = n, .a = pre, .out = out, .of_a = dtype};
     elements_for(queue, &job, gelu_forward_range);
@@ -58,7 +59,8 @@ static void gelu_backward_range(const void *job_, int64_t first, int64_t last, i
     WITH_TYPE(T, job->of_a, gelu_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d)
+static void cpu_gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre,
+                              void *d)
 {
     element_job job = {.n = n, .a = pre, .out = d, .of_a = dtype};
     elements_for(queue, &job, gelu_backward_range);
@@ -79,8 +81,8 @@ static void silu_gate_forward_range(const void *job_, int64_t first, int64_t las
     WITH_TYPE(T, job->of_a, silu_gate_forward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                              const void *up, void *out)
+static void cpu_silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                                  const void *up, void *out)
 {
     element_job job = {.n = n, .a = gate, .b = up, .out = out, .of_a = dtype};
     elements_for(queue, &job, silu_gate_forward_range);
@@ -103,8 +105,8 @@ static void silu_gate_backward_range(const void *job_, int64_t first, int64_t la
     WITH_TYPE(T, job->of_a, silu_gate_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                               const void *up, const void *d, void *d_gate, void *d_up)
+static void cpu_silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
+                                   const void *up, const void *d, void *d_gate, void *d_up)
 {
     element_job job = {
         .n = n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = dtype};
@@ -128,8 +130,8 @@ static void add_range(const void *job_, int64_t first, int64_t last, int worker)
     WITH_TYPE(S, job->of_a, WITH_TYPE(T, job->of_b, add_as(S, T, job, begin, end)));
 }
 
-static void add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
-                const void *branch, void *out)
+static void cpu_add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
+                    const void *branch, void *out)
 {
     element_job job = {.n = n, .a = x, .b = branch, .out = out, .of_a = stream, .of_b = dtype};
     elements_for(queue, &job, add_range);
@@ -179,15 +181,15 @@ static void convert_range(const void *job_, int64_t first, int64_t last, int wor
     WITH_TYPE(F, job->of_a, WITH_TYPE(T, job->of_out, convert_as(F, T, job, begin, end)));
 }
 
-static void convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
-                    void *out)
+static void cpu_convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
+                        void *out)
 {
     element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to};
     elements_for(queue, &job, convert_range);
 }
 
-static void dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, int64_t first, const void *x, void *out)
+static void cpu_dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
+                        uint64_t key, int64_t first, const void *x, void *out)
 {
     element_job job = {
         .n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key, .first = first};
@@ -221,8 +223,8 @@ static void bias_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(T, job->dtype, bias_row(T, job, i));
 }
 
-static void add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                     const float *sum, const void *bias, void *out)
+static void cpu_add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                         const float *sum, const void *bias, void *out)
 {
     bias_job job = {.width = width, .sum = sum, .dtype = dtype, .bias = bias, .out = out};
     zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), bias_rows, &job);
@@ -285,8 +287,8 @@ static void column_collect(const void *job_, int64_t first, int64_t last, int wo
     }
 }
 
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                       const void *x, float *out, bool add, void *scratch)
+static void cpu_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                           const void *x, float *out, bool cpu_add, void *scratch)
 {
     int64_t of_block = column_block_rows(rows);
     column_job job = {.x = x,
@@ -297,12 +299,12 @@ static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t 
                       .width = width,
                       .block_rows = of_block,
                       .blocks = (rows + of_block - 1) / of_block,
-                      .add = add};
+                      .add = cpu_add};
     zr_cpu_for(queue, job.blocks, 1 + WORTH / ZR_MAX(1, of_block * width), column_blocks, &job);
     zr_cpu_for(queue, (width + 15) / 16, 16, column_collect, &job);
 }
 
-static size_t column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
+static size_t cpu_column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
 {
     int64_t of_block = column_block_rows(rows);
     return sizeof(float) * (size_t)((rows + of_block - 1) / of_block * width);
@@ -325,7 +327,7 @@ static void copy_range(const void *job_, int64_t first, int64_t last, int worker
            (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
 }
 
-static void copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
+static void cpu_copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
 {
     byte_job job = {.bytes = bytes, .from = from, .to = to};
     zr_cpu_for(queue, (bytes + PAGE - 1) / PAGE, 32, copy_range, &job);
@@ -344,8 +346,8 @@ static void copy_rows_range(const void *job_, int64_t first, int64_t last, int w
         memcpy(job->to + i * job->to_stride, job->from + i * job->from_stride, (size_t)job->bytes);
 }
 
-static void copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
-                      int64_t from_stride, void *to, int64_t to_stride)
+static void cpu_copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                          int64_t from_stride, void *to, int64_t to_stride)
 {
     rows_job job = {
         .bytes = bytes, .from_stride = from_stride, .to_stride = to_stride, .from = from, .to = to};
@@ -359,27 +361,27 @@ static void zero_range(const void *job_, int64_t first, int64_t last, int worker
     memset(job->to + first * PAGE, 0, (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
 }
 
-static void zero(zr_queue *queue, int64_t bytes, void *to)
+static void cpu_zero(zr_queue *queue, int64_t bytes, void *to)
 {
     byte_job job = {.bytes = bytes, .to = to};
     zr_cpu_for(queue, (bytes + PAGE - 1) / PAGE, 32, zero_range, &job);
 }
 
 const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops) = {
-    .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward,
-    .silu_gate_forward = silu_gate_forward,
-    .silu_gate_backward = silu_gate_backward,
-    .add = add,
-    .dropout = dropout,
-    .add_bias = add_bias,
-    .convert = convert,
-    .column_sum = column_sum,
-    .column_sum_scratch = column_sum_scratch,
+    .gelu_forward = cpu_gelu_forward,
+    .gelu_backward = cpu_gelu_backward,
+    .silu_gate_forward = cpu_silu_gate_forward,
+    .silu_gate_backward = cpu_silu_gate_backward,
+    .add = cpu_add,
+    .dropout = cpu_dropout,
+    .add_bias = cpu_add_bias,
+    .convert = cpu_convert,
+    .column_sum = cpu_column_sum,
+    .column_sum_scratch = cpu_column_sum_scratch,
     .embedding_forward = ZR_CPU_TABLE(zr_cpu_embedding_forward),
     .add_positions = ZR_CPU_TABLE(zr_cpu_add_positions),
     .embedding_backward = ZR_CPU_TABLE(zr_cpu_embedding_backward),
-    .copy = copy,
-    .copy_rows = copy_rows,
-    .zero = zero,
+    .copy = cpu_copy,
+    .copy_rows = cpu_copy_rows,
+    .zero = cpu_zero,
 };

@@ -204,7 +204,8 @@ static void lion(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_
     tasks_run(queue, lion_tasks, &job);
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+static void cpu_update(zr_queue *queue, const zr_update *cpu_update, int64_t n,
+                       const zr_range_states *at)
 {
     static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t,
                                    const zr_range_states *) = {
@@ -212,7 +213,7 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
-    by_kind[update->kind](queue, update, n, at);
+    by_kind[cpu_update->kind](queue, cpu_update, n, at);
 }
 
 INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
@@ -232,13 +233,13 @@ static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(lamb_vector, job, first, last);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
-                           const zr_range_states *at)
+static void cpu_lamb_direction(zr_queue *queue, const zr_update *cpu_update, int64_t n,
+                               const zr_range_states *at)
 {
-    update_job job = job_of(update, n, at);
+    update_job job = job_of(cpu_update, n, at);
     job.at.parameters = NULL;
-    job.step = (float)(1 / update->correction1);
-    job.root = (float)(1 / sqrt(update->correction2));
+    job.step = (float)(1 / cpu_update->correction1);
+    job.root = (float)(1 / sqrt(cpu_update->correction2));
     tasks_run(queue, lamb_tasks, &job);
 }
 
@@ -253,7 +254,7 @@ static void subtract_tasks(const void *job, int64_t first, int64_t last, int wor
     tasks_over(subtract_vector, job, first, last);
 }
 
-static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
+static void cpu_subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
 {
     update_job job = {
         .n = n, .at = *at, .streams = {at->master, at->direction, at->direction}, .scale = step};
@@ -372,16 +373,16 @@ static void squares_parts(const void *job_, int64_t first, int64_t last, int wor
     WITH_TYPE(TYPE, job->dtype, squares_over(TYPE, job, first, last));
 }
 
-static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
-                        const int64_t *first, const int32_t *count, double *sums)
+static void cpu_square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                            const int64_t *first, const int32_t *count, double *sums)
 {
     squares_job job = {.dtype = dtype, .g = g, .first = first, .count = count, .sums = sums};
     zr_cpu_for(queue, parts, 16, squares_parts, &job);
 }
 
 const zr_optimizer_ops ZR_CPU_TABLE(zr_cpu_optimizer_ops) = {
-    .update = update,
-    .square_sums = square_sums,
-    .lamb_direction = lamb_direction,
-    .subtract_scaled = subtract_scaled,
+    .update = cpu_update,
+    .square_sums = cpu_square_sums,
+    .lamb_direction = cpu_lamb_direction,
+    .subtract_scaled = cpu_subtract_scaled,
 };

@@ -278,13 +278,14 @@ static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64
 // Computes rows i .. i+rows-1 of columns j .. j+columns-1; if their sums do not wait in D, they all
 // wait in the buffer at the same time.
 static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, int64_t columns,
-                           float *scratch)
+                           float *cpu_product_scratch)
 {
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
     const bool pairs = in_pairs(p);
     const int64_t of_word = pairs ? 2 : 1, steps = steps_of(p); // elements of k in a word; words
-    float *a = scratch, *row = a + c->a_floats, *b = row + c->row_floats, *part = b + c->b_floats;
+    float *a = cpu_product_scratch, *row = a + c->a_floats, *b = row + c->row_floats,
+          *part = b + c->b_floats;
     for (int64_t t = 0; t < steps || t == 0; t += c->depth) {
         int64_t depth = ZR_MIN(c->depth, steps - t), first = t * of_word,
                 elements = ZR_MIN(depth * of_word, p->k - first);
@@ -310,7 +311,7 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
     const job *work = job_;
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
-    float *scratch = work->scratch + worker * worker_floats(c);
+    float *cpu_product_scratch = work->scratch + worker * worker_floats(c);
     for (int64_t cell = first; cell < last; cell++) {
         int64_t top = cell / c->across * c->cell_rows, left = cell % c->across * c->cell_columns;
         int64_t bottom = ZR_MIN(top + c->cell_rows, p->m),
@@ -319,13 +320,13 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
         for (int64_t j = left; j < right; j += c->columns)
             for (int64_t i = top; i < bottom; i += together)
                 multiply_strip(work, i, j, ZR_MIN(together, bottom - i),
-                               ZR_MIN(c->columns, right - j), scratch);
+                               ZR_MIN(c->columns, right - j), cpu_product_scratch);
     }
 }
 
 static bool thin(const zr_product *product) { return product->m <= THIN_ROWS; }
 
-static size_t scratch(zr_queue *queue, const zr_product *product)
+static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
 {
     if (product->m <= 0 || product->n <= 0)
         return 0;
@@ -341,10 +342,10 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
                    (size_t)(ZR_MAX(worker_floats(&some), worker_floats(&most)) * queue->threads));
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
-                       const void *operand, void *d, zero_error *error)
+static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, const void *a,
+                                   const void *b, const void *operand, void *d, zero_error *error)
 {
-    size_t needed = scratch(queue, product);
+    size_t needed = cpu_product_scratch(queue, product);
     ZERO_TRY(zr_product_check(product, error));
     if (queue->scratch_bytes < needed)
         return zr_fail(
@@ -364,6 +365,6 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
 }
 
 const zr_product_ops ZR_CPU_TABLE(zr_cpu_product_ops) = {
-    .scratch = scratch,
-    .run = run,
+    .scratch = cpu_product_scratch,
+    .run = cpu_product_run,
 };

@@ -167,7 +167,7 @@ static void multiply_units(const void *job_, int64_t first, int64_t last, int wo
         multiply_stretch(work, j, ZR_MIN(work->stretch, end - j), work->sums + worker * SUMS);
 }
 
-static size_t scratch(zr_queue *queue, const zr_product *product)
+static size_t cpu_product_thin_scratch(zr_queue *queue, const zr_product *product)
 {
     return sizeof(float) *
            (size_t)(queue->threads * SUMS + ZR_ROUND_UP(product->m, MR) / MR * A_PANEL(product->k) +
@@ -175,8 +175,9 @@ static size_t scratch(zr_queue *queue, const zr_product *product)
 }
 
 // The calling thread packs A, which is small.
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
-                       const void *operand, void *d, zero_error *error)
+static zero_status cpu_product_thin_run(zr_queue *queue, const zr_product *product, const void *a,
+                                        const void *b, const void *operand, void *d,
+                                        zero_error *error)
 {
     float *sums = queue->scratch, *row = sums + queue->threads * SUMS,
           *packed = row + LANES * ZR_ROUND_UP(THIN_ROWS, LANES);
@@ -193,6 +194,6 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
 }
 
 const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops) = {
-    .scratch = scratch,
-    .run = run,
+    .scratch = cpu_product_thin_scratch,
+    .run = cpu_product_thin_run,
 };

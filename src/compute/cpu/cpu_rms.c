@@ -117,7 +117,7 @@ static void backward_blocks(const void *job_, int64_t first, int64_t last, int w
 }
 
 // Sums the blocks for columns [first, last) * 16 of dgamma, as four chains and a tree.
-static void collect(const void *job_, int64_t first, int64_t last, int worker)
+static void cpu_collect(const void *job_, int64_t first, int64_t last, int worker)
 {
     const rms_job *job = job_;
     int64_t width = job->norm->width;
@@ -153,5 +153,5 @@ void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, con
     };
     zr_cpu_for(queue, job.blocks, 1 + norm_worth(norm->width) / rows, backward_blocks, &job);
     if (dgamma)
-        zr_cpu_for(queue, (norm->width + 15) / 16, 16, collect, &job);
+        zr_cpu_for(queue, (norm->width + 15) / 16, 16, cpu_collect, &job);
 }

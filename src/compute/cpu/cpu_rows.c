@@ -96,17 +96,17 @@ static void norm_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(S, job->norm->stream, WITH_TYPE(T, job->norm->dtype, norm_row(S, T, job, i)));
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                         const void *beta, void *y, float *mean, float *rstd)
+static void cpu_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                             const void *beta, void *y, float *mean, float *rstd)
 {
     norm_job job = {
         .norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
     zr_cpu_for(queue, norm->rows, norm_worth(norm->width), norm_rows, &job);
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                  const void *branch, void *sum, const void *gamma,
-                                  const void *beta, void *y, float *mean, float *rstd)
+static void cpu_residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                      const void *branch, void *sum, const void *gamma,
+                                      const void *beta, void *y, float *mean, float *rstd)
 {
     norm_job job = {.norm = norm,
                     .x = x,
@@ -185,9 +185,10 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                          const void *gamma, const float *mean, const float *rstd, const void *past,
-                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+static void cpu_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                              const void *gamma, const float *mean, const float *rstd,
+                              const void *past, void *dx, float *dgamma, float *dbeta,
+                              bool add_parameters, void *scratch)
 {
     int64_t rows = norm_block_rows(norm->rows);
     norm_job job = {
@@ -210,17 +211,17 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
     zr_cpu_for(queue, (norm->width + 15) / 16, 16, norm_collect, &job);
 }
 
-static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm)
+static size_t cpu_norm_scratch(const zr_queue *queue, const zr_norm *norm)
 {
     int64_t rows = norm_block_rows(norm->rows);
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
 
 const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops) = {
-    .norm_forward = norm_forward,
-    .residual_norm_forward = residual_norm_forward,
-    .norm_backward = norm_backward,
-    .norm_scratch = norm_scratch,
+    .norm_forward = cpu_norm_forward,
+    .residual_norm_forward = cpu_residual_norm_forward,
+    .norm_backward = cpu_norm_backward,
+    .norm_scratch = cpu_norm_scratch,
     .rms_forward = ZR_CPU_TABLE(zr_cpu_rms_forward),
     .residual_rms_forward = ZR_CPU_TABLE(zr_cpu_residual_rms_forward),
     .rms_backward = ZR_CPU_TABLE(zr_cpu_rms_backward),

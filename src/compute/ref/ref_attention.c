@@ -76,9 +76,9 @@ static double probabilities(const head *at, int64_t i, double *probability)
 }
 
 static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
-                    float *lse, void *scratch)
+                    float *lse, void *ref_attention_scratch)
 {
-    double *probability = scratch;
+    double *probability = ref_attention_scratch;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
         for (int64_t i = 0; i < attention->seq; i++) {
@@ -141,11 +141,11 @@ static void write_shared(const head *at, int64_t b, int64_t kv_head, const doubl
 
 static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
                      const void *out, const float *lse, const void *dout, void *dqkv,
-                     float *d_shared, void *scratch)
+                     float *d_shared, void *ref_attention_scratch)
 {
     int64_t seq = attention->seq, dim = attention->head_dim,
             sharing = attention->heads / attention->kv_heads;
-    double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
+    double *probability = ref_attention_scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
         if (bh % sharing == 0)
@@ -158,7 +158,7 @@ static void backward(zr_queue *queue, const zr_attention *attention, const void 
     }
 }
 
-static size_t scratch(const zr_queue *queue, const zr_attention *attention)
+static size_t ref_attention_scratch(const zr_queue *queue, const zr_attention *attention)
 {
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
@@ -208,9 +208,9 @@ static void decode_row(const zr_attention *attention, const zr_attention_cache *
     }
 }
 
-static void decode(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache,
-                   const zr_attention_run *runs, int run_count, const void *qkv, void *out,
-                   void *scratch)
+static void ref_decode(zr_queue *queue, const zr_attention *attention,
+                       const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
+                       const void *qkv, void *out, void *ref_attention_scratch)
 {
     int64_t row = 0;
     for (int r = 0; r < run_count; r++)
@@ -224,10 +224,10 @@ static size_t decode_scratch(const zr_queue *queue, const zr_attention *attentio
 }
 
 const zr_attention_ops zr_ref_attention_ops = {
-    .scratch = scratch,
+    .scratch = ref_attention_scratch,
     .forward = forward,
     .backward = backward,
-    .decode = decode,
+    .decode = ref_decode,
     .decode_scratch = decode_scratch,
     .rotary_table = zr_ref_rotary_table,
     .rotate = zr_ref_rotate,

@@ -54,7 +54,8 @@ static void write_copy(const zr_range_states *at, int64_t i)
         ref_put(at->parameters_dtype, at->parameters, i, at->master[i]);
 }
 
-static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr_range_states *at)
+static void ref_update(zr_queue *queue, const zr_update *ref_update, int64_t n,
+                       const zr_range_states *at)
 {
     static element_update *const by_kind[] = {
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
@@ -62,10 +63,10 @@ static void update(zr_queue *queue, const zr_update *update, int64_t n, const zr
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
     for (int64_t i = 0; i < n; i++) {
-        by_kind[update->kind](update, at->master + i, at->state0 ? at->state0 + i : NULL,
-                              at->state1 ? at->state1 + i : NULL,
-                              ref_get(at->gradient_dtype, at->gradient, i) *
-                                  update->gradient_scale);
+        by_kind[ref_update->kind](ref_update, at->master + i, at->state0 ? at->state0 + i : NULL,
+                                  at->state1 ? at->state1 + i : NULL,
+                                  ref_get(at->gradient_dtype, at->gradient, i) *
+                                      ref_update->gradient_scale);
         write_copy(at, i);
     }
 }
@@ -82,28 +83,28 @@ static double part_squares(zero_dtype dtype, const void *g, int64_t first, int64
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static void square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
-                        const int64_t *first, const int32_t *count, double *sums)
+static void ref_square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
+                            const int64_t *first, const int32_t *count, double *sums)
 {
     for (int64_t k = 0; k < parts; k++)
         sums[k] = part_squares(dtype, g, first[k], count[k]);
 }
 
-static void lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
-                           const zr_range_states *at)
+static void ref_lamb_direction(zr_queue *queue, const zr_update *ref_update, int64_t n,
+                               const zr_range_states *at)
 {
     float *m = at->state0, *v = at->state1;
     for (int64_t i = 0; i < n; i++) {
-        double g = ref_get(at->gradient_dtype, at->gradient, i) * update->gradient_scale;
-        m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * g);
-        v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * g * g);
-        double denominator = sqrt(v[i]) / sqrt(update->correction2) + update->epsilon;
-        at->direction[i] = (float)(m[i] / update->correction1 / denominator +
-                                   update->weight_decay * at->master[i]);
+        double g = ref_get(at->gradient_dtype, at->gradient, i) * ref_update->gradient_scale;
+        m[i] = (float)(ref_update->beta1 * m[i] + (1 - ref_update->beta1) * g);
+        v[i] = (float)(ref_update->beta2 * v[i] + (1 - ref_update->beta2) * g * g);
+        double denominator = sqrt(v[i]) / sqrt(ref_update->correction2) + ref_update->epsilon;
+        at->direction[i] = (float)(m[i] / ref_update->correction1 / denominator +
+                                   ref_update->weight_decay * at->master[i]);
     }
 }
 
-static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
+static void ref_subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
 {
     for (int64_t i = 0; i < n; i++) {
         at->master[i] = (float)(at->master[i] - (double)step * at->direction[i]);
@@ -112,8 +113,8 @@ static void subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_ran
 }
 
 const zr_optimizer_ops zr_ref_optimizer_ops = {
-    .update = update,
-    .square_sums = square_sums,
-    .lamb_direction = lamb_direction,
-    .subtract_scaled = subtract_scaled,
+    .update = ref_update,
+    .square_sums = ref_square_sums,
+    .lamb_direction = ref_lamb_direction,
+    .subtract_scaled = ref_subtract_scaled,
 };

@@ -47,8 +47,8 @@ static void tile(const operands *of, int64_t i, int64_t first, int64_t count)
         ref_put(p->out, of->d, i * p->n + first + j, finished(of, sum[j], i, first + j));
 }
 
-static zero_status run(zr_queue *queue, const zr_product *product, const void *a, const void *b,
-                       const void *operand, void *d, zero_error *error)
+static zero_status ref_product_run(zr_queue *queue, const zr_product *product, const void *a,
+                                   const void *b, const void *operand, void *d, zero_error *error)
 {
     operands of = {.product = product, .a = a, .b = b, .operand = operand, .d = d};
     ZERO_TRY(zr_product_check(product, error));
@@ -58,9 +58,9 @@ static zero_status run(zr_queue *queue, const zr_product *product, const void *a
     return ZERO_OK;
 }
 
-static size_t scratch(zr_queue *queue, const zr_product *product) { return 0; }
+static size_t ref_product_scratch(zr_queue *queue, const zr_product *product) { return 0; }
 
 const zr_product_ops zr_ref_product_ops = {
-    .scratch = scratch,
-    .run = run,
+    .scratch = ref_product_scratch,
+    .run = ref_product_run,
 };

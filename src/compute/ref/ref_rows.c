@@ -19,8 +19,8 @@ static void row_statistics(const zr_norm *norm, const void *x, int64_t at, doubl
     *rstd = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
 }
 
-static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                         const void *beta, void *y, float *mean, float *rstd)
+static void ref_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                             const void *beta, void *y, float *mean, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -38,14 +38,14 @@ static void norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, co
     }
 }
 
-static void residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                  const void *branch, void *sum, const void *gamma,
-                                  const void *beta, void *y, float *mean, float *rstd)
+static void ref_residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                      const void *branch, void *sum, const void *gamma,
+                                      const void *beta, void *y, float *mean, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows * norm->width; i++)
         ref_put(norm->stream, sum, i,
                 ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
-    norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
+    ref_norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
 }
 
 // Sets the gradient of a parameter, or adds the sum that would be set.
@@ -72,9 +72,10 @@ static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x
     }
 }
 
-static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                          const void *gamma, const float *mean, const float *rstd, const void *past,
-                          void *dx, float *dgamma, float *dbeta, bool add_parameters, void *scratch)
+static void ref_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                              const void *gamma, const float *mean, const float *rstd,
+                              const void *past, void *dx, float *dgamma, float *dbeta,
+                              bool add_parameters, void *scratch)
 {
     for (int64_t j = 0; (dgamma || dbeta) && j < norm->width; j++) {
         double scale = 0, shift = 0;
@@ -92,10 +93,10 @@ static void norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, 
         norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
 }
 
-static size_t norm_scratch(const zr_queue *queue, const zr_norm *norm) { return 0; }
+static size_t ref_norm_scratch(const zr_queue *queue, const zr_norm *norm) { return 0; }
 
-static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                        void *y, float *rstd)
+static void ref_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                            void *y, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -111,19 +112,19 @@ static void rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, con
     }
 }
 
-static void residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                 const void *branch, void *sum, const void *gamma, void *y,
-                                 float *rstd)
+static void ref_residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                     const void *branch, void *sum, const void *gamma, void *y,
+                                     float *rstd)
 {
     for (int64_t i = 0; i < norm->rows * norm->width; i++)
         ref_put(norm->stream, sum, i,
                 ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
-    rms_forward(queue, norm, sum, gamma, y, rstd);
+    ref_rms_forward(queue, norm, sum, gamma, y, rstd);
 }
 
-static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                         const void *gamma, const float *rstd, const void *past, void *dx,
-                         float *dgamma, bool add_parameters, void *scratch)
+static void ref_rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                             const void *gamma, const float *rstd, const void *past, void *dx,
+                             float *dgamma, bool add_parameters, void *scratch)
 {
     for (int64_t j = 0; dgamma && j < norm->width; j++) {
         double scale = 0;
@@ -148,7 +149,7 @@ static void rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, c
 }
 
 // Returns the largest of elements at .. at + width - 1, -INFINITY if there are none.
-static double largest_of(zero_dtype dtype, const void *x, int64_t at, int64_t width)
+static double ref_largest_of(zero_dtype dtype, const void *x, int64_t at, int64_t width)
 {
     double largest = -INFINITY;
     for (int64_t j = at; j < at + width; j++)
@@ -165,66 +166,68 @@ static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t 
     return sum;
 }
 
-static void loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
-                 float *row_loss, bool gradient)
+static void ref_loss(zr_queue *queue, const zr_loss *ref_loss, void *logits, const int32_t *target,
+                     float *row_loss, bool gradient)
 {
-    for (int64_t i = 0; i < loss->rows; i++) {
-        int64_t at = i * loss->vocab;
+    for (int64_t i = 0; i < ref_loss->rows; i++) {
+        int64_t at = i * ref_loss->vocab;
         bool counts = target[i] >= 0;
-        double largest = counts ? largest_of(loss->dtype, logits, at, loss->vocab) : 0,
-               sum = counts ? exponentials(loss->dtype, logits, at, loss->vocab, largest) : 1;
-        assert(target[i] < loss->vocab);
+        double largest = counts ? ref_largest_of(ref_loss->dtype, logits, at, ref_loss->vocab) : 0,
+               sum =
+                   counts ? exponentials(ref_loss->dtype, logits, at, ref_loss->vocab, largest) : 1;
+        assert(target[i] < ref_loss->vocab);
         row_loss[i] =
-            counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i])))
-                   : 0;
-        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
-            double probability = exp(ref_get(loss->dtype, logits, at + j) - largest) / sum;
-            ref_put(loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * loss->factor : 0);
+            counts
+                ? (float)(log(sum) + (largest - ref_get(ref_loss->dtype, logits, at + target[i])))
+                : 0;
+        for (int64_t j = 0; gradient && j < ref_loss->vocab; j++) {
+            double probability = exp(ref_get(ref_loss->dtype, logits, at + j) - largest) / sum;
+            ref_put(ref_loss->dtype, logits, at + j,
+                    counts ? (probability - (j == target[i])) * ref_loss->factor : 0);
         }
     }
 }
 
-static void loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
-                       const int32_t *target, zr_loss_part *parts)
+static void ref_loss_parts(zr_queue *queue, const zr_loss *ref_loss, const void *logits,
+                           const int32_t *target, zr_loss_part *parts)
 {
-    for (int64_t i = 0; i < loss->rows; i++) {
-        int64_t at = i * loss->vocab;
+    for (int64_t i = 0; i < ref_loss->rows; i++) {
+        int64_t at = i * ref_loss->vocab;
         parts[i] = (zr_loss_part){.largest = -INFINITY, .aimed = -INFINITY};
         if (target[i] == ZR_TARGET_NONE)
             continue;
-        double largest = largest_of(loss->dtype, logits, at, loss->vocab);
+        double largest = ref_largest_of(ref_loss->dtype, logits, at, ref_loss->vocab);
         parts[i].largest = (float)largest;
-        parts[i].sum =
-            exponentials(loss->dtype, logits, at, loss->vocab, largest == -INFINITY ? 0 : largest);
-        if (target[i] >= 0 && target[i] < loss->vocab)
-            parts[i].aimed = (float)ref_get(loss->dtype, logits, at + target[i]);
+        parts[i].sum = exponentials(ref_loss->dtype, logits, at, ref_loss->vocab,
+                                    largest == -INFINITY ? 0 : largest);
+        if (target[i] >= 0 && target[i] < ref_loss->vocab)
+            parts[i].aimed = (float)ref_get(ref_loss->dtype, logits, at + target[i]);
     }
 }
 
-static void loss_finish(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
-                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
-                        bool gradient)
+static void ref_loss_finish(zr_queue *queue, const zr_loss *ref_loss, int slices,
+                            const zr_loss_part *parts, int64_t stride, const int32_t *target,
+                            void *logits, float *row_loss, bool gradient)
 {
-    for (int64_t i = 0; i < loss->rows; i++) {
-        int64_t at = i * loss->vocab;
+    for (int64_t i = 0; i < ref_loss->rows; i++) {
+        int64_t at = i * ref_loss->vocab;
         bool counts = target[i] != ZR_TARGET_NONE;
         zr_loss_part whole = zr_loss_parts_join(parts + i, slices, stride);
         row_loss[i] = counts ? (float)(log(whole.sum) + ((double)whole.largest - whole.aimed)) : 0;
-        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
-            double x = ref_get(loss->dtype, logits, at + j),
+        for (int64_t j = 0; gradient && j < ref_loss->vocab; j++) {
+            double x = ref_get(ref_loss->dtype, logits, at + j),
                    probability = exp(x - whole.largest) / whole.sum;
-            ref_put(loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * loss->factor : 0);
+            ref_put(ref_loss->dtype, logits, at + j,
+                    counts ? (probability - (j == target[i])) * ref_loss->factor : 0);
         }
     }
 }
 
-static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
+static void ref_softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
 {
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * width;
-        double largest = largest_of(dtype, x, at, width),
+        double largest = ref_largest_of(dtype, x, at, width),
                sum = exponentials(dtype, x, at, width, largest);
         for (int64_t j = at; j < at + width; j++)
             ref_put(dtype, x, j, exp(ref_get(dtype, x, j) - largest) / sum);
@@ -232,15 +235,15 @@ static void softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t wid
 }
 
 const zr_row_ops zr_ref_row_ops = {
-    .norm_forward = norm_forward,
-    .residual_norm_forward = residual_norm_forward,
-    .norm_backward = norm_backward,
-    .norm_scratch = norm_scratch,
-    .rms_forward = rms_forward,
-    .residual_rms_forward = residual_rms_forward,
-    .rms_backward = rms_backward,
-    .loss = loss,
-    .loss_parts = loss_parts,
-    .loss_finish = loss_finish,
-    .softmax = softmax,
+    .norm_forward = ref_norm_forward,
+    .residual_norm_forward = ref_residual_norm_forward,
+    .norm_backward = ref_norm_backward,
+    .norm_scratch = ref_norm_scratch,
+    .rms_forward = ref_rms_forward,
+    .residual_rms_forward = ref_residual_rms_forward,
+    .rms_backward = ref_rms_backward,
+    .loss = ref_loss,
+    .loss_parts = ref_loss_parts,
+    .loss_finish = ref_loss_finish,
+    .softmax = ref_softmax,
 };

@@ -83,7 +83,7 @@ static int needs_of(const run *r, const zr_action *a, int g, need *out)
 }
 
 // Runs the next action of a lane. Returns false if something that it waits for has not run yet.
-static bool run_next(run *r, int stage)
+static bool run_simulate_next(run *r, int stage)
 {
     int i = r->next[stage];
     const zr_action *a = &r->lanes[stage].at[i];
@@ -126,14 +126,14 @@ static zero_status refuse_deadlock(const run *r, int stage, zero_error *error)
 }
 
 // Runs all lanes to their ends, each as far as it can before the next is looked at.
-static zero_status run_all(run *r, zero_error *error)
+static zero_status run_simulate_all(run *r, zero_error *error)
 {
     int waits = -1;
     for (bool more = true; more;) {
         more = false;
         waits = -1;
         for (int s = 0; s < r->pipeline->stages; s++) {
-            while (r->next[s] < r->lanes[s].count && run_next(r, s))
+            while (r->next[s] < r->lanes[s].count && run_simulate_next(r, s))
                 more = true;
             waits = r->next[s] < r->lanes[s].count ? s : waits;
         }
@@ -177,7 +177,7 @@ static zero_status reserve_result(run *r, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve(run *r, zero_error *error)
+static zero_status reserve_simulate(run *r, zero_error *error)
 {
     size_t chunks = (size_t)r->chunks, ends = chunks * ROWS * (size_t)r->window;
     ZERO_TRY(reserve_result(r, error));
@@ -201,12 +201,12 @@ static zero_status reserve(run *r, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status simulate(run *r, zero_error *error)
+static zero_status simulate_simulate(run *r, zero_error *error)
 {
-    ZERO_TRY(reserve(r, error));
+    ZERO_TRY(reserve_simulate(r, error));
     for (int s = 0; s < r->pipeline->stages; s++)
         ZERO_TRY(zr_lane_check(r->pipeline, s, &r->lanes[s], &r->out->stage[s].sets, error));
-    ZERO_TRY(run_all(r, error));
+    ZERO_TRY(run_simulate_all(r, error));
     sum_up(r);
     return ZERO_OK;
 }
@@ -229,7 +229,7 @@ zero_status zr_simulate(const zr_pipeline *pipeline, const zr_lane *lanes,
         .window = zr_pipeline_window(pipeline),
         .last = zr_pipeline_last_act(pipeline->kind),
     };
-    zero_status status = simulate(&r, error);
+    zero_status status = simulate_simulate(&r, error);
     zr_free(r.waits);
     zr_free(r.next);
     zr_free(r.ends);

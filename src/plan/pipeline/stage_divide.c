@@ -22,7 +22,7 @@ typedef struct sums { // of units next to each other
     int64_t states, version, activations, workspace;
 } sums;
 
-static void add(sums *s, const zr_unit_cost *unit)
+static void add_stage_divide(sums *s, const zr_unit_cost *unit)
 {
     s->time += unit->time;
     s->states += unit->states;
@@ -31,7 +31,7 @@ static void add(sums *s, const zr_unit_cost *unit)
     s->workspace = ZR_MAX(s->workspace, unit->workspace);
 }
 
-static int64_t bytes_of(const zr_division_of_units *of, const sums *s, int chunk)
+static int64_t stage_divide_bytes_of(const zr_division_of_units *of, const sums *s, int chunk)
 {
     int more = of->versions ? of->versions[chunk] - 1 : 0;
     return s->states + more * s->version + of->sets[chunk] * s->activations + s->workspace;
@@ -57,8 +57,8 @@ static void find_begin(division *d, int part, int end)
     double *best = &d->best[at(d, part + 1, end)];
     *best = INFINITY;
     for (int first = end - 1; first >= part; first--) {
-        add(&s, &d->of->units[first]);
-        int64_t bytes = bytes_of(d->of, &s, part);
+        add_stage_divide(&s, &d->of->units[first]);
+        int64_t bytes = stage_divide_bytes_of(d->of, &s, part);
         if (s.time > d->most_time || (d->most_bytes && bytes > d->most_bytes))
             return;
         double value = joined(d, d->best[at(d, part, first)], &s, bytes);
@@ -70,7 +70,8 @@ static void find_begin(division *d, int part, int end)
 }
 
 // Runs the dynamic programming. Returns the value of the best division; INFINITY: there is none.
-static double run(division *d, enum goal goal, double most_time, int64_t most_bytes, int *first)
+static double run_stage_divide(division *d, enum goal goal, double most_time, int64_t most_bytes,
+                               int *first)
 {
     int units = d->of->count;
     d->goal = goal;
@@ -92,7 +93,7 @@ static sums sums_of_chunk(const zr_division_of_units *of, const int *first, int 
 {
     sums s = {0};
     for (int u = first[chunk]; u < first[chunk + 1]; u++)
-        add(&s, &of->units[u]);
+        add_stage_divide(&s, &of->units[u]);
     return s;
 }
 
@@ -109,7 +110,7 @@ int64_t zr_divided_bytes(const zr_division_of_units *of, const int *first, int s
     int64_t bytes = 0, workspace = 0;
     for (int chunk = stage; chunk < of->stages * of->chunks; chunk += of->stages) {
         const sums s = sums_of_chunk(of, first, chunk);
-        bytes += bytes_of(of, &s, chunk) - s.workspace;
+        bytes += stage_divide_bytes_of(of, &s, chunk) - s.workspace;
         workspace = ZR_MAX(workspace, s.workspace);
     }
     return bytes + workspace;
@@ -134,7 +135,7 @@ static worth worth_of(const zr_division_of_units *of, const int *first)
     return w;
 }
 
-static bool is_better(const worth *a, const worth *b)
+static bool stage_divide_is_better(const worth *a, const worth *b)
 {
     if (a->excess != b->excess)
         return a->excess < b->excess;
@@ -143,7 +144,7 @@ static bool is_better(const worth *a, const worth *b)
 
 // Moves the beginnings of chunks begin .. end, so that chunk begin - 1 has one unit more and chunk
 // `end` one less, or the other way round. Returns false, and moves nothing, if one had none left.
-static bool move(int *first, int begin, int end, int by)
+static bool move_stage_divide(int *first, int begin, int end, int by)
 {
     int shrinks = by > 0 ? end : begin - 1;
     if (first[shrinks + 1] - first[shrinks] < 2)
@@ -157,10 +158,10 @@ static bool move(int *first, int begin, int end, int by)
 static bool improves(const zr_division_of_units *of, int *first, int begin, int end, int by,
                      worth *now)
 {
-    if (!move(first, begin, end, by))
+    if (!move_stage_divide(first, begin, end, by))
         return false;
     const worth then = worth_of(of, first);
-    if (is_better(&then, now)) {
+    if (stage_divide_is_better(&then, now)) {
         *now = then;
         return true;
     }
@@ -189,10 +190,10 @@ static worth improve(const zr_division_of_units *of, int *first)
 static bool divide_by_time(division *d, int *first)
 {
     int64_t limit = d->of->memory_limit;
-    double largest = run(d, LEAST_TIME, INFINITY, limit, first);
+    double largest = run_stage_divide(d, LEAST_TIME, INFINITY, limit, first);
     if (largest == INFINITY)
         return false;
-    run(d, LEAST_SQUARES, largest, limit, first);
+    run_stage_divide(d, LEAST_SQUARES, largest, limit, first);
     return true;
 }
 
@@ -200,7 +201,7 @@ static bool divide_by_time(division *d, int *first)
 static void try_start(const zr_division_of_units *of, int *start, int *first, worth *best)
 {
     const worth now = improve(of, start);
-    if (!is_better(&now, best))
+    if (!stage_divide_is_better(&now, best))
         return;
     *best = now;
     memcpy(first, start, (size_t)(of->stages * of->chunks + 1) * sizeof *first);
@@ -212,20 +213,20 @@ static bool divide_chunks(division *d, int *start, int *first)
     worth best = {INFINITY, INFINITY, INFINITY};
     if (divide_by_time(d, start))
         try_start(d->of, start, first, &best);
-    run(d, LEAST_BYTES, INFINITY, 0, start);
+    run_stage_divide(d, LEAST_BYTES, INFINITY, 0, start);
     try_start(d->of, start, first, &best);
     zr_divide_evenly(d->of->count, d->parts, start);
     try_start(d->of, start, first, &best);
     return best.excess == 0;
 }
 
-static bool divide(division *d, int *start, int *first)
+static bool stage_divide_divide(division *d, int *start, int *first)
 {
     if (d->of->chunks > 1)
         return divide_chunks(d, start, first);
     if (divide_by_time(d, first))
         return true;
-    run(d, LEAST_BYTES, INFINITY, 0, first);
+    run_stage_divide(d, LEAST_BYTES, INFINITY, 0, first);
     return false;
 }
 
@@ -240,7 +241,7 @@ zero_status zr_divide_best(const zr_division_of_units *of, int *first, bool *fit
     int *start = zr_alloc((size_t)(d.parts + 1) * sizeof *start, error);
     bool all = d.best && d.from && start;
     if (all)
-        *fits = divide(&d, start, first);
+        *fits = stage_divide_divide(&d, start, first);
     zr_free(d.best);
     zr_free(d.from);
     zr_free(start);

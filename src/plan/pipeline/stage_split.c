@@ -250,8 +250,8 @@ static zero_status divide_by_cost(const zr_division_of_units *of, int *first, ze
     return fits ? ZERO_OK : refuse_memory(of, first, error);
 }
 
-static zero_status divide(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs, int *first,
-                          zero_error *error)
+static zero_status divide_stage_split(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+                                      int *first, zero_error *error)
 {
     const zr_division_of_units of = division_of(spec, costs);
     if (spec->split_count)
@@ -294,7 +294,7 @@ zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeli
                                .stage = zr_alloc((size_t)spec->stages * sizeof *out->stage, error)};
     zero_status status = ZERO_ERR_MEMORY;
     if (out->first && out->stage)
-        status = divide(spec, costs, out->first, error);
+        status = divide_stage_split(spec, costs, out->first, error);
     if (status == ZERO_OK)
         load_stages(&of, out);
     else

@@ -82,7 +82,7 @@ bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param)
 }
 
 // Returns the most stages between an owner and a tied copy of it.
-static int distance(const zr_plan *plan)
+static int tied_weights_distance(const zr_plan *plan)
 {
     int most = 0;
     for (int t = 0; t < plan->tied_weight_count; t++)
@@ -94,7 +94,7 @@ static int distance(const zr_plan *plan)
 int64_t zr_plan_tied_weights_taken(const zr_plan *plan, int64_t step)
 {
     int64_t m = plan->pipeline->pipeline.micro_batches;
-    return ZR_MAX((step + 1) * m - distance(plan), 0) / m;
+    return ZR_MAX((step + 1) * m - tied_weights_distance(plan), 0) / m;
 }
 
 // Returns the slots of a link of a tied weight: as many as are sent before the first of them is
@@ -105,7 +105,7 @@ static int slots_of(const zr_plan *plan)
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
     int m = pipeline->micro_batches;
     return zr_plan_tied_weights_are_late(plan)
-               ? ZR_MIN(1 + (distance(plan) + m - 1) / m, pipeline->steps)
+               ? ZR_MIN(1 + (tied_weights_distance(plan) + m - 1) / m, pipeline->steps)
                : 1;
 }
 
@@ -168,8 +168,9 @@ static void emit_tied_weight(zr_emitter *e, zr_tied_weight_part part, zr_when wh
 
 // Sends what `from`, an own flat parameter, has to give, or takes it into `to`, an own flat
 // parameter; -1: another rank's.
-static void exchange(zr_emitter *e, int from, int to, int link, zr_tied_weight_part gives,
-                     zr_tied_weight_part takes, zr_when when)
+static void exchange_tied_weights(zr_emitter *e, int from, int to, int link,
+                                  zr_tied_weight_part gives, zr_tied_weight_part takes,
+                                  zr_when when)
 {
     if (from >= 0 && to >= 0) {
         emit_tied_weight(e, takes, when, to, from, -1);
@@ -198,8 +199,9 @@ void zr_emit_tied_weights_sum(zr_emitter *e)
     for (int t = 0; t < e->plan->tied_weight_count; t++) {
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
         if (trains(e->plan, tied_weight))
-            exchange(e, tied_weight->tied_copy, tied_weight->owner, tied_weight->sum_link,
-                     ZR_TIED_WEIGHT_GIVE_SUM, ZR_TIED_WEIGHT_ADD_SUM, ZR_ALWAYS);
+            exchange_tied_weights(e, tied_weight->tied_copy, tied_weight->owner,
+                                  tied_weight->sum_link, ZR_TIED_WEIGHT_GIVE_SUM,
+                                  ZR_TIED_WEIGHT_ADD_SUM, ZR_ALWAYS);
     }
 }
 
@@ -219,8 +221,9 @@ void zr_emit_tied_weights_publish(zr_emitter *e)
             continue;
         if (tied_weight->tied_copy >= 0)
             await_copied(e, tied_weight->tied_copy);
-        exchange(e, tied_weight->owner, tied_weight->tied_copy, tied_weight->parameter_link,
-                 ZR_TIED_WEIGHT_GIVE_PARAMETERS, ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_CHANGED);
+        exchange_tied_weights(e, tied_weight->owner, tied_weight->tied_copy,
+                              tied_weight->parameter_link, ZR_TIED_WEIGHT_GIVE_PARAMETERS,
+                              ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_CHANGED);
     }
 }
 
@@ -233,8 +236,9 @@ void zr_emit_tied_weights(zr_emitter *e)
             continue;
         // At the end of a window it has just been gathered.
         zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
-        exchange(e, -1, tied_weight->tied_copy, tied_weight->parameter_link,
-                 ZR_TIED_WEIGHT_GIVE_PARAMETERS, ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_ALWAYS);
+        exchange_tied_weights(e, -1, tied_weight->tied_copy, tied_weight->parameter_link,
+                              ZR_TIED_WEIGHT_GIVE_PARAMETERS, ZR_TIED_WEIGHT_TAKE_PARAMETERS,
+                              ZR_ALWAYS);
         zr_emit_gather_replica(e, ZR_ALWAYS, tied_weight->tied_copy);
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, tied_weight->tied_copy);
     }

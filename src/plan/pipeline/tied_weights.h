@@ -1,8 +1,8 @@
 // Tied weights: flat parameters that units of several chunks share (a table that embedding and head
 // use). One of them owns the flat parameter; each other chunk's unit has a tied copy of it
-// (model/pipeline_stage_cut.h): parameters and accumulated gradients, but no optimizer states. Owner and
-// tied copies have one partition, so data rank r exchanges its shard with data rank r alone, twice
-// a step:
+// (model/pipeline_stage_cut.h): parameters and accumulated gradients, but no optimizer states.
+// Owner and tied copies have one partition, so data rank r exchanges its shard with data rank r
+// alone, twice a step:
 //
 //   boundary   tied copy's sum ─> owner, which adds it to its own, in the order of the tied weights
 //   publish    owner's parameters ─> tied copy
