@@ -6,6 +6,8 @@
 
 #include "base/errors.h"
 
+#include <stdarg.h>
+
 // Returns zeroed bytes, or NULL and ZERO_ERR_MEMORY in *error.
 void *zr_alloc(size_t bytes, zero_error *error);
 // The added bytes are undefined. On failure it returns NULL, and `old` stays valid.
@@ -34,6 +36,7 @@ typedef struct zr_buffer {
 
 void zr_buffer_append(zr_buffer *buffer, const void *bytes, size_t count);
 void zr_buffer_printf(zr_buffer *buffer, const char *format, ...) ZERO_PRINTF(2, 3);
+void zr_buffer_vprintf(zr_buffer *buffer, const char *format, va_list arguments);
 void zr_buffer_free(zr_buffer *buffer);
 
 #endif

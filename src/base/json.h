@@ -43,7 +43,8 @@ void zr_json_drop(json_t *root, const char *path);
 void zr_json_append_string(zr_buffer *out, const char *text, size_t length);
 // Appends the shortest digits that give the same bits when read; null if the value is not finite.
 void zr_json_append_double(zr_buffer *out, double value);
-// Appends a finite number with so many digits, as "%.*g" does, with a point in every locale.
+// Append a finite number as "%.*g" and "%.*f" do, with a point in every locale.
 void zr_json_append_digits(zr_buffer *out, int digits, double value);
+void zr_json_append_decimals(zr_buffer *out, int decimals, double value);
 
 #endif

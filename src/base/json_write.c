@@ -114,6 +114,14 @@ void zr_json_append_digits(zr_buffer *out, int digits, double value)
     zr_buffer_printf(out, "%s", text);
 }
 
+void zr_json_append_decimals(zr_buffer *out, int decimals, double value)
+{
+    char text[512]; // DBL_MAX has 309 digits before the point
+    snprintf(text, sizeof text, "%.*f", ZR_MIN(decimals, 64), value);
+    use_point(text);
+    zr_buffer_printf(out, "%s", text);
+}
+
 void zr_json_append_double(zr_buffer *out, double value)
 {
     if (!isfinite(value)) {
