@@ -86,7 +86,7 @@ static void end_part(zr_report *r, zr_item_kind kind)
 
 void zr_report_end(zr_report *r) { end_part(r, ZR_ITEM_END); }
 
-void zr_report_field(zr_report *r, const zr_field *field, zr_value value)
+void zr_report_field(zr_report *r, const zr_heading *field, zr_value value)
 {
     require(r, r && r->columns == 0);
     add_item(r, (zr_item){.kind = ZR_ITEM_FIELD, .field = *field, .value = value});
@@ -94,7 +94,7 @@ void zr_report_field(zr_report *r, const zr_field *field, zr_value value)
 
 void zr_report_json_only(zr_report *r, const char *key, zr_value value)
 {
-    zr_report_field(r, &(zr_field){.key = key}, value);
+    zr_report_field(r, &(zr_heading){.key = key}, value);
 }
 
 void zr_report_labels(zr_report *r, int width)
@@ -138,7 +138,7 @@ void zr_report_words(zr_report *r, const char *format, ...)
     va_end(arguments);
 }
 
-void zr_report_table(zr_report *r, const char *key, const zr_field *columns, int count)
+void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, int count)
 {
     require(r, count > 0);
     begin_part(

@@ -1,15 +1,15 @@
 // The answer of a command: built once, then written as text for people, as Markdown or as JSON.
 //
 // An answer is a list of items in the order in which they are read:
-//   fields   a value with a key for JSON and a label for people: "memory    80.0 GB"
-//   tables   columns (fields) and rows of values
+//   fields   a value with a heading (zr_heading): its key for JSON, its label for people
+//   tables   columns, each with a heading, and rows of values
 //   objects  what lies between zr_report_begin and zr_report_end stands in an object of that key
 //   words    sentences, which JSON leaves out
 // A field without a key is for people only, one without a label for JSON only. A key with a point
 // nests: "bytes.states" and "bytes.gradients" in a row are one object "bytes".
 //
 //   zr_report *r = zr_report_create(error);
-//   zr_report_field(r, &(zr_field){"ranks", "ranks"}, zr_integer(4));
+//   zr_report_field(r, &(zr_heading){"ranks", "ranks"}, zr_integer(4));
 //   zr_report_table(r, "stages", columns, ZR_COUNT(columns));
 //   for (...) { zr_report_row(r); zr_report_cell(r, zr_integer(stage)); ... }
 //   zr_report_end_table(r);
@@ -26,7 +26,7 @@
 
 typedef enum zr_report_kind { ZR_REPORT_TEXT, ZR_REPORT_MARKDOWN, ZR_REPORT_JSON } zr_report_kind;
 
-// How a number is written for people; JSON has the plain number. Decimals are zr_field.decimals.
+// How a number is written for people; JSON has the plain number. Decimals are zr_heading.decimals.
 typedef enum zr_unit {
     ZR_UNIT_NONE,     // 12 or 0.25
     ZR_UNIT_BYTES,    // 1.50 GB
@@ -37,7 +37,7 @@ typedef enum zr_unit {
 
 #define ZR_SHORTEST 0
 
-typedef struct zr_field {
+typedef struct zr_heading {
     const char *key;   // of JSON; NULL: for people only
     const char *label; // of text and Markdown; NULL: for JSON only
     zr_unit unit;
@@ -45,7 +45,7 @@ typedef struct zr_field {
     int json_decimals; // of a real number in JSON; ZR_SHORTEST: as many as its bits need
     int width;         // of a column of text, at least
     bool left;         // a column of text begins at the left; else it ends at the right
-} zr_field;
+} zr_heading;
 
 typedef enum zr_value_kind {
     ZR_VALUE_NONE,   // "-" for people, null in JSON
@@ -90,7 +90,7 @@ void zr_report_end(zr_report *r);
 // One line for people: the label, padded to the width that zr_report_labels last set, and the
 // value. In a list of JSON the key is NULL and the label set, and zr_report_json_only leaves
 // people out.
-void zr_report_field(zr_report *r, const zr_field *field, zr_value value);
+void zr_report_field(zr_report *r, const zr_heading *field, zr_value value);
 // The same for JSON alone: an item of an object, or of a list (key NULL).
 void zr_report_json_only(zr_report *r, const char *key, zr_value value);
 void zr_report_labels(zr_report *r, int width);
@@ -101,7 +101,7 @@ void zr_report_words(zr_report *r, const char *format, ...) ZERO_PRINTF(2, 3);
 
 // Begins a table: in JSON an array of objects (key NULL: for people only). `columns` outlive the
 // report. Every row has at most `count` cells; those that are missing are absent.
-void zr_report_table(zr_report *r, const char *key, const zr_field *columns, int count);
+void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, int count);
 void zr_report_row(zr_report *r);
 void zr_report_cell(zr_report *r, zr_value value);
 void zr_report_end_table(zr_report *r);
@@ -112,8 +112,8 @@ void zr_report_json_line(zr_report *r, int spaces);
 
 // Appends the answer to `out`. width (text): columns of the terminal; a table that is wider is
 // written in several blocks, each of which begins with its first column; 0: any width is right.
-// JSON is one object, without a new line at its end. Returns ZERO_ERR_MEMORY, or ZERO_ERR_USAGE where
-// the report was built wrongly.
+// JSON is one object, without a new line at its end. Returns ZERO_ERR_MEMORY, or ZERO_ERR_USAGE
+// where the report was built wrongly.
 zero_status zr_report_write(const zr_report *r, zr_report_kind kind, int width, zr_buffer *out,
                             zero_error *error);
 

@@ -22,10 +22,10 @@ typedef enum zr_item_kind {
 
 typedef struct zr_item {
     zr_item_kind kind;
-    int count;               // TABLE: columns; LABELS, INDENT, JSON_LINE: spaces
-    zr_field field;          // FIELD; OBJECT, LIST, TABLE: its key; LINE: its label
-    zr_value value;          // FIELD, CELL, LINE, WORDS
-    const zr_field *columns; // TABLE
+    int count;                 // TABLE: columns; LABELS, INDENT, JSON_LINE: spaces
+    zr_heading field;          // FIELD; OBJECT, LIST, TABLE: its key; LINE: its label
+    zr_value value;            // FIELD, CELL, LINE, WORDS
+    const zr_heading *columns; // TABLE
 } zr_item;
 
 struct zr_report {

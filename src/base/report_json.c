@@ -55,7 +55,7 @@ static const char *open_names(json_report *j, const char *key)
     return last ? last + 1 : key;
 }
 
-static void write_json_value(json_report *j, const zr_field *field, const zr_value *value)
+static void write_json_value(json_report *j, const zr_heading *field, const zr_value *value)
 {
     if (value->kind == ZR_VALUE_ABSENT)
         return;
@@ -97,7 +97,7 @@ static const zr_item *write_json_table(json_report *j, const zr_item *table)
             in_row = true;
             column = 0;
         }
-        const zr_field *of = &table->columns[column];
+        const zr_heading *of = &table->columns[column];
         if (i->kind == ZR_ITEM_CELL && table->columns[column++].key)
             write_json_value(j, of, &i->value);
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void write_real(const zr_field *field, double value, zr_buffer *out)
+static void write_real(const zr_heading *field, double value, zr_buffer *out)
 {
     char text[ZR_MAX(ZR_BYTES_TEXT, ZR_SECONDS_TEXT)];
     switch (field->unit) {
@@ -18,7 +18,7 @@ static void write_real(const zr_field *field, double value, zr_buffer *out)
 }
 
 // Appends a value as people read it.
-static void write_value(const zr_field *field, const zr_value *value, zr_buffer *out)
+static void write_value(const zr_heading *field, const zr_value *value, zr_buffer *out)
 {
     switch (value->kind) {
     case ZR_VALUE_NONE: zr_buffer_printf(out, "-"); break;

@@ -3,7 +3,7 @@
 
 #include "base/report.h"
 
-static const zr_field columns[] = {
+static const zr_heading columns[] = {
     {"stage", "stage", .width = 5},
     {"bytes.states", "states", ZR_UNIT_BYTES, .width = 8},
     {"bytes.sums.all", "sums", ZR_UNIT_BYTES},
@@ -17,8 +17,8 @@ static zr_report *example(void)
     zr_report *r = zr_report_create(NULL);
     assert_non_null(r);
     zr_report_labels(r, 9);
-    zr_report_field(r, &(zr_field){"ranks", "ranks"}, zr_integer(4));
-    zr_report_field(r, &(zr_field){"seconds", "step", ZR_UNIT_SECONDS}, zr_real(0.5));
+    zr_report_field(r, &(zr_heading){"ranks", "ranks"}, zr_integer(4));
+    zr_report_field(r, &(zr_heading){"seconds", "step", ZR_UNIT_SECONDS}, zr_real(0.5));
     zr_report_line(r, "fits", "yes,\nwith %d GB", 80);
     zr_report_words(r, "\n");
     zr_report_indent(r, 2);
@@ -132,7 +132,7 @@ static void a_report_without_memory_fails(void **state)
         zero_status status = ZERO_ERR_MEMORY;
         zr_alloc_fail_at(nth);
         zr_report *r = zr_report_create(NULL);
-        zr_report_field(r, &(zr_field){"ranks", "ranks"}, zr_integer(4));
+        zr_report_field(r, &(zr_heading){"ranks", "ranks"}, zr_integer(4));
         zr_report_table(r, "stages", columns, ZR_COUNT(columns));
         zr_report_row(r);
         zr_report_cell(r, zr_text("many"));
