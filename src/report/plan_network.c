@@ -1,7 +1,6 @@
 // What crosses the network between the machines of a plan, by the plans of all its ranks, and what
 // a run on them would warn of.
 #include "base/bytes_text.h"
-#include "base/json.h"
 #include "model/pipeline_stage_cut.h"
 #include "report/plan_machines.h"
 #include "report/plan_report.h"
@@ -249,54 +248,62 @@ void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_free(&warning);
 }
 
-// Writes ranges of the numbers of groups that are on several machines.
-static void append_json_groups(const groups *g, zr_buffer *out)
+static void put_crossing(zr_json_writer *w, const char *key, const zr_plan_crossing *crossing)
 {
-    const char *separator = "";
-    zr_buffer_printf(out, ",\"groups\":%d,\"across\":[", g->count);
+    zr_json_begin_object(w, key);
+    zr_json_integer(w, "most", crossing->most);
+    zr_json_integer(w, "all", crossing->all);
+}
+
+// Writes how many groups there are, and ranges of the numbers of those on several machines.
+static void put_groups(const groups *g, zr_json_writer *w)
+{
+    zr_json_integer(w, "groups", g->count);
+    zr_json_begin_array(w, "across");
     for (int i = 0; i < g->count; i++) {
         int first = i;
         while (i < g->count && network_is_across(g, i))
             i++;
         if (i == first)
             continue;
-        zr_buffer_printf(out, "%s[%d,%d]", separator, first, i - 1);
-        separator = ",";
+        zr_json_begin_array(w, NULL);
+        zr_json_integer(w, NULL, first);
+        zr_json_integer(w, NULL, i - 1);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }
 
-static void append_json_warnings(const zr_plan_network *network, zr_buffer *out)
+static void put_warnings(const zr_plan_network *network, zr_json_writer *w)
 {
     zr_buffer warning = {0};
     describe_network(network, &warning);
-    zr_buffer_printf(out, ",\"warnings\":[");
+    zr_json_begin_array(w, "warnings");
     if (warning.length)
-        zr_json_append_string(out, warning.data, warning.length);
-    zr_buffer_printf(out, "]");
-    out->failed |= warning.failed;
+        zr_json_text(w, NULL, warning.data);
+    zr_json_end(w);
+    w->out->failed |= warning.failed;
     zr_buffer_free(&warning);
 }
 
-void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w)
 {
     const zr_plan_network *network = row->network;
     if (!network)
         return;
-    zr_buffer_printf(out, ",\"machines\":");
-    zr_plan_machines_json(network->machines, &network->mesh, out);
-    zr_buffer_printf(out, ",\n \"network\":{");
+    zr_plan_machines_json(network->machines, &network->mesh, w, "machines");
+    zr_json_line(w, 1);
+    zr_json_begin_object(w, "network");
     for (int i = 0; i < ZR_COUNT(uses); i++) {
         if (!is_shown(network, i))
             continue;
         const groups g = groups_of(network, uses[i].axis);
-        const zr_plan_crossing *crossing = &network->uses[uses[i].use];
-        zr_buffer_printf(out, "\"%s\":{\"most\":%lld,\"all\":%lld", uses[i].name,
-                         (long long)crossing->most, (long long)crossing->all);
-        append_json_groups(&g, out);
-        zr_buffer_printf(out, "},");
+        put_crossing(w, uses[i].name, &network->uses[uses[i].use]);
+        put_groups(&g, w);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "\"together\":{\"most\":%lld,\"all\":%lld}}",
-                     (long long)network->together.most, (long long)network->together.all);
-    append_json_warnings(network, out);
+    put_crossing(w, "together", &network->together);
+    zr_json_end(w);
+    zr_json_end(w);
+    put_warnings(network, w);
 }

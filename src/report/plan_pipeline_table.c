@@ -1,6 +1,5 @@
 // What each pipeline stage has in a plan: units, memory, sets and slots, messages; and which ranks
 // of the job it is.
-#include "base/json.h"
 #include "memory/ledger.h"
 #include "setup/pipeline_stages.h"
 #include "report/plan_report.h"
@@ -174,71 +173,69 @@ void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
     append_versions(row, out);
 }
 
-static const char *const axis_names[ZERO_AXIS_COUNT] = {
-    [ZERO_AXIS_tensor] = "tensor", [ZERO_AXIS_data] = "data", [ZERO_AXIS_pipeline] = "pipeline"};
-
-static void append_json_versions(const zr_plan_row *row, const zr_report_pipeline_stage *of,
-                                 zr_buffer *out)
+static void put_versions(const zr_plan_row *row, const zr_report_pipeline_stage *of,
+                         zr_json_writer *w)
 {
     if (!is_asynchronous(row))
         return;
-    zr_buffer_printf(
-        out, ",\"versions\":%d,\"summed_steps\":%d,\"sums\":{\"calls\":%lld,\"bytes\":%lld}",
-        of->versions, of->summed_steps, (long long)of->sums.calls, (long long)of->sums.bytes);
+    zr_json_integer(w, "versions", of->versions);
+    zr_json_integer(w, "summed_steps", of->summed_steps);
+    zr_plan_messages_json(&of->sums, w, "sums");
 }
 
-static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
+static void put_units(const zr_plan_pipeline *pipeline, int stage, zr_json_writer *w)
 {
     zr_buffer units = {0};
+    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
+    zr_json_text_of(w, "units", units.failed ? "" : units.data, units.failed ? 0 : units.length);
+    w->out->failed |= units.failed;
+    zr_buffer_free(&units);
+}
+
+static void put_pipeline_stage(const zr_plan_row *row, int stage, zr_json_writer *w)
+{
     const zr_plan_pipeline *pipeline = row->pipeline;
     const zr_report_pipeline_stage *of = &pipeline->at[stage];
     int ranks = row->ranks / pipeline_table_stages_of(row);
-    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
-    zr_buffer_printf(out, "{\"units\":");
-    zr_json_append_string(out, units.failed ? "" : units.data, units.failed ? 0 : units.length);
-    out->failed |= units.failed;
-    zr_buffer_free(&units);
-    zr_buffer_printf(out, ",\"first_rank\":%d,\"ranks\":%d,\"share\":%.4f,\"parameters\":%lld",
-                     stage * ranks, ranks, zr_pipeline_stages_share(pipeline->part, stage),
-                     (long long)of->parameters);
-    zr_buffer_printf(out, ",\"bytes\":{");
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",
-                         zr_memory_category_name((zero_memory_category)c), (long long)of->bytes[c]);
-    zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)total_of(of));
-    for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
-                         (long long)of->tiers[t]);
-    zr_buffer_printf(out, "},\"sets\":[");
+    zr_json_begin_object(w, NULL);
+    put_units(pipeline, stage, w);
+    zr_json_integer(w, "first_rank", stage * ranks);
+    zr_json_integer(w, "ranks", ranks);
+    zr_json_fixed(w, "share", 4, zr_pipeline_stages_share(pipeline->part, stage));
+    zr_json_integer(w, "parameters", of->parameters);
+    zr_plan_bytes_json(of->bytes, total_of(of), of->tiers, w);
+    zr_json_begin_array(w, "sets");
     for (int c = 0; c < pipeline->part->pipeline.chunks; c++)
-        zr_buffer_printf(out, c ? ",%d" : "%d", of->sets[c]);
-    zr_buffer_printf(out, "],\"slots\":%d,\"messages\":{", of->slots);
+        zr_json_integer(w, NULL, of->sets[c]);
+    zr_json_end(w);
+    zr_json_integer(w, "slots", of->slots);
+    zr_json_begin_object(w, "messages");
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
-        zr_buffer_printf(out, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld}", axis ? "," : "",
-                         axis_names[axis], (long long)of->messages[axis].calls,
-                         (long long)of->messages[axis].bytes);
-    zr_buffer_printf(out, "}");
-    append_json_versions(row, of, out);
-    zr_buffer_printf(out, "}");
+        zr_plan_messages_json(&of->messages[axis], w, zr_plan_axis_name(axis));
+    zr_json_end(w);
+    put_versions(row, of, w);
+    zr_json_end(w);
 }
 
-void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_json_writer *w)
 {
     const zr_plan_pipeline *pipeline = row->pipeline;
     if (!pipeline)
         return;
     const zr_pipeline *of = &pipeline->part->pipeline;
-    zr_buffer_printf(out,
-                     ",\"pipeline\":{\"schedule\":\"%s\",\"chunks\":%d,\"micro_batches\":%d,"
-                     "\"bubble\":%.4f,\"imbalance\":%.4f,",
-                     zr_pipeline_kind_name(of->kind), of->chunks, of->micro_batches,
-                     pipeline->bubble, zr_pipeline_stages_imbalance(pipeline->part));
+    zr_json_begin_object(w, "pipeline");
+    zr_json_text(w, "schedule", zr_pipeline_kind_name(of->kind));
+    zr_json_integer(w, "chunks", of->chunks);
+    zr_json_integer(w, "micro_batches", of->micro_batches);
+    zr_json_fixed(w, "bubble", 4, pipeline->bubble);
+    zr_json_fixed(w, "imbalance", 4, zr_pipeline_stages_imbalance(pipeline->part));
     if (is_asynchronous(row))
-        zr_buffer_printf(out, "\"flush_every\":%d,", of->steps);
-    zr_buffer_printf(out, "\"stages\":[");
+        zr_json_integer(w, "flush_every", of->steps);
+    zr_json_begin_array(w, "stages");
     for (int s = 0; s < of->stages; s++) {
-        zr_buffer_printf(out, s ? ",\n " : "\n ");
-        append_json_stage(row, s, out);
+        zr_json_line(w, 1);
+        put_pipeline_stage(row, s, w);
     }
-    zr_buffer_printf(out, "]}");
+    zr_json_end(w);
+    zr_json_end(w);
 }

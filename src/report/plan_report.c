@@ -4,7 +4,6 @@
 #include "base/bytes_text.h"
 #include "base/length_text.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/struct_take.h"
 #include "memory/ledger.h"
 #include "plan/settings_fields.h"
@@ -144,58 +143,83 @@ void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out)
     zr_plan_residual_text(rows, count, out);
 }
 
-static void append_json_row(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_messages_json(const zr_plan_messages *messages, zr_json_writer *w, const char *key)
 {
-    zr_buffer_printf(out, "{\"stage\":%d,\"ranks\":%d", row->stage, row->ranks);
-    if (row->micro_batch)
-        zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
-    zr_plan_exchanged_json(row, out);
-    zr_plan_residual_json(row, out);
-    zr_plan_pipeline_stages_json(row, out);
-    zr_plan_network_json(row, out);
-    zr_plan_time_json(row, out);
-    zr_buffer_printf(out, ",\"bytes\":{");
+    zr_json_begin_object(w, key);
+    zr_json_integer(w, "calls", messages->calls);
+    zr_json_integer(w, "bytes", messages->bytes);
+    zr_json_end(w);
+}
+
+void zr_plan_bytes_json(const int64_t bytes[ZERO_MEM_COUNT], int64_t total,
+                        const int64_t tiers[ZERO_TIER_COUNT], zr_json_writer *w)
+{
+    zr_json_begin_object(w, "bytes");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",
-                         zr_memory_category_name((zero_memory_category)c),
-                         (long long)row->bytes[c]);
-    zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)zr_plan_row_total(row));
+        zr_json_integer(w, zr_memory_category_name((zero_memory_category)c), bytes[c]);
+    zr_json_end(w);
+    zr_json_integer(w, "total", total);
+    zr_json_begin_object(w, "tiers");
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
-                         (long long)row->tiers[t]);
-    zr_buffer_printf(out, "}");
+        zr_json_integer(w, zr_tier_name((zero_tier)t), tiers[t]);
+    zr_json_end(w);
+}
+
+static void put_plan_row(const zr_plan_row *row, zr_json_writer *w)
+{
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "stage", row->stage);
+    zr_json_integer(w, "ranks", row->ranks);
+    if (row->micro_batch)
+        zr_json_integer(w, "micro_batch", row->micro_batch);
+    zr_plan_exchanged_json(row, w);
+    zr_plan_residual_json(row, w);
+    zr_plan_pipeline_stages_json(row, w);
+    zr_plan_network_json(row, w);
+    zr_plan_time_json(row, w);
+    zr_plan_bytes_json(row->bytes, zr_plan_row_total(row), row->tiers, w);
     if (row->largest >= 0)
-        zr_buffer_printf(out, ",\"fits\":%s",
-                         row->largest > 0 && row->micro_batch <= row->largest ? "true" : "false");
+        zr_json_flag(w, "fits", row->largest > 0 && row->micro_batch <= row->largest);
     if (row->largest > 0 && row->micro_batch)
-        zr_buffer_printf(out, ",\"largest_micro_batch\":%lld", (long long)row->largest);
-    zr_buffer_printf(out, "}");
+        zr_json_integer(w, "largest_micro_batch", row->largest);
+    zr_json_end(w);
+}
+
+static void put_elasticity(const zr_elastic *elastic, zr_json_writer *w)
+{
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, "elasticity");
+    zr_json_integer(w, "batch", elastic->batch);
+    zr_json_begin_array(w, "ranks");
+    for (int i = 0; i < elastic->count; i++)
+        zr_json_integer(w, NULL, elastic->ranks[i]);
+    zr_json_end(w);
+    zr_json_end(w);
 }
 
 void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
                   double parameters, const zr_settings *settings, const zr_elastic *elastic,
                   zr_buffer *out)
 {
-    zr_buffer_printf(out, "{\"model\":");
-    zr_json_append_string(out, model, strlen(model));
-    zr_buffer_printf(out, ",\"policy\":");
-    zr_json_append_string(out, policy, strlen(policy));
-    zr_buffer_printf(out, ",\"parameters\":%.0f,\"rows\":[", parameters);
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "model", model);
+    zr_json_text(&w, "policy", policy);
+    zr_json_fixed(&w, "parameters", 0, parameters);
+    zr_json_begin_array(&w, "rows");
     for (int i = 0; i < count; i++) {
-        zr_buffer_printf(out, i ? ",\n" : "\n");
-        append_json_row(&rows[i], out);
+        zr_json_line(&w, 0);
+        put_plan_row(&rows[i], &w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(&w);
     if (settings) {
-        zr_buffer_printf(out, ",\n\"settings\":");
-        zr_settings_json(settings, out);
+        zr_json_line(&w, 0);
+        zr_settings_json(settings, &w, "settings");
     }
     if (elastic)
-        zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[",
-                         (long long)elastic->batch);
-    for (int i = 0; elastic && i < elastic->count; i++)
-        zr_buffer_printf(out, "%s%lld", i ? "," : "", (long long)elastic->ranks[i]);
-    zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
+        put_elasticity(elastic, &w);
+    zr_json_end(&w);
+    zr_buffer_printf(out, "\n");
 }
 
 // Checks that what only a model's plan knows is not asked of formulas.

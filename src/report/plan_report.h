@@ -3,6 +3,7 @@
 #define ZR_REPORT_PLAN_REPORT_H
 
 #include "base/alloc.h"
+#include "base/json_writer.h"
 #include "base/bytes_text.h"
 #include "config/elastic.h"
 #include "predict/forecast.h"
@@ -95,25 +96,30 @@ typedef struct zr_plan_range {
 zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
                                int64_t (*bytes_of)(const zr_plan_row *row));
 
+// JSON: keys of the object that is open. Messages are an object of their own; bytes are "bytes" by
+// category, "total" and "tiers".
+void zr_plan_messages_json(const zr_plan_messages *messages, zr_json_writer *w, const char *key);
+void zr_plan_bytes_json(const int64_t bytes[ZERO_MEM_COUNT], int64_t total,
+                        const int64_t tiers[ZERO_TIER_COUNT], zr_json_writer *w);
+
 // plan_tensor_exchange.c: what tensor ranks exchange, if there are any, and what it is for.
 void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
-void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
+void zr_plan_exchanged_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_pipeline_table.c: what each pipeline stage has, if there are any.
 void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out);
-void zr_plan_pipeline_stages_json(const zr_plan_row *row,
-                                  zr_buffer *out); // one key, and a comma before
+void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_network.c: who is on which machine, and what crosses the network, if machines were said.
 void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out);
-void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
+void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w);
 
-// plan_time.c: how long a step takes here, if that is known: one key, and a comma before
-void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out);
+// plan_time.c: how long a step takes here, if that is known.
+void zr_plan_time_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_zero_r.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);
-void zr_plan_residual_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
+void zr_plan_residual_json(const zr_plan_row *row, zr_json_writer *w);
 
 // Plans from a number of parameters alone (plan_formula.c).
 zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out, zero_error *error);

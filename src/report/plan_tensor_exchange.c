@@ -62,28 +62,28 @@ void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
     append_purposes(&range.largest->exchanges, heading, out);
 }
 
-static void append_json_purposes(const zr_exchange_table *table, zr_buffer *out)
+static void put_purposes(const zr_exchange_table *table, zr_json_writer *w)
 {
-    const char *separator = "";
-    zr_buffer_printf(out, ",\"exchanges\":[");
+    zr_json_begin_array(w, "exchanges");
     for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
                 continue;
-            zr_buffer_printf(out, "%s{\"for\":\"%s\",\"as\":\"%s\",\"calls\":%lld,\"bytes\":%lld}",
-                             separator, purposes[p].name,
-                             zr_op_name(zr_exchange_op((zero_exchange_kind)k)),
-                             (long long)table->calls[p][k], (long long)table->bytes[p][k]);
-            separator = ",";
+            zr_json_begin_object(w, NULL);
+            zr_json_text(w, "for", purposes[p].name);
+            zr_json_text(w, "as", zr_op_name(zr_exchange_op((zero_exchange_kind)k)));
+            zr_json_integer(w, "calls", table->calls[p][k]);
+            zr_json_integer(w, "bytes", table->bytes[p][k]);
+            zr_json_end(w);
         }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }
 
-void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_exchanged_json(const zr_plan_row *row, zr_json_writer *w)
 {
     if (row->tensor <= 1)
         return;
-    zr_buffer_printf(out, ",\"tensor\":%d,\"exchanged\":%lld", row->tensor,
-                     (long long)row->exchanged);
-    append_json_purposes(&row->exchanges, out);
+    zr_json_integer(w, "tensor", row->tensor);
+    zr_json_integer(w, "exchanged", row->exchanged);
+    put_purposes(&row->exchanges, w);
 }

@@ -159,10 +159,10 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
                          place_text(offload->parameters), place_text(offload->optimizer),
-                         zr_planner_has_pipeline_stage(p, 0)    ? ""
-                         : !zr_planner_has_pipeline_stage(p, 3) ? ": stages 1 and 2"
-                         : zr_planner_has_pipeline_stage(p, 1)  ? ": stages 1 to 3"
-                                                                : ": stage 3 alone");
+                         zr_planner_has_stage(p, 0)    ? ""
+                         : !zr_planner_has_stage(p, 3) ? ": stages 1 and 2"
+                         : zr_planner_has_stage(p, 1)  ? ": stages 1 to 3"
+                                                       : ": stage 3 alone");
     if (p->settings.exact_world)
         zr_buffer_printf(out,
                          "exact_world: gradients in fp32 until they are summed; %lld micro-batches "

@@ -81,29 +81,41 @@ void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)
     }
 }
 
-void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out)
+static void put_placement(const zr_placement *at, bool chosen, zr_json_writer *w)
 {
-    zr_buffer_printf(out, "\"placements\":[");
+    const zr_tiles *tiles = &zr_tilings[at->tiles];
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "stage", at->stage);
+    zr_json_text(w, "optimizer", zr_tier_name(at->optimizer));
+    zr_json_text(w, "parameters", zr_tier_name(at->parameters));
+    zr_json_integer(w, "sub_group", at->sub_group);
+    zr_json_begin_array(w, "tiling");
+    zr_json_integer(w, NULL, tiles->embedding);
+    zr_json_integer(w, NULL, tiles->attention);
+    zr_json_integer(w, NULL, tiles->mlp);
+    zr_json_end(w);
+    zr_json_flag(w, "fits", at->fits);
+    zr_json_flag(w, "chosen", chosen);
+    zr_json_begin_object(w, "tiers");
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        zr_json_integer(w, zr_tier_name((zero_tier)t), at->tiers[t]);
+    zr_json_end(w);
+    zr_json_begin_object(w, "step");
+    zr_json_fixed(w, "total", 6, at->step.seconds);
+    zr_json_fixed(w, "compute", 6, at->step.parts[ZR_TIME_COMPUTE]);
+    zr_json_fixed(w, "exchange", 6, at->step.parts[ZR_TIME_EXCHANGE]);
+    zr_json_fixed(w, "update", 6, at->step.parts[ZR_TIME_UPDATE]);
+    zr_json_fixed(w, "nvme", 6, at->step.parts[ZR_TIME_DISK]);
+    zr_json_end(w);
+    zr_json_end(w);
+}
+
+void zr_placement_json(const zr_placement_answer *answer, zr_json_writer *w)
+{
+    zr_json_begin_array(w, "placements");
     for (int i = 0; i < answer->count; i++) {
-        const zr_placement *at = &answer->at[i];
-        const zr_tiles *tiles = &zr_tilings[at->tiles];
-        const zr_forecast *step = &at->step;
-        zr_buffer_printf(out,
-                         "%s{\"stage\":%d,\"optimizer\":\"%s\",\"parameters\":\"%s\",\"sub_group\":"
-                         "%lld,\"tiling\":[%lld,%lld,%lld],\"fits\":%s,\"chosen\":%s,\"tiers\":{",
-                         i ? ",\n" : "\n", at->stage, zr_tier_name(at->optimizer),
-                         zr_tier_name(at->parameters), (long long)at->sub_group,
-                         (long long)tiles->embedding, (long long)tiles->attention,
-                         (long long)tiles->mlp, at->fits ? "true" : "false",
-                         i == answer->chosen ? "true" : "false");
-        for (int t = 0; t < ZERO_TIER_COUNT; t++)
-            zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
-                             (long long)at->tiers[t]);
-        zr_buffer_printf(out,
-                         "},\"step\":{\"total\":%.6f,\"compute\":%.6f,\"exchange\":%.6f,\"update\":"
-                         "%.6f,\"nvme\":%.6f}}",
-                         step->seconds, step->parts[ZR_TIME_COMPUTE], step->parts[ZR_TIME_EXCHANGE],
-                         step->parts[ZR_TIME_UPDATE], step->parts[ZR_TIME_DISK]);
+        zr_json_line(w, 0);
+        put_placement(&answer->at[i], i == answer->chosen, w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }
