@@ -163,7 +163,7 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
         return ZERO_OK;
     }
     zr_planner_title(p, out);
-    zr_placement_table(&answer_model, out);
+    zr_placement_table(&answer_model, p->options->columns, out);
     zr_buffer_printf(out, "\noffload  auto: ");
     zr_placement_describe(&answer_model, ZR_PLACEMENT_LINES, out);
     zr_buffer_printf(out, answer_model.chosen < 0

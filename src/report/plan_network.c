@@ -202,12 +202,40 @@ static void append_groups(const groups *g, zr_buffer *out)
     zr_buffer_printf(out, named < g->across ? "; ..." : "");
 }
 
-static void append_network_line(const char *words, const zr_plan_crossing *crossing, zr_buffer *out)
+static void put_crossing_row(const char *words, const zr_plan_crossing *crossing, const groups *g,
+                             zr_report *r)
 {
-    char most[ZR_BYTES_TEXT], all[ZR_BYTES_TEXT];
-    zr_bytes_text((double)crossing->most, most);
-    zr_bytes_text((double)crossing->all, all);
-    zr_buffer_printf(out, "  %-45s  %14s  %10s", words, most, all);
+    zr_buffer across = {0};
+    if (g)
+        append_groups(g, &across);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(words));
+    zr_report_cell(r, zr_integer(crossing->most));
+    zr_report_cell(r, zr_integer(crossing->all));
+    zr_report_cell(r, across.length ? zr_text(across.data) : zr_absent());
+    zr_buffer_free(&across);
+}
+
+static void append_crossings(const zr_plan_network *network, int width, zr_buffer *out)
+{
+    static const zr_heading columns[] = {
+        {.label = "", .width = 45, .left = true},
+        {.label = "most to a rank", .unit = ZR_UNIT_BYTES},
+        {.label = "to all", .unit = ZR_UNIT_BYTES, .width = 10},
+        {.label = "groups on several machines", .left = true},
+    };
+    zr_report *r = zr_report_create(NULL);
+    zr_report_indent(r, 2);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
+    for (int i = 0; i < ZR_COUNT(uses); i++) {
+        if (!is_shown(network, i))
+            continue;
+        const groups g = groups_of(network, uses[i].axis);
+        put_crossing_row(uses[i].words, &network->uses[uses[i].use], &g, r);
+    }
+    put_crossing_row("together", &network->together, NULL, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
 }
 
 // Writes the warning that rank 0 of a run would print.
@@ -217,7 +245,7 @@ static void describe_network(const zr_plan_network *network, zr_buffer *out)
         zr_topology_describe(&network->topology, out);
 }
 
-void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_network_text(const zr_plan_row *row, int width, zr_buffer *out)
 {
     const zr_plan_network *network = row->network;
     zr_buffer warning = {0};
@@ -228,19 +256,9 @@ void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
     zr_plan_machines_text(network->machines, &network->mesh, out);
     zr_buffer_printf(out,
                      "what comes over the network in a step, at ZeRO stage %d and micro-batch "
-                     "%lld:\n  %-45s  %14s  %10s  groups on several machines\n",
-                     row->stage, (long long)row->micro_batch, "", "most to a rank", "to all");
-    for (int i = 0; i < ZR_COUNT(uses); i++) {
-        if (!is_shown(network, i))
-            continue;
-        const groups g = groups_of(network, uses[i].axis);
-        append_network_line(uses[i].words, &network->uses[uses[i].use], out);
-        zr_buffer_printf(out, "  ");
-        append_groups(&g, out);
-        zr_buffer_printf(out, "\n");
-    }
-    append_network_line("together", &network->together, out);
-    zr_buffer_printf(out, "\n");
+                     "%lld:\n",
+                     row->stage, (long long)row->micro_batch);
+    append_crossings(network, width, out);
     describe_network(network, &warning);
     if (warning.length)
         zr_buffer_printf(out, "warning: %s\n", warning.data);

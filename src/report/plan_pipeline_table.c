@@ -54,13 +54,6 @@ static void write_sets(const zr_plan_row *row, int stage, char out[CELL])
                                  row->pipeline->at[stage].sets[c]);
 }
 
-static void append_bytes(int64_t bytes, int width, zr_buffer *out)
-{
-    char text[ZR_BYTES_TEXT];
-    zr_bytes_text((double)bytes, text);
-    zr_buffer_printf(out, "  %*s", width, text);
-}
-
 static const struct {
     zero_axis axis;
     const char *heading;
@@ -75,44 +68,74 @@ static bool is_asynchronous(const zr_plan_row *row)
     return zr_pipeline_is_asynchronous(row->pipeline->part->pipeline.kind);
 }
 
-static void append_heading(const zr_plan_row *row, zr_buffer *out)
+enum { MOST_COLUMNS = ZERO_MEM_COUNT + ZERO_AXIS_COUNT + 9 };
+
+// Chooses the columns of the stages' table. Returns how many there are.
+static int choose_columns(const zr_plan_row *row, zr_heading out[MOST_COLUMNS])
 {
-    zr_buffer_printf(out, "%14s  %14s  %5s  %10s", "pipeline stage", "ranks", "share", "elements");
+    int count = 0;
+    out[count++] = (zr_heading){.label = "pipeline stage"};
+    out[count++] = (zr_heading){.label = "ranks", .width = 14};
+    out[count++] = (zr_heading){.label = "share", .unit = ZR_UNIT_SHARE};
+    out[count++] =
+        (zr_heading){.label = "elements", .unit = ZR_UNIT_MILLIONS, .decimals = 3, .width = 10};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (uses(row, c))
-            zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
-    zr_buffer_printf(out, "  %10s  %7s  %5s", "total", "sets", "slots");
+            out[count++] = (zr_heading){.label = zr_memory_category_name((zero_memory_category)c),
+                                        .unit = ZR_UNIT_BYTES,
+                                        .width = 13};
+    out[count++] = (zr_heading){.label = "total", .unit = ZR_UNIT_BYTES, .width = 10};
+    out[count++] = (zr_heading){.label = "sets", .width = 7};
+    out[count++] = (zr_heading){.label = "slots"};
     if (is_asynchronous(row))
-        zr_buffer_printf(out, "  %8s", "versions");
+        out[count++] = (zr_heading){.label = "versions"};
     for (int a = 0; a < ZR_COUNT(axes); a++)
         if (sends_in(row, axes[a].axis))
-            zr_buffer_printf(out, "  %13s", axes[a].heading);
-    zr_buffer_printf(out, "  units\n");
+            out[count++] =
+                (zr_heading){.label = axes[a].heading, .unit = ZR_UNIT_BYTES, .width = 13};
+    out[count++] = (zr_heading){.label = "units", .left = true};
+    return count;
 }
 
-static void append_stage(const zr_plan_row *row, int stage, zr_buffer *out)
+static void put_stage_row(const zr_plan_row *row, int stage, zr_report *r)
 {
     char ranks[CELL], sets[CELL];
+    zr_buffer units = {0};
     const zr_plan_pipeline *pipeline = row->pipeline;
     const zr_report_pipeline_stage *of = &pipeline->at[stage];
     write_ranks(row, stage, ranks);
     write_sets(row, stage, sets);
-    zr_buffer_printf(out, "%14d  %14s  %4.0f%%  %8.3f M", stage, ranks,
-                     100 * zr_pipeline_stages_share(pipeline->part, stage),
-                     (double)of->parameters / 1e6);
+    zr_report_row(r);
+    zr_report_cell(r, zr_integer(stage));
+    zr_report_cell(r, zr_text(ranks));
+    zr_report_cell(r, zr_real(zr_pipeline_stages_share(pipeline->part, stage)));
+    zr_report_cell(r, zr_integer(of->parameters));
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (uses(row, c))
-            append_bytes(of->bytes[c], 13, out);
-    append_bytes(total_of(of), 10, out);
-    zr_buffer_printf(out, "  %7s  %5d", sets, of->slots);
+            zr_report_cell(r, zr_integer(of->bytes[c]));
+    zr_report_cell(r, zr_integer(total_of(of)));
+    zr_report_cell(r, zr_text(sets));
+    zr_report_cell(r, zr_integer(of->slots));
     if (is_asynchronous(row))
-        zr_buffer_printf(out, "  %8d", of->versions);
+        zr_report_cell(r, zr_integer(of->versions));
     for (int a = 0; a < ZR_COUNT(axes); a++)
         if (sends_in(row, axes[a].axis))
-            append_bytes(of->messages[axes[a].axis].bytes, 13, out);
-    zr_buffer_printf(out, "  ");
-    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, out);
-    zr_buffer_printf(out, "\n");
+            zr_report_cell(r, zr_integer(of->messages[axes[a].axis].bytes));
+    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
+    zr_report_cell(r, zr_text(units.length ? units.data : ""));
+    zr_buffer_free(&units);
+}
+
+static void append_stages(const zr_plan_row *row, int width, zr_buffer *out)
+{
+    zr_heading columns[MOST_COLUMNS];
+    int count = choose_columns(row, columns);
+    zr_report *r = zr_report_create(NULL);
+    zr_report_table(r, NULL, columns, count);
+    for (int s = 0; s < pipeline_table_stages_of(row); s++)
+        put_stage_row(row, s, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
 }
 
 // Says which stage the rank is of that needs most, with its bytes.
@@ -157,7 +180,7 @@ static void append_versions(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_pipeline_stages_text(const zr_plan_row *row, int width, zr_buffer *out)
 {
     if (!row->pipeline)
         return;
@@ -166,9 +189,7 @@ void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out,
                      "\nat ZeRO stage %d on %d ranks, micro-batch %lld, the bytes of one rank:\n",
                      row->stage, row->ranks, (long long)row->micro_batch);
-    append_heading(row, out);
-    for (int s = 0; s < pipeline_table_stages_of(row); s++)
-        append_stage(row, s, out);
+    append_stages(row, width, out);
     append_most(row, out);
     append_versions(row, out);
 }

@@ -3,7 +3,7 @@
 #define ZR_REPORT_PLAN_REPORT_H
 
 #include "base/alloc.h"
-#include "base/json_writer.h"
+#include "base/report.h"
 #include "base/bytes_text.h"
 #include "config/elastic.h"
 #include "predict/forecast.h"
@@ -76,8 +76,11 @@ int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memor
 void zr_plan_rows_free(zr_plan_row *rows, int count); // what they own
 
 // Writes a heading with the categories that any row uses, then one line for each row, and where
-// there are tensor ranks what they exchange and what of ZeRO-R holds.
-void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
+// there are tensor ranks what they exchange and which ZeRO-R techniques the plan uses. width: of
+// the terminal; 0: any.
+void zr_plan_table(const zr_plan_row *rows, int count, int width, zr_buffer *out);
+// Appends a report of tables as text for `width` columns, and frees it.
+void zr_plan_write_text(zr_report *r, int width, zr_buffer *out);
 // Writes the same rows as a JSON object. `model` and `policy` name what they are for. `settings`
 // are the configuration's, with all fields, but a row has a stage of its own; NULL: there are none.
 // `elastic` says who can share the batch; NULL: leave that out.
@@ -103,15 +106,15 @@ void zr_plan_bytes_json(const int64_t bytes[ZERO_MEM_COUNT], int64_t total,
                         const int64_t tiers[ZERO_TIER_COUNT], zr_json_writer *w);
 
 // plan_tensor_exchange.c: what tensor ranks exchange, if there are any, and what it is for.
-void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
+void zr_plan_exchanged_text(const zr_plan_row *rows, int count, int width, zr_buffer *out);
 void zr_plan_exchanged_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_pipeline_table.c: what each pipeline stage has, if there are any.
-void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out);
+void zr_plan_pipeline_stages_text(const zr_plan_row *row, int width, zr_buffer *out);
 void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_network.c: who is on which machine, and what crosses the network, if machines were said.
-void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out);
+void zr_plan_network_text(const zr_plan_row *row, int width, zr_buffer *out);
 void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_time.c: how long a step takes here, if that is known.

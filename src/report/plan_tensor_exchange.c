@@ -20,35 +20,48 @@ static const char *const kinds[ZR_EXCHANGE_KINDS] = {
     [ZERO_EXCHANGE_GATHER] = "all-gather",
 };
 
-static void append_tensor_exchange_line(const char *what, const char *how, int64_t calls,
-                                        int64_t bytes, zr_buffer *out)
+static void put_exchange_row(const char *what, const char *how, int64_t calls, int64_t bytes,
+                             zr_report *r)
 {
-    char text[ZR_BYTES_TEXT];
-    zr_bytes_text((double)bytes, text);
-    zr_buffer_printf(out, "  %-36s  %-14s  %10lld  %10s\n", what, how, (long long)calls, text);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(what));
+    zr_report_cell(r, zr_text(how));
+    zr_report_cell(r, zr_integer(calls));
+    zr_report_cell(r, zr_integer(bytes));
 }
 
 // Appends a line for each purpose and kind that a micro-batch has, and their sum.
-static void append_purposes(const zr_exchange_table *table, const char *heading, zr_buffer *out)
+static void append_purposes(const zr_exchange_table *table, const char *heading, int width,
+                            zr_buffer *out)
 {
+    const zr_heading columns[] = {
+        {.label = heading, .width = 36, .left = true},
+        {.label = "", .width = 14, .left = true},
+        {.label = "calls", .width = 10},
+        {.label = "bytes", .unit = ZR_UNIT_BYTES, .width = 10},
+    };
     int64_t calls = 0, bytes = 0;
-    zr_buffer_printf(out, "  %-52s  %10s  %10s\n", heading, "calls", "bytes");
+    zr_report *r = zr_report_create(NULL);
+    zr_report_indent(r, 2);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
                 continue;
-            append_tensor_exchange_line(purposes[p].words, kinds[k], table->calls[p][k],
-                                        table->bytes[p][k], out);
+            put_exchange_row(purposes[p].words, kinds[k], table->calls[p][k], table->bytes[p][k],
+                             r);
             calls += table->calls[p][k];
             bytes += table->bytes[p][k];
         }
-    append_tensor_exchange_line("together", "", calls, bytes, out);
+    put_exchange_row("together", "", calls, bytes, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
 }
 
 static int64_t exchanged_of(const zr_plan_row *row) { return row->exchanged; }
 
 // Rows differ only with their micro-batches; the table is that of the largest one.
-void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
+void zr_plan_exchanged_text(const zr_plan_row *rows, int count, int width, zr_buffer *out)
 {
     char heading[64] = "in a micro-batch";
     if (!count || rows[0].tensor <= 1)
@@ -59,7 +72,7 @@ void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
     if (range.several)
         snprintf(heading, sizeof heading, "in a micro-batch of %lld",
                  (long long)range.largest->micro_batch);
-    append_purposes(&range.largest->exchanges, heading, out);
+    append_purposes(&range.largest->exchanges, heading, width, out);
 }
 
 static void put_purposes(const zr_exchange_table *table, zr_json_writer *w)

@@ -179,10 +179,10 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
 static void append_one(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     char hint[256];
-    zr_plan_pipeline_stages_text(row, out);
+    zr_plan_pipeline_stages_text(row, p->options->columns, out);
     if (zr_config_pipeline_hint(p->config, hint, sizeof hint))
         zr_buffer_printf(out, "%s\n", hint);
-    zr_plan_network_text(row, out);
+    zr_plan_network_text(row, p->options->columns, out);
     zr_plan_time_text(p, row, out);
 }
 
@@ -192,7 +192,7 @@ void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr
     const zr_plan_row *choice =
         limited ? zr_planner_least(p, rows, count) : row_of_stage(rows, count, p->settings.stage);
     zr_planner_title(p, out);
-    zr_plan_table(rows, count, out);
+    zr_plan_table(rows, count, p->options->columns, out);
     append_one(p, choice ? choice : &rows[count - 1], out);
     if (!limited) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");

@@ -60,25 +60,50 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
                      faster->tiles ? ", not even in the smallest tiles" : "", faster->excess);
 }
 
-void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)
+static void put_placement_row(const zr_placement_answer *answer, int i, zr_report *r)
 {
-    zr_buffer_printf(out, "stage  optimizer   parameters     device        host        NVMe    "
-                          "step  compute  exchange   update     NVMe\n");
-    for (int i = 0; i < answer->count; i++) {
-        const zr_placement *at = &answer->at[i];
-        const zr_forecast *step = &at->step;
-        char bytes[ZERO_TIER_COUNT][ZR_BYTES_TEXT];
-        for (int t = 0; t < ZERO_TIER_COUNT; t++)
-            zr_bytes_text((double)at->tiers[t], bytes[t]);
-        zr_buffer_printf(out, "%5d  %-10s  %-10s %10s  %10s  %10s", at->stage,
-                         zr_tier_name(at->optimizer), zr_tier_name(at->parameters), bytes[0],
-                         bytes[1], bytes[2]);
-        zr_buffer_printf(out, " %6.3f s  %7.3f  %8.3f  %7.3f  %7.3f", step->seconds,
-                         step->parts[ZR_TIME_COMPUTE], step->parts[ZR_TIME_EXCHANGE],
-                         step->parts[ZR_TIME_UPDATE], step->parts[ZR_TIME_DISK]);
-        zr_buffer_printf(out, "%s%s%s\n", i == answer->chosen ? "  <- chosen" : "",
-                         at->fits ? "" : "  does not fit: ", at->fits ? "" : at->excess);
-    }
+    const zr_placement *at = &answer->at[i];
+    const double *parts = at->step.parts;
+    char note[sizeof at->excess + 32];
+    snprintf(note, sizeof note, "%s%s%s", i == answer->chosen ? "<- chosen" : "",
+             at->fits ? "" : "does not fit: ", at->fits ? "" : at->excess);
+    zr_report_row(r);
+    zr_report_cell(r, zr_integer(at->stage));
+    zr_report_cell(r, zr_text(zr_tier_name(at->optimizer)));
+    zr_report_cell(r, zr_text(zr_tier_name(at->parameters)));
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        zr_report_cell(r, zr_integer(at->tiers[t]));
+    zr_report_cell(r, zr_real(at->step.seconds));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_COMPUTE]));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_EXCHANGE]));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_UPDATE]));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_DISK]));
+    zr_report_cell(r, zr_text(note));
+}
+
+void zr_placement_table(const zr_placement_answer *answer, int width, zr_buffer *out)
+{
+    static const zr_heading columns[] = {
+        {.label = "stage"},
+        {.label = "optimizer", .width = 10, .left = true},
+        {.label = "parameters", .width = 10, .left = true},
+        {.label = "device", .unit = ZR_UNIT_BYTES, .width = 9},
+        {.label = "host", .unit = ZR_UNIT_BYTES, .width = 10},
+        {.label = "NVMe", .unit = ZR_UNIT_BYTES, .width = 10},
+        {.label = "step", .unit = ZR_UNIT_NONE, .decimals = 3, .width = 7},
+        {.label = "compute", .decimals = 3},
+        {.label = "exchange", .decimals = 3},
+        {.label = "update", .decimals = 3, .width = 7},
+        {.label = "NVMe", .decimals = 3, .width = 7},
+        {.label = "", .left = true},
+    };
+    zr_report *r = zr_report_create(NULL);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
+    for (int i = 0; i < answer->count; i++)
+        put_placement_row(answer, i, r);
+    zr_report_end_table(r);
+    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, width, out, NULL) != ZERO_OK;
+    zr_report_destroy(r);
 }
 
 static void put_placement(const zr_placement *at, bool chosen, zr_json_writer *w)
