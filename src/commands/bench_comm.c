@@ -302,8 +302,9 @@ static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *
         ZERO_TRY(measure_messages(bench, w, error));
     ZERO_TRY(measure_latency(bench, w, "barrier", barrier, error));
     if (w->comm->versions)
-        ZERO_TRY(measure_latency(bench, w, "mapped piece", acquire_mapped, error));
-    zr_bench_say(bench, "A mapped piece of any size is read in place (stage 3 on one machine).\n");
+        ZERO_TRY(measure_latency(bench, w, "mapped parameters", acquire_mapped, error));
+    zr_bench_say(bench,
+                 "Mapped parameters of any size are read in place (stage 3 on one machine).\n");
     return ZERO_OK;
 }
 
