@@ -1,7 +1,6 @@
 // How many cores and bytes this process may take, from its CPU mask and from limits, with the
 // reason in words.
 #define _GNU_SOURCE
-#include "base/cgroup.h"
 #include "base/cpu.h"
 
 #include <hwloc.h>

@@ -1,5 +1,5 @@
 // CRC32C: reflected polynomial 0x82f63b78, the one of iSCSI, ext4 and Intel's crc32 instruction.
-#include "base/crc32c.h"
+#include "base/file.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
-// Files: they are written durably or not at all, and every short transfer is continued.
+// Files: they are written durably or not at all, every short transfer is continued, and a checksum
+// tells whether their content is what was written.
 #ifndef ZR_BASE_FILE_H
 #define ZR_BASE_FILE_H
 
@@ -92,5 +93,20 @@ zero_status zr_directory_publish(const char *hidden, const char *path, zero_erro
 // Takes an advisory lock (open file description) on path/.lock, which is created if absent. *fd
 // holds it until it is closed. ZERO_ERR_USAGE where another run holds the lock.
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error);
+
+// Files of the user's cache: ~/.cache/libzero, or libzero below XDG_CACHE_HOME. They hold what was
+// measured and can be measured again.
+//
+// Returns the path of a file of the cache (zr_free), which need not exist. `what` names its content
+// for the message: "bandwidths". ZERO_ERR_USAGE: no place for a cache is known; ZERO_ERR_MEMORY.
+zero_status zr_user_cache_file(const char *name, const char *what, char **file, zero_error *error);
+// Creates the directory of such a file.
+zero_status zr_user_cache_reserve(const char *file, zero_error *error);
+
+// Continues a CRC32C (Castagnoli) over `data`; a new one starts from 0. Uses the processor's
+// instruction if it has one, else a table.
+uint32_t zr_crc32c(uint32_t crc, const void *data, size_t length);
+// The same from a table alone, on any processor.
+uint32_t zr_crc32c_table(uint32_t crc, const void *data, size_t length);
 
 #endif

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "base/pages.h"
+#include "base/alloc.h"
 
 #include "base/cpu.h"
 #include "base/thread.h"

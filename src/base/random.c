@@ -4,7 +4,6 @@
 // Invariant: every value is a function of (key, index) alone, so that any rank can compute any
 // range of a vector. The high half of Philox's counter separates the uses of one key.
 #include "base/random.h"
-#include "base/normal.h"
 
 #include <string.h>
 #include <xxhash.h>

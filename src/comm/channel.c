@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "comm/channel_ops.h"
 #include "comm/comm_ops.h"
-#include "comm/comm_thread.h"
 #include "comm/operations.h"
 
 static const zr_channel_ops *ops_of(const zr_channels *channels)

@@ -1,7 +1,6 @@
 // Operations on private memory, made of each communicator's send, receive and small all-reduce.
 #include "comm/communicator.h"
 
-#include "comm/comm_thread.h"
 #include "comm/operations.h"
 #include "comm/treesum.h"
 

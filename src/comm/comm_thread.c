@@ -1,8 +1,7 @@
-#include "comm/comm_thread.h"
+#include "comm/operations.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "comm/operations.h"
 
 #include <pthread.h>
 

@@ -15,17 +15,33 @@
 #define ZR_COMM_COMMUNICATOR_H
 
 #include "base/errors.h"
-#include "comm/work.h"
 #include <stdatomic.h>
 #include <zero/comm.h>
 #include <zero/tensor.h>
 #include <zero/traffic.h>
 
+typedef struct zr_recorder zr_recorder;
+
 typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
+
+// What a rank of a pipeline works on, in one word that the other ranks and their supervisor can
+// read: a rank that has died or stopped can no longer tell it.
+typedef struct zr_work {
+    int stage, stages; // of the pipeline; stages below 2: there is no pipeline
+    int chunk;         // of the stage; -1: between micro-batches
+    int micro_batch;   // of the step; -1: not in a step, but in an evaluation
+} zr_work;
+
+enum { ZR_WORK_TEXT = 96 }; // bytes
+
+uint64_t zr_work_pack(const zr_work *work); // 0: no pipeline
+// Writes what follows a step in a message: ", pipeline stage 1 of 4, chunk 0, micro-batch 2"; ""
+// for a word that is 0.
+void zr_work_text(uint64_t word, char out[ZR_WORK_TEXT]);
 
 struct zero_comm {
     const struct zr_comm_ops *ops; // comm_ops.h
-    // For shared windows (versions.h); NULL: nothing is mapped.
+    // For shared windows (window.h); NULL: nothing is mapped.
     const struct zr_version_ops *versions;
     int rank, size;
     zero_comm *job;     // the whole job's communicator: itself, or the one it was split from
@@ -53,10 +69,10 @@ struct zero_comm {
     uint64_t message_hash;
     int64_t message_count;
     struct zr_comm_thread *comm_thread; // NULL: a started operation is carried out in its wait
-    // Its waits may run on a comm thread; an engine is attached to it (attach.h).
+    // Its waits may run on a comm thread; an engine is attached to it.
     bool may_overlap, attached;
     // Records collectives and waits (zr_comm_record); NULL: nothing is recorded.
-    struct zr_recorder *recorder;
+    zr_recorder *recorder;
     void *impl;
 };
 
@@ -110,5 +126,27 @@ void zr_comm_hash_reset(zero_comm *comm);
 // Returns the bytes that this communicator keeps for shards on their way (mpi), whatever the
 // flat parameters; 0 where peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
+
+// Returns how many bytes of each peer's shard are on their way at one time, in a communicator that
+// cannot read its peers in place: at most 256 KiB, and less if there are many ranks, so that two
+// halves, one summed while the other fills, stay below 16 MiB.
+static inline int64_t zr_staging_part(int ranks)
+{
+    return ZR_MAX(8 << 10, ZR_MIN(256 << 10, (int64_t)(8 << 20) / ranks / 256 * 256));
+}
+
+static inline int64_t zr_staging_bytes(int ranks) { return 2 * ranks * zr_staging_part(ranks); }
+
+// A communicator counts messages and traffic, knows a step and is recorded for one engine; two
+// engines would find each other's messages among their own. So an engine attaches itself before it
+// uses the communicator, and a second one is refused until the first has detached itself.
+
+// Attaches an engine. Sums and copies use `threads` threads, or one under a comm thread.
+// ZERO_ERR_USAGE: another engine is attached. Not collective.
+zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
+void zr_comm_detach(zero_comm *comm); // also ends recording
+// Sets where collectives and waits are recorded from now on; NULL: nowhere. Called by the attached
+// engine.
+void zr_comm_record(zero_comm *comm, zr_recorder *recorder);
 
 #endif

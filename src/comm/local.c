@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "comm/comm_ops.h"
-#include "comm/implementations.h"
 #include "comm/local_window.h"
 
 #include <errno.h>

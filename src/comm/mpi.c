@@ -1,11 +1,10 @@
 // The communicator of several machines: opens MPI, makes windows of private memory, and closes.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
-#include "comm/implementations.h"
+#include "comm/communicator.h"
 #include "comm/mpi_rank.h"
-#include "comm/region.h"
 #include "comm/operations.h"
-#include "comm/staging.h"
+#include "comm/region.h"
 
 #include <stdio.h>
 

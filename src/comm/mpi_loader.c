@@ -4,7 +4,7 @@
 // `ninja install` puts modules, in the build tree, and last where the system's loader looks. It
 // stays loaded, because MPI cannot be unloaded.
 #define _GNU_SOURCE
-#include "comm/implementations.h"
+#include "comm/comm_ops.h"
 
 #include <dlfcn.h>
 #include <limits.h>

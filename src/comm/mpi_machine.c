@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
-#include "base/fetches.h"
 #include "base/random.h"
+#include "base/traffic.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"
 

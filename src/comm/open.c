@@ -1,8 +1,7 @@
 // The functions of include/zero/comm.h that open communicators, for a process or its threads.
 #include "base/alloc.h"
-#include "base/struct_take.h"
-#include "comm/comm_thread.h"
-#include "comm/implementations.h"
+#include "base/errors.h"
+#include "comm/comm_ops.h"
 #include "comm/operations.h"
 
 #include <string.h>

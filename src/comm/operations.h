@@ -3,8 +3,8 @@
 #ifndef ZR_COMM_OPERATIONS_H
 #define ZR_COMM_OPERATIONS_H
 
-#include "base/message.h"
 #include "base/recorder.h"
+#include "base/traffic.h"
 #include "comm/comm_ops.h"
 
 #include <stdio.h>
@@ -83,5 +83,28 @@ static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
 {
     return comm->comm_thread ? NULL : comm->recorder;
 }
+
+// The comm thread of a rank. It carries out what was started while the rank's own thread computes.
+//
+// A communicator has one such thread, which serves operations in the order in which they come; a
+// group has another one than the job, so no operation waits for one of another group. All ranks
+// start the same operations in the same order, so their comm threads meet in that order too. What
+// the rank's own thread exchanges itself (small operands, barriers, mail) waits until the comm
+// thread has nothing left to do, so that every pair of ranks sees one order of messages. Bits do
+// not depend on which thread sums.
+typedef struct zr_comm_thread zr_comm_thread;
+
+zero_status zr_comm_thread_create(zr_comm_thread **out, zero_error *error);
+// NULL is allowed; the thread has nothing left to do.
+void zr_comm_thread_destroy(zr_comm_thread *comm_thread);
+// These are called by the rank's own thread, and peers see when it waits for its comm thread (note,
+// comm_ops.h).
+//
+// Starts an operation. The handle stays where it is until zr_comm_thread_await.
+zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error);
+// Waits until the handle's operation is done; returns its status and its message.
+zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error);
+// Waits until the comm thread has nothing left to do; a communicator without one is allowed.
+void zr_comm_thread_drain(zero_comm *comm);
 
 #endif

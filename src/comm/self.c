@@ -2,11 +2,10 @@
 // an error.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
-#include "comm/copy.h"
-#include "comm/implementations.h"
-#include "comm/region.h"
 #include "comm/operations.h"
-#include "comm/versions.h"
+#include "comm/region.h"
+#include "comm/treesum.h"
+#include "comm/window.h"
 
 #include <string.h>
 

@@ -4,8 +4,7 @@
 // mistakes. A rank that is alone in its group gets a communicator of the kind self.
 #include "base/alloc.h"
 #include "comm/agreement.h"
-#include "comm/comm_thread.h"
-#include "comm/implementations.h"
+#include "comm/comm_ops.h"
 #include "comm/operations.h"
 
 typedef struct asked_group { // by one rank

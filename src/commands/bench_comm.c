@@ -2,14 +2,14 @@
 // of this machine allows. Where ranks exchange by messages, it teaches how long that takes
 // (predict/rate_links.h).
 #include "base/clock.h"
-#include "base/fetches.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
+#include "base/traffic.h"
 #include "comm/agreement.h"
-#include "comm/versions.h"
-#include "predict/memory_rate.h"
-#include "memory/arena.h"
-#include "predict/rate_links.h"
+#include "comm/window.h"
 #include "commands/bench_shared.h"
+#include "memory/arena.h"
+#include "predict/memory_rate.h"
+#include "predict/rate_links.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,17 +12,17 @@
 // Attention's own products count as "everything else". Steps are timed without recording; a few
 // more steps are recorded.
 #include "base/clock.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "base/recorder.h"
 #include "comm/agreement.h"
+#include "commands/bench_engine.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "predict/memory_rate.h"
 #include "predict/products.h"
-#include "setup/pipeline_stages.h"
-#include "commands/bench_engine.h"
 #include "report/pipeline_times.h"
+#include "setup/pipeline_stages.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Messages say what a rank of a pipeline was at when something went wrong: its own failures here;
-// those of ranks that can no longer speak, the communicator (comm/work.h).
+// those of ranks that can no longer speak, the communicator (comm/communicator.h).
 #include "engine/step.h"
 
 #include <stdio.h>

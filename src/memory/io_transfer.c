@@ -7,7 +7,7 @@
 // in part.
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "memory/io_internal.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "monitor/metrics.h"
 
 #include "base/json.h"
-#include "base/op_names.h"
+#include "base/traffic.h"
 #include "monitor/tail.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "monitor/sink_rates.h"
 
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "monitor/spans.h"
 
 // Calls that warm up: of single steps, and of windows.

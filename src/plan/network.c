@@ -1,6 +1,6 @@
 #include "plan/network.h"
 
-#include "base/fetches.h"
+#include "base/traffic.h"
 #include "plan/exchanges.h"
 
 int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted)

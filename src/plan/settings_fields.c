@@ -3,8 +3,8 @@
 
 #include "base/dtype.h"
 #include "base/json.h"
-#include "base/message.h"
 #include "base/random.h"
+#include "base/traffic.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // What each pipeline stage has in a plan: units, memory, sets and slots, messages; and which ranks
 // of the job it is.
 #include "base/json.h"
-#include "memory/ledger.h"
-#include "setup/pipeline_stages.h"
+#include "memory/arena.h"
 #include "report/plan_report.h"
+#include "setup/pipeline_stages.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include "setup/initialize.h"
 
 #include "base/cpu.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "comm/agreement.h"
-#include "comm/attach.h"
+#include "comm/communicator.h"
 #include "config/config_ranks.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
@@ -15,12 +15,12 @@
 #include "plan/exchanges.h"
 #include "setup/machine_facts.h"
 #include "setup/model_part.h"
+#include "setup/pipeline_stages.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/same_inputs.h"
-#include "setup/topology.h"
-#include "setup/pipeline_stages.h"
 #include "setup/tiling.h"
+#include "setup/topology.h"
 
 #include <string.h>
 

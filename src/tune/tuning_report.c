@@ -1,7 +1,6 @@
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/length_text.h"
+#include "base/text.h"
 #include "tune/tuning.h"
 
 #include <string.h>

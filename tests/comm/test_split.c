@@ -1,12 +1,12 @@
 // Groups of a job's ranks: who is in which, that each works like a job of its own, and that a
 // failure in one is the whole job's.
-#include "exercise.h"
 #include "comm_grid.h"
+#include "exercise.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/agreement.h"
-#include "comm/versions.h"
+#include "comm/window.h"
 
 #include "../sanitizers.h"
 

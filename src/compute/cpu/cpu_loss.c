@@ -3,9 +3,8 @@
 // exponentials between its readings. A 16-bit row keeps them in the queue's scratch, because what
 // it stores must be rounded once; where that has no room it computes them twice, which gives the
 // same bits.
-#include "compute/cpu/cpu_loss.h"
-#include "compute/cpu/cpu_norm.h"
-#include "compute/loss_parts.h"
+#include "compute/cpu/cpu_rows.h"
+#include "compute/backends.h"
 
 // Exponentials that are summed in fp32 before the sum is added to a double.
 #define SPAN 1024
