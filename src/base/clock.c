@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-// How often the threads that run are counted, and how long in between: they change by the moment.
+// The threads that run are counted several times, because their number changes by the moment.
 enum { LOOKS = 3 };
 static const double BETWEEN_LOOKS = 5e-4; // seconds
-// Less than this is not worth a word.
+// A smaller slowdown is not reported.
 static const double LEAST_SLOWDOWN = 1.15;
-// From so many seconds of turns on they tell.
+// Seconds of turns below which they are no evidence.
 static const double ENOUGH_TURNS = 0.1;
 
 double zr_clock_seconds(void) { return 1e-9 * (double)zr_clock_nanoseconds(); }
@@ -57,7 +57,7 @@ bool zr_busy_read_turns(const char *schedstat, zr_turns *out)
     return out->running >= 0 && out->waiting >= 0;
 }
 
-// Returns the text of a file of the kernel; NULL: there is none. The caller frees it.
+// Returns the text of a file of the kernel, which the caller frees; NULL if it cannot be read.
 static char *read_busy_text(const char *path)
 {
     char *text = NULL;
@@ -115,7 +115,7 @@ void zr_busy_judge(double load, double running, int threads, int own, int cores,
     *out = (zr_busy){.others = others, .cores = cores, .slowdown = 1};
     if (cores > 0)
         out->slowdown = fmax((threads + others) / cores, 1);
-    if (threads > cores) // that a job has more threads than there are cores is no other's doing
+    if (threads > cores) // more threads than cores slow a job down without any other program
         out->slowdown = fmax((threads + others) / threads, 1);
 }
 

@@ -11,8 +11,8 @@
 // one can start in every cycle.
 #define STREAM 2048
 
-// Returns what the compiler's library found once at the program's start, because asking the
-// processor takes 20 us on a virtual machine.
+// Returns what the compiler's library found once at the program's start, because CPUID takes 20 us
+// on a virtual machine.
 static bool have_instruction(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");

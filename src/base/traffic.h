@@ -39,7 +39,7 @@ static inline int zr_fetches(int strangers, int locals, int place)
 
 // Returns how many shards of a collective come over the network to a rank that has `strangers` and
 // fetches `fetches` of their shards. An all-reduce is a reduce-scatter and an all-gather.
-static inline int zr_shards_from_afar(zero_comm_op op, int strangers, int fetches)
+static inline int zr_collective_network_shards(zero_comm_op op, int strangers, int fetches)
 {
     return (op == ZERO_COMM_all_gather ? 0 : strangers) +
            (op == ZERO_COMM_reduce_scatter ? 0 : fetches);
@@ -47,10 +47,10 @@ static inline int zr_shards_from_afar(zero_comm_op op, int strangers, int fetche
 
 // Returns how many of a collective's `bytes`, which are those of `counted` shards (0: it moves
 // nothing), come over the network.
-static inline int64_t zr_bytes_from_afar(zero_comm_op op, int64_t bytes, int counted, int strangers,
-                                         int fetches)
+static inline int64_t zr_collective_network_bytes(zero_comm_op op, int64_t bytes, int counted,
+                                                  int strangers, int fetches)
 {
-    return counted > 0 ? bytes / counted * zr_shards_from_afar(op, strangers, fetches) : 0;
+    return counted > 0 ? bytes / counted * zr_collective_network_shards(op, strangers, fetches) : 0;
 }
 
 #endif

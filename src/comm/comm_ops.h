@@ -11,7 +11,7 @@
 // A group of a job that is being split, as one of its ranks sees it.
 typedef struct zr_comm_group {
     const char *name;
-    int colour, key;    // what this rank asked for
+    int colour, key;    // as this rank passed them
     int rank, size;     // this rank in the group
     const int *members; // (size) ranks of the job; the group's communicator keeps it
     int index, count;   // of the group; of all groups of the job
@@ -43,7 +43,7 @@ typedef struct zr_comm_ops {
     zero_status (*barrier)(zero_comm *comm, zero_error *error);
     // Optional, of a job's communicator: gives a sign of life that peers see.
     void (*progress)(zero_comm *comm);
-    // Optional: says whether this thread works, or waits for the other thread of its rank.
+    // Optional: records whether this thread works, or waits for the other thread of its rank.
     void (*note)(zero_comm *comm, zr_rank_thread thread, bool at_work);
     // Optional: makes the groups of two ranks and more. Collective over the job; a rank that is
     // alone in its group only takes part, and *out stays as it is. Fails on all ranks.

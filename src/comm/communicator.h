@@ -1,5 +1,5 @@
-// The communicator (contracts 3, 7, 8): the ranks of a job, and what a rank tells the others
-// besides shards of a window (window.h): small operands, messages, signs of life.
+// The communicator (contracts 3, 7, 8): the ranks of a job, and how they exchange
+// everything but the shards of windows (window.h): small operands, messages, signs of life.
 //
 // A job can be split into groups of its ranks, several times over. A group is a communicator of its
 // own: with its own order of operations, windows, mail, message hash and count, traffic and
@@ -48,17 +48,18 @@ struct zero_comm {
     const char *group;  // what messages call the group: "data", "tensor"; NULL: the whole job
     const int *members; // (size) ranks of the job, in the group's order; NULL: rank r is rank r
     double timeout;     // seconds a wait lasts without progress
-    // Ranks that share machine windows, the fewest of all machines; 0 or 1: none do.
+    // Ranks that share machine windows, the fewest of all machines; 0 or 1 if no ranks share one.
     int machine_ranks;
     int strangers; // ranks on other machines
-    // (size) the number of each rank's machine, by the machines' first ranks; NULL: all are on one.
+    // (size) the number of each rank's machine, by the machines' first ranks; NULL if there is one
+    // machine.
     const int *machines;
-    // Of the strangers, those whose shards this rank brings to its machine in an all-gather.
+    // The number of remote ranks whose shards this rank fetches for its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
-    // this rank's plan by zr_comm_say_need, the ranks of a model by zr_comm_say_multiple, what this
-    // rank is at by zr_comm_say_work.
+    // this rank's plan by zr_comm_report_need, the ranks of a model by zr_comm_report_multiple,
+    // this rank's work by zr_comm_report_work.
     _Atomic int64_t step;
     _Atomic uint64_t work;
     int64_t need;
@@ -109,16 +110,16 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
-// Gives a sign of life of this rank in its job, and says the step for messages. The engine calls
+// Gives a sign of life of this rank in its job, and sets the step for messages. The engine calls
 // this once a unit, loaders and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
-// Tells the supervisor of the ranks how many bytes this rank's plan needs.
-void zr_comm_say_need(zero_comm *comm, int64_t bytes);
-// Tells the supervisor that the job runs on multiples of so many ranks alone.
-void zr_comm_say_multiple(zero_comm *comm, int ranks);
-// Says what this rank of a pipeline begins, for messages about it; the next sign of life tells it
-// to the others. NULL: nothing, or nothing that its own messages do not say.
-void zr_comm_say_work(zero_comm *comm, const zr_work *work);
+// Reports to the supervisor of the ranks how many bytes this rank's plan needs.
+void zr_comm_report_need(zero_comm *comm, int64_t bytes);
+// Reports to the supervisor that the job runs only on multiples of this number of ranks.
+void zr_comm_report_multiple(zero_comm *comm, int ranks);
+// Records what this rank of a pipeline begins, for messages about it; the next sign of life carries
+// it to the others. NULL: nothing, or nothing that its own messages do not contain.
+void zr_comm_report_work(zero_comm *comm, const zr_work *work);
 // Counts one acquire of a slot that is here already, because it is mapped or was gathered before,
 // as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);

@@ -1,4 +1,4 @@
-// The memory that the ranks of one machine share, and what the files of local_*.c tell each other.
+// The memory that the ranks of one machine share, and the functions that local_*.c share.
 // Private to them.
 //
 //   memfd (processes) or anonymous mapping (threads):
@@ -23,7 +23,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-// A parent alone knows how a rank ended, and gets this many looks to tell it.
+// Only a parent knows how a rank ended; it has this many looks of a waiting rank to record it.
 #define ZR_GONE_LOOKS 10
 #define ZR_NAP 0.1 // seconds of sleep between looks at whether the others live
 
@@ -64,7 +64,7 @@ struct zr_control {
     int32_t ranks;
     int32_t threads;
     int64_t bytes;         // of this, the records and the job's area
-    zr_process parent;     // which supervises; pid 0: there is none
+    zr_process parent;     // which supervises; pid 0 if there is none
     _Atomic int32_t users; // threads: communicators that still map this
     _Atomic int64_t end;   // of the memfd; moved by rank 0 of each communicator
     _Atomic int32_t failure_state;

@@ -9,11 +9,13 @@
 
 #include <stdio.h>
 
-// Lets a caller that passes no error object tell the other ranks nevertheless why it failed.
+// An error object for a caller that passes none, so that the other ranks still get the message.
 #define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})
 
-static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status,
-                                         const zero_error *error)
+// Aborts the job if `status` is a failure, so that no other rank waits for this one. Returns
+// status.
+static inline zero_status zr_comm_abort_on_failure(zero_comm *comm, zero_status status,
+                                                   const zero_error *error)
 {
     if (status != ZERO_OK)
         comm->job->ops->abort(comm->job, error->message);
@@ -44,8 +46,8 @@ static inline zero_comm zr_comm_of_group(zero_comm *job, const zr_comm_group *gr
                        .threads = job->threads};
 }
 
-// Counts a message of the current pass, of so many elements (channels: bytes). bytes: those that
-// this rank fetched or, in a channel, sent; network: of them, those from other machines.
+// Counts a message of the current pass, of `elems` elements (channels: bytes). bytes: those
+// that this rank fetched or, in a channel, sent; network: those that came from other machines.
 static inline void zr_comm_count(zero_comm *comm, zero_comm_op op, int slot, int64_t elems,
                                  int64_t bytes, int64_t network)
 {
@@ -61,7 +63,7 @@ static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
     return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
 }
 
-// Says whether the ranks of a machine map one region. Where they cannot, each rank has a region of
+// Returns whether the ranks of a machine map one region. If they cannot, each rank has a region of
 // its own for a machine window.
 static inline bool zr_window_is_shared_by_machine(const zr_window *window)
 {

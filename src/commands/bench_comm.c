@@ -185,7 +185,7 @@ static int64_t bytes_that_come(const comm_work *w, const operation *o)
     int others = comm->strangers ? comm->strangers : comm->size - 1,
         gathered = comm->strangers ? comm->fetches : others;
     int64_t shard = w->shard_elems * (int64_t)zero_dtype_bytes(o->dtype);
-    return zr_bytes_from_afar(op_of(o->what), shard, 1, others, gathered);
+    return zr_collective_network_bytes(op_of(o->what), shard, 1, others, gathered);
 }
 
 static void learn_bench_comm(comm_work *w, const operation *o, double seconds)

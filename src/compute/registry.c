@@ -26,7 +26,7 @@ static const zr_backend *const backends[] = {
 
 const zr_backend *const *zr_backends(void) { return backends; }
 
-// Used when a queue is opened: asks CPUID, and the kernel for the tile registers.
+// Used when a queue is opened: calls CPUID, and requests the tile registers from the kernel.
 static bool path_offered(const char *path, const zr_cpu_features *features)
 {
     if (strcmp(path, "amx") == 0)

@@ -153,7 +153,7 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (*attached)
-        zr_comm_say_multiple(options->comm, zr_config_model_ranks(m->config));
+        zr_comm_report_multiple(options->comm, zr_config_model_ranks(m->config));
     if (status == ZERO_OK)
         status = make_part(m, trial, error);
     if (tensor > 1) {
@@ -230,7 +230,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         zr_config_destroy(config);
         return status;
     }
-    zr_comm_say_need(options->comm, zr_plan_total_bytes(m.plan));
+    zr_comm_report_need(options->comm, zr_plan_total_bytes(m.plan));
     const zr_engine_parts parts = {
         .plan = m.plan,
         .part = m.part.made,

@@ -140,7 +140,7 @@ static void a_group_is_not_split(void **state)
     run_threads(2, 60, split_a_group, NULL, results);
     assert_int_equal(results[0].status, ZERO_ERR_INTERNAL);
     expect_message(&results[1], ZERO_ERR_INTERNAL,
-                   "tensor groups are asked for of a data group: only a whole job is split");
+                   "tensor groups are requested of a data group: only a whole job is split");
 }
 
 #define MANY 40
