@@ -1,6 +1,6 @@
 // Writes JSON: appends strings and numbers to a buffer, for lines that are written without a tree.
 #include "base/json.h"
-#include "base/plain_text.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // Writes a report for people: as text, whose tables fit the terminal, or as Markdown.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/report_items.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 // zero_save_weights and zero_load_weights: a model's weights alone, in Hugging Face's files.
-#include "base/struct_take.h"
-#include "comm/agreement.h"
+#include "base/errors.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/run_directory.h"
+#include "comm/agreement.h"
 #include "layers/layers.h"
 #include <zero/weights.h>
 

@@ -1,11 +1,10 @@
 #include "checkpoint/run_directory.h"
 
 #include "base/alloc.h"
-#include "base/crc32c.h"
 #include "base/file.h"
+#include "checkpoint/run_names.h"
 #include "formats/manifest.h"
 #include "model/model_files.h"
-#include "checkpoint/run_names.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,12 +2,11 @@
 // and in which order, is known before the first one is read.
 #include "checkpoint/states_internal.h"
 
-#include "base/crc32c.h"
-#include "memory/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "formats/name_index.h"
 #include "comm/agreement.h"
+#include "formats/name_index.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,9 @@
 // after every rank's bytes are on the disk.
 #include "checkpoint/states_internal.h"
 
-#include "base/crc32c.h"
-#include "memory/direct.h"
 #include "base/file.h"
 #include "comm/agreement.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
 
 #include "base/random.h"
 #include "comm/agreement.h"
-#include "comm/fingerprint.h"
 #include "layers/layers.h"
 #include "model/model_compare.h"
 #include "model/unit.h"

@@ -1,16 +1,16 @@
 // zero_convert: writes any source (formats/source.h) as a Hugging Face directory, and
 // DeepSpeed's checkpoints as ours.
-#include "base/bytes_text.h"
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/struct_take.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint_import.h"
-#include "formats/export.h"
-#include "commands/convert_mark.h"
 #include "checkpoint/model_directory.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
 #include "checkpoint/run_names.h"
+#include "commands/convert_mark.h"
+#include "formats/export.h"
 #include <zero/comm.h>
 #include <zero/convert.h>
 

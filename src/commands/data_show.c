@@ -1,6 +1,6 @@
 // zero_data_show: the first micro-batch as text, with how the loss treats each part of it.
 #include "base/alloc.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
 #include "model/architecture.h"

@@ -1,6 +1,6 @@
 #include "commands/inspect_report.h"
 
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "formats/safetensors_header.h"
 
 #include <math.h>

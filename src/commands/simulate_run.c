@@ -1,9 +1,9 @@
 // zero_simulate: from options to a run, its step, and what failures cost; or a table of runs.
-#include "base/struct_take.h"
+#include "base/errors.h"
+#include "commands/simulate_report.h"
 #include "setup/model_choice.h"
 #include "simulate/order.h"
 #include "simulate/runs_table.h"
-#include "commands/simulate_report.h"
 
 #include <math.h>
 #include <string.h>

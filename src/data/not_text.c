@@ -1,8 +1,8 @@
 #include "data/not_text.h"
 
-#include "base/message.h"
-#include "tokenizer/vocabulary.h"
+#include "base/traffic.h"
 #include "data/token_internal.h"
+#include "tokenizer/vocabulary.h"
 
 #include <string.h>
 

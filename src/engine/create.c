@@ -1,12 +1,12 @@
 // Creates and destroys an engine. Every byte that the plan lists is reserved here, and nothing is
 // reserved later.
 #include "base/alloc.h"
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "comm/agreement.h"
-#include "comm/attach.h"
+#include "comm/communicator.h"
 #include "engine/create.h"
 #include "engine/engine_internal.h"
 #include "engine/interpret.h"

@@ -161,8 +161,8 @@ void zr_delayed_advance(zr_delayed *delayed, int group)
     int64_t now = zr_clock_nanoseconds(),
             bytes = delayed->engine->plan->groups[group].count * (int64_t)sizeof(float);
     pthread_mutex_lock(&delayed->lock);
-    zr_recorder_add_aside(delayed->engine->recorder, ZR_ACTIVITY_delayed_update,
-                          delayed->group_begun, now, bytes);
+    zr_recorder_add_overlapped(delayed->engine->recorder, ZR_ACTIVITY_delayed_update,
+                               delayed->group_begun, now, bytes);
     delayed->at = group;
     delayed->group_begun = now;
     pthread_cond_broadcast(&delayed->advanced);

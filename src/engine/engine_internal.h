@@ -11,15 +11,15 @@
 #ifndef ZR_ENGINE_ENGINE_INTERNAL_H
 #define ZR_ENGINE_ENGINE_INTERNAL_H
 
-#include "base/step_sums.h"
+#include "base/numbers.h"
 #include "comm/channel.h"
 #include "comm/window.h"
 #include "engine/create.h"
 #include "engine/delayed.h"
 #include "engine/engine_api.h"
+#include "engine/offload.h"
 #include "engine/rank_grid.h"
 #include "engine/tensor_exchange.h"
-#include "engine/offload.h"
 #include "model/unit.h"
 
 typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;

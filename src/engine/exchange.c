@@ -1,6 +1,6 @@
 // Instructions that exchange data with other ranks: they gather parameters, sum gradients into
 // their owners' accumulators, and publish and release versions.
-#include "comm/versions.h"
+#include "comm/window.h"
 #include "engine/execute.h"
 #include "engine/gradients.h"
 #include "engine/interpret.h"

@@ -3,7 +3,7 @@
 #ifndef ZR_ENGINE_GRADIENT_NORM_H
 #define ZR_ENGINE_GRADIENT_NORM_H
 
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "engine/engine_api.h"
 
 // Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])

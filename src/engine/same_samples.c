@@ -1,8 +1,8 @@
 #include "engine/same_samples.h"
 
 #include "base/dtype.h"
-#include "base/message.h"
 #include "base/random.h"
+#include "base/traffic.h"
 #include "comm/agreement.h"
 #include "engine/engine_internal.h"
 

@@ -1,6 +1,6 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
-#include "base/message.h"
+#include "base/traffic.h"
 #include "comm/agreement.h"
 #include "engine/execute.h"
 #include "engine/gradient_norm.h"

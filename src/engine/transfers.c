@@ -11,8 +11,8 @@ void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
 {
     const int64_t *bounds = request->extents->bounds;
     zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
-    zr_recorder_add_aside(recorder, what, request->began, request->ended,
-                          bounds[request->begin + request->count] - bounds[request->begin]);
+    zr_recorder_add_overlapped(recorder, what, request->began, request->ended,
+                               bounds[request->begin + request->count] - bounds[request->begin]);
 }
 
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)

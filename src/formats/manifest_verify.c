@@ -2,7 +2,7 @@
 // rectangles, past the page cache, so that a mere check pushes little out of it.
 #include "formats/manifest.h"
 
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "memory/direct.h"
 
 #include <errno.h>

@@ -3,7 +3,6 @@
 // rectangles as lie next to each other.
 #include "formats/source.h"
 
-#include "base/crc32c.h"
 #include "base/file.h"
 #include "formats/rectangle.h"
 #include "formats/safetensors_header.h"

@@ -5,12 +5,11 @@
 // only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "formats/weight_files.h"
-#include "memory/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "comm/agreement.h"
-#include "comm/fingerprint.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "infer/windows.h"
 
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
 #include "engine/evaluate.h"

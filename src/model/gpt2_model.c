@@ -2,7 +2,7 @@
 // the architectures.
 #include "model/gpt2_model.h"
 
-#include "base/struct_take.h"
+#include "base/errors.h"
 
 #include <stddef.h>
 

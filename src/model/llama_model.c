@@ -2,7 +2,7 @@
 // architectures.
 #include "model/llama_model.h"
 
-#include "base/struct_take.h"
+#include "base/errors.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -2,8 +2,9 @@
 // sees half of one and a run that is killed keeps its lines. Called by train/train on rank 0.
 #include "monitor/metrics.h"
 
+#include "base/json.h"
 #include "base/json_writer.h"
-#include "base/op_names.h"
+#include "base/traffic.h"
 #include "monitor/tail.h"
 
 #include <fcntl.h>

@@ -18,9 +18,11 @@ typedef struct trace {
 } trace;
 
 static const char *const tracks[ZR_TRACK_COUNT] = {
-    [ZR_TRACK_PHASE] = "phases",         [ZR_TRACK_COMPUTE] = "compute",
-    [ZR_TRACK_COMM] = "communication",   [ZR_TRACK_DISK] = "NVMe",
-    [ZR_TRACK_ASIDE] = "delayed update",
+    [ZR_TRACK_PHASE] = "phases",
+    [ZR_TRACK_COMPUTE] = "compute",
+    [ZR_TRACK_COMM] = "communication",
+    [ZR_TRACK_DISK] = "NVMe",
+    [ZR_TRACK_OVERLAPPED] = "delayed update",
 };
 
 // Begins an event, which the caller ends.
@@ -196,7 +198,7 @@ void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
         append_order(rank, t, "thread_sort_index", t, out);
     }
     for (int64_t i = 0; i < recorder->count; i++) {
-        if (zr_activity_is_aside(recorder->records[i].what))
+        if (zr_activity_is_overlapped(recorder->records[i].what))
             append_aside(&trace, &recorder->records[i], i);
         else
             append_record(&trace, recorder, i);

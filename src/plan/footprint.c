@@ -1,5 +1,5 @@
 // Bytes by category (contract 5), and whether they fit.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "plan/plan_parts.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 // zr_plan_create makes the parts of a plan, each by a pure function of those before it.
-#include "model/unit.h"
-#include "base/message.h"
 #include "base/random.h"
+#include "base/traffic.h"
 #include "model/pipeline_stage_cut.h"
+#include "model/unit.h"
 #include "plan/exchanges.h"
+#include "plan/pipeline/tied_weights.h"
 #include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
-#include "plan/pipeline/tied_weights.h"
 
 #include <string.h>
 

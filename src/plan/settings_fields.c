@@ -2,7 +2,8 @@
 #include "plan/settings_fields.h"
 
 #include "base/dtype.h"
-#include "base/message.h"
+#include "base/json.h"
+#include "base/traffic.h"
 #include "base/random.h"
 
 #include <string.h>

@@ -57,7 +57,7 @@ zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t
                                    double *out, double *unknown, zero_error *error);
 
 // Makes all times of a forecast those of a machine on which other programs work: a job takes
-// `slowdown` times as long (base/busy.h). These come and go, so the interval reaches from what the
+// `slowdown` times as long (base/clock.h). These come and go, so the interval reaches from what the
 // step takes without them to what it takes with more.
 void zr_forecast_slow(zr_forecast *forecast, double slowdown);
 // Say whether no figure is to be shown, because most of it would be a guess, and whether one that

@@ -1,6 +1,6 @@
 // A forecast in words and as JSON.
-#include "base/bytes_text.h"
-#include "base/length_text.h"
+#include "base/text.h"
+#include "base/json.h"
 #include "predict/forecast.h"
 
 #include <string.h>

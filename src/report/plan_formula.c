@@ -3,7 +3,7 @@
 // of optimizer states (fp32 weights, momentum, variance):
 //
 //   stage 0: 16P   stage 1: 4P + 12P/N   stage 2: 2P + 14P/N   stage 3: 16P/N
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "report/plan_report.h"
 
 #include <math.h>

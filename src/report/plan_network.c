@@ -1,6 +1,7 @@
 // What crosses the network between the machines of a plan, by the plans of all its ranks, and what
 // a run on them would warn of.
-#include "base/bytes_text.h"
+#include "base/text.h"
+#include "base/json.h"
 #include "model/pipeline_stage_cut.h"
 #include "report/plan_machines.h"
 #include "report/plan_report.h"

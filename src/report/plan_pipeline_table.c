@@ -1,6 +1,7 @@
 // What each pipeline stage has in a plan: units, memory, sets and slots, messages; and which ranks
 // of the job it is.
-#include "memory/ledger.h"
+#include "base/json.h"
+#include "memory/arena.h"
 #include "setup/pipeline_stages.h"
 #include "report/plan_report.h"
 

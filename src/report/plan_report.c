@@ -1,11 +1,11 @@
 // zero_plan: the choice between the two ways of planning, and the tables that both write.
 #include "report/plan_report.h"
 
-#include "base/bytes_text.h"
-#include "base/length_text.h"
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/struct_take.h"
-#include "memory/ledger.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "memory/arena.h"
 #include "plan/settings_fields.h"
 
 #include <stdio.h>

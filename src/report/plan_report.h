@@ -3,15 +3,15 @@
 #define ZR_REPORT_PLAN_REPORT_H
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "base/report.h"
-#include "base/bytes_text.h"
 #include "config/elastic.h"
-#include "predict/forecast.h"
 #include "plan/pipeline/part.h"
 #include "plan/plan_settings.h"
 #include "plan/visit.h"
-#include "setup/overheads.h"
+#include "predict/forecast.h"
 #include "report/plan_machines.h"
+#include "setup/overheads.h"
 #include <zero/grid.h>
 #include <zero/memory.h>
 #include <zero/plan.h>

@@ -1,6 +1,6 @@
 // What tensor ranks exchange in a plan: the bytes of a step, and what a micro-batch needs them for.
-#include "base/bytes_text.h"
-#include "base/op_names.h"
+#include "base/text.h"
+#include "base/traffic.h"
 #include "plan/exchanges.h"
 #include "report/plan_report.h"
 

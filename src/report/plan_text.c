@@ -1,6 +1,6 @@
 // The answer of `zero plan` in words: what was planned, the table, and the command to run.
-#include "base/bytes_text.h"
 #include "base/cpu.h"
+#include "base/text.h"
 #include "config/config_ranks.h"
 #include "report/plan_time.h"
 

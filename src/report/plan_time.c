@@ -1,8 +1,7 @@
 #include "report/plan_time.h"
 
-#include "base/bytes_text.h"
 #include "base/cpu.h"
-#include "base/length_text.h"
+#include "base/text.h"
 #include "predict/measure_kernels.h"
 #include "predict/rate_links.h"
 

@@ -6,7 +6,7 @@
 //
 // The first is the configuration's choice. The last two are properties of the design, which tests
 // hold: nothing is measured here, and the bytes are those that are planned.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "report/plan_report.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "setup/overheads.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
+#include "base/json.h"
 #include "predict/rate_links.h"
 
 static double expected(const zr_rate_book *book, zr_task task, const zr_task_subject *subject)

@@ -1,6 +1,6 @@
 // Writes what was chosen in words, as a table and as JSON.
-#include "base/bytes_text.h"
-#include "memory/ledger.h"
+#include "base/text.h"
+#include "memory/arena.h"
 #include "setup/placement.h"
 #include "setup/tiling.h"
 

@@ -1,5 +1,5 @@
 // The score of a table: how far predictions are from what was measured, by family.
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "simulate/score_parts.h"
 
 #include <math.h>

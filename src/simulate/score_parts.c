@@ -1,6 +1,6 @@
 #include "simulate/score_parts.h"
 
-#include "base/quantile.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,15 +3,15 @@
 //   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
 //   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum. It is a
 //                                     hint; the directories themselves count.
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "formats/manifest.h"
-#include "comm/agreement.h"
+#include "base/text.h"
 #include "checkpoint/run_directory.h"
+#include "checkpoint/run_names.h"
 #include "checkpoint/run_record.h"
 #include "checkpoint/training_checkpoint.h"
-#include "checkpoint/run_names.h"
+#include "comm/agreement.h"
+#include "formats/manifest.h"
 #include "predict/task_amounts.h"
 #include "train/training.h"
 

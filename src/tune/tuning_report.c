@@ -1,7 +1,7 @@
-#include "base/bytes_text.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/json_writer.h"
-#include "base/length_text.h"
+#include "base/text.h"
 #include "tune/tuning.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // The check of a checkpoint's files: a header longer than an extent is one checksum over all of its
 // extents, and a survey goes on after what is damaged or not there.
 #include "../base/scratch_directory.h"
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "formats/manifest.h"
 
 enum { HEADER = 2 * (1 << 20) + 5000, FILES = 3 };

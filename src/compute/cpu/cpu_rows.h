@@ -1,7 +1,7 @@
-// What LayerNorm and RMSNorm share: how rows are cut into blocks, and RMSNorm's functions of the
-// table of rows.
-#ifndef ZR_COMPUTE_CPU_NORM_H
-#define ZR_COMPUTE_CPU_NORM_H
+// What the files of the table of rows share: how norms cut rows into blocks, and the functions of
+// the table that are not in cpu_rows.c.
+#ifndef ZR_COMPUTE_CPU_ROWS
+#define ZR_COMPUTE_CPU_ROWS
 
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_math.h"
@@ -20,6 +20,7 @@ static inline int64_t norm_block_rows(int64_t rows)
     return ZR_MAX(32, even);
 }
 
+// cpu_rms.c
 void ZR_CPU_TABLE(zr_cpu_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
                                       const void *gamma, void *y, float *rstd);
 void ZR_CPU_TABLE(zr_cpu_residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
@@ -29,5 +30,17 @@ void ZR_CPU_TABLE(zr_cpu_rms_backward)(zr_queue *queue, const zr_norm *norm, con
                                        const void *x, const void *gamma, const float *rstd,
                                        const void *past, void *dx, float *dgamma,
                                        bool add_parameters, void *scratch);
+
+// cpu_loss.c
+void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logits,
+                               const int32_t *target, float *row_loss, bool gradient);
+void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const void *logits,
+                                     const int32_t *target, zr_loss_part *parts);
+void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss, int slices,
+                                      const zr_loss_part *parts, int64_t stride,
+                                      const int32_t *target, void *logits, float *row_loss,
+                                      bool gradient);
+void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
+                                  void *x);
 
 #endif

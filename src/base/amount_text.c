@@ -1,4 +1,5 @@
-#include "base/length_text.h"
+// Amounts in words: bytes, seconds, and how long something takes.
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,4 +67,34 @@ void zr_thousand_steps_text(double step, double start, time_t now, bool rough,
     zr_length_text(1000 * step + start, now, rough, length);
     snprintf(out, 2 * (size_t)ZR_LENGTH_TEXT,
              "A run of 1000 steps, without evaluations and checkpoints: %s", length);
+}
+
+void zr_bytes_text(double bytes, char out[static ZR_BYTES_TEXT])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int unit = 0;
+    while (bytes >= 999.5 && unit + 1 < ZR_COUNT(units)) {
+        bytes /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+    double scale = pow(10, digits);
+    // Halves are rounded up, as in the paper's tables.
+    snprintf(out, ZR_BYTES_TEXT, "%.*f %s", digits, floor(bytes * scale + 0.5) / scale,
+             units[unit]);
+}
+
+void zr_seconds_text(double seconds, char out[static ZR_SECONDS_TEXT])
+{
+    bool hours = seconds >= 3600, minutes = seconds >= 60, milli = seconds < 0.9995;
+    double value = hours     ? seconds / 3600
+                   : minutes ? seconds / 60
+                   : milli   ? seconds * 1e3
+                             : seconds;
+    int digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : value >= 0.9995 ? 2 : 3;
+    snprintf(out, ZR_SECONDS_TEXT, "%.*f %s", digits, value,
+             hours     ? "h"
+             : minutes ? "min"
+             : milli   ? "ms"
+                       : "s");
 }

@@ -3,9 +3,10 @@
 //
 // Invariant: after every operation here the magnitude of each limb is below 2^52. So 1,024
 // accumulators may be added word by word, as a communicator does, before any limb can overflow.
-#include "base/exact.h"
+#include "base/numbers.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIMB_BITS 32
@@ -102,4 +103,37 @@ double zr_exact_value(const zr_exact *sum)
     // not round again.
     double value = ldexp((double)leading_bits(&positive, top), top - 63 - ZR_EXACT_BIAS);
     return negative ? -value : value;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void zr_sort_numbers(double *numbers, int count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
+}
+
+double zr_quantile(const double *sorted, int count, double part)
+{
+    double place = part * (count - 1);
+    int below = (int)place, above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
+
+double zr_median(double *numbers, int count)
+{
+    zr_sort_numbers(numbers, count);
+    return zr_quantile(numbers, count, 0.5);
+}
+
+double zr_usual_mean(double *numbers, int count)
+{
+    double most = 2 * zr_median(numbers, count), sum = 0;
+    int usual = 0;
+    while (usual < count && numbers[usual] <= most)
+        sum += numbers[usual++];
+    return usual ? sum / usual : 0;
 }
