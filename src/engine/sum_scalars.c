@@ -1,8 +1,8 @@
 // The scalars of a step: loss, norm and number of targets, added up over the ranks.
-#include "engine/execute.h"
-#include "engine/gradient_norm.h"
-#include "engine/same_samples.h"
-#include "engine/unit_context.h"
+#include "engine/buffers.h"
+#include "engine/interpret.h"
+#include "engine/step.h"
+#include "engine/update.h"
 
 #include <string.h>
 

@@ -3,9 +3,8 @@
 // micro-batch.
 #include "base/message.h"
 #include "engine/interpret.h"
-#include "engine/same_samples.h"
-#include "engine/step.h"
 #include "engine/pipeline_window.h"
+#include "engine/step.h"
 
 #include <stdio.h>
 
