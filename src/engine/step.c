@@ -4,6 +4,7 @@
 #include "comm/agreement.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
+#include "engine/lr_schedule.h"
 #include "engine/step.h"
 #include "plan/exchanges.h"
 

@@ -2,6 +2,7 @@
 // the range that this rank updates (section 5.1: each rank updates its partition).
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
+#include "engine/lr_schedule.h"
 #include "engine/update.h"
 
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
