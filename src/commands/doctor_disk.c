@@ -2,7 +2,7 @@
 // the tiers of this machine could hold.
 #include "base/bytes_text.h"
 #include "predict/disk.h"
-#include "plan/state_formulas.h"
+#include "plan/stage_traits.h"
 #include "commands/doctor_report.h"
 
 #include <math.h>
