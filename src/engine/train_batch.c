@@ -4,7 +4,6 @@
 #include "base/traffic.h"
 #include "engine/interpret.h"
 #include "engine/pipeline_window.h"
-#include "engine/same_samples.h"
 #include "engine/step.h"
 
 #include <stdio.h>

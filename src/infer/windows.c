@@ -3,7 +3,6 @@
 #include "base/numbers.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
-#include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 
 enum { ROUNDS_OF_STAGE = 4 };

@@ -1,5 +1,5 @@
-// The paper's Tables 1 and 2.
-#include "plan/state_formulas.h"
+// What stages partition, and the paper's Tables 1 and 2.
+#include "plan/stage_traits.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -54,9 +54,22 @@ static void test_fp32(void **state)
     assert_true(zr_states_total(&zr_state_fp32, 1, 3, 4) == 4);
 }
 
+// Each stage partitions what the one before it does, and one thing more.
+static void test_one_more_each(void **state)
+{
+    for (int stage = 0; stage < ZR_STAGE_COUNT; stage++) {
+        const zr_stage_traits *traits = zr_stage_traits_of(stage);
+        const bool shards[] = {traits->shards_optimizer, traits->shards_gradients,
+                               traits->shards_parameters};
+        for (int i = 0; i < ZR_STAGE_COUNT - 1; i++)
+            assert_int_equal(shards[i], i < stage);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table1), cmocka_unit_test(test_table2),
-                                       cmocka_unit_test(test_fp32)};
+                                       cmocka_unit_test(test_fp32),
+                                       cmocka_unit_test(test_one_more_each)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

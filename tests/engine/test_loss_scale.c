@@ -1,5 +1,12 @@
 // The loss scale, compared with the sequences that DeepSpeed's own scaler gives.
-#include "config_support.h"
+#include "engine/loss_scale.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+// cmocka needs the headers above.
+#include <cmocka.h>
 
 #define START .kind = ZR_SCALE_DYNAMIC, .initial = 65536, .min_scale = 1, .window = 3
 
@@ -104,7 +111,7 @@ static void test_the_minimum(void **state)
         "step 2",       "smallest loss scale, 3", "fp16.min_loss_scale",
         "--dtype bf16", "lower learning rate",    "fp16.initial_scale_power"};
     for (int i = 0; i < ZR_COUNT(parts); i++)
-        assert_contains(error.message, parts[i]);
+        assert_non_null(strstr(error.message, parts[i]));
     assert_int_equal(zr_loss_scale_next(&spec, false, &scale, &error), ZERO_OK);
 }
 

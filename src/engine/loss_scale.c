@@ -1,5 +1,5 @@
 // Dynamic loss scaling. The tests are in DeepSpeed's order, so that every scale agrees with its.
-#include "config/loss_scale.h"
+#include "engine/loss_scale.h"
 
 #include <inttypes.h>
 

@@ -1,26 +1,8 @@
 // DeepSpeed's schedules, written in its order of operations so that the values agree to the last
 // bit or two, and one schedule of our own.
-#include "config/lr_schedule.h"
+#include "engine/lr_schedule.h"
 
 #include <math.h>
-#include <string.h>
-#include <strings.h>
-
-static const char *const names[ZR_SCHEDULE_COUNT] = {
-    [ZR_SCHEDULE_CONSTANT] = "constant",          [ZR_SCHEDULE_WARMUP] = "WarmupLR",
-    [ZR_SCHEDULE_WARMUP_DECAY] = "WarmupDecayLR", [ZR_SCHEDULE_WARMUP_COSINE] = "WarmupCosineLR",
-    [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",         [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
-};
-
-const char *zr_schedule_name(zr_lr_schedule_kind kind) { return names[kind]; }
-
-int zr_schedule_find(const char *name)
-{
-    for (int kind = ZR_SCHEDULE_WARMUP; kind < ZR_SCHEDULE_COUNT; kind++)
-        if (!strcasecmp(name, names[kind]))
-            return kind;
-    return -1;
-}
 
 static double warmup_length(const zr_lr_schedule *s) { return (double)ZR_MAX(s->warmup_steps, 2); }
 
@@ -70,11 +52,6 @@ static double cosine_from_one(const zr_lr_schedule *s, double t)
            (s->cosine_min_ratio + (1.0 - s->cosine_min_ratio) * (1 + cos(M_PI * progress)) / 2);
 }
 
-static double cycle_length(const zr_lr_schedule *s)
-{
-    return (double)s->first_steps + (double)s->second_steps;
-}
-
 static double stairs_part(const zr_lr_schedule *s, double n, double total, int64_t stairs)
 {
     double i = fmod(n, total), count = (double)stairs;
@@ -83,10 +60,10 @@ static double stairs_part(const zr_lr_schedule *s, double n, double total, int64
     return floor(at) / count;
 }
 
-// Returns 0 at the foot of the cycle and 1 at its top, for 0 <= n <= cycle_length.
+// Returns 0 at the foot of the cycle and 1 at its top, for 0 <= n <= zr_schedule_cycle_length.
 static double cycle_part(const zr_lr_schedule *s, double n)
 {
-    double total = cycle_length(s);
+    double total = zr_schedule_cycle_length(s);
     double ratio = (double)s->first_steps / total;
     double x = 1.0 + n / total - floor(1 + n / total);
     bool rising = x <= ratio;
@@ -96,15 +73,10 @@ static double cycle_part(const zr_lr_schedule *s, double n)
     return rising ? x / ratio : (x - 1) / (ratio - 1);
 }
 
-// Returns 1 + rate x the number of decays since the end of the cycle.
-static double after_cycle(const zr_lr_schedule *s, double n, double rate)
+static bool in_cycle(const zr_lr_schedule *s, int64_t n)
 {
-    if (s->decay_steps == 0 || rate == 0)
-        return 1;
-    return 1 + rate * ((n - cycle_length(s)) / (double)s->decay_steps);
+    return (double)n <= zr_schedule_cycle_length(s);
 }
-
-static bool in_cycle(const zr_lr_schedule *s, int64_t n) { return (double)n <= cycle_length(s); }
 
 static double range_lr(const zr_lr_schedule *s, double n)
 {
@@ -123,7 +95,7 @@ double zr_schedule_lr(const zr_lr_schedule *s, int64_t n)
     case ZR_SCHEDULE_ONE_CYCLE:
         if (in_cycle(s, n))
             return s->min_lr + (s->max_lr - s->min_lr) * cycle_part(s, updates);
-        return s->min_lr / after_cycle(s, updates, s->decay_lr_rate);
+        return s->min_lr / zr_schedule_decay_factor(s, updates, s->decay_lr_rate);
     case ZR_SCHEDULE_RANGE_TEST: return range_lr(s, updates);
     default: return s->lr;
     }
@@ -143,21 +115,5 @@ void zr_schedule_betas(const zr_lr_schedule *s, int64_t n, const double betas[2]
     else if (in_cycle(s, n))
         out[0] = s->max_momentum - (s->max_momentum - s->min_momentum) * cycle_part(s, (double)n);
     else
-        out[0] = s->max_momentum * after_cycle(s, (double)n, s->decay_momentum_rate);
-}
-
-int64_t zr_schedule_momentum_leaves(const zr_lr_schedule *s)
-{
-    double start = s->max_momentum, growth = start * s->decay_momentum_rate, betas[2] = {0};
-    double decays = growth > 0 ? (1 - start) / growth : INFINITY;
-    double updates = cycle_length(s) + decays * (double)s->decay_steps;
-    if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum || s->decay_steps == 0 ||
-        !(updates < 0x1p53))
-        return INT64_MAX;
-    // Start one update early, since `updates` is rounded: what counts is the value that an update
-    // takes.
-    int64_t n = (int64_t)fmax(updates - 1, cycle_length(s));
-    while (zr_schedule_betas(s, n, betas, betas), betas[0] < 1)
-        n++;
-    return n;
+        out[0] = s->max_momentum * zr_schedule_decay_factor(s, (double)n, s->decay_momentum_rate);
 }

@@ -4,22 +4,10 @@
 // The engine multiplies the loss by `scale`, divides the reduced gradient by the same number, and
 // calls zr_loss_scale_next once per step with the outcome that all ranks agree on. When the scale
 // grows or shrinks, the next step is the first to use the new one.
-#ifndef ZR_CONFIG_LOSS_SCALE_H
-#define ZR_CONFIG_LOSS_SCALE_H
+#ifndef ZR_ENGINE_LOSS_SCALE_H
+#define ZR_ENGINE_LOSS_SCALE_H
 
-#include "base/errors.h"
-
-// ZR_SCALE_NONE: the scale is always 1.
-typedef enum zr_scale_kind { ZR_SCALE_NONE, ZR_SCALE_STATIC, ZR_SCALE_DYNAMIC } zr_scale_kind;
-
-typedef struct zr_loss_scale_spec {
-    zr_scale_kind kind;
-    double initial; // static: the scale; dynamic: 2^initial_scale_power
-    double min_scale;
-    int64_t window;
-    int hysteresis;
-    bool consecutive_hysteresis;
-} zr_loss_scale_spec;
+#include "config/optimizer_spec.h"
 
 typedef struct zr_loss_scale { // all that a checkpoint has to keep
     double scale;
