@@ -1,4 +1,4 @@
-#include "checkpoint/input_paths.h"
+#include "checkpoint/ownership.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -1,8 +1,8 @@
-#include "checkpoint/model_directory.h"
+#include "checkpoint/run_directory.h"
 
 #include "base/file.h"
-#include "checkpoint/run_directory.h"
-#include "model/model_files.h"
+#include "formats/source.h"
+#include "model/architecture.h"
 #include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>

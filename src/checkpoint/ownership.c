@@ -3,12 +3,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "formats/manifest.h"
-#include "checkpoint/model_directory.h"
-#include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
+#include "checkpoint/receipt.h"
 #include "checkpoint/run_record.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,8 +4,7 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "formats/manifest.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,28 @@
-// The directory of --out as a reader sees it: its checkpoints and its models.
+// The directory of a training (--out): the names in it, and what a reader finds there.
 //
+//   OUT/config.json  metrics.jsonl  times.json  .lock
+//   OUT/checkpoints/latest
 //   OUT/checkpoints/step-00000100/    whole or absent
-// OUT/model/, OUT/best/ with Hugging Face's files
+//   OUT/model/  OUT/best/             a model's files (model/architecture.h), receipt.json
+//
+// The names are a format: readers of earlier runs look for the same ones.
 #ifndef ZR_CHECKPOINT_RUN_DIRECTORY_H
 #define ZR_CHECKPOINT_RUN_DIRECTORY_H
 
 #include "base/errors.h"
+#include <zero/tensor.h>
+
+struct zr_source; // formats/source.h
+
+#define ZR_RUN_CONFIG_FILE "config.json"
+#define ZR_METRICS_FILE "metrics.jsonl"
+#define ZR_TIMES_FILE "times.json"
+#define ZR_CHECKPOINTS "checkpoints"
+#define ZR_CHECKPOINT_NAME "step-%08lld"
+#define ZR_LATEST "latest"
+#define ZR_LAST_MODEL "model"
+#define ZR_BEST_MODEL "best"
+#define ZR_RECEIPT "receipt.json"
 
 enum { ZR_CHECKPOINT_NAME_BYTES = 32 };
 
@@ -61,5 +78,18 @@ zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger,
 // Finds a directory with the config.json that belongs to what lies at `path` (a checkpoint of a
 // run, or a model); NULL if there is none. zr_free.
 zero_status zr_find_model_files(const char *path, char **out, zero_error *error);
+
+// The files next to the weights in a model directory: config.json and those of the tokenizer
+// (model_directory.c).
+
+// Returns whether it is config.json or one of the files next to it.
+bool zr_convert_copies(const char *name);
+const char *zr_convert_dtype_name(zero_dtype dtype); // "float32", ...: as in config.json
+// Copies these files into `directory`: from model_dir, or if that is NULL, from what belongs to the
+// source. If there is no config.json, it is made from the checkpoint's own state. dtype: the
+// weights' type for config.json; NULL: as it is. ZERO_ERR_IO if model_dir has no config.json.
+zero_status zr_convert_model_files(const struct zr_source *source, const char *model_dir,
+                                   const char *dtype, const char *directory, bool *has_config,
+                                   bool *has_tokenizer, zero_error *error);
 
 #endif

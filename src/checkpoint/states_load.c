@@ -1,6 +1,6 @@
 // Reads whole extents of this rank's ranges, whichever ranks wrote them. Which extents these are,
 // and in which order, is known before the first one is read.
-#include "checkpoint/states_internal.h"
+#include "checkpoint/states.h"
 
 #include "base/crc32c.h"
 #include "memory/direct.h"

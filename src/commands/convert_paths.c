@@ -3,14 +3,12 @@
 #include "base/bytes_text.h"
 #include "base/file.h"
 #include "base/struct_take.h"
-#include "checkpoint/checkpoint_import.h"
-#include "formats/export.h"
+#include "checkpoint/states.h"
+#include "formats/safetensors_write.h"
 #include "commands/convert_mark.h"
-#include "checkpoint/model_directory.h"
+#include "checkpoint/run_directory.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
-#include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
 #include <zero/comm.h>
 #include <zero/convert.h>
 

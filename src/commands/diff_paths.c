@@ -5,9 +5,8 @@
 #include "commands/diff_tensors.h"
 #include "base/struct_take.h"
 #include "checkpoint/run_directory.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "monitor/metrics_read.h"
-#include "checkpoint/run_names.h"
 #include <zero/diff.h>
 
 #include <math.h>

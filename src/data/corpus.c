@@ -1,7 +1,7 @@
 // Opens a corpus: arguments, files, parts, streams. corpus_read.c makes tokens of it.
 #include "base/alloc.h"
 #include "data/corpus_internal.h"
-#include "data/not_text.h"
+#include "data/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "data/dataset.h"
-#include "data/mixture.h"
 
 #include <assert.h>
 #include <string.h>

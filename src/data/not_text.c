@@ -1,8 +1,8 @@
-#include "data/not_text.h"
+#include "data/text.h"
 
 #include "base/message.h"
 #include "tokenizer/vocabulary.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 
 #include <string.h>
 

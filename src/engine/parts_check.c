@@ -16,7 +16,6 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "comm/agreement.h"
-#include "model/tensor_walk.h"
 #include "model/unit.h"
 
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "formats/extent_cover.h"
 #include "formats/rectangle.h"
 
 #include <stdio.h>

@@ -94,4 +94,22 @@ zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifes
                                void (*damaged)(void *user, const zero_error *what), void *user,
                                zero_error *error);
 
+// From extent_cover.c. Checks that the extents of a tensor hold each of its elements once.
+//
+// There are (count) extents of a tensor of `elements` elements. They are in order of their first
+// elements and lie inside of the tensor; all rectangles have one stride, which divides the
+// elements, and none of their rows goes over a multiple of it. ZERO_ERR_DATA with file, tensor and
+// the first element found that no extent holds, or that two hold; ZERO_ERR_MEMORY.
+zero_status zr_extents_check_cover(const char *path, const char *tensor, const zr_extent *extents,
+                                   int count, int64_t elements, zero_error *error);
+
+// From state_check.c. Checks the "state" of a manifest: every number from which a training
+// continues, and its range.
+// ZERO_ERR_DATA with key, value and range of the first number that is missing, of another kind or
+// out of range. `where` names the file in the message.
+zero_status zr_state_check(const json_t *state, const char *where, zero_error *error);
+// Returns the key of row i of the table, such as "step" or "loss_scale.scale"; NULL after the last
+// row.
+const char *zr_state_check_key(int i);
+
 #endif

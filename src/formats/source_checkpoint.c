@@ -6,7 +6,7 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "formats/rectangle.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 //
 // A file may repeat the table of tokens as the head of a model that is tied. With other values it
 // is a head of its own, whatever config.json says: transformers 5 uses it, transformers 4 does not.
-#include "formats/tensor_names.h"
+#include "formats/safetensors_write.h"
 #include "formats/weight_files.h"
 #include "comm/agreement.h"
 

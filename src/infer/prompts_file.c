@@ -1,7 +1,7 @@
 // zero_prompts_read: reads the lines of a text, or a field of JSONL records.
 #include "base/file.h"
 #include "data/data_source.h"
-#include "data/not_text.h"
+#include "data/text.h"
 #include "data/records.h"
 #include <zero/generate.h>
 

@@ -16,12 +16,36 @@
 #ifndef ZR_LAYERS_BLOCK_H
 #define ZR_LAYERS_BLOCK_H
 
-#include "layers/gpt2_block.h"
 #include "layers/layers.h"
 #include "layers/linear.h"
 #include "layers/llama_block.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
+
+enum zr_gpt2_linear { // the numbers of the linears of GPT-2's block
+    ZR_GPT2_QKV,
+    ZR_GPT2_PROJ,
+    ZR_GPT2_FC,
+    ZR_GPT2_MLP_PROJ,
+    ZR_GPT2_LINEARS
+};
+
+// What GPT-2 adds to a slice of a block.
+//
+//   attention:  c_attn ─ attention ─ c_proj ─ dropout
+//   mlp:        c_fc ─ gelu ─ c_proj ─ dropout
+//
+// Of a slice: rows R, width C = heads x head_dim, F = the inner width; type T. In all, a row keeps
+// 4C + F values of T, and H + 4 floats, where H is the number of heads; and C of the stream's type.
+typedef struct zr_gpt2_parts {
+    // Saved:
+    void *qkv; // (R, 3*C) T
+    void *fc;  // (R, F) T, before gelu
+    // In the workspace:
+    void *wide;         // (R, max(F, 3*C)) T
+    void *d_attended;   // (R, C) T
+    void *d_qkv, *d_fc; // gradients of qkv and fc: both are `wide`, or are held
+} zr_gpt2_parts;
 
 enum { ZR_BLOCK_LINEARS = 7 }; // the most that an architecture has
 enum { ZR_BLOCK_INPUTS = 3 };  // the most linears of a half that read the norm's output

@@ -20,7 +20,7 @@
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of
 // rows.
 #include "compute/element_ops.h"
-#include "layers/head.h"
+#include "layers/lm_units.h"
 
 // Bytes of logits in a chunk, if that leaves it CHUNK_ROWS_MIN rows; each chunk reads the table
 // anew.

@@ -10,7 +10,7 @@
 //       dx = the sum of dlogits table_slice over this rank's slices, fp32
 //   dx is summed over the ranks, and rounded once
 #include "compute/element_ops.h"
-#include "layers/head.h"
+#include "layers/lm_units.h"
 
 typedef struct cut_head {
     zero_context *context;

@@ -2,10 +2,8 @@
 #include "model/architecture.h"
 
 #include "base/file.h"
-#include "model/model_compare.h"
-#include "model/model_files.h"
 #include "model/model_json.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 #include <stdio.h>
 #include <string.h>
 

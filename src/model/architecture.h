@@ -11,6 +11,7 @@
 #include "model/lm_fields.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
+#include "base/json.h"
 
 typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
 
@@ -97,5 +98,40 @@ void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
 void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos);
 zr_tiles zr_lm_tiles(const zr_lm_config *config);
 void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles);
+
+// The files of a model's directory as Hugging Face names them. The tokenizer's files are listed in
+// tokenizer/tokenizer_files.c.
+#define ZR_MODEL_CONFIG "config.json"
+#define ZR_GENERATION_CONFIG "generation_config.json"
+#define ZR_CHAT_TEMPLATE "chat_template.jinja"
+#define ZR_MODEL_WEIGHTS "model.safetensors"
+#define ZR_MODEL_INDEX "model.safetensors.index.json" // of weights in several files
+
+// Whether two configurations describe one model: every field of config.json as we write it counts,
+// except the few that do not change the arithmetic.
+//
+// Names and shapes of tensors are not enough, because heads, rotary settings, epsilons, windows and
+// dropout do not affect them.
+typedef uint32_t zr_lm_changes; // one bit for each name of a change that may be allowed
+// Parses names with commas between them, such as "dropout"; NULL and "": none. An unknown name is
+// ZERO_ERR_USAGE, with a list of those that are known.
+zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_error *error);
+
+typedef struct zr_lm_difference {
+    bool found;
+    char key[40];
+    char values[2][160]; // as JSON; "none" if a file has no such field
+    const char *change;  // the name of the change that would allow it; NULL: nothing would
+} zr_lm_difference;
+
+// Finds the first field that differs and is not among `allowed`. Can fail with ZERO_ERR_MEMORY.
+zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed,
+                          zr_lm_difference *out, zero_error *error);
+
+// Turn a configuration into the object of config.json, and back. `name` tells messages where it is
+// from.
+json_t *zr_lm_config_pack(const zr_lm_config *config); // NULL: no memory
+zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_config *out,
+                                zero_error *error);
 
 #endif

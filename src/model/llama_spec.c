@@ -4,7 +4,7 @@
 //   smollm2-135m
 //   llama:layers=4,heads=8,kv_heads=2,width=256,inner=704,context=512,vocab=V,theta=10000,tied=0
 #include "model/llama_model.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 
 #include <string.h>
 

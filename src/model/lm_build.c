@@ -1,5 +1,5 @@
 // Builds a language model, whole.
-#include "model/lm_storage.h"
+#include "model/lm_build.h"
 #include "model/unit.h"
 #include <stdio.h>
 

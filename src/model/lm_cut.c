@@ -1,7 +1,7 @@
 // Makes the part of a language model that one tensor rank holds. A slice is a flat parameter of its
 // own, so that shards, chunks, norms and checkpoints are functions of the slice, whichever rank
 // holds it.
-#include "model/lm_storage.h"
+#include "model/lm_build.h"
 #include "model/unit.h"
 
 #include <stdio.h>

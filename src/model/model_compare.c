@@ -1,4 +1,4 @@
-#include "model/model_compare.h"
+#include "model/architecture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // size, ... Words are compared as wholes: "gpt2-small" is nearer to "gpt2" than to "gpt2-xl", and
 // "llama-3-70b" to "llama-3.1-70b" than to "llama-2-7b".
 #include "model/architecture.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 
 #include <ctype.h>
 #include <limits.h>

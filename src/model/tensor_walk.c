@@ -1,4 +1,4 @@
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 
 #include <string.h>
 

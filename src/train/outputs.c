@@ -5,8 +5,7 @@
 #include "checkpoint/ownership.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,6 @@
 #include "comm/agreement.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <unistd.h>

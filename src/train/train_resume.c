@@ -4,7 +4,6 @@
 #include "checkpoint/run_directory.h"
 #include "checkpoint/run_record.h"
 #include "checkpoint/training_checkpoint.h"
-#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <stdio.h>

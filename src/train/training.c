@@ -9,8 +9,7 @@
 #include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 #include "setup/initialize.h"
 #include "setup/tiling.h"
 #include <zero/weights.h>

@@ -5,8 +5,8 @@
 #include "comm/agreement.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/training_checkpoint.h"
-#include "model/model_compare.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
+#include "checkpoint/run_directory.h"
 #include "train/training.h"
 #include "train/verify_parts.h"
 

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/quantile.h"
 #include "monitor/metrics_read.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 #include "tune/trial_process.h"
 
 #include <errno.h>

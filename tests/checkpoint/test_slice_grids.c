@@ -8,7 +8,7 @@
 #include "../sanitizers.h"
 #include "../formats/array_view.h"
 #include "base/dtype.h"
-#include "formats/export.h"
+#include "formats/safetensors_write.h"
 #include "formats/source.h"
 #include "checkpoint/states.h"
 

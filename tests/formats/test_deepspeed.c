@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "st_files.h"
 #include "base/crc32c.h"
-#include "checkpoint/checkpoint_import.h"
-#include "formats/deepspeed.h"
+#include "checkpoint/states.h"
+#include "formats/source.h"
 
 #include <sys/stat.h>
 
