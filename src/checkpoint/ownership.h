@@ -35,8 +35,8 @@ void zr_input_paths_free(zr_input_paths *reads);
 // something that is read, as a file of its own or by a link. That `doomed` lies in a directory that
 // is read is no reason to fail: what libzero replaces there, such as an earlier conversion, is not
 // read. `reads` may be NULL.
-zero_status zr_input_paths_spare(const zr_input_paths *reads, const char *doomed,
-                                 zero_error *error);
+zero_status zr_input_paths_protect(const zr_input_paths *reads, const char *doomed,
+                                   zero_error *error);
 
 enum {
     ZR_RUN_CHECKPOINTS,
@@ -73,7 +73,7 @@ zero_status zr_ownership_check_file(const char *path, const char *what,
 // Call it before anything is written. ZERO_ERR_USAGE if `path`, to which `what` is to be written,
 // is one of the run's own files and folders (or .lock), or lies in one; or, with is_file, if it is
 // the run's own directory or one above it. A NULL path is allowed.
-zero_status zr_ownership_stay_apart(const char *run, const char *path, bool is_file,
-                                    const char *what, zero_error *error);
+zero_status zr_ownership_check_outside(const char *run, const char *path, bool is_file,
+                                       const char *what, zero_error *error);
 
 #endif

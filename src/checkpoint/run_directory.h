@@ -47,12 +47,13 @@ bool zr_checkpoint_is_whole(const char *run, int64_t step);
 // The same for a directory of any name.
 bool zr_checkpoint_is_intact(const char *path);
 // Finds the newest whole checkpoint; NULL if there is none. zr_free.
-zero_status zr_newest_whole(const char *run, char **out, zero_error *error);
+zero_status zr_checkpoint_newest_whole(const char *run, char **out, zero_error *error);
 // Writes RUN/checkpoints/latest, "step-00000100 1a2b3c4d": a name and its checksum. It is only a
 // hint, because the directories themselves count.
-zero_status zr_write_latest(const char *run, int64_t step, zero_error *error);
+zero_status zr_checkpoint_write_latest(const char *run, int64_t step, zero_error *error);
 // Warns if it is damaged or names a checkpoint that does not exist.
-void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_logger *logger);
+void zr_checkpoint_check_latest(const char *run, const zr_checkpoints *found,
+                                const zero_logger *logger);
 // Returns whether it is the --out of a training: it has metrics, or it has checkpoints and is not
 // one itself.
 bool zr_is_run(const char *path);
@@ -83,13 +84,13 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
 // (model_directory.c).
 
 // Returns whether it is config.json or one of the files next to it.
-bool zr_convert_copies(const char *name);
-const char *zr_convert_dtype_name(zero_dtype dtype); // "float32", ...: as in config.json
+bool zr_model_file_is_copied(const char *name);
+const char *zr_config_dtype_name(zero_dtype dtype); // "float32", ...: as in config.json
 // Copies these files into `directory`: from model_dir, or if that is NULL, from what belongs to the
 // source. If there is no config.json, it is made from the checkpoint's own state. dtype: the
 // weights' type for config.json; NULL: as it is. ZERO_ERR_IO if model_dir has no config.json.
-zero_status zr_convert_model_files(const struct zr_source *source, const char *model_dir,
-                                   const char *dtype, const char *directory, bool *has_config,
-                                   bool *has_tokenizer, zero_error *error);
+zero_status zr_model_files_copy(const struct zr_source *source, const char *model_dir,
+                                const char *dtype, const char *directory, bool *has_config,
+                                bool *has_tokenizer, zero_error *error);
 
 #endif

@@ -100,7 +100,7 @@ typedef struct overlap { // of a range and an extent that holds some of its elem
 static zero_status hold_states_load(loading *l, const overlap *o, zero_error *error)
 {
     const zr_extent *extent = o->extent;
-    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent),
+    const zr_direct_extent place = zr_manifest_extent_place(l->file, o->tensor, o->extent),
                            *listed =
                                (const zr_direct_extent *)(const void *)l->extents.data + l->next;
     uint32_t found;
@@ -181,7 +181,7 @@ static zero_status for_extents(loading *l, const zr_weight_range *range, overlap
 
 static zero_status list_extent(loading *l, const overlap *o, zero_error *error)
 {
-    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent);
+    const zr_direct_extent place = zr_manifest_extent_place(l->file, o->tensor, o->extent);
     if (l->held != o->extent)
         zr_buffer_append(&l->extents, &place, sizeof place);
     l->held = o->extent;

@@ -88,7 +88,7 @@ typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, doubl
                                     uint64_t hash);
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
                             zr_span_fingerprint take, void *user);
-int64_t zr_targets_counted(const int32_t *targets, int64_t count);
+int64_t zr_count_targets(const int32_t *targets, int64_t count);
 
 // mixture.c.
 // Returns the source of a sample; *of_source is the sample's number within it. weights: (count),

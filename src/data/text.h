@@ -35,13 +35,13 @@ zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *o
 //
 // Refuses a file by its name (tables of .csv and .tsv) and by its first bytes. `what` ("text",
 // "JSONL") says what is needed; ZERO_ERR_DATA.
-zero_status zr_not_text_name(const char *path, zero_error *error);
-zero_status zr_not_text_marks(const char *path, const char *what, const char *data, size_t length,
-                              zero_error *error);
+zero_status zr_text_check_name(const char *path, zero_error *error);
+zero_status zr_text_check_kind(const char *path, const char *what, const char *data, size_t length,
+                               zero_error *error);
 // Refuses NULs and bytes that are not UTF-8 in [*at, *at + bytes), and moves *at to the end of what
 // it has checked. A character may be cut at the beginning and at the end of the file, because the
 // program split cuts files so.
-zero_status zr_not_text_bytes(const char *path, const char *data, size_t length, size_t bytes,
-                              size_t *at, zero_error *error);
+zero_status zr_text_check_bytes(const char *path, const char *data, size_t length, size_t bytes,
+                                size_t *at, zero_error *error);
 
 #endif

@@ -67,8 +67,9 @@ void zr_manifest_free(zr_manifest *manifest); // a zeroed one is allowed
 const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name);
 
 // Returns where an extent lies in its file.
-zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
-                                   const zr_extent *extent);
+zr_direct_extent zr_manifest_extent_place(const zr_manifest_file *file,
+                                          const zr_manifest_tensor *tensor,
+                                          const zr_extent *extent);
 // Returns the first extent, by its place in the list, that may hold the element or a later one:
 // those before it end before the element. Those that begin before the end of what is looked for
 // follow it.
@@ -89,10 +90,10 @@ zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifes
                                zero_error *error);
 
 // The same, but it goes on after a damaged or missing part: it calls `damaged` for each.
-zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest,
-                               void (*progress)(void *user, int64_t bytes),
-                               void (*damaged)(void *user, const zero_error *what), void *user,
-                               zero_error *error);
+zero_status zr_manifest_verify_all(const char *directory, const zr_manifest *manifest,
+                                   void (*progress)(void *user, int64_t bytes),
+                                   void (*damaged)(void *user, const zero_error *what), void *user,
+                                   zero_error *error);
 
 // From extent_cover.c. Checks that the extents of a tensor hold each of its elements once.
 //

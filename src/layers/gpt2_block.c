@@ -47,7 +47,8 @@ static void save_gpt2_block(zr_block *block, zr_carver *carver)
     }
 }
 
-// A block that is not cut needs the norm's output no more when the gradient of attention comes.
+// In a block that is not cut, d_attended reuses the memory of the norm's output, which is not read
+// any more by then.
 static size_t work_gpt2_block(zr_block *block, zr_carver carver)
 {
     for (int i = 0; i < block->slice_count; i++) {

@@ -62,7 +62,7 @@ typedef struct zr_rectangle { // elements of a whole tensor: `rows` rows of `wid
 int64_t zr_tile_rectangle(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                           zr_rectangle *out);
 // Returns how many of the elements, from the first on, are contiguous in the whole tensor too;
-// *whole_start is where they begin there.
+// *whole_start is the place of the first one there.
 int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                         int64_t *whole_start);
 bool zr_flat_param_is_streamed(const zero_model *model, zero_flat_param_ref ref);
@@ -86,24 +86,24 @@ typedef struct zr_tensor_walk {
     int flat_param, tensor;
     int number;                   // of the tensors that the walk has, from 0 on
     zero_class kind;              // of its flat parameter
-    const zero_tensor_desc *desc; // the tensor, or its first tile; NULL: the walk has ended
-    const zero_tensor_desc *last; // of the flat parameter before; NULL: there is none
+    const zero_tensor_desc *desc; // the tensor, or its first tile; NULL once the walk has ended
+    const zero_tensor_desc *last; // of the flat parameter before; NULL if there is none
 } zr_tensor_walk;
 
 zr_tensor_walk zr_tensors_of(const zero_model *model);
 zr_tensor_walk zr_tensors_of_unit(const zero_model *model, int unit);
 void zr_tensors_next(zr_tensor_walk *walk);
 int zr_tensors_count(zr_tensor_walk walk); // of those that are left
-// Returns the tensor of that number, or its first tile, counted over the model from 0 on; NULL: it
+// Returns tensor number `number` of the model, counted from 0, or its first tile; NULL if the model
 // has fewer.
 const zero_tensor_desc *zr_model_tensor(const zero_model *model, int number);
 
-// Returns the name that files have for a tensor or for the tensor of which it is a tile.
+// Returns a tensor's name in files; for a tile, that of the whole tensor.
 const char *zr_tensor_name(const zero_tensor_desc *tensor);
-// Returns the tensor of which `tensor` is a tile, or the tensor itself.
+// Returns the whole tensor that `tensor` is a tile of, or the tensor itself.
 zero_tensor_desc zr_tensor_whole(const zero_tensor_desc *tensor);
-// Says whether the tensor is one more tile of the last tensor of the flat parameter before, which
-// may be NULL.
+// Returns whether `tensor` is the next tile of the same whole as `last`, the last tensor of the
+// flat parameter before (may be NULL).
 bool zr_tensor_continues(const zero_tensor_desc *last, const zero_tensor_desc *tensor);
 
 #endif

@@ -36,7 +36,7 @@ typedef size_t (*zr_next_piece)(const zr_classes *classes, const char *text, siz
 
 // Returns the machine for an expression as tokenizer.json writes it; NULL: the expression is
 // unknown.
-zr_next_piece zr_pieces_of(const char *expression);
+zr_next_piece zr_pieces_for_expression(const char *expression);
 zr_next_piece zr_pieces_gpt2(void);
 zr_next_piece zr_pieces_qwen2(void);
 // Cut single numbers, or runs of them, apart from everything else.
