@@ -5,7 +5,7 @@
 #include "base/random.h"
 #include "comm/agreement.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "model/unit.h"
 
 #include <assert.h>

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "checkpoint/states.h"
 #include "checkpoint/model_view.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 
 // Collective, between steps. `more` has members of the manifest's "state" in addition to the
 // engine's own (rank 0's counts), or is NULL; the call takes over the reference.

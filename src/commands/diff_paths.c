@@ -4,9 +4,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
 #include "commands/diff_tensors.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "monitor/metrics_read.h"
 #include <zero/diff.h>
 

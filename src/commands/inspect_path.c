@@ -8,8 +8,7 @@
 #include "base/text.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
-#include "model/model_files.h"
+#include "model/architecture.h"
 
 #include <stdlib.h>
 #include <string.h>

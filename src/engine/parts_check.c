@@ -18,7 +18,6 @@
 #include "base/random.h"
 #include "comm/agreement.h"
 #include "engine/create.h"
-#include "model/tensor_walk.h"
 #include "model/unit.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "engine/step.h"
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 #include "plan/flat_param_sums.h"
 
 #include <string.h>

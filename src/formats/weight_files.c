@@ -252,7 +252,7 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t
 // Every rank checks the whole model, so that all find the same fault, but reads only its own
 // ranges.
 static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
-                               const zr_weight_view *view, const zr_weights_how *how,
+                               const zr_weight_view *view, const zr_weights_load_options *how,
                                bool head_differs, zero_error *error)
 {
     loading load = {comm, set};
@@ -263,7 +263,7 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
 }
 
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
-                            const zr_weights_how *how, zero_error *error)
+                            const zr_weights_load_options *how, zero_error *error)
 {
     zero_error local = {0};
     zr_st_set set;

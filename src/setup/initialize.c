@@ -8,7 +8,7 @@
 #include "comm/communicator.h"
 #include "config/config_ranks.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 #include "monitor/observe.h"

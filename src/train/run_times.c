@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/numbers.h"
 #include "base/text.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 #include "monitor/sink_rates.h"
 
 #include <math.h>

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
 #include "checkpoint/run_record.h"
 #include "checkpoint/training_checkpoint.h"
 #include "comm/agreement.h"
@@ -169,8 +168,8 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 void zr_train_announce_checkpoint(zr_train *train)
 {
     zero_error error = {0};
-    zero_status status =
-        zr_write_latest(train->asked.options->out_dir, train->run.saves.saved_step, &error);
+    zero_status status = zr_checkpoint_write_latest(train->asked.options->out_dir,
+                                                    train->run.saves.saved_step, &error);
     if (status == ZERO_OK)
         status = prune(train, &error);
     if (status != ZERO_OK)

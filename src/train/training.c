@@ -6,11 +6,10 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
 #include "checkpoint/training_checkpoint.h"
 #include "comm/agreement.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "setup/initialize.h"
 #include "setup/tiling.h"
 #include <zero/weights.h>

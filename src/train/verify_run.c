@@ -3,10 +3,10 @@
 #include "base/errors.h"
 #include "base/text.h"
 #include "checkpoint/receipt.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
 #include "comm/agreement.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "train/training.h"
 #include "train/verify_parts.h"
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/numbers.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 #include "monitor/metrics_read.h"
 #include "tune/trial_process.h"
 

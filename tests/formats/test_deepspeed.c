@@ -3,8 +3,9 @@
 // refused.
 #define _GNU_SOURCE
 #include "base/file.h"
-#include "checkpoint/checkpoint_import.h"
+#include "checkpoint/states.h"
 #include "formats/deepspeed.h"
+#include "formats/source.h"
 #include "st_files.h"
 
 #include <sys/stat.h>

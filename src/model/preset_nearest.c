@@ -1,8 +1,8 @@
-// Which preset a wrong name may have meant. A name is words between dashes: a family, a version, a
-// size, ... Words are compared as wholes: "gpt2-small" is nearer to "gpt2" than to "gpt2-xl", and
-// "llama-3-70b" to "llama-3.1-70b" than to "llama-2-7b".
+// Finds the preset with the name nearest to a wrong one. A name is words between dashes: a family,
+// a version, a size, ... Words are compared as wholes: "gpt2-small" is nearer to "gpt2" than to
+// "gpt2-xl", and "llama-3-70b" to "llama-3.1-70b" than to "llama-2-7b".
 #include "model/architecture.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -58,7 +58,7 @@ static bool is_size(const char *word) // "70b", "135m"
 }
 
 // Returns how far two words are apart. If half of their letters or more differ, or if they are
-// different sizes, one is no misspelling of the other.
+// different sizes, neither is a misspelling of the other.
 static int apart(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), distance = zr_spec_distance(a, b);

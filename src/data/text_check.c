@@ -1,7 +1,7 @@
-#include "data/not_text.h"
+#include "data/text.h"
 
 #include "base/traffic.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 #include "tokenizer/vocabulary.h"
 
 #include <string.h>
@@ -68,8 +68,8 @@ static zero_status refuse_not_text(const char *path, const char *is, const char 
                    raw ? " takes its bytes as they are)" : "");
 }
 
-zero_status zr_not_text_marks(const char *path, const char *what, const char *data, size_t length,
-                              zero_error *error)
+zero_status zr_text_check_kind(const char *path, const char *what, const char *data, size_t length,
+                               zero_error *error)
 {
     for (int k = 0; k < ZR_COUNT(kinds); k++)
         if (length >= kinds[k].length && !memcmp(data, kinds[k].begins, kinds[k].length))
@@ -82,7 +82,7 @@ zero_status zr_not_text_marks(const char *path, const char *what, const char *da
     return ZERO_OK;
 }
 
-zero_status zr_not_text_name(const char *path, zero_error *error)
+zero_status zr_text_check_name(const char *path, zero_error *error)
 {
     bool commas = zr_token_path_ends(path, ".csv");
     if (!commas && !zr_token_path_ends(path, ".tsv"))
@@ -139,8 +139,8 @@ static bool not_text_is_cut(const char *data, size_t left)
     return lead >= 0xc2 && lead <= 0xf4 && left < needs;
 }
 
-zero_status zr_not_text_bytes(const char *path, const char *data, size_t length, size_t bytes,
-                              size_t *at, zero_error *error)
+zero_status zr_text_check_bytes(const char *path, const char *data, size_t length, size_t bytes,
+                                size_t *at, zero_error *error)
 {
     size_t end = bytes < length - *at ? *at + bytes : length, i = *at;
     int32_t c;

@@ -1,5 +1,5 @@
-// The arithmetic of each architecture's blocks, and the models made of it. Embedding and head are
-// the same for all.
+// Creates models with their arithmetic: a table has the blocks of each architecture; embedding and
+// head are the same for all.
 #include "layers/lm_units.h"
 #include "model/pipeline_stage_cut.h"
 

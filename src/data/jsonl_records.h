@@ -9,8 +9,8 @@
 //
 // A field that is null counts as absent. Lines of white space, a byte order mark before the first
 // line, and records without text are skipped. Error messages begin with FILE:LINE.
-#ifndef ZR_DATA_RECORDS_H
-#define ZR_DATA_RECORDS_H
+#ifndef ZR_DATA_JSONL_RECORDS_H
+#define ZR_DATA_JSONL_RECORDS_H
 
 #include "data/chat.h"
 
@@ -41,6 +41,6 @@ zero_status zr_records_next(zr_records *records, zr_text_record *out, bool *more
 
 // Passes about `bytes` bytes, without parsing them, and returns how many lines in them are not
 // white space. The reader is then after them.
-int64_t zr_records_pass(zr_records *records, size_t bytes);
+int64_t zr_records_skip(zr_records *records, size_t bytes);
 
 #endif

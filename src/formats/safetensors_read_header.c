@@ -6,7 +6,7 @@
 // shape and type imply.
 #include "base/file.h"
 #include "base/json.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,16 +1,16 @@
 // The head of a model whose vocabulary is cut into slices. The logits are never gathered: each
-// slice says of every row its largest logit, the sum of its exponentials and, if it has the target,
-// that logit; these 16 bytes a row and slice are exchanged.
+// slice computes for every row its largest logit, the sum of its exponentials and, if it has the
+// target, that logit; these 16 bytes a row and slice are exchanged.
 //
 //   for each chunk of rows:
 //       for each slice of this rank:  logits = x table_slice^T;  their parts of the loss
-//       the parts of all slices come from the other ranks
+// gather the parts of all slices from the other ranks
 //       for each slice of this rank:  losses of the rows;  logits become their gradient
 //                                     dtable_slice += dlogits^T x
 //       dx = the sum of dlogits table_slice over this rank's slices, fp32
 //   dx is summed over the ranks, and rounded once
 #include "compute/element_ops.h"
-#include "layers/head.h"
+#include "layers/lm_units.h"
 
 typedef struct cut_head {
     zero_context *context;
@@ -58,7 +58,7 @@ static void slices_lay_out(cut_head *h, zr_carver *carver)
     }
 }
 
-static size_t lay_out_loss_slices(const zero_unit *unit, const zero_shape *shape, void *workspace,
+static size_t lay_out_head_slices(const zero_unit *unit, const zero_shape *shape, void *workspace,
                                   cut_head *h)
 {
     const zr_lm_unit *of = zr_lm_unit_at(unit);
@@ -120,7 +120,7 @@ static zero_exchange parts_of(const cut_head *h, int64_t rows, int calls, bool b
                            .purpose = ZERO_EXCHANGE_FOR_loss};
 }
 
-static void list_loss_slices_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)
+static void list_head_slices_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)
 {
     int chunks = (int)(h->rows / h->chunk);
     int64_t rest = h->rows % h->chunk;
@@ -135,15 +135,15 @@ static void list_loss_slices_exchanges(const cut_head *h, bool backward, zero_un
 zero_status zr_cut_head_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out)
 {
     cut_head h;
-    out->workspace_bytes = lay_out_loss_slices(unit, shape, NULL, &h);
+    out->workspace_bytes = lay_out_head_slices(unit, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
     for (int i = 0; i < h.here; i++)
         zr_tensor_read_in_backward(zr_lm_tensor(h.hyper, i, ZR_LM_TABLE), out);
     list_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
     if (h.rows % h.chunk)
         list_products(&h, h.rows % h.chunk, 1, out);
-    list_loss_slices_exchanges(&h, false, out);
-    list_loss_slices_exchanges(&h, true, out);
+    list_head_slices_exchanges(&h, false, out);
+    list_head_slices_exchanges(&h, true, out);
     zr_list_reduce(out, &h.division, true);
     zr_list_gains(out, h.slices, &h.gains);
     out->exchange_bytes = h.slices->ranks > 1 ? place_bytes(&h) : 0;
@@ -164,11 +164,11 @@ static void take_targets(cut_head *h, const int32_t *target)
         h->counted += target[row] >= 0;
 }
 
-static zero_status set_loss_slices(zero_context *context, cut_head *h)
+static zero_status set_head_slices(zero_context *context, cut_head *h)
 {
     const int32_t *target;
     ZERO_TRY(zr_lm_threads_check(context));
-    lay_out_loss_slices(context->unit, &context->shape, context->workspace, h);
+    lay_out_head_slices(context->unit, &context->shape, context->workspace, h);
     h->context = context;
     h->place = zr_place_of(context, h->place);
     ZERO_TRY(zr_lm_ids(context, 1, true, &target));
@@ -177,7 +177,8 @@ static zero_status set_loss_slices(zero_context *context, cut_head *h)
     return ZERO_OK;
 }
 
-// Computes the norm of all rows, of which each rank may have a part.
+// Computes the norm of all rows: each rank its own rows if they are divided, which are then
+// gathered.
 static zero_status norm_rows(cut_head *h, const void *x, zr_norm_statistics statistics)
 {
     zr_queue *queue = h->context->queue;
@@ -198,7 +199,7 @@ static void *normed_rows(const cut_head *h)
     return (char *)h->normed + h->first * h->width * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
-// Returns the parts of a slice, of those of all ranks in this chunk.
+// Returns the parts of a slice in this chunk, among those of all ranks.
 static zr_loss_part *parts_at(const cut_head *h, int slice)
 {
     return (zr_loss_part *)(void *)(h->place + h->parts) + slice * h->count;
@@ -297,7 +298,7 @@ static zero_status run_chunks(cut_head *h, bool gradient)
 zero_status zr_cut_head_forward(zero_context *context, const void *x)
 {
     cut_head h;
-    ZERO_TRY(set_loss_slices(context, &h));
+    ZERO_TRY(set_head_slices(context, &h));
     ZERO_TRY(norm_rows(&h, x, (zr_norm_statistics){0}));
     return run_chunks(&h, false);
 }
@@ -307,7 +308,7 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     zr_queue *queue = context->queue;
     cut_head h;
     float *sum;
-    ZERO_TRY(set_loss_slices(context, &h));
+    ZERO_TRY(set_head_slices(context, &h));
     ZERO_TRY(norm_rows(&h, x, h.statistics));
     ZERO_TRY(run_chunks(&h, true));
     ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));

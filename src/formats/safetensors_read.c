@@ -3,7 +3,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <assert.h>
 #include <errno.h>

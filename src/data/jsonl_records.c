@@ -1,4 +1,4 @@
-#include "data/records.h"
+#include "data/jsonl_records.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool next_line(zr_records *r, const char **line, size_t *length)
     return false;
 }
 
-int64_t zr_records_pass(zr_records *r, size_t bytes)
+int64_t zr_records_skip(zr_records *r, size_t bytes)
 {
     const char *line;
     size_t length, end = bytes < r->length - r->at ? r->at + bytes : r->length;

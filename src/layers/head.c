@@ -10,7 +10,7 @@
 //
 //   for each tile, for each chunk:
 //       logits[:, tile] = x table_tile^T
-//   for all rows at once:
+// for all rows together:
 //       losses of the rows;  logits become their gradient
 //   for each tile, last first, for each chunk:
 //       dtable_tile += dlogits[:, tile]^T x;  dx += dlogits[:, tile] table_tile, fp32
@@ -20,10 +20,10 @@
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of
 // rows.
 #include "compute/element_ops.h"
-#include "layers/head.h"
+#include "layers/lm_units.h"
 
-// Bytes of logits in a chunk, if that leaves it CHUNK_ROWS_MIN rows; each chunk reads the table
-// anew.
+// Bytes of logits in a chunk, unless that would be fewer than CHUNK_ROWS_MIN rows; each chunk reads
+// the table anew.
 #define LOGIT_BYTES (32 << 20)
 #define CHUNK_ROWS_MIN 64  // products narrower than this waste the machine
 #define CHUNK_ROWS_STEP 16 // chunks start 64-byte aligned in every array over rows
@@ -153,7 +153,7 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
     head h;
     ZERO_TRY(zr_lm_shape_check(zr_lm_unit_at(unit), shape, NULL));
     *out = (zero_unit_sizes){.saved_bytes = 0};
-    if (zr_is_cut(zr_lm_unit_at(unit)))
+    if (zr_lm_is_cut(zr_lm_unit_at(unit)))
         return zr_cut_head_sizes(unit, shape, out);
     out->workspace_bytes = head_lay_out(unit, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
@@ -200,7 +200,7 @@ static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool grad
     return ZERO_OK;
 }
 
-// d_table: NULL if the table does not train.
+// d_table is NULL if the table does not train.
 static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d_table, bool add)
 {
     zr_queue *queue = h->context->queue;
@@ -330,7 +330,7 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in,
                                 const zero_tensors *out)
 {
     head h;
-    if (zr_is_cut(zr_lm_unit_at(context->unit)))
+    if (zr_lm_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward(context, in->at[0].data);
     ZERO_TRY(head_set(context, &h));
     zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, (zr_norm_statistics){0});
@@ -344,7 +344,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
 {
     const void *x = in->at[0].data;
     head h;
-    if (zr_is_cut(zr_lm_unit_at(context->unit)))
+    if (zr_lm_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward_backward(context, x, d_in->at[0].data);
     ZERO_TRY(head_set(context, &h));
     zr_norm_forward(context, &h.norm, x, h.normed, h.statistics);

@@ -1,10 +1,10 @@
-#include "formats/export.h"
+#include "formats/safetensors_write.h"
 
 #include "memory/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "formats/safetensors_header.h"
-#include "model/model_files.h"
+#include "formats/safetensors.h"
+#include "model/architecture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // Makes the header of a new file byte for byte as the reference writer does: dtypes by falling
 // alignment, then names.
 #include "base/json.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "st_files.h"
 #include "array_view.h"
 #include "base/dtype.h"
-#include "formats/export.h"
+#include "formats/safetensors_write.h"
 #include "checkpoint/states.h"
 
 #include <math.h>
