@@ -1,4 +1,4 @@
-// Writes messages as their format writes them. chat_templates.c finds out which format that is.
+// Writes messages as their format writes them. chat_load.c finds out which format that is.
 #include "data/chat_internal.h"
 #include "tokenizer/vocabulary.h"
 

@@ -30,7 +30,7 @@ zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error);
 
-// From not_text.c: files of other programs begin with bytes with which no text begins, or hold
+// From text_check.c: files of other programs begin with bytes with which no text begins, or hold
 // bytes that are not UTF-8.
 //
 // Refuses a file by its name (tables of .csv and .tsv) and by its first bytes. `what` ("text",
