@@ -1,14 +1,14 @@
 // `zero bench comm`: every operation that a training uses, by size, compared with what the memory
 // of this machine allows. Where ranks exchange by messages, it teaches how long that takes
-// (predict/rate_links.h).
+// (predict/rates.h).
 #include "base/clock.h"
 #include "base/fetches.h"
 #include "base/quantile.h"
 #include "comm/agreement.h"
 #include "comm/versions.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
 #include "memory/arena.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 #include "commands/bench_shared.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/quantile.h"
 #include "predict/bandwidth.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
 #include "memory/arena.h"
 #include "commands/bench_shared.h"
 

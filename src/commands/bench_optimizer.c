@@ -3,7 +3,7 @@
 // modifies and writes as many bytes in place and computes next to nothing.
 #include "base/exact.h"
 #include "comm/agreement.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
 #include "memory/arena.h"
 #include "commands/bench_shared.h"
 

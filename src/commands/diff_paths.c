@@ -6,7 +6,7 @@
 #include "base/struct_take.h"
 #include "checkpoint/run_directory.h"
 #include "model/model_compare.h"
-#include "monitor/metrics_read.h"
+#include "monitor/metrics.h"
 #include "checkpoint/run_names.h"
 #include <zero/diff.h>
 

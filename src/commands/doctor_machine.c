@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "predict/bandwidth.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
 #include "simulate/machine.h"
 #include "commands/bench_shared.h"
 #include "commands/doctor_report.h"

@@ -5,8 +5,7 @@
 #include "base/file.h"
 #include "checkpoint/ownership.h"
 #include "monitor/breakdown.h"
-#include "monitor/csv_files.h"
-#include "monitor/event_file.h"
+#include "monitor/scalar_files.h"
 #include "monitor/sinks.h"
 
 #include <errno.h>

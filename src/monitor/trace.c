@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "monitor/spans.h"
+#include "monitor/breakdown.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "plan/pipeline/part.h"
 #include "plan/plan_settings.h"
 #include "plan/visit.h"
-#include "setup/overheads.h"
+#include "setup/estimate.h"
 #include "report/plan_machines.h"
 #include <zero/grid.h>
 #include <zero/memory.h>

@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 #include "base/length_text.h"
 #include "predict/measure_kernels.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 #include <stdio.h>
 

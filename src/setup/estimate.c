@@ -7,12 +7,12 @@
 #include "engine/update.h"
 #include "layers/layers.h"
 #include "predict/bandwidth.h"
-#include "predict/measure_kernels.h"
 #include "predict/harness.h"
+#include "predict/measure_kernels.h"
 #include "setup/machine_facts.h"
-#include "setup/resolve.h"
+#include "setup/model_part.h"
 #include "setup/pipeline_stages.h"
-#include "setup/tiling.h"
+#include "setup/resolve.h"
 
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
     const zero_model *whole = q->model;
     if (q->shape) {
         zr_lm_config shape = *q->shape;
-        zr_tiling_apply(q->config, &shape);
+        zr_model_tiles_apply(q->config, &shape);
         ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
         whole = r->whole;
     }
@@ -420,4 +420,31 @@ zero_status zr_estimate_measure(zr_estimate *r, const zero_logger *logger, zr_ra
         ZERO_TRY(measure_stage(&question, book, error));
     }
     return ZERO_OK;
+}
+
+zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *out,
+                              zero_error *error)
+{
+    const zr_rank_question *q = question;
+    const zr_config *config = q->config;
+    zr_machine machine = q->machine;
+    *out = (zr_rank_plan){0};
+    ZERO_TRY(zr_machine_check(&machine, &q->settings, error));
+    if (q->division) {
+        out->part = *q->division;
+        zr_pipeline_stages_place(&out->part, config, q->model, q->stage, q->mapped);
+        machine.pipeline = &out->part;
+    }
+    if (q->division || config->pipeline.exact)
+        ZERO_TRY(zr_pipeline_stages_cut(q->model, q->division, q->stage, config->pipeline.exact,
+                                        &out->model, error));
+    return zr_plan_create(out->model ? out->model : q->model, &q->shape, &q->settings, &machine,
+                          &out->plan, error);
+}
+
+void zr_rank_plan_free(zr_rank_plan *plan)
+{
+    zr_plan_destroy(plan->plan);
+    zr_pipeline_stage_free(plan->model);
+    *plan = (zr_rank_plan){0};
 }

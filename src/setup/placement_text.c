@@ -2,7 +2,7 @@
 #include "base/bytes_text.h"
 #include "memory/ledger.h"
 #include "setup/placement.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 
 #include <stdio.h>
 

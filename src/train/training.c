@@ -12,7 +12,7 @@
 #include "model/model_compare.h"
 #include "checkpoint/run_names.h"
 #include "setup/initialize.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 #include <zero/weights.h>
 
 #include <math.h>
@@ -97,7 +97,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
     ZERO_TRY(zr_train_check_places(train, error));
-    zr_tiling_apply(train->resolved.config, &train->subject.model_config);
+    zr_model_tiles_apply(train->resolved.config, &train->subject.model_config);
     return ZERO_OK;
 }
 
@@ -166,7 +166,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 {
     zr_train_resolved *resolved = &train->resolved;
     int threads = train->asked.options->threads;
-    ZERO_TRY(zr_threads_choose(train->comm, threads, &resolved->threads, error));
+    ZERO_TRY(zr_rank_threads_choose(train->comm, threads, &resolved->threads, error));
     ZERO_TRY(zr_train_place(train, error));
     ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
     zr_train_describe_runtime(&train->logger);

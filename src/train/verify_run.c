@@ -8,7 +8,7 @@
 #include "model/model_compare.h"
 #include "checkpoint/run_names.h"
 #include "train/training.h"
-#include "train/verify_parts.h"
+#include "train/verify_state.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -5,9 +5,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/quantile.h"
-#include "monitor/metrics_read.h"
+#include "monitor/metrics.h"
 #include "checkpoint/run_names.h"
-#include "tune/trial_process.h"
 
 #include <errno.h>
 #include <stdio.h>

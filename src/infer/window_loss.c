@@ -1,4 +1,4 @@
-#include "infer/windows.h"
+#include "infer/window_loss.h"
 
 #include "base/exact.h"
 #include "comm/agreement.h"

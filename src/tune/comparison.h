@@ -2,8 +2,8 @@
 // compare_ways.c says what is compared, compare_open.c what all ways have in common,
 // compare_plan.c what plans and predictions say, compare_largest.c how large a model may be,
 // compare_measure.c trains, compare_text.c and compare_json.c write.
-#ifndef ZR_TUNE_COMPARE_PARTS_H
-#define ZR_TUNE_COMPARE_PARTS_H
+#ifndef ZR_TUNE_COMPARISON_H
+#define ZR_TUNE_COMPARISON_H
 
 #include "compute/compute.h"
 #include "setup/estimate.h"

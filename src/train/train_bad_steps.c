@@ -61,8 +61,8 @@ static void warn_of_growth(zr_train *train, const zero_step_info *info)
            (long long)info->step, info->loss, run->first_loss, info->lr);
 }
 
-zero_status zr_train_settle_step(zr_train *train, const zero_step_info *info, bool last,
-                                 zero_error *error)
+zero_status zr_train_check_step(zr_train *train, const zero_step_info *info, bool last,
+                                zero_error *error)
 {
     if (!isfinite(info->loss))
         return refuse_nonfinite(train, info, error);
@@ -70,4 +70,23 @@ zero_status zr_train_settle_step(zr_train *train, const zero_step_info *info, bo
     if (info->updated) // the update waited for everything that was being written
         ZERO_TRY(zr_train_end_checkpoint(train, error));
     return info->skipped ? report_skip(train, info, last, error) : ZERO_OK;
+}
+
+// Steps without any target: their windows are all prompt.
+
+void zr_train_mark_idle_step(zr_train *train, zero_step_info *info)
+{
+    if (!train->subject.data.masked || info->loss != 0 || info->grad_norm != 0)
+        return;
+    info->loss = NAN;
+    train->run.idle_steps++;
+}
+
+void zr_train_warn_idle(const zr_train *train, int64_t steps)
+{
+    if (train->run.idle_steps)
+        zr_log(&train->logger, ZERO_LOG_WARNING,
+               "%lld of %lld steps had no target and learnt nothing: their windows were all prompt "
+               "(a larger --seq, or shorter prompts)",
+               (long long)train->run.idle_steps, (long long)steps);
 }

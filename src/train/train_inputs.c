@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "layers/layers.h"
 #include "model/model_files.h"
-#include "setup/same_inputs.h"
+#include "setup/input_fingerprints.h"
 #include "setup/model_choice.h"
 #include "train/training.h"
 
@@ -154,19 +154,19 @@ static void same_options(zr_fingerprints *list, const zero_train_options *option
     const char *changes = options->allow_change ? options->allow_change : "nothing";
     char text[40];
     snprintf(text, sizeof text, "%.9g s", options->save_seconds);
-    zr_same_number(list, "--dry-run", options->dry_run != 0);
-    zr_same_number(list, "--resume", options->resume != 0);
-    zr_same_number(list, "--overwrite", options->overwrite != 0);
+    zr_fingerprint_number(list, "--dry-run", options->dry_run != 0);
+    zr_fingerprint_number(list, "--resume", options->resume != 0);
+    zr_fingerprint_number(list, "--overwrite", options->overwrite != 0);
     zr_fingerprints_add(list, "option", "--allow-change", changes, zr_hash_text(changes));
-    zr_same_number(list, "--ignore-unused", options->ignore_unused != 0);
-    zr_same_number(list, "--eval-every", options->eval_every);
-    zr_same_number(list, "--sample-every", options->sample_every);
-    zr_same_number(list, "--save-every", options->save_every);
+    zr_fingerprint_number(list, "--ignore-unused", options->ignore_unused != 0);
+    zr_fingerprint_number(list, "--eval-every", options->eval_every);
+    zr_fingerprint_number(list, "--sample-every", options->sample_every);
+    zr_fingerprint_number(list, "--save-every", options->save_every);
     zr_fingerprints_add(list, "option", "--save-seconds", text, seconds);
-    zr_same_number(list, "--keep", options->keep);
-    zr_same_number(list, "--no-final-checkpoint", options->no_final_checkpoint != 0);
+    zr_fingerprint_number(list, "--keep", options->keep);
+    zr_fingerprint_number(list, "--no-final-checkpoint", options->no_final_checkpoint != 0);
     // Which steps it records follows from --steps and from where the run continues.
-    zr_same_number(list, "--profile", options->profile != NULL);
+    zr_fingerprint_number(list, "--profile", options->profile != NULL);
 }
 
 // This comes before anything is derived from what a rank has read by itself.
@@ -179,20 +179,20 @@ zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
     if (train->comm->size == 1)
         return ZERO_OK;
     same_options(&list, options);
-    zr_same_number(&list, "--seq", train->resolved.seq);
-    zr_same_number(&list, "--steps", train->resolved.steps);
-    zr_same_config(&list, train->resolved.config);
-    zr_same_model(&list, &train->subject.model_config);
-    zr_same_text(&list, ZR_GENERATION_CONFIG, model, train->subject.generation);
-    zr_same_tokenizer(&list,
-                      options->tokenizer   ? options->tokenizer
-                      : options->model_dir ? model
-                                           : zr_tokenizer_name(train->subject.tokenizer),
-                      train->subject.tokenizer);
-    zr_same_dataset(&list, "text to train on", &train->subject.data, (uint64_t)train->resolved.seed,
-                    &watch);
-    zr_same_dataset(&list, "held-out text", &train->subject.val, (uint64_t)train->resolved.seed,
-                    &watch);
+    zr_fingerprint_number(&list, "--seq", train->resolved.seq);
+    zr_fingerprint_number(&list, "--steps", train->resolved.steps);
+    zr_fingerprint_config(&list, train->resolved.config);
+    zr_fingerprint_model(&list, &train->subject.model_config);
+    zr_fingerprint_text(&list, ZR_GENERATION_CONFIG, model, train->subject.generation);
+    zr_fingerprint_tokenizer(&list,
+                             options->tokenizer   ? options->tokenizer
+                             : options->model_dir ? model
+                                                  : zr_tokenizer_name(train->subject.tokenizer),
+                             train->subject.tokenizer);
+    zr_fingerprint_dataset(&list, "text to train on", &train->subject.data,
+                           (uint64_t)train->resolved.seed, &watch);
+    zr_fingerprint_dataset(&list, "held-out text", &train->subject.val,
+                           (uint64_t)train->resolved.seed, &watch);
     return zr_comm_compare_fingerprints(train->comm, &list, error);
 }
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "setup/threads.h"
+#include "setup/machine_facts.h"
 
 #include "base/alloc.h"
 #include "base/cpu.h"
@@ -40,7 +40,7 @@ static zero_status count_kv_replicas(zero_comm *comm, int *kv_replicas, zero_err
 
 // Gives every rank as many threads as the rank with the fewest, because the bits of results depend
 // on the number of threads.
-static zero_status take_least(zero_comm *comm, int kv_replicas, int cores, zr_threads *out,
+static zero_status take_least(zero_comm *comm, int kv_replicas, int cores, zr_rank_threads *out,
                               zero_error *error)
 {
     int64_t least = out->count;
@@ -53,7 +53,8 @@ static zero_status take_least(zero_comm *comm, int kv_replicas, int cores, zr_th
     return ZERO_OK;
 }
 
-zero_status zr_threads_choose(zero_comm *comm, int asked, zr_threads *out, zero_error *error)
+zero_status zr_rank_threads_choose(zero_comm *comm, int asked, zr_rank_threads *out,
+                                   zero_error *error)
 {
     zr_cpu_budget budget = zr_cpu_budget_get();
     int kv_replicas;

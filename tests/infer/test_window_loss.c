@@ -3,7 +3,7 @@
 #include "../setup/tiny_engine.h"
 
 #include "base/alloc.h"
-#include "infer/windows.h"
+#include "infer/window_loss.h"
 
 enum { WINDOWS = 20 };
 

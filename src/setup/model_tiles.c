@@ -1,11 +1,11 @@
 #include "comm/agreement.h"
 #include "layers/layers.h"
 #include "setup/resolve.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 
 static int64_t whole_or(int64_t tiles) { return ZR_MAX(tiles, 1); }
 
-bool zr_tiling_apply(const zr_config *config, zr_lm_config *shape)
+bool zr_model_tiles_apply(const zr_config *config, zr_lm_config *shape)
 {
     const zr_offload_config *o = &config->offload;
     const zr_tiles before = zr_lm_tiles(shape),
@@ -19,7 +19,7 @@ const zr_tiles zr_tilings[ZR_TILINGS] = {{1, 1, 1},   {4, 1, 1},     {8, 1, 1},
                                          {16, 1, 1},  {16, 2, 4},    {32, 4, 8},
                                          {64, 8, 16}, {128, 16, 32}, {256, 32, 64}};
 
-bool zr_tiling_was_said(const zr_config *config)
+bool zr_model_tiles_are_given(const zr_config *config)
 {
     static const char *const keys[] = {"libzero.tiling.all", "libzero.tiling.embedding",
                                        "libzero.tiling.attention", "libzero.tiling.mlp"};
@@ -66,11 +66,11 @@ static zero_status find_choice(const zero_options *options, const zr_config *con
     return ZERO_OK;
 }
 
-zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_lm_config *shape,
-                             zero_error *error)
+zero_status zr_model_tiles_choose(const zero_options *options, zr_config *config,
+                                  zr_lm_config *shape, zero_error *error)
 {
     int64_t choice = 0;
-    if (zr_tiling_was_said(config) || config->exact_tensor > 1)
+    if (zr_model_tiles_are_given(config) || config->exact_tensor > 1)
         return ZERO_OK;
     ZERO_TRY(
         zr_comm_agree(options->comm, find_choice(options, config, shape, &choice, error), error));
@@ -90,7 +90,7 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.embedding", tiles->embedding, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.attention", tiles->attention, error));
     ZERO_TRY(zr_config_choose(config, "libzero.tiling.mlp", tiles->mlp, error));
-    zr_tiling_apply(config, shape);
+    zr_model_tiles_apply(config, shape);
     zr_log(&options->logger, ZERO_LOG_INFO,
            "tiling   the model does not fit undivided: %lld tiles of the token table, %lld of each "
            "of the attention's weights, %lld of the MLP's (libzero.tiling)",
@@ -98,7 +98,8 @@ zero_status zr_tiling_choose(const zero_options *options, zr_config *config, zr_
     return ZERO_OK;
 }
 
-zero_status zr_tiling_check(const zr_config *config, const zero_model *model, zero_error *error)
+zero_status zr_model_tiles_check(const zr_config *config, const zero_model *model,
+                                 zero_error *error)
 {
     const zr_offload_config *o = &config->offload;
     const zr_lm_config *ours = zr_lm_config_of(model);
@@ -107,7 +108,7 @@ zero_status zr_tiling_check(const zr_config *config, const zero_model *model, ze
     zr_lm_config copy;
     if (ours) {
         copy = *ours;
-        if (!zr_tiling_apply(config, &copy))
+        if (!zr_model_tiles_apply(config, &copy))
             return ZERO_OK;
     }
     return zr_fail(

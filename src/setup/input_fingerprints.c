@@ -1,4 +1,4 @@
-#include "setup/same_inputs.h"
+#include "setup/input_fingerprints.h"
 
 #include "base/json.h"
 #include "base/random.h"
@@ -10,14 +10,14 @@
 
 #define KEY_BYTES 200
 
-void zr_same_number(zr_fingerprints *list, const char *name, int64_t value)
+void zr_fingerprint_number(zr_fingerprints *list, const char *name, int64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)value);
     zr_fingerprints_add(list, "option", name, text, zr_hash_text(text));
 }
 
-void zr_same_real(zr_fingerprints *list, const char *name, double value)
+void zr_fingerprint_real(zr_fingerprints *list, const char *name, double value)
 {
     char text[32];
     snprintf(text, sizeof text, "%.17g", value);
@@ -57,7 +57,7 @@ static void add_values(zr_fingerprints *list, const char *what, const char *sect
     }
 }
 
-void zr_same_config(zr_fingerprints *list, const zr_config *config)
+void zr_fingerprint_config(zr_fingerprints *list, const zr_config *config)
 {
     zr_buffer text = {0};
     zr_config_write(config, &text);
@@ -70,7 +70,7 @@ void zr_same_config(zr_fingerprints *list, const zr_config *config)
     zr_buffer_free(&text);
 }
 
-void zr_same_model(zr_fingerprints *list, const zr_lm_config *model)
+void zr_fingerprint_model(zr_fingerprints *list, const zr_lm_config *model)
 {
     json_t *object = zr_lm_config_pack(model);
     list->failed = list->failed || !object;
@@ -79,12 +79,14 @@ void zr_same_model(zr_fingerprints *list, const zr_lm_config *model)
     json_decref(object);
 }
 
-void zr_same_text(zr_fingerprints *list, const char *what, const char *name, const char *text)
+void zr_fingerprint_text(zr_fingerprints *list, const char *what, const char *name,
+                         const char *text)
 {
     zr_fingerprints_add(list, what, name, text ? "" : "not there", text ? zr_hash_text(text) : 0);
 }
 
-void zr_same_tokenizer(zr_fingerprints *list, const char *name, const zr_tokenizer *tokenizer)
+void zr_fingerprint_tokenizer(zr_fingerprints *list, const char *name,
+                              const zr_tokenizer *tokenizer)
 {
     char value[64];
     snprintf(value, sizeof value, "%lld tokens", (long long)zr_tokenizer_vocabulary(tokenizer));
@@ -96,7 +98,7 @@ typedef struct taking {
     const char *what;
 } taking;
 
-static void take_same_inputs(void *user, const zr_token_span *span, double weight, uint64_t hash)
+static void take_token_span(void *user, const zr_token_span *span, double weight, uint64_t hash)
 {
     const taking *t = user;
     char value[64], share[24] = "";
@@ -107,9 +109,9 @@ static void take_same_inputs(void *user, const zr_token_span *span, double weigh
     zr_fingerprints_add(t->list, t->what, span->name, value, hash);
 }
 
-void zr_same_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset,
-                     uint64_t seed, const zr_watch *watch)
+void zr_fingerprint_dataset(zr_fingerprints *list, const char *what, const zr_dataset *dataset,
+                            uint64_t seed, const zr_watch *watch)
 {
     taking t = {list, what};
-    zr_dataset_fingerprint(dataset, seed, watch, take_same_inputs, &t);
+    zr_dataset_fingerprint(dataset, seed, watch, take_token_span, &t);
 }

@@ -1,10 +1,10 @@
 // A verification: what verify_open.c (what of a run is replayed) and verify_run.c (the replay)
 // share.
-#ifndef ZR_TRAIN_VERIFY_PARTS_H
-#define ZR_TRAIN_VERIFY_PARTS_H
+#ifndef ZR_TRAIN_VERIFY_STATE_H
+#define ZR_TRAIN_VERIFY_STATE_H
 
 #include "checkpoint/run_record.h"
-#include "monitor/metrics_read.h"
+#include "monitor/metrics.h"
 #include <zero/comm.h>
 #include <zero/verify.h>
 

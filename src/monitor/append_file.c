@@ -1,15 +1,15 @@
 // Appends whole entries to a file. Called by the files that monitors write.
 #define _GNU_SOURCE
-#include "monitor/tail.h"
+#include "monitor/append_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-zero_status zr_tail_open(const char *path, int flags, zr_tail *out, zero_error *error)
+zero_status zr_append_file_open(const char *path, int flags, zr_append_file *out, zero_error *error)
 {
-    *out = (zr_tail){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666)};
+    *out = (zr_append_file){.fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666)};
     int reason = errno;
     zero_status status = ZERO_OK;
     if (out->fd < 0 || (out->length = lseek(out->fd, 0, SEEK_END)) < 0)
@@ -18,12 +18,13 @@ zero_status zr_tail_open(const char *path, int flags, zr_tail *out, zero_error *
     else if (!(out->path = zr_strdup(path, error)))
         status = ZERO_ERR_MEMORY;
     if (status != ZERO_OK)
-        zr_tail_close(out);
+        zr_append_file_close(out);
     errno = reason;
     return status;
 }
 
-static zero_status write_tail_all(zr_tail *tail, const char *bytes, size_t count, zero_error *error)
+static zero_status write_tail_all(zr_append_file *tail, const char *bytes, size_t count,
+                                  zero_error *error)
 {
     for (size_t done = 0; done < count;) {
         ssize_t wrote = write(tail->fd, bytes + done, count - done);
@@ -35,7 +36,7 @@ static zero_status write_tail_all(zr_tail *tail, const char *bytes, size_t count
     return ZERO_OK;
 }
 
-zero_status zr_tail_append(zr_tail *tail, zr_buffer *entries, zero_error *error)
+zero_status zr_append_file_append(zr_append_file *tail, zr_buffer *entries, zero_error *error)
 {
     zero_status status =
         entries->failed
@@ -48,10 +49,10 @@ zero_status zr_tail_append(zr_tail *tail, zr_buffer *entries, zero_error *error)
     return status;
 }
 
-void zr_tail_close(zr_tail *tail)
+void zr_append_file_close(zr_append_file *tail)
 {
     if (tail->fd >= 0)
         close(tail->fd);
     zr_free(tail->path);
-    *tail = (zr_tail){.fd = -1};
+    *tail = (zr_append_file){.fd = -1};
 }

@@ -1,7 +1,7 @@
 // One training, in parts: what is asked, what it is about, what was resolved, and what runs. Each
 // part says who fills it; after that the others only read it.
-#ifndef ZR_TRAIN_TRAIN_PARTS_H
-#define ZR_TRAIN_TRAIN_PARTS_H
+#ifndef ZR_TRAIN_TRAIN_STATE_H
+#define ZR_TRAIN_TRAIN_STATE_H
 
 #include "config/config.h"
 #include "data/corpus.h"
@@ -11,10 +11,10 @@
 #include "monitor/observe.h"
 #include "base/busy.h"
 #include "predict/forecast.h"
-#include "setup/overheads.h"
-#include "setup/threads.h"
+#include "setup/estimate.h"
+#include "setup/machine_facts.h"
 #include "train/outputs.h"
-#include "train/run_ahead.h"
+#include "train/time_left.h"
 #include "train/run_times.h"
 #include <zero/tools.h>
 
@@ -31,7 +31,7 @@ typedef struct zr_train_asked { // filled before anything is read, by training.c
     zr_run_before before; // the run that this one continues
 } zr_train_asked;
 
-typedef struct zr_train_subject {   // what is trained, on what; filled by train_read.c
+typedef struct zr_train_subject {   // what is trained, on what; filled by train_inputs.c
     zr_corpus *corpus, *val_corpus; // val_corpus only if --val names a file
     zr_reading_progress reading;
     zr_chat chat; // how messages are written
@@ -60,7 +60,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     // The value is that of the run before, because the configuration gives none; a run that
     // continues this one keeps it too.
     bool keeps_weight_decay;
-    zr_threads threads;
+    zr_rank_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
     zr_overheads overheads; // rank 0: of what comes besides steps

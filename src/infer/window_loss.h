@@ -1,7 +1,7 @@
 // Computes the mean loss over windows of a text. Batches of windows are divided among the ranks and
 // summed exactly, so that the result does not depend on the number of ranks.
-#ifndef ZR_INFER_WINDOWS_H
-#define ZR_INFER_WINDOWS_H
+#ifndef ZR_INFER_WINDOW_LOSS_H
+#define ZR_INFER_WINDOW_LOSS_H
 
 #include "data/dataset.h"
 #include <zero/engine.h>

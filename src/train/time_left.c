@@ -1,8 +1,9 @@
 // How long a training has still to go: by what it has measured itself, and where it has measured
 // nothing yet by what is predicted.
+#include "train/time_left.h"
+
 #include "base/length_text.h"
 #include "layers/layers.h"
-#include "train/train_ahead.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -33,7 +34,7 @@ static int64_t micro_batches_of(const zr_train *train, int64_t windows)
 }
 
 static void count_evaluations(const zr_train *train, const zr_train_between *between, int64_t step,
-                              zr_run_ahead *out)
+                              zr_work_left *out)
 {
     int64_t steps = train->resolved.steps, all = 0, part = 0;
     if (between->eval_every <= 0)
@@ -49,7 +50,7 @@ static void count_evaluations(const zr_train *train, const zr_train_between *bet
     out->models.count += evaluations; // each may find the best model so far
 }
 
-static void count_saves(const zr_train *train, int64_t step, zr_run_ahead *out)
+static void count_saves(const zr_train *train, int64_t step, zr_work_left *out)
 {
     const zero_train_options *options = train->asked.options;
     int64_t steps = train->resolved.steps;
@@ -75,7 +76,7 @@ static double seconds_left(const zr_train *train, const zr_train_between *betwee
             made = zr_run_multiples(train->run.first_step, after - 1, every);
     // Without a measurement: backward takes twice as long as forward, which is an evaluation.
     double forward = step / (3 * (double)zero_accumulation(train->run.engine));
-    zr_run_ahead ahead = {
+    zr_work_left work = {
         .steps = {steps - after, step},
         .micro_batches.seconds =
             either(clock->seconds[ZR_TIME_EVALUATION], train->run.evals.micro_batches,
@@ -86,9 +87,9 @@ static double seconds_left(const zr_train *train, const zr_train_between *betwee
                     either(clock->seconds[ZR_TIME_GENERATION], made,
                            TOKENS_OF_A_SAMPLE * overheads->token)},
     };
-    count_evaluations(train, between, after, &ahead);
-    count_saves(train, after, &ahead);
-    return zr_run_ahead_seconds(&ahead);
+    count_evaluations(train, between, after, &work);
+    count_saves(train, after, &work);
+    return zr_work_left_seconds(&work);
 }
 
 double zr_train_seconds_left(const zr_train *train, const zr_train_between *between, int64_t step)
@@ -128,4 +129,36 @@ void zr_train_correct_length(zr_train *train, const zr_train_between *between, i
     zr_log(&train->logger, ZERO_LOG_INFO,
            "step %lld: the rest of the run: %s, by the steps so far (%.1f ms)", (long long)step,
            text, 1e3 * zr_run_pace_step(pace));
+}
+
+// What is left of a step's weight after each later one.
+static const double KEPT = 0.9;
+
+void zr_run_pace_add(zr_run_pace *pace, double seconds, bool cold)
+{
+    if (!cold && !pace->warm)
+        *pace = (zr_run_pace){.steps = pace->steps, .warm = true};
+    pace->sum = KEPT * pace->sum + (1 - KEPT) * seconds;
+    pace->weight = KEPT * pace->weight + (1 - KEPT);
+    pace->steps++;
+}
+
+double zr_run_pace_step(const zr_run_pace *pace)
+{
+    return pace->weight > 0 ? pace->sum / pace->weight : 0;
+}
+
+static double seconds_of(zr_work_item item) { return (double)item.count * item.seconds; }
+
+double zr_work_left_seconds(const zr_work_left *work)
+{
+    if (work->steps.count > 0 && !(work->steps.seconds > 0))
+        return 0;
+    return seconds_of(work->steps) + seconds_of(work->micro_batches) +
+           seconds_of(work->checkpoints) + seconds_of(work->models) + seconds_of(work->samples);
+}
+
+int64_t zr_run_multiples(int64_t after, int64_t last, int64_t every)
+{
+    return every > 0 && last > after ? last / every - after / every : 0;
 }
