@@ -2,7 +2,7 @@
 // by number of threads.
 #include "base/alloc.h"
 #include "base/quantile.h"
-#include "predict/bandwidth.h"
+#include "predict/rates.h"
 #include "predict/meter.h"
 #include "memory/arena.h"
 #include "commands/bench_shared.h"
@@ -66,8 +66,8 @@ static void say_bench_memory_row(const zr_bench *bench, const memory_row *row, b
 static void keep_bench_memory(const zr_bench *bench, const memory_row *row)
 {
     char *file;
-    zr_bandwidth_keep(NULL, &(zr_bandwidth){.copy = row->copy, .update = row->update},
-                      bench->logger, &file);
+    const zr_storage_rates measured = {.copy = row->copy, .update = row->update};
+    zr_storage_keep(NULL, &measured, bench->logger, &file);
     if (file && !bench->json)
         zr_bench_say(bench, "kept for plans of this machine in %s\n", file);
     zr_free(file);

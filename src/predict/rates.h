@@ -11,10 +11,12 @@
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "base/recorder.h"
+#include "predict/rate_storage.h"
 #include "predict/task_rates.h"
 #include <zero/tensor.h>
 
 enum { ZR_RATE_SAMPLES = 96, ZR_RATE_PATH = 24, ZR_MOST_RATE_SETTINGS = 24 };
+enum { ZR_MOST_STORAGE_RATES = 64 };
 
 typedef struct zr_rate_setting {
     char path[ZR_RATE_PATH]; // "avx512_bf16"
@@ -68,10 +70,14 @@ typedef struct zr_rate_book { // what is known of this machine
     zr_rates *settings;       // (count)
     int count;
     zr_correction corrections[ZR_TIME_PARTS];
-    zr_correction whole;     // of a step, after the parts' corrections: its spread is the interval
-    double read, write, mix; // of a disk (predict/bandwidth.h), all ranks together; 0: unknown
-    double checksum;         // bytes a second of a thread
-    zr_task_rates tasks;     // besides steps
+    zr_correction whole; // of a step, after the parts' corrections: its spread is the interval
+    zr_storage_rates *storage; // (storage_count)
+    int storage_count;
+    // Of the disk that was measured last, all ranks together, or of the one that
+    // zr_rate_book_use_disk has chosen; 0 if unknown.
+    double read, write, mix;
+    double checksum;     // bytes a second of a thread
+    zr_task_rates tasks; // besides steps
 } zr_rate_book;
 
 // Returns the seconds of one operation, and sets *unknown to how far it is from what was seen: 0:
@@ -112,14 +118,32 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
 zr_task_facts zr_rate_book_facts(const zr_rate_book *book);
 void zr_rate_book_free(zr_rate_book *book);
 
+// rate_storage.c. Returns the rates of this machine's disk that holds `directory` (NULL: of its
+// memory); NULL if they are unknown or older than 180 days.
+const zr_storage_rates *zr_rate_book_storage(const zr_rate_book *book, const char *directory);
+// Adds rates, or replaces older ones of the same disk or memory. ZERO_ERR_MEMORY.
+zero_status zr_rate_book_set_storage(zr_rate_book *book, const zr_storage_rates *rates,
+                                     zero_error *error);
+// Sets the book's read, write and mix to those of the disk that holds `directory`, if it is known.
+void zr_rate_book_use_disk(zr_rate_book *book, const char *directory);
+// Adds what an earlier version has kept in `file` (bandwidth.json) of machines of this processor.
+// ZERO_ERR_DATA: the file is damaged; ZERO_ERR_IO, ZERO_ERR_MEMORY.
+zero_status zr_rate_book_add_bandwidths(zr_rate_book *book, const char *file, const char *processor,
+                                        zero_error *error);
+
 // Return the path of the user's file for this processor (zr_user_cache_file), read it, and change
 // it: what `from` has, which is what a run has found itself, is merged into what the file has by
 // now, under a lock, so that runs which end together lose nothing. A damaged file, or one of
 // another processor, counts as empty; reading it says so in a warning, keeping does not. Reading
-// never fails; a file that cannot be written is a warning.
+// never fails; a file that cannot be written is a warning, and keeping returns false.
 zero_status zr_rate_book_file(char **file, zero_error *error);
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
-void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
+bool zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
+// Keeps the rates of the disk that holds `directory` (NULL: of the memory), whose names it fills
+// in.
+// *file tells where (zr_free); NULL if they could not be kept, in which case a warning says why.
+void zr_storage_keep(const char *directory, const zr_storage_rates *measured,
+                     const zero_logger *logger, char **file);
 // The same for a file and machine of the caller's, for tests.
 zero_status zr_rate_book_parse(const char *text, size_t length, const char *name,
                                const char *processor, zr_rate_book *out, zero_error *error);

@@ -6,7 +6,6 @@
 #include "config/config_ranks.h"
 #include "engine/update.h"
 #include "layers/layers.h"
-#include "predict/bandwidth.h"
 #include "predict/harness.h"
 #include "predict/measure_kernels.h"
 #include "setup/machine_facts.h"
@@ -302,8 +301,6 @@ static zero_status find_links(const zr_estimate *r, asking *out, zero_error *err
 static zero_status ask(zr_estimate *r, const zr_rate_book *book, asking *out, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
-    const char *directory = directory_of(q->config);
-    zr_bandwidth known = {0};
     int cores = zr_cpu_budget_get().allowed, together = together_of(q);
     zr_rate_setting setting;
     ZERO_TRY(find_operations(r, error));
@@ -311,14 +308,8 @@ static zero_status ask(zr_estimate *r, const zr_rate_book *book, asking *out, ze
                                    error));
     for (int s = 0; s < r->stages; s++)
         out->plans[s] = r->at[s].plan;
-    if (directory)
-        zr_bandwidth_read(directory, NULL, &known);
     out->book = *book;
-    if (known.read > 0) {
-        out->book.read = known.read;
-        out->book.write = known.write;
-        out->book.mix = known.mix;
-    }
+    zr_rate_book_use_disk(&out->book, directory_of(q->config));
     out->question = (zr_forecast_question){
         .plans = out->plans,
         .operations = r->operations,
