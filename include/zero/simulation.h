@@ -8,17 +8,18 @@
 extern "C" {
 #endif
 
-// Either new_spec or model, machine and ranks: one run is simulated. Or `runs`: a table of them. Or
-// the machine "list" alone: the machines that there are.
+// One run is simulated: of new_spec or model on so many ranks of a machine, or the run that a file
+// describes, on a machine. Or the machine "list" alone: the machines that there are.
 // Numbers that are 0 and texts that are NULL are not given: the configuration's value is taken, and
 // without one a default.
 typedef struct zero_simulate_options {
     size_t struct_size;
     const char *new_spec, *model; // a SPEC; or a directory or config.json
-    const char *runs;             // a CSV file of runs, each of which is predicted and scored
-    // The name of a machine, or a path of a machine's file (docs/scale.md). With `runs`: that of
-    // all rows, instead of each row's own.
-    const char *machine;
+    // A JSON file that describes a run (docs/scale.md): its model, grid, batch and states. Of the
+    // fields below, machine, framework, order, json, and those of failures and of the length go
+    // with it; the others are not read.
+    const char *run;
+    const char *machine; // its name, or a path of a machine's file (docs/scale.md)
     const char *config_path;
     const zero_override *overrides; // as in zero_plan_options
     int override_count;
@@ -38,8 +39,7 @@ typedef struct zero_simulate_options {
     double restart;         // seconds until training goes on, without reading the checkpoint
     int asynchronous;       // checkpoints are written beside training
     int json;
-    // With `runs`: a CSV file to which predictions are durably written; NULL: none.
-    const char *out;
+    const char *reserved; // not read: it was a file for the predictions of a table of runs
     zero_logger logger;
     // The length of the training, whose time is told: its tokens or its steps; 0: not asked.
     int64_t tokens, steps;

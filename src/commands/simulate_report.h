@@ -4,7 +4,6 @@
 
 #include "simulate/catalogue.h"
 #include "simulate/failures.h"
-#include "simulate/remedy.h"
 #include "simulate/step.h"
 #include <zero/simulation.h>
 

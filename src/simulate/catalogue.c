@@ -2,7 +2,6 @@
 #include "simulate/catalogue.h"
 
 #include "base/file.h"
-#include "simulate/machine_file.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -5,6 +5,13 @@
 
 #include "simulate/machine.h"
 
+// What is built in: every file of machines/ (a generated file, tools/embed).
+typedef struct zr_sim_built_in {
+    const char *name; // "h100-hgx"
+    const char *text; // of its file
+} zr_sim_built_in;
+extern const zr_sim_built_in zr_built_ins[]; // ends with a name NULL
+
 typedef struct zr_sim_catalogue {
     zr_sim_machine *machines;     // (machine_count) those built in, or the files of their names
     zr_sim_framework *frameworks; // (framework_count) the last one is that of a well-made one

@@ -1,4 +1,4 @@
-#include "simulate/collectives.h"
+#include "simulate/costs.h"
 
 #include <math.h>
 #include <string.h>

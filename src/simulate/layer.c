@@ -1,4 +1,4 @@
-#include "simulate/layer.h"
+#include "simulate/costs.h"
 
 #include <math.h>
 

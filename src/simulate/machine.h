@@ -4,8 +4,7 @@
 #ifndef ZR_SIMULATE_MACHINE_H
 #define ZR_SIMULATE_MACHINE_H
 
-#include "base/alloc.h"
-#include "base/errors.h"
+#include "simulate/fields.h"
 
 enum { ZR_SIM_NAME = 48, ZR_SIM_CONSTANTS = 6, ZR_SIM_FRAMEWORK_CONSTANTS = 2 };
 
@@ -80,6 +79,17 @@ extern const char *const zr_sim_reach_names[ZR_SIM_REACHES];
 extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
 extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];
 
-void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out); // JSON
+// Machines and frameworks as JSON: the files machines/NAME.json and machines/frameworks.json. A key
+// carries its unit ("memory_GB"), and every key but nvme's, "about" and "fit" must be there. A
+// machine's name is that of its file.
+
+// Reads a machine, but for its name. ZERO_ERR_CONFIG, with file, position and key: an unknown or
+// missing key, a wrong type, a number out of its range. ZERO_ERR_DATA: it is no JSON.
+zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, zero_error *error);
+void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out);
+// Reads all frameworks of a file, in its order. The caller frees *out with zr_free, also after an
+// error. Errors as above.
+zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **out, int *count,
+                                    zero_error *error);
 
 #endif

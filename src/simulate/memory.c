@@ -1,9 +1,6 @@
-#include "simulate/memory.h"
+#include "simulate/costs.h"
 
 #include <math.h>
-
-#include "simulate/collectives.h"
-#include "simulate/layer.h"
 
 double zr_sim_pipeline_stage_layers(const zr_sim_run *run)
 {

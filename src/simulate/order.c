@@ -1,7 +1,6 @@
 // Orders of a mesh over the nodes: reading one, and trying all.
-#include "simulate/order.h"
-
-#include "simulate/collectives.h"
+#include "simulate/costs.h"
+#include "simulate/step.h"
 
 #include <stdio.h>
 #include <string.h>

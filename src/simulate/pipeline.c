@@ -1,5 +1,5 @@
 // A pipeline's step by its lists.
-#include "simulate/pipeline.h"
+#include "simulate/costs.h"
 
 #include "base/alloc.h"
 #include "plan/pipeline/simulate.h"

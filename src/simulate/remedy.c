@@ -1,6 +1,5 @@
-#include "simulate/remedy.h"
-
-#include "simulate/memory.h"
+#include "simulate/costs.h"
+#include "simulate/step.h"
 
 #include <stdio.h>
 #include <string.h>

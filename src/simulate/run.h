@@ -59,8 +59,15 @@ void zr_sim_run_set_attention(zr_sim_run *run);
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error);
 // Refuses a complete run whose grid does not divide its model: heads by tensor ranks, samples by
 // context ranks, layers by chunks; and one whose schedule refuses its batch or its stage of ZeRO,
-// as a training would. Tables of runs have such grids, and tell them instead.
+// as a training would. Published runs have such grids; a run's file may ask for them.
 zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error);
+// Reads the complete run that a JSON file describes (docs/scale.md lists its keys; all are
+// optional). *run has the machine, the framework, the attention and the order already, and keeps
+// what the file does not set; after an error it is as it was. zr_sim_run_check is part of it unless
+// the file says "unchecked". ZERO_ERR_CONFIG, with file, position and key; ZERO_ERR_DATA: it is no
+// JSON; else as zr_sim_run_complete.
+zero_status zr_sim_run_parse(const zr_sim_text *file, zr_sim_run *run, zero_error *error);
+zero_status zr_sim_run_read(const char *path, zr_sim_run *run, zero_error *error); // ZERO_ERR_IO
 // Returns the parameters of its shape.
 double zr_sim_run_parameters(const zr_sim_run *run);
 // Sets the model of a run from one of our own specs.

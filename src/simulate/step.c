@@ -3,10 +3,7 @@
 
 #include <math.h>
 
-#include "simulate/collectives.h"
-#include "simulate/layer.h"
-#include "simulate/memory.h"
-#include "simulate/pipeline.h"
+#include "simulate/costs.h"
 
 // Bytes of a parameter that are read or written around an exchange of it, and the kernels that the
 // exchange of a unit takes the host as long as.
@@ -25,6 +22,20 @@
 #define LEFT 0.6
 // How far four of five published runs are from what constants fitted to others predict: |log|.
 #define APART 0.13
+
+const char *const zr_sim_part_names[ZR_SIM_PARTS] = {
+    [ZR_SIM_PRODUCTS] = "products",   [ZR_SIM_ATTENTION] = "attention",
+    [ZR_SIM_OTHER] = "other kernels", [ZR_SIM_RECOMPUTE] = "computed again",
+    [ZR_SIM_TENSOR] = "tensor ranks", [ZR_SIM_DATA] = "data ranks",
+    [ZR_SIM_PIPELINE] = "messages",   [ZR_SIM_BUBBLE] = "bubble",
+    [ZR_SIM_UPDATE] = "update",       [ZR_SIM_OFFLOAD] = "offload",
+};
+
+const char *const zr_sim_reach_names[ZR_SIM_REACHES] = {
+    [ZR_SIM_IN_NODE] = "node",
+    [ZR_SIM_RAIL] = "rail",
+    [ZR_SIM_SPINE] = "spine",
+};
 
 typedef struct stage_time { // seconds of one micro-batch in a stage
     double forward, backward;

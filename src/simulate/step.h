@@ -56,4 +56,31 @@ extern const char *const zr_sim_part_names[ZR_SIM_PARTS];
 // nevertheless), ZERO_ERR_MEMORY.
 zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error *error);
 
+// In order.c: orders of the mesh over the nodes. The first axis has neighbouring devices.
+
+// Reads "data,tensor" into run->order: the axes that are named come first, in this order, and the
+// others follow in that of "tensor,context,data,pipeline". ZERO_ERR_USAGE: a name that is no axis,
+// or one twice.
+zero_status zr_sim_order_read(const char *text, zr_sim_run *run, zero_error *error);
+
+// Tries all orders, and sets run->order to the fastest and *out to its step. `run` is complete.
+// Errors as zr_sim_step_find.
+zero_status zr_sim_best_order(zr_sim_run *run, zr_sim_step *out, zero_error *error);
+
+// In remedy.c: the least change with which a run that does not fit into memory would, searched among
+// changes in the order of what they cost. Only memory is computed, so thousands of runs take
+// milliseconds.
+
+typedef struct zr_sim_remedy {
+    zr_sim_run run;    // complete, and it fits
+    char changes[400]; // as flags and keys: "--seq 2048 --recompute full"
+    double memory;     // bytes of a device
+} zr_sim_remedy;
+
+// Looks for it, from a complete run; keep_seq: samples stay as long as they are. Micro-batch,
+// sample length, recomputation, stage of ZeRO, offload to the host and to NVMe, tensor ranks,
+// devices: what comes later costs more, and is changed only where all before it do not do. Returns
+// false if nothing of it fits.
+bool zr_sim_remedy_find(const zr_sim_run *run, bool keep_seq, zr_sim_remedy *out);
+
 #endif

@@ -1,6 +1,6 @@
 // Pipelines of a step: closed forms of the schedules, and that what is not simulated goes on at the
 // pace of the slowest stage.
-#include "simulate/pipeline.h"
+#include "simulate/costs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

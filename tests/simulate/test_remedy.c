@@ -1,8 +1,8 @@
 // The least change with which a run fits: it fits, nothing that costs less would, and it is said in
 // flags and keys.
 #include "example.h"
-#include "simulate/memory.h"
-#include "simulate/remedy.h"
+#include "simulate/costs.h"
+#include "simulate/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
