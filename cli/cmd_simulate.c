@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// Whether the machines that there are, are asked for.
+// Whether the question is for the list of machines.
 static bool is_list(const cli_arguments *a)
 {
     return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");

@@ -33,15 +33,15 @@ typedef struct zero_simulate_options {
     // The axes of the mesh over the nodes, those of neighbouring devices first:
     // "tensor,context,data,pipeline" (the default) in any order, or "best".
     const char *order;
-    // Failures are asked about with mtbf_hours > 0: those between two failures of a node.
+    // Failures count if mtbf_hours > 0: the hours between two failures of a node.
     double mtbf_hours;
     double checkpoint_rate; // bytes a second of the whole storage; 0: of the nodes' NVMe
     double restart;         // seconds until training goes on, without reading the checkpoint
-    int asynchronous;       // checkpoints are written beside training
+    int asynchronous;       // checkpoints are written during training
     int json;
     const char *reserved; // not read: it was a file for the predictions of a table of runs
     zero_logger logger;
-    // The length of the training, whose time is told: its tokens or its steps; 0: not asked.
+    // The tokens or the steps of a training whose time is wanted; 0 if it is not.
     int64_t tokens, steps;
     int explain; // with the machine "list": their constants, too
 } zero_simulate_options;

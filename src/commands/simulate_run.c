@@ -55,7 +55,7 @@ static zero_status read_products(const char *text, zr_sim_run *run, zero_error *
                    run->machine.device, run->machine.name);
 }
 
-// Sets what the options say themselves; the configuration has been read.
+// Sets the options that override the configuration, which has been read.
 static zero_status set_flags(const zero_simulate_options *options, zr_sim_run *run,
                              zero_error *error)
 {
@@ -103,7 +103,7 @@ static zero_status set_run(const zero_simulate_options *options, const zr_sim_ca
     return zr_sim_run_check(run, error);
 }
 
-// Finds how long the whole training takes; failures and saving count, if they are asked about.
+// Finds how long the whole training takes, with failures and saving if the options have them.
 static void find_length(const zero_simulate_options *options, zr_simulate_answer *answer)
 {
     zr_simulate_length *length = &answer->length;

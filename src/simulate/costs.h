@@ -1,4 +1,4 @@
-// The parts of which a step is put together: exchanges, layers, memory and the pipeline. Pure.
+// The parts of a step: exchanges, layers, memory and the pipeline. Pure.
 #ifndef ZR_SIMULATE_COSTS_H
 #define ZR_SIMULATE_COSTS_H
 
@@ -6,9 +6,9 @@
 
 // In collectives.c: how long groups of devices take to exchange.
 //
-// Devices are numbered node by node. A group has every stride-th device from one on, so it has
-// `within` members in each node; they share the node's links to others with the groups between
-// them.
+// Devices are numbered node by node. A group has every stride-th device from its first one on, and
+// `within` members in each node. These share the node's links to other nodes with the groups that
+// have the devices in between.
 
 typedef struct zr_sim_group {
     int ranks, within, nodes; // ranks = within * nodes, rounded up
@@ -27,14 +27,14 @@ typedef enum zr_sim_axis { // of the mesh
 
 extern const char *const zr_sim_axis_names[];
 
-// Finds the group of an axis in the mesh of a run, in its order. A pipeline's is of two neighbours.
+// Finds the group of an axis in the mesh of a run. The group of a pipeline is two neighbours.
 zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis);
 // Finds the group of all ranks that hold one part of the model, and divide its states and add up
 // its gradients: data ranks, and context ranks, which see other tokens with the same weights.
 zr_sim_group zr_sim_group_of_states(const zr_sim_run *run);
-// A group of so many devices, of which each is the stride-th after the one before.
+// Makes the group of `ranks` devices, each the stride-th after the one before.
 zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride);
-// Seconds until all have `bytes`, of which each had its part; a reduce-scatter takes as long.
+// Seconds until all members have `bytes`, of which each had a part; a reduce-scatter takes as long.
 double zr_sim_all_gather(const zr_sim_group *group, double bytes);
 double zr_sim_all_reduce(const zr_sim_group *group, double bytes);
 double zr_sim_message(const zr_sim_group *group, double bytes); // to the next member
@@ -49,20 +49,20 @@ typedef struct zr_sim_work { // seconds on the device
 
 typedef struct zr_sim_layer {
     zr_sim_work forward, backward; // of the layer
-    zr_sim_work again;             // forward work that backward does again
+    zr_sim_work again;             // forward work that backward repeats
 } zr_sim_layer;
 
-// Returns the peak of products in a number, FLOP/s, or in the next wider one that the device has;
-// 0: it has none of them.
+// Returns the peak of products in a number format, in FLOP/s, or in the next wider format that the
+// device has; 0 if it has neither.
 double zr_sim_peak(const zr_sim_machine *machine, zr_sim_number number);
 // Returns the seconds of C (m, n) = A (m, k) B (k, n) on a device of the machine.
 double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, double m, double n,
                       double k);
 zr_sim_layer zr_sim_layer_find(const zr_sim_run *run);
-// The logits and the loss; all stages of a pipeline but the last have none.
+// Finds the logits and the loss, which only the last pipeline stage computes.
 zr_sim_layer zr_sim_head_find(const zr_sim_run *run);
-// Returns how long work takes, and so many exchanges between its kernels of `exchange` seconds
-// each: on the device, or to launch it where that is longer.
+// Returns the seconds of work with `exchanges` exchanges of `exchange` seconds between its kernels:
+// on the device, or to launch it if that takes longer.
 double zr_sim_work_seconds(const zr_sim_run *run, const zr_sim_work *work, double exchanges,
                            double exchange);
 // Bytes of an element of parameters, gradients on the wire, and activations: 4 in fp32, else 2.
@@ -72,23 +72,23 @@ double zr_sim_tokens(const zr_sim_run *run);
 
 // In memory.c: what memory a device needs.
 
-// Parameters of the models that a device of the largest stage holds or would hold: those of its
-// layers and tables, divided by tensor ranks.
+// Returns the parameters on a device of the largest pipeline stage before ZeRO divides them: those
+// of its layers and tables, divided by tensor ranks.
 double zr_sim_device_parameters(const zr_sim_run *run);
-// Returns how many layers the stage of a pipeline has that has most.
+// Returns the layers of the pipeline stage that has the most.
 double zr_sim_pipeline_stage_layers(const zr_sim_run *run);
 // Bytes of the states of a device: parameters, gradients, and those of the optimizer.
 double zr_sim_states(const zr_sim_run *run);
-// Bytes of the activations of a device, at their most.
+// Bytes of the activations of a device, at their peak.
 double zr_sim_activations(const zr_sim_run *run);
 double zr_sim_memory(const zr_sim_run *run); // of all
-// Bytes of a layer's input, which full recomputation begins with.
+// Bytes of a layer's input, from which full recomputation starts.
 double zr_sim_boundary(const zr_sim_run *run);
 // Bytes that the devices of a node keep in its host's memory.
 double zr_sim_host_memory(const zr_sim_run *run);
 
-// In pipeline.c: how long the pipeline of a step takes: the lists of actions that a run of ours has
-// (plan/pipeline/pipeline.h), on virtual time.
+// In pipeline.c: how long the pipeline of a step takes: by the lists of actions that a training of
+// libzero follows (plan/pipeline/pipeline.h), on virtual time.
 
 typedef struct zr_sim_pipeline {
     zr_pipeline_kind kind;
@@ -100,13 +100,11 @@ typedef struct zr_sim_pipeline {
     double message;           // seconds from the end of a chunk until its neighbour can begin
 } zr_sim_pipeline;
 
-// Finds the seconds of a step, from the first forward to the last backward; of an asynchronous
-// schedule, of one of a window, which drains once. Where a step has many micro-batches the first
-// rounds are simulated, and the others go on at the pace of the last round. Where there are more
-// chunks than libzero runs, or more than 128 of the model, the closed forms of the schedules stand
-// for the lists.
-// Interleaved chunks whose micro-batches are no multiple of the stages are taken from the next
-// multiple. ZERO_ERR_MEMORY.
+// Finds the seconds of a step, from the first forward to the last backward; for an asynchronous
+// schedule, the mean of a window of steps, which drains once. Of many micro-batches the first
+// rounds are simulated, and the others continue at the pace of the last round. If there are more
+// chunks than libzero runs, or more than 128 in the model, closed forms replace the lists.
+// Interleaved micro-batches are rounded up to a multiple of the pipeline stages. ZERO_ERR_MEMORY.
 zero_status zr_sim_pipeline_find(const zr_sim_pipeline *pipeline, double *seconds,
                                  zero_error *error);
 

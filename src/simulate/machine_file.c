@@ -1,4 +1,5 @@
-// Machines as JSON: a row a key, by which files are read, checked and written.
+// Machines and frameworks as JSON. A machine has a table with a row for each key, by which its file
+// is read, checked and written.
 #include "simulate/fields.h"
 #include "simulate/machine.h"
 
@@ -155,7 +156,7 @@ static const char *find_fault(const constants_of *all, int i, const json_t *valu
     return number > 1 && (all->shares >> i & 1) ? "is more than 1, and a part of something" : NULL;
 }
 
-// Reads an object of constants, each a number by its name. known[i] tells which were there.
+// Reads an object of constants, each a number by its name. known[i]: the i-th is in the file.
 static zero_status take_constants(const zr_sim_text *file, const char *path, const json_t *object,
                                   const constants_of *all, double *out, bool *known,
                                   zero_error *error)
@@ -258,7 +259,7 @@ static const struct {
     PROPERTY(recomputes),     PROPERTY(whole_states), PROPERTY(native_attention),
 };
 
-// Reads one key of a framework. *known: its constants were there.
+// Reads one key of a framework. *known: this key is its constants.
 static zero_status take_property(const zr_sim_text *file, const char *path, const char *key,
                                  const json_t *value, zr_sim_framework *out, bool *known,
                                  zero_error *error)
@@ -341,15 +342,15 @@ static void write_value(const zr_sim_machine *machine, const zr_sim_field *row, 
         zr_json_append_digits(out, 10, *(const double *)at / row->unit);
 }
 
-// Bytes of the section of a path with its point: 0 for "name".
+// Returns the bytes of a path's section with its point; 0 for "name".
 static size_t section_of(const char *path)
 {
     const char *point = strrchr(path, '.');
     return point ? (size_t)(point - path) + 1 : 0;
 }
 
-// Closes sections of the path `from` and opens those of `to`; "": outside of all.
-static void turn(const char *from, const char *to, bool first, zr_buffer *out)
+// Closes the sections of the path `from` and opens those of `to`; "" has no section.
+static void change_section(const char *from, const char *to, bool first, zr_buffer *out)
 {
     size_t old = section_of(from), new = section_of(to), common = 0;
     for (size_t i = 0; i < old && i < new &&from[i] == to[i]; i++)
@@ -375,13 +376,13 @@ void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out)
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         if (rows[i].kind == ZR_SIM_TEXT && !rows[i].room) // nothing keeps it
             continue;
-        turn(last, rows[i].path, first, out);
+        change_section(last, rows[i].path, first, out);
         first = false;
         last = rows[i].path;
         zr_buffer_printf(out, "\"%s\": ", last + section_of(last));
         write_value(machine, &rows[i], out);
     }
-    turn(last, "", false, out);
+    change_section(last, "", false, out);
     zr_buffer_printf(out, "\"constants\": {");
     for (int i = 0; i < ZR_SIM_CONSTANTS; i++) {
         zr_buffer_printf(out, "%s\n    \"%s\": ", i ? "," : "", zr_sim_constant_names[i]);

@@ -56,7 +56,7 @@ static const zr_sim_field rows[] = {
     {.path = "overlaps_tensor",
      .kind = ZR_SIM_FLAG,
      AT(run.framework.overlaps_tensor),
-     .wants = "whether tensor ranks exchange beside products; else as the framework does"},
+     .wants = "whether tensor ranks exchange during products; else as the framework does"},
     MANY(global_batch, 1e15, "samples of a step; 0: one micro-batch, or four for each stage"),
     MANY(micro_batch, 1e5, "samples of a micro-batch; 0: 1"),
     {.path = "stage",
@@ -79,7 +79,7 @@ static const zr_sim_field rows[] = {
      .choices = recomputes,
      .wants = "none, selective (the scores of attention), operators (every second product) or "
               "full"},
-    FEW(recompute_every, 1e5, "layers of which one is computed again; 0: 1"),
+    FEW(recompute_every, 1e5, "one in this many layers is computed again; 0: 1"),
     FLAG(frozen, "whether only small added matrices learn (LoRA)"),
     FLAG(checkpoints_on_host, "whether what full recomputation keeps is on the host"),
     FLAG(optimizer_on_host, "whether the optimizer's states are on the host"),

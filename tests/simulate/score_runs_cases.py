@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TREE, "tools"))
 from score_runs import words
-from score_runs.machines import find_framework, find_machine, named_memory, read_frameworks, RowError
+from score_runs.machines import Machine, RowError, find_framework, find_machine, named_memory, read_frameworks
 from score_runs.program import Program
 from score_runs.rows import predict_row
 from score_runs.scores import number, prediction_lines, score_lines
@@ -105,10 +105,20 @@ class Machines(unittest.TestCase):
             self.assertEqual(named_memory(device), wanted, device)
 
     def test_devices_are_found(self):
-        for device, name in {"A100-80GB": "a100-dgx", "a100-40gb": "a100-40gb", "H100": "h100-hgx", "H100 96GB": "h100-96gb"}.items():
-            self.assertEqual(find_machine(machines, device, 8).name, name)
-        found = find_machine(machines, "A100 64 GB", 4)
-        self.assertEqual((found.devices, found.memory), (4, 64e9))
+        for device, devices, name in (
+                ("V100-32GB", 16, "v100-dgx2"), ("V100", 4, "v100-4"), ("a100-40GB", 8, "a100-40gb"), ("A100", 0, "a100"),
+                ("A100-SXM4-40GB", 0, "a100-40gb"), ("A100-80GB", 0, "a100-dgx"), ("A100 80GB", 8, "a100-dgx"),
+                ("A100 80 GB", 0, "a100-dgx"), ("A100-SXM4-80GB", 0, "a100-dgx"), ("NVIDIA A100-80GB SXM", 4, "a100-dgx"),
+                ("a100-80g", 0, "a100-dgx"), ("A100 (80 GiB)", 0, "a100-dgx"), ("A100 (600 GB/s)", 0, "a100"),
+                ("H100", 0, "h100-hgx"), ("8 x H100 SXM", 8, "h100-hgx"), ("H100-96GB", 8, "h100-96gb")):
+            found = find_machine(machines, device, devices)
+            self.assertEqual((found.name, found.devices), (name, devices or found.devices), device)
+        found = find_machine(machines, "V100-16GB", 2)
+        self.assertEqual((found.devices, found.memory), (2, 16e9))
+        # A device of exactly this name is likelier than one whose node has as many devices.
+        named, other = (Machine(device, {"device": device, "devices": devices, "memory_GB": 80})
+                        for device, devices in (("A100", 4), ("A100-80GB", 8)))
+        self.assertEqual(find_machine([other, named], "a100", 8).name, "A100")
         with self.assertRaisesRegex(RowError, 'no machine has the device "H10"; there are V100-32GB, A100, '):
             find_machine(machines, "H10", 0)
 
