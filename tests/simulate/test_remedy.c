@@ -1,4 +1,4 @@
-// The least change with which a run fits: it fits, nothing that costs less would, and it is said in
+// The least change with which a run fits: it fits, nothing that costs less would, and it is described in
 // flags and keys.
 #include "example.h"
 #include "simulate/costs.h"
@@ -17,7 +17,7 @@ static zr_sim_run complete(zr_sim_run run, double memory)
     return run;
 }
 
-// Returns what is said for a device that has `part` of what the run needs.
+// Returns the description for a device that has `part` of what the run needs.
 static zr_sim_remedy remedy_for(zr_sim_run run, double part, bool keep_seq)
 {
     zr_sim_remedy remedy;

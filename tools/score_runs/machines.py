@@ -52,8 +52,8 @@ def is_kind(text, device):
 
 
 def likeness(machine, device, memory, devices):
-    """How well a machine is what a table names; 0: not at all. The device's exact name decides, then its memory, of which a
-    machine that is named by it is the likelier one, then the devices of a node."""
+    """How well a machine matches a device of a table; 0: not at all. The device's exact name decides, then the memory in the
+    name (a machine with this memory in its own name matches best), then the devices of a node."""
     if not is_kind(device, machine.device):
         return 0
     same = memory > 0 and memory == machine.memory
@@ -62,7 +62,7 @@ def likeness(machine, device, memory, devices):
 
 
 def find_machine(machines, device, devices):
-    """A copy of the machine of a device ("A100-80GB", "H100"), the likest if there are several, with the memory in its name
+    """A copy of the machine of a device ("A100-80GB", "H100"), the best match if there are several, with the memory in its name
     and `devices` a node; 0: as usual."""
     memory = named_memory(device)
     best = max(machines, key=lambda machine: likeness(machine, device, memory, devices))
@@ -83,7 +83,7 @@ def no_machine(machines, device):
 
 def read_frameworks():
     """The frameworks in their order, by name: those of machines/frameworks.json below the working directory, or of the
-    tree. The last one is that of a well-made one."""
+    tree. The last one is a well-made framework."""
     here = os.path.join("machines", "frameworks.json")
     with open(here if os.path.exists(here) else os.path.join(TREE, here), encoding="utf-8") as file:
         return json.load(file)

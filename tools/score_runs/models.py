@@ -10,7 +10,7 @@ SHAPE = ("layers", "width", "heads", "kv_heads", "ffn", "vocab")
 COLUMNS = {"layers": "layers", "width": "hidden", "heads": "heads", "kv_heads": "kv_heads", "ffn": "ffn", "vocab": "vocab"}
 MOST = {"layers": 1e5, "width": 1e7, "heads": 1e5, "kv_heads": 1e5, "ffn": 1e8, "vocab": 1e8}
 
-# Published models of which tables give a name alone: a part of it, billions of parameters, the shape, tokens of a sample.
+# Published models that tables only name: a part of the name, billions of parameters, the shape, tokens of a sample.
 KNOWN = [
     ("llama-1b", 1.1, (16, 2048, 32, 8, 8192, 131072), 4096),
     ("llama-3b", 3.2, (28, 3072, 24, 8, 8192, 131072), 4096),
@@ -66,8 +66,8 @@ def find_known(model, billions):
 
 
 def guess_shape(run, parameters):
-    """Chooses a shape of so many parameters: as wide as 128 times its layers, as GPT-3 is, or what its layers or its width
-    leave."""
+    """Chooses a shape with these parameters: as wide as 128 times its layers, like GPT-3, or by the layers or the width that
+    the row has."""
     width = math.ceil(math.cbrt(parameters / 12 / (128 * 128)) * 128 / 256) * 256.0
     if run["width"] > 0:
         width = float(run["width"])
@@ -95,25 +95,25 @@ def batch_tokens(reading):
 
 
 def take(reading, key, column, value):
-    """Sets what no cell says, and tells it."""
+    """Sets a value that no cell has, with a remark."""
     if reading.run[key] <= 0:
         reading.run[key] = value
-        reading.tell("%s %d" % (column, value))
+        reading.remark("%s %d" % (column, value))
 
 
 def find_shape(reading, billions):
-    """Fills in the shape that the cells do not say."""
+    """Fills in the parts of the shape that no cell has."""
     run = reading.run
     if billions <= 0:
         billions = min(words.name_billions(reading.model), MOST_BILLIONS)
         if billions <= 0:
             raise RowError("neither layers and hidden nor params_B are given, and the model's name tells no size")
         run["parameters"] = billions * 1e9
-        reading.tell("params_B %g" % billions)
+        reading.remark("params_B %g" % billions)
     known = find_known(reading.model, billions)
     if known is None:
         guess_shape(run, run["parameters"])
-        reading.tell("layers %d, hidden %d" % (run["layers"], run["width"]))
+        reading.remark("layers %d, hidden %d" % (run["layers"], run["width"]))
         return
     for key, value in zip(SHAPE, known[2]):
         take(reading, key, COLUMNS[key], value)

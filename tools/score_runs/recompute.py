@@ -4,7 +4,7 @@ import re
 
 from score_runs import words
 
-TOLD = {"none": "none", "selective": "selective", "operators": "selective, by operator", "full": "full"}
+WORDS = {"none": "none", "selective": "selective", "operators": "selective, by operator", "full": "full"}
 NONE = ("none", "no", "off", "false", "0")
 FULL = ("full", "uniform", "block", "all")
 OPERATORS = ("op", "ops", "operator", "operators")
@@ -46,7 +46,7 @@ def block_layers(text):
 def set_part(reading, layers, of_layers):
     every = min(max(1, words.rounded(of_layers / layers)), MOST_LAYERS)
     reading.run["recompute"], reading.run["recompute_every"] = "full", every
-    reading.tell("recompute full, of every %g layers one" % every)
+    reading.remark("recompute full, of every %g layers one" % every)
 
 
 def read_layers(reading, text):
@@ -78,7 +78,7 @@ def kind_of(text, system):
 
 
 def choose(reading):
-    """What a row does not say of memory is chosen so that it fits."""
+    """Chooses the least recomputation with which the run fits."""
     if reading.framework.get("recomputes"):
         return "full"
     if reading.flash:
@@ -101,7 +101,7 @@ def read_recompute(reading):
         kind = kind_of(text, reading.system)
         run["recompute"] = kind or choose(reading)
         if kind is None:
-            reading.tell("recompute %s%s" % (TOLD[run["recompute"]],
+            reading.remark("recompute %s%s" % (WORDS[run["recompute"]],
                                              ", since the cell's words are not known" if text else ""))
         elif not words.begins(text, "full") and not words.begins(text, "selective"):
-            reading.tell("recompute %s" % TOLD[kind])  # one of the usual names needs no words
+            reading.remark("recompute %s" % WORDS[kind])  # one of the usual names needs no words

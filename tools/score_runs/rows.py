@@ -8,10 +8,10 @@ from score_runs.models import batch_tokens, complete_shape, parameters_of, read_
 from score_runs.recompute import read_recompute
 
 MOST_DEVICES = 10000000
-MANY_SAMPLES = 1e6  # a batch of so many is one of tokens, whatever its cell calls it
+MANY_SAMPLES = 1e6  # from this number on a batch counts tokens, whatever its cell calls them
 LONGEST = 1 << 20   # the longest sequence that a remark after a batch is taken for
-CONTRADICTS = 0.15  # how far parameters may lie from those of the shape before the row is told so: |log|
-TOLD_BYTES = 199    # of one remark
+CONTRADICTS = 0.15  # |log| of the parameters over those of the shape from which on `why` mentions it
+REMARK_BYTES = 199  # of one remark in `why`
 
 START = {
     "devices": 0, "tensor": 1, "context": 1, "pipeline": 1, "chunks": 1, "sequence_parallel": False, "global_batch": 0,
@@ -25,7 +25,7 @@ class Reading:
     run, machine: the question that it becomes (docs/scale.md: the file of --run, and that of a machine)
     framework, framework_name: what machines/frameworks.json has of its system
     accumulation: not part of the question, since it follows from the samples of a step
-    why: what is told of it: a default that is taken, or how a cell is understood
+    why: remarks: a default that is taken, or how a cell is understood
     """
 
     def __init__(self, row, program, machines, frameworks, machine):
@@ -36,7 +36,7 @@ class Reading:
         self.framework_name, known = find_framework(frameworks, self.system)
         self.framework = frameworks[self.framework_name]
         if not known:
-            self.tell("system %s" % self.framework_name)
+            self.remark("system %s" % self.framework_name)
         # Frameworks that write scores on older devices do not where there are kernels against it.
         self.flash = self.framework.get("flash", False) or self.machine.file["peak_TFLOPS"]["8_bit"] > 0
 
@@ -52,8 +52,8 @@ class Reading:
     def length(self, column, most):
         return int(min(words.length(self.cell(column)), most))
 
-    def tell(self, text):
-        self.why.append(text[:TOLD_BYTES])
+    def remark(self, text):
+        self.why.append(text[:REMARK_BYTES])
 
     def fits(self, **changes):
         """Whether the run with some changes fits into its devices' memory, with some to spare."""
@@ -71,13 +71,13 @@ class Reading:
     def read_machine(self, machines, machine):
         devices, device = self.whole("gpus_per_node", 1e4), self.cell("gpu")
         if machine:
-            self.tell("gpu, gpus_per_node and links of %s" % machine.name)
+            self.remark("gpu, gpus_per_node and links of %s" % machine.name)
             return machine.copy()
         found = find_machine(machines, device, devices)
         if words.folded(device) != words.folded(found.device):
-            self.tell("gpu %s, as in %s" % (found.device, found.name))
+            self.remark("gpu %s, as in %s" % (found.device, found.name))
         if devices <= 0:
-            self.tell("gpus_per_node %d" % found.devices)
+            self.remark("gpus_per_node %d" % found.devices)
         self.read_links(found)
         return found
 
@@ -88,10 +88,10 @@ class Reading:
         if inside > 0 and "(" not in self.cell("link_in_node_GBps"):
             links["in_node"]["GB_s"] = inside
         else:
-            self.tell("link_in_node_GBps %g" % (machine.link_rate("in_node") / 1e9))
+            self.remark("link_in_node_GBps %g" % (machine.link_rate("in_node") / 1e9))
         if outside <= 0:
             node = machine.link_rate("rail") / links["rail"]["sharers"] * machine.devices
-            self.tell("link_between_nodes_Gbps_per_node %g" % (node * 8 / 1e9))
+            self.remark("link_between_nodes_Gbps_per_node %g" % (node * 8 / 1e9))
             return
         for link in ("rail", "spine"):
             links[link]["GB_s"] = outside / 8 / machine.devices
@@ -102,7 +102,7 @@ def read_axis(reading, column):
     """The ranks of an axis: one where the row does not say."""
     ranks = reading.whole(column, 1e4)
     if ranks <= 0:
-        reading.tell("%s 1" % column)
+        reading.remark("%s 1" % column)
     return ranks if ranks > 0 else 1
 
 
@@ -112,9 +112,9 @@ def read_chunks(reading):
     if run["chunks"] <= 0 and run["pipeline"] > 1:
         looped = reading.framework.get("interleaved") or words.has(reading.system, "interleaved")
         run["chunks"] = 2 if looped and run["layers"] >= 2 * run["pipeline"] else 1
-        reading.tell("vpp %d" % run["chunks"])
+        reading.remark("vpp %d" % run["chunks"])
     if run["chunks"] > 1 and run["pipeline"] == 1:
-        reading.tell("vpp 1, since there are no pipeline stages")
+        reading.remark("vpp 1, since there are no pipeline stages")
 
 
 def read_grid(reading):
@@ -125,16 +125,15 @@ def read_grid(reading):
     if run["devices"] <= 0:
         devices = data * model if data > 0 else max(model, 8 * reading.machine.devices)
         run["devices"] = min(devices, MOST_DEVICES)
-        reading.tell("gpus %d" % run["devices"])
+        reading.remark("gpus %d" % run["devices"])
     # The columns of a row may contradict each other; the number of devices is the surest.
     if data != reading.data:
-        reading.tell("dp %d" % reading.data)
+        reading.remark("dp %d" % reading.data)
     read_chunks(reading)
 
 
 def is_wide(precision):
-    """Whether products are in 32 bits: not where these are those of something else beside products in 16, as in "bf16 (fp32
-    gradients)"."""
+    """Whether products are in 32 bits. "bf16 (fp32 gradients)" means products in 16: the 32 bits are of something else."""
     sixteen = words.has(precision, "16") or words.has(precision, "amp")
     for name in ("fp32", "float32", "tf32"):
         text = words.skip_spaces(precision)
@@ -160,7 +159,7 @@ def read_precision(reading):
         if words.has(precision, "tf32"):  # half the rate of 16 bits, where there is such
             peak["fp32"] = max(peak["fp32"], peak["16_bit"] / 2)
     elif not words.has(precision, "16") and not words.has(precision, "half"):
-        reading.tell("precision bf16")
+        reading.remark("precision bf16")
 
 
 def stage_of(text):
@@ -175,9 +174,9 @@ def stage_of(text):
 
 def says_no_offload(reading, text):
     if not text:
-        reading.tell("offload none")
+        reading.remark("offload none")
     elif words.has(text, "where needed"):
-        reading.tell("offload none, as if it were not needed")
+        reading.remark("offload none, as if it were not needed")
     else:
         return words.begins(text, "none") or words.begins(text, "no")
     return True
@@ -190,7 +189,7 @@ def read_host(reading, text, optimizer, parameters):
     run["optimizer_on_host"] = not words.has(text, "optimizer N")
     run["parameters_on_host"] = run["stage"] >= 3 and not refused and (parameters or not optimizer)
     if parameters and run["stage"] < 3 and not refused:
-        reading.tell("offload of the optimizer alone, since zero_stage is %d" % run["stage"])
+        reading.remark("offload of the optimizer alone, since zero_stage is %d" % run["stage"])
 
 
 def has_nvme(machine):
@@ -207,17 +206,17 @@ def read_offload(reading):
     if words.has(text, "activation") and not optimizer and not parameters:
         run["checkpoints_on_host"] = cpu
         if not cpu:
-            reading.tell("offload none, since activations go to the cpu alone")
+            reading.remark("offload none, since activations go to the cpu alone")
         return
     nvme = words.has(text, "nvme")
     if nvme and not has_nvme(reading.machine):
-        reading.tell("offload cpu, since %s is not known to have NVMe" % reading.machine.name)
+        reading.remark("offload cpu, since %s is not known to have NVMe" % reading.machine.name)
         nvme, cpu = False, True
     run["optimizer_on_nvme"] = nvme
     if cpu:
         read_host(reading, text, optimizer, parameters)
     elif not nvme:
-        reading.tell("offload none, since the cell's words are not known")
+        reading.remark("offload none, since the cell's words are not known")
 
 
 def read_stage(reading):
@@ -226,12 +225,12 @@ def read_stage(reading):
     if run["stage"] < 0:
         sharded = words.has(system, "fsdp") or words.has(system, "zero-3")
         run["stage"] = 3 if sharded else 0 if reading.framework.get("whole_states") else 1
-        reading.tell("zero_stage %d" % run["stage"])
+        reading.remark("zero_stage %d" % run["stage"])
     # In torchtitan's pipelines, stages keep the parameters that they have gathered until the step ends, and reduce
     # gradients then: exchanges and memory are those of stage 1.
     if run["pipeline"] >= 2 and run["stage"] >= 3 and words.has(system, "torchtitan"):
         run["stage"] = 1
-        reading.tell("zero_stage 1, since stages of a pipeline keep what they have gathered")
+        reading.remark("zero_stage 1, since stages of a pipeline keep what they have gathered")
 
 
 def read_states(reading):
@@ -241,7 +240,7 @@ def read_states(reading):
     run["frozen"] = words.has(system, "lora")
     if words.has(system, "zero++"):
         run.update(wire_bits_parameters=8, wire_bits_gradients=4, fully_sharded_in_node=True)
-        reading.tell("parameters sent in 8 bits, gradients in 4, and a second copy of the parameters in each node, as ZeRO++ "
+        reading.remark("parameters sent in 8 bits, gradients in 4, and a second copy of the parameters in each node, as ZeRO++ "
                      "has by default")
     if words.has(system, "async tp"):
         run["overlaps_tensor"] = True
@@ -250,25 +249,25 @@ def read_states(reading):
 
 
 def set_seq(reading, tokens):
-    """Takes so many tokens for a sample's where no cell says them."""
+    """Sets the tokens of a sample if no cell has them."""
     if reading.run["seq"] <= 0 < tokens:
         reading.run["seq"] = tokens
-        reading.tell("seq %d" % tokens)
+        reading.remark("seq %d" % tokens)
 
 
 def read_micro_batch(reading):
-    """Reads the samples of a micro-batch, or its tokens: of one sample where seq is not said."""
+    """Reads the samples of a micro-batch, or its tokens: without `seq` they are one sample."""
     run, count = reading.run, reading.length("micro_batch", 1e9)
     if words.tokens(reading.cell("micro_batch")) > 0:
         set_seq(reading, count)
         count = max(1, count // max(1, run["seq"]))
-        reading.tell("micro_batch %d" % count)
+        reading.remark("micro_batch %d" % count)
     run["micro_batch"] = min(count, 100000)
 
 
 def divide_local_batch(reading):
-    """torchtitan's local batch is that of a pipeline, which divides it into as many micro-batches as the axis has ranks,
-    unless accumulation is said."""
+    """torchtitan's local batch is that of a pipeline, which divides it into one micro-batch for each of its ranks, unless the
+    row has `grad_accum`."""
     run = reading.run
     if run["pipeline"] < 2 or run["micro_batch"] <= 0 or reading.accumulation > 0 or not words.has(reading.system, "torchtitan"):
         return
@@ -277,7 +276,7 @@ def divide_local_batch(reading):
     if run["micro_batch"] < 2:
         return
     run["micro_batch"] = max(1, run["micro_batch"] // run["pipeline"])
-    reading.tell("micro_batch %d, of a local batch divided by pp" % run["micro_batch"])
+    reading.remark("micro_batch %d, of a local batch divided by pp" % run["micro_batch"])
 
 
 def read_seq(reading, samples):
@@ -288,7 +287,7 @@ def read_seq(reading, samples):
 
 
 def usual_batch(reading, ranks):
-    """The samples of a step of which a row says nothing."""
+    """The default of the samples of a step."""
     run = reading.run
     if run["micro_batch"] > 0 and reading.accumulation > 0:
         return run["micro_batch"] * reading.accumulation * ranks
@@ -298,10 +297,10 @@ def usual_batch(reading, ranks):
 
 
 def read_batch_of_device(reading, tokens, ranks):
-    """Reads a batch that is said as the tokens of a device. Returns the samples of a step."""
+    """Reads a batch that is given as the tokens of a device. Returns the samples of a step."""
     run = reading.run
     if run["micro_batch"] <= 0:
-        reading.tell("micro_batch 1")
+        reading.remark("micro_batch 1")
         run["micro_batch"] = 1
     set_seq(reading, int(tokens / run["micro_batch"]))
     reading.accumulation = 1
@@ -327,7 +326,7 @@ def read_batch(reading):
         run["global_batch"] = usual_batch(reading, ranks)
         tokens = True
     if tokens:
-        reading.tell("global_batch %d" % run["global_batch"])
+        reading.remark("global_batch %d" % run["global_batch"])
 
 
 def choose_micro_batch(reading):
@@ -343,36 +342,36 @@ def choose_micro_batch(reading):
         best = micro
         micro *= 2
     run["micro_batch"] = best
-    reading.tell("micro_batch %d" % best)
+    reading.remark("micro_batch %d" % best)
 
 
 def set_accumulation(reading):
-    """Accumulation is what the samples of a step need, rounded where ranks do not divide them. Returns the samples that the
-    row says."""
-    run, said = reading.run, reading.run["global_batch"]
-    steps = said / max(1, run["micro_batch"] * reading.data)
+    """Sets the accumulation that the samples of a step need, rounded if ranks do not divide them. Returns the samples in the
+    row."""
+    run, samples = reading.run, reading.run["global_batch"]
+    steps = samples / max(1, run["micro_batch"] * reading.data)
     reading.accumulation = max(1, int(steps + 0.5))
     run["global_batch"] = run["micro_batch"] * reading.accumulation * max(1, reading.data)
-    return said
+    return samples
 
 
-def tell_completed(reading, said, samples, odd):
-    """Tells what completing has filled in, and where cells contradict each other. said: the run before it was complete."""
+def remark_on_completed(reading, given, samples, odd):
+    """Adds remarks on what completing has filled in, and on contradictions. given: the run before it was complete."""
     run = reading.run
     shape = parameters_of(run)
     for key in ("heads", "kv_heads", "ffn"):
-        if said[key] <= 0:
-            reading.tell("%s %d" % (key, run[key]))
+        if given[key] <= 0:
+            reading.remark("%s %d" % (key, run[key]))
     if reading.number("params_B") <= 0 and reading.number("layers") > 0 and reading.number("hidden") > 0:
-        reading.tell("params_B %.4g" % (run["parameters"] / 1e9))
+        reading.remark("params_B %.4g" % (run["parameters"] / 1e9))
     if reading.whole("grad_accum", 1e6) != reading.accumulation:
-        reading.tell("grad_accum %d" % reading.accumulation)
+        reading.remark("grad_accum %d" % reading.accumulation)
     if run["global_batch"] != samples:
-        reading.tell("global_batch %d, a multiple of micro_batch x dp" % run["global_batch"])
+        reading.remark("global_batch %d, a multiple of micro_batch x dp" % run["global_batch"])
     if odd:
-        reading.tell("%s; the row is simulated nevertheless" % odd)
+        reading.remark("%s; the row is simulated nevertheless" % odd)
     if abs(math.log(run["parameters"] / shape)) > CONTRADICTS:
-        reading.tell("params_B %.4g for states, and %.4g for products of the shape" % (run["parameters"] / 1e9, shape / 1e9))
+        reading.remark("params_B %.4g for states, and %.4g for products of the shape" % (run["parameters"] / 1e9, shape / 1e9))
 
 
 class Prediction:
@@ -383,7 +382,7 @@ class Prediction:
     why                     the defaults taken; of a row that is not predicted, the reason
     reading                 None, or the row as it was read
     seconds, memory         predicted, of a step and in bytes of a device; 0: not predicted
-    measured, measured_memory   what the table says of them; 0: nothing
+    measured, measured_memory   the same in the table; 0: not there
     allocated               whether that memory is the peak of what was allocated
     scored                  whether the row is a test: not a "context" row
     """
@@ -409,7 +408,7 @@ def measured_seconds(reading):
 
 
 def read_row(row, program, machines, frameworks, machine):
-    """A row as a complete question, and what is needed to tell what completing it has filled in."""
+    """A row as a complete question; the run before it was complete, and the samples of a step in the row, for remarks."""
     reading = Reading(row, program, machines, frameworks, machine)
     read_model(reading)
     read_precision(reading)
@@ -419,21 +418,21 @@ def read_row(row, program, machines, frameworks, machine):
     read_recompute(reading)
     if reading.run["micro_batch"] <= 0:
         choose_micro_batch(reading)
-    samples, said = set_accumulation(reading), dict(reading.run)
+    samples, given = set_accumulation(reading), dict(reading.run)
     complete_shape(reading.run)
-    return reading, said, samples
+    return reading, given, samples
 
 
 def predict_row(row, program, machines, frameworks, machine):
     """Predicts a row. machine: None, or that of all rows."""
     found = Prediction(row, machine)
     try:
-        reading, said, samples = read_row(row, program, machines, frameworks, machine)
+        reading, given, samples = read_row(row, program, machines, frameworks, machine)
     except RowError as reason:
         found.why = str(reason)
         return found
     found.reading = reading
-    # What a training would refuse is told, and simulated nevertheless.
+    # What a training would refuse gets a remark, and is simulated nevertheless.
     answer, odd = program.ask(dict(reading.run, unchecked=False), reading.machine, reading.framework_name)
     if odd:
         answer, refused = program.ask(reading.run, reading.machine, reading.framework_name)
@@ -441,6 +440,6 @@ def predict_row(row, program, machines, frameworks, machine):
             found.why = refused
             return found
     found.seconds, found.memory, found.measured = answer["step_s"], answer["memory_bytes"], measured_seconds(reading)
-    tell_completed(reading, said, samples, odd)
+    remark_on_completed(reading, given, samples, odd)
     found.why = "; ".join(reading.why)
     return found
