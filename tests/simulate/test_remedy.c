@@ -1,5 +1,5 @@
-// The least change with which a run fits: it fits, nothing that costs less would, and it is described in
-// flags and keys.
+// The least change with which a run fits: it fits, nothing that costs less would, and it is
+// described in flags and keys.
 #include "example.h"
 #include "simulate/costs.h"
 #include "simulate/step.h"
