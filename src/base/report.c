@@ -165,6 +165,18 @@ void zr_report_cell(zr_report *r, zr_value value)
         r->at++;
 }
 
+void zr_report_cell_text(zr_report *r, const char *format, ...)
+{
+    zr_buffer text = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    zr_buffer_vprintf(&text, format, arguments);
+    va_end(arguments);
+    require(r, !text.failed);
+    zr_report_cell(r, zr_text(text.failed ? "" : text.data));
+    zr_buffer_free(&text);
+}
+
 void zr_report_end_table(zr_report *r) { end_part(r, ZR_ITEM_TABLE_END); }
 
 zero_status zr_report_write(const zr_report *r, zr_report_kind kind, int width, zr_buffer *out,

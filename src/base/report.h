@@ -104,6 +104,7 @@ void zr_report_words(zr_report *r, const char *format, ...) ZERO_PRINTF(2, 3);
 void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, int count);
 void zr_report_row(zr_report *r);
 void zr_report_cell(zr_report *r, zr_value value);
+void zr_report_cell_text(zr_report *r, const char *format, ...) ZERO_PRINTF(2, 3);
 void zr_report_end_table(zr_report *r);
 // Spaces before each row of the tables that follow (text).
 void zr_report_indent(zr_report *r, int spaces);

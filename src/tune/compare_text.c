@@ -2,114 +2,102 @@
 #include "tune/comparison.h"
 
 #include "base/cpu.h"
+#include "base/report.h"
 #include "base/text.h"
 #include "tune/compare_ways.h"
 
 #include <stdio.h>
 
-#define NOTHING "-"
-
-static void put_bytes(zr_table *table, int64_t bytes)
-{
-    char text[ZR_BYTES_TEXT];
-    zr_bytes_text((double)bytes, text);
-    zr_table_cell(table, "%s", bytes ? text : NOTHING);
-}
-
-static void put_headings(zr_table *table, const char *const *headings, int count)
-{
-    zr_table_row(table);
-    for (int i = 0; i < count; i++)
-        zr_table_cell(table, "%s", headings[i]);
-}
+static zr_value bytes_value(int64_t bytes) { return bytes ? zr_integer(bytes) : zr_none(); }
 
 // Writes a time and the interval around it.
-static void put_step(zr_table *table, double seconds, double low, double high)
+static void put_step(zr_report *r, double seconds, double low, double high)
 {
     char middle[ZR_SECONDS_TEXT], least[ZR_SECONDS_TEXT], most[ZR_SECONDS_TEXT];
     zr_seconds_text(seconds, middle);
     zr_seconds_text(low, least);
     zr_seconds_text(high, most);
     if (seconds > 0)
-        zr_table_cell(table, "%s (%s to %s)", middle, least, most);
+        zr_report_cell_text(r, "%s (%s to %s)", middle, least, most);
     else
-        zr_table_cell(table, NOTHING);
+        zr_report_cell(r, zr_none());
 }
 
 // ---- memory and speed
 
-static void put_speed(const zr_comparison *c, const zr_compare_row *row, zr_table *table)
+static void put_speed(const zr_comparison *c, const zr_compare_row *row, zr_report *r)
 {
     const zr_way *way = &row->way;
     const zr_trial_answer *measured = &row->measured;
-    zr_table_row(table);
-    zr_table_cell(table, "%s", way->name);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(way->name));
     if (way->needs[0])
-        zr_table_cell(table, NOTHING);
+        zr_report_cell(r, zr_none());
     else
-        zr_table_cell(table, "%d x %d x %d", way->data, way->tensor, way->stages);
+        zr_report_cell_text(r, "%d x %d x %d", way->data, way->tensor, way->stages);
     if (row->config)
-        zr_table_cell(table, "%lld x %lld", (long long)c->batch.micro_batch,
-                      (long long)row->config->accumulation);
+        zr_report_cell_text(r, "%lld x %lld", (long long)c->batch.micro_batch,
+                            (long long)row->config->accumulation);
     else
-        zr_table_cell(table, NOTHING);
-    put_bytes(table, row->needed);
-    put_bytes(table, measured->memory);
-    put_step(table, row->step.seconds, row->step.low, row->step.high);
-    put_step(table, measured->seconds, measured->low, measured->high);
+        zr_report_cell(r, zr_none());
+    zr_report_cell(r, bytes_value(row->needed));
+    zr_report_cell(r, bytes_value(measured->memory));
+    put_step(r, row->step.seconds, row->step.low, row->step.high);
+    put_step(r, measured->seconds, measured->low, measured->high);
     if (measured->count)
-        zr_table_cell(table, "%.0f", measured->token_rate);
+        zr_report_cell_text(r, "%.0f", measured->token_rate);
     else
-        zr_table_cell(table, NOTHING);
+        zr_report_cell(r, zr_none());
 }
 
-static void say_crowded(const zr_comparison *c, zr_buffer *out)
+static void say_crowded(const zr_comparison *c, zr_report *r)
 {
     char threads[32] = "";
     if (c->threads > 1)
         snprintf(threads, sizeof threads, " of %d threads", c->threads);
-    zr_buffer_printf(out,
-                     "\n**%d ranks%s share %d core%s**: the times are those of cores that ranks "
-                     "take turns on, which say nothing of %lld cores; they are not predicted.\n",
-                     c->ranks, threads, c->cores, c->cores == 1 ? "" : "s",
-                     (long long)c->ranks * c->threads);
+    zr_report_words(r,
+                    "\n**%d ranks%s share %d core%s**: the times are those of cores that ranks "
+                    "take turns on, which say nothing of %lld cores; they are not predicted.\n",
+                    c->ranks, threads, c->cores, c->cores == 1 ? "" : "s",
+                    (long long)c->ranks * c->threads);
 }
 
-static void write_speed(const zr_comparison *c, zr_table *table, zr_buffer *out)
+static void write_speed(const zr_comparison *c, zr_report *r)
 {
-    static const char *const headings[] = {"way",
-                                           "data x tensor x pipeline",
-                                           "micro-batch x accumulation",
-                                           "memory a rank",
-                                           "held by rank 0",
-                                           "step, predicted",
-                                           "step, measured",
-                                           "tokens/s"};
-    *table = (zr_table){0};
-    put_headings(table, headings, ZR_COUNT(headings));
+    static const zr_heading columns[] = {
+        {.label = "way"},
+        {.label = "data x tensor x pipeline"},
+        {.label = "micro-batch x accumulation"},
+        {.label = "memory a rank", .unit = ZR_UNIT_BYTES},
+        {.label = "held by rank 0", .unit = ZR_UNIT_BYTES},
+        {.label = "step, predicted"},
+        {.label = "step, measured"},
+        {.label = "tokens/s"},
+    };
+    zr_report_words(r, "\n### Memory and speed\n\n");
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int i = 0; i < c->count; i++)
-        put_speed(c, &c->rows[i], table);
-    zr_buffer_printf(out, "\n### Memory and speed\n\n");
-    zr_table_write(table, out);
-    zr_buffer_printf(
-        out, "\nMemory a rank is the plan's, of the rank that needs most; what rank 0 held was "
-             "counted while it trained. Predicted: 80%% of runs are expected in the interval. "
-             "Measured: the median of a step, and its quartiles.\n");
+        put_speed(c, &c->rows[i], r);
+    zr_report_end_table(r);
+    zr_report_words(
+        r, "\nMemory a rank is the plan's, of the rank that needs most; what rank 0 held was "
+           "counted while it trained. Predicted: 80%% of runs are expected in the interval. "
+           "Measured: the median of a step, and its quartiles.\n");
     if (c->crowded)
-        say_crowded(c, out);
+        say_crowded(c, r);
 }
 
 // ---- communication
 
 // Writes "data 1.2 MB, tensor 3.0 MB".
-static void put_exchanged(zr_table *table, const int64_t exchanged[ZERO_AXIS_COUNT])
+static void put_exchanged(zr_report *r, const int64_t exchanged[ZERO_AXIS_COUNT])
 {
     static const struct {
         zero_axis axis;
         const char *name;
     } axes[] = {
         {ZERO_AXIS_data, "data"}, {ZERO_AXIS_tensor, "tensor"}, {ZERO_AXIS_pipeline, "pipeline"}};
-    char line[ZR_TABLE_CELL] = "", bytes[ZR_BYTES_TEXT];
+    char line[4 * ZR_BYTES_TEXT] = "", bytes[ZR_BYTES_TEXT];
     int length = 0;
     for (int i = 0; i < ZR_COUNT(axes); i++) {
         if (!exchanged[axes[i].axis])
@@ -118,105 +106,115 @@ static void put_exchanged(zr_table *table, const int64_t exchanged[ZERO_AXIS_COU
         length += snprintf(line + length, sizeof line - (size_t)length, "%s%s %s",
                            length ? ", " : "", axes[i].name, bytes);
     }
-    zr_table_cell(table, "%s", length ? line : "nothing");
+    zr_report_cell(r, zr_text(length ? line : "nothing"));
 }
 
-static void put_messages(const zr_compare_row *row, zr_table *table)
+static void put_messages(const zr_compare_row *row, zr_report *r)
 {
     const int64_t *network = row->network;
-    zr_table_row(table);
-    zr_table_cell(table, "%s", row->way.name);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(row->way.name));
     if (row->needed)
-        put_exchanged(table, row->exchanged);
+        put_exchanged(r, row->exchanged);
     else
-        zr_table_cell(table, NOTHING);
+        zr_report_cell(r, zr_none());
     if (row->measured.count)
-        put_exchanged(table, row->measured.exchanged);
+        put_exchanged(r, row->measured.exchanged);
     else
-        zr_table_cell(table, NOTHING);
-    put_bytes(table, network[ZR_NETWORK_DATA]);
-    put_bytes(table, network[ZR_NETWORK_TENSOR]);
-    put_bytes(table, network[ZR_NETWORK_LINKS] + network[ZR_NETWORK_TIED_WEIGHTS]);
+        zr_report_cell(r, zr_none());
+    zr_report_cell(r, bytes_value(network[ZR_NETWORK_DATA]));
+    zr_report_cell(r, bytes_value(network[ZR_NETWORK_TENSOR]));
+    zr_report_cell(r, bytes_value(network[ZR_NETWORK_LINKS] + network[ZR_NETWORK_TIED_WEIGHTS]));
 }
 
-static void write_messages(const zr_comparison *c, zr_table *table, zr_buffer *out)
+static void write_messages(const zr_comparison *c, zr_report *r)
 {
-    static const char *const headings[] = {
-        "way", "here, planned", "here, measured", "over a network: data", "tensor", "pipeline"};
-    *table = (zr_table){0};
-    put_headings(table, headings, ZR_COUNT(headings));
+    static const zr_heading columns[] = {
+        {.label = "way"},
+        {.label = "here, planned"},
+        {.label = "here, measured"},
+        {.label = "over a network: data", .unit = ZR_UNIT_BYTES},
+        {.label = "tensor", .unit = ZR_UNIT_BYTES},
+        {.label = "pipeline", .unit = ZR_UNIT_BYTES},
+    };
+    zr_report_words(r, "\n### Bytes of a step\n\n");
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int i = 0; i < c->count; i++)
-        put_messages(&c->rows[i], table);
-    zr_buffer_printf(out, "\n### Bytes of a step\n\n");
-    zr_table_write(table, out);
-    zr_buffer_printf(
-        out, "\nHere: what rank 0 fetches from other ranks, and of a pipeline what it sends. Ranks "
-             "of one machine map each other's memory, so stage 3 fetches no parameters. Over a "
-             "network: what the rank to which most comes would receive by its plan, if every rank "
-             "were a machine of its own.\n");
+        put_messages(&c->rows[i], r);
+    zr_report_end_table(r);
+    zr_report_words(
+        r, "\nHere: what rank 0 fetches from other ranks, and of a pipeline what it sends. Ranks "
+           "of one machine map each other's memory, so stage 3 fetches no parameters. Over a "
+           "network: what the rank to which most comes would receive by its plan, if every rank "
+           "were a machine of its own.\n");
 }
 
 // ---- the largest model
 
-static void put_largest(const zr_comparison *c, const zr_compare_row *row, zr_table *table)
+static void put_largest(const zr_comparison *c, const zr_compare_row *row, zr_report *r)
 {
     const zr_compare_row *data = &c->rows[0];
-    zr_table_row(table);
-    zr_table_cell(table, "%s", row->way.name);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(row->way.name));
     if (!row->layers) {
-        zr_table_cell(table, row->config ? "none fits" : NOTHING);
-        zr_table_cell(table, NOTHING);
-        zr_table_cell(table, NOTHING);
+        zr_report_cell(r, row->config ? zr_text("none fits") : zr_none());
+        zr_report_cell(r, zr_none());
+        zr_report_cell(r, zr_none());
         return;
     }
     const char *least = row->larger ? "at least " : "";
-    zr_table_cell(table, "%s%lld", least, (long long)row->layers);
-    zr_table_cell(table, "%s%.4g million", least, (double)row->parameters * 1e-6);
+    zr_report_cell_text(r, "%s%lld", least, (long long)row->layers);
+    zr_report_cell_text(r, "%s%.4g million", least, (double)row->parameters * 1e-6);
     if (data->parameters)
-        zr_table_cell(table, "%s%.2f", least, (double)row->parameters / (double)data->parameters);
+        zr_report_cell_text(r, "%s%.2f", least, (double)row->parameters / (double)data->parameters);
     else
-        zr_table_cell(table, NOTHING);
+        zr_report_cell(r, zr_none());
 }
 
-static void write_largest(const zr_comparison *c, zr_table *table, zr_buffer *out)
+static void write_largest(const zr_comparison *c, zr_report *r)
 {
-    static const char *const headings[] = {"way", "layers", "parameters",
-                                           "times data parallelism's"};
+    static const zr_heading columns[] = {
+        {.label = "way"},
+        {.label = "layers"},
+        {.label = "parameters"},
+        {.label = "times data parallelism's"},
+    };
     char memory[ZR_BYTES_TEXT];
     zr_lm_shape family = zr_lm_shape_of(&c->family);
-    *table = (zr_table){0};
-    put_headings(table, headings, ZR_COUNT(headings));
+    zr_report_words(r, "\n### The largest model\n\n");
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int i = 0; i < c->count; i++)
-        put_largest(c, &c->rows[i], table);
+        put_largest(c, &c->rows[i], r);
     zr_bytes_text((double)c->memory, memory);
-    zr_buffer_printf(out, "\n### The largest model\n\n");
-    zr_table_write(table, out);
-    zr_buffer_printf(out,
-                     "\nBy plan, with %s a rank and the same batch: layers of width %lld (%lld "
-                     "times the model's) and %lld heads, as many as fit. On a processor the host "
-                     "is the same memory as the device, so without a budget of the device "
-                     "(--device-memory) states there make no room.\n",
-                     memory, (long long)family.width, (long long)c->widened,
-                     (long long)family.heads);
+    zr_report_end_table(r);
+    zr_report_words(r,
+                    "\nBy plan, with %s a rank and the same batch: layers of width %lld (%lld "
+                    "times the model's) and %lld heads, as many as fit. On a processor the host "
+                    "is the same memory as the device, so without a budget of the device "
+                    "(--device-memory) states there make no room.\n",
+                    memory, (long long)family.width, (long long)c->widened,
+                    (long long)family.heads);
 }
 
 // ---- effort
 
-static void write_effort(const zr_comparison *c, zr_table *table, zr_buffer *out)
+static void write_effort(const zr_comparison *c, zr_report *r)
 {
-    static const char *const headings[] = {"way", "what a user writes",
-                                           "what a model's code has to say"};
-    *table = (zr_table){0};
-    put_headings(table, headings, ZR_COUNT(headings));
+    static const zr_heading columns[] = {
+        {.label = "way"},
+        {.label = "what a user writes"},
+        {.label = "what a model's code has to say"},
+    };
+    zr_report_words(r, "\n### Effort\n\n");
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int i = 0; i < c->count; i++) {
-        zr_table_row(table);
-        zr_table_cell(table, "%s", c->rows[i].way.name);
-        zr_table_cell(table, "%s", c->rows[i].way.effort);
-        zr_table_cell(table, "%s", c->rows[i].way.code);
+        zr_report_row(r);
+        zr_report_cell(r, zr_text(c->rows[i].way.name));
+        zr_report_cell(r, zr_text(c->rows[i].way.effort));
+        zr_report_cell(r, zr_text(c->rows[i].way.code));
     }
-    zr_buffer_printf(out, "\n### Effort\n\n");
-    zr_table_write(table, out);
-    zr_buffer_printf(out, "\nThe library's own models say all of it already.\n");
+    zr_report_end_table(r);
+    zr_report_words(r, "\nThe library's own models say all of it already.\n");
 }
 
 // ---- all of it
@@ -233,14 +231,14 @@ void zr_compare_title(const zr_comparison *c, zr_buffer *out)
                      c->threads == 1 ? "" : "s", c->cores, c->cores == 1 ? "" : "s", processor);
 }
 
-static void write_missing(const zr_comparison *c, zr_buffer *out)
+static void write_missing(const zr_comparison *c, zr_report *r)
 {
     bool any = false;
     for (int i = 0; i < c->count; i++) {
         if (!c->rows[i].why[0])
             continue;
-        zr_buffer_printf(out, "%s- %s: %s\n", any ? "" : "\n### What is missing\n\n",
-                         c->rows[i].way.name, c->rows[i].why);
+        zr_report_words(r, "%s- %s: %s\n", any ? "" : "\n### What is missing\n\n",
+                        c->rows[i].way.name, c->rows[i].why);
         any = true;
     }
 }
@@ -248,18 +246,16 @@ static void write_missing(const zr_comparison *c, zr_buffer *out)
 void zr_compare_text(const zr_comparison *c, zr_buffer *out)
 {
     int64_t steps = c->options->steps ? c->options->steps : ZR_COMPARE_STEPS;
-    zr_table *table = zr_alloc(sizeof *table, NULL);
-    out->failed |= !table;
-    if (!table)
-        return;
+    zr_report *r = zr_report_create(NULL);
     zr_compare_title(c, out);
-    zr_buffer_printf(out, " %d rounds of %lld steps%s%s.\n", ZR_COMPARE_ROUNDS, (long long)steps,
-                     c->options->data_count ? "" : ", on a text of made-up words",
-                     c->stopped ? "; stopped before their end" : "");
-    write_speed(c, table, out);
-    write_messages(c, table, out);
-    write_largest(c, table, out);
-    write_effort(c, table, out);
-    write_missing(c, out);
-    zr_free(table);
+    zr_report_words(r, " %d rounds of %lld steps%s%s.\n", ZR_COMPARE_ROUNDS, (long long)steps,
+                    c->options->data_count ? "" : ", on a text of made-up words",
+                    c->stopped ? "; stopped before their end" : "");
+    write_speed(c, r);
+    write_messages(c, r);
+    write_largest(c, r);
+    write_effort(c, r);
+    write_missing(c, r);
+    out->failed |= zr_report_write(r, ZR_REPORT_MARKDOWN, 0, out, NULL) != ZERO_OK;
+    zr_report_destroy(r);
 }

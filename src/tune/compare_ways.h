@@ -37,20 +37,4 @@ char *zr_way_config(const zr_way *way, const json_t *base, const zr_way_batch *b
 // Returns the micro-batches of a step on a data rank.
 int64_t zr_way_accumulation(const zr_way *way, const zr_way_batch *batch);
 
-// compare_table.c: a table of Markdown that is also readable as plain text, because cells are
-// padded to the width of their column.
-enum { ZR_TABLE_ROWS = 16, ZR_TABLE_COLUMNS = 10, ZR_TABLE_CELL = 176 };
-
-typedef struct zr_table {
-    int columns, rows; // the first row is the heading
-    int at;            // the next cell of the last row
-    char cells[ZR_TABLE_ROWS][ZR_TABLE_COLUMNS][ZR_TABLE_CELL];
-} zr_table;
-
-// Begins a row; there are at most ZR_TABLE_ROWS.
-void zr_table_row(zr_table *table);
-// Writes the next cell of the row; each row has as many as the heading.
-void zr_table_cell(zr_table *table, const char *format, ...) ZERO_PRINTF(2, 3);
-void zr_table_write(const zr_table *table, zr_buffer *out);
-
 #endif
