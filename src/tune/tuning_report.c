@@ -1,6 +1,6 @@
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/json_writer.h"
+#include "base/report.h"
 #include "base/text.h"
 #include "tune/tuning.h"
 
@@ -45,44 +45,37 @@ int zr_tuning_too_large(const zr_tuning *t)
 
 // ---- in words
 
-static void say_seconds(double seconds, zr_buffer *out)
-{
-    char text[ZR_SECONDS_TEXT] = "-";
-    if (seconds > 0)
-        zr_seconds_text(seconds, text);
-    zr_buffer_printf(out, "  %10s", text);
-}
-
-static void say_report_row(const zr_tuning *t, int i, int width, zr_buffer *out)
+static void put_report_row(const zr_tuning *t, int i, zr_report *r)
 {
     const zr_finalist *f = &t->finalists[i];
     const zr_run_candidate *c = zr_tuning_candidate(t, i);
-    char name[NAME], bytes[ZR_BYTES_TEXT];
+    char name[NAME];
     zr_candidate_text(c, name, sizeof name);
-    zr_bytes_text((double)ZR_MAX(f->memory, c->memory), bytes);
-    zr_buffer_printf(out, "%-*s", width, name);
-    say_seconds(c->step.seconds, out);
-    say_seconds(f->seconds, out);
-    zr_buffer_printf(out, "  %9s", bytes);
-    if (f->seconds > 0)
-        zr_buffer_printf(out, "  %9.0f%s%s%s\n", (double)c->tokens / f->seconds,
-                         i == t->best ? "  best" : "", f->why[0] ? "  later failed: " : "", f->why);
-    else
-        zr_buffer_printf(out, "  %9s%s%s\n", "-", f->why[0] ? "  failed: " : "", f->why);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(name));
+    zr_report_cell(r, c->step.seconds > 0 ? zr_real(c->step.seconds) : zr_none());
+    zr_report_cell(r, f->seconds > 0 ? zr_real(f->seconds) : zr_none());
+    zr_report_cell(r, zr_integer(ZR_MAX(f->memory, c->memory)));
+    zr_report_cell(r, f->seconds > 0 ? zr_real((double)c->tokens / f->seconds) : zr_none());
+    const char *why = !f->why[0] ? "" : f->seconds > 0 ? "later failed: " : "failed: ";
+    zr_report_cell_text(r, "%s%s%s%s", f->seconds > 0 && i == t->best ? "best" : "",
+                        f->seconds > 0 && i == t->best && f->why[0] ? "  " : "", why, f->why);
 }
 
 // Writes the finalists, the best measured ones first.
 static void say_rows(const zr_tuning *t, zr_buffer *out)
 {
+    static const zr_heading columns[] = {
+        {.label = "ranks x threads", .left = true},
+        {.label = "predicted", .unit = ZR_UNIT_SECONDS, .width = 10},
+        {.label = "measured", .unit = ZR_UNIT_SECONDS, .width = 10},
+        {.label = "memory", .unit = ZR_UNIT_BYTES, .width = 9},
+        {.label = "tokens/s", .width = 9},
+        {.label = "", .left = true},
+    };
     bool said[ZR_RACE_LANES] = {false};
-    char name[NAME];
-    int width = 0;
-    for (int i = 0; i < t->race.count; i++) {
-        zr_candidate_text(zr_tuning_candidate(t, i), name, sizeof name);
-        width = ZR_MAX(width, (int)strlen(name));
-    }
-    zr_buffer_printf(out, "%-*s  %10s  %10s  %9s  %9s\n", width, "ranks x threads", "predicted",
-                     "measured", "memory", "tokens/s");
+    zr_report *r = zr_report_create(NULL);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int n = 0; n < t->race.count; n++) {
         int next = -1;
         for (int i = 0; i < t->race.count; i++) {
@@ -94,8 +87,11 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
                 next = i;
         }
         said[next] = true;
-        say_report_row(t, next, width, out);
+        put_report_row(t, next, r);
     }
+    zr_report_end_table(r);
+    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, 0, out, NULL) != ZERO_OK;
+    zr_report_destroy(r);
 }
 
 static void say_second(const zr_tuning *t, zr_buffer *out)
