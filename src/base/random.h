@@ -8,7 +8,8 @@
 typedef struct zr_philox {
     uint32_t v[4];
 } zr_philox;
-// The tests compare it with Random123's test vectors.
+// Returns four random words, a function of key and counter alone. The tests compare it with
+// Random123's test vectors.
 zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_low);
 
 // xxh64 of bytes, and of a text with seed 0.

@@ -1,3 +1,4 @@
+// Ranks agree on a status in two steps: which rank failed first, then its message.
 #include "comm/agreement.h"
 
 #include <stdio.h>

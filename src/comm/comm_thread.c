@@ -1,3 +1,6 @@
+// The comm thread: one worker with a queue, whose end of each operation the own thread awaits.
+//
+// Invariant, under the lock: a handle's `arrived` becomes true once its operation is done.
 #include "comm/operations.h"
 
 #include "base/alloc.h"
