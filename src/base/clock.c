@@ -58,7 +58,7 @@ bool zr_busy_read_turns(const char *schedstat, zr_turns *out)
 }
 
 // Returns the text of a file of the kernel, which the caller frees; NULL if it cannot be read.
-static char *read_busy_text(const char *path)
+static char *read_kernel_file(const char *path)
 {
     char *text = NULL;
     size_t room = 0;
@@ -76,7 +76,7 @@ static char *read_busy_text(const char *path)
 zr_turns zr_turns_now(void)
 {
     zr_turns turns = {0};
-    char *text = read_busy_text("/proc/thread-self/schedstat");
+    char *text = read_kernel_file("/proc/thread-self/schedstat");
     if (!text || !zr_busy_read_turns(text, &turns))
         turns = (zr_turns){0};
     free(text);
@@ -89,10 +89,10 @@ double zr_turns_quiet(const zr_turns *since, const zr_turns *now)
     return running > 0 && waiting > 0 ? running / (running + waiting) : 1;
 }
 
-static double value_of(const char *path, bool (*read)(const char *, double *))
+static double read_value(const char *path, bool (*read)(const char *, double *))
 {
     double value = 0;
-    char *text = read_busy_text(path);
+    char *text = read_kernel_file(path);
     bool known = text && read(text, &value);
     free(text);
     return known ? value : 0;
@@ -104,7 +104,7 @@ static double count_running(void)
     for (int i = 0; i < LOOKS; i++) {
         if (i > 0)
             zr_sleep_seconds(BETWEEN_LOOKS);
-        sum += value_of("/proc/stat", zr_busy_read_running);
+        sum += read_value("/proc/stat", zr_busy_read_running);
     }
     return sum / LOOKS;
 }
@@ -121,7 +121,7 @@ void zr_busy_judge(double load, double running, int threads, int own, int cores,
 
 void zr_busy_find(int threads, int own, const zr_turns *since, zr_busy *out)
 {
-    double load = value_of("/proc/loadavg", zr_busy_read_load);
+    double load = read_value("/proc/loadavg", zr_busy_read_load);
     zr_busy_judge(load, count_running(), threads, own, (int)sysconf(_SC_NPROCESSORS_ONLN), out);
     if (!since)
         return;

@@ -7,7 +7,7 @@
 
 #define SHOWN 40 // bytes of a token that a message quotes at most
 
-static int shown(zr_json_token token)
+static int shown_bytes(zr_json_token token)
 {
     return (int)ZR_MIN(token.end - token.start, (size_t)SHOWN);
 }
@@ -37,8 +37,8 @@ static zero_status refuse_hjson(const char *text, const char *name, zr_json_toke
                             "strings stand in double quotes (\"), not in single ones");
     if (token.kind == ZR_JSON_WORD && next.mark == ':')
         return zr_json_fail(error, name, text, token.start,
-                            "the key %.*s has no quotes: write \"%.*s\"", shown(token), word,
-                            shown(token), word);
+                            "the key %.*s has no quotes: write \"%.*s\"", shown_bytes(token), word,
+                            shown_bytes(token), word);
     if (first)
         return zr_json_fail(
             error, name, text, token.start,
@@ -116,11 +116,11 @@ static zero_status check_word(const char *text, const char *name, zr_json_token 
             return zr_json_fail(error, name, text, token.start, "%s is not a number in JSON",
                                 numbers[i]);
     if (*word == '-' || (*word >= '0' && *word <= '9'))
-        return ZERO_OK; // a number; if it is a wrong one, jansson says so
+        return ZERO_OK; // a number; jansson rejects a malformed one
     return zr_json_fail(error, name, text, token.start,
                         "%.*s is no value: strings are in double quotes; true, false and null are "
                         "written like this",
-                        shown(token), word);
+                        shown_bytes(token), word);
 }
 
 // Returns whether the word is an integer that does not fit an int64. transformers writes one where
@@ -185,8 +185,8 @@ static zr_json_token token_ending_at(const char *text, size_t length, size_t pos
     return token;
 }
 
-static zero_status describe_json(const char *text, size_t length, const char *name,
-                                 const json_error_t *why, zero_error *error)
+static zero_status fail_parse(const char *text, size_t length, const char *name,
+                              const json_error_t *why, zero_error *error)
 {
     if (json_error_code(why) == json_error_out_of_memory || !why->text[0])
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to parse %zu bytes", name, length);
@@ -194,7 +194,7 @@ static zero_status describe_json(const char *text, size_t length, const char *na
     zr_json_token token = token_ending_at(text, length, position);
     if (json_error_code(why) == json_error_duplicate_key)
         return zr_json_fail(error, name, text, token.start, "the key %.*s is given twice",
-                            shown(token), text + token.start);
+                            shown_bytes(token), text + token.start);
     if (json_error_code(why) == json_error_null_character ||
         json_error_code(why) == json_error_null_byte_in_key)
         return zr_json_fail(error, name, text, token.start,
@@ -224,7 +224,7 @@ zero_status zr_json_parse(const char *text, size_t length, const char *name, jso
     json_error_t why = {.line = 0};
     *out = json_loadb(copy ? copy : text, length, JSON_REJECT_DUPLICATES, &why);
     zr_free(copy);
-    return *out ? ZERO_OK : describe_json(text, length, name, &why, error);
+    return *out ? ZERO_OK : fail_parse(text, length, name, &why, error);
 }
 
 zero_status zr_json_load(const char *path, size_t limit, json_t **out, zero_error *error)

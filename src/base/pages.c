@@ -1,3 +1,4 @@
+// Page faults ahead of time, in several threads, and large pages.
 #define _GNU_SOURCE
 #include "base/alloc.h"
 

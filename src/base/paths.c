@@ -44,7 +44,7 @@ bool zr_path_has(const char *directory, const char *name)
     return there;
 }
 
-static bool is_one(const char *path, const struct stat *other)
+static bool is_same_file(const char *path, const struct stat *other)
 {
     struct stat info;
     return stat(path, &info) == 0 && info.st_dev == other->st_dev && info.st_ino == other->st_ino;
@@ -58,7 +58,7 @@ bool zr_path_lies_in(const char *path, const char *place)
     struct stat info;
     if (!realpath(path, at) || stat(place, &info))
         return false;
-    for (char *slash; !is_one(at, &info); slash[slash == at] = 0) {
+    for (char *slash; !is_same_file(at, &info); slash[slash == at] = 0) {
         slash = strrchr(at, '/');
         if (!slash || !slash[1])
             return false;

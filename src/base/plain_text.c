@@ -1,3 +1,4 @@
+// Makes text harmless for a terminal and for line-based logs.
 #include "base/text.h"
 
 #include <string.h>

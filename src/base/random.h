@@ -8,10 +8,12 @@
 typedef struct zr_philox {
     uint32_t v[4];
 } zr_philox;
-// The tests compare it with Random123's test vectors.
+// Returns four random words, a function of key and counter alone. The tests compare it with
+// Random123's test vectors.
 zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_low);
 
-uint64_t zr_hash_bytes(const void *data, size_t length, uint64_t seed); // xxh64
+// xxh64 of bytes, and of a text with seed 0.
+uint64_t zr_hash_bytes(const void *data, size_t length, uint64_t seed);
 uint64_t zr_hash_text(const char *text);
 
 // Write elements [start, start+count) of the standard normal (or uniform (-1,1)) vector named by

@@ -44,7 +44,7 @@ static void lock_recorder(zr_recorder *recorder)
         continue;
 }
 
-static void unlock(zr_recorder *recorder)
+static void unlock_recorder(zr_recorder *recorder)
 {
     atomic_flag_clear_explicit(&recorder->appending, memory_order_release);
 }
@@ -53,7 +53,7 @@ void zr_recorder_clear(zr_recorder *recorder)
 {
     lock_recorder(recorder);
     recorder->count = recorder->dropped = 0;
-    unlock(recorder);
+    unlock_recorder(recorder);
 }
 
 int64_t zr_recorder_begin(const zr_recorder *recorder)
@@ -61,7 +61,7 @@ int64_t zr_recorder_begin(const zr_recorder *recorder)
     return recorder ? zr_clock_nanoseconds() : 0;
 }
 
-static void add_recorder(zr_recorder *recorder, const zr_record *record)
+static void append_record(zr_recorder *recorder, const zr_record *record)
 {
     lock_recorder(recorder);
     int64_t at = recorder->count;
@@ -70,27 +70,27 @@ static void add_recorder(zr_recorder *recorder, const zr_record *record)
     else
         recorder->records[at] = *record;
     recorder->count = ZR_MIN(at + 1, recorder->capacity);
-    unlock(recorder);
+    unlock_recorder(recorder);
 }
 
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes,
                      int64_t flops, int32_t slot)
 {
     if (recorder)
-        add_recorder(recorder, &(zr_record){.begin = begin,
-                                            .end = zr_clock_nanoseconds(),
-                                            .bytes = bytes,
-                                            .flops = flops,
-                                            .unit = recorder->unit,
-                                            .slot = slot,
-                                            .what = what});
+        append_record(recorder, &(zr_record){.begin = begin,
+                                             .end = zr_clock_nanoseconds(),
+                                             .bytes = bytes,
+                                             .flops = flops,
+                                             .unit = recorder->unit,
+                                             .slot = slot,
+                                             .what = what});
 }
 
 void zr_recorder_add_overlapped(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
                                 int64_t bytes)
 {
     if (recorder)
-        add_recorder(
+        append_record(
             recorder,
             &(zr_record){
                 .begin = begin, .end = end, .bytes = bytes, .unit = -1, .slot = -1, .what = what});

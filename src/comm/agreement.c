@@ -1,3 +1,4 @@
+// Ranks agree on a status in two steps: which rank failed first, then its message.
 #include "comm/agreement.h"
 
 #include <stdio.h>
@@ -11,8 +12,7 @@ static bool begins_with_its_rank(const zero_error *error, int rank)
 }
 
 // Gives the failure of rank `first` to all ranks.
-static zero_status share_agreement(zero_comm *comm, int first, zero_error *shared,
-                                   zero_error *error)
+static zero_status share_failure(zero_comm *comm, int first, zero_error *shared, zero_error *error)
 {
     ZERO_TRY(zr_comm_broadcast(comm, shared, sizeof *shared, first, error));
     // A rank that leaves may abort the communicator, so every rank stays until all have the
@@ -36,7 +36,7 @@ zero_status zr_comm_agree(zero_comm *comm, zero_status mine, zero_error *error)
     if (status == ZERO_OK && first == comm->size)
         return ZERO_OK;
     if (status == ZERO_OK)
-        status = share_agreement(comm, (int)first, &shared, error);
+        status = share_failure(comm, (int)first, &shared, error);
     if (status != ZERO_OK && mine == ZERO_OK)
         return status;
     // Where the ranks are out of reach, this rank's earlier failure is the reason.

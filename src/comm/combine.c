@@ -1,3 +1,5 @@
+// How small all-reduces combine two operands, on every communicator. NaNs win, so that every rank
+// sees them.
 #include "comm/comm_ops.h"
 
 static void combine_f64(double *restrict total, const double *restrict x, int64_t count,

@@ -1,3 +1,6 @@
+// The comm thread: one worker with a queue, whose end of each operation the own thread awaits.
+//
+// Invariant, under the lock: a handle's `arrived` becomes true once its operation is done.
 #include "comm/operations.h"
 
 #include "base/alloc.h"
@@ -48,7 +51,7 @@ static void note_thread(zero_comm *comm, zr_rank_thread thread, bool at_work)
         comm->ops->note(comm, thread, at_work);
 }
 
-static void carry(void *argument)
+static void run_operation(void *argument)
 {
     zr_handle *handle = argument;
     zero_comm *comm = handle->window->comm;
@@ -74,7 +77,7 @@ static void carry(void *argument)
 zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
 {
     note_thread(comm, ZR_OWN_THREAD, false); // the queue may be full
-    zero_status status = zr_workers_submit(comm->comm_thread->worker, carry, handle, error);
+    zero_status status = zr_workers_submit(comm->comm_thread->worker, run_operation, handle, error);
     note_thread(comm, ZR_OWN_THREAD, true);
     return status;
 }

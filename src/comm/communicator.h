@@ -54,7 +54,7 @@ struct zero_comm {
     // (size) the number of each rank's machine, by the machines' first ranks; NULL if there is one
     // machine.
     const int *machines;
-    // The number of remote ranks whose shards this rank fetches for its machine in an all-gather.
+    // The number of strangers whose shards this rank fetches for its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of

@@ -1,3 +1,4 @@
+// Copies that pass the cache by, because an all-gather writes far more than a cache holds.
 #include "comm/treesum.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@
 #define STREAMING 0
 #endif
 
-#define PIECE (256 << 10) // bytes that one thread copies at a time
+#define PART (256 << 10) // bytes that one thread copies at a time
 
 #if STREAMING
 void zr_comm_copy_streaming(void *to, const void *from, int64_t bytes)
@@ -47,11 +48,11 @@ void zr_comm_copy(void *dst, const void *src, int64_t bytes, int threads)
         memcpy(dst, src, (size_t)bytes);
         return;
     }
-    int64_t pieces = (bytes + PIECE - 1) / PIECE;
+    int64_t parts = (bytes + PART - 1) / PART;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static) num_threads(ZR_MAX(threads, 1))
 #endif
-    for (int64_t p = 0; p < pieces; p++)
-        zr_comm_copy_streaming((char *)dst + p * PIECE, (const char *)src + p * PIECE,
-                               ZR_MIN(PIECE, bytes - p * PIECE));
+    for (int64_t p = 0; p < parts; p++)
+        zr_comm_copy_streaming((char *)dst + p * PART, (const char *)src + p * PART,
+                               ZR_MIN(PART, bytes - p * PART));
 }

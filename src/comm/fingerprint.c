@@ -1,3 +1,4 @@
+// Lists of fingerprints: what a rank has read, compared with what rank 0 has read.
 #include "comm/agreement.h"
 
 #include "base/alloc.h"

@@ -215,42 +215,18 @@ static void destroy_local(zero_comm *comm)
     zr_free(comm);
 }
 
-static const zr_comm_ops process_ops = {
-    .name = "local processes",
-    .window_create = zr_local_window_create,
-    .window_destroy = zr_local_window_destroy,
-    .start = zr_local_start,
-    .reduce_scatter_wait = zr_local_reduce_scatter_wait,
-    .all_gather_wait = zr_local_all_gather_wait,
-    .quiesce = zr_local_quiesce,
-    .all_reduce_small = zr_local_all_reduce_small,
-    .send = zr_local_send,
-    .recv = zr_local_recv,
-    .barrier = zr_local_barrier,
-    .progress = progress,
-    .note = note_local,
-    .split = zr_local_split,
-    .channels = &zr_local_channels,
-    .abort = abort_job,
-    .destroy = destroy_local,
-};
+// Processes and threads differ only in how they map their memory.
+#define LOCAL_OPS(implementation)                                                                  \
+    {                                                                                              \
+        .name = implementation, .window_create = zr_local_window_create,                           \
+        .window_destroy = zr_local_window_destroy, .start = zr_local_start,                        \
+        .reduce_scatter_wait = zr_local_reduce_scatter_wait,                                       \
+        .all_gather_wait = zr_local_all_gather_wait, .quiesce = zr_local_quiesce,                  \
+        .all_reduce_small = zr_local_all_reduce_small, .send = zr_local_send,                      \
+        .recv = zr_local_recv, .barrier = zr_local_barrier, .progress = progress,                  \
+        .note = note_local, .split = zr_local_split, .channels = &zr_local_channels,               \
+        .abort = abort_job, .destroy = destroy_local,                                              \
+    }
 
-static const zr_comm_ops thread_ops = {
-    .name = "local threads",
-    .window_create = zr_local_window_create,
-    .window_destroy = zr_local_window_destroy,
-    .start = zr_local_start,
-    .reduce_scatter_wait = zr_local_reduce_scatter_wait,
-    .all_gather_wait = zr_local_all_gather_wait,
-    .quiesce = zr_local_quiesce,
-    .all_reduce_small = zr_local_all_reduce_small,
-    .send = zr_local_send,
-    .recv = zr_local_recv,
-    .barrier = zr_local_barrier,
-    .progress = progress,
-    .note = note_local,
-    .split = zr_local_split,
-    .channels = &zr_local_channels,
-    .abort = abort_job,
-    .destroy = destroy_local,
-};
+static const zr_comm_ops process_ops = LOCAL_OPS("local processes");
+static const zr_comm_ops thread_ops = LOCAL_OPS("local threads");

@@ -36,41 +36,46 @@ static bool is_same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-static bool send_descriptor(int fd, int descriptor)
-{
-    char byte = 0;
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof control.space};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    *header = (struct cmsghdr){
-        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    return sendmsg(fd, &message, MSG_NOSIGNAL) == 1;
-}
-
-static int receive_descriptor(int fd)
-{
+// A message of one byte that carries a descriptor.
+typedef struct descriptor_message {
     char byte;
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = control.space,
-                             .msg_controllen = sizeof control.space};
+    } control;
+    struct iovec data;
+    struct msghdr header;
+} descriptor_message;
+
+static void prepare_message(descriptor_message *message)
+{
+    *message = (descriptor_message){0};
+    message->data = (struct iovec){.iov_base = &message->byte, .iov_len = 1};
+    message->header = (struct msghdr){.msg_iov = &message->data,
+                                      .msg_iovlen = 1,
+                                      .msg_control = message->control.space,
+                                      .msg_controllen = sizeof message->control.space};
+}
+
+static bool send_descriptor(int fd, int descriptor)
+{
+    descriptor_message message;
+    prepare_message(&message);
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message.header);
+    *header = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    return sendmsg(fd, &message.header, MSG_NOSIGNAL) == 1;
+}
+
+static int receive_descriptor(int fd)
+{
+    descriptor_message message;
     int descriptor = -1;
-    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != 1)
+    prepare_message(&message);
+    if (recvmsg(fd, &message.header, MSG_CMSG_CLOEXEC) != 1)
         return -1;
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message.header);
     if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
         memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
     return descriptor;

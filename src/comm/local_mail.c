@@ -31,8 +31,8 @@ static zero_status await_round(zero_comm *comm, const char *doing, uint64_t chec
 }
 
 // Posts this rank's operand of the next round and waits for those of all ranks.
-static zero_status run_local_mail_round(zero_comm *comm, const char *doing, const void *data,
-                                        int64_t bytes, int kind, zero_error *error)
+static zero_status run_round(zero_comm *comm, const char *doing, const void *data, int64_t bytes,
+                             int kind, zero_error *error)
 {
     zr_local *local = comm->impl;
     local->round++;
@@ -51,8 +51,8 @@ zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count
 {
     zr_local *local = comm->impl;
     int64_t bytes = count * (int64_t)zero_dtype_bytes(dtype);
-    ZERO_TRY(run_local_mail_round(comm, "small all_reduce", data, bytes,
-                                  1 + (int)how + 3 * (int)dtype, error));
+    ZERO_TRY(
+        run_round(comm, "small all_reduce", data, bytes, 1 + (int)how + 3 * (int)dtype, error));
     int parity = (int)(local->round & 1);
     memcpy(data, zr_area_small(local->area, comm->size, 0, parity), (size_t)bytes);
     for (int r = 1; r < comm->size; r++)
@@ -62,7 +62,7 @@ zero_status zr_local_all_reduce_small(zero_comm *comm, void *data, int64_t count
 
 zero_status zr_local_barrier(zero_comm *comm, zero_error *error)
 {
-    return run_local_mail_round(comm, "barrier", NULL, 0, 0, error);
+    return run_round(comm, "barrier", NULL, 0, 0, error);
 }
 
 static zero_status await_taken(zero_comm *comm, int to, uint64_t count, zero_error *error)

@@ -11,7 +11,7 @@
 
 #define CHECK_BITS 24
 
-static uint64_t check_of(const zr_handle *handle)
+static uint64_t handle_check(const zr_handle *handle)
 {
     uint64_t hash = (uint64_t)handle->op * 0x9e3779b97f4a7c15ull ^
                     (uint64_t)handle->offset * 0xff51afd7ed558ccdull ^
@@ -32,7 +32,7 @@ zero_status zr_local_start(zr_handle *handle, zero_error *error)
     zr_local_window *mine = window->impl;
     handle->sequence = ++mine->sequence[handle->slot];
     zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
-    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | check_of(handle),
+    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | handle_check(handle),
                           memory_order_release);
     zr_local_ring_own(local);
     return ZERO_OK;
@@ -53,7 +53,7 @@ static zero_status await_sealed(const zr_handle *handle, int rank, const char *d
     ZERO_TRY(zr_local_await(window->comm, &wait, error));
     uint64_t sealed = atomic_load_explicit(word, memory_order_relaxed);
     if (sealed >> CHECK_BITS == handle->sequence &&
-        sealed != (handle->sequence << CHECK_BITS | check_of(handle)))
+        sealed != (handle->sequence << CHECK_BITS | handle_check(handle)))
         return zr_local_mismatch(window->comm, &wait, error);
     return ZERO_OK;
 }
@@ -114,8 +114,7 @@ static zero_status await_all(zr_window *window, int slot, size_t word, uint64_t 
     return ZERO_OK;
 }
 
-static zero_status publish_local_ops(zr_window *window, int slot, uint64_t version,
-                                     zero_error *error)
+static zero_status publish_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     zero_comm *comm = window->comm;
     atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->published, version,
@@ -124,8 +123,7 @@ static zero_status publish_local_ops(zr_window *window, int slot, uint64_t versi
     return ZERO_OK;
 }
 
-static zero_status release_local_ops(zr_window *window, int slot, uint64_t version,
-                                     zero_error *error)
+static zero_status release_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
     zero_comm *comm = window->comm;
     atomic_store_explicit(&zr_slot_words_of(window, slot, comm->rank)->released, version,
@@ -157,7 +155,7 @@ static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
                               error));
     zr_comm_copy(window->mine + handle->offset + window->comm->rank * bytes, handle->own, bytes,
                  window->comm->threads);
-    ZERO_TRY(publish_local_ops(window, handle->slot, handle->sequence, error));
+    ZERO_TRY(publish_version(window, handle->slot, handle->sequence, error));
     ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
                        handle->thread, "all_gather", error));
     drain(handle);
@@ -183,8 +181,8 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
 }
 
 const zr_version_ops zr_local_versions = {
-    .publish = publish_local_ops,
+    .publish = publish_version,
     .await_published = await_published,
-    .release = release_local_ops,
+    .release = release_version,
     .await_released = await_released,
 };

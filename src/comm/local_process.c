@@ -50,7 +50,7 @@ static bool read_stat(int pid, stat_line *out)
     return true;
 }
 
-static uint64_t name_space_of_self(void)
+static uint64_t own_pid_namespace(void)
 {
     struct stat found;
     return stat("/proc/self/ns/pid", &found) ? 0 : found.st_ino;
@@ -60,13 +60,13 @@ zr_process zr_process_self(void)
 {
     stat_line line = {0};
     read_stat(getpid(), &line);
-    return (zr_process){.pid = getpid(), .start = line.start, .name_space = name_space_of_self()};
+    return (zr_process){.pid = getpid(), .start = line.start, .name_space = own_pid_namespace()};
 }
 
 zr_process_look zr_process_look_at(const zr_process *process)
 {
     zr_process_look unknown = {.state = '?'};
-    if (process->pid <= 0 || process->name_space != name_space_of_self())
+    if (process->pid <= 0 || process->name_space != own_pid_namespace())
         return unknown;
     stat_line line;
     if (!read_stat(process->pid, &line))

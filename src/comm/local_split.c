@@ -18,7 +18,7 @@ static int64_t area_offset(const zr_comm_group *group, int index)
 }
 
 // Returns a place in waiting_on that no group's comm thread has, or ZR_WAITING.
-static int find_local_split_place(const zr_local *job)
+static int find_thread_place(const zr_local *job)
 {
     int place = ZR_FIRST_GROUP;
     while (place < ZR_WAITING && job->groups >> place & 1)
@@ -30,7 +30,7 @@ static zero_status group_create(zero_comm *job, const zr_comm_group *group, zero
                                 zero_error *error)
 {
     zr_local *of_job = job->impl;
-    int place = find_local_split_place(of_job);
+    int place = find_thread_place(of_job);
     if (place == ZR_WAITING)
         return zr_fail(error, ZERO_ERR_INTERNAL, "more than %d groups of rank %d are alive",
                        ZR_GROUPS, job->rank);

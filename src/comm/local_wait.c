@@ -39,7 +39,7 @@ static bool is_ready(const zr_wait *wait)
     return atomic_load_explicit(wait->word, memory_order_acquire) >> wait->shift >= wait->target;
 }
 
-static void relax(void)
+static void pause_core(void)
 {
 #if defined(__SSE2__)
     _mm_pause();
@@ -53,7 +53,7 @@ static bool spin(const zr_wait *wait)
         for (int i = 0; i < 64; i++) {
             if (is_ready(wait))
                 return true;
-            relax();
+            pause_core();
         }
     while (zr_clock_seconds() - start < SPIN_SECONDS);
     return false;
@@ -227,8 +227,8 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *
     return look_at_process(comm, wait, patience, r, awaited, error);
 }
 
-static zero_status look_around_local_wait(zero_comm *comm, const zr_wait *wait, patience *patience,
-                                          zero_error *error)
+static zero_status look_at_processes(zero_comm *comm, const zr_wait *wait, patience *patience,
+                                     zero_error *error)
 {
     zr_local *local = comm->impl;
     const zr_process *parent = &local->control->parent;
@@ -244,19 +244,19 @@ static zero_status look_around_local_wait(zero_comm *comm, const zr_wait *wait, 
     return ZERO_OK;
 }
 
-static uint64_t pulse_of(const zr_rank_record *record)
+static uint64_t life_signs_of(const zr_rank_record *record)
 {
     return atomic_load_explicit(&record->bell, memory_order_relaxed) +
            atomic_load_explicit(&record->heartbeat, memory_order_relaxed);
 }
 
-static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patience, double slept,
-                         zero_error *error)
+static zero_status check_progress(zero_comm *comm, const zr_wait *wait, patience *patience,
+                                  double slept, zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     wait_chain chain;
     int culprit = find_culprit(control, patience->peer, &chain);
-    uint64_t pulse = pulse_of(&control->records[culprit]);
+    uint64_t pulse = life_signs_of(&control->records[culprit]);
     if (slept < STOPPED_SECONDS) {
         patience->stalled += slept;
         patience->unlooked += slept;
@@ -268,7 +268,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
     }
     if (patience->unlooked >= ZR_NAP * 0.9) {
         patience->unlooked = 0;
-        ZERO_TRY(look_around_local_wait(comm, wait, patience, error));
+        ZERO_TRY(look_at_processes(comm, wait, patience, error));
     }
     return patience->stalled < comm->timeout || is_ready(wait)
                ? ZERO_OK
@@ -298,7 +298,7 @@ static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, int rank,
             return fail_with(comm, wait, &failure, error);
         double before = zr_clock_seconds();
         sleep_on(control, &peer->bell, seen);
-        ZERO_TRY(watch(comm, wait, &patience, zr_clock_seconds() - before, error));
+        ZERO_TRY(check_progress(comm, wait, &patience, zr_clock_seconds() - before, error));
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct shape {
     int64_t words, stride, bytes;
 } shape;
 
-static zero_status measure_local_window(const zr_window *window, shape *out, zero_error *error)
+static zero_status measure_window(const zr_window *window, shape *out, zero_error *error)
 {
     int ranks = window->comm->size;
     bool one = window->kind != ZR_WINDOW_SYMMETRIC;
@@ -70,8 +70,8 @@ static zero_status agree_on_window(zr_window *window, zero_status status, const 
                    local->control->records[first].note);
 }
 
-static zero_status make_local_window_room(zr_window *window, const shape *shape,
-                                          zr_window_entry *entry, zero_error *error)
+static zero_status extend_memfd(zr_window *window, const shape *shape, zr_window_entry *entry,
+                                zero_error *error)
 {
     zr_local *local = window->comm->impl;
     ZERO_TRY(zr_region_check(shape->bytes, error));
@@ -87,7 +87,7 @@ static zero_status make_local_window_room(zr_window *window, const shape *shape,
     return ZERO_OK;
 }
 
-static void unmake_room(const zr_local *local, zr_window_entry *entry, int64_t bytes)
+static void release_pages(const zr_local *local, zr_window_entry *entry, int64_t bytes)
 {
     if (local->memfd < 0)
         munmap(entry->base, (size_t)bytes);
@@ -162,12 +162,12 @@ static zero_status find_entry(zr_area *area, int *out, zero_error *error)
     return zr_fail(error, ZERO_ERR_MEMORY, "more than %d windows are alive", ZR_WINDOWS);
 }
 
-// Does what a rank does before the first agreement.
-static zero_status prepare_local_window(zr_window *window, shape *shape, zr_local_window **mine,
-                                        int *entry, zero_error *error)
+// This rank's own part before the first agreement.
+static zero_status prepare_window(zr_window *window, shape *shape, zr_local_window **mine,
+                                  int *entry, zero_error *error)
 {
     zr_area *area = ((zr_local *)window->comm->impl)->area;
-    ZERO_TRY(measure_local_window(window, shape, error));
+    ZERO_TRY(measure_window(window, shape, error));
     *mine = zr_alloc(sizeof **mine + sizeof(*mine)->sequence[0] * (size_t)window->slots, error);
     if (!*mine)
         return ZERO_ERR_MEMORY;
@@ -175,7 +175,7 @@ static zero_status prepare_local_window(zr_window *window, shape *shape, zr_loca
     if (window->comm->rank != 0)
         return ZERO_OK;
     ZERO_TRY(find_entry(area, entry, error));
-    return make_local_window_room(window, shape, &area->windows[*entry], error);
+    return extend_memfd(window, shape, &area->windows[*entry], error);
 }
 
 zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_error *error)
@@ -185,7 +185,7 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
     shape shape = {0};
     zr_local_window *mine = NULL;
     int place = 0;
-    zero_status prepared = prepare_local_window(window, &shape, &mine, &place, &own);
+    zero_status prepared = prepare_window(window, &shape, &mine, &place, &own);
     zero_status status = agree_on_window(window, prepared, &own, &place, error);
     zr_window_entry *entry = &local->area->windows[place];
     if (status != ZERO_OK)
@@ -204,7 +204,7 @@ undo_map:
     return status;
 undo_prepare:
     if (comm->rank == 0 && prepared == ZERO_OK)
-        unmake_room(local, entry, shape.bytes);
+        release_pages(local, entry, shape.bytes);
     zr_free(mine);
     return status;
 }

@@ -33,7 +33,7 @@ static zero_status init_mpi(zr_mpi_job *job, bool *may_overlap, zero_error *erro
     return ZERO_OK;
 }
 
-static zero_status find_mpi_place(zero_comm *comm, int expected_size, zero_error *error)
+static zero_status find_own_rank(zero_comm *comm, int expected_size, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     if (MPI_Comm_dup(MPI_COMM_WORLD, &mpi->data) != MPI_SUCCESS ||
@@ -154,7 +154,7 @@ static zero_status mpi_open(int expected_size, double timeout, zero_comm **out, 
     zero_status status = init_mpi(&made->job, &comm->may_overlap, error);
     if (status != ZERO_OK)
         goto undo_alloc;
-    status = find_mpi_place(comm, expected_size, error);
+    status = find_own_rank(comm, expected_size, error);
     if (status != ZERO_OK)
         goto undo_alloc;
     status = tables_create(comm, error);

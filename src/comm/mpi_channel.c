@@ -40,7 +40,7 @@ static bool is_end(const zr_channel_shape *shape, int rank)
     return shape->from == rank || shape->to == rank;
 }
 
-static void lay_out_mpi_channel(const zr_channels *channels, mpi_channels *out)
+static void lay_out_slots(const zr_channels *channels, mpi_channels *out)
 {
     int tag = 0, rank = channels->comm->rank;
     for (int i = 0; i < channels->count; i++) {
@@ -91,10 +91,9 @@ static void mpi_channels_free(mpi_channels *made)
     zr_free(made);
 }
 
-static zero_status reserve_mpi_channel(const zr_channels *channels, mpi_channels *made,
-                                       zero_error *error)
+static zero_status reserve_slots(const zr_channels *channels, mpi_channels *made, zero_error *error)
 {
-    lay_out_mpi_channel(channels, made);
+    lay_out_slots(channels, made);
     size_t own = (size_t)ZR_MAX(made->own.count, 1);
     made->own.requests = zr_alloc(sizeof *made->own.requests * own, error);
     made->own.peers = zr_alloc(sizeof *made->own.peers * own, error);
@@ -106,12 +105,12 @@ static zero_status reserve_mpi_channel(const zr_channels *channels, mpi_channels
 }
 
 // This rank's own part of creating channels.
-static zero_status prepare_mpi_channel(const zr_channels *channels, mpi_channels **out,
-                                       zero_error *error)
+static zero_status prepare_channels(const zr_channels *channels, mpi_channels **out,
+                                    zero_error *error)
 {
     ZERO_TRY(check_limits(channels, error));
     *out = zr_alloc(sizeof **out + sizeof(*out)->at[0] * (size_t)channels->count, error);
-    return *out ? reserve_mpi_channel(channels, *out, error) : ZERO_ERR_MEMORY;
+    return *out ? reserve_slots(channels, *out, error) : ZERO_ERR_MEMORY;
 }
 
 static char *mpi_at(const zr_channels *channels, int channel, int slot)
@@ -121,7 +120,7 @@ static char *mpi_at(const zr_channels *channels, int channel, int slot)
            slot * zr_channel_stride(&channels->shapes[channel]);
 }
 
-static int mpi_channel_number_of(const zr_channels *channels, int channel, int slot)
+static int slot_number_of(const zr_channels *channels, int channel, int slot)
 {
     return ((const mpi_channels *)channels->impl)->at[channel].first + slot;
 }
@@ -136,7 +135,7 @@ static zero_status post_receive(zr_channels *channels, int channel, int slot, ze
     int code = MPI_Irecv(mpi_at(channels, channel, slot) + shape->first,
                          (int)(shape->bytes - shape->first), MPI_BYTE, shape->from,
                          mine->at[channel].tag + slot, mine->data,
-                         &mine->own.requests[mpi_channel_number_of(channels, channel, slot)]);
+                         &mine->own.requests[slot_number_of(channels, channel, slot)]);
     pthread_mutex_unlock(&job->lock);
     return zr_mpi_check(channels->comm, code, "receiving", error);
 }
@@ -148,8 +147,7 @@ static zero_status open_channel(zr_channels *channels, int channel, zero_error *
     const zr_channel_shape *shape = &channels->shapes[channel];
     bool sends = shape->from == channels->comm->rank;
     for (int s = 0; s < shape->slots; s++) {
-        mine->own.peers[mpi_channel_number_of(channels, channel, s)] =
-            sends ? shape->to : shape->from;
+        mine->own.peers[slot_number_of(channels, channel, s)] = sends ? shape->to : shape->from;
         if (!sends)
             ZERO_TRY(post_receive(channels, channel, s, error));
     }
@@ -178,7 +176,7 @@ static zero_status mpi_create(zr_channels *channels, zero_error *error)
 {
     zero_error own = {0};
     mpi_channels *made = NULL;
-    zero_status status = prepare_mpi_channel(channels, &made, &own);
+    zero_status status = prepare_channels(channels, &made, &own);
     status = zr_mpi_agree(channels->comm, status, &own, "make its channels", error);
     if (status != ZERO_OK) {
         mpi_channels_free(made);
@@ -188,14 +186,14 @@ static zero_status mpi_create(zr_channels *channels, zero_error *error)
     return open_all(channels, error);
 }
 
-static void give_receives_up(zr_channels *channels)
+static void cancel_receives(zr_channels *channels)
 {
     mpi_channels *mine = channels->impl;
     for (int i = 0; i < channels->count; i++)
         for (int s = 0; s < channels->shapes[i].slots; s++) {
             if (channels->shapes[i].to != channels->comm->rank)
                 continue;
-            MPI_Request *request = &mine->own.requests[mpi_channel_number_of(channels, i, s)];
+            MPI_Request *request = &mine->own.requests[slot_number_of(channels, i, s)];
             if (*request != MPI_REQUEST_NULL)
                 MPI_Cancel(request);
         }
@@ -221,7 +219,7 @@ static void mpi_destroy(zr_channels *channels)
     if (job->failed)
         return; // messages may still arrive in this memory
     pthread_mutex_lock(&job->lock);
-    give_receives_up(channels);
+    cancel_receives(channels);
     pthread_mutex_unlock(&job->lock);
     bool gone = await_leaving(channels->comm, &mine->own);
     pthread_mutex_lock(&job->lock);
@@ -236,7 +234,7 @@ static zero_status await_slot(zr_channels *channels, int channel, int slot, cons
                               MPI_Status *status, zero_error *error)
 {
     const mpi_channels *mine = channels->impl;
-    int number = mpi_channel_number_of(channels, channel, slot);
+    int number = slot_number_of(channels, channel, slot);
     char label[ZR_CHANNEL_LABEL];
     zr_mpi_batch one = {
         .requests = &mine->own.requests[number], .peers = &mine->own.peers[number], .count = 1};
@@ -258,7 +256,7 @@ static zero_status mpi_send(zr_channels *channels, int channel, int slot, int64_
     mpi_channels *mine = channels->impl;
     const zr_channel_shape *shape = &channels->shapes[channel];
     zr_mpi_job *job = ((zr_mpi *)channels->comm->impl)->job;
-    MPI_Request *request = &mine->own.requests[mpi_channel_number_of(channels, channel, slot)];
+    MPI_Request *request = &mine->own.requests[slot_number_of(channels, channel, slot)];
     assert(*request == MPI_REQUEST_NULL); // it was taken
     pthread_mutex_lock(&job->lock);
     int code = MPI_Issend(mpi_at(channels, channel, slot) + shape->first, (int)bytes, MPI_BYTE,
@@ -273,7 +271,7 @@ static zero_status mpi_receive(zr_channels *channels, int channel, int slot, int
     const mpi_channels *mine = channels->impl;
     MPI_Status status;
     int count = 0;
-    assert(mine->own.requests[mpi_channel_number_of(channels, channel, slot)] !=
+    assert(mine->own.requests[slot_number_of(channels, channel, slot)] !=
            MPI_REQUEST_NULL); // released
     ZERO_TRY(await_slot(channels, channel, slot, "receive", &status, error));
     ZERO_TRY(
@@ -285,7 +283,7 @@ static zero_status mpi_receive(zr_channels *channels, int channel, int slot, int
 static zero_status mpi_release(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     const mpi_channels *mine = channels->impl;
-    assert(mine->own.requests[mpi_channel_number_of(channels, channel, slot)] ==
+    assert(mine->own.requests[slot_number_of(channels, channel, slot)] ==
            MPI_REQUEST_NULL); // received
     return post_receive(channels, channel, slot, error);
 }

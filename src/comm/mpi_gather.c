@@ -24,13 +24,13 @@ typedef struct gathering {
     const char *slot;
 } gathering;
 
-static zero_status take_mpi_gather(const gathering *g, int shard_of, int from, zero_error *error)
+static zero_status receive_shard(const gathering *g, int shard_of, int from, zero_error *error)
 {
     return zr_mpi_irecv(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first,
                         g->bytes, from, error);
 }
 
-static zero_status give(const gathering *g, int shard_of, int to, zero_error *error)
+static zero_status send_shard(const gathering *g, int shard_of, int to, zero_error *error)
 {
     return zr_mpi_isend(g->comm, &g->mpi->batch[0], g->region + shard_of * g->shard + g->first,
                         g->bytes, to, error);
@@ -47,8 +47,8 @@ static zero_status exchange_between(const gathering *g, zero_error *error)
             to = (machines->own + i) % machines->count;
         for (int j = machines->first[from]; j < machines->first[from + 1]; j++)
             if (zr_mpi_fetcher(g->mpi, machines->own, machines->ranks[j]) == self)
-                ZERO_TRY(take_mpi_gather(g, machines->ranks[j], machines->ranks[j], error));
-        ZERO_TRY(give(g, self, zr_mpi_fetcher(g->mpi, to, self), error));
+                ZERO_TRY(receive_shard(g, machines->ranks[j], machines->ranks[j], error));
+        ZERO_TRY(send_shard(g, self, zr_mpi_fetcher(g->mpi, to, self), error));
     }
     return ZERO_OK;
 }
@@ -57,8 +57,8 @@ static zero_status exchange_own(const gathering *g, zero_error *error)
 {
     for (int i = 1; i < g->mpi->machines.locals; i++) {
         int from = zr_mpi_neighbour(g->mpi, -i), to = zr_mpi_neighbour(g->mpi, i);
-        ZERO_TRY(take_mpi_gather(g, from, from, error));
-        ZERO_TRY(give(g, g->comm->rank, to, error));
+        ZERO_TRY(receive_shard(g, from, from, error));
+        ZERO_TRY(send_shard(g, g->comm->rank, to, error));
     }
     return ZERO_OK;
 }
@@ -73,9 +73,9 @@ static zero_status hand_on(const gathering *g, zero_error *error)
             continue;
         int fetcher = zr_mpi_fetcher(g->mpi, machines->own, rank);
         if (fetcher != g->comm->rank)
-            ZERO_TRY(take_mpi_gather(g, rank, fetcher, error));
+            ZERO_TRY(receive_shard(g, rank, fetcher, error));
         for (int i = 1; fetcher == g->comm->rank && i < machines->locals; i++)
-            ZERO_TRY(give(g, rank, zr_mpi_neighbour(g->mpi, i), error));
+            ZERO_TRY(send_shard(g, rank, zr_mpi_neighbour(g->mpi, i), error));
     }
     return ZERO_OK;
 }

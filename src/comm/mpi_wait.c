@@ -192,9 +192,8 @@ static void send_wait_note(zero_comm *comm, patience *patience, int late)
     send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, whole->rank, whole->size);
 }
 
-static zero_status look_around_mpi_wait(zero_comm *comm, const zr_mpi_batch *batch,
-                                        patience *patience, const char *doing, const char *slot,
-                                        zero_error *error)
+static zero_status check_progress(zero_comm *comm, const zr_mpi_batch *batch, patience *patience,
+                                  const char *doing, const char *slot, zero_error *error)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     char text[256], work[ZR_WORK_TEXT];
@@ -252,7 +251,7 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
             return ZERO_OK;
         }
         if (polls % POLLS == 0 || patience.waited > SLEEP_AFTER)
-            ZERO_TRY(look_around_mpi_wait(comm, batch, &patience, doing, slot, error));
+            ZERO_TRY(check_progress(comm, batch, &patience, doing, slot, error));
     }
 }
 
@@ -267,7 +266,7 @@ static bool await_beats(zero_comm *comm, double seconds)
     return true;
 }
 
-static void beat_mpi_wait(zero_comm *comm, double now)
+static void send_beat(zero_comm *comm, double now)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     if (!zr_mpi_beats_gone(comm))
@@ -287,7 +286,7 @@ void zr_mpi_progress(zero_comm *comm)
         return;
     pthread_mutex_lock(&job->lock);
     if (due)
-        beat_mpi_wait(comm, now);
+        send_beat(comm, now);
     // Messages of channels go on while this rank computes, because MPI moves them when it is
     // called.
     if (job->channels > 0)

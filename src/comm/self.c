@@ -110,25 +110,25 @@ static void abort_job(zero_comm *comm, const char *message) {}
 
 static void destroy_self(zero_comm *comm) { zr_free(comm); }
 
-static self_words *self_words_of(zr_window *window, int slot)
+static self_words *words_of(zr_window *window, int slot)
 {
     return &((self_window *)window->impl)->words[slot];
 }
 
-static zero_status publish_self(zr_window *window, int slot, uint64_t version, zero_error *error)
+static zero_status publish_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    self_words_of(window, slot)->published = version;
+    words_of(window, slot)->published = version;
     return ZERO_OK;
 }
 
-static zero_status release_self(zr_window *window, int slot, uint64_t version, zero_error *error)
+static zero_status release_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    self_words_of(window, slot)->released = version;
+    words_of(window, slot)->released = version;
     return ZERO_OK;
 }
 
-static zero_status expect(const zr_window *window, int slot, const char *what, uint64_t found,
-                          uint64_t version, zero_error *error)
+static zero_status expect_version(const zr_window *window, int slot, const char *what,
+                                  uint64_t found, uint64_t version, zero_error *error)
 {
     if (found >= version)
         return ZERO_OK;
@@ -140,13 +140,14 @@ static zero_status expect(const zr_window *window, int slot, const char *what, u
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return expect(window, slot, "published", self_words_of(window, slot)->published, version,
-                  error);
+    return expect_version(window, slot, "published", words_of(window, slot)->published, version,
+                          error);
 }
 
 static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return expect(window, slot, "released", self_words_of(window, slot)->released, version, error);
+    return expect_version(window, slot, "released", words_of(window, slot)->released, version,
+                          error);
 }
 
 static const zr_comm_ops self_ops = {
@@ -166,8 +167,8 @@ static const zr_comm_ops self_ops = {
 };
 
 static const zr_version_ops self_versions = {
-    .publish = publish_self,
+    .publish = publish_version,
     .await_published = await_published,
-    .release = release_self,
+    .release = release_version,
     .await_released = await_released,
 };

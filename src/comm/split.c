@@ -112,8 +112,8 @@ static zero_status make_split(zero_comm *comm, const rank_choice *choices, zr_co
     return status;
 }
 
-static zero_status split_split(zero_comm *comm, int colour, int key, const char *name,
-                               zero_comm **out, zero_error *error)
+static zero_status split_job(zero_comm *comm, int colour, int key, const char *name,
+                             zero_comm **out, zero_error *error)
 {
     rank_choice choices[ZERO_MAX_RANKS];
     int sizes[ZERO_MAX_RANKS];
@@ -135,5 +135,5 @@ zero_status zr_comm_split(zero_comm *comm, int colour, int key, const char *name
     assert(name);
     *out = NULL;
     zr_comm_thread_drain(comm);
-    return zr_comm_abort_on_failure(comm, split_split(comm, colour, key, name, out, error), error);
+    return zr_comm_abort_on_failure(comm, split_job(comm, colour, key, name, out, error), error);
 }

@@ -20,7 +20,6 @@
 
 typedef struct sum_sources {
     zero_dtype dtype;
-    const zr_tree_leaves *leaves;
     const void *const *data; // (ranks)
 } sum_sources;
 
@@ -54,17 +53,17 @@ static void sum_block(float *restrict out, const sum_sources *src, int lo, int n
         return;
     }
     if (n == 2) {
-        src->leaves->pair(out, src->data + lo, first, count);
+        zr_tree_leaf_sum(ZR_LEAF_PAIR, src->dtype, out, src->data + lo, first, count);
         return;
     }
     if (n == 4) {
-        src->leaves->four(out, src->data + lo, first, count);
+        zr_tree_leaf_sum(ZR_LEAF_FOUR, src->dtype, out, src->data + lo, first, count);
         return;
     }
     int k = largest_power_below(n);
     sum_block(out, src, lo, k, first, count);
     if (n == k + 1) {
-        src->leaves->add(out, src->data + lo + k, first, count);
+        zr_tree_leaf_sum(ZR_LEAF_ADD, src->dtype, out, src->data + lo + k, first, count);
         return;
     }
     float right[BLOCK];
@@ -79,13 +78,13 @@ static void add_block(const zr_sum_target *to, int64_t first, float *total, int6
     void *dst = (char *)to->data + treesum_bytes_of(to->dtype, first);
     for (int i = to->adds - 1; i > 0; i--) {
         const void *earlier = (const char *)dst + treesum_bytes_of(to->dtype, i * to->stride);
-        zr_tree_leaves_of(to->dtype)->add(total, &earlier, 0, count);
+        zr_tree_leaf_sum(ZR_LEAF_ADD, to->dtype, total, &earlier, 0, count);
     }
     if (to->dtype == ZERO_F32) {
         accumulate(dst, total, count);
         return;
     }
-    zr_tree_leaves_of(to->dtype)->add(total, (const void *const *)&dst, 0, count);
+    zr_tree_leaf_sum(ZR_LEAF_ADD, to->dtype, total, (const void *const *)&dst, 0, count);
     zr_narrow(to->dtype, total, count, dst);
 }
 
@@ -129,7 +128,7 @@ static int choose_store(const zr_sum_target *to, const void *const *src, int ran
 void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks,
                  int64_t count, int threads)
 {
-    const sum_sources sources = {.dtype = dtype, .leaves = zr_tree_leaves_of(dtype), .data = src};
+    const sum_sources sources = {.dtype = dtype, .data = src};
     int64_t blocks = (count + BLOCK - 1) / BLOCK;
     int how = choose_store(to, src, ranks, count);
 #ifdef _OPENMP

@@ -22,20 +22,20 @@ typedef struct zr_sum_target {
 void zr_tree_sum(const zr_sum_target *to, zero_dtype dtype, const void *const *src, int ranks,
                  int64_t count, int threads);
 
-// The leaves of the tree: what is added while memory is read once. They read elements from `first`
-// on and widen them; out(count) overlaps no source.
-typedef void zr_tree_leaf(float *out, const void *const *src, int64_t first, int64_t count);
+// A leaf of the tree: sources that are added while memory is read once.
+typedef enum zr_tree_leaf {
+    ZR_LEAF_ADD,  // out += src[0]
+    ZR_LEAF_PAIR, // out = src[0] + src[1]
+    ZR_LEAF_FOUR, // out = (src[0] + src[1]) + (src[2] + src[3])
+} zr_tree_leaf;
 
-typedef struct zr_tree_leaves {
-    zr_tree_leaf *add;  // out += src[0]
-    zr_tree_leaf *pair; // out = src[0] + src[1]
-    zr_tree_leaf *four; // out = (src[0] + src[1]) + (src[2] + src[3])
-} zr_tree_leaves;
-
-// Returns the fastest functions for sources of F32, BF16 or F16 that this processor runs.
-const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype);
-// Returns those that every processor runs, with the same bits.
-const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype);
+// Computes a leaf with the fastest instructions of this processor: reads elements from `first` on
+// and widens them from F32, BF16 or F16; out(count) overlaps no source.
+void zr_tree_leaf_sum(zr_tree_leaf leaf, zero_dtype dtype, float *out, const void *const *src,
+                      int64_t first, int64_t count);
+// The same bits, in portable code that every processor runs.
+void zr_tree_leaf_sum_portable(zr_tree_leaf leaf, zero_dtype dtype, float *out,
+                               const void *const *src, int64_t first, int64_t count);
 
 // Bytes of a copy. A smaller one is better left in the cache, where its reader finds it.
 #define ZR_STREAM_FROM (4 << 20)

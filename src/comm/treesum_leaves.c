@@ -1,5 +1,5 @@
-// What a tree adds at once: one set of functions for each storage type and instruction set. All
-// sets give the same bits.
+// The leaves of the tree of sums, compiled for each storage type and instruction set. All of them
+// give the same bits.
 #include "comm/treesum.h"
 #include "base/dtype.h"
 
@@ -48,58 +48,27 @@ INLINE void add_four(zero_dtype type, float *restrict out, const void *const *sr
                  (get(type, c, first + i) + get(type, d, first + i));
 }
 
-static void add_f32(float *out, const void *const *src, int64_t first, int64_t count)
+INLINE void leaf_of(zr_tree_leaf leaf, zero_dtype type, float *out, const void *const *src,
+                    int64_t first, int64_t count)
 {
-    add(ZERO_F32, out, src, first, count);
+    if (leaf == ZR_LEAF_ADD)
+        add(type, out, src, first, count);
+    else if (leaf == ZR_LEAF_PAIR)
+        pair(type, out, src, first, count);
+    else
+        add_four(type, out, src, first, count);
 }
 
-static void pair_f32(float *out, const void *const *src, int64_t first, int64_t count)
+void zr_tree_leaf_sum_portable(zr_tree_leaf leaf, zero_dtype dtype, float *out,
+                               const void *const *src, int64_t first, int64_t count)
 {
-    pair(ZERO_F32, out, src, first, count);
+    if (dtype == ZERO_F32)
+        leaf_of(leaf, ZERO_F32, out, src, first, count);
+    else if (dtype == ZERO_BF16)
+        leaf_of(leaf, ZERO_BF16, out, src, first, count);
+    else
+        leaf_of(leaf, ZERO_F16, out, src, first, count);
 }
-
-static void add_four_f32(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_four(ZERO_F32, out, src, first, count);
-}
-
-static void add_bf16(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add(ZERO_BF16, out, src, first, count);
-}
-
-static void pair_bf16(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    pair(ZERO_BF16, out, src, first, count);
-}
-
-static void add_four_bf16(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_four(ZERO_BF16, out, src, first, count);
-}
-
-static void add_f16(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add(ZERO_F16, out, src, first, count);
-}
-
-static void pair_f16(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    pair(ZERO_F16, out, src, first, count);
-}
-
-static void add_four_f16(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_four(ZERO_F16, out, src, first, count);
-}
-
-static const zr_tree_leaves portable[] = {
-    [ZERO_F32] = {.add = add_f32, .pair = pair_f32, .four = add_four_f32},
-    [ZERO_BF16] = {.add = add_bf16, .pair = pair_bf16, .four = add_four_bf16},
-    [ZERO_F16] = {.add = add_f16, .pair = pair_f16, .four = add_four_f16},
-};
-
-const zr_tree_leaves *zr_tree_leaves_portable(zero_dtype dtype) { return &portable[dtype]; }
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,f16c")))
@@ -148,64 +117,38 @@ AVX2 INLINE void add_four_avx2(zero_dtype type, float *out, const void *const *s
     add_four(type, out + whole, src, first + whole, count - whole);
 }
 
-AVX2 static void add_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 INLINE void leaf_of_avx2(zr_tree_leaf leaf, zero_dtype type, float *out,
+                              const void *const *src, int64_t first, int64_t count)
 {
-    add_avx2(ZERO_F32, out, src, first, count);
+    if (leaf == ZR_LEAF_ADD)
+        add_avx2(type, out, src, first, count);
+    else if (leaf == ZR_LEAF_PAIR)
+        pair_avx2(type, out, src, first, count);
+    else
+        add_four_avx2(type, out, src, first, count);
 }
 
-AVX2 static void pair_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
+AVX2 static void leaf_sum_avx2(zr_tree_leaf leaf, zero_dtype dtype, float *out,
+                               const void *const *src, int64_t first, int64_t count)
 {
-    pair_avx2(ZERO_F32, out, src, first, count);
+    if (dtype == ZERO_F32)
+        leaf_of_avx2(leaf, ZERO_F32, out, src, first, count);
+    else if (dtype == ZERO_BF16)
+        leaf_of_avx2(leaf, ZERO_BF16, out, src, first, count);
+    else
+        leaf_of_avx2(leaf, ZERO_F16, out, src, first, count);
 }
-
-AVX2 static void add_four_f32_avx2(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_four_avx2(ZERO_F32, out, src, first, count);
-}
-
-AVX2 static void add_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_avx2(ZERO_BF16, out, src, first, count);
-}
-
-AVX2 static void pair_bf16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    pair_avx2(ZERO_BF16, out, src, first, count);
-}
-
-AVX2 static void add_four_bf16_avx2(float *out, const void *const *src, int64_t first,
-                                    int64_t count)
-{
-    add_four_avx2(ZERO_BF16, out, src, first, count);
-}
-
-AVX2 static void add_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_avx2(ZERO_F16, out, src, first, count);
-}
-
-AVX2 static void pair_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    pair_avx2(ZERO_F16, out, src, first, count);
-}
-
-AVX2 static void add_four_f16_avx2(float *out, const void *const *src, int64_t first, int64_t count)
-{
-    add_four_avx2(ZERO_F16, out, src, first, count);
-}
-
-static const zr_tree_leaves avx2[] = {
-    [ZERO_F32] = {.add = add_f32_avx2, .pair = pair_f32_avx2, .four = add_four_f32_avx2},
-    [ZERO_BF16] = {.add = add_bf16_avx2, .pair = pair_bf16_avx2, .four = add_four_bf16_avx2},
-    [ZERO_F16] = {.add = add_f16_avx2, .pair = pair_f16_avx2, .four = add_four_f16_avx2},
-};
-
-// Asks the processor as base/dtype_range.c does.
-const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype)
-{
-    bool offered = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return offered ? &avx2[dtype] : zr_tree_leaves_portable(dtype);
-}
-#else
-const zr_tree_leaves *zr_tree_leaves_of(zero_dtype dtype) { return zr_tree_leaves_portable(dtype); }
 #endif
+
+void zr_tree_leaf_sum(zr_tree_leaf leaf, zero_dtype dtype, float *out, const void *const *src,
+                      int64_t first, int64_t count)
+{
+#if defined(__x86_64__)
+    // base/dtype_range.c checks the processor in the same way.
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        leaf_sum_avx2(leaf, dtype, out, src, first, count);
+        return;
+    }
+#endif
+    zr_tree_leaf_sum_portable(leaf, dtype, out, src, first, count);
+}

@@ -1,3 +1,4 @@
+// What a rank of a pipeline works on, packed into one word, and as text.
 #include "comm/communicator.h"
 
 #include <stdio.h>

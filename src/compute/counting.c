@@ -1,3 +1,4 @@
+// The backend that computes nothing (compute.h): every function but those of scratch is empty.
 #include "compute/compute.h"
 
 #include "base/alloc.h"

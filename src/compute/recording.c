@@ -1,7 +1,7 @@
 // A backend that records: each of its functions calls the same function of the backend that it
 // wraps, and notes how long it took and what it moved. zr_queue_record puts it in place of a
-// queue's backend, and zr_queue_record_end takes it out again; a run that records nothing never
-// comes here.
+// queue's backend, and zr_queue_record_end takes it out again; a run that records nothing does not
+// use it.
 //
 // Bytes are those of the operands as they are stored, read and written once: what a kernel that is
 // bound by memory has to move.

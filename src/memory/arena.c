@@ -33,20 +33,20 @@ static zero_status check_available(const zr_arena *arena, zero_error *error)
                    zr_memory_category_name(arena->category), (long long)available, reason);
 }
 
-static size_t mapped_bytes(const zr_arena *arena) { return ZR_MAX(arena->bytes, (size_t)1); }
+static size_t arena_mapped_bytes(const zr_arena *arena) { return ZR_MAX(arena->bytes, (size_t)1); }
 
-static zero_status map(zr_arena *arena, zero_error *error)
+static zero_status map_arena(zr_arena *arena, zero_error *error)
 {
-    void *base =
-        mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base = mmap(NULL, arena_mapped_bytes(arena), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return refuse_arena(arena, errno, error);
     // Kernels without huge pages refuse this; nothing depends on it.
     if (arena->bytes >= ZR_LARGE_PAGE)
         (void)madvise(base, arena->bytes, MADV_HUGEPAGE);
-    int reason = zr_pages_populate(base, mapped_bytes(arena));
+    int reason = zr_pages_populate(base, arena_mapped_bytes(arena));
     if (reason) {
-        munmap(base, mapped_bytes(arena));
+        munmap(base, arena_mapped_bytes(arena));
         return refuse_arena(arena, reason, error);
     }
     arena->base = base;
@@ -59,7 +59,7 @@ zero_status zr_arena_create(zr_ledger *ledger, zero_tier tier, zero_memory_categ
     *out = (zr_arena){0};
     zr_arena arena = {.bytes = bytes, .tier = tier, .category = category, .ledger = ledger};
     ZERO_TRY(check_available(&arena, error));
-    ZERO_TRY(map(&arena, error));
+    ZERO_TRY(map_arena(&arena, error));
     zr_ledger_hold(ledger, tier, category, (int64_t)bytes);
     *out = arena;
     return ZERO_OK;
@@ -79,7 +79,7 @@ void *zr_arena_take(zr_arena *arena, size_t bytes)
 void zr_arena_destroy(zr_arena *arena)
 {
     if (arena->base)
-        munmap(arena->base, mapped_bytes(arena));
+        munmap(arena->base, arena_mapped_bytes(arena));
     if (arena->ledger)
         zr_ledger_hold(arena->ledger, arena->tier, arena->category, -(int64_t)arena->bytes);
     *arena = (zr_arena){0};

@@ -76,7 +76,7 @@ static zero_status write_pages(const block *b, size_t from, size_t to, size_t *w
     return ZERO_OK;
 }
 
-static zero_status cannot_sync(const target *to, zero_error *error)
+static zero_status fail_sync(const target *to, zero_error *error)
 {
     return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot bring \"%s\" to the disk",
                          to->file.path);
@@ -98,7 +98,7 @@ static zero_status bring_to_disk(const block *b, int64_t first, int64_t bytes, z
     if (!sync_file_range(b->to->file.fd, first, bytes, all))
         return ZERO_OK;
     bool unknown = errno == ENOSYS || errno == EINVAL || errno == ESPIPE || errno == EPERM;
-    return unknown ? ZERO_OK : cannot_sync(b->to, error);
+    return unknown ? ZERO_OK : fail_sync(b->to, error);
 }
 
 // Rows thinner than a page stay in the cache until the file is synced, because others write to the
@@ -129,7 +129,7 @@ static zero_status write_block(const block *b, zero_error *error)
     return b->width ? write_rows(b, error) : write_stretch(b, error);
 }
 
-static void serve_direct(void *argument)
+static void run_write(void *argument)
 {
     block *b = argument;
     zr_direct *d = b->of;
@@ -145,7 +145,7 @@ static void serve_direct(void *argument)
     pthread_mutex_unlock(&d->lock);
 }
 
-static zero_status failure(zr_direct *d, zero_error *error)
+static zero_status first_failure(zr_direct *d, zero_error *error)
 {
     pthread_mutex_lock(&d->lock);
     zero_status status = d->status;
@@ -155,18 +155,18 @@ static zero_status failure(zr_direct *d, zero_error *error)
     return status;
 }
 
-static zero_status send_direct(zr_direct *d, zero_error *error)
+static zero_status hand_over_block(zr_direct *d, zero_error *error)
 {
     block *b = d->current;
     d->current = NULL;
     if (!b)
         return ZERO_OK;
     b->busy = true; // no thread knows of the block yet, so no lock is needed
-    return zr_workers_submit(d->threads, serve_direct, b, error);
+    return zr_workers_submit(d->threads, run_write, b, error);
 }
 
 // Waits for a free block, and begins it at `offset`.
-static void begin_direct(zr_direct *d, target *to, int64_t offset)
+static void begin_block(zr_direct *d, target *to, int64_t offset)
 {
     pthread_mutex_lock(&d->lock);
     while (!d->current) {
@@ -183,7 +183,7 @@ static void begin_direct(zr_direct *d, target *to, int64_t offset)
     b->width = 0;
 }
 
-static void append_direct(block *b, const void *data, size_t bytes, uint32_t *checksum)
+static void append_bytes(block *b, const void *data, size_t bytes, uint32_t *checksum)
 {
     memcpy(b->data + b->end, data, bytes);
     *checksum = zr_crc32c(*checksum, b->data + b->end, bytes);
@@ -199,23 +199,23 @@ zero_status zr_direct_write(zr_direct *d, int file, int64_t offset, const void *
         block *b = d->current;
         if (b &&
             (b->to != to || b->base + (int64_t)b->end != offset + (int64_t)done || b->end == BLOCK))
-            ZERO_TRY(send_direct(d, error));
+            ZERO_TRY(hand_over_block(d, error));
         if (!d->current)
-            begin_direct(d, to, offset + (int64_t)done);
+            begin_block(d, to, offset + (int64_t)done);
         n = ZR_MIN(ZR_MIN(bytes - done, BLOCK - d->current->end), (size_t)CHUNK);
-        append_direct(d->current, (const char *)data + done, n, checksum);
+        append_bytes(d->current, (const char *)data + done, n, checksum);
     }
-    return failure(d, error);
+    return first_failure(d, error);
 }
 
 // Rows have a block of their own, which goes to the threads at once.
-static zero_status write_rows_of(zr_direct *d, int file, const zr_direct_extent *extent,
-                                 const char *data, uint32_t *checksum, zero_error *error)
+static zero_status append_rows(zr_direct *d, int file, const zr_direct_extent *extent,
+                               const char *data, uint32_t *checksum, zero_error *error)
 {
     size_t bytes = (size_t)zr_direct_extent_bytes(extent);
     assert(bytes <= BLOCK);
-    ZERO_TRY(send_direct(d, error));
-    begin_direct(d, &d->targets[file], extent->offset);
+    ZERO_TRY(hand_over_block(d, error));
+    begin_block(d, &d->targets[file], extent->offset);
     block *b = d->current;
     b->base = extent->offset;
     b->first = b->end = 0;
@@ -225,9 +225,9 @@ static zero_status write_rows_of(zr_direct *d, int file, const zr_direct_extent 
         b->to->cached = true;
     *checksum = 0;
     while (b->end < bytes)
-        append_direct(b, data + b->end, ZR_MIN(bytes - b->end, (size_t)CHUNK), checksum);
-    ZERO_TRY(send_direct(d, error));
-    return failure(d, error);
+        append_bytes(b, data + b->end, ZR_MIN(bytes - b->end, (size_t)CHUNK), checksum);
+    ZERO_TRY(hand_over_block(d, error));
+    return first_failure(d, error);
 }
 
 zero_status zr_direct_write_extent(zr_direct *d, int file, const zr_direct_extent *extent,
@@ -235,21 +235,21 @@ zero_status zr_direct_write_extent(zr_direct *d, int file, const zr_direct_exten
 {
     return extent->rows == 1 ? zr_direct_write(d, file, extent->offset, data, (size_t)extent->width,
                                                checksum, error)
-                             : write_rows_of(d, file, extent, data, checksum, error);
+                             : append_rows(d, file, extent, data, checksum, error);
 }
 
 zero_status zr_direct_sync(zr_direct *d, zero_error *error)
 {
-    ZERO_TRY(send_direct(d, error));
+    ZERO_TRY(hand_over_block(d, error));
     zr_workers_drain(d->threads);
-    ZERO_TRY(failure(d, error));
+    ZERO_TRY(first_failure(d, error));
     for (int i = 0; i < d->count; i++)
         if (fsync(d->targets[i].file.fd))
-            return cannot_sync(&d->targets[i], error);
+            return fail_sync(&d->targets[i], error);
     return ZERO_OK;
 }
 
-static zero_status prepare_direct(zr_direct *d, const zr_direct_file *files, zero_error *error)
+static zero_status prepare_writer(zr_direct *d, const zr_direct_file *files, zero_error *error)
 {
     d->targets = zr_alloc(((size_t)d->count + 1) * sizeof *d->targets, error);
     for (int i = 0; i < d->count && d->targets; i++)
@@ -274,7 +274,7 @@ zero_status zr_direct_create(const zr_direct_file *files, int count, zr_direct *
     d->count = count;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->freed, NULL);
-    zero_status status = prepare_direct(d, files, error);
+    zero_status status = prepare_writer(d, files, error);
     if (status == ZERO_OK)
         *out = d;
     else

@@ -71,7 +71,7 @@ static bool read_pages(const zr_direct_reader *r, slot *s)
     return got >= needed;
 }
 
-static void serve_direct_read(void *argument)
+static void run_read(void *argument)
 {
     slot *s = argument;
     zr_direct_reader *r = s->of;
@@ -95,10 +95,10 @@ static zero_status begin_next(zr_direct_reader *r, zero_error *error)
         return ZERO_OK;
     s->extent = r->extents[r->begun++];
     s->ready = false; // no thread knows of the slot yet, so no lock is needed
-    return zr_workers_submit(r->threads, serve_direct_read, s, error);
+    return zr_workers_submit(r->threads, run_read, s, error);
 }
 
-static zero_status prepare_direct_read(zr_direct_reader *r, zero_error *error)
+static zero_status prepare_reader(zr_direct_reader *r, zero_error *error)
 {
     ZERO_TRY(zr_file_open(r->path, &r->fd, error));
     r->direct = open(r->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -127,7 +127,7 @@ zero_status zr_direct_reader_create(const char *path, const zr_direct_extent *ex
         .path = path, .extents = extents, .count = count, .fd = -1, .direct = -1};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->readied, NULL);
-    zero_status status = prepare_direct_read(r, error);
+    zero_status status = prepare_reader(r, error);
     if (status == ZERO_OK)
         *out = r;
     else

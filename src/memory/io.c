@@ -145,7 +145,7 @@ static void describe_io(zr_io *io, const char *refused_name, int refused)
              way_to_the_disk(&io->options), io->extras);
 }
 
-static void stop(zr_io *io)
+static void stop_lanes(zr_io *io)
 {
     pthread_mutex_lock(&io->lock);
     atomic_store(&io->ending, true);
@@ -179,7 +179,7 @@ static zero_status open_lanes(zr_io *io, zero_error *error)
             describe_io(io, refused_name, refused);
             return ZERO_OK;
         }
-        stop(io);
+        stop_lanes(io);
         if (!reason)
             return status;
         refused = reason;
@@ -208,13 +208,13 @@ void zr_io_destroy(zr_io *io)
 {
     if (!io)
         return;
-    stop(io);
+    stop_lanes(io);
     release_io(io);
 }
 
 const char *zr_io_description(const zr_io *io) { return io->description; }
 
-static bool knows(const zr_io *io, const zr_scratch *scratch)
+static bool knows_scratch(const zr_io *io, const zr_scratch *scratch)
 {
     for (int i = 0; i < io->options.scratch_count; i++)
         if (io->options.scratches[i] == scratch)
@@ -232,7 +232,7 @@ static zero_status check_request(const zr_io *io, const zr_io_request *request, 
         request->begin > extents->count - request->count)
         return zr_fail(error, ZERO_ERR_INTERNAL, "%s %d extents from %d of a vector that has %d",
                        what, request->count, request->begin, extents->count);
-    if (request->count && !knows(io, extents->scratch))
+    if (request->count && !knows_scratch(io, extents->scratch))
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "%s: the vector lies in a scratch that the engine was not created with",
                        what);
@@ -242,8 +242,8 @@ static zero_status check_request(const zr_io *io, const zr_io_request *request, 
     return ZERO_OK;
 }
 
-// For the fault `overwrite`: writes all ones, which are a number in no dtype.
-static void overwrite(const zr_io *io, const zr_io_request *request)
+// For the fault `overwrite_buffer`: writes all ones, which are a number in no dtype.
+static void overwrite_buffer(const zr_io *io, const zr_io_request *request)
 {
     const int64_t *bounds = request->extents->bounds;
     if (!request->write && request->count && io->options.faults && io->options.faults->overwrite)
@@ -254,7 +254,7 @@ static void overwrite(const zr_io *io, const zr_io_request *request)
 zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error)
 {
     ZERO_TRY(check_request(io, request, error));
-    overwrite(io, request);
+    overwrite_buffer(io, request);
     request->started = true;
     request->next = request->begin;
     request->unfinished = request->count;

@@ -2,8 +2,8 @@
 // (io_uring.c, io_threads.c) share.
 //
 //   zr_io_take ──> zr_io_next_bytes ──> system call ──> zr_io_moved ── true ──> zr_io_end
-//                      ^                              │
-//                      └── once more, or the rest ────┘ false
+//                        ^                                   │
+//                        └───── once more, or the rest ──────┘ false
 //
 //   zr_io_sum of a write: at any time before the end; of a read: between moved and end
 //

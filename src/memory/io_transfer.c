@@ -108,8 +108,8 @@ int64_t zr_io_next_bytes(zr_io *io, zr_io_transfer *transfer)
     return answer <= 0 ? answer : ZR_MIN(left, ZR_ROUND_UP(answer, ZR_IO_ALIGN));
 }
 
-static bool fail(zr_io_transfer *transfer, const char *format, ...) ZERO_PRINTF(2, 3);
-static bool fail(zr_io_transfer *transfer, const char *format, ...)
+static bool fail_transfer(zr_io_transfer *transfer, const char *format, ...) ZERO_PRINTF(2, 3);
+static bool fail_transfer(zr_io_transfer *transfer, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -128,13 +128,14 @@ static bool moved_in_vain(zr_io *io, zr_io_transfer *transfer, int64_t result)
     if (transfer->vain++ == 0)
         transfer->vain_since = now;
     if (result > 0 && ++transfer->stubs == MOST_STUBS)
-        return fail(transfer, "only %lld bytes, %d times in a row", (long long)result, MOST_STUBS);
+        return fail_transfer(transfer, "only %lld bytes, %d times in a row", (long long)result,
+                             MOST_STUBS);
     const char *found =
         result > 0 ? "too few bytes" : strerror_r((int)-result, reason, sizeof reason);
     if (atomic_load(&io->ending))
-        return fail(transfer, "%s, and the end of the run", found);
+        return fail_transfer(transfer, "%s, and the end of the run", found);
     if (limit > 0 && now - transfer->vain_since > limit)
-        return fail(transfer, "%s, for %.1f seconds", found, now - transfer->vain_since);
+        return fail_transfer(transfer, "%s, for %.1f seconds", found, now - transfer->vain_since);
     if (transfer->vain > PATIENT_RESULTS)
         zr_sleep_seconds(ZR_MIN(1e-4 * (transfer->vain - PATIENT_RESULTS), LONGEST_PAUSE));
     return false;
@@ -144,12 +145,12 @@ bool zr_io_moved(zr_io *io, zr_io_transfer *transfer, int64_t result)
 {
     char reason[64];
     if (result == 0 && transfer->write)
-        return fail(transfer, "nothing was written");
+        return fail_transfer(transfer, "nothing was written");
     if (result == 0)
-        return fail(transfer, "the file ends at %lld",
-                    (long long)(transfer->offset + transfer->done));
+        return fail_transfer(transfer, "the file ends at %lld",
+                             (long long)(transfer->offset + transfer->done));
     if (result < 0 && result != -EINTR && result != -EAGAIN)
-        return fail(transfer, "%s", strerror_r((int)-result, reason, sizeof reason));
+        return fail_transfer(transfer, "%s", strerror_r((int)-result, reason, sizeof reason));
     result = ZR_MIN(result, transfer->limit);
     int64_t done = transfer->done + ZR_MAX(result, 0);
     if (done < transfer->bytes)
@@ -168,8 +169,9 @@ void zr_io_sum(zr_io *io, zr_io_transfer *transfer)
         faults->arrived(faults->user, transfer->place, transfer->bytes, transfer->data);
     uint32_t checksum = zr_crc32c(0, transfer->data, (size_t)transfer->bytes);
     if (!transfer->write && checksum != transfer->checksum)
-        fail(transfer, "its checksum is %08x, written was %08x: what is on the disk is damaged",
-             checksum, transfer->checksum);
+        fail_transfer(transfer,
+                      "its checksum is %08x, written was %08x: what is on the disk is damaged",
+                      checksum, transfer->checksum);
     transfer->checksum = checksum;
 }
 

@@ -1,6 +1,6 @@
 // Lanes of io_uring: each has one thread and one ring, with queue_depth transfers under way.
 //
-//   take ──> ready ──> ring ──> moved ──> sums ──> end
+//   take ──> ready ──> ring ──> moved ──> sums ──> end_transfer
 //              ^                  │         ^
 //              └── again <────────┘         └── of a write: as soon as it is in the ring;
 //                                               of a read: compared before it ends
@@ -94,7 +94,7 @@ static void prepare_uring(lane *lane, zr_io_transfer *transfer, int64_t bytes)
     io_uring_sqe_set_data(sqe, transfer);
 }
 
-static void end(lane *lane, zr_io_transfer *transfer)
+static void end_transfer(lane *lane, zr_io_transfer *transfer)
 {
     lane->held--;
     pthread_mutex_lock(&lane->io->lock);
@@ -110,7 +110,7 @@ static void sum_uring(lane *lane, zr_io_transfer *transfer)
 
 // Takes in a transfer's result. A failure ends the transfer at once, so that no more of its request
 // begins.
-static void arrive(lane *lane, zr_io_transfer *transfer, int64_t result)
+static void record_result(lane *lane, zr_io_transfer *transfer, int64_t result)
 {
     lane->in_flight--;
     transfer->moved = zr_io_moved(lane->io, transfer, result);
@@ -123,19 +123,19 @@ static void arrive(lane *lane, zr_io_transfer *transfer, int64_t result)
     if (!transfer->moved)
         zr_io_push(&lane->again, transfer);
     else if (failed || transfer->summed)
-        end(lane, transfer);
+        end_transfer(lane, transfer);
     else if (!transfer->write)
         zr_io_push(&lane->sums, transfer);
 }
 
-static void sum_one(lane *lane)
+static void sum_next(lane *lane)
 {
     zr_io_transfer *transfer = zr_io_pop(&lane->sums);
     if (!transfer)
         return;
     sum_uring(lane, transfer);
     if (transfer->moved)
-        end(lane, transfer);
+        end_transfer(lane, transfer);
 }
 
 static void break_lane(lane *lane, int reason)
@@ -148,7 +148,7 @@ static void break_lane(lane *lane, int reason)
         zr_io_transfer *transfer =
             (zr_io_transfer *)(uintptr_t)sq->sqes[at & *sq->kring_mask].user_data;
         if (transfer)
-            arrive(lane, transfer, -reason);
+            record_result(lane, transfer, -reason);
     }
 }
 
@@ -233,7 +233,7 @@ static void fill_uring(lane *lane)
         lane->batch--;
         int64_t bytes = lane->broken ? -lane->broken : zr_io_next_bytes(lane->io, transfer);
         if (bytes <= 0)
-            arrive(lane, transfer, bytes);
+            record_result(lane, transfer, bytes);
         else
             prepare_uring(lane, transfer, bytes);
         if (lane->io->options.single_submit)
@@ -249,7 +249,7 @@ static void reap(lane *lane)
         int result = cqe->res;
         io_uring_cqe_seen(&lane->ring, cqe);
         if (transfer)
-            arrive(lane, transfer, result);
+            record_result(lane, transfer, result);
         else if (result < 0 && result != -EINTR && result != -EAGAIN)
             break_lane(lane, -result);
         else if (!lane->broken && !atomic_load(&lane->io->ending))
@@ -282,7 +282,7 @@ static void *serve_uring(void *argument)
         else
             enter(self, idle);
         reap(self);
-        sum_one(self);
+        sum_next(self);
     }
     return NULL;
 }

@@ -17,7 +17,7 @@
 #define MOST_NUMBERS 1000
 
 // Returns how many bytes of the space lie in a file.
-static int64_t share_scratch(const zr_scratch *scratch, int file)
+static int64_t bytes_in_file(const zr_scratch *scratch, int file)
 {
     int64_t round = scratch->stripe * scratch->count,
             rest = scratch->bytes % round - file * scratch->stripe;
@@ -94,7 +94,7 @@ static zero_status open_file(zr_scratch *scratch, const char *directory, const c
 
 // Returns an errno, or 0. Where the file system cannot preallocate, the file has its length but is
 // sparse.
-static int allocate_scratch(int fd, int64_t bytes, const zr_io_faults *faults)
+static int preallocate(int fd, int64_t bytes, const zr_io_faults *faults)
 {
     int reason = faults && faults->allocate ? faults->allocate(faults->user, bytes) : 0;
     while (!reason && fallocate(fd, 0, 0, bytes)) {
@@ -107,9 +107,9 @@ static int allocate_scratch(int fd, int64_t bytes, const zr_io_faults *faults)
     return reason;
 }
 
-// Says whether O_DIRECT works, by a trial: some file systems accept the flag and then fail the
-// transfer.
-static bool set_direct(int fd)
+// Switches to O_DIRECT if a trial shows that it works: some file systems accept the flag and then
+// fail the transfer.
+static bool try_direct(int fd)
 {
     _Alignas(ZR_IO_ALIGN) char page[ZR_IO_ALIGN] = {0};
     int flags = fcntl(fd, F_GETFL);
@@ -132,7 +132,7 @@ static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t 
     ZERO_TRY(open_file(scratch, directory, label, error));
     if (!bytes)
         return ZERO_OK;
-    int fd = scratch->fds[scratch->count - 1], reason = allocate_scratch(fd, bytes, faults);
+    int fd = scratch->fds[scratch->count - 1], reason = preallocate(fd, bytes, faults);
     if (reason == ENOSPC || reason == EDQUOT) {
         ZERO_TRY(find_space(directory, &available, error));
         return refuse_space(directory, bytes, available, error);
@@ -141,7 +141,7 @@ static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t 
         return zr_fail_errno(error, ZERO_ERR_IO, reason,
                              "cannot reserve %lld bytes of scratch space in \"%s\"",
                              (long long)bytes, directory);
-    scratch->direct = set_direct(fd) && scratch->direct;
+    scratch->direct = try_direct(fd) && scratch->direct;
     return ZERO_OK;
 }
 
@@ -172,7 +172,7 @@ zero_status zr_scratch_create(const char *const *directories, int count, int64_t
     zr_scratch made = {.bytes = whole.bytes, .stripe = stripe, .direct = true};
     for (int i = 0; i < whole.count; i++) {
         zero_status status =
-            add_file(&made, directories[i], share_scratch(&whole, i), label, faults, error);
+            add_file(&made, directories[i], bytes_in_file(&whole, i), label, faults, error);
         if (status != ZERO_OK) {
             zr_scratch_destroy(&made);
             return status;

@@ -10,7 +10,7 @@
 
 static int syncs;
 
-static int fails_at; // the nth fsync, rename or renameat2 from now on fails; 0: none
+static int fails_at; // the nth fsync, rename or renameat2 from now on fails; 0 if none does
 static bool is_nfs;  // names cannot be exchanged
 
 static bool fails(void) { return fails_at > 0 && --fails_at == 0; }

@@ -316,7 +316,7 @@ static zero_status try_small(zero_comm *comm, uint64_t *digest, zero_error *erro
     return ZERO_OK;
 }
 
-// Of values below 0, and of doubles of which one rank's is not a number.
+// Values below 0, and doubles where one rank's is not a number.
 static zero_status try_extremes(zero_comm *comm, zero_error *error)
 {
     double ends[2] = {comm->rank == comm->size - 1 ? (double)NAN : 1, -1.0 - comm->rank};

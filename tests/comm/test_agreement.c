@@ -58,7 +58,7 @@ static zero_status fail_where_one_is_gone(zero_comm *comm, void *user, zero_erro
     return zr_comm_agree(comm, mine, error);
 }
 
-// A rank that failed is asked why, not who could not be told.
+// A rank that failed reports its own failure, not that it could not reach the others.
 static void a_failure_outlives_the_communicator(void **state)
 {
     rank_result results[3];

@@ -201,7 +201,7 @@ static zero_status digest_of_thread(zero_comm *comm, void *user, zero_error *err
 }
 
 // fetches[r]: shards that rank r brings to its machine; share: ranks that share a machine window,
-// 1: none.
+// 1 if there are none.
 static void assert_machines(const char *layout, int ranks, int share, const int *fetches)
 {
     static char text[65536];

@@ -27,7 +27,7 @@ static zero_status run_groups(zero_comm *job, void *user, zero_error *error)
     return exercise_groups(job, (uint64_t *)user + (GRID_RANKS + 1) * job->rank, error);
 }
 
-// Sizes 1, 2, 3 and 4: with the bits of a job of so many ranks.
+// Sizes 1, 2, 3 and 4: with the bits of a job of as many ranks.
 static void every_operation_over_groups(void **state)
 {
     rank_result results[GRID_RANKS];
@@ -101,20 +101,21 @@ static void self_is_split_too(void **state)
     zero_comm_destroy(self);
 }
 
-typedef struct asked {
+typedef struct colour_choice {
     int colour[GRID_RANKS];
     const char *words;
-} asked;
+} colour_choice;
 
 static zero_status ask_for(zero_comm *job, void *user, zero_error *error)
 {
     zero_comm *group;
-    return zr_comm_split(job, ((const asked *)user)->colour[job->rank], 0, "data", &group, error);
+    return zr_comm_split(job, ((const colour_choice *)user)->colour[job->rank], 0, "data", &group,
+                         error);
 }
 
 static void negative_colours_are_refused(void **state)
 {
-    asked cases[] = {
+    colour_choice cases[] = {
         {{0, 0, -1, 1}, "rank 2 asks for the data group of colour -1: colours begin at 0"},
         {{-7, -7, -7, -7}, "rank 0 asks for the data group of colour -7: colours begin at 0"}};
     for (int i = 0; i < ZR_COUNT(cases); i++) {

@@ -191,7 +191,7 @@ static void column_sum_agrees(void **state) { check_each_kernels(column_sum_body
 
 // ---- conversions ----
 
-// The same bits, or both not a number: which one is not said.
+// The same bits, or both not a number, with any bits.
 static void check_same_values(const char *what, zero_dtype dtype, const void *got_,
                               const void *want_, int64_t n)
 {

@@ -85,8 +85,8 @@ static void operands_free(operands *o)
     array_free(o->before);
 }
 
-// D, `shift` elements behind its allocation. The scratch is poisoned, exactly as large as was asked
-// for, and guarded.
+// D, `shift` elements behind its allocation. The scratch is poisoned, exactly as large as was
+// requested for, and guarded.
 static void *multiply(zr_queue *queue, const zr_product *p, const operands *o)
 {
     zero_error error = {0};

@@ -95,7 +95,7 @@ static void scratch_too_small(zr_queue *queue, int64_t m)
     floats_free(d);
 }
 
-// The first `rows` of the p->m rows of A, stored as a product of so many rows has them.
+// The first `rows` of the p->m rows of A, stored as a product of `rows` rows has them.
 static void *first_rows(const zr_product *p, const float *a, int64_t rows)
 {
     float *values = floats_new(rows * p->k);
@@ -136,7 +136,7 @@ static size_t fewer_rows(zr_queue *queue, size_t bytes, const zr_product *all, i
     return needed;
 }
 
-// What a queue was asked about before makes no difference to what a product needs.
+// Earlier queries of a queue make no difference to what a product needs.
 static size_t reserved(zr_queue *queue, const zr_product *all)
 {
     zr_product one = *all;

@@ -12,11 +12,11 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-// SHORT, for a reason: the half of what was asked for
+// SHORT, for a reason: half of the requested bytes
 enum { FILES = 3, BYTES = 2500 * 1000 + 17, RANGES = 150, SHORT = 4711 };
 
 static struct {
-    atomic_int in, times; // after so many transfers, so many fail
+    atomic_int in, times; // after `in` transfers, `times` fail
     int reason;
     bool direct_only; // those past the page cache
     bool none;        // no file opens with O_DIRECT
@@ -25,7 +25,7 @@ static struct {
 
 static bool is_direct(int fd) { return fcntl(fd, F_GETFL) & O_DIRECT; }
 
-// One less, unless none is left: transfers are on two threads, and must not take the same one.
+// Takes one off, unless it is 0: transfers run on two threads, and must not take the same one.
 static bool take(atomic_int *left)
 {
     int count = atomic_load(left);
@@ -365,7 +365,7 @@ static void reads_in_order(void **state)
                 bool rows = false;
                 for (int i = 0; i < listed; i++)
                     rows = rows || extents[i].rows > 1;
-                // past the cache, where only stretches go, it is asked for once more
+                // past the cache, where only stretches go, it is read once more
                 if (read_all(&w, extents, listed, &error) != ZERO_OK)
                     assert_true(reasons[r] == EIO && (none || rows) &&
                                 strstr(error.message, w.files[0].path));

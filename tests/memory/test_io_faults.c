@@ -17,15 +17,15 @@ typedef struct script {               // what happens to system calls
     atomic_int transfers, enters;     // so far
     int fail_at, reason;              // transfer number fail_at (from 1) gives reason
     int again_of_eight;               // transfers of eight that give EINTR or EAGAIN
-    int again_for;                    // the first so many transfers give EAGAIN
+    int again_for;                    // number of first transfers that give EAGAIN
     bool shorten;                     // at random
     int sleep_at;                     // transfer number sleep_at takes
     double seconds;                   // so long
     atomic_bool stalled;              // transfers do not end
     int busy_of_eight;                // calls of io_uring_enter of eight that give EBUSY or EAGAIN
     int enter_fails_at, enter_reason; // from this call on
-    int64_t damage_at;                // a byte of the scratch that arrives otherwise; -1: none
-    pthread_mutex_t lock;             // of what follows
+    int64_t damage_at;    // a byte of the scratch that arrives changed; -1 if there is none
+    pthread_mutex_t lock; // of what follows
     uint64_t random;
     int64_t order[PAGES]; // places, as transfers began
     int ordered;

@@ -211,13 +211,13 @@ static int64_t forward_floats(const zr_attention *a, bool pairs, int64_t queries
 }
 
 static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
-                    float *lse, void *cpu_attention_scratch)
+                    float *lse, void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
                 .to = out,
                 .to_lse = lse,
-                .scratch = cpu_attention_scratch,
+                .scratch = scratch,
                 .worker_floats = forward_floats(attention, heads_in_pairs(attention),
                                                 attention->seq, attention->seq)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, forward_heads, &work);
@@ -270,13 +270,13 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
 // Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys
 // before those of the run.
 static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
-                        int64_t cached, float *cpu_attention_scratch)
+                        int64_t cached, float *scratch)
 {
     const zr_attention *a = work->attention;
     const span of = {.first = run->first, .queries = run->rows};
     int64_t keys = run->first + run->rows, dim = a->head_dim, row = zr_attention_row(a);
     const head at = {.out_step = a->heads * dim, .first_out = to};
-    space own = {.base = cpu_attention_scratch};
+    space own = {.base = scratch};
     forward_space s = forward_carve(a, false, run->rows, keys, &own);
     WITH_TYPE(TYPE, a->dtype,
               pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR,
@@ -325,7 +325,7 @@ static void extend(const void *job_, int64_t first, int64_t last, int worker)
 
 static void cpu_decode(zr_queue *queue, const zr_attention *attention,
                        const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                       const void *qkv, void *out, void *cpu_attention_scratch)
+                       const void *qkv, void *out, void *scratch)
 {
     int64_t rows[ZR_MAX(run_count, 1)], begin = 0, scores = 0, most = 0, dim = attention->head_dim;
     for (int r = 0; r < run_count; r++) {
@@ -337,7 +337,7 @@ static void cpu_decode(zr_queue *queue, const zr_attention *attention,
     job work = {.attention = attention,
                 .qkv = qkv,
                 .to = out,
-                .scratch = cpu_attention_scratch,
+                .scratch = scratch,
                 .worker_floats =
                     most > 1 ? forward_floats(attention, false, attention->seq, cache->capacity)
                              : 0,

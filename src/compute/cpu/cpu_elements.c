@@ -1,7 +1,7 @@
 // Elementwise operations, column sums, copies. All are bound by memory. An element's result does
 // not depend on its place in a vector, because the last lanes of a range go through the same vector
 // code.
-#include "compute/cpu/cpu_elements.h"
+#include "compute/cpu/cpu_tables.h"
 
 #define UNIT 64   // elements per task
 #define BLOCKS 64 // blocks of rows in a column sum, at most

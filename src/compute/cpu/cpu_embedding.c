@@ -1,6 +1,6 @@
 // The embedding: forward goes by rows; backward by columns, so that each thread takes all rows in
 // order.
-#include "compute/cpu/cpu_elements.h"
+#include "compute/cpu/cpu_tables.h"
 
 typedef struct embedding_job {
     int64_t rows, seq, width;

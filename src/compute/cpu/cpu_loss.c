@@ -3,7 +3,7 @@
 // exponentials between its readings. A 16-bit row keeps them in the queue's scratch, because what
 // it stores must be rounded once; if that has no room it computes them twice, which gives the same
 // bits.
-#include "compute/cpu/cpu_rows.h"
+#include "compute/cpu/cpu_tables.h"
 #include "compute/backends.h"
 
 // Exponentials that are summed in fp32 before the sum is added to a double.
@@ -162,7 +162,7 @@ void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logit
                        .target = target,
                        .gradient = gradient,
                        .rooms = rooms_of(queue, loss->vocab)};
-    zr_cpu_for(queue, loss->rows, norm_worth(loss->vocab), loss_rows, &job);
+    zr_cpu_for(queue, loss->rows, rows_worth(loss->vocab), loss_rows, &job);
 }
 
 // ---- the loss over slices of the vocabulary ----
@@ -198,7 +198,7 @@ void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const
                        .x = (void *)logits,
                        .target = target,
                        .parts = parts};
-    zr_cpu_for(queue, loss->rows, norm_worth(loss->vocab), part_rows, &job);
+    zr_cpu_for(queue, loss->rows, rows_worth(loss->vocab), part_rows, &job);
 }
 
 INLINE void finish_row(zero_dtype type, const softmax_job *job, int64_t i)
@@ -236,7 +236,7 @@ void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss, int 
                        .slices = slices,
                        .stride = stride};
     int64_t work = slices * JOINED + (gradient ? loss->vocab : 0);
-    zr_cpu_for(queue, loss->rows, norm_worth(work), finish_rows, &job);
+    zr_cpu_for(queue, loss->rows, rows_worth(work), finish_rows, &job);
 }
 
 // ---- softmax ----
@@ -259,5 +259,5 @@ void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, zero_dtype dtype, int64_t row
                                   void *x)
 {
     softmax_job job = {.dtype = dtype, .width = width, .x = x};
-    zr_cpu_for(queue, rows, norm_worth(width), softmax_rows, &job);
+    zr_cpu_for(queue, rows, rows_worth(width), softmax_rows, &job);
 }

@@ -278,14 +278,13 @@ static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64
 // Computes rows i .. i+rows-1 of columns j .. j+columns-1; if their sums do not wait in D, they all
 // wait in the buffer at the same time.
 static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, int64_t columns,
-                           float *cpu_product_scratch)
+                           float *scratch)
 {
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
     const bool pairs = in_pairs(p);
     const int64_t of_word = pairs ? 2 : 1, steps = steps_of(p); // elements of k in a word; words
-    float *a = cpu_product_scratch, *row = a + c->a_floats, *b = row + c->row_floats,
-          *part = b + c->b_floats;
+    float *a = scratch, *row = a + c->a_floats, *b = row + c->row_floats, *part = b + c->b_floats;
     for (int64_t t = 0; t < steps || t == 0; t += c->depth) {
         int64_t depth = ZR_MIN(c->depth, steps - t), first = t * of_word,
                 elements = ZR_MIN(depth * of_word, p->k - first);
@@ -311,7 +310,7 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
     const job *work = job_;
     const cut *c = &work->cut;
     const zr_product *p = work->of.product;
-    float *cpu_product_scratch = work->scratch + worker * worker_floats(c);
+    float *scratch = work->scratch + worker * worker_floats(c);
     for (int64_t cell = first; cell < last; cell++) {
         int64_t top = cell / c->across * c->cell_rows, left = cell % c->across * c->cell_columns;
         int64_t bottom = ZR_MIN(top + c->cell_rows, p->m),
@@ -320,7 +319,7 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
         for (int64_t j = left; j < right; j += c->columns)
             for (int64_t i = top; i < bottom; i += together)
                 multiply_strip(work, i, j, ZR_MIN(together, bottom - i),
-                               ZR_MIN(c->columns, right - j), cpu_product_scratch);
+                               ZR_MIN(c->columns, right - j), scratch);
     }
 }
 

@@ -1,12 +1,20 @@
-// LayerNorm. A row is read from memory once and then comes from the cache. So reading it two or
-// three times (the mean, then the squares around it) keeps full precision and costs no bandwidth.
+// LayerNorm and RMSNorm. A row is read from memory once and then comes from the cache. So reading
+// it two or three times (the mean, then the squares around it) keeps full precision and costs no
+// bandwidth.
 //
 // dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are
-// then added in a fixed order. The number of rows alone determines how many a block has.
-#include "compute/cpu/cpu_rows.h"
+// then added in a fixed order. The number of rows alone determines how many a block has. RMSNorm
+// has no mean and no beta, and leaves the second half of a block alone.
+//
+// `rms` is a constant wherever it is passed, so that each norm has a loop of its own.
+#include "compute/cpu/cpu_tables.h"
+
+// Blocks of rows, at most; each sums the gradients of its parameters separately.
+#define NORM_BLOCKS 64
 
 typedef struct norm_job {
     const zr_norm *norm;
+    bool rms;
     const void *x, *branch, *gamma, *beta, *dy, *past; // branch, past: NULL if nothing is added
     void *sum, *y, *dx;
     float *mean, *rstd;
@@ -15,7 +23,7 @@ typedef struct norm_job {
     float *partial, *dgamma, *dbeta;
 } norm_job;
 
-// ---- LayerNorm forward; `at` is the element at which a row begins in the arrays ----
+// ---- forward; `at` is the element at which a row begins in the arrays ----
 
 INLINE float row_mean(zero_dtype type, const void *x, int64_t at, int64_t width)
 {
@@ -53,6 +61,23 @@ INLINE float row_variance(zero_dtype type, const void *x, int64_t at, int64_t wi
     return variance < 0 ? 0 : variance;
 }
 
+INLINE float row_squares(zero_dtype stream, const void *x, int64_t at, int64_t width)
+{
+    vf q0 = {0}, q1 = {0}, q2 = {0}, q3 = {0};
+    int64_t j = at, end = at + width;
+    for (; j + 4 * LANES <= end; j += 4 * LANES) {
+        vf x0 = vf_get_as(stream, x, j, LANES), x1 = vf_get_as(stream, x, j + LANES, LANES);
+        vf x2 = vf_get_as(stream, x, j + 2 * LANES, LANES),
+           x3 = vf_get_as(stream, x, j + 3 * LANES, LANES);
+        q0 += x0 * x0, q1 += x1 * x1, q2 += x2 * x2, q3 += x3 * x3;
+    }
+    for (; j < end; j += LANES) {
+        vf some = vf_get_as(stream, x, j, end - j);
+        q0 += some * some;
+    }
+    return vf_sum((q0 + q1) + (q2 + q3));
+}
+
 INLINE void row_add(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t at)
 {
     for (int64_t j = at, end = at + job->norm->width; j < end; j += LANES) {
@@ -61,38 +86,55 @@ INLINE void row_add(zero_dtype stream, zero_dtype type, const norm_job *job, int
     }
 }
 
-INLINE void row_normalize(zero_dtype stream, zero_dtype type, const norm_job *job, const void *x,
-                          int64_t at, float mean, float rstd)
+INLINE void row_normalize(bool rms, zero_dtype stream, zero_dtype type, const norm_job *job,
+                          const void *x, int64_t at, float mean, float rstd)
 {
     int64_t width = job->norm->width;
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
-        vf normal = (vf_get_as(stream, x, at + j, left) - mean) * rstd;
-        vf scaled = normal * vf_get_as(type, job->gamma, j, left);
-        vf_put_as(type, job->y, at + j, left, scaled + vf_get_as(type, job->beta, j, left));
+        vf value = vf_get_as(stream, x, at + j, left), gamma = vf_get_as(type, job->gamma, j, left);
+        vf y = rms ? value * rstd * gamma
+                   : (value - mean) * rstd * gamma + vf_get_as(type, job->beta, j, left);
+        vf_put_as(type, job->y, at + j, left, y);
     }
 }
 
-INLINE void norm_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i)
+INLINE void norm_row(bool rms, zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i)
 {
     int64_t width = job->norm->width, at = i * width;
     const void *x = job->branch ? job->sum : job->x;
     if (job->branch)
         row_add(stream, type, job, at);
-    float mean = row_mean(stream, x, at, width);
-    float rstd = 1 / sqrtf(row_variance(stream, x, at, width, &mean) + job->norm->epsilon);
-    row_normalize(stream, type, job, x, at, mean, rstd);
-    if (job->mean)
+    float mean = rms ? 0 : row_mean(stream, x, at, width);
+    float variance = rms ? row_squares(stream, x, at, width) / (float)width
+                         : row_variance(stream, x, at, width, &mean);
+    float rstd = 1 / sqrtf(variance + job->norm->epsilon);
+    row_normalize(rms, stream, type, job, x, at, mean, rstd);
+    if (!rms && job->mean)
         job->mean[i] = mean;
     if (job->rstd)
         job->rstd[i] = rstd;
 }
 
+INLINE void norm_rows_of(bool rms, const norm_job *job, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i < last; i++)
+        WITH_TYPE(S, job->norm->stream,
+                  WITH_TYPE(T, job->norm->dtype, norm_row(rms, S, T, job, i)));
+}
+
 static void norm_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const norm_job *job = job_;
-    for (int64_t i = first; i < last; i++)
-        WITH_TYPE(S, job->norm->stream, WITH_TYPE(T, job->norm->dtype, norm_row(S, T, job, i)));
+    if (job->rms)
+        norm_rows_of(true, job, first, last);
+    else
+        norm_rows_of(false, job, first, last);
+}
+
+static void norm_forward(zr_queue *queue, const norm_job *job)
+{
+    zr_cpu_for(queue, job->norm->rows, rows_worth(job->norm->width), norm_rows, job);
 }
 
 static void cpu_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
@@ -100,7 +142,7 @@ static void cpu_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x
 {
     norm_job job = {
         .norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
-    zr_cpu_for(queue, norm->rows, norm_worth(norm->width), norm_rows, &job);
+    norm_forward(queue, &job);
 }
 
 static void cpu_residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
@@ -116,52 +158,83 @@ static void cpu_residual_norm_forward(zr_queue *queue, const zr_norm *norm, cons
                     .y = y,
                     .mean = mean,
                     .rstd = rstd};
-    zr_cpu_for(queue, norm->rows, norm_worth(norm->width), norm_rows, &job);
+    norm_forward(queue, &job);
 }
 
-// ---- LayerNorm backward ----
+static void cpu_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
+                            void *y, float *rstd)
+{
+    norm_job job = {.norm = norm, .rms = true, .x = x, .gamma = gamma, .y = y, .rstd = rstd};
+    norm_forward(queue, &job);
+}
+
+static void cpu_residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
+                                     const void *branch, void *sum, const void *gamma, void *y,
+                                     float *rstd)
+{
+    norm_job job = {.norm = norm,
+                    .rms = true,
+                    .x = x,
+                    .branch = branch,
+                    .sum = sum,
+                    .gamma = gamma,
+                    .y = y,
+                    .rstd = rstd};
+    norm_forward(queue, &job);
+}
+
+// ---- backward ----
 
 // Computes dx of one row, and adds the row's part of dgamma and dbeta to scale and shift.
-INLINE void norm_backward_row(zero_dtype stream, zero_dtype type, const norm_job *job, int64_t i,
-                              float *scale, float *shift)
+INLINE void norm_backward_row(bool rms, zero_dtype stream, zero_dtype type, const norm_job *job,
+                              int64_t i, float *scale, float *shift)
 {
     int64_t width = job->norm->width, at = i * width;
-    float mean = job->mean[i], rstd = job->rstd[i];
+    float mean = rms ? 0 : job->mean[i], rstd = job->rstd[i];
     vf sum = {0}, dot = {0};
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
         vf g = vf_get_as(type, job->dy, at + j, left) * vf_get_as(type, job->gamma, j, left);
-        vf normal = (vf_get_as(stream, job->x, at + j, left) - mean) * rstd;
-        sum += g;
+        vf x = vf_get_as(stream, job->x, at + j, left), normal = (rms ? x : x - mean) * rstd;
+        if (!rms)
+            sum += g;
         dot += g * normal;
     }
-    float mean_sum = vf_sum(sum) / (float)width, mean_dot = vf_sum(dot) / (float)width;
+    float mean_sum = rms ? 0 : vf_sum(sum) / (float)width, mean_dot = vf_sum(dot) / (float)width;
     for (int64_t j = 0; j < width; j += LANES) {
         int64_t left = width - j;
         vf dy = vf_get_as(type, job->dy, at + j, left),
            g = dy * vf_get_as(type, job->gamma, j, left);
-        vf normal = (vf_get_as(stream, job->x, at + j, left) - mean) * rstd;
-        vf dx = (g - mean_sum - normal * mean_dot) * rstd;
+        vf x = vf_get_as(stream, job->x, at + j, left), normal = (rms ? x : x - mean) * rstd;
+        vf dx = ((rms ? g : g - mean_sum) - normal * mean_dot) * rstd;
         vf_put(scale + j, left, vf_get(scale + j, left) + dy * normal);
-        vf_put(shift + j, left, vf_get(shift + j, left) + dy);
+        if (!rms)
+            vf_put(shift + j, left, vf_get(shift + j, left) + dy);
         if (job->past)
             dx += vf_get_as(stream, job->past, at + j, left);
         vf_put_as(stream, job->dx, at + j, left, dx);
     }
 }
 
+INLINE void norm_backward_block(bool rms, const norm_job *job, int64_t block)
+{
+    int64_t width = job->norm->width, end = ZR_MIN((block + 1) * job->block_rows, job->norm->rows);
+    float *partial = job->partial + block * 2 * width;
+    memset(partial, 0, sizeof(float) * (size_t)((rms ? 1 : 2) * width));
+    for (int64_t i = block * job->block_rows; i < end; i++)
+        WITH_TYPE(S, job->norm->stream,
+                  WITH_TYPE(T, job->norm->dtype,
+                            norm_backward_row(rms, S, T, job, i, partial, partial + width)));
+}
+
 static void norm_backward_blocks(const void *job_, int64_t first, int64_t last, int worker)
 {
     const norm_job *job = job_;
-    int64_t width = job->norm->width;
     for (int64_t block = first; block < last; block++) {
-        float *partial = job->partial + block * 2 * width;
-        int64_t end = ZR_MIN((block + 1) * job->block_rows, job->norm->rows);
-        memset(partial, 0, sizeof(float) * (size_t)(2 * width));
-        for (int64_t i = block * job->block_rows; i < end; i++)
-            WITH_TYPE(S, job->norm->stream,
-                      WITH_TYPE(T, job->norm->dtype,
-                                norm_backward_row(S, T, job, i, partial, partial + width)));
+        if (job->rms)
+            norm_backward_block(true, job, block);
+        else
+            norm_backward_block(false, job, block);
     }
 }
 
@@ -184,12 +257,29 @@ static void norm_collect(const void *job_, int64_t first, int64_t last, int work
     }
 }
 
+static int64_t norm_block_rows(int64_t rows)
+{
+    int64_t even = (rows + NORM_BLOCKS - 1) / NORM_BLOCKS;
+    return ZR_MAX(32, even);
+}
+
+// Fills in how rows are cut into blocks, and runs a backward job.
+static void norm_backward(zr_queue *queue, norm_job *job)
+{
+    const zr_norm *norm = job->norm;
+    job->block_rows = norm_block_rows(norm->rows);
+    job->blocks = (norm->rows + job->block_rows - 1) / job->block_rows;
+    int64_t least = 1 + rows_worth(norm->width) / job->block_rows;
+    zr_cpu_for(queue, job->blocks, least, norm_backward_blocks, job);
+    if (job->dgamma || job->dbeta)
+        zr_cpu_for(queue, (norm->width + 15) / 16, 16, norm_collect, job);
+}
+
 static void cpu_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
                               const void *gamma, const float *mean, const float *rstd,
                               const void *past, void *dx, float *dgamma, float *dbeta,
                               bool add_parameters, void *scratch)
 {
-    int64_t rows = norm_block_rows(norm->rows);
     norm_job job = {
         .norm = norm,
         .dy = dy,
@@ -203,11 +293,28 @@ static void cpu_norm_backward(zr_queue *queue, const zr_norm *norm, const void *
         .dbeta = dbeta,
         .add_parameters = add_parameters,
         .partial = scratch,
-        .block_rows = rows,
-        .blocks = (norm->rows + rows - 1) / rows,
     };
-    zr_cpu_for(queue, job.blocks, 1 + norm_worth(norm->width) / rows, norm_backward_blocks, &job);
-    zr_cpu_for(queue, (norm->width + 15) / 16, 16, norm_collect, &job);
+    norm_backward(queue, &job);
+}
+
+static void cpu_rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                             const void *gamma, const float *rstd, const void *past, void *dx,
+                             float *dgamma, bool add_parameters, void *scratch)
+{
+    norm_job job = {
+        .norm = norm,
+        .rms = true,
+        .dy = dy,
+        .x = x,
+        .gamma = gamma,
+        .rstd = (float *)rstd,
+        .dx = dx,
+        .past = past,
+        .dgamma = dgamma,
+        .add_parameters = add_parameters,
+        .partial = scratch,
+    };
+    norm_backward(queue, &job);
 }
 
 static size_t cpu_norm_scratch(const zr_queue *queue, const zr_norm *norm)
@@ -221,9 +328,9 @@ const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops) = {
     .residual_norm_forward = cpu_residual_norm_forward,
     .norm_backward = cpu_norm_backward,
     .norm_scratch = cpu_norm_scratch,
-    .rms_forward = ZR_CPU_TABLE(zr_cpu_rms_forward),
-    .residual_rms_forward = ZR_CPU_TABLE(zr_cpu_residual_rms_forward),
-    .rms_backward = ZR_CPU_TABLE(zr_cpu_rms_backward),
+    .rms_forward = cpu_rms_forward,
+    .residual_rms_forward = cpu_residual_rms_forward,
+    .rms_backward = cpu_rms_backward,
     .loss = ZR_CPU_TABLE(zr_cpu_loss),
     .loss_parts = ZR_CPU_TABLE(zr_cpu_loss_parts),
     .loss_finish = ZR_CPU_TABLE(zr_cpu_loss_finish),

@@ -76,9 +76,9 @@ static double probabilities(const head *at, int64_t i, double *probability)
 }
 
 static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
-                    float *lse, void *ref_attention_scratch)
+                    float *lse, void *scratch)
 {
-    double *probability = ref_attention_scratch;
+    double *probability = scratch;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
         for (int64_t i = 0; i < attention->seq; i++) {
@@ -141,11 +141,11 @@ static void write_shared(const head *at, int64_t b, int64_t kv_head, const doubl
 
 static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
                      const void *out, const float *lse, const void *dout, void *dqkv,
-                     float *d_shared, void *ref_attention_scratch)
+                     float *d_shared, void *scratch)
 {
     int64_t seq = attention->seq, dim = attention->head_dim,
             sharing = attention->heads / attention->kv_heads;
-    double *probability = ref_attention_scratch, *dk = probability + seq, *dv = dk + seq * dim;
+    double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
         if (bh % sharing == 0)
@@ -210,7 +210,7 @@ static void decode_row(const zr_attention *attention, const zr_attention_cache *
 
 static void ref_decode(zr_queue *queue, const zr_attention *attention,
                        const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                       const void *qkv, void *out, void *ref_attention_scratch)
+                       const void *qkv, void *out, void *scratch)
 {
     int64_t row = 0;
     for (int r = 0; r < run_count; r++)
