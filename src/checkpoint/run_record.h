@@ -1,19 +1,20 @@
-// What a run records of itself. Only this file and its .c know these keys:
+// The record of a run. Only this file and its .c know these keys:
 //
 //   RUN/config.json               "libzero": {"run": {...}}    how it was made: zr_run_record
 //   CHECKPOINT/manifest.json      "state": {"train": {...}}    where it was: zr_run_state
 //
-// Keys are only ever added. What an earlier program did not write is 0, NULL or false here.
+// Keys are only ever added. The value of a key that an earlier program did not write is 0, NULL or
+// false.
 #ifndef ZR_CHECKPOINT_RUN_RECORD_H
 #define ZR_CHECKPOINT_RUN_RECORD_H
 
 #include "base/alloc.h"
 #include "base/json.h"
 
-typedef struct zr_run_record {    // what was chosen or given outside the configuration
+typedef struct zr_run_record {    // settings outside of the configuration file
     const char *new_spec, *model; // one of the two
     const char *tokenizer;        // as a value for --tokenizer
-    bool tokenizer_of_model;      // it came with the model, so that none needs to be given
+    bool tokenizer_of_model;      // it came with the model, so --tokenizer is not needed
     const char *const *data;      // (data_count)
     int data_count;
     // A value for --val: NULL means the last tenth of the data; "none".
@@ -57,7 +58,7 @@ typedef struct zr_run_state { // facts of the steps up to a checkpoint
     int64_t lines; // lines of metrics.jsonl
     int64_t micro_batch, ranks;
     int64_t tensor, stages; // tensor ranks and pipeline stages of a model; 1: none
-    // The step from which the run of these steps resumed; 0: none.
+    // The step from which the run of these steps resumed; 0 if it did not resume.
     int64_t resumed_from;
     bool owed; // what follows the step (evaluation, sample) is still to be done
     // The value is that of the run before, as no configuration gave one.
@@ -92,7 +93,7 @@ typedef struct zr_run_before {
     double weight_decay;
     // libzero.loss_mean was micro_batch, the only one that earlier programs knew.
     bool has_loss_mean;
-    bool has_rate_0; // libzero.schedule_from_one was false; likewise
+    bool has_rate_0; // libzero.schedule_from_one was false; false if unknown
 } zr_run_before;
 
 // Read it from a checkpoint, or from a run that ended before its first one. What cannot be read
