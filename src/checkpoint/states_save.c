@@ -31,7 +31,7 @@ struct zr_states_saving {
     json_t *state;
     int count, vector;     // vector: the one being written
     zr_view_file *views;   // (count)
-    zr_direct_file *files; // (count), fd -1: not open
+    zr_direct_file *files; // (count), fd is -1 if not open
     zr_direct *direct;     // writes all of them
     char *block;           // ZR_VIEW_BLOCK
     zr_buffer extents;     // array of `written`

@@ -16,7 +16,7 @@ typedef enum zr_data_kind { ZR_DATA_TEXT, ZR_DATA_JSONL, ZR_DATA_TOKENS } zr_dat
 
 typedef struct zr_data_source {
     char *written;          // the argument
-    double weight;          // 0: not given
+    double weight;          // 0 if not given
     bool named;             // the kind was given
     zr_data_kind kind;      // the kind, if given
     zr_token_format format; // format of token files

@@ -26,7 +26,7 @@
 #define ZR_MANIFEST "manifest.json"
 
 typedef struct zr_extent {
-    zr_rectangle at; // of the tensor's elements; rows 1: a stretch
+    zr_rectangle at; // of the tensor's elements; a stretch if rows is 1
     uint32_t checksum;
     int64_t reach; // the largest end of this extent and those before it
 } zr_extent;

@@ -9,7 +9,7 @@ typedef struct zr_export {
     const char *directory; // exists; the files do not
     bool keeps_dtypes;     // the source's; otherwise real numbers become:
     zero_dtype dtype;      // F32, BF16, F16
-    // Bytes of tensors in a file, which only a single larger tensor exceeds; 0: one file.
+    // The most bytes of tensors in a file, unless a single tensor is larger; 0 for one file.
     int64_t shard_bytes;
     zr_source_progress progress; // optional; called with the bytes that were read
     void *user;

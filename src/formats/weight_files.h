@@ -19,7 +19,7 @@ typedef struct zr_weights_options {
     bool ignored;
     // Names of the head and of the table of tokens. If the model has no head of its own, because
     // the table is its head, a head in the files that repeats the table is left out silently, and
-    // any other is refused. tied_head NULL: the head is a tensor like others.
+    // any other is refused. If tied_head is NULL, a head is a tensor like others.
     const char *tied_head, *table;
     bool may_untie;            // config.json may say that the model has a head of its own
     const zero_logger *logger; // for the warning; NULL to drop it

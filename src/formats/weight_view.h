@@ -44,7 +44,7 @@ zero_status zr_view_each(const zr_weight_view *view, bool changed, zr_range_use 
 // at `last`, the place of the last one.
 int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last);
 
-// Checks that a file's tensor has the shape of the model's. found_dims -1: the file lacks it.
+// Checks that a file's tensor has the shape of the model's. found_dims is -1 if the file lacks it.
 // ZERO_ERR_DATA with found and expected. `path` is the file, or the directory without it.
 zero_status zr_view_check_shape(const char *path, const zero_tensor_desc *wanted, int found_dims,
                                 const int64_t *found_shape, zero_error *error);

@@ -13,7 +13,7 @@ typedef struct zr_text_span {
 typedef struct zr_text_span_map { // byte strings to ids
     const char *const *text;      // the text in which the spans lie
     zr_text_span *keys;           // (slots)
-    int32_t *ids;                 // (slots) -1: free
+    int32_t *ids;                 // (slots) -1 if free
     uint32_t mask;                // slots - 1
 } zr_text_span_map;
 
@@ -24,7 +24,7 @@ typedef struct zr_merge {
 } zr_merge;
 
 typedef struct zr_merge_map { // at most half full
-    zr_merge *slots;          // (mask + 1) left -1: free
+    zr_merge *slots;          // (mask + 1) left is -1 if free
     uint32_t mask;
 } zr_merge_map;
 

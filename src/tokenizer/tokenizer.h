@@ -65,7 +65,7 @@ void zr_tokenizer_destroy(zr_tokenizer *tokenizer);
 zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer);
 // Returns "bytes", "chars", "byte-level BPE" or "BPE".
 const char *zr_tokenizer_name(const zr_tokenizer *tokenizer);
-// Returns the largest id + 1; a BPE may have ids that are no token.
+// Returns the largest id + 1; a BPE may have ids without a token.
 int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer);
 // Returns a hash of everything that determines the ids: equal tokenizers have equal hashes.
 uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer);
