@@ -1,4 +1,5 @@
 // Added tokens: strings that are found in a text as wholes, before it is cut into pieces.
+//
 // As in the library, the leftmost match counts, the longest one if several begin there, and matches
 // do not overlap. A match that is then refused (single_word, or special in ordinary text) still
 // hides what lies inside it.

@@ -5,6 +5,7 @@
 //          alphabet), whose id is the byte
 //   chars: there is no pre-tokenizer, and each character is its own symbol; the decoder Fuse joins
 //          them without spaces
+//
 // A file is read as one of these only if it is equivalent to one that this code writes; every other
 // file is a BPE (tokenizer_files.c).
 #include "base/file.h"

@@ -5,6 +5,7 @@
 //   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
 //            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+                  (in one line)
 //   Qwen 2   the same with \p{N} for \p{N}{1,3}
+//
 // Each matches something at every position, so pieces cover the text. No expression looks back:
 // after the end of a piece the next one begins like a text of its own.
 #include "tokenizer/pretokenize.h"
