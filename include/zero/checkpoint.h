@@ -9,7 +9,7 @@
 //     (heads, rotary settings, epsilons, dropout, ...); zero_options.allow_change permits
 //     exceptions. Models of your own are the same if their tensors have the same names and shapes.
 //   - The loss scale of fp16 is carried over if both trainings scale dynamically, but is at least
-//     fp16.min_loss_scale; otherwise it starts from the configuration, and a message says so.
+//     fp16.min_loss_scale; otherwise it starts from the configuration, which is logged.
 // A training that is saved and loaded in one precision, at the same number of ranks, continues bit
 // for bit as if it had not stopped. With libzero.exact_world the number of ranks may be any power
 // of two.

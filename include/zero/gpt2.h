@@ -15,7 +15,7 @@ typedef struct zero_gpt2_config {
     float layer_norm_epsilon, initializer_range;
     float resid_pdrop, embd_pdrop, attn_pdrop;
     // Memory-centric tiling: the number of tiles into which the weights of the large operators are
-    // cut, so that they can be gathered one by one. 0, 1: not cut.
+    // cut, so that they can be gathered one by one; 0 or 1 if they are not cut.
     int64_t tiles_embedding; // wte by tokens, for the embedding and the head
     int64_t tiles_attention; // c_attn and c_proj of the attention, by outputs
     int64_t tiles_mlp;       // c_fc and c_proj of the MLP, by outputs

@@ -20,7 +20,7 @@ typedef enum zero_llama_variant {
 } zero_llama_variant;
 
 // How rotary frequencies are scaled for contexts longer than those of pretraining. Up to
-// max_positions, "dynamic" is the same as "default".
+// max_positions, "dynamic" equals "default".
 #define ZERO_ROPE_SCALINGS(X) X(default) X(linear) X(dynamic) X(llama3) X(yarn)
 typedef enum zero_rope_scaling {
 #define ZERO_ROPE_ENUM(name) ZERO_ROPE_##name,
@@ -29,14 +29,14 @@ typedef enum zero_rope_scaling {
         ZERO_ROPE_SCALING_COUNT
 } zero_rope_scaling;
 
-// Rotary position embedding; each field is named as in transformers. 0: not given.
+// Rotary position embedding; each field is named as in transformers; 0 if not given.
 typedef struct zero_rope {
     zero_rope_scaling scaling;
     double theta;                             // rope_theta
     double factor;                            // linear, dynamic, llama3, yarn
     double low_freq_factor, high_freq_factor; // llama3
-    double beta_fast, beta_slow;              // yarn; 0: 32 and 1
-    // yarn: factor of the queries and keys; 0: 0.1 ln(factor) + 1, or computed from mscale
+    double beta_fast, beta_slow;              // yarn; 0 for 32 and 1
+    // yarn: factor of the queries and keys; 0 for 0.1 ln(factor) + 1, or computed from mscale
     double attention_factor;
     double mscale, mscale_all_dim;  // yarn
     int64_t original_max_positions; // llama3, yarn; 0: max_positions
@@ -51,8 +51,8 @@ typedef struct zero_llama_config {
     int64_t vocab_size, max_positions, hidden_size, intermediate_size, n_layer;
     int64_t n_head, n_kv_head; // query heads; key/value heads (divides n_head; 0: n_head)
     int64_t head_dim;          // even; 0: hidden_size / n_head
-    // 0: none. Windows longer than this are refused, because up to it the attention is full
-    // attention.
+    // 0 if there is none. Data windows longer than this are refused, because up to it the attention
+    // is full attention.
     int64_t sliding_window;
     float rms_norm_eps, initializer_range, attention_dropout;
     zero_rope rope;
@@ -60,7 +60,7 @@ typedef struct zero_llama_config {
     int qkv_bias, output_bias, mlp_bias; // of q, k, v; of o; of gate, up, down
     int qk_norm;                         // RMSNorm of each head's query and key, before rotation
     // Memory-centric tiling, as in zero_gpt2_config: the numbers of tiles of the token table; of q,
-    // k, v, o; of gate, up, down. 0, 1: not cut.
+    // k, v, o; of gate, up, down. 0 or 1 if not cut.
     int64_t tiles_embedding, tiles_attention, tiles_mlp;
 } zero_llama_config;
 

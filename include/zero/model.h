@@ -1,9 +1,9 @@
 // The unit interface: how a model, the library's or your own, describes itself to the engine.
 //
-// The engine knows units and nothing of GPT. A unit is what ZeRO acquires, computes and releases as
-// one (the embedding, each block, the head). It owns flat parameters (vectors of tensors of one
-// class: FSDP's FlatParameter) and may borrow those of other units.
-// A model is a constant list of units that outlives the engine; nothing in it changes during a run.
+// The engine knows only units, not architectures. A unit is what ZeRO acquires, computes and
+// releases as one (the embedding, each block, the head). It owns flat parameters (vectors of
+// tensors of one class: FSDP's FlatParameter) and may borrow those of other units. A model is a
+// constant list of units that outlives the engine; nothing in it changes during a run.
 #ifndef ZERO_MODEL_H
 #define ZERO_MODEL_H
 
@@ -29,13 +29,13 @@ typedef struct zero_flat_param_desc {
     zero_class kind;
     int tensor_count;
     const zero_tensor_desc *tensors; // (tensor_count)
-    // 1: the flat parameter holds one tensor, trainable or frozen, and is in memory only between
+    // 1 if the flat parameter holds one tensor, trainable or frozen, and is in memory only between
     // zero_flat_param_begin and zero_flat_param_end in a unit's call, so that a unit larger than
-    // memory runs piece by piece (memory-centric tiling, ZeRO-Infinity section 5.1.3).
+    // memory runs tile by tile (memory-centric tiling, ZeRO-Infinity section 5.1.3).
     int streamed;
-    // Of a model that is a part of another one: how many neighbouring tensor ranks hold this flat
-    // parameter and compute the same gradient of it; 0: one if any of its tensors is a tile, else
-    // all. So a tensor that all have is in no flat parameter with tiles.
+    // In a part of a model: the number of neighbouring tensor ranks that hold this flat parameter
+    // and compute the same gradient of it. 0 means one if any of its tensors is a tile, otherwise
+    // all. So a flat parameter with tiles cannot hold a tensor that all ranks have.
     int replicas;
 } zero_flat_param_desc;
 
@@ -71,18 +71,18 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
     size_t saved_bytes; // kept from forward to backward
     // Scratch during forward or backward, without that of the matrix products.
     size_t workspace_bytes;
-    // Bit i: backward reads parameters of flat parameter i (owned first, then borrowed); streamed
-    // flat parameters are not counted here.
+    // Bit i is set if backward reads flat parameter i (owned first, then borrowed; streamed ones
+    // are not numbered here).
     uint32_t backward_reads;
-    int backward_reads_streamed; // backward reads parameters of the streamed flat parameters
-    size_t held_bytes;     // kept from backward_input to backward_weight; 0: backward runs as one
+    int backward_reads_streamed; // 1 if backward reads the streamed flat parameters
+    size_t held_bytes;     // kept from backward_input to backward_weight; 0 if backward runs as one
     uint32_t weight_reads; // as backward_reads, of backward_weight
     // The matrix products of forward and backward, from which scratch, FLOPs and time are computed.
     int product_count;
     zero_product_shape products[ZERO_MAX_PRODUCTS];
-    // What forward exchanges, then what backward does, each in the order in which they do: one for
-    // each zero_tensor_sum; and the bytes of the window in which operands lie. Each part of a split
-    // backward makes its own ones (zero_exchange.in_weight) in that order.
+    // The exchanges of forward, then those of backward, in the order in which they are made (one
+    // for each zero_tensor_sum), and the bytes of the window for their operands. Each part of a
+    // split backward makes its own exchanges (zero_exchange.in_weight) in that order.
     int exchange_count;
     zero_exchange exchanges[ZERO_MAX_EXCHANGES];
     size_t exchange_bytes;
@@ -90,7 +90,7 @@ typedef struct zero_unit_sizes { // filled in by `sizes`, all for one micro-batc
 
 typedef struct zero_unit_ops {
     const char *kind; // "embedding", "block", ... for messages and the plan
-    uint32_t dtypes;  // bit d: can compute with zero_shape.dtype d; 0: ZERO_F32 alone
+    uint32_t dtypes;  // bit d: can compute with zero_shape.dtype d; 0 for ZERO_F32 only
     // A pure function of its arguments. `in`: the boundary that arrives (shapes only).
     zero_status (*sizes)(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
                          zero_unit_sizes *out);
@@ -107,10 +107,11 @@ typedef struct zero_unit_ops {
     zero_status (*forward_backward)(zero_context *context, const zero_tensors *in,
                                     const zero_tensors *d_in);
     // Optional, both or neither: backward in two parts, for schedules that compute the gradients of
-    // weights later (zero-bubble pipelines). Both together give the bits of backward. Other calls,
-    // of this unit too, come in between, and `d_out` is gone by then; it may be overwritten. The
-    // first writes d_in, keeps in context->held what the second needs besides `in` and
-    // context->saved, which it does not change, and calls neither zero_gradient nor _loss_factor.
+    // weights later (zero-bubble pipelines). Together they give the bits of backward. Other calls,
+    // also of this unit, come in between, and `d_out` may be overwritten by then. The first part
+    // writes d_in and does not change context->saved. It keeps in context->held the data that the
+    // second part needs in addition to `in` and context->saved, and calls neither zero_gradient nor
+    // zero_loss_factor.
     zero_status (*backward_input)(zero_context *context, const zero_tensors *in,
                                   const zero_tensors *d_out, const zero_tensors *d_in);
     // Sets or adds to the gradients as backward does.
@@ -131,14 +132,15 @@ typedef struct zero_model {
     const char *name;
     int unit_count;
     const zero_unit *units;
-    // The model of which a rank holds this part: its units have the same names, its tensors are the
-    // whole's or tiles of them, and each tensor is in the parts of all ranks (a tile may be empty).
-    // Together they have every element once, or once each `replicas` ranks. Files have the whole's
-    // tensors, in its order. It outlives this one; NULL: this is whole. The part is made before
-    // there is an engine: the tensor rank is zero_comm_rank % tensor ranks. With
-    // partition_activations, boundaries must be alike on tensor ranks.
+    // The whole model, if this is a rank's part of one; NULL if this model is whole. The part's
+    // units have the names of the whole's, its tensors are the whole's or tiles of them, and each
+    // tensor is in the parts of all ranks (a tile may be empty). Together the parts have every
+    // element once, or once each `replicas` ranks. Files have the whole's tensors, in its order.
+    // The whole outlives the part. The part is made before there is an engine: the tensor rank is
+    // zero_comm_rank % tensor ranks. With partition_activations, boundaries must be alike on tensor
+    // ranks.
     const struct zero_model *whole;
-    // The library's own: which units of a model this pipeline stage has; of your models NULL.
+    // Set by the library only: the units of this pipeline stage; NULL in your models.
     const struct zr_pipeline_stage *stage;
 } zero_model;
 

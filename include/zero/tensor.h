@@ -34,29 +34,29 @@ typedef enum zero_init_kind {
 // axis, and the tile takes [first, first + shape[axis]/tp_parts) of each.
 typedef struct zero_tile {
     // The whole tensor's name, in files and for zero_read_parameter; the tile may have the same
-    // one. NULL: the tensor is not a tile.
+    // name. NULL if the tensor is not a tile.
     const char *whole;
     int axis;
     int64_t first, size; // size: that of the whole tensor along the axis
 } zero_tile;
 
 typedef struct zero_tensor_desc {
-    // Unique in the model. Initial weights depend on the seed and this name only; of a tile, on its
-    // whole's name.
+    // Unique in the model. Initial weights depend only on the seed and this name; for a tile, on
+    // its whole's name.
     const char *name;
     int dims;
     int64_t shape[ZERO_MAX_DIMS];
     zero_init_kind init;
     // constant: the value; normal: the standard deviation (mean 0); uniform: U(-v, v)
     float init_value;
-    // Dimension that tensor parallelism splits; -1: replicated. Nothing follows from it where a
-    // program makes the parts itself (zero_model.whole): `tile` says what a part has.
+    // Dimension that tensor parallelism splits; -1 if replicated. It has no effect if a program
+    // makes the parts itself (zero_model.whole): `tile` then defines the part.
     int tp_axis;
     // Matrices next to each other on that axis, or on the tile's (c_attn: 3), otherwise 1; the same
     // in the whole and in its tiles.
     int tp_parts;
-    // A tile's initial values are those that the whole tensor would have there. Of tiles that are
-    // not streamed, some may be empty: 0 elements along the axis.
+    // A tile's initial values are those of the same elements of the whole tensor. Tiles that are
+    // not streamed may be empty: 0 elements along the axis.
     zero_tile tile;
 } zero_tensor_desc;
 
@@ -74,12 +74,11 @@ typedef struct zero_tensors { // a boundary between units, or a micro-batch
 
 struct zero_context; // context.h
 
-// For units of a model of one's own that is split over tensor ranks (grid.h): replaces
-// data(elements), fp32, by its sums over the tensor ranks, the same bits on each of them. The unit
-// calls it in forward or backward, where its `sizes` list, for each call, a ZERO_EXCHANGE_SUM of
-// ceil(elements / P) elements a share (zero_unit_sizes.exchanges), and at least P times as many
-// floats in exchange_bytes. Alone (P = 1) it does nothing. ZERO_ERR_USAGE: the window that was
-// planned is smaller.
+// For units of your own model that is split over tensor ranks (grid.h): replaces data(elements),
+// fp32, by its sums over the tensor ranks, the same bits on each of them. The unit calls it in
+// forward or backward, where its `sizes` list, for each call, a ZERO_EXCHANGE_SUM of ceil(elements
+// / P) elements a share (zero_unit_sizes.exchanges), and at least P times as many floats in
+// exchange_bytes. With P = 1 it does nothing. ZERO_ERR_USAGE if the planned window is smaller.
 ZERO_API zero_status zero_tensor_sum(struct zero_context *context, float *data, int64_t elements);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// Tells that `done` of `total` bytes are done. Called now and then, on the caller's thread.
+// Reports that `done` of `total` bytes are done. Called from time to time, on the caller's thread.
 typedef void (*zero_bytes_done)(void *user, int64_t done, int64_t total);
 
 typedef struct zero_tokenizer_train_options {
@@ -19,11 +19,11 @@ typedef struct zero_tokenizer_train_options {
     const char *field;  // of JSONL, as in zero_train_options
     int32_t vocabulary; // tokens wanted: 256 bytes, the end of a text, and the learned ones
     int64_t least;      // a pair that occurs less often is not learned; 0: 2
-    // Gets tokenizer.json and tokenizer_config.json; it is created if it does not exist.
+    // The directory for tokenizer.json and tokenizer_config.json; created if it does not exist.
     const char *out_dir;
-    // 0: a tokenizer.json that exists is refused; 1: it is replaced, if libzero wrote it.
+    // 0 to refuse an existing tokenizer.json; 1 to replace it if libzero wrote it.
     int overwrite;
-    // Reports the text that is read, and then the tokens that are learned; may be NULL.
+    // Reports the text that was read, then the tokens that were learned; may be NULL.
     zero_bytes_done progress;
     void *user;
 } zero_tokenizer_train_options;

@@ -9,14 +9,14 @@
 extern "C" {
 #endif
 
-// Of operands that consist of a share for each of P ranks, in their order.
+// Exchanges of operands that consist of P shares, one for each rank in order.
 typedef enum zero_exchange_kind {
     ZERO_EXCHANGE_SUM,     // every rank gets the sums of all shares (all-reduce); fp32
     ZERO_EXCHANGE_SCATTER, // every rank gets the sums of its own share (reduce-scatter); fp32
     ZERO_EXCHANGE_GATHER,  // every rank gets all ranks' own shares (all-gather)
 } zero_exchange_kind;
 
-// What an exchange is for. It changes nothing but where `zero plan` counts it.
+// The purpose of an exchange. It only decides under which name `zero plan` counts it.
 #define ZERO_EXCHANGE_PURPOSES(X)                                                                  \
     X(other, "of units of one's own")                                                              \
     X(sums, "sums of slices")                                                                      \
@@ -34,7 +34,7 @@ typedef enum zero_exchange_purpose {
         ZERO_EXCHANGE_PURPOSE_COUNT
 } zero_exchange_purpose;
 
-typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
+typedef struct zero_exchange { // of a unit, made `calls` times in turn
     zero_exchange_kind kind;
     int backward; // 0: forward makes it; 1: backward or forward_backward does
     int replicas; // only the ranks that share a flat parameter (zero_flat_param_desc.replicas); 0:
@@ -42,9 +42,9 @@ typedef struct zero_exchange { // one that a unit makes, `calls` times in turn
     int64_t elements; // of a share
     zero_dtype dtype;
     int calls;
-    zero_exchange_purpose purpose; // 0: of a unit of one's own
-    // Of an exchange of backward, where the unit splits it (zero_unit_ops): 0: backward_input makes
-    // the exchange; 1: backward_weight does.
+    zero_exchange_purpose purpose; // 0 for a unit of your own
+    // For an exchange of a split backward (zero_unit_ops): 0 if backward_input makes it, 1 if
+    // backward_weight does.
     int in_weight;
 } zero_exchange;
 #define ZERO_MAX_EXCHANGES 32

@@ -1,15 +1,15 @@
 // Writes a checkpoint while the next step is computed. States do not change between two updates, so
-// a thread of each rank writes them from where they lie, piece by piece in the order in which the
-// update reaches them, and the update waits for a flat parameter that is not written yet.
+// a thread of each rank writes them straight from their memory, one flat parameter after another in
+// the order of the update, and the update waits for a flat parameter that is not written yet.
 //
-//   rank's thread   begin     | forward, backward .......... | update: await     | end
-//                   (names,   |                              | flat parameter p,          |
-//                   (manifest, files)    |                              | change it         | name)
-//   beside                      write flat parameter 0, 1, 2, ... fsync
+//   rank's thread   begin    | forward, backward ........... | update: await     | end
+//                   (names,  |                               | flat parameter p, | (manifest,
+//                   files)   |                               | change it         | name)
+//   saving thread              write flat parameter 0, 1, 2, ... fsync
 //
 // Invariant, under the lock: flat parameters below `written` have been copied, so they may change;
-// `ended` is set once all are on the disk, or one has failed. There is no second copy: a rank needs
-// no memory besides the blocks of memory/direct.c.
+// `ended` is set once all are on the disk, or one has failed. States are not copied: a rank needs
+// no memory apart from the blocks of memory/direct.c.
 #define _GNU_SOURCE
 #include "comm/agreement.h"
 #include "checkpoint/training_checkpoint.h"
@@ -23,7 +23,7 @@
 struct zero_checkpoint {
     zero_engine *engine;
     zr_state_vectors vectors;
-    zr_states_saving *saving; // NULL: it is written already
+    zr_states_saving *saving; // NULL if it is written already
     zr_workers *thread;
     pthread_mutex_t lock;
     pthread_cond_t advanced;
@@ -58,8 +58,8 @@ static void write_saving_all(void *argument)
     advance(c, parts, true, status);
 }
 
-// Waits until a flat parameter is written, or until all are on the disk. A disk may be slow, so the
-// other ranks are told that this one is alive.
+// Waits until a flat parameter is written, or until all are on the disk. A disk may be slow, so
+// this rank gives the others signs of life.
 static void await_saving(zero_checkpoint *c, int flat_param, bool all)
 {
     zero_comm *comm = zr_engine_comm(c->engine);
@@ -76,8 +76,8 @@ static void await_saving(zero_checkpoint *c, int flat_param, bool all)
     pthread_mutex_unlock(&c->lock);
 }
 
-// Waits for a flat parameter. After a failed save every flat parameter may change, because nothing
-// is written any more.
+// Waits for a flat parameter. After a failed save every flat parameter may change, because writing
+// has stopped.
 static zero_status await_flat_param(void *user, int flat_param, zero_error *error)
 {
     zero_checkpoint *c = user;
@@ -134,8 +134,8 @@ static zero_status begin_saving(zero_checkpoint *c, const char *directory, json_
 
 static zero_status await_nothing(void *user, int flat_param, zero_error *error) { return ZERO_OK; }
 
-// Writes everything now. Until zero_end_checkpoint, the engine refuses the same calls as while it
-// is written beside the steps.
+// Writes everything now. Until zero_end_checkpoint, the engine refuses the same calls as during a
+// save in the background.
 static zero_status save_at_once(zero_checkpoint *c, const char *directory, json_t *more,
                                 zero_error *error)
 {

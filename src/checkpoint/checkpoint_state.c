@@ -38,8 +38,8 @@ static zr_progress progress_of(const json_t *state)
     };
 }
 
-// Compares what a run that promises its bits on other ranks says of itself with what the checkpoint
-// says, if that promised, too.
+// A run with libzero.exact_world or exact_tensor promises its bits on any number of ranks. If the
+// checkpoint promised them too, both must have the same micro-batch and slices.
 static zero_status compare_promises(const zr_config *config, const char *directory,
                                     const json_t *state, zero_error *error)
 {
@@ -74,7 +74,7 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "the checkpoint \"%s\" is one of %s, this training uses %s", directory,
                        optimizer, wanted);
-    if (batch && batch != config->train_batch) // 0: its writer did not know it
+    if (batch && batch != config->train_batch) // 0 if its writer did not know it
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "the checkpoint \"%s\" was made with a train_batch_size of %lld, this "
                        "training has %lld: it would read other samples from here on",
@@ -82,8 +82,8 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
     return compare_promises(config, directory, state, error);
 }
 
-// Compares what the tensors' names and shapes do not tell of a checkpoint's model. Other programs'
-// models, and older checkpoints of theirs, have nothing to compare.
+// Compares the settings of a checkpoint's model that names and shapes of tensors do not show.
+// Models of other programs, and old checkpoints, have no such settings.
 zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory,
                                         const json_t *state, zr_lm_changes allowed,
                                         zr_lm_difference *out, zero_error *error)
@@ -117,8 +117,9 @@ static zero_status refuse_other_model(const zero_engine *engine, const char *dir
         d.change ? d.change : "");
 }
 
-// Decides by the configuration with which the checkpoint was made. Older checkpoints have none: in
-// these, only a dynamic scale counts both steps and overflows to forgive.
+// Returns whether the checkpoint's loss scale was dynamic, by the configuration in it. Older
+// checkpoints have no configuration: in these, only a dynamic scale has counts of both steps and
+// hysteresis.
 static bool was_dynamic(const json_t *state, const zr_loss_scale *saved)
 {
     const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
@@ -154,7 +155,7 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     char where[ZERO_MESSAGE_BYTES];
     snprintf(where, sizeof where, "%s/" ZR_MANIFEST, directory);
     ZERO_TRY(zr_state_check(state, where, error));
-    // This comes first because the batch that the program chooses depends on it.
+    // Promises come first, because the batch that the program chooses depends on them.
     ZERO_TRY(refuse_other_model(engine, directory, state, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
     const zr_progress saved = progress_of(state);

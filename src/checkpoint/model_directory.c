@@ -10,7 +10,7 @@
 
 #define MOST_BYTES ((size_t)256 << 20)
 
-// The first TOKENIZERS of these make a tokenizer.
+// Any one of the first TOKENIZERS files makes a tokenizer.
 static const char *const files[] = {"tokenizer.json",        "vocab.json",
                                     "tokenizer.model",       "merges.txt",
                                     "tokenizer_config.json", "special_tokens_map.json",
@@ -47,8 +47,8 @@ static zero_status copy_model_directory(const char *from, const char *name, cons
     return status;
 }
 
-// Writes config.json. Readers load weights in the type that it names, under a key that has had two
-// names.
+// Writes config.json with the type in which readers shall load the weights, under the key's old and
+// new name.
 static zero_status write_model_directory_config(json_t *config, const char *dtype,
                                                 const char *directory, zero_error *error)
 {
@@ -88,7 +88,8 @@ static zero_status copy_config(const char *from, const char *dtype, const char *
     return status;
 }
 
-// Adds what transformers needs of a tokenizer that can be read here; another one stays as it is.
+// Adds the tokenizer files that transformers needs, if the tokenizer can be read here; otherwise
+// the files stay as they are.
 static zero_status complete_tokenizer(const char *directory, zero_error *error)
 {
     zr_tokenizer *tokenizer;

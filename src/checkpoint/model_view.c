@@ -8,7 +8,7 @@
 typedef struct taking {
     const zr_model_view *view;
     const zr_flat_param *flat_param;
-    const zr_portion *portion; // NULL: this is an outline
+    const zr_portion *portion; // NULL if this is an outline
     zr_range_use use;
     void *user;
     zero_status status;
@@ -20,9 +20,8 @@ static const zero_model *model_of(const zr_model_view *view)
     return zr_engine_plan(view->engine)->model;
 }
 
-// Returns how many elements of the tensor, from `first` on, are the range. What a model that is
-// whole saves, or pipeline stages of one, is only cut into stretches: its checkpoints have no
-// rectangles.
+// Returns how many elements of the tensor, from `first` on, make the next range. A whole model and
+// its pipeline stages save only stretches, so that their checkpoints have no rectangles.
 static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor, int64_t first,
                         int64_t count, zr_rectangle *out)
 {
@@ -53,8 +52,9 @@ static zr_span shard_of(const zr_model_view *view, const zr_flat_param *flat_par
                      flat_param->shard};
 }
 
-// Takes what lies in the span. For loading and comparing it is cut where the portions of states on
-// NVMe are, also without them, so that an outline has the same ranges.
+// Calls `use` for the ranges in the span. For loading and comparing, ranges end at the borders of
+// the portions of states on NVMe, even if states are elsewhere, so that an outline has the same
+// ranges.
 static void use_span(taking *t, zr_span span)
 {
     const zr_plan *plan = zr_engine_plan(t->view->engine);
@@ -89,17 +89,16 @@ static bool has(const zr_model_view *view, int flat_param)
            zr_engine_has_state(view->engine, flat_param, view->vector);
 }
 
-// Says whether all that this rank has of the flat parameter are parameters that units read, and
-// these are one update older than its weights: a tied copy has no optimizer states, and so no
-// master.
+// Returns whether this rank has only an outdated copy of the flat parameter: a tied copy has no
+// master weights, and the parameters that units read are one update older than the owner's weights.
 static bool is_late(const zr_plan *plan, int flat_param)
 {
     const zr_flat_param *of = &plan->flat_params[flat_param];
     return zr_plan_lags(plan) && !of->counted && of->state_first < 0;
 }
 
-// Returns whether the view takes the flat parameter. Of a flat parameter that several ranks hold
-// alike, one saves it.
+// Returns whether the view takes the flat parameter. If several ranks hold the same flat parameter,
+// one of them saves it.
 static bool takes(const zr_model_view *view, int flat_param)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
@@ -110,7 +109,7 @@ static bool takes(const zr_model_view *view, int flat_param)
     }
 }
 
-// The view's parts are flat parameters.
+// Calls `use` for each range of a part of the view, which is a flat parameter.
 static zero_status each_range(void *user, int part, bool changed, zr_range_use use, void *use_user,
                               zero_error *error)
 {
@@ -146,7 +145,7 @@ static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first
     *(int64_t *)user += count;
 }
 
-// Returns the tensor as files have it: of a tiled one, the whole.
+// Returns the tensor as files have it: the whole tensor for a tile.
 static const zero_tensor_desc *whole_of(zr_model_view *view, int number,
                                         const zero_tensor_desc *tensor)
 {
@@ -167,7 +166,7 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
 {
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        if (!view->by_number[tensor->number]) // else another tile of it is listed already
+        if (!view->by_number[tensor->number]) // otherwise another tile of it is listed already
             list_tensor(view, tensor->number, tensor->desc);
     }
 }
@@ -180,8 +179,8 @@ static void list_own(zr_model_view *view)
             list_flat_param(view, &plan->flat_params[p]);
 }
 
-// Lists the tensors of the whole model, also those of which this rank has nothing. Their numbers
-// follow each other.
+// Lists all tensors of the whole model, also those that are on other ranks only. Their numbers are
+// consecutive.
 static void list_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))

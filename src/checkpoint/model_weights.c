@@ -6,8 +6,8 @@
 #include "layers/layers.h"
 #include <zero/weights.h>
 
-// Returns what precedes a name in Hugging Face's files ("transformer." for GPT-2); models of a user
-// keep their own names.
+// Returns the prefix of names in Hugging Face's files ("transformer." for GPT-2); a user's own
+// models have none.
 static const char *prefix_of(const zero_model *model)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
@@ -37,7 +37,7 @@ static zero_status save_model_weights(zero_engine *engine, const char *path,
                            view, error);
 }
 
-void zr_weights_name_head(const zr_lm_config *config, zr_weights_load_options *how)
+void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
 {
     how->tied_head = "lm_head.weight";
     how->table = zr_lm_table_name(config);
@@ -49,13 +49,13 @@ static zero_status load_model_weights(zero_engine *engine, const char *directory
                                       zero_error *error)
 {
     const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
-    zr_weights_load_options how = {
+    zr_weights_options how = {
         .seed = zr_engine_seed(engine),
         .ignored = options && options->ignore_unused,
         .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
     if (ours)
         zr_weights_name_head(ours, &how);
-    // After this no rank reads the old weights any more.
+    // Waits until no rank reads the old weights any more.
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
     char *from;
     zero_status status =

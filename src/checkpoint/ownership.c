@@ -59,10 +59,10 @@ static bool put_together(char out[static ZR_OWN_PATH], const char *directory, co
 
 static bool is_latest(const char *name) { return !strcmp(name, ZR_LATEST); }
 
-// The end of the name of what a published checkpoint had replaced, where that takes two renames.
+// The end of the name of a replaced checkpoint, on file systems where replacing takes two renames.
 #define EARLIER ".tmp.earlier"
 
-// Parses ".step-00000100.tmp", or the same with EARLIER, which a killed save has left.
+// Parses ".step-00000100.tmp", or the same with EARLIER: names that a killed save leaves.
 static bool is_hidden_step(const char *name, const char *end, int64_t *step)
 {
     char stem[ZR_CHECKPOINT_NAME_BYTES];
@@ -92,7 +92,7 @@ static bool is_in_a_run(const char *name)
            !strcmp(name, ZR_RUN_CONFIG_FILE);
 }
 
-// ---- what a run has written ---------------------------------------------------------------------
+// ---- content written by a run -------------------------------------------------------------------
 
 static bool is_metrics(const char *path)
 {
@@ -101,7 +101,7 @@ static bool is_metrics(const char *path)
            (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
-// A list whose first object says which step came before it (train/run_times.h).
+// times.json is a list whose first object names the step before it (train/run_times.h).
 static bool are_times(const char *path)
 {
     char head[HEAD];
@@ -111,7 +111,7 @@ static bool are_times(const char *path)
     return !length || (head[0] == '[' && strstr(head, "\"first_step\":"));
 }
 
-// A lock holds the name of a job like "67f0.3b9a.1c" (launch/run_ranks.c), or nothing.
+// A lock is empty or holds the name of a job like "67f0.3b9a.1c" (launch/run_ranks.c).
 static bool is_lock(const char *path)
 {
     char head[HEAD];
@@ -121,8 +121,8 @@ static bool is_lock(const char *path)
 
 static bool is_begun_receipt(const char *name) { return zr_durable_is_left_over(name, is_receipt); }
 
-// The receipt is the first file that a run writes there. Before it there is nothing, except what a
-// killed write of it has left.
+// The receipt is the first file that a run writes there. Before it the directory is empty, except
+// for a temporary file of a killed write.
 static bool is_run_model(const char *path)
 {
     char others[ZR_OWN_PATH];
@@ -142,8 +142,8 @@ static bool leads_into_a_run(const char *path)
     return found;
 }
 
-// DeepSpeed's folders have a `latest`, too, which names none of our checkpoints. A damaged one next
-// to our checkpoints is ours.
+// DeepSpeed's folders have a `latest`, too, but it names another kind of checkpoint. A damaged
+// `latest` next to our checkpoints is ours.
 static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
     char head[HEAD], path[ZR_OWN_PATH];
@@ -169,7 +169,7 @@ static bool is_entry(const char *run, int entry, const char *path)
     }
 }
 
-// Writes what lies in `folder` and is not known, as a path.
+// Writes the path of an entry in `folder` that libzero did not write.
 static bool name_others(const char *folder, bool (*are_own)(const char *name),
                         char foreign[static ZR_OWN_PATH])
 {
@@ -212,7 +212,7 @@ bool zr_ownership_is_foreign(const char *directory, int entry, bool within,
            name_others(path, zr_ownership_is_model_file, foreign);
 }
 
-// ---- what is left of writes that were killed ----------------------------------------------------
+// ---- remains of killed writes -------------------------------------------------------------------
 
 static zero_status sweep_folder(const char *folder, bool (*is_known)(const char *name),
                                 zero_error *error)
@@ -235,8 +235,7 @@ static zero_status sweep_folder(const char *folder, bool (*is_known)(const char 
     return status;
 }
 
-// Renames back the checkpoint that a save was about to replace when it was killed between its two
-// renames.
+// Renames a checkpoint back, if the save that was replacing it was killed between its two renames.
 static zero_status give_back(const char *checkpoints, const char *name, const char *path,
                              zero_error *error)
 {

@@ -75,18 +75,18 @@ static zero_status compare_receipt(const char *directory, const json_t *receipt,
 {
     const json_t *weights = json_object_get(receipt, "weights");
     const char *file = json_string_value(json_object_get(weights, "file")),
-               *said = json_string_value(json_object_get(weights, "hash"));
+               *stated = json_string_value(json_object_get(weights, "hash"));
     char found[20];
     zr_file_sum sum;
-    if (!file || !said || strchr(file, '/'))
+    if (!file || !stated || strchr(file, '/'))
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s/" ZR_RECEIPT "\" names no weights and their hash", directory);
     char *path = zr_sprintf(error, "%s/%s", directory, file);
     zero_status status = path ? zr_file_sum_of(path, &sum, error) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && strcmp(hex(sum.hash, found), said))
+    if (status == ZERO_OK && strcmp(hex(sum.hash, found), stated))
         status = zr_fail(error, ZERO_ERR_DATA,
                          "\"%s\" is not what its receipt says: its hash is %s, not %s", path, found,
-                         said);
+                         stated);
     zr_free(path);
     return status;
 }

@@ -146,7 +146,7 @@ void zr_checkpoint_check_latest(const char *run, const zr_checkpoints *found,
             named = !strcmp(text, line);
         }
     else
-        named = path && !zr_path_exists(path); // absent: the run ended before it was written
+        named = path && !zr_path_exists(path); // absent if the run ended before it was written
     if (!named)
         zr_log(logger, ZERO_LOG_WARNING,
                "\"%s/" LATEST "\" is damaged, or names a checkpoint that is not there; the "
@@ -232,7 +232,8 @@ static zero_status refuse_run(const char *run, zero_error *error)
     return status;
 }
 
-// Finds the newest checkpoint of a run whose `model` has all but the weights; NULL: there is none.
+// Finds the newest checkpoint of a run whose `model` has all files except the weights; NULL if
+// there is none.
 static zero_status find_interrupted(const char *run, const char *model, char **out,
                                     zero_error *error)
 {
@@ -282,7 +283,7 @@ static zero_status model_of_run(const char *run, const zero_logger *logger, char
     return ZERO_OK;
 }
 
-// Resolves what is there, or may be.
+// Resolves a path that exists, or may exist.
 static zero_status resolve_run_directory(const char *given, const zero_logger *logger, char **out,
                                          zero_error *error)
 {
@@ -303,7 +304,7 @@ static bool run_directory_ends_with(const char *text, const char *ending)
     return length > of && !strcmp(text + length - of, ending);
 }
 
-// Returns whether a path is written as models are on hubs: NAME, or ORGANISATION/NAME.
+// Returns whether a path looks like a model's name on a hub: NAME, or ORGANISATION/NAME.
 static bool is_as_on_hubs(const char *given)
 {
     const char *slash = strchr(given, '/');

@@ -62,11 +62,11 @@ bool zr_has_weights(const char *directory);
 // Finds the result of a run: its newest whole checkpoint, else its model; NULL and ZERO_OK if the
 // path is not a run. zr_free.
 zero_status zr_run_newest(const char *path, char **out, zero_error *error);
-// Resolves `given`, which names a model or a tokenizer (NULL: none): a run stands for its model,
-// which is logged, or for what goes with its newest checkpoint while it has none; anything else for
-// itself. ZERO_ERR_USAGE if the run has neither, or if a checkpoint was given; the message says how
-// a model is made. ZERO_ERR_IO if a model is not there, or is a file other than a config.json; the
-// message says what brings it. zr_free.
+// Resolves `given`, which names a model or a tokenizer; may be NULL. A run stands for its model,
+// which is logged, or for the files that belong to its newest checkpoint while it has no model; any
+// other path stands for itself. ZERO_ERR_USAGE if the run has neither, or if a checkpoint was
+// given; the message explains how to make a model. ZERO_ERR_IO if a model does not exist, or is a
+// file other than a config.json; the message explains how to get it. zr_free.
 zero_status zr_model_directory(const char *given, const zero_logger *logger, char **out,
                                zero_error *error);
 // Finds the weights of a model that zr_model_directory has found, for zr_weights_load: the
@@ -76,8 +76,8 @@ zero_status zr_find_weights(const char *directory, char **out, zero_error *error
 // The same, but "bytes" and "chars" stay words.
 zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
                                    zero_error *error);
-// Finds a directory with the config.json that belongs to what lies at `path` (a checkpoint of a
-// run, or a model); NULL if there is none. zr_free.
+// Finds the directory with the config.json of `path`, which is a checkpoint of a run or a model;
+// NULL if there is none. zr_free.
 zero_status zr_find_model_files(const char *path, char **out, zero_error *error);
 
 // The files next to the weights in a model directory: config.json and those of the tokenizer
@@ -86,9 +86,10 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
 // Returns whether it is config.json or one of the files next to it.
 bool zr_model_file_is_copied(const char *name);
 const char *zr_config_dtype_name(zero_dtype dtype); // "float32", ...: as in config.json
-// Copies these files into `directory`: from model_dir, or if that is NULL, from what belongs to the
-// source. If there is no config.json, it is made from the checkpoint's own state. dtype: the
-// weights' type for config.json; NULL: as it is. ZERO_ERR_IO if model_dir has no config.json.
+// Copies these files into `directory`: from model_dir or, if that is NULL, from the directory that
+// belongs to the source. If there is no config.json, it is made from the checkpoint's own state.
+// dtype: the weights' type for config.json; NULL to leave it unchanged. ZERO_ERR_IO if model_dir
+// has no config.json.
 zero_status zr_model_files_copy(const struct zr_source *source, const char *model_dir,
                                 const char *dtype, const char *directory, bool *has_config,
                                 bool *has_tokenizer, zero_error *error);

@@ -26,7 +26,7 @@ static int64_t run_record_number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-// Tensor ranks and pipeline stages are written only where there are several.
+// Numbers of tensor ranks and pipeline stages are written only if above 1.
 static int64_t several_of(const json_t *object, const char *key)
 {
     return ZR_MIN(ZR_MAX(run_record_number_of(object, key), 1), INT32_MAX);
@@ -260,7 +260,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     if (zr_manifest_read(checkpoint, &manifest, NULL) != ZERO_OK)
         return;
     bool ours = zr_run_state_read(manifest.state, &facts);
-    // else loading it will refuse it
+    // otherwise loading refuses it
     if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
         out->batch = run_record_number_of(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;

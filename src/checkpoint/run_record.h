@@ -1,31 +1,33 @@
-// What a run records of itself. Only this file and its .c know these keys:
+// The record of a run. Only this file and its .c know these keys:
 //
 //   RUN/config.json               "libzero": {"run": {...}}    how it was made: zr_run_record
 //   CHECKPOINT/manifest.json      "state": {"train": {...}}    where it was: zr_run_state
 //
-// Keys are only ever added. What an earlier program did not write is 0, NULL or false here.
+// Keys are only ever added. The value of a key that an earlier program did not write is 0, NULL or
+// false.
 #ifndef ZR_CHECKPOINT_RUN_RECORD_H
 #define ZR_CHECKPOINT_RUN_RECORD_H
 
 #include "base/alloc.h"
 #include "base/json.h"
 
-typedef struct zr_run_record {    // what was chosen or given outside the configuration
+typedef struct zr_run_record {    // settings outside of the configuration file
     const char *new_spec, *model; // one of the two
     const char *tokenizer;        // as a value for --tokenizer
-    bool tokenizer_of_model;      // it came with the model, so that none needs to be given
+    bool tokenizer_of_model;      // it came with the model, so --tokenizer is not needed
     const char *const *data;      // (data_count)
     int data_count;
     // A value for --val: NULL means the last tenth of the data; "none".
     const char *val;
-    const char *field, *chat; // NULL: not given
-    const char *allow_change; // NULL: not given
+    const char *field, *chat; // NULL if not given
+    const char *allow_change; // NULL if not given
     const char *backend, *comm;
     const char *instructions; // the arithmetic's path: "avx2"
     const char *data_hash;    // hexadecimal; of the token streams and the tokenizer
     int64_t vocabulary, parameters, seq, steps;
     int ranks, threads; // ranks of the job; threads of each rank
-    // Tensor ranks and pipeline stages of a model; 1: none, as in a run of an earlier program.
+    // Tensor ranks and pipeline stages of a model; 1 if it is not split, as in a run of an earlier
+    // program.
     int tensor, stages;
 } zr_run_record;
 
@@ -52,22 +54,22 @@ bool zr_run_config_is_at(const char *path); // Returns whether it is a file with
 void zr_run_config_free(zr_run_config_file *config); // a zeroed one is allowed
 
 typedef struct zr_run_state { // facts of the steps up to a checkpoint
-    const char *data_hash;    // the state's, valid as long as it; NULL: unknown
+    const char *data_hash;    // NULL if unknown; valid as long as the state
     int64_t seq;
     int64_t lines; // lines of metrics.jsonl
     int64_t micro_batch, ranks;
-    int64_t tensor, stages; // tensor ranks and pipeline stages of a model; 1: none
-    // The step from which the run of these steps resumed; 0: none.
+    int64_t tensor, stages; // tensor ranks and pipeline stages of a model; 1 if it is not split
+    // The step from which the run of these steps resumed; 0 if it did not resume.
     int64_t resumed_from;
     bool owed; // what follows the step (evaluation, sample) is still to be done
     // The value is that of the run before, as no configuration gave one.
     bool keeps_weight_decay;
     // The lowest loss over held-out text; INFINITY: none yet.
     double best;
-    int64_t best_windows; // windows over which it was taken; 0: unknown
+    int64_t best_windows; // windows over which it was taken; 0 if unknown
 } zr_run_state;
 
-// Returns {"train": {...}}, to update a state with; NULL: no memory.
+// Returns {"train": {...}}, to update a state with; NULL if there is no memory.
 json_t *zr_run_state_pack(const zr_run_state *state);
 // Returns false, with *out empty, if the state is another program's.
 bool zr_run_state_read(const json_t *state, zr_run_state *out);
@@ -81,7 +83,7 @@ typedef enum zr_decay_before {
     ZR_DECAY_OTHER,
 } zr_decay_before;
 
-// What a run that resumes may keep, as plain numbers; 0: unknown.
+// Settings that a resumed run may keep, as plain numbers; 0 if unknown.
 typedef struct zr_run_before {
     int64_t batch, micro_batch; // samples of a step; of a micro-batch
     int64_t seq;                // tokens of a window
@@ -92,7 +94,7 @@ typedef struct zr_run_before {
     double weight_decay;
     // libzero.loss_mean was micro_batch, the only one that earlier programs knew.
     bool has_loss_mean;
-    bool has_rate_0; // libzero.schedule_from_one was false; likewise
+    bool has_rate_0; // libzero.schedule_from_one was false; false if unknown
 } zr_run_before;
 
 // Read it from a checkpoint, or from a run that ended before its first one. What cannot be read

@@ -20,12 +20,12 @@ typedef struct zr_state_vector {
     zr_weight_view view; // this rank's ranges
 } zr_state_vector;
 
-// Collective. `state` (on rank 0) is what else belongs to the checkpoint. All ranks return the same
-// status; after a failure DIR is what it was before.
+// Collective. `state` (on rank 0) has the checkpoint's other values, such as the step. All ranks
+// return the same status; after a failure DIR is what it was before.
 zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors,
                            int count, json_t *state, zero_error *error);
 
-// The same in three steps, so that the second one can run beside the training. The vectors must
+// The same in three steps, so that the second one can overlap with the training. The vectors must
 // all have equal parts and outlive the save, which keeps a reference to the state.
 typedef struct zr_states_saving zr_states_saving;
 // Collective: checks, names and creates empty files. *out is NULL after a failure.
@@ -42,10 +42,9 @@ int64_t zr_states_save_moved(const zr_states_saving *saving);
 // From any thread. Makes the part that is under way end soon, with ZERO_ERR_CANCELLED.
 void zr_states_save_cancel(zr_states_saving *saving);
 // Collective. `mine` is the status of this rank's parts. If all ranks succeeded, the directory gets
-// its name; otherwise nothing is left of it.
+// its name; otherwise it is removed.
 zero_status zr_states_save_end(zr_states_saving *saving, zero_status mine, zero_error *error);
-// Not collective, for when the other ranks cannot be reached any more; rank 0 removes what was
-// written.
+// Not collective, for when the other ranks cannot be reached any more; rank 0 removes the files.
 void zr_states_save_abandon(zr_states_saving *saving);
 // Collective. Every rank must have read the manifest from the directory. If the checkpoint lacks a
 // vector, or tensors are missing or have other shapes: ZERO_ERR_DATA with found and expected. If
@@ -54,7 +53,7 @@ zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_mani
                            const zr_state_vector *vectors, int count, zero_error *error);
 
 typedef struct zr_states_difference {
-    // Elements of all ranks whose bits differ; 0: none.
+    // Elements of all ranks whose bits differ.
     int64_t elements;
     double largest;               // the largest difference
     char vector[64], tensor[256]; // where the first one is

@@ -1,5 +1,5 @@
-// Reads whole extents of this rank's ranges, whichever ranks wrote them. Which extents these are,
-// and in which order, is known before the first one is read.
+// Reads whole extents of this rank's ranges, whichever ranks wrote them. The list of extents, in
+// order, is made before the first one is read.
 #include "checkpoint/states.h"
 
 #include "base/dtype.h"
@@ -40,7 +40,7 @@ typedef struct loading {
     const char *stored;    // its bytes
     // ZR_EXTENT_BYTES for conversion where types differ, and as many for comparison.
     char *block;
-    zr_states_difference *difference; // NULL: ranges are filled; else they are compared
+    zr_states_difference *difference; // NULL to fill the ranges; otherwise they are compared
 } loading;
 
 static const char *states_load_name_of(const void *file, int t)
@@ -69,7 +69,7 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     return status;
 }
 
-// Checks length and header, which belong to no rank's ranges. Rank 0 does it, once.
+// Checks length and header, which no range covers. Rank 0 does it, once.
 static zero_status check_header(const loading *l, zero_error *error)
 {
     struct stat info;
@@ -90,7 +90,7 @@ static zero_status check_header(const loading *l, zero_error *error)
     return ZERO_OK;
 }
 
-typedef struct overlap { // of a range and an extent that holds some of its elements
+typedef struct overlap { // elements that a range and an extent have in common
     const zr_manifest_tensor *tensor;
     const zr_extent *extent;
     const zr_weight_range *range;
@@ -140,10 +140,10 @@ static void compare_states_load(const loading *l, const zr_weight_range *range, 
                                 int64_t count, const char *is)
 {
     size_t size = zero_dtype_bytes(range->dtype);
-    char *beside = l->block + ZR_EXTENT_BYTES;
+    char *saved = l->block + ZR_EXTENT_BYTES;
     zr_states_difference *d = l->difference;
-    take_states_load(l, range->dtype, from, count, beside);
-    if (!memcmp(is, beside, (size_t)count * size))
+    take_states_load(l, range->dtype, from, count, saved);
+    if (!memcmp(is, saved, (size_t)count * size))
         return;
     if (!d->elements) {
         snprintf(d->vector, sizeof d->vector, "%s", l->vector->name);
@@ -151,10 +151,10 @@ static void compare_states_load(const loading *l, const zr_weight_range *range, 
     }
     for (int64_t i = 0; i < count; i++) {
         float a, b;
-        if (!memcmp(is + i * (int64_t)size, beside + i * (int64_t)size, size))
+        if (!memcmp(is + i * (int64_t)size, saved + i * (int64_t)size, size))
             continue;
         zr_widen(range->dtype, is + i * (int64_t)size, 1, &a);
-        zr_widen(range->dtype, beside + i * (int64_t)size, 1, &b);
+        zr_widen(range->dtype, saved + i * (int64_t)size, 1, &b);
         d->largest = fmax(d->largest, fabs((double)a - (double)b));
         d->elements++;
     }
@@ -282,7 +282,7 @@ zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_mani
     return ZERO_OK;
 }
 
-// Shares the sums, and the name of the difference that the lowest rank with one has found.
+// Shares the sums, and the first difference's name, from the lowest rank that has found one.
 static zero_status share_states_load(zero_comm *comm, zr_states_difference *d, zero_error *error)
 {
     int64_t first = d->elements ? comm->rank : comm->size;

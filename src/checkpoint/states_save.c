@@ -1,5 +1,5 @@
-// Every phase in which one rank can fail ends with zr_comm_agree. The directory gets its name only
-// after every rank's bytes are on the disk.
+// Saves the vectors of a training. Every phase in which one rank can fail ends with zr_comm_agree.
+// The directory gets its name only after every rank's bytes are on the disk.
 #include "checkpoint/states.h"
 
 #include "base/file.h"
@@ -17,7 +17,7 @@
 
 static_assert(ZR_VIEW_EXTENT <= ZR_EXTENT_BYTES, "what is written at once is an extent");
 
-// What a rank reports to rank 0.
+// A rank's report to rank 0 of an extent that it wrote.
 typedef struct written {
     int32_t vector, tensor;
     zr_extent extent;
@@ -30,13 +30,13 @@ struct zr_states_saving {
     json_t *state;
     int count, vector;     // vector: the one being written
     zr_view_file *views;   // (count)
-    zr_direct_file *files; // (count), fd -1: not open
+    zr_direct_file *files; // (count), fd is -1 if not open
     zr_direct *direct;     // writes all of them
     char *block;           // ZR_VIEW_BLOCK
     zr_buffer extents;     // array of `written`
     _Atomic int64_t moved; // extents written so far
     atomic_bool cancelled;
-    void (*beat)(void *user); // called after every extent; NULL: nothing
+    void (*beat)(void *user); // called after every extent; may be NULL
     void *beat_user;
 };
 typedef zr_states_saving saving;
@@ -88,7 +88,7 @@ static zero_status open_files(saving *s, zero_error *error)
     return zr_direct_create(s->files, s->count, &s->direct, error);
 }
 
-// Only an earlier checkpoint may be replaced by this one; anything else at that place is refused.
+// Only an earlier checkpoint may be replaced; anything else at that path is refused.
 static zero_status check_place(const saving *s, zero_error *error)
 {
     char others[1024];
@@ -108,7 +108,7 @@ static zero_status check_place(const saving *s, zero_error *error)
 static zero_status create_files(saving *s, zero_error *error)
 {
     ZERO_TRY(check_place(s, error));
-    // A killed save may have left one.
+    // A killed save may have left a temporary directory.
     ZERO_TRY(zr_directory_remove(s->temporary, error));
     ZERO_TRY(zr_directory_create(s->temporary, error));
     return open_files(s, error);

@@ -1,5 +1,5 @@
-// zero_save_checkpoint and zero_load_checkpoint: which vectors an engine keeps, and what else it
-// needs to continue as if nothing had happened.
+// zero_save_checkpoint and zero_load_checkpoint: the vectors of an engine, and the other values
+// that it needs to continue the training bit for bit.
 #include "checkpoint/training_checkpoint.h"
 
 #include "base/random.h"
@@ -26,7 +26,7 @@ static zero_status add_training_checkpoint(zr_state_vectors *v, zero_engine *eng
     return ZERO_OK;
 }
 
-// Lists the vectors. behind: units read parameters that are one update older than the weights.
+// Lists the vectors. stale: units read parameters that are one update older than the weights.
 static zero_status list_training_checkpoint(zero_engine *engine, zr_view_purpose purpose,
                                             bool stale, zr_state_vectors *v, zero_error *error)
 {
@@ -49,11 +49,11 @@ void zr_state_vectors_free(zr_state_vectors *v)
         zr_model_view_free(&v->views[i]);
 }
 
-// Returns NULL where there is one alone, of which nothing is said.
+// Returns NULL for a single one, which is not written.
 static json_t *several(int ranks) { return ranks > 1 ? json_integer(ranks) : NULL; }
 
-// Describes which program wrote it, and when. Nothing is computed from it: the rest of a checkpoint
-// is a function of the training alone.
+// Describes the program that wrote the checkpoint, and the time. Nothing depends on it: the rest of
+// a checkpoint is a function of the training alone.
 static json_t *describe_origin(zero_engine *engine)
 {
     char now[32] = "";
@@ -68,7 +68,7 @@ static json_t *describe_origin(zero_engine *engine)
                      several(config->pipeline.stages), "written", now);
 }
 
-// Describes the resolved configuration, with which the steps after this one would be made.
+// Describes the resolved configuration of the next steps.
 static json_t *describe_config(const zr_config *config)
 {
     zr_buffer text = {0};
@@ -78,8 +78,8 @@ static json_t *describe_config(const zr_config *config)
     return object;
 }
 
-// Returns the config.json of a model of ours, which has what its tensors do not tell; NULL for
-// other models.
+// Returns the config.json of a model that the library made, because tensors do not show all of it;
+// NULL for other models.
 static json_t *describe_model(const zero_engine *engine)
 {
     const zr_lm_config *config = zr_lm_config_of(zr_engine_plan(engine)->model);
@@ -155,8 +155,8 @@ static void beat_training_checkpoint(void *comm, int64_t bytes)
     zr_comm_progress(comm, ((zero_comm *)comm)->step);
 }
 
-// On rank 0: verifies what a checkpoint has and this training does not keep, because that is part
-// of it, too.
+// On rank 0: verifies the vectors that the checkpoint has and this training does not load, so that
+// the whole checkpoint is verified.
 static zero_status verify_others(zero_comm *comm, const char *directory,
                                  const zr_manifest *manifest, const zr_state_vectors *v,
                                  zero_error *error)
@@ -175,7 +175,7 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
     return ZERO_OK;
 }
 
-// The parameters that units read are made from the weights, unless they are one update older.
+// Units' parameters are made from the weights, unless they are one update older.
 static zero_status fill_training_checkpoint(zero_engine *engine, const char *directory,
                                             const zr_manifest *manifest, zero_error *error)
 {
@@ -186,7 +186,7 @@ static zero_status fill_training_checkpoint(zero_engine *engine, const char *dir
     zero_status status = zr_comm_agree(
         comm, list_training_checkpoint(engine, ZR_VIEW_LOADS, stale, &v, error), error);
     if (status == ZERO_OK)
-        status = zr_comm_barrier(comm, error); // after this no rank reads the old ones
+        status = zr_comm_barrier(comm, error); // no rank reads the old ones any more
     if (status == ZERO_OK)
         status = zr_comm_agree(
             comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK,
@@ -254,7 +254,8 @@ zero_status zero_save_checkpoint(zero_engine *engine, const char *directory, zer
 {
     ZR_NEED(error, engine);
     ZR_NEED(error, directory);
-    ZERO_TRY(zr_engine_may_change(engine, "zero_save_checkpoint", error)); // only one at a time
+    // Refused during another save.
+    ZERO_TRY(zr_engine_may_change(engine, "zero_save_checkpoint", error));
     return zr_checkpoint_save(engine, directory, NULL, error);
 }
 

@@ -7,8 +7,8 @@
 #include "checkpoint/model_view.h"
 #include "model/architecture.h"
 
-// Collective, between steps. `more` has members of the manifest's "state" in addition to the
-// engine's own (rank 0's counts), or is NULL; the call takes over the reference.
+// Collective, between steps. `more` has members for the manifest's "state" in addition to the
+// engine's own (those of rank 0 are used), or is NULL; the call takes over the reference.
 zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more,
                                zero_error *error);
 // From background_save.c: zero_begin_checkpoint with `more`. zr_checkpoint_abandon is not
@@ -18,8 +18,8 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
                                 zero_checkpoint **out, zero_error *error);
 void zr_checkpoint_abandon(zero_checkpoint *checkpoint);
 
-// Shared by training_checkpoint.c and background_save.c: the vectors that an engine keeps, and
-// whatever else it needs to continue as if nothing had happened.
+// Shared by training_checkpoint.c and background_save.c: the vectors that an engine keeps, and the
+// other values that it needs to continue the training bit for bit.
 enum { ZR_MOST_STATE_VECTORS = 4 };
 typedef struct zr_state_vectors {
     zr_model_view views[ZR_MOST_STATE_VECTORS];
@@ -38,22 +38,22 @@ void zr_state_vectors_free(zr_state_vectors *vectors);
 // ZERO_ERR_DATA: an impossible number; ZERO_ERR_CONFIG: another training.
 zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *directory,
                                      const json_t *state, zr_progress *out, zero_error *error);
-// Compares the model only: sets out->found if it is not the one with which the checkpoint was made,
-// apart from what may differ. The caller says what to do.
+// Compares the model only: sets out->found if it differs from the checkpoint's model by a change
+// that is not in `allowed`. The caller decides what follows.
 zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *directory,
                                         const json_t *state, zr_lm_changes allowed,
                                         zr_lm_difference *out, zero_error *error);
-// Returns, from a manifest's state, the arithmetic's path in its last steps; NULL if another
+// Returns the instruction set of the last steps ("avx2") from a manifest's state; NULL if another
 // program wrote it.
 const char *zr_checkpoint_instructions(const json_t *state);
 // Returns whether two states are at the same step, with the same count of updates and the same loss
 // scale.
 bool zr_checkpoint_is_same_progress(const json_t *a, const json_t *b);
-// Returns the micro-batch on which a run's bits depend if nothing else of its ranks matters; 0 if
-// all of it does.
+// Returns the micro-batch on which the bits of an exact run depend; 0 if the bits also depend on
+// the number of ranks.
 int64_t zr_exact_micro_batch(const zr_config *config);
-// Collective, between steps. *state (json_decref) is the manifest's, for a caller that put more
-// into it; `state` may be NULL.
+// Collective, between steps. *state (json_decref) is the manifest's, for a caller that saved with
+// `more`; `state` may be NULL.
 zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_t **state,
                                zero_error *error);
 

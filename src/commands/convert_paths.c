@@ -262,7 +262,7 @@ static zero_status to_checkpoint(converting *c)
 static bool head_differs(const char *weights, const zr_lm_config *config)
 {
     const zr_weight_view nothing = {.tensor_count = 0};
-    zr_weights_load_options how = {.seed = 0};
+    zr_weights_options how = {.seed = 0};
     zr_st_set set;
     zero_comm *self = NULL;
     bool differs = false;

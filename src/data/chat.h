@@ -2,8 +2,8 @@
 // writes them.
 //
 // A template is a program in Jinja, which is not run here: its text is compared with those of the
-// formats below, and any other template is refused. What the assistant says is trained on,
-// including its end mark; everything else is prompt.
+// formats below, and any other template is refused. Messages of the assistant are trained on,
+// including their end marks; everything else is prompt.
 //
 //   chatml     <|im_start|>user\n...<|im_end|>\n<|im_start|>assistant\n[...<|im_end|>]\n
 //              (Qwen2, Qwen2.5, SmolLM2, and others)
@@ -22,27 +22,27 @@
 typedef struct zr_chat_format zr_chat_format;
 
 typedef struct zr_chat {
-    const zr_chat_format *format; // NULL: there is none, and `refusal` says why
+    const zr_chat_format *format; // NULL if there is none: `refusal` has the reason
     char *begin, *end;            // bos_token and eos_token; "" if the tokenizer has none
-    char *system;                 // the system message if the messages have none; NULL: nothing
+    char *system; // the system message if the messages have none; NULL to write none
     char *refusal;
 } zr_chat;
 
 // Loads the template of a model directory (tokenizer_config.json, chat_template.jinja) or, if
 // `format` is given, that format with the directory's begin and end tokens; "auto" means the same
-// as NULL. directory NULL: there is none. A template that is unknown or missing is not an error
-// here but in zr_chat_render. Returns ZERO_ERR_USAGE if there is no such format; ZERO_ERR_DATA if
+// as NULL. `directory` may be NULL. A template that is unknown or missing is not an error here but
+// in zr_chat_render. Returns ZERO_ERR_USAGE if there is no such format; ZERO_ERR_DATA if
 // tokenizer_config.json is broken.
 zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out,
                          zero_error *error);
 void zr_chat_free(zr_chat *chat);
-const char *zr_chat_format_at(int i);                 // name of format i; NULL: there are no more
-const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL: there is none
+const char *zr_chat_format_at(int i);                 // name of format i; NULL if there are no more
+const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL if there is none
 
 // Checks whether the tokenizer has the marks of the format as tokens, before anything is tokenised.
-// Of `named` (what was asked for; NULL or "auto": the model's own) it fails with ZERO_ERR_USAGE; a
-// template of the model's own is then one that zr_chat_render refuses. Tokenizers of single bytes
-// and characters spell everything, marks too, and pass.
+// If it lacks any, a format that was requested by name (`named`) is ZERO_ERR_USAGE. The model's own
+// template (`named` is NULL or "auto") becomes one that zr_chat_render refuses. Tokenizers of
+// single bytes and characters spell everything, marks too, and pass.
 zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_tokenizer *tokenizer,
                                 zero_error *error);
 
@@ -50,17 +50,17 @@ zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_token
 // chat_template.jinja. It is one of those that are recognised.
 void zr_chat_template(const zr_chat *chat, zr_buffer *out);
 
-// Does the same for a template's text. For zr_chat_load, and for tests.
+// Finds the format of a template's text. For zr_chat_load, and for tests.
 zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error);
 
-// Refuses a record whose tools, documents or options of a template no known format writes. `name`
-// is "FILE:LINE".
+// Refuses a record with tools, documents or template options, because no known format writes these.
+// `name` is "FILE:LINE".
 zero_status zr_chat_check_record(const json_t *record, const char *name, zero_error *error);
-// Appends messages, an array of {"role": ..., "content": "..."}. What the assistant says is trained
-// on from message `trained_from` on, but for messages with "weight": 0 or "train": false. Error
+// Appends messages, an array of {"role": ..., "content": "..."}. Messages of the assistant are
+// trained on from message `trained_from` on, except those with "weight": 0 or "train": false. Error
 // messages begin with `name` ("FILE:LINE"). Returns ZERO_ERR_UNSUPPORTED if no template is known,
-// ZERO_ERR_DATA for messages and roles for which the format has no place, and for what it does not
-// write.
+// ZERO_ERR_DATA for messages and roles that the format has no place for, and for keys that it does
+// not write.
 zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from,
                            const char *name, zr_document *out, zero_error *error);
 // Appends a conversation whose only message is `text` by the user, up to where the answer begins,

@@ -1,5 +1,5 @@
-// Reads from a model directory what is needed to write conversations: its chat template, and its
-// begin and end tokens.
+// Loads the chat template of a model directory with its begin and end tokens, and checks that the
+// tokenizer has the format's marks.
 #include "base/file.h"
 #include "data/chat_internal.h"
 
@@ -16,8 +16,8 @@ static char *token_of(const json_t *config, const char *key, zero_error *error)
     return zr_strdup(text ? text : "", error);
 }
 
-// Returns the template in tokenizer_config.json, which is a text, or a list of {"name", "template"}
-// of which "default" counts.
+// Returns the template in tokenizer_config.json, which is a text, or a list of {"name",
+// "template"}, where the one named "default" counts.
 static const char *template_of(const json_t *config)
 {
     const json_t *entry = json_object_get(config, "chat_template"), *item;
@@ -33,8 +33,8 @@ static const char *template_of(const json_t *config)
     return NULL;
 }
 
-// Reads chat_template.jinja, which wins over tokenizer_config.json, as in transformers. *text NULL:
-// there is none.
+// Reads chat_template.jinja, which wins over tokenizer_config.json, as in transformers. *text is
+// NULL if there is no such file.
 static zero_status read_own_file(const char *directory, char **text, zero_error *error)
 {
     size_t length;
@@ -74,7 +74,7 @@ static zero_status set_format(zr_chat *out, const char *format, zero_error *erro
                                  format);
 }
 
-// Sets the begin and end tokens; without a directory, those that the format's own models have.
+// Sets the begin and end tokens; without a directory, those of the format's own models.
 static zero_status set_tokens(const json_t *config, const char *directory, zr_chat *out,
                               zero_error *error)
 {
@@ -123,7 +123,7 @@ zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out
     return status;
 }
 
-// Appends a mark that is no token of the tokenizer to the list of those.
+// Appends a mark to the list of those that are not tokens of the tokenizer.
 static void list_lacking(const zr_tokenizer *tokenizer, const char *mark, zr_buffer *lacking)
 {
     int32_t id;
@@ -158,7 +158,8 @@ zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_token
                                 zero_error *error)
 {
     zr_buffer lacking = {0};
-    bool folds = chat->format && !chat->format->marks; // it writes the begin and the end token
+    // A format without marks writes the begin and the end token.
+    bool folds = chat->format && !chat->format->marks;
     if (!chat->format || !tokenizer || zr_tokenizer_kind_of(tokenizer) != ZR_TOKENIZER_BPE)
         return ZERO_OK;
     for (int i = 0; !folds && chat->format->marks[i]; i++)

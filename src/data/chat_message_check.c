@@ -1,11 +1,12 @@
-// What a message may have besides its role and its content: whether it is trained on, and what no
-// known format writes, which is refused instead of left out in silence.
+// Checks the other keys of a message, apart from role and content: whether it is trained on, and
+// keys that no known format writes. The latter are refused, because leaving them out silently would
+// change the conversation.
 #include "data/chat_internal.h"
 
 #include <string.h>
 
-// Returns whether there is something to write under the key.
-static bool says(const json_t *object, const char *key)
+// Returns whether the key has a value that is not empty.
+static bool has_value(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return value && !json_is_null(value) && !json_is_false(value) &&
@@ -18,7 +19,7 @@ zero_status zr_chat_check_record(const json_t *record, const char *name, zero_er
 {
     static const char *const keys[] = {"tools", "functions", "documents", "chat_template_kwargs"};
     for (int i = 0; i < ZR_COUNT(keys); i++)
-        if (says(record, keys[i]))
+        if (has_value(record, keys[i]))
             return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                            "%s: the record has \"%s\", which the known chat formats do not write: "
                            "it would be left out; remove the key to train without it, or write "
@@ -36,7 +37,7 @@ zero_status zr_chat_check_message(const zr_chat_place *at, const json_t *message
         return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu has no \"role\" that is text",
                        at->name, at->index);
     for (int i = 0; i < ZR_COUNT(keys); i++)
-        if (says(message, keys[i]))
+        if (has_value(message, keys[i]))
             return zr_fail(error, ZERO_ERR_DATA,
                            "%s: message %zu (%s) has \"%s\", which the known chat formats do not "
                            "write: it would be left out; remove the key to train without it, or "

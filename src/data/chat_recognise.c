@@ -1,10 +1,10 @@
-// Finds out which format a chat template is, by comparing its whole text, without what makes no
-// difference, with the texts of the known templates.
+// Finds the format of a chat template by comparing its whole text with the texts of the known
+// templates. Differences without effect are removed first.
 //
-// What makes no difference: white space inside of tags but outside of literals, trim marks ({%-
-// -%}), the line ends and indents that transformers' Jinja drops (trim_blocks, lstrip_blocks),
-// comments, the kind of quotes. In a known text \1 stands for a system message of any wording, and
-// the prompt of an answer may follow. Long texts are kept as hashes.
+// Without effect are: white space inside of tags but outside of literals, trim marks ({%- -%}), the
+// line ends and indents that transformers' Jinja drops (trim_blocks, lstrip_blocks), comments, the
+// kind of quotes. In a known text \1 stands for a system message of any wording, and the prompt of
+// an answer may follow. Long texts are kept as hashes.
 #include "base/random.h"
 #include "data/chat_internal.h"
 
@@ -83,7 +83,7 @@ static const struct {
 };
 
 // Published templates that also write tools; their texts are too long to keep here. test_chat
-// prints the hashes of a text that should be known and is not.
+// prints the hashes of a text that is not in the table but should be.
 static const struct {
     const char *format;
     zr_chat_hash hash;
@@ -195,15 +195,15 @@ static void normalise(const char *text, zr_buffer *out)
     zr_buffer_append(out, "", 0);
 }
 
-// Returns whether a text ends here, except for the prompt of an answer, which training leaves out.
-// The prompt is there if it is asked for or, in one template, always.
+// Returns whether only the prompt of an answer, if anything, follows; training leaves the prompt
+// out. A template writes it under the condition add_generation_prompt or, in one template, always.
 static bool is_prompt(const char *rest, const char *answer)
 {
-    static const char asked[] = "{%ifadd_generation_prompt%}", end[] = "{%endif%}";
+    static const char condition[] = "{%ifadd_generation_prompt%}", end[] = "{%endif%}";
     if (!*rest || !answer)
         return !*rest;
-    bool if_asked = !strncmp(rest, asked, sizeof asked - 1);
-    rest += if_asked ? sizeof asked - 1 : 0;
+    bool conditional = !strncmp(rest, condition, sizeof condition - 1);
+    rest += conditional ? sizeof condition - 1 : 0;
     if (strncmp(rest, "{{'", 3))
         return false;
     for (rest += 3; *answer; answer++) {
@@ -212,11 +212,11 @@ static bool is_prompt(const char *rest, const char *answer)
             return false;
         rest += length;
     }
-    return !strncmp(rest, "'}}", 3) && !strcmp(rest + 3, if_asked ? end : "");
+    return !strncmp(rest, "'}}", 3) && !strcmp(rest + 3, conditional ? end : "");
 }
 
-// Returns the system message, in Jinja's escapes, if the text is `pattern`; NULL: it is not.
-// *length 0: the pattern has no system message.
+// Returns the system message, in Jinja's escapes, if the text matches `pattern`; otherwise NULL.
+// *length is 0 if the pattern has no system message.
 static const char *match(const char *text, const char *pattern, const char *answer, size_t *length)
 {
     const char *hole = strchr(pattern, '\1');
@@ -290,7 +290,7 @@ static void make_hole(const char *text, const char *system, size_t length, zr_bu
     }
 }
 
-// `system` is the message, within the text; NULL: there is none.
+// `system` is the message, within the text; NULL if there is none.
 static zero_status hash_text(const char *text, const char *system, size_t length, zr_chat_hash *out,
                              zero_error *error)
 {
@@ -345,7 +345,7 @@ static zero_status refuse_chat_recognise(const char *text, zr_chat *out, zero_er
     return out->refusal ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-// Writes a token of the tokenizer as the literal that it is in the text of a template.
+// Writes a token of the tokenizer as a literal of a template.
 static void add_literal(const char *text, zr_buffer *out)
 {
     zr_buffer_append(out, "'", 1);

@@ -1,4 +1,5 @@
-// Writes messages as their format writes them. chat_load.c finds out which format that is.
+// Writes messages in a chat format, as the format's template does. chat_recognise.c finds the
+// format of a template.
 #include "data/chat_internal.h"
 #include "tokenizer/vocabulary.h"
 
@@ -85,7 +86,7 @@ static void llama2_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
     }
     add_chat(out, chat->begin, false);
     add_chat(out, "[INST] ", false);
-    if (turn->system) { // only the end of the content is an end of that text
+    if (turn->system) { // the content ends that text, but does not begin it
         strip_end(content, &length);
         add_chat(out, open, false);
         zr_document_add(out, turn->system, turn->system_length, false);
@@ -190,9 +191,9 @@ const char *zr_chat_format_name(const zr_chat *chat)
 typedef struct rendering {
     const zr_chat *chat;
     const json_t *messages;
-    size_t trained_from, turns; // `turns` does not count a system message that is no turn
+    size_t trained_from, turns; // `turns` does not count a system message that is not a turn
     const char *name;
-    zr_chat_turn system; // content NULL: there is none
+    zr_chat_turn system; // content is NULL if there is none
     zr_document *out;
 } rendering;
 
@@ -234,8 +235,8 @@ static zero_status check_turn(const rendering *r, size_t index, const zr_chat_tu
                    r->chat->format->folds ? ", after one system message or none" : "", expected);
 }
 
-// Writes or keeps the system message that comes before all turns: the messages' own, or the
-// format's. *next: the first message that is a turn.
+// Handles the system message before all turns (the messages' own, or the format's): writes it, or
+// keeps it for the first turn. *next: the first message that is a turn.
 static zero_status begin_chat(rendering *r, size_t *next, zero_error *error)
 {
     const zr_chat_format *format = r->chat->format;

@@ -1,4 +1,4 @@
-// Opens a corpus: arguments, files, parts, streams. corpus_read.c makes tokens of it.
+// Opens a corpus: arguments, files, parts, streams. corpus_read.c turns it into tokens.
 #include "base/alloc.h"
 #include "data/corpus_internal.h"
 #include "data/text.h"
@@ -38,7 +38,7 @@ static int texts_together(const file *files, int count)
     return together;
 }
 
-// Sees all of the bytes before anything is tokenised.
+// Checks that the whole file is text, before anything is tokenised.
 static zero_status check_text(const zr_corpus *corpus, const char *path, const zr_mapped_file *text,
                               zero_error *error)
 {
@@ -51,7 +51,7 @@ static zero_status check_text(const zr_corpus *corpus, const char *path, const z
     return ZERO_OK;
 }
 
-// Adds a file to those of a part. Where "text:" was written its bytes are taken as they are.
+// Adds a file to those of a part. If its argument begins with "text:", its bytes are not checked.
 static zero_status add_text(const zr_corpus *corpus, zr_part *part, const file *file,
                             zero_error *error)
 {

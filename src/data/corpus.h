@@ -1,5 +1,5 @@
-// Everything that the arguments of --data name: files are opened, then made into streams of tokens
-// to train and to evaluate on.
+// The data of a run: the files that the arguments of --data name are opened, then turned into
+// streams of tokens to train and to evaluate on.
 //
 //   without weights   one stream: the arguments one after another
 //   with weights      one stream for each argument, and every argument must have a weight
@@ -9,8 +9,8 @@
 // moved to the beginning of a character; of the records; of the tokens. If the tokens held out of a
 // whole stream are too few for a window, the whole stream is trained on.
 //
-// infer/, train/ and tools/ call this in the order open, [characters], read (or write, or
-// each_text), close. Every rank does all of it for itself: nothing here communicates.
+// Callers use it in the order open, [characters], read (or write, or each_text), close. Every rank
+// does all of this for itself: nothing here communicates.
 #ifndef ZR_DATA_CORPUS_H
 #define ZR_DATA_CORPUS_H
 
@@ -37,12 +37,12 @@ void zr_corpus_close(zr_corpus *corpus); // NULL is allowed
 // Makes the tokenizer "chars" of all texts and records.
 zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, zero_error *error);
 
-// Returns whether anything has to be turned into tokens; false: all of it are tokens.
+// Returns whether any text has to be turned into tokens; false if all files are token files.
 bool zr_corpus_has_text(const zr_corpus *corpus);
 
 typedef struct zr_reading {
-    // NULL, where nothing has text: of whose ids a token file consists is not checked, and nothing
-    // is put between its documents.
+    // May be NULL if there is no text. Then it is not checked which tokenizer the token files are
+    // from, and nothing is put between their documents.
     const zr_tokenizer *tokenizer;
     // Size of the model's vocabulary: larger ids in token files are refused, with file and
     // position.
@@ -54,17 +54,16 @@ typedef struct zr_reading {
     int share, shares;
 } zr_reading;
 
-// Turns text and records into tokens; token files stay where they are. held NULL: nothing is held
-// out. The datasets read from the corpus and must be freed before it is closed. Returns
-// ZERO_ERR_DATA for a stream shorter than one window, and for any reason to refuse one of its
-// files.
+// Turns text and records into tokens; token files stay where they are. If `held` is NULL, nothing
+// is held out. The datasets read from the corpus and must be freed before it is closed. Returns
+// ZERO_ERR_DATA for a stream shorter than one window, and for a file that is refused.
 zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train,
                            zr_dataset *held, zero_error *error);
 
-// Passes on the same tokens in order, piece by piece, in bounded memory. Of `reading` only
-// tokenizer and threads are used; `mode` is for text, and records are encoded as in a training.
-// Returns ZERO_ERR_DATA for token files, ZERO_ERR_USAGE for weights, and ZERO_ERR_UNSUPPORTED for
-// records of which some tokens are no targets, because ids alone cannot say that.
+// Passes on the same tokens in order, piece by piece, in bounded memory. Only tokenizer and threads
+// of `reading` are used. `mode` is for text; records are encoded as in a training. Returns
+// ZERO_ERR_DATA for token files, ZERO_ERR_USAGE for weights, and ZERO_ERR_UNSUPPORTED for records
+// with tokens that are not targets, because ids alone cannot express that.
 zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_encode_mode mode,
                             zr_take_ids take, void *user, int64_t *documents, zero_error *error);
 

@@ -19,7 +19,7 @@ typedef struct zr_part { // files that are read as one
     zr_mapped_file records; // mapped JSONL file
     zr_token_file tokens;
     int64_t empty;        // once read: number of records without text
-    int32_t *ids;         // once read: tokens of text and records; ~id if one is no target
+    int32_t *ids;         // once read: tokens of text and records; ~id if one is not a target
     int64_t count, split; // number of tokens; where the held-out part begins
 } zr_part;
 

@@ -25,12 +25,12 @@ typedef struct reader {
     const zr_corpus *corpus;
     zr_part *part;
     zr_encoding encoding;
-    zr_encode_threads *crew; // for text
+    zr_encode_threads *pool; // for text
     zr_encode_mode mode;     // for text
-    zr_take_ids take;        // NULL: ids are kept in `encoding`
+    zr_take_ids take;        // NULL to keep the ids in `encoding`
     void *user;
     int64_t documents;
-    size_t before, total; // bytes that were read before the text of the crew; bytes of everything
+    size_t before, total; // bytes read before the pool's current text; bytes of everything
 } reader;
 
 static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
@@ -52,7 +52,7 @@ static void say_taken(void *user, size_t bytes)
     zr_corpus_beat(r->corpus, r->part->name, r->before + bytes, r->total);
 }
 
-// Appends what ends a document and, if ids are passed on, passes on those in `encoding`.
+// Appends the end of a document. If ids are passed on, it passes on those in `encoding`.
 static zero_status end_document(reader *r, bool ends, bool record, const char *name,
                                 zero_error *error)
 {
@@ -76,18 +76,18 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// Encodes a text of `length` bytes, of which [split, length) is held out.
+// Encodes a text of `length` bytes; [split, length) is held out.
 static zero_status encode_text(reader *r, const char *name, const char *text, size_t length,
                                size_t split, zero_error *error)
 {
     if (split)
-        ZERO_TRY(zr_encode_threads_run(r->crew, r->mode, text, split, name, take_ids, say_taken, r,
+        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text, split, name, take_ids, say_taken, r,
                                        error));
     r->before += split;
     if (split < length && r->part->split < 0)
         r->part->split = r->encoding.ids.count;
     if (split < length)
-        ZERO_TRY(zr_encode_threads_run(r->crew, r->mode, text + split, length - split, name,
+        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text + split, length - split, name,
                                        take_ids, say_taken, r, error));
     r->before += length - split;
     return end_document(r, true, false, name, error);
@@ -128,12 +128,12 @@ static zero_status read_part_text(reader *r, int threads, bool holds, zero_error
     if (kind != ZR_TOKENIZER_BPE && !r->take && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name,
                        length);
-    ZERO_TRY(zr_encode_threads_create(tokenizer, threads, &r->crew, error));
+    ZERO_TRY(zr_encode_threads_create(tokenizer, threads, &r->pool, error));
     r->part->split = -1;
     zero_status status = apart ? ZERO_OK : encode_joined(r, holds, error);
     for (int i = 0; i < r->part->files && apart && status == ZERO_OK; i++)
         status = encode_file(r, i, split, error);
-    zr_encode_threads_destroy(r->crew);
+    zr_encode_threads_destroy(r->pool);
     if (r->part->split < 0)
         r->part->split = r->encoding.ids.count;
     return status;
@@ -167,7 +167,7 @@ static zero_status refuse_untrained(const reader *r, zero_error *error)
 typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
                                   zero_error *error);
 
-// Calls `use` for every record with text; the number passed also counts records without text.
+// Calls `use` for every record with text; its number also counts records without text.
 static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
                                use_record use, void *user, zero_error *error)
 {
@@ -175,11 +175,11 @@ static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t be
     zr_text_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
-    for (size_t said = 0; status == ZERO_OK; said = records.at / BYTES_AT_ONCE) {
+    for (size_t signs = 0; status == ZERO_OK; signs = records.at / BYTES_AT_ONCE) {
         if ((status = zr_records_next(&records, record, &more, error)) != ZERO_OK || !more)
             break;
         status = use(user, record, records.seen - 1, error);
-        if (records.at / BYTES_AT_ONCE != said)
+        if (records.at / BYTES_AT_ONCE != signs)
             zr_corpus_beat(corpus, part->name, before + records.at, total);
     }
     part->empty = records.empty;
@@ -242,7 +242,7 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
 
 // ---- all kinds ----------------------------------------------------------------------------------
 
-// Keeps the ids, in no more memory than they need.
+// Moves the ids to the part, and gives back the memory that they do not need.
 static zero_status keep_ids(reader *r, zero_error *error)
 {
     zr_ids *ids = &r->encoding.ids;
@@ -275,7 +275,7 @@ zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_readin
     return status;
 }
 
-// Refuses weights, which have no use here, and token files, which have no text to encode.
+// Refuses weights, which only training uses, and token files, which have no text to encode.
 static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
 {
     for (int i = 0; i < corpus->source_count; i++)
@@ -311,7 +311,7 @@ zero_status zr_corpus_write(zr_corpus *corpus, const zr_reading *reading, zr_enc
     return status;
 }
 
-typedef struct taking { // to what a record's text is passed
+typedef struct taking { // the function that gets each record's text
     zr_take_text take;
     void *user;
 } taking;

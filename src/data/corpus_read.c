@@ -65,8 +65,8 @@ static int64_t count_masked(const zr_stream *stream)
     return masked;
 }
 
-// What is held out of a stream is used if it is at least one window; else all of the stream is
-// trained on.
+// The held-out part of a stream is used if it has at least one window; otherwise the whole stream
+// is trained on.
 static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *train,
                                 zr_dataset *held, zero_error *error)
 {
@@ -103,7 +103,8 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
         zero_status status = corpus->parts[i].count ? ZERO_OK
                                                     : zr_part_read(corpus, &corpus->parts[i],
                                                                    reading, held != NULL, error);
-        zr_file_unmap(&corpus->parts[i].records); // no longer needed, because its tokens are there
+        zr_file_unmap(
+            &corpus->parts[i].records); // not needed any more, because its tokens have been read
         ZERO_TRY(status);
     }
     zero_status status = create_read(corpus, reading->seq, train, error);
@@ -141,8 +142,8 @@ static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned
     return zr_part_records_each(corpus, part, 0, part->records.length, mark, seen, error);
 }
 
-// Files are joined because consecutive ones may share a character. A tokenizer made for this part
-// alone reports what is wrong with its text.
+// Files are joined because consecutive ones may share a character. If the text is wrong, a
+// tokenizer made for this part alone reports the error.
 static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_error *error)
 {
     zr_text text;

@@ -153,7 +153,7 @@ void zr_data_source_free(zr_data_source *source)
     *source = (zr_data_source){0};
 }
 
-// A Megatron file may be named without its end, so only opening tells of it.
+// A Megatron file may be named without its end; it is checked when it is opened.
 static zero_status check_source(const zr_data_source *source, zero_error *error)
 {
     struct stat info;

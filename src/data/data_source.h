@@ -1,4 +1,4 @@
-// What an argument of --data names: [KIND:]PATH[:WEIGHT].
+// An argument of --data: [KIND:]PATH[:WEIGHT].
 //
 //   a.txt   shard-*.jsonl   jsonl:answers   corpus.bin:0.3   tokens:train.dat:2
 //
@@ -16,7 +16,7 @@ typedef enum zr_data_kind { ZR_DATA_TEXT, ZR_DATA_JSONL, ZR_DATA_TOKENS } zr_dat
 
 typedef struct zr_data_source {
     char *written;          // the argument
-    double weight;          // 0: not given
+    double weight;          // 0 if not given
     bool named;             // the kind was given
     zr_data_kind kind;      // the kind, if given
     zr_token_format format; // format of token files
@@ -28,8 +28,8 @@ typedef struct zr_data_source {
 // for a weight that is not above 0, and for a pattern that matches nothing.
 zero_status zr_data_source_parse(const char *written, zr_data_source *out, zero_error *error);
 void zr_data_source_free(zr_data_source *source);
-// Checks that the files of all arguments are there, before anything else is done; what they hold,
-// and whether they may be read, is told when they are opened. Returns ZERO_ERR_IO for the first
+// Checks that the files of all arguments are there, before anything else is done; their content,
+// and whether they may be read, is checked when they are opened. Returns ZERO_ERR_IO for the first
 // that is not.
 zero_status zr_data_sources_are_there(const char *const *arguments, int count, zero_error *error);
 // Returns the kind of one of its files. A file that cannot be read counts as text; opening it

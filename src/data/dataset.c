@@ -109,7 +109,7 @@ static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sampl
                        dataset->seq;
 }
 
-// Returns the first token at or after `from` that is a target; the span's count if none is.
+// Returns the first target at or after token `from`; the span's count if there is none.
 static int64_t next_target(const zr_token_span *span, int64_t from)
 {
     while (span->tokens && from < span->count && span->tokens[from] < 0)

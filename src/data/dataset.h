@@ -17,7 +17,7 @@
 // Tokens of a stream that are contiguous, in memory or in a token file.
 typedef struct zr_token_span {
     int64_t first, count;  // position in the stream
-    const int32_t *tokens; // (count); ~id if the token is no target; NULL: they are in `file`
+    const int32_t *tokens; // (count); ~id if the token is not a target; NULL if they are in `file`
     const zr_token_file *file;
     int64_t at;       // position in the file
     const char *name; // name of the file or files that they come from
@@ -38,12 +38,12 @@ typedef struct zr_stream {
 } zr_stream;
 
 typedef struct zr_dataset {
-    zr_stream *streams; // (stream_count); none: there is nothing to read
+    zr_stream *streams; // (stream_count); 0 streams if there is nothing to read
     int stream_count;
     double *weights; // (stream_count) the streams' shares of the samples
     int64_t count;   // tokens of all streams
-    int64_t masked;  // how many of these are no targets
-    int64_t bare;    // windows without any target, where they tile the streams from their starts
+    int64_t masked;  // number of these that are not targets
+    int64_t bare;    // windows without any target, if they tile the streams from their starts
     int64_t seq;     // T
     uint64_t seed;
 } zr_dataset;
@@ -76,23 +76,22 @@ void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int6
                            int32_t *tokens, int32_t *targets);
 // Calls zr_token_file_check_length for each file.
 zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error);
-// Hashes everything that samples are made of: each stream's length, weight, ids and masks. Each
-// block of tokens is hashed by itself, and block b belongs to share b mod `shares`. The sum of all
+// Hashes all data that samples consist of: each stream's length, weight, ids and masks. Each block
+// of tokens is hashed by itself, and block b belongs to share b mod `shares`. The sum of all
 // shares, modulo 2^64, is the hash; it does not depend on the number of shares. Each block is read
 // once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
-// Hashes what this caller has of it, span by span: length, weight and ids. Ids in memory are all
-// hashed; of those in token files ZR_SAMPLED_BLOCKS blocks of 1,024 in all, at positions that
-// follow from the seed.
+// From dataset_fingerprint.c. Hashes length, weight and ids of each span that this caller has. All
+// ids in memory are hashed; of the token files, ZR_SAMPLED_BLOCKS blocks of 1,024 ids in all, at
+// positions that follow from the seed.
 typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight,
                                     uint64_t hash);
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
                             zr_span_fingerprint take, void *user);
 int64_t zr_count_targets(const int32_t *targets, int64_t count);
 
-// mixture.c.
-// Returns the source of a sample; *of_source is the sample's number within it. weights: (count),
-// all above 0.
+// From mixture.c. Returns the source of a sample; *of_source is the sample's number within it.
+// weights: (count), all above 0.
 int zr_mixture_source(const double *weights, int count, int64_t sample, int64_t *of_source);
 
 #endif

@@ -1,5 +1,5 @@
-// Hashes what one rank has of a dataset. This is cheap enough to compare it with the other ranks
-// before the first step.
+// Hashes the part of a dataset that one rank has, cheaply enough for all ranks to compare before
+// the first step.
 #include "base/random.h"
 #include "data/dataset.h"
 
@@ -21,8 +21,8 @@ static int64_t file_blocks(const zr_dataset *dataset)
     return blocks;
 }
 
-// Hashes those of the sampled blocks that are in this span. Blocks are sampled among all blocks of
-// token files; this span begins at block `first` of them.
+// Hashes the sampled blocks that lie in this span. Blocks are sampled among all blocks of token
+// files; this span begins at block `first` of them.
 static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t all, uint64_t seed,
                             const zr_watch *watch, uint64_t hash)
 {

@@ -32,7 +32,7 @@ int64_t zr_records_skip(zr_records *r, size_t bytes)
     return count;
 }
 
-// Returns a field; NULL also if it is null, because exports of several columns write null for
+// Returns a field; NULL if it is absent or null, because exports of several columns write null for
 // fields that a record does not have.
 static const json_t *field_of(const json_t *object, const char *key)
 {
@@ -55,7 +55,7 @@ static zero_status place_error(const zr_records *r, zero_status status, zero_err
     return status;
 }
 
-// Writes "a", "b" and "c": the keys that the object has instead.
+// Writes the keys of the object: "a", "b" and "c".
 static void list_keys(const json_t *object, char *out, size_t size)
 {
     const char *key;

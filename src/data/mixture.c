@@ -1,12 +1,13 @@
-// Which of several sources a sample comes from: a pure function of its number, without memory.
+// Chooses the source of a sample among several: a pure function of the sample's number, without
+// state.
 //
 // Samples are divided in two, again and again: of the first s samples source 0 has floor(s w0 / W),
-// of those that are left source 1 has floor(s' w1 / (W - w0)), ... Each count grows by 0 or 1 from
-// one sample to the next, and sample s is the source's sample of that count.
+// of the s' left source 1 has floor(s' w1 / (W - w0)), ... Each count grows by 0 or 1 from one
+// sample to the next, and sample s is the source's sample of that count.
 //
-// The bound: let W_k be the sum of the weights from source k on, and f_i in [0, 1) what the floor
-// of source i cuts off. What is left for source i exceeds its due by r_i, where r_0 = 0 and r_(i+1)
-// = r_i (1 - w_i/W_i) + f_i. So of s samples source i has had
+// The bound: let W_k be the sum of the weights from source k on, and f_i in [0, 1) the part that
+// the floor of source i cuts off. The samples left for source i exceed their due by r_i, where r_0
+// = 0 and r_(i+1) = r_i (1 - w_i/W_i) + f_i. So of s samples source i has had
 //
 //     s w_i/W + r_i w_i/W_i - f_i,   which is above its share - 1 and
 //                                    below its share + w_i/W_1 + w_i/W_2 + ... + w_i/W_i;

@@ -1,5 +1,5 @@
-// Reads the bytes of the text files, joined in the order given. It is called before training or
-// evaluating, and before anything is tokenised.
+// Reads the bytes of text files, joined in the order given. It is called before anything is
+// tokenised.
 #include "base/alloc.h"
 #include "data/text.h"
 #include "tokenizer/vocabulary.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// A wrong kind of input is bad data; what the system refuses stays an I/O error.
+// A wrong kind of input is bad data; a failure of the system stays an I/O error.
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error)
 {

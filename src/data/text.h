@@ -19,13 +19,13 @@ typedef struct zr_text { // the files' bytes, one after another
 zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
 void zr_text_free(zr_text *text);
 
-// Returns where the last tenth begins, moved to the beginning of a character: training takes
-// [0, split), validation [split, length).
+// Returns where the last tenth begins, moved to the beginning of a character: training takes [0,
+// split), validation uses [split, length).
 size_t zr_text_split(const zr_text *text);
 size_t zr_text_nine_tenths(size_t length); // rounded down
 
-// Map one file (zr_file_unmap); they refuse what zr_text_load refuses. `what` ("JSONL") says in the
-// error what kind of file is needed.
+// Map one file (zr_file_unmap); they refuse what zr_text_load refuses. `what` ("JSONL") is the kind
+// of file that is needed, for the error.
 zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error);
@@ -34,7 +34,7 @@ zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *o
 // bytes that are not UTF-8.
 //
 // Refuses a file by its name (tables of .csv and .tsv) and by its first bytes. `what` ("text",
-// "JSONL") says what is needed; ZERO_ERR_DATA.
+// "JSONL") is the kind of file that is needed. ZERO_ERR_DATA.
 zero_status zr_text_check_name(const char *path, zero_error *error);
 zero_status zr_text_check_kind(const char *path, const char *what, const char *data, size_t length,
                                zero_error *error);

@@ -111,7 +111,7 @@ static zero_status refuse_byte(const char *path, const char *data, size_t at, ze
         path, at, (unsigned char)data[at], path);
 }
 
-// Returns how many of the bytes are ASCII and no NUL.
+// Returns how many bytes, from the first on, are ASCII other than NUL.
 static size_t plain(const char *data, size_t bytes)
 {
     const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
@@ -128,7 +128,7 @@ static size_t plain(const char *data, size_t bytes)
 
 static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-// Returns whether a character begins here that the end of the file cuts.
+// Returns whether a character begins here that the end of the file cuts off.
 static bool not_text_is_cut(const char *data, size_t left)
 {
     unsigned char lead = (unsigned char)*data;

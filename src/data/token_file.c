@@ -88,7 +88,7 @@ static zero_status read_nanogpt(zr_token_file *file, zero_error *error)
     return ZERO_OK;
 }
 
-// Finds out whether the other one of Megatron's two files is next to `path`.
+// Returns whether the other one of Megatron's two files lies next to `path`.
 static zero_status has_index(const char *path, bool *out, zero_error *error)
 {
     *out = zr_token_path_ends(path, ".idx");
@@ -183,8 +183,8 @@ static void read_stored(const zr_token_file *file, int64_t first, int64_t count,
     }
 }
 
-// Finds the document to which token `at` belongs; the end after a document belongs to it. With
-// ends, document d begins at its first token + d.
+// Finds the document to which token `at` belongs; the end after a document belongs to that
+// document. If ends are read, document d begins d tokens later than in the file.
 static int64_t document_at(const zr_token_file *file, int64_t at)
 {
     int64_t low = 0, high = file->documents - 1;

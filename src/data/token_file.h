@@ -3,10 +3,10 @@
 //   llm.c     256 int32 of header ([0] magic 20240520, [1] version 1, [2] count), then uint16;
 //             magic 20240801, version 7: uint32
 //   nanoGPT   nothing but uint16
-//   Megatron  PREFIX.bin, the ids of all sequences one after another, and PREFIX.idx, which says
-//             where each begins (token_megatron.c)
+//   Megatron  PREFIX.bin with the ids of all sequences, one after another, and PREFIX.idx with
+//             their beginnings (token_megatron.c)
 //
-// Everything is little-endian. A file whose size is not exactly what its header says is refused.
+// Everything is little-endian. A file is refused if its size is not exactly that of its header.
 #ifndef ZR_DATA_TOKEN_FILE_H
 #define ZR_DATA_TOKEN_FILE_H
 
@@ -40,8 +40,9 @@ typedef struct zr_token_file {
     int bytes;         // bytes of one token
     int64_t count;     // tokens, including the ends that are put after documents
     int64_t stored;    // tokens in the file
-    int64_t documents; // 0: the format does not separate them
-    // An id that is read after each document, although the file does not have it; -1: none.
+    int64_t documents; // 0 if the format does not separate them
+    // An id that is read after each document, although the file does not have it; -1 if there is
+    // none.
     int32_t end;
     const char *tokens; // (stored x bytes), not aligned; valid until the file is closed
     zr_mapped_file ids, index;
@@ -53,7 +54,7 @@ typedef struct zr_token_file {
 // or .idx.
 bool zr_token_file_is_name(const char *path);
 // Opens a token file; for Megatron `path` is either of its files. Returns ZERO_ERR_IO if the file
-// is missing; ZERO_ERR_DATA, with what was found, if it is no token file.
+// is missing; ZERO_ERR_DATA, with what was found, if it is not a token file.
 zero_status zr_token_file_open(const char *path, zr_token_format format, zr_token_file *out,
                                zero_error *error);
 void zr_token_file_close(zr_token_file *file);
@@ -68,13 +69,13 @@ void zr_token_file_read(const zr_token_file *file, int64_t first, int64_t count,
 // Finds where document d begins among the tokens of the file and how many it has; 0 <= d <
 // documents.
 void zr_token_file_document(const zr_token_file *file, int64_t d, int64_t *first, int64_t *count);
-// From now on reads `end` after each document, if the format separates documents and none of those
-// looked at (up to 4,096) ends with it: some sets are made without an end token. end -1: changes
-// nothing.
+// From now on reads `end` after each document, because some sets are made without an end token. It
+// does so only if the format separates documents, and none of up to 4,096 sampled documents ends
+// with `end`. If `end` is -1, nothing changes.
 void zr_token_file_end_documents(zr_token_file *file, int32_t end);
 // Refuses ids outside [0, vocabulary) among tokens [first, first+count), and names the first of
-// them, its position and the file. Several threads may check ranges of one file at once. Call it
-// before training reads.
+// them, its position and the file. Several threads may check ranges of one file at the same time.
+// Call it before training reads.
 zero_status zr_token_file_check(const zr_token_file *file, int64_t first, int64_t count,
                                 int64_t vocabulary, zero_error *error);
 
@@ -85,7 +86,7 @@ typedef struct zr_token_writer {
     zr_durable file;
     int bytes;     // bytes of one token
     int64_t count; // appended so far
-    char *room;    // a few KiB that are not yet in the file
+    char *room;    // a buffer of bytes that are not yet in the file
 } zr_token_writer;
 
 zero_status zr_token_writer_open(const char *path, int64_t vocabulary, zr_token_writer *out,
@@ -111,7 +112,8 @@ enum {
 
 int zr_token_bytes(zr_token_type type);
 bool zr_token_path_ends(const char *path, const char *suffix);
-// Returns the name of the other file: `from` at the end of the path becomes `to`. NULL: no memory.
+// Returns the name of the other file: `from` at the end of the path becomes `to`. NULL if there is
+// no memory.
 char *zr_token_path_with(const char *path, const char *from, const char *to, zero_error *error);
 
 // Opens PREFIX.bin and PREFIX.idx into an empty `file`, which the caller closes in any case.

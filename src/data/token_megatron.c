@@ -1,4 +1,4 @@
-// Megatron's indexed data set: PREFIX.bin has only ids, PREFIX.idx says what they are.
+// Megatron's indexed data set: PREFIX.bin has only ids, PREFIX.idx their type and the sequences.
 //
 //   0   "MMIDIDX\0\0"      9 bytes
 //   9   version            u64, 1

@@ -1,6 +1,6 @@
-// FILE.bin.json next to a token file says which tokenizer its ids are from. The formats themselves
-// cannot say it, and ids of another tokenizer train without an error. A file without a note is
-// accepted as it is.
+// FILE.bin.json next to a token file names the tokenizer of its ids. The formats themselves have no
+// place for that, and training on ids of another tokenizer would fail without an error. A file
+// without a note is accepted as it is.
 #ifndef ZR_DATA_TOKEN_NOTE_H
 #define ZR_DATA_TOKEN_NOTE_H
 
@@ -11,7 +11,7 @@ typedef struct zr_token_note {
     char tokenizer[32];   // zr_tokenizer_name
     uint64_t fingerprint; // zr_tokenizer_fingerprint
     int64_t vocabulary, tokens, documents;
-    int32_t end; // the id after each document; -1: none
+    int32_t end; // the id after each document; -1 if there is none
 } zr_token_note;
 
 // Writes the note durably, next to the token file at `path`. Call it before the file itself is
@@ -19,8 +19,8 @@ typedef struct zr_token_note {
 // refuses it.
 char *zr_token_note_path(const char *path, zero_error *error); // zr_free
 zero_status zr_token_note_write(const char *path, const zr_token_note *note, zero_error *error);
-// Reads the note of a file; *there false: there is none. Returns ZERO_ERR_DATA for a note that
-// cannot be read or does not belong to the file (another number of tokens).
+// Reads the note of a file; *there is false if the file has none. Returns ZERO_ERR_DATA for a note
+// that cannot be read or does not belong to the file (another number of tokens).
 zero_status zr_token_note_read(const zr_token_file *file, zr_token_note *out, bool *there,
                                zero_error *error);
 // Return whether `path` is a note that this program wrote, and whether it is a token file with such

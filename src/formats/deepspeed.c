@@ -20,8 +20,8 @@ static bool deepspeed_ends_with(const char *name, const char *end)
     return length >= tail && !strcmp(name + length - tail, end);
 }
 
-// Returns the folder that `latest` names, or the path itself if it is such a folder; NULL for
-// neither.
+// Returns the folder that `latest` names, or the path itself if it is such a folder; otherwise
+// NULL.
 static char *find_folder(const char *path, zero_error *error)
 {
     char *latest = zr_sprintf(error, "%s/latest", path), *tag = NULL, *folder = NULL;
@@ -203,8 +203,8 @@ static zero_status open_files(zr_deepspeed *ds, zero_error *error)
     return status;
 }
 
-// Reads the stage. DeepSpeed's optimizer for bf16 with fp32 gradients writes none; its layout is
-// that of stage 1.
+// Reads the stage. DeepSpeed's optimizer for bf16 with fp32 gradients does not write it; its layout
+// is that of stage 1.
 static zero_status read_stage(zr_deepspeed *ds, int rank, int64_t *stage, zero_error *error)
 {
     const zr_pickle_value *optimizer = zr_ds_optimizer(ds, rank),

@@ -50,7 +50,8 @@ typedef struct zr_ds_vector {
 typedef struct zr_deepspeed {
     char *folder; // DIR/TAG
     int ranks, stage, groups;
-    // True if one file has all parameters of the model; at stage 3 each rank's file has a part.
+    // True if one file has all parameters of the model; false at stage 3, where each rank's file
+    // has a part.
     bool whole;
     zr_torch_file *optim; // (ranks); once the source is open, their pickles are freed
     zr_torch_file *model; // (models)
@@ -68,7 +69,7 @@ const char *zr_ds_path(const zr_deepspeed *ds, int file);
 const zr_pickle_value *zr_ds_optimizer(const zr_deepspeed *ds, int rank);
 // Returns the list of flat weights by group.
 const zr_pickle_value *zr_ds_flat(const zr_deepspeed *ds, int rank);
-// Returns what the optimizer keeps of a group, a dict; NULL if there is none.
+// Returns the optimizer's states of a group, a dict; NULL if there is none.
 const zr_pickle_value *zr_ds_group_state(const zr_deepspeed *ds, int rank, int group);
 extern const char *const zr_ds_states[ZR_DS_VECTORS - 1];
 

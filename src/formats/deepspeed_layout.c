@@ -1,5 +1,5 @@
-// Where the elements of every tensor lie: stretches of bytes in the ranks' files. Everything that a
-// file says is checked before it is used: shapes against parts, names against each other.
+// Where the elements of every tensor lie: stretches of bytes in the ranks' files. All values in a
+// file are checked before they are used: shapes against parts, names against each other.
 #include "formats/deepspeed.h"
 
 #include "formats/name_index.h"
@@ -148,8 +148,8 @@ static zero_status lay_in_ranks(laying *l, const shape *of)
     return ZERO_OK;
 }
 
-// Returns the elements that DeepSpeed leaves free after a tensor for alignment.
-static int64_t gap_behind(const zr_deepspeed *ds, size_t group, size_t tensor)
+// Returns the elements of padding that DeepSpeed puts after a tensor for alignment.
+static int64_t gap_after(const zr_deepspeed *ds, size_t group, size_t tensor)
 {
     int64_t gap = 0;
     value gaps =
@@ -180,7 +180,7 @@ static zero_status lay_group(laying *l, size_t group, value shapes)
         ZERO_TRY(read_deepspeed_layout_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1],
                                              &of, l->error));
         ZERO_TRY(l->ds->stage == 3 ? lay_in_ranks(l, &of) : lay_in_group(l, (int)group, &of));
-        int64_t gap = l->ds->stage == 3 ? 0 : gap_behind(l->ds, group, i / 2);
+        int64_t gap = l->ds->stage == 3 ? 0 : gap_after(l->ds, group, i / 2);
         if (__builtin_add_overflow(l->offset, gap, &l->offset))
             return refuse_size(l, of.name, INT64_MAX, 0);
     }
@@ -208,7 +208,7 @@ static zero_status lay_trained(laying *l, value groups)
                    l->ds->folder, (long long)l->offset, l->of->name, (long long)there);
 }
 
-// Lays the part of a tensor that model file m has. *dtype is that of the parts before, NULL before
+// Lays the part of a tensor that model file m has. *dtype is that of the earlier parts; NULL before
 // the first.
 static zero_status lay_part(laying *l, int m, const shape *of, value part, const char **dtype,
                             int64_t *left)
@@ -269,7 +269,7 @@ static zero_status lay_frozen(laying *l, value shapes)
     return status;
 }
 
-// Lays a tensor of which every rank has a whole copy; rank 0's is used.
+// Lays a tensor that every rank has a whole copy of; rank 0's copy is used.
 static zero_status lay_module_tensor(laying *l, const char *name, value tensor)
 {
     shape of = {.name = name, .dims = tensor->tensor.dims, .elements = tensor->tensor.elements};
@@ -286,7 +286,7 @@ static zero_status lay_buffers_of(laying *l, value names, const zr_pickle_keys *
     for (size_t i = 0; zr_pickle_at(names, i); i++) {
         const char *name = zr_pickle_text(zr_pickle_at(names, i));
         value tensor = name ? zr_pickle_keys_find(module, name) : NULL;
-        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // otherwise the model was saved without it
+        if (zr_pickle_is(tensor, ZR_PICKLE_TENSOR)) // not so if the model was saved without it
             ZERO_TRY(lay_module_tensor(l, name, tensor));
     }
     return ZERO_OK;
@@ -317,7 +317,7 @@ static const char *name_at(const void *user, int number)
     return ((const char *const *)user)[number];
 }
 
-// Indexes the names of everything that is placed otherwise: second names, buffers, trained
+// Indexes the names of all tensors that are placed in other ways: second names, buffers, trained
 // parameters. zr_free *index (*count) before `names`.
 static zero_status index_known(value root, zr_buffer *names, zr_named **index, int *count,
                                zero_error *error)

@@ -46,7 +46,7 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
     return ZERO_OK;
 }
 
-// Returns the samples of a step; 0 where unknown.
+// Returns the samples of a step; 0 if unknown.
 static int64_t deepspeed_state_batch_of(const zr_deepspeed *ds, value root, int64_t steps)
 {
     value config = zr_pickle_get(root, "ds_config");
@@ -71,7 +71,8 @@ static bool keeps(const zr_deepspeed *ds, const char *state)
 
 static bool is_no(value of) { return zr_pickle_is(of, ZR_PICKLE_BOOL) && !of->integer; }
 
-// Decides by the configuration's name, else by what the optimizer keeps.
+// Returns the optimizer's name: from the configuration, or else derived from the states that there
+// are.
 static const char *optimizer_of(const zr_deepspeed *ds, value root)
 {
     static const char *const known[] = {"AdamW", "SGD", "Adagrad", "Lion", "LAMB"};
@@ -90,7 +91,7 @@ static const char *optimizer_of(const zr_deepspeed *ds, value root)
     return keeps(ds, "sum") ? "Adagrad" : "SGD";
 }
 
-// If delayed_shift is 0, DeepSpeed counts hysteresis down without end; none is left then.
+// If delayed_shift is 0, DeepSpeed counts hysteresis down without end, so it may be below 0.
 static json_t *describe_scale(value scaler, double scale)
 {
     return json_pack("{s:f, s:I, s:I, s:I}", "scale", scale, "iteration",
@@ -128,7 +129,7 @@ static bool has_only(value shapes, bool matrices)
 
 typedef enum decay_rule { DECAY_UNKNOWN, DECAY_ALL, DECAY_MATRICES, DECAY_OTHER } decay_rule;
 
-// Returns the largest weight decay of the parameter groups that have one; -1 where unknown.
+// Returns the largest weight decay of the parameter groups that have one; -1 if unknown.
 static double largest_decay(value groups, size_t count)
 {
     double largest = -1;
@@ -142,9 +143,9 @@ static double largest_decay(value groups, size_t count)
     return largest;
 }
 
-// Finds which tensors the parameter groups decay (all, or those of two or more dimensions:
-// libzero.decay_all), and with which value (-1: unknown). If nothing is decayed, the value is
-// known, but not which tensors it would apply to.
+// Finds the tensors that the parameter groups decay (all, or those of two or more dimensions:
+// libzero.decay_all), and the value of decay (-1 if unknown). If nothing is decayed, the value is
+// known, but not the tensors that it would apply to.
 static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
 {
     value all = zr_pickle_get(zr_ds_optimizer(ds, 0),
@@ -164,8 +165,8 @@ static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
     return every ? DECAY_ALL : matrices ? DECAY_MATRICES : DECAY_OTHER;
 }
 
-// Describes decay as our configuration does; NULL where nothing is known. decay_all null: some
-// other choice of tensors.
+// Describes decay as our configuration does; NULL if it is unknown. decay_all is null for any other
+// choice of tensors.
 static json_t *describe_decay(decay_rule rule)
 {
     return rule == DECAY_UNKNOWN
@@ -179,7 +180,7 @@ static json_t *describe_optimizer(double decay)
     return decay < 0 ? NULL : json_pack("{s:{s:f}}", "params", "weight_decay", decay);
 }
 
-typedef struct standing { // where the run stood
+typedef struct standing { // the run's progress
     int64_t steps, updates;
     double scale; // the loss scale
 } standing;

@@ -1,5 +1,6 @@
-// The tensor is rows of `stride` elements, and bands are columns next to each other that are held
-// up to the same row: the extents are laid on them from above, in their order.
+// Checks that extents cover a tensor. The tensor is rows of `stride` elements. A band is a range of
+// neighbouring columns that are held up to the same row. The extents are laid on the bands from
+// above, in order.
 //
 //   column  0        a          b        stride      an extent that begins in row r has to find all
 //   row 0   [########|##########|########]           of its columns held up to row r: a column that
@@ -7,7 +8,8 @@
 //       2   [########|          |########]           not leaves a hole for ever, because no later
 //       3   [        |          |########]           extent begins in an earlier row
 //
-// Bands that are held equally far become one, so there are as many as the ranks had slices.
+// Bands that are held up to the same row become one, so there are about as many as the ranks had
+// slices.
 #include "formats/manifest.h"
 
 #include "base/alloc.h"
@@ -86,7 +88,7 @@ static zero_status make_extent_cover_room(cover *c)
     return ZERO_OK;
 }
 
-// Lays `rows` rows of columns [begin, end) on what is held, from row `row` on.
+// Lays `rows` rows, from row `row` on, on the bands of columns [begin, end).
 static zero_status lay(cover *c, int64_t row, int64_t rows, int64_t begin, int64_t end)
 {
     ZERO_TRY(make_extent_cover_room(c));
@@ -141,7 +143,7 @@ static zero_status check_extent_cover(cover *c, const zr_extent *extents, int co
     return ZERO_OK;
 }
 
-// Returns the stride of the rectangles; that of one row of all elements where there are none.
+// Returns the stride of the rectangles; all elements, as one row, if there is no rectangle.
 static int64_t extent_cover_stride_of(const zr_extent *extents, int count, int64_t elements)
 {
     for (int e = 0; e < count; e++)

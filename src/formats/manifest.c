@@ -83,7 +83,7 @@ void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
 
 typedef struct reader {
     const char *path;
-    bool rectangles; // the format has them
+    bool rectangles; // the format may have rectangles
     zero_error *error;
 } reader;
 
@@ -183,7 +183,7 @@ static zero_status check_rectangle(const reader *r, const zr_rectangle *at, cons
                : refuse_manifest(r, tensor, "extents inside of the tensor");
 }
 
-// Returns the stride of the tensor's first rectangle; 0: it has none.
+// Returns the stride of the tensor's first rectangle; 0 if it has no rectangle.
 static int64_t manifest_stride_of(const zr_manifest_tensor *tensor)
 {
     for (int e = 0; e < tensor->extent_count; e++)

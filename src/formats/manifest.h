@@ -1,5 +1,5 @@
-// A checkpoint's manifest: what the directory holds, byte for byte, so that a reader can tell
-// whether it is whole.
+// A checkpoint's manifest: a list of all bytes in the directory, so that a reader can check that it
+// is complete.
 //
 //   DIR/manifest.json     {"format":"libzero checkpoint 1","state":{...},"files":[...],
 //                         "hash":"0123456789abcdef"}
@@ -26,7 +26,7 @@
 #define ZR_MANIFEST "manifest.json"
 
 typedef struct zr_extent {
-    zr_rectangle at; // of the tensor's elements; rows 1: a stretch
+    zr_rectangle at; // of the tensor's elements; a stretch if rows is 1
     uint32_t checksum;
     int64_t reach; // the largest end of this extent and those before it
 } zr_extent;
@@ -51,7 +51,7 @@ typedef struct zr_manifest_file {
 } zr_manifest_file;
 
 typedef struct zr_manifest {
-    // What else belongs to the checkpoint (step, configuration, scaler, ...); an object.
+    // The checkpoint's other values (step, configuration, scaler, ...); an object.
     json_t *state;
     int file_count;
     zr_manifest_file *files; // (file_count)
@@ -63,7 +63,7 @@ void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out);
 // ZERO_ERR_DATA with file and field; ZERO_ERR_IO.
 zero_status zr_manifest_read(const char *directory, zr_manifest *out, zero_error *error);
 void zr_manifest_free(zr_manifest *manifest); // a zeroed one is allowed
-// Returns NULL where absent.
+// Returns the file; NULL if the manifest does not have it.
 const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name);
 
 // Returns where an extent lies in its file.
@@ -71,15 +71,15 @@ zr_direct_extent zr_manifest_extent_place(const zr_manifest_file *file,
                                           const zr_manifest_tensor *tensor,
                                           const zr_extent *extent);
 // Returns the first extent, by its place in the list, that may hold the element or a later one:
-// those before it end before the element. Those that begin before the end of what is looked for
-// follow it.
+// those before it end before the element. The extents of a wanted range are this one and those
+// after it that begin before the range's end.
 int zr_manifest_extent_from(const zr_manifest_tensor *tensor, int64_t element);
 
-// Returns whether the name is one of a checkpoint's files, or of what a killed save has left there.
+// Returns whether the name is one of a checkpoint's files, or of a temporary file of a killed save.
 bool zr_is_checkpoint_file(const char *name);
 
 // From manifest_verify.c. Fails with ZERO_ERR_DATA: some bytes of the file `path`, part of `what`
-// (a tensor's name, "the header"), are not those that were written.
+// (a tensor's name, "the header"), differ from those that were written.
 zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begin, int64_t bytes,
                                 uint32_t found, uint32_t written, zero_error *error);
 // Checks every byte of the checkpoint: the manifest, and each file's header, size and extents.
@@ -89,7 +89,7 @@ zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifes
                                void (*progress)(void *user, int64_t bytes), void *user,
                                zero_error *error);
 
-// The same, but it goes on after a damaged or missing part: it calls `damaged` for each.
+// The same, but continues after a damaged or missing part: it calls `damaged` for each.
 zero_status zr_manifest_verify_all(const char *directory, const zr_manifest *manifest,
                                    void (*progress)(void *user, int64_t bytes),
                                    void (*damaged)(void *user, const zero_error *what), void *user,

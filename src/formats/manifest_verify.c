@@ -1,5 +1,5 @@
 // Checks every byte of a checkpoint against its checksums. Extents are read ahead and, but for
-// rectangles, past the page cache, so that a mere check pushes little out of it.
+// rectangles, past the page cache, so that a check evicts little from it.
 #include "formats/manifest.h"
 
 #include "base/file.h"
@@ -14,9 +14,9 @@ typedef struct verifying {
     char *path; // the file's
     // The file's zr_direct_extents, those of the header first.
     zr_buffer extents;
-    zr_direct_reader *reader; // reads these extents
+    zr_direct_reader *reader; // of these extents
     void (*progress)(void *user, int64_t bytes);
-    void (*damaged)(void *user, const zero_error *what); // NULL: the first damage ends the check
+    void (*damaged)(void *user, const zero_error *what); // NULL to end at the first damage
     void *user;
     zero_error *error;
 } verifying;
@@ -30,7 +30,7 @@ zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begi
         what, (long long)bytes, (long long)begin, (unsigned)found, (unsigned)written);
 }
 
-// Settles a failure: where damage is reported, the check of the rest goes on.
+// Reports a failure as damage, so that the check continues; returns it if damage is not reported.
 static zero_status settle_manifest_verify(const verifying *v, zero_status status)
 {
     if (!v->damaged || (status != ZERO_ERR_DATA && status != ZERO_ERR_IO))

@@ -13,7 +13,7 @@ typedef struct zr_named {
 // names must outlive it.
 zero_status zr_name_index_create(const char *(*name_of)(const void *user, int number),
                                  const void *user, int count, zr_named **out, zero_error *error);
-// Returns the name's number; -1 where absent.
+// Returns the name's number; -1 if the index does not have it.
 int zr_name_index_find(const zr_named *index, int count, const char *name);
 
 #endif

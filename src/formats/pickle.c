@@ -1,4 +1,4 @@
-// The instructions: each is one row of a table. pickle_machine.h has what they work on.
+// The instructions, one row of a table each. They work on the machine of pickle_machine.h.
 #include "formats/pickle_machine.h"
 
 #include "base/alloc.h"
@@ -35,7 +35,7 @@ static uint64_t little(const unsigned char *bytes, size_t count)
     return number;
 }
 
-// The instructions. Each finds its fixed argument at `a`; its row says how many bytes that is.
+// The instructions. Each gets its fixed argument at `a`; the number of its bytes is in the table.
 
 static zero_status protocol(machine *m, const unsigned char *a)
 {

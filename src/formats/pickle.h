@@ -3,8 +3,8 @@
 //
 // Of Python's 70 instructions it knows those that occur in torch's files. Of Python's names it
 // knows the rows of pickle_names.c: containers, types of numbers, how a tensor is assembled, and
-// classes that become inert objects. It refuses every other name, and the message says which.
-// Memory is bounded by the bytes of the text and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
+// classes that become inert objects. It refuses every other name, and the message quotes it. Memory
+// is bounded by the bytes of the text and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
 #ifndef ZR_FORMATS_PICKLE_H
 #define ZR_FORMATS_PICKLE_H
 
@@ -15,7 +15,7 @@
 #define ZR_PICKLE_MOST_MEMORY ((size_t)512 << 20)
 #define ZR_PICKLE_DIMS 8
 
-typedef enum zr_pickle_role { // what a name becomes when the pickle calls it
+typedef enum zr_pickle_role { // the result when the pickle calls a name
     ZR_ROLE_DICT,
     ZR_ROLE_LIST,      // torch.Size, set: becomes what its argument lists
     ZR_ROLE_STORAGE,   // a storage type; never called
@@ -31,7 +31,7 @@ typedef struct zr_pickle_name {
     zr_pickle_role role;
     const char *dtype; // of storages and dtypes, by its name in safetensors
 } zr_pickle_name;
-// Returns NULL for a name that is not known.
+// Returns the row of a name; NULL for an unknown name.
 const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_length,
                                           const char *name, size_t length);
 
@@ -123,8 +123,8 @@ static inline bool zr_pickle_is(const zr_pickle_value *value, zr_pickle_kind kin
 // An index of a pickle's dict by key, for many look-ups in a large dict: zr_pickle_get walks over
 // all keys for each.
 typedef struct zr_pickle_keys {
-    const zr_pickle_value *dict; // NULL: no keys
-    // (count) Numbers pairs from the last to the first, because what was set last counts.
+    const zr_pickle_value *dict; // NULL if there are no keys
+    // (count) Numbers pairs from the last to the first, because the value that was set last counts.
     zr_named *index;
     int count;
 } zr_pickle_keys;

@@ -43,8 +43,8 @@ static bool is_dimension(value size, value stride, int64_t *elements, int64_t *a
            *elements >= 0 && *apart >= 0;
 }
 
-// Moves *last, the last element of the storage that is reached, on by a dimension; false if that
-// overflows.
+// Adds a dimension's reach to *last, the last element of the storage that the tensor uses; false if
+// that overflows.
 static bool advance_last(int64_t size, int64_t stride, int64_t *last)
 {
     int64_t reach;

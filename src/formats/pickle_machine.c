@@ -1,5 +1,5 @@
-// What the instructions work on: the text, the stack and its marks, the memo, and the memory of
-// values.
+// The machine that instructions work on: the text, the stack and its marks, the memo, and the
+// memory of values.
 #include "formats/pickle_machine.h"
 
 #include "base/alloc.h"

@@ -30,16 +30,16 @@ zero_status zr_pickle_refuse(const struct zr_pickle_machine *m, const char *what
 // Returns the failure after a function returned NULL.
 zero_status zr_pickle_failed(const struct zr_pickle_machine *m);
 
-// Returns zeroed memory, or NULL where a pickle's memory is used up.
+// Returns zeroed memory; NULL if the pickle's limit of memory is reached.
 void *zr_pickle_alloc(struct zr_pickle_machine *m, size_t bytes);
 zr_pickle_value *zr_pickle_make(struct zr_pickle_machine *m, zr_pickle_kind kind); // or NULL
 zero_status zr_pickle_extend(struct zr_pickle_machine *m, zr_pickle_items *list,
                              const zr_pickle_items *with);
 
-// Takes the next bytes of the text; NULL where it ends before.
+// Takes the next bytes of the text; NULL if fewer are left.
 const unsigned char *zr_pickle_next_bytes(struct zr_pickle_machine *m, size_t bytes);
 
-// Pushes v; a NULL v fails with what zr_pickle_make failed with.
+// Pushes v; if v is NULL, returns the failure of zr_pickle_make.
 zero_status zr_pickle_push(struct zr_pickle_machine *m, value v);
 zero_status zr_pickle_pop(struct zr_pickle_machine *m, value *out);
 // Returns the number of values above the topmost mark; those below cannot be reached.

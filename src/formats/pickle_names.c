@@ -1,5 +1,5 @@
-// The names that a pickle may use. To allow another, add a row. None of them is ever called as
-// Python would, whatever the pickle says.
+// The names that a pickle may use. To allow another, add a row. They are never called as Python
+// would call them, whatever the pickle contains.
 #include "formats/pickle.h"
 
 #include <string.h>

@@ -13,7 +13,8 @@ const zr_pickle_value *zr_pickle_get(const zr_pickle_value *dict, const char *ke
         dict = dict->object.attributes;
     if (!zr_pickle_is(dict, ZR_PICKLE_DICT))
         return NULL;
-    for (size_t i = dict->items.count; i >= 2; i -= 2) { // backwards: what was set last counts
+    // Backwards, because the value that was set last counts.
+    for (size_t i = dict->items.count; i >= 2; i -= 2) {
         const zr_pickle_value *name = dict->items.at[i - 2];
         if (name->kind == ZR_PICKLE_TEXT && name->text.length == length &&
             !memcmp(name->text.at, key, length))
@@ -73,7 +74,7 @@ static const char *key_of(const void *user, int number)
 {
     const zr_pickle_value *dict = user;
     const char *key = zr_pickle_text(dict->items.at[pickle_keys_place_of(dict, number)]);
-    return key ? key : ""; // no name is empty
+    return key ? key : ""; // names are never empty
 }
 
 zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *out,

@@ -34,7 +34,7 @@ int64_t zr_rectangle_part(const zr_rectangle *r, int64_t done, int64_t most, zr_
     return zr_rectangle_elements(out);
 }
 
-// Returns the first element of the rectangle that is not before `element`; INT64_MAX: none is left.
+// Returns the rectangle's first element at or after `element`; INT64_MAX if there is none.
 static int64_t first_from(const zr_rectangle *r, int64_t element)
 {
     if (r->width == 0)
@@ -71,8 +71,8 @@ bool zr_rectangles_next_common(const zr_rectangle *a, const zr_rectangle *b, zr_
     return true;
 }
 
-// Says whether rectangles of many rows lie in columns next to each other, so that looking for what
-// they have in common would go through all rows.
+// Returns whether two rectangles of many rows lie in different columns. A search for common
+// elements would go through all rows for nothing.
 static bool are_apart(const zr_rectangle *a, const zr_rectangle *b)
 {
     if (a->rows == 1 || b->rows == 1 || a->stride != b->stride)

@@ -10,7 +10,7 @@ zr_rectangle zr_rectangle_of_stretch(int64_t first, int64_t count);
 int64_t zr_rectangle_elements(const zr_rectangle *rectangle);
 // Returns the element of the whole after its last one.
 int64_t zr_rectangle_end(const zr_rectangle *rectangle);
-// Returns the same in units of which an element has `size`.
+// Returns the rectangle in units of which each element has `size`, such as bytes.
 zr_rectangle zr_rectangle_scaled(const zr_rectangle *rectangle, int64_t size);
 // Takes its elements from number `done` on. Returns how many of them, at most `most`, are a
 // rectangle again: whole rows if there are any, else a stretch of one row. A rectangle without gaps
@@ -25,7 +25,7 @@ typedef struct zr_common {
     int64_t count;
 } zr_common;
 
-// Finds the next stretch that both hold; false: there is none left.
+// Finds the next stretch that both hold; false if there is none left.
 bool zr_rectangles_next_common(const zr_rectangle *a, const zr_rectangle *b, zr_common *common);
 // Returns whether they have elements in common.
 bool zr_rectangles_overlap(const zr_rectangle *a, const zr_rectangle *b);

@@ -31,8 +31,8 @@ typedef struct zr_st_set { // the tensors of one file, or of all shards that an 
 // if the path ends in .safetensors.
 zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error);
 void zr_st_close(zr_st_set *set);
-// Finds a tensor by its name, which may have the prefix "transformer." in the file. NULL where
-// absent.
+// Finds a tensor by its name, which may have the prefix "transformer." in the file. NULL if there
+// is no such tensor.
 const zr_st_tensor *zr_st_find(const zr_st_set *set, const char *name);
 // Reads elements [first, first+count) of a tensor, converted to fp32 (from F32, F16, BF16, F64).
 zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first,
@@ -51,7 +51,7 @@ typedef struct zr_st_entry {
     zero_dtype dtype;
     int dims;
     const int64_t *shape;
-    // A dtype that only safetensors has a name for, in place of dtype; NULL: dtype counts.
+    // The name of a dtype that zero_dtype does not have, in place of dtype; NULL to use dtype.
     const char *stored;
 } zr_st_entry;
 // Orders by dtype rank, then by name, as the reference writer does. `prefix` ("transformer." or "")

@@ -56,7 +56,7 @@ bool zr_st_bytes(const zr_st_dtype *dtype, int dims, const int64_t *shape, int64
     return bits % 8 == 0;
 }
 
-typedef struct header { // what is known of the file while its header is read
+typedef struct header { // the file while its header is read
     const char *path;
     int file;
     int64_t data_begin; // absolute
@@ -218,7 +218,8 @@ static zero_status check_cover(header *head, zero_error *error)
     return ZERO_OK;
 }
 
-// Reads the JSON into a new string (zr_free), and fills in what the file's size tells.
+// Reads the JSON into a new string (zr_free), and fills in the members that follow from the file's
+// size.
 static zero_status read_safetensors_header_text(int fd, header *head, char **text, size_t *length,
                                                 zero_error *error)
 {

@@ -21,7 +21,7 @@ typedef struct exporting {
     zr_source *source;
     const zr_source_vector *weights;
     zr_export *export;
-    char **names;      // (tensor_count); NULL: the tensor is not written
+    char **names;      // (tensor_count); NULL if the tensor is not written
     int *shards;       // (tensor_count)
     char *in, *out;    // BLOCK elements
     float *wide;       // BLOCK
@@ -89,7 +89,7 @@ static int64_t count_overflows(const float *values, int64_t count)
     return found;
 }
 
-// Returns what lies in `in`, converted to the file's dtype.
+// Returns the elements in `in`, converted to the file's dtype.
 static const char *convert_export(exporting *e, const char *from, const char *to, int64_t count)
 {
     if (!strcmp(from, to))

@@ -9,7 +9,7 @@ typedef struct zr_export {
     const char *directory; // exists; the files do not
     bool keeps_dtypes;     // the source's; otherwise real numbers become:
     zero_dtype dtype;      // F32, BF16, F16
-    // Bytes of tensors in a file, which only a single larger tensor exceeds; 0: one file.
+    // The most bytes of tensors in a file, unless a single tensor is larger; 0 for one file.
     int64_t shard_bytes;
     zr_source_progress progress; // optional; called with the bytes that were read
     void *user;
@@ -24,12 +24,12 @@ typedef struct zr_export {
 // Hugging Face's writers do.
 zero_status zr_export_weights(zr_source *source, zr_export *export, zero_error *error);
 
-// The names that a source's tensors get in what is written of it. Our models have GPT-2's names
-// bare (wte.weight), Hugging Face's files have them after "transformer."; wrapped torch models have
-// all of theirs after "module.".
+// From tensor_names.c: the names of a source's tensors in written files. Our models have GPT-2's
+// names bare (wte.weight), Hugging Face's files have them after "transformer."; wrapped torch
+// models have all of theirs after "module.".
 typedef enum zr_naming { ZR_NAMES_OURS, ZR_NAMES_HUGGING_FACE } zr_naming;
 
-// *out (zr_tensor_names_free) is (tensor_count) new strings, NULL for a tensor that is not written
+// *out (zr_tensor_names_free) is (tensor_count) new strings; NULL for a tensor that is not written
 // (GPT-2's mask buffers).
 zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vector,
                             zr_naming naming, char ***out, zero_error *error);

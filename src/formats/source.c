@@ -1,4 +1,4 @@
-// What all sources share, and the choice of a source for a path.
+// Code of all sources, and the choice of a source for a path.
 #include "formats/source.h"
 
 #include "base/dtype.h"

@@ -1,4 +1,4 @@
-// Tensors in files of any writer, as zero inspect shows and zero convert reads them.
+// Tensors in files of any program, for zero inspect and zero convert.
 //
 //   a checkpoint of ours               weights, exp_avg, ...: every extent is compared with its
 //                                      checksum as it is read
@@ -6,8 +6,8 @@
 //   a DeepSpeed checkpoint, ZeRO 1-3   weights, exp_avg, ...: put together from the parts of all
 //                                      ranks (deepspeed.h)
 //
-// Tensors are whole, have the dtype that the files have, and are read by ranges: no caller needs to
-// hold a whole one.
+// Tensors are whole, have the dtype of the files, and are read by ranges, so that no caller needs
+// memory for a whole one.
 #ifndef ZR_FORMATS_SOURCE_H
 #define ZR_FORMATS_SOURCE_H
 
@@ -41,7 +41,7 @@ typedef void (*zr_source_damage)(void *user, const zero_error *what);
 typedef struct zr_source_ops {
     zero_status (*read)(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes,
                         void *out, zero_error *error);
-    // Optional, for files with checksums. Calls `damaged` for each part that is not as it was
+    // Optional, for files with checksums. Calls `damaged` for each part that differs from what was
     // written.
     zero_status (*verify)(zr_source *source, zr_source_progress progress, zr_source_damage damaged,
                           void *user, zero_error *error);
@@ -55,7 +55,7 @@ struct zr_source {
     char *path;
     int vector_count;
     zr_source_vector *vectors; // (vector_count), the weights first
-    // Step and whatever else a checkpoint keeps; NULL if there is none.
+    // Step and other values of a checkpoint; NULL if there is none.
     json_t *state;
     int64_t file_bytes; // of all files together
     void *own;          // private data of the ops
@@ -66,7 +66,7 @@ struct zr_source {
 // ZERO_ERR_IO with the path.
 zero_status zr_source_open(const char *path, zr_source *out, zero_error *error);
 void zr_source_close(zr_source *source);                         // a zeroed one is allowed
-int zr_source_find(const zr_source *source, const char *vector); // -1 where absent
+int zr_source_find(const zr_source *source, const char *vector); // -1 if it has none of that name
 // Reads bytes [first, first + bytes) of a tensor.
 zero_status zr_source_read(zr_source *source, int vector, int tensor, int64_t first, int64_t bytes,
                            void *out, zero_error *error);

@@ -1,6 +1,6 @@
 // A checkpoint of ours as a source. Extents are read whole and compared with their checksums. They
-// are kept until the reading, which goes forward, has come to their end: a stretch, and as many
-// rectangles as lie next to each other.
+// are kept until reading, which goes forward, has passed their end: one stretch, or the rectangles
+// that lie next to each other.
 #include "formats/source.h"
 
 #include "base/file.h"
@@ -13,28 +13,27 @@
 #include <string.h>
 #include <unistd.h>
 
-// More rectangles next to each other than these are read several times.
+// If more rectangles than this lie next to each other, they are read several times.
 enum { HELD = 32 };
 
 typedef struct held {
-    const zr_extent *extent; // NULL: none
+    const zr_extent *extent; // NULL if the block is unused
     const zr_manifest_tensor *tensor;
     char *block;  // ZR_EXTENT_BYTES; NULL until it is needed
-    int64_t used; // the larger, the later it was read from
+    int64_t used; // larger if it was read from later
 } held;
 
 typedef struct checkpoint {
     zr_manifest manifest;
     char **paths; // (manifest.file_count)
-    int *fds;     // (manifest.file_count); -1: not open
+    int *fds;     // (manifest.file_count); -1 if not open
     int *files;   // (vector_count) numbers of the manifest's files
     held held[HELD];
     int64_t uses;
 } checkpoint;
 
-// Returns the place for an extent of the tensor: where it lies; or else a place that is not needed
-// any more, because what comes next is element `at`; or else an unused one, or the one that was
-// used least lately.
+// Returns the block for an extent of the tensor: the one that holds it; else one that is unused, or
+// not needed any more because reading goes on at element `at`; else the least recently used one.
 static held *place_for(checkpoint *own, const zr_manifest_tensor *tensor, const zr_extent *extent,
                        int64_t at)
 {
@@ -51,7 +50,7 @@ static held *place_for(checkpoint *own, const zr_manifest_tensor *tensor, const 
     return left ? left : oldest;
 }
 
-// Reads an extent, unless it is there, and compares its checksum.
+// Reads an extent, unless a block holds it, and compares its checksum.
 static zero_status hold_source_checkpoint(checkpoint *own, int f, held *h,
                                           const zr_manifest_tensor *tensor, const zr_extent *extent,
                                           zero_error *error)

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Times the samples of a step, this is still a valid number of samples.
+// The most steps: multiplied by the samples of a step, it is still a valid number of samples.
 #define MOST_STEPS 1e12
 #define LEAST_SCALE 1e-40
-// fp32 ends there; a dynamic scale comes down from it within a few steps.
+// The limit of fp32; a dynamic scale comes down from it within a few steps.
 #define MOST_SCALE 1e40
 #define MOST_HYSTERESIS 1e6 // for fp16.hysteresis
 #define MOST_RANKS 1e6
@@ -26,7 +26,7 @@ static const row rows[] = {
     {.key = "loss_scale.last_overflow", .integer = true, .least = -1, .most = MOST_STEPS},
     {.key = "loss_scale.hysteresis", .integer = true, .most = MOST_HYSTERESIS},
     {.key = "gradient_scale", .least = LEAST_SCALE, .most = MOST_SCALE},
-    // 0: its writer did not know it
+    // 0 if its writer did not know it
     {.key = "train_batch_size", .integer = true, .most = MOST_STEPS},
     {.key = "exact_micro_batch", .integer = true, .optional = true, .most = MOST_STEPS},
     {.key = "train.seq", .integer = true, .optional = true, .least = 1, .most = MOST_STEPS},

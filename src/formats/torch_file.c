@@ -8,7 +8,7 @@
 
 #define VALUES "data.pkl"
 
-// *out is NULL where absent.
+// *out is NULL if there is no such record.
 static zero_status find_any(const zr_torch_file *file, const char *name, const char *key,
                             const zr_zip_record **out, zero_error *error)
 {
@@ -62,7 +62,7 @@ static zero_status check_order(const zr_torch_file *file, zero_error *error)
     const zr_zip_record *record;
     char *text = NULL;
     ZERO_TRY(find_any(file, "byteorder", "", &record, error));
-    if (!record) // torch before 2.1 wrote none
+    if (!record) // torch before 2.1 did not write it
         return ZERO_OK;
     zero_status status = read_record(file, record, 16, &text, error);
     if (status == ZERO_OK && strcmp(text, "little"))

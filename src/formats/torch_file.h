@@ -28,7 +28,7 @@ typedef struct zr_zip {
     char *path;
     int fd;
     int64_t size;
-    bool checksums; // torch can be told to write none: all are 0 then
+    bool checksums; // false if torch was set to write none: all are 0 then
     int count;
     zr_zip_record *records; // (count), sorted by name
 } zr_zip;
@@ -36,7 +36,7 @@ typedef struct zr_zip {
 // ZERO_ERR_DATA with path and record; ZERO_ERR_IO.
 zero_status zr_zip_open(const char *path, zr_zip *out, zero_error *error);
 void zr_zip_close(zr_zip *zip);                                        // a zeroed one is allowed
-const zr_zip_record *zr_zip_find(const zr_zip *zip, const char *name); // NULL where absent
+const zr_zip_record *zr_zip_find(const zr_zip *zip, const char *name); // NULL if there is none
 // Checks every byte of every record against its CRC-32, if the archive has any. `progress`, if not
 // NULL, is called with the bytes that were read.
 zero_status zr_zip_verify(const zr_zip *zip, void (*progress)(void *user, int64_t bytes),

@@ -1,8 +1,8 @@
 // Saves and loads a model's weights: each rank its own ranges, with the same status on all ranks.
 //
-// Every phase ends with zr_comm_agree: the first rank that failed tells the others its status and
-// message, so that all return alike and none waits for a rank that has left. The file gets its name
-// only after every rank's bytes are on the disk.
+// Every phase ends with zr_comm_agree: all ranks get status and message of the first rank that
+// failed, so that all return the same and no rank waits for one that has left. The file gets its
+// name only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "formats/weight_files.h"
 #include "base/dtype.h"
@@ -112,7 +112,7 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     if (status == ZERO_OK)
         status = zr_comm_agree(
             comm, comm->rank == 0 ? zr_durable_commit(&save.file, error) : ZERO_OK, error);
-    zr_durable_discard(&save.file); // after a commit this has nothing left to do
+    zr_durable_discard(&save.file); // does nothing after a commit
     if (save.fd >= 0)
         close(save.fd);
     zr_view_file_free(&save.view);
@@ -235,8 +235,8 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
     return status;
 }
 
-// Each rank reads its ranges from the files that it sees. Checks that these are the same files, as
-// far as their sizes and 4,096 of their blocks can tell.
+// Each rank reads its ranges from the files that it sees. Checks that all ranks see the same files,
+// by their sizes and 4,096 of their blocks.
 static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
                                  zero_error *error)
 {
@@ -249,10 +249,10 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t
     return status;
 }
 
-// Every rank checks the whole model, so that all find the same fault, but reads only its own
+// Every rank checks the whole model, so that all ranks find the same error, but reads only its own
 // ranges.
 static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
-                               const zr_weight_view *view, const zr_weights_load_options *how,
+                               const zr_weight_view *view, const zr_weights_options *how,
                                bool head_differs, zero_error *error)
 {
     loading load = {comm, set};
@@ -263,7 +263,7 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
 }
 
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
-                            const zr_weights_load_options *how, zero_error *error)
+                            const zr_weights_options *how, zero_error *error)
 {
     zero_error local = {0};
     zr_st_set set;

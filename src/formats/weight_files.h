@@ -12,30 +12,31 @@
 zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix,
                             const zr_weight_view *view, zero_error *error);
 
-typedef struct zr_weights_load_options {
+typedef struct zr_weights_options {
     uint64_t seed; // Selects the places at which ranks compare the files that they see.
-    // Tensors that the model has no place for are left out with a warning; false: they are refused.
+    // Tensors that the model has no place for are left out with a warning; if false, they are
+    // refused.
     bool ignored;
-    // The name of a head, and that of the table of tokens. Where the model has no such tensor,
-    // because the table is its head, one that repeats the table is left out silently, and another
-    // is refused. NULL: a head is a tensor like others.
+    // Names of the head and of the table of tokens. If the model has no head of its own, because
+    // the table is its head, a head in the files that repeats the table is left out silently, and
+    // any other is refused. If tied_head is NULL, a head is a tensor like others.
     const char *tied_head, *table;
     bool may_untie;            // config.json may say that the model has a head of its own
-    const zero_logger *logger; // for the warning; NULL: it is dropped
-} zr_weights_load_options;
+    const zero_logger *logger; // for the warning; NULL to drop it
+} zr_weights_options;
 // Collective. Fills the ranges, one after another. Missing tensors, shapes that differ and unused
 // tensors are ZERO_ERR_DATA with name, found and expected.
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
-                            const zr_weights_load_options *how, zero_error *error);
-// Collective, with the same files on all ranks, each of which compares a part. *differs: the files
-// have a head that is not the model's, with other values than its table.
+                            const zr_weights_options *how, zero_error *error);
+// Collective, with the same files on all ranks; each rank compares a part. *differs is true if the
+// files have a head that the model does not have, and its values differ from the table's.
 zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
-                                    const zr_weight_view *view, const zr_weights_load_options *how,
+                                    const zr_weight_view *view, const zr_weights_options *how,
                                     bool *differs, zero_error *error);
 // Not collective. Names up to ten tensors that are neither the model's nor buffers of old exports
 // (zr_tensor_is_buffer). head_differs: as above.
 zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
-                                    const zr_weights_load_options *how, bool head_differs,
+                                    const zr_weights_options *how, bool head_differs,
                                     zero_error *error);
 
 #endif

@@ -18,14 +18,14 @@ zero_status zr_view_each(const zr_weight_view *view, bool changed, zr_range_use 
 int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last)
 {
     int place = last;
-    // It is the last one or, most often, the one after it.
+    // It is the same one as before or, most often, the one after it.
     for (int i = 1; i < view->tensor_count && view->tensors[place] != tensor; i++)
         place = place + 1 < view->tensor_count ? place + 1 : 0;
     assert(view->tensors[place] == tensor);
     return place;
 }
 
-// Writes "50257 x 768", or "scalar" where there are no dimensions.
+// Writes "50257 x 768", or "scalar" if there are no dimensions.
 static void format_shape(const int64_t *shape, int dims, char *out, size_t size)
 {
     size_t used = (size_t)snprintf(out, size, dims ? "" : "scalar");
@@ -92,8 +92,8 @@ zero_status zr_view_file_begin(const zr_view_file *file, int fd, const char *pat
     return zr_file_pwrite(fd, file->layout.header.data, file->layout.header.length, 0, path, error);
 }
 
-// Returns elements [first, first+count) of the range, as they lie in memory, in the file's type:
-// where they are, or converted into the block.
+// Returns elements [first, first+count) of the range in the file's type: in place, or converted
+// into the block.
 static const void *as_stored(zero_dtype dtype, const zr_weight_range *range, int64_t first,
                              int64_t count, char *block)
 {

@@ -1,5 +1,5 @@
-// What savers and loaders get: the ranges of a model's tensors that a rank owns, and the code that
-// they share.
+// The ranges of a model's tensors that a rank owns, as savers and loaders get them, and the code
+// that these share.
 #ifndef ZR_FORMATS_WEIGHT_VIEW_H
 #define ZR_FORMATS_WEIGHT_VIEW_H
 
@@ -18,8 +18,8 @@ typedef struct zr_weight_range {
 
 typedef zero_status (*zr_range_use)(void *user, const zr_weight_range *range, zero_error *error);
 
-// The ranges of a model's tensors that this rank writes or, in a view that is loaded, reads. What
-// several ranks hold is written by one of them, and read by each.
+// The ranges of a model's tensors that this rank writes or, in a view that is loaded, reads. A
+// range that several ranks hold is written by one of them, and read by each.
 typedef struct zr_weight_view {
     // (tensor_count) The whole model's tensors, in the same order on every rank.
     const zero_tensor_desc *const *tensors;
@@ -27,7 +27,7 @@ typedef struct zr_weight_view {
     int64_t elements; // of all ranges of this rank
     int parts;        // in how many parts `each` takes them
     // Calls `use` with each range of a part in turn. The data is valid during the call; with
-    // `changed`, what the call writes there is kept.
+    // `changed`, data that the call writes there is kept.
     zero_status (*each)(void *user, int part, bool changed, zr_range_use use, void *use_user,
                         zero_error *error);
     // Takes the same ranges in the same order without their data (NULL). This slot is NULL in a
@@ -44,8 +44,8 @@ zero_status zr_view_each(const zr_weight_view *view, bool changed, zr_range_use 
 // at `last`, the place of the last one.
 int zr_view_find(const zr_weight_view *view, const zero_tensor_desc *tensor, int last);
 
-// Checks that a file's tensor has the shape of the model's. found_dims -1: the file lacks it.
-// ZERO_ERR_DATA with found and expected. `path` is the file, or the directory that lacks it.
+// Checks that a file's tensor has the shape of the model's. found_dims is -1 if the file lacks it.
+// ZERO_ERR_DATA with found and expected. `path` is the file, or the directory without it.
 zero_status zr_view_check_shape(const char *path, const zero_tensor_desc *wanted, int found_dims,
                                 const int64_t *found_shape, zero_error *error);
 // Collective. The ranks' ranges together must cover the model, because a file with holes would look

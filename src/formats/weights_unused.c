@@ -12,9 +12,9 @@
 enum { SHOWN = 10 };                // names in a message
 #define COMPARED ((int64_t)1 << 12) // elements at a time
 
-// Returns the head in the files, if the model has no place for it; NULL: there is none.
+// Returns the head in the files, if the model has no place for it; otherwise NULL.
 static const zr_st_tensor *spare_head(const zr_st_set *set, const zr_weight_view *view,
-                                      const zr_weights_load_options *how)
+                                      const zr_weights_options *how)
 {
     for (int i = 0; i < view->tensor_count && how->tied_head; i++)
         if (!strcmp(view->tensors[i]->name, how->tied_head))
@@ -27,7 +27,7 @@ static bool have_same_shape(const zr_st_tensor *a, const zr_st_tensor *b)
     return a->dims == b->dims && !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
 }
 
-// Returns whether values differ. Infinities and numbers that are none are the same as themselves.
+// Returns whether values differ. Infinities and NaNs are equal to themselves.
 static bool values_differ(const float *a, const float *b, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -53,14 +53,15 @@ static zero_status compare_elements(zero_comm *comm, const zr_st_set *set, const
 }
 
 zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
-                                    const zr_weight_view *view, const zr_weights_load_options *how,
+                                    const zr_weight_view *view, const zr_weights_options *how,
                                     bool *differs, zero_error *error)
 {
     const zr_st_tensor *head = spare_head(set, view, how),
                        *table = head && how->table ? zr_st_find(set, how->table) : NULL;
     int64_t found = table && !have_same_shape(head, table), all = 1;
     *differs = found;
-    if (!table || found) // without a table there is nothing to compare, and it is missed elsewhere
+    // Without a table there is nothing to compare; the missing table is reported elsewhere.
+    if (!table || found)
         return ZERO_OK;
     for (int d = 0; d < head->dims; d++)
         all *= head->shape[d];
@@ -73,7 +74,7 @@ zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
 }
 
 static bool is_left_out(const zr_st_set *set, int t, const bool *used,
-                        const zr_weights_load_options *how)
+                        const zr_weights_options *how)
 {
     const char *name = set->tensors[t].name;
     return used[t] || zr_tensor_is_buffer(name) ||
@@ -81,7 +82,7 @@ static bool is_left_out(const zr_st_set *set, int t, const bool *used,
 }
 
 // Lists the names, with commas; *count counts all of them. *file is the file of the first.
-static void list_names(const zr_st_set *set, const bool *used, const zr_weights_load_options *how,
+static void list_names(const zr_st_set *set, const bool *used, const zr_weights_options *how,
                        zr_buffer *names, int *count, int *file)
 {
     *count = 0;
@@ -99,7 +100,7 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
 }
 
 static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
-                                      const zr_weights_load_options *how, zero_error *error)
+                                      const zr_weights_options *how, zero_error *error)
 {
     zr_buffer names = {0};
     int count, file = 0;
@@ -122,8 +123,7 @@ static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
     return status;
 }
 
-static zero_status say_head(const zr_st_set *set, const zr_weights_load_options *how,
-                            zero_error *error)
+static zero_status say_head(const zr_st_set *set, const zr_weights_options *how, zero_error *error)
 {
     const char *path = set->paths[zr_st_find(set, how->tied_head)->file];
     if (!how->ignored)
@@ -139,7 +139,7 @@ static zero_status say_head(const zr_st_set *set, const zr_weights_load_options 
 }
 
 zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
-                                    const zr_weights_load_options *how, bool head_differs,
+                                    const zr_weights_options *how, bool head_differs,
                                     zero_error *error)
 {
     if (head_differs)

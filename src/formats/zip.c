@@ -50,7 +50,7 @@ static zero_status refuse_zip(const zr_zip *zip, const char *what, zero_error *e
                    zip->path, what);
 }
 
-// Reads the record for 64-bit sizes and places, if there is one.
+// Reads the zip64 record with 64-bit sizes and offsets, if there is one.
 static zero_status read_end64(const zr_zip *zip, int64_t end, directory *out, zero_error *error)
 {
     char locator[LOCATOR_BYTES], end64[END64_BYTES];

@@ -20,10 +20,11 @@ zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int sl
     };
 }
 
-void zr_block_add_input(zr_block_slice *slice, const zr_block_input *input)
+void zr_block_add_input(zr_block_slice *slice, int linear, const void *gradient, unsigned parts)
 {
     assert(slice->input_count < ZR_BLOCK_INPUTS);
-    slice->inputs[slice->input_count++] = *input;
+    slice->inputs[slice->input_count++] =
+        (zr_block_input){.linear = &slice->linear[linear], .gradient = gradient, .parts = parts};
 }
 
 static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shape, bool training,

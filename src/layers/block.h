@@ -155,6 +155,7 @@ zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int sl
 // whole sequences, or by the runs of a step, which extend the cache.
 void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed);
 // Adds a linear to those whose gradients make up that of the norm's output.
-void zr_block_add_input(zr_block_slice *slice, const zr_block_input *input);
+// linear: its number in the slice; parts: ZR_BACKWARD_...
+void zr_block_add_input(zr_block_slice *slice, int linear, const void *gradient, unsigned parts);
 
 #endif

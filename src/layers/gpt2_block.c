@@ -106,9 +106,7 @@ static zero_status gpt2_attention_backward(zr_block *block, zr_block_slice *slic
         queue->backend->attention->backward(queue, &slice->attention, slice->gpt2.qkv,
                                             slice->attended, slice->lse, d_attended, d_qkv, NULL,
                                             block->scratch);
-    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_QKV],
-                                                .gradient = d_qkv,
-                                                .parts = ZR_BACKWARD_WHOLE});
+    zr_block_add_input(slice, ZR_GPT2_QKV, d_qkv, ZR_BACKWARD_WHOLE);
     return ZERO_OK;
 }
 
@@ -127,9 +125,7 @@ static zero_status gpt2_mlp_backward(zr_block *block, zr_block_slice *slice, con
     void *d_fc = slice->gpt2.d_fc;
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_MLP_PROJ], block->parts,
                                 slice->gpt2.fc, d, d_fc, block->scratch));
-    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_FC],
-                                                .gradient = d_fc,
-                                                .parts = ZR_BACKWARD_WHOLE});
+    zr_block_add_input(slice, ZR_GPT2_FC, d_fc, ZR_BACKWARD_WHOLE);
     return ZERO_OK;
 }
 

@@ -19,55 +19,51 @@ void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements)
     return zr_carve(carver, zero_dtype_bytes(dtype) * (size_t)elements);
 }
 
-static zr_queue queue_of(const zr_backend *backend, int threads)
+// Walks over the backends that this processor offers, from number *next on: sets a queue for the
+// next one, or returns false if there is none left.
+static bool next_backend(int threads, int *next, zr_queue *queue)
 {
-    return (zr_queue){.backend = backend, .threads = ZR_MAX(threads, 1)};
+    const zr_backend *const *all = zr_backends();
+    while (all[*next] && !zr_backend_offered(all[*next]))
+        ++*next;
+    if (!all[*next])
+        return false;
+    *queue = (zr_queue){.backend = all[(*next)++], .threads = ZR_MAX(threads, 1)};
+    return true;
 }
 
 size_t zr_scratch_norm(int threads, const zr_norm *norm)
 {
     size_t most = 0;
-    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
-        if (!zr_backend_offered(*backend))
-            continue;
-        zr_queue queue = queue_of(*backend, threads);
-        most = ZR_MAX(most, (*backend)->rows->norm_scratch(&queue, norm));
-    }
+    zr_queue queue;
+    for (int i = 0; next_backend(threads, &i, &queue);)
+        most = ZR_MAX(most, queue.backend->rows->norm_scratch(&queue, norm));
     return most;
 }
 
 size_t zr_scratch_attention(int threads, const zr_attention *attention)
 {
     size_t most = 0;
-    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
-        if (!zr_backend_offered(*backend))
-            continue;
-        zr_queue queue = queue_of(*backend, threads);
-        most = ZR_MAX(most, (*backend)->attention->scratch(&queue, attention));
-    }
+    zr_queue queue;
+    for (int i = 0; next_backend(threads, &i, &queue);)
+        most = ZR_MAX(most, queue.backend->attention->scratch(&queue, attention));
     return most;
 }
 
 size_t zr_scratch_decode(int threads, const zr_attention *attention, int64_t capacity)
 {
     size_t most = 0;
-    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
-        if (!zr_backend_offered(*backend))
-            continue;
-        zr_queue queue = queue_of(*backend, threads);
-        most = ZR_MAX(most, (*backend)->attention->decode_scratch(&queue, attention, capacity));
-    }
+    zr_queue queue;
+    for (int i = 0; next_backend(threads, &i, &queue);)
+        most = ZR_MAX(most, queue.backend->attention->decode_scratch(&queue, attention, capacity));
     return most;
 }
 
 size_t zr_scratch_column_sum(int threads, int64_t rows, int64_t width)
 {
     size_t most = 0;
-    for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
-        if (!zr_backend_offered(*backend))
-            continue;
-        zr_queue queue = queue_of(*backend, threads);
-        most = ZR_MAX(most, (*backend)->elements->column_sum_scratch(&queue, rows, width));
-    }
+    zr_queue queue;
+    for (int i = 0; next_backend(threads, &i, &queue);)
+        most = ZR_MAX(most, queue.backend->elements->column_sum_scratch(&queue, rows, width));
     return most;
 }

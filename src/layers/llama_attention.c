@@ -133,14 +133,6 @@ static void pack_llama_attention(zr_block *block, zr_block_slice *slice)
                 element_of(block, llama->packed, at.queries + at.keys), at.row);
 }
 
-static void add_input(zr_block_slice *slice, enum zr_llama_linear linear, const void *gradient,
-                      unsigned parts)
-{
-    zr_block_add_input(
-        slice,
-        &(zr_block_input){.linear = &slice->linear[linear], .gradient = gradient, .parts = parts});
-}
-
 static void unpack_queries(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
@@ -267,10 +259,10 @@ static void list_inputs(zr_block_slice *slice)
     const zr_llama_parts *llama = &slice->llama;
     unsigned parts = llama->first ? ZR_BACKWARD_WHOLE : ZR_BACKWARD_WEIGHT;
     if (llama->lender == slice->number) {
-        add_input(slice, ZR_LLAMA_V, llama->d_v, parts);
-        add_input(slice, ZR_LLAMA_K, llama->d_k, parts);
+        zr_block_add_input(slice, ZR_LLAMA_V, llama->d_v, parts);
+        zr_block_add_input(slice, ZR_LLAMA_K, llama->d_k, parts);
     }
-    add_input(slice, ZR_LLAMA_Q, llama->d_q, ZR_BACKWARD_WHOLE);
+    zr_block_add_input(slice, ZR_LLAMA_Q, llama->d_q, ZR_BACKWARD_WHOLE);
 }
 
 static void add_gains(zr_block *block, const zr_tensor_handle *gain, float *parts)

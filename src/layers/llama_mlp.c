@@ -26,13 +26,6 @@ zero_status zr_llama_mlp_forward(zr_block *block, zr_block_slice *slice, const v
     return ZERO_OK;
 }
 
-static void add_input(zr_block_slice *slice, enum zr_llama_linear linear, const void *gradient)
-{
-    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[linear],
-                                                .gradient = gradient,
-                                                .parts = ZR_BACKWARD_WHOLE});
-}
-
 zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d)
 {
     zr_queue *queue = block->context->queue;
@@ -45,7 +38,7 @@ zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const 
         queue->backend->elements->silu_gate_backward(
             queue, block->dtype, block->rows * block->inner, llama->gate, llama->up,
             llama->d_product, llama->d_gate, llama->d_up);
-    add_input(slice, ZR_LLAMA_UP, llama->d_up);
-    add_input(slice, ZR_LLAMA_GATE, llama->d_gate);
+    zr_block_add_input(slice, ZR_LLAMA_UP, llama->d_up, ZR_BACKWARD_WHOLE);
+    zr_block_add_input(slice, ZR_LLAMA_GATE, llama->d_gate, ZR_BACKWARD_WHOLE);
     return ZERO_OK;
 }

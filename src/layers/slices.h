@@ -1,5 +1,6 @@
 // How the units of a model that is cut into slices (model/lm_slices.h) work together: sums over
 // slices, rows that are divided among ranks, and exchanges with other tensor ranks.
+//
 // The sum over T slices is one tree, whichever rank computes them: a rank adds up its own slices,
 // which are an aligned subtree, and the exchange adds up those of the ranks.
 //
@@ -8,6 +9,7 @@
 //              +       +
 //               \     /           between ranks (zr_division_reduce)
 //                  +
+//
 // Operands of exchanges lie at a place: the window that ranks can reach or, if one rank computes
 // all slices, a part of the workspace. They are divided into the ranks' shares.
 #ifndef ZR_LAYERS_SLICES_H

@@ -130,7 +130,7 @@ zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_ch
 
 // Turn a configuration into the object of config.json, and back. `name` is the origin, for
 // messages.
-json_t *zr_lm_config_pack(const zr_lm_config *config); // NULL: no memory
+json_t *zr_lm_config_pack(const zr_lm_config *config); // NULL if there is no memory
 zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_config *out,
                                 zero_error *error);
 

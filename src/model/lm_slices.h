@@ -18,8 +18,8 @@
 typedef struct zr_lm_slices {
     int count;       // T; 1 if the model is whole
     int ranks, rank; // P, which divides T, and this rank's number
-    // The gradients of gains are sums of T partial sums over rows, whoever computes them, so that
-    // their bits do not depend on P or by_rows.
+    // The gradients of gains are sums of T partial sums over rows, whichever rank computes them, so
+    // that their bits do not depend on P or by_rows.
     bool exact;
     bool by_rows; // sequence parallelism: each rank has its part of the rows of the stream
 } zr_lm_slices;
@@ -32,7 +32,7 @@ int zr_slices_kv_replicas(const zr_lm_slices *slices, const zr_lm_shape *shape);
 int zr_slices_sharing_ranks(const zr_lm_slices *slices, const zr_lm_shape *shape);
 
 typedef struct zr_slice_tokens {
-    int64_t first, count; // count 0: the slice is empty
+    int64_t first, count; // count is 0 if the slice is empty
 } zr_slice_tokens;
 // Returns the tokens of slice `slice` of 0..T-1.
 zr_slice_tokens zr_tokens_of_slice(const zr_lm_slices *slices, int64_t vocabulary, int slice);

@@ -54,7 +54,8 @@ int64_t zr_model_parameters(const zero_model *model);
 zero_status zr_model_check(const zero_model *model, zero_error *error);
 
 typedef struct zr_rectangle { // elements of a whole tensor: `rows` rows of `width` elements, each
-    int64_t first, width, stride, rows; // `stride` elements after the one before; rows 1: a stretch
+    int64_t first, width, stride,
+        rows; // `stride` elements after the one before; a stretch if rows is 1
 } zr_rectangle;
 // Takes elements [start, start+count) of a tensor that may be a tile. Returns how many of them,
 // from the first on, are a rectangle of the whole tensor: whole rows of the tile if there are any,

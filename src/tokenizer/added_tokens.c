@@ -1,8 +1,8 @@
 // Added tokens: strings that are found in a text as wholes, before it is cut into pieces.
 //
-// This does what the library does: the leftmost match counts, and of those that begin there the
-// longest; matches do not overlap. A match that is then refused (single_word, or special in
-// ordinary text) still hides what lies inside it.
+// As in the library, the leftmost match counts, the longest one if several begin there, and matches
+// do not overlap. A match that is then refused (single_word, or special in ordinary text) still
+// hides what lies inside it.
 #include "base/alloc.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -78,7 +78,7 @@ static int first_with(const zr_added_token *const *order, int low, int high, siz
     return low;
 }
 
-// Returns the longest token with which text[0..length) begins; NULL: none.
+// Returns the longest token with which text[0..length) begins; NULL if there is none.
 static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const char *text,
                                      size_t length)
 {

@@ -13,7 +13,7 @@
 
 typedef struct zr_added_token { // found as a whole, before anything else
     char *content;
-    char *sought;  // what is looked for: `content`, normalised if `normalized`
+    char *sought;  // the text that is looked for: `content`, normalised if `normalized`
     size_t length; // of `sought`
     int32_t id;
     bool special, normalized, lstrip, rstrip, single_word;
@@ -39,27 +39,27 @@ typedef struct zr_split_step { // one step of the pre-tokenizer
 } zr_split_step;
 
 enum { ZR_STEPS = 8 };
-// The most that normalizers and decoders may make of a text: this many times as many bytes as
-// before, plus one. NFC makes at most 3 times as many.
+// Limit of growth: normalizers and decoders may turn n bytes of text into at most this many times
+// n, plus one. NFC makes at most 3 n.
 enum { ZR_MOST_GROWTH = 64 };
 
 #define ZR_METASPACE "\xe2\x96\x81" // U+2581, which SentencePiece writes in place of a space
 
 typedef struct zr_bpe {
-    char *text;            // the texts of all tokens as the file spells them, then their bytes
-    zr_text_span *spelled; // (vocabulary) length 0: there is no token with this id
-    zr_text_span *bytes; // (vocabulary) what each token decodes to, before the decoder's own steps
-    unsigned char *is_byte; // (vocabulary) 1: the token stands for one byte (byte fallback)
+    char *text;             // the texts of all tokens as the file spells them, then their bytes
+    zr_text_span *spelled;  // (vocabulary) length 0 if there is no token with this id
+    zr_text_span *bytes;    // (vocabulary) the bytes of each token, before the decoder's own steps
+    unsigned char *is_byte; // (vocabulary) 1 if the token stands for one byte (byte fallback)
     zr_text_span_map ids;   // ids of the model's tokens, as spelled
     // ignore_merges: ids of the tokens by the text that they match (byte-level tokens by their
     // bytes); else empty.
     zr_text_span_map whole;
     zr_merge_map merges;
-    int32_t symbols[256]; // id of each byte (byte level, or byte fallback); -1: none
+    int32_t symbols[256]; // id of each byte (byte level, or byte fallback); -1 if there is none
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     // No token has a space after another character, so words never merge (SentencePiece).
     bool words_apart;
-    int32_t unk; // the unknown token; -1: unknown text is refused
+    int32_t unk; // the unknown token; -1 if unknown text is refused
     int32_t model_tokens;
 
     zr_added_token *added;           // (added_count)
@@ -75,13 +75,13 @@ typedef struct zr_bpe {
     zr_split_step split[ZR_STEPS];
     int split_count;
 
-    struct { // what the decoder does besides joining the tokens' bytes
-        // spaced: there is no decoder, and spaces separate the tokens
+    struct { // the decoder's steps, apart from joining the tokens' bytes
+        // spaced: the file has no decoder, and spaces separate the tokens
         bool byte_level, fallback, metaspace, spaced;
         char *from, *to; // Replace
         char *strip;     // removed up to `strip_count` times from the beginning of the text
         int strip_count;
-        char *space;      // what Metaspace replaces by a space
+        char *space;      // Metaspace: the character that becomes a space
         bool keeps_first; // Metaspace: the first token keeps its spaces
     } decoder;
 
@@ -90,8 +90,8 @@ typedef struct zr_bpe {
     zr_classes classes;
 } zr_bpe;
 
-// Sorts the tokens for zr_added_find, and refuses a content that is given twice. It is called once,
-// when all tokens are there.
+// Sorts the tokens for zr_added_find, and refuses a content that is given twice. Call it once,
+// after all tokens are loaded.
 zero_status zr_added_sort(zr_bpe *bpe, const char *name, zero_error *error);
 void zr_bpe_free(zr_bpe *bpe);
 extern const zr_tokenizer_ops zr_bpe_ops;

@@ -1,5 +1,5 @@
-// Ids to text. What a decoder does to each token alone was done when the tokenizer was loaded; this
-// file does what depends on neighbours.
+// Ids to text. Decoder steps that concern each token alone were done when the tokenizer was loaded;
+// this file does the steps that depend on neighbours.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
 
@@ -53,8 +53,8 @@ static bool is_valid(const char *text, size_t length)
     return true;
 }
 
-// Ends a run of tokens that stand for bytes: if the run is valid UTF-8 it is text, else each of its
-// bytes becomes U+FFFD.
+// Ends a run of tokens that stand for bytes. A run of valid UTF-8 becomes text; otherwise each of
+// its bytes becomes U+FFFD.
 static void end_run(zr_decoder *decoder, zr_buffer *out)
 {
     zr_buffer *run = &decoder->pending;

@@ -1,5 +1,5 @@
-// Turns segments into pieces and pieces into ids, and finds where a text may be cut without
-// changing its ids.
+// Turns segments into pieces and pieces into ids, and finds positions at which a text may be cut
+// without changing its ids.
 
 #include "tokenizer/bpe_encode.h"
 #include <string.h>
@@ -29,7 +29,7 @@ static bool begins_with(const char *text, size_t length, const char *what)
     return length >= width && memcmp(text, what, width) == 0;
 }
 
-// Puts a space (or what stands for one) before a piece that does not begin with it.
+// Puts a space (or the character that stands for it) before a piece that does not begin with it.
 static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, const char **text,
                               size_t *length)
 {
@@ -102,8 +102,8 @@ static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, c
     return next_step(encoder, step + 1, begins, to, out);
 }
 
-// Ends the pre-tokenizer: what is left is a piece. A long piece of SentencePiece is cut where no
-// merge can be.
+// The last step of the pre-tokenizer: encodes the text that is left as one piece. A long piece of
+// SentencePiece is cut at positions that no merge can cross.
 static zero_status end_of_steps(zr_encoder *encoder, const char *text, size_t length)
 {
     if (encoder->tokenizer->bpe->words_apart)
@@ -136,8 +136,8 @@ zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, s
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Returns whether an added token covers the position, or is so near that it reaches it by stripping
-// spaces or by looking at its neighbours.
+// Returns whether an added token covers the position, or can reach it by stripping spaces or by
+// looking at its neighbours.
 static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t length)
 {
     for (int i = 0; i < bpe->added_count; i++) {
@@ -152,8 +152,8 @@ static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t le
 }
 
 // Returns whether an added token that is looked for in normalised text may be at a cut in a form
-// that near_added does not know: it has white space or what replaces a space, or it strips the
-// white space next to it and may be composed from other characters.
+// that near_added does not know: it has white space or the character that replaces a space, or it
+// strips the white space next to it and may be composed from other characters.
 static bool hides_added(const zr_bpe *bpe)
 {
     for (int i = 0; i < bpe->added_count; i++) {
@@ -172,11 +172,11 @@ static bool hides_added(const zr_bpe *bpe)
 
 typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 
-// Returns where a text may be cut. "a b" may be cut before the space, and "a\nx" after the newline,
-// because every pre-tokenizer known here ends a piece there and no normalizer looks across: both
-// neighbours of the first are ASCII, and the second follows a character that composes with nothing.
-// A text may not be cut at a newline that follows other white space, because GPT-2 takes the white
-// space that ends a text as one piece.
+// Returns the kinds of positions at which a text may be cut. "a b" may be cut before the space, and
+// "a\nx" after the newline, because every pre-tokenizer known here ends a piece there and no
+// normalizer looks across: both neighbours of the first are ASCII, and the second follows a
+// character that composes with nothing. A text may not be cut at a newline that follows other white
+// space, because GPT-2 takes the white space that ends a text as one piece.
 static cut_kind cuts_of(const zr_bpe *bpe)
 {
     bool pieces = false, prefix_later = false;

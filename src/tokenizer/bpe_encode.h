@@ -5,7 +5,7 @@
 
 #include "tokenizer/bpe.h"
 
-// A piece that was met before, with its ids.
+// A piece that was encoded before, with its ids.
 typedef struct zr_word_entry {
     unsigned char length, count;
     char text[26];
@@ -19,7 +19,7 @@ typedef struct zr_bpe_scratch {
     size_t bytes;
 } zr_bpe_scratch;
 
-// What encoding keeps between calls; one for each thread.
+// The memory of encoding between calls; one for each thread.
 struct zr_encoder {
     const zr_tokenizer *tokenizer;
     zr_encode_mode mode;
@@ -31,13 +31,13 @@ struct zr_encoder {
     zero_error *error;
 };
 
-// Returns room for at least `bytes`; the previous content is lost. NULL: no memory.
+// Returns room for at least `bytes`; the previous content is lost. NULL if there is no memory.
 void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error);
 
 // Appends the ids of one piece to encoder->out. Returns ZERO_ERR_DATA for a character that the
 // vocabulary lacks and has no substitute for.
 zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);
-// Merges the n ids in place, and returns how many are left; -1: no memory.
+// Merges the n ids in place, and returns how many are left; -1 if there is no memory.
 int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n);
 
 // Normalises a text. Returns ZERO_ERR_DATA if it grows too much (ZR_MOST_GROWTH). If there is
@@ -49,7 +49,7 @@ zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, siz
 zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, size_t length);
 
 // Finds the next added token in text[from..length) of those looked for in raw or in normalised
-// text: the leftmost, and of those the longest. NULL: none.
+// text: the leftmost, and the longest of those. NULL if there is none.
 const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const char *text,
                                     size_t from, size_t length, size_t *at);
 zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length);

@@ -1,5 +1,5 @@
-// Derives, once all of a BPE's file is read, what each byte and each token stands for, and which
-// pieces are whole tokens.
+// The last step of loading a BPE: derives the bytes of each token, the token of each byte, and the
+// pieces that are whole tokens.
 #include "tokenizer/bpe_encode.h"
 #include "tokenizer/bpe_load.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-// Returns the byte that <0x0A> and the like stand for; -1: it is another token.
+// Returns the byte of a token such as <0x0A>; -1 for any other token.
 static int byte_of_name(const char *text, size_t length)
 {
     int value = 0;
@@ -53,8 +53,7 @@ static void replace_all(const char *text, size_t length, const char *from, const
     zr_buffer_append(out, text, (size_t)(end - text));
 }
 
-// Decodes a token of characters: its text, with spaces in place of what stands for them, or the one
-// byte that it names.
+// Decodes a token of characters: its text, with real spaces, or the one byte that it names.
 static void decode_characters(zr_bpe *bpe, int32_t id, zr_buffer *work)
 {
     zr_text_span spelled = bpe->spelled[id];
@@ -75,7 +74,7 @@ static void decode_characters(zr_bpe *bpe, int32_t id, zr_buffer *work)
     zr_buffer_append(work, &(unsigned char){(unsigned char)byte}, 1);
 }
 
-// Decodes token `id`, as far as that does not depend on its neighbours.
+// Decodes token `id` by the steps that do not depend on its neighbours.
 static zero_status decode_token(zr_bpe_loader *loader, int32_t id, zr_buffer *work,
                                 zero_error *error)
 {
@@ -189,7 +188,7 @@ static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
             break;
         }
         memcpy(token->sought, sought, token->length);
-        if (token->normalized && token->length) // the library decodes them like this too
+        if (token->normalized && token->length) // as the library decodes them, too
             status = zr_bpe_append_text(loader, token->sought, token->length,
                                         &bpe->spelled[token->id], error);
         bpe->ordinary_added += !token->special;
@@ -210,7 +209,7 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
     status = find_wholes(loader, &work, error);
     bpe->words_apart = find_words_apart(loader->tokenizer);
     if (status == ZERO_OK)
-        // From here on the added tokens are spelled as they are looked for.
+        // From here on the normalised spelling is the one that is looked for.
         status = finish_added(loader, error);
     for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
         if (bpe->spelled[id].length)

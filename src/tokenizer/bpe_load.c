@@ -1,5 +1,5 @@
-// Loads the model of a BPE from a file: its tokens, and its settings. Everything that a file says
-// is checked: here, that each id is given once and none is far too large.
+// Loads the model of a BPE from a file: its tokens, and its settings. Everything in a file is
+// checked; here, that each id occurs once and is not far too large.
 #include "tokenizer/bpe_load.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// Turns a piece into ids: its symbols are merged pair by pair, the lowest rank first, and of equal
-// ranks the leftmost first.
+// Turns a piece into ids: its symbols are merged pair by pair, the lowest rank first, the leftmost
+// pair first if ranks are equal.
 //
 // Short pieces scan their ranks for the lowest (they fit in a cache line or two); long pieces keep
 // candidates in a heap, so that a piece of n symbols costs n log n. Both make the same merges.
@@ -43,7 +43,7 @@ static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
     return n;
 }
 
-// A pair that may be merged; it is stale once one of its two symbols has changed.
+// A pair that may be merged. It is stale once one of its two symbols has changed.
 typedef struct candidate {
     int32_t rank, left, right, id;
     int64_t at; // position of the left symbol
@@ -51,7 +51,7 @@ typedef struct candidate {
 
 typedef struct chain { // the symbols of a long piece; merged ones leave gaps
     const zr_bpe *bpe;
-    int32_t *ids;         // (n) -1: merged into its left neighbour
+    int32_t *ids;         // (n) -1 if merged into its left neighbour
     int64_t *next, *back; // (n) positions of the neighbours; n and -1 at the ends
     candidate *heap;      // (at most 3n) the first one is merged next
     int64_t count, n;
@@ -163,7 +163,7 @@ static void settle_unknown(symbols *s, const zr_bpe *bpe)
     s->unknown = false;
 }
 
-// Replaces a character that is no token: by its bytes if each of them has a token, else by the
+// Replaces a character that is not a token: by its bytes if each of them has a token, else by the
 // unknown token.
 static zero_status stand_in(zr_encoder *encoder, const char *text, int bytes, symbols *s)
 {

@@ -48,7 +48,7 @@ static zero_status copy_bpe_pipeline(const char *text, char **out, zero_error *e
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-// Returns the string of {"String": "..."}; NULL: it is an expression, which is not built here.
+// Returns the string of {"String": "..."}; NULL for an expression, which is not supported.
 static const char *pattern_string(const json_t *part)
 {
     const char *text =
@@ -88,7 +88,7 @@ static zr_prefix prefix_of(const json_t *part)
                                           : ZR_PREFIX_NEVER;
 }
 
-// Returns a new step after the existing ones; NULL: there are too many.
+// Returns a new step after the existing ones; NULL if there are too many.
 static zr_split_step *new_step(zr_bpe *bpe, zr_split_kind kind, zr_next_piece next)
 {
     if (bpe->split_count == ZR_STEPS)
@@ -104,8 +104,8 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
                    json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")),
                *behavior = bpe_pipeline_text_of(part, "behavior");
     zr_next_piece next = expression ? zr_pieces_for_expression(expression) : NULL;
-    // All of these match everywhere, so what does not match, which the two settings treat
-    // differently, is empty.
+    // All of these match everywhere. The two settings differ only in text that does not match, and
+    // there is none.
     bool usual = strcmp(behavior, flag_of(part, "invert", false) ? "Removed" : "Isolated") == 0;
     return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next)
                ? ZERO_OK

@@ -1,9 +1,9 @@
-// Writes the files that a BPE was read from, byte for byte, and next to them what transformers
+// Writes the files that a BPE was read from, byte for byte, and adds the files that transformers
 // needs to open the directory with the same ids, whatever architecture config.json names:
 //
 //   tokenizer.json         if there are only vocab.json and merges.txt, which many architectures
 //                          read in a way of their own
-//   tokenizer_config.json  if there is none; if it names no class, it gets one
+// tokenizer_config.json  if it is missing; a class is added to one that names no class
 #include "base/file.h"
 #include "tokenizer/bpe_load.h"
 
@@ -47,7 +47,7 @@ static zero_status write_json(const zr_tokenizer *tokenizer, const zr_token_sett
     return status;
 }
 
-// Names the token of this id in the configuration, unless some file says which it is.
+// Names the token of this id in the configuration, unless a file names it already.
 static bool name_token(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
                        const char *role, int32_t id, json_t *config)
 {
@@ -61,7 +61,7 @@ static bool name_token(const zr_tokenizer *tokenizer, const zr_token_settings *s
     return put;
 }
 
-// Of GPT-2's two files, what is named becomes a special token, which only this one is already.
+// Naming a token of GPT-2's two files makes it a special token. Only this one is special already.
 static bool may_name(const zr_tokenizer *tokenizer, bool two_files)
 {
     int32_t id;

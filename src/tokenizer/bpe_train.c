@@ -5,9 +5,9 @@
 //   pairs    of neighbouring ids, and how often they occur
 //   heap     pairs with the words in which they arose, the most frequent first, then the lower ids
 //
-// Counts in the heap may be out of date: a pair that is popped with another count than it has now
-// goes back with the current count. A merge changes only the counts of its neighbours, and new
-// pairs go into the heap with the words in which they are new.
+// Counts in the heap may be out of date: a pair whose count is out of date when it is popped goes
+// back with its current count. A merge changes only the counts of its neighbours, and new pairs go
+// into the heap with the words in which they are new.
 #include "base/random.h"
 #include "tokenizer/bpe_train.h"
 #include "tokenizer/bpe_train_internal.h"

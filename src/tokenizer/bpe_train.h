@@ -7,7 +7,8 @@
 
 typedef struct zr_bpe_trainer zr_bpe_trainer;
 
-// Id 0 of a tokenizer that is learnt here; the 256 bytes follow, then the merges.
+// The text of id 0 of a learnt tokenizer; the ids of the 256 bytes follow, then those of the
+// merges.
 #define ZR_END_OF_TEXT "<|endoftext|>"
 
 zero_status zr_bpe_trainer_create(zr_bpe_trainer **out, zero_error *error);
@@ -16,9 +17,9 @@ void zr_bpe_trainer_destroy(zr_bpe_trainer *trainer);
 zero_status zr_bpe_trainer_feed(zr_bpe_trainer *trainer, const char *text, size_t length,
                                 zero_error *error);
 // Learns until there are `vocabulary` tokens, or no pair occurs at least `least` times. The same
-// text gives the same merges, which are those of the `tokenizers` library: of equally frequent
-// pairs the one with the lower ids is merged first. `step` (may be NULL) gets the current number of
-// tokens now and then. It may be called once.
+// text gives the same merges, which are those of the `tokenizers` library: if pairs are equally
+// frequent, the one with the lower ids is merged first. `step` (may be NULL) gets the current
+// number of tokens now and then. It may be called once.
 zero_status zr_bpe_trainer_learn(zr_bpe_trainer *trainer, int32_t vocabulary, int64_t least,
                                  void (*step)(void *user, int32_t tokens), void *user,
                                  zero_error *error);

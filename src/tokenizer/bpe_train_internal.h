@@ -30,13 +30,13 @@ struct zr_bpe_trainer {
     zr_buffer text;       // the text of the distinct pieces
     zr_train_word *words; // (word_count)
     int64_t word_count, word_room;
-    int32_t *slots; // (slot_mask + 1) word index + 1; 0: free
+    int32_t *slots; // (slot_mask + 1) word index + 1; 0 if free
     uint64_t slot_mask;
     int32_t *symbols; // (text.length) the ids of each word, at the position of its text
 
     zr_train_pair *pairs; // (pair_count)
     int64_t pair_count, pair_room;
-    int32_t *pair_slots; // (pair_mask + 1) pair index + 1; 0: free
+    int32_t *pair_slots; // (pair_mask + 1) pair index + 1; 0 if free
     uint64_t pair_mask;
     zr_ids touched;       // pairs whose `fresh` has words
     zr_train_entry *heap; // (heap_count)

@@ -1,4 +1,4 @@
-// Writes what was learnt as files that transformers can open.
+// Writes a learnt tokenizer as files that transformers can open.
 #include "base/file.h"
 #include "base/json.h"
 #include "tokenizer/bpe_train_internal.h"

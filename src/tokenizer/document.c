@@ -1,4 +1,4 @@
-// Turns a document's parts into tokens that know whether they are targets.
+// Turns a document's parts into tokens, each marked as a target or not.
 #include "tokenizer/document.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ void zr_encoding_free(zr_encoding *encoding)
     *encoding = (zr_encoding){0};
 }
 
-typedef struct unit { // what lies between two seams
+typedef struct unit { // the text between two seams
     const zr_document *document;
     int first, last; // its segments [first, last)
     size_t start;    // position in the text
@@ -81,9 +81,9 @@ static zero_status encode_to(zr_encoding *encoding, const unit *u, size_t end, z
 
 static int32_t id_of(int32_t id) { return id < 0 ? ~id : id; }
 
-// Counts how many tokens of `whole` lie before the end of the text of `part`; *across: whether the
+// Counts the tokens of `whole` that lie before the end of the text of `part`; *across: whether the
 // next one crosses that end. Both lists spell the same text, which ends earlier in `part`. If they
-// do not spell the same, the result is 0 and *across is true, because nothing is known.
+// differ in what they spell, the result is 0 and *across is true, because the position is unknown.
 static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, int64_t count,
                             const int32_t *part, int64_t part_count, bool *across, zr_buffer *work)
 {
@@ -109,8 +109,7 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
 }
 
 // Finds the token of the unit at which segment s ends. As long as the tokens of the text up to
-// there agree with those of the whole unit they can be counted; after that, what they spell
-// decides.
+// there agree with those of the whole unit they can be counted; after that, their spelling decides.
 static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int64_t *border,
                                zero_error *error)
 {

@@ -1,4 +1,4 @@
-// A document before it is encoded: its text, and which parts of it the loss counts.
+// A document before it is encoded: its text, and the parts of it that the loss counts.
 //
 //   <|im_start|>user\nWhat is 2+2? | <|im_end|>\n |
 //   <|im_start|>assistant\n [Four.] | [<|im_end|>] \n |        [trained], | a seam
@@ -27,7 +27,7 @@ typedef struct zr_document {
 
 void zr_document_clear(zr_document *document); // Keeps the memory.
 void zr_document_free(zr_document *document);
-// Appends text, all of which is trained or none.
+// Appends text that is trained as a whole or not at all.
 void zr_document_add(zr_document *document, const char *text, size_t length, bool trained);
 void zr_document_seam(zr_document *document); // Puts a seam after what was added last.
 
@@ -35,7 +35,7 @@ void zr_document_seam(zr_document *document); // Puts a seam after what was adde
 typedef struct zr_encoding {
     const zr_tokenizer *tokenizer;
     zr_encoder *encoder;
-    zr_ids ids; // ~id if the token is no target
+    zr_ids ids; // ~id if the token is not a target
     zr_ids scratch;
     zr_buffer work[2];
 } zr_encoding;
@@ -45,8 +45,8 @@ void zr_encoding_free(zr_encoding *encoding); // frees the ids too
 // Appends the document's tokens. Fails as zr_encoder_append does, with `name`.
 zero_status zr_encoding_add(zr_encoding *encoding, const zr_document *document, const char *name,
                             zero_error *error);
-// Appends what ends a document: the tokenizer's end token. If there is none, it appends a newline
-// after a record and nothing after a file.
+// Appends the end of a document: the tokenizer's end token. If the tokenizer has none, it appends a
+// newline after a record and nothing after a file.
 zero_status zr_encoding_end(zr_encoding *encoding, bool record, const char *name,
                             zero_error *error);
 

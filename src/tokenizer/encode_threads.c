@@ -1,5 +1,5 @@
-// Encodes in rounds: each thread encodes a part, then the parts are handed on in their order. A
-// part is small compared with a text and large compared with the cost of a round.
+// Encodes in rounds: each thread encodes a part, then the ids of the parts are passed on in order.
+// A part is small compared with a text and large compared with the cost of a round.
 #include "base/thread.h"
 #include "tokenizer/tokenizer.h"
 
@@ -8,7 +8,7 @@
 #define PART_BYTES ((size_t)1 << 20)
 #define SECONDS_BETWEEN_SIGNS 0.1
 
-typedef struct hand { // the work of one thread
+typedef struct part_job { // the part that one thread encodes, and its ids
     zr_encoder *encoder;
     zr_ids ids;
     zr_encode_mode mode;
@@ -16,117 +16,119 @@ typedef struct hand { // the work of one thread
     size_t first, end;
     zero_status status;
     zero_error error;
-} hand;
+} part_job;
 
 struct zr_encode_threads {
     const zr_tokenizer *tokenizer;
-    zr_workers *workers; // NULL: the caller is the only hand, and no part was long yet
-    hand *hands;         // (count)
+    zr_workers *workers; // NULL while the caller alone encodes, and no part was long
+    part_job *jobs;      // (count)
     int count;
 };
 
 zero_status zr_encode_threads_create(const zr_tokenizer *tokenizer, int threads,
                                      zr_encode_threads **out, zero_error *error)
 {
-    zr_encode_threads *crew = zr_alloc(sizeof *crew, error);
+    zr_encode_threads *pool = zr_alloc(sizeof *pool, error);
     *out = NULL;
-    if (!crew)
+    if (!pool)
         return ZERO_ERR_MEMORY;
-    crew->tokenizer = tokenizer;
-    crew->count = ZR_MAX(threads, 1);
-    crew->hands = zr_alloc((size_t)crew->count * sizeof *crew->hands, error);
-    zero_status status = crew->hands ? ZERO_OK : ZERO_ERR_MEMORY;
-    for (int i = 0; i < crew->count && status == ZERO_OK; i++)
-        status = zr_encoder_create(tokenizer, &crew->hands[i].encoder, error);
-    if (status == ZERO_OK && crew->count > 1)
-        status = zr_workers_create(crew->count, crew->count, &crew->workers, error);
+    pool->tokenizer = tokenizer;
+    pool->count = ZR_MAX(threads, 1);
+    pool->jobs = zr_alloc((size_t)pool->count * sizeof *pool->jobs, error);
+    zero_status status = pool->jobs ? ZERO_OK : ZERO_ERR_MEMORY;
+    for (int i = 0; i < pool->count && status == ZERO_OK; i++)
+        status = zr_encoder_create(tokenizer, &pool->jobs[i].encoder, error);
+    if (status == ZERO_OK && pool->count > 1)
+        status = zr_workers_create(pool->count, pool->count, &pool->workers, error);
     if (status == ZERO_OK)
-        *out = crew;
+        *out = pool;
     else
-        zr_encode_threads_destroy(crew);
+        zr_encode_threads_destroy(pool);
     return status;
 }
 
-void zr_encode_threads_destroy(zr_encode_threads *crew)
+void zr_encode_threads_destroy(zr_encode_threads *pool)
 {
-    if (!crew)
+    if (!pool)
         return;
-    zr_workers_destroy(crew->workers);
-    for (int i = 0; crew->hands && i < crew->count; i++) {
-        zr_encoder_destroy(crew->hands[i].encoder);
-        zr_ids_free(&crew->hands[i].ids);
+    zr_workers_destroy(pool->workers);
+    for (int i = 0; pool->jobs && i < pool->count; i++) {
+        zr_encoder_destroy(pool->jobs[i].encoder);
+        zr_ids_free(&pool->jobs[i].ids);
     }
-    zr_free(crew->hands);
-    zr_free(crew);
+    zr_free(pool->jobs);
+    zr_free(pool);
 }
 
 static void work_encode_threads(void *argument)
 {
-    hand *mine = argument;
+    part_job *mine = argument;
     mine->ids.count = 0;
     mine->status = zr_encoder_append(mine->encoder, mine->mode, mine->text, mine->first, mine->end,
                                      mine->name, &mine->ids, &mine->error);
 }
 
-typedef struct saying {                      // who is told about the progress
-    void (*taken)(void *user, size_t bytes); // NULL: nobody
+typedef struct progress {                    // the caller's callback for signs of life
+    void (*taken)(void *user, size_t bytes); // may be NULL
     void *user;
     size_t bytes;
-} saying;
+} progress;
 
-// Gives a part to a thread. A part that cannot be cut may take longer than others wait for a sign
-// of life, so another thread encodes it even if there is only one hand.
-static zero_status give(zr_encode_threads *crew, hand *next, const saying *say, zero_error *error)
+// Gives a part to a thread. A part that cannot be cut may take longer than other ranks wait for a
+// sign of life, so another thread encodes it even if there is only one job.
+static zero_status submit_part(zr_encode_threads *pool, part_job *next, const progress *signs,
+                               zero_error *error)
 {
-    if (!crew->workers && say->taken && next->end - next->first > 8 * PART_BYTES)
-        ZERO_TRY(zr_workers_create(1, 1, &crew->workers, error));
-    if (crew->workers)
-        return zr_workers_submit(crew->workers, work_encode_threads, next, error);
+    if (!pool->workers && signs->taken && next->end - next->first > 8 * PART_BYTES)
+        ZERO_TRY(zr_workers_create(1, 1, &pool->workers, error));
+    if (pool->workers)
+        return zr_workers_submit(pool->workers, work_encode_threads, next, error);
     work_encode_threads(next);
     return ZERO_OK;
 }
 
-static void wait_for_all(zr_encode_threads *crew, const saying *say)
+static void wait_for_all(zr_encode_threads *pool, const progress *signs)
 {
-    if (!crew->workers)
+    if (!pool->workers)
         return;
-    while (!zr_workers_drain_for(crew->workers, SECONDS_BETWEEN_SIGNS))
-        if (say->taken)
-            say->taken(say->user, say->bytes);
+    while (!zr_workers_drain_for(pool->workers, SECONDS_BETWEEN_SIGNS))
+        if (signs->taken)
+            signs->taken(signs->user, signs->bytes);
 }
 
-// Cuts parts from `at` on and encodes them; *end is where the last one ends.
-static zero_status encode_round(zr_encode_threads *crew, const hand *what, size_t at, size_t length,
-                                const saying *say, int *busy, size_t *end, zero_error *error)
+// Cuts parts from `at` on and encodes them; *end is the end of the last one.
+static zero_status encode_round(zr_encode_threads *pool, const part_job *what, size_t at,
+                                size_t length, const progress *signs, int *busy, size_t *end,
+                                zero_error *error)
 {
     zero_status status = ZERO_OK;
-    for (*busy = 0; *busy < crew->count && at < length && status == ZERO_OK; ++*busy) {
-        hand *next = &crew->hands[*busy];
+    for (*busy = 0; *busy < pool->count && at < length && status == ZERO_OK; ++*busy) {
+        part_job *next = &pool->jobs[*busy];
         next->mode = what->mode;
         next->text = what->text;
         next->name = what->name;
         next->first = at;
-        next->end = at = zr_tokenizer_cut(crew->tokenizer, what->text, at,
+        next->end = at = zr_tokenizer_cut(pool->tokenizer, what->text, at,
                                           ZR_MIN(length, at + PART_BYTES), length);
-        status = give(crew, next, say, error);
+        status = submit_part(pool, next, signs, error);
     }
-    wait_for_all(crew, say);
+    wait_for_all(pool, signs);
     *end = at;
     return status;
 }
 
-zero_status zr_encode_threads_run(zr_encode_threads *crew, zr_encode_mode mode, const char *text,
+zero_status zr_encode_threads_run(zr_encode_threads *pool, zr_encode_mode mode, const char *text,
                                   size_t length, const char *name, zr_take_ids take,
                                   void (*taken)(void *user, size_t bytes), void *user,
                                   zero_error *error)
 {
-    const hand what = {.mode = mode, .text = text, .name = name};
+    const part_job what = {.mode = mode, .text = text, .name = name};
     for (size_t at = 0, end; at < length; at = end) {
-        const saying say = {.taken = taken, .user = user, .bytes = at};
+        const progress signs = {.taken = taken, .user = user, .bytes = at};
         int busy;
-        ZERO_TRY(encode_round(crew, &what, at, length, &say, &busy, &end, error));
+        ZERO_TRY(encode_round(pool, &what, at, length, &signs, &busy, &end, error));
         for (int i = 0; i < busy; i++) {
-            const hand *done = &crew->hands[i];
+            const part_job *done = &pool->jobs[i];
             if (done->status != ZERO_OK)
                 return zr_fail(error, done->status, "%s", done->error.message);
             ZERO_TRY(take(user, done->ids.at, done->ids.count, error));

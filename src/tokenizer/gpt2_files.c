@@ -1,10 +1,10 @@
-// GPT-2's two files, vocab.json and merges.txt, with what else in their directory determines ids.
-// This reads them as transformers does:
+// GPT-2's two files, vocab.json and merges.txt, and the settings in their directory that determine
+// ids. They are read as in transformers:
 //
 //   tokenizer_config.json    added_tokens_decoder: {"50257": {"content": "<pad>", "special": true,
 //                            "lstrip": ...}}; add_prefix_space; names of special tokens
 //   added_tokens.json        {"<pad>": 50257}; read if there is no added_tokens_decoder
-//   special_tokens_map.json  names of special tokens; likewise
+// special_tokens_map.json  names of special tokens; read if there is no added_tokens_decoder
 #include "base/random.h"
 #include "tokenizer/bpe_load.h"
 
@@ -74,8 +74,8 @@ static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
     return ZERO_OK;
 }
 
-// Marks as special a token that some part of the settings names as one. If a list has it with its
-// id, the list has said the rest about it.
+// Marks a token as special because the settings name it as one. If a list has it with its id, its
+// other flags are those of the list.
 static zero_status name_special(gathering *g, const char *role, const json_t *named,
                                 zero_error *error)
 {

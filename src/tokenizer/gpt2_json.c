@@ -1,5 +1,5 @@
-// Says as a tokenizer.json what GPT-2's two files and the settings next to them say, for readers
-// that take the two files for those of another architecture.
+// Writes GPT-2's two files and the settings next to them as one tokenizer.json, for readers that
+// would take the two files for those of another architecture.
 #include "tokenizer/bpe_load.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void write_merges(const char *merges, size_t length, zr_buffer *out)
     }
 }
 
-// Returns the token that add_bos_token puts before a text; NULL: none.
+// Returns the token that add_bos_token puts before a text; NULL if there is none.
 static const char *begin_of(const zr_token_settings *settings)
 {
     const json_t *named = zr_token_setting(settings, "bos_token");
@@ -67,7 +67,8 @@ static void write_special(const zr_buffer *token, int type, zr_buffer *out)
     zr_buffer_printf(out, "{\"SpecialToken\":{\"id\":%s,\"type_id\":%d}},", token->data, type);
 }
 
-// Writes what puts the begin token, if there is one, before a text and before the second of a pair.
+// Writes the post-processor that puts the begin token, if there is one, before a text and before
+// the second text of a pair.
 static void write_post_processor(const char *begin, json_int_t id, zr_buffer *out)
 {
     static const char text[] = "{\"Sequence\":{\"id\":\"%c\",\"type_id\":%d}}%s";
@@ -93,7 +94,7 @@ static void write_post_processor(const char *begin, json_int_t id, zr_buffer *ou
     zr_buffer_free(&token);
 }
 
-// Writes all up to the merges.
+// Writes everything before the merges.
 static void write_gpt2_json_all(const zr_token_settings *settings, const json_t *added,
                                 const json_t *vocab, const char *vocab_text, zr_buffer *out)
 {

@@ -7,15 +7,15 @@
 #include <string.h>
 #include <utf8proc.h>
 
-typedef struct normal_text { // what the steps have made so far
+typedef struct normal_text { // the text after the steps so far
     const char *text;
     size_t length;
-    zr_bpe_scratch *room; // where `text` lies; NULL: it belongs to the caller
+    zr_bpe_scratch *room; // the memory of `text`; NULL if it belongs to the caller
     size_t most;          // the most bytes that it may have
 } normal_text;
 
 // Limits the growth, because a few strings of a file, each replaced by the next, could otherwise
-// ask for any amount of memory. `more` counts bytes beyond `length`.
+// need any amount of memory. `more` counts bytes beyond `length`.
 static zero_status check_growth(const zr_encoder *encoder, const normal_text *now, size_t length,
                                 size_t more)
 {
@@ -87,9 +87,9 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
     return ZERO_OK;
 }
 
-// Returns whether a mark got its order, or a composition, after version 9 of Unicode, which is the
-// one that the library normalises by; the library does not move such marks. (Its pre-tokenizers
-// know a later version: pretokenize.h.)
+// Returns whether a mark got its order, or a composition, after version 9 of Unicode. The library
+// normalises by version 9, so it does not move such marks. (Its pre-tokenizers use a later version:
+// pretokenize.h.)
 static bool is_younger(int32_t c)
 {
     static const zr_code_range younger[] = {

@@ -6,8 +6,8 @@
 //   chars: there is no pre-tokenizer, and each character is its own symbol; the decoder Fuse joins
 //          them without spaces
 //
-// Reading accepts for these only what this file writes and what means the same; everything else is
-// a BPE (tokenizer_files.c).
+// A file is read as one of these only if it is equivalent to one that this code writes; every other
+// file is a BPE (tokenizer_files.c).
 #include "base/file.h"
 #include "base/json.h"
 #include "tokenizer/bpe_load.h"
@@ -66,9 +66,9 @@ zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, 
     return zr_file_write_in(directory, "tokenizer_config.json", config, sizeof config - 1, error);
 }
 
-// Finds the plain kind that a tokenizer.json describes; *plain false: none. A plain file has no
-// merges, nothing between the text and the model except ByteLevel, for which the vocabulary allows,
-// and only settings that change no id.
+// Finds the plain kind that a tokenizer.json describes; *plain is false if it describes a BPE. A
+// plain file has no merges, nothing between the text and the model except ByteLevel, if the
+// vocabulary allows that, and only settings that do not change ids.
 static void find_kind(const json_t *root, const json_t *model, bool *plain, zr_tokenizer_kind *kind)
 {
     static const char *const of_root[] = {"normalizer", "truncation", "padding", "added_tokens"};
@@ -102,7 +102,7 @@ static bool are_bytes(const json_t *vocab)
 }
 
 // Reads the vocabulary of chars. code_points: (V), zeroed; 0 stands for "not seen yet", since JSON
-// keys cannot hold U+0000. *plain false: some token is not a character.
+// keys cannot hold U+0000. *plain is false if some token is not a character.
 static zero_status read_characters(const char *path, json_t *vocab, int32_t *code_points,
                                    bool *plain, zero_error *error)
 {

@@ -6,8 +6,8 @@
 //            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+                  (in one line)
 //   Qwen 2   the same with \p{N} for \p{N}{1,3}
 //
-// Each matches something at every position, so pieces cover the text. None looks back: after the
-// end of a piece the next one begins as a text of its own does.
+// Each matches something at every position, so pieces cover the text. No expression looks back:
+// after the end of a piece the next one begins like a text of its own.
 #include "tokenizer/pretokenize.h"
 
 #include <string.h>
@@ -43,8 +43,8 @@ static size_t piece_of_spaces(const zr_classes *classes, const char *text, size_
     return at;
 }
 
-// Matches 's|'t|'re|'ve|'m|'ll|'d in a text that begins with '; returns 0 if none fits. `fold` also
-// accepts capitals, and the long s (U+017F), which the library takes for an s.
+// Matches 's|'t|'re|'ve|'m|'ll|'d in a text that begins with '; returns 0 if no alternative
+// matches. `fold` also accepts capitals, and the long s (U+017F), which the library treats as an s.
 static size_t piece_of_contraction(const char *text, size_t length, bool fold)
 {
     static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
@@ -82,7 +82,7 @@ static size_t piece_of_lines(const zr_classes *classes, const char *text, size_t
     return end ? end : piece_of_spaces(classes, text, length);
 }
 
-// Matches \p{N}{1,most}, of which the first number ends at `at`.
+// Matches \p{N}{1,most}; the first number ends at `at`.
 static size_t piece_of_numbers(const zr_classes *classes, const char *text, size_t at,
                                size_t length, int most)
 {

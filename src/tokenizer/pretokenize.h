@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 
 // The classes of characters that the regular expressions of pre-tokenizers use: letter, number,
-// white space, or none of these. They are pinned to Unicode 16.0 (unicode_ranges.c), so that ids do
-// not depend on the machine.
+// white space, or other. They are pinned to Unicode 16.0 (unicode_ranges.c), so that ids do not
+// depend on the machine.
 typedef enum zr_class { ZR_OTHER, ZR_LETTER, ZR_NUMBER, ZR_SPACE } zr_class;
 
 #define ZR_CLASSED 0x32400 // from here on everything is ZR_OTHER
@@ -30,11 +30,11 @@ void zr_classes_fill(zr_classes *classes);
 zr_class zr_class_at(const zr_classes *classes, const char *text, size_t left, int *bytes);
 bool zr_is_word(int32_t code_point); // \w: part of a word
 
-// Returns the bytes of the piece that begins at text[0], 0 < result <= length. What comes from
+// Returns the bytes of the piece that begins at text[0], 0 < result <= length. Text from
 // text[length] on has no influence.
 typedef size_t (*zr_next_piece)(const zr_classes *classes, const char *text, size_t length);
 
-// Returns the machine for an expression as tokenizer.json writes it; NULL: the expression is
+// Returns the machine for an expression as tokenizer.json writes it; NULL if the expression is
 // unknown.
 zr_next_piece zr_pieces_for_expression(const char *expression);
 zr_next_piece zr_pieces_gpt2(void);

@@ -1,5 +1,5 @@
-// What all tokenizers share: calls go through the table of the kind; the encoder and the decoder
-// keep what lasts between calls.
+// The functions of all tokenizers call those of their kind through its table. Encoder and decoder
+// hold the state between calls.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
 

@@ -3,7 +3,7 @@
 //   bytes  256 ids
 //   chars  the code points of the training text, sorted
 //   BPE    merges in order of their rank, on bytes (GPT-2, Llama 3, Qwen, SmolLM2) or on characters
-//          (Llama 2), as tokenizer.json, or vocab.json with merges.txt, says: the ids are those of
+//          (Llama 2), as in tokenizer.json, or vocab.json and merges.txt: the ids are those of
 //          Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact)
 //
 // All are written as a tokenizer.json that the library opens with the same ids. A tokenizer is only
@@ -50,8 +50,8 @@ zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t
 // is one), or a tokenizer.json. Returns ZERO_ERR_UNSUPPORTED for what is not built, quoting it;
 // ZERO_ERR_DATA for a file that contradicts itself.
 zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error);
-// Opens what a user names: "bytes", "chars" (of `text`), or a path as above. Returns ZERO_ERR_USAGE
-// if it is none of these.
+// Opens a tokenizer by a user's text: "bytes", "chars" (of `text`), or a path as above. Returns
+// ZERO_ERR_USAGE if it is none of these.
 zero_status zr_tokenizer_open(const char *what, const char *text, size_t length, const char *name,
                               zr_tokenizer **out, zero_error *error);
 // Writes tokenizer.json and tokenizer_config.json durably; for a loaded BPE it writes the files
@@ -65,21 +65,21 @@ void zr_tokenizer_destroy(zr_tokenizer *tokenizer);
 zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer);
 // Returns "bytes", "chars", "byte-level BPE" or "BPE".
 const char *zr_tokenizer_name(const zr_tokenizer *tokenizer);
-// Returns the largest id + 1; a BPE may have ids that are no token.
+// Returns the largest id + 1; a BPE may have ids without a token.
 int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer);
-// Returns a hash of what determines the ids: equal tokenizers have equal ones.
+// Returns a hash of everything that determines the ids: equal tokenizers have equal hashes.
 uint64_t zr_tokenizer_fingerprint(const zr_tokenizer *tokenizer);
-// Returns the id that ends a text (eos_token); -1: there is none.
+// Returns the id that ends a text (eos_token); -1 if there is none.
 int32_t zr_tokenizer_end(const zr_tokenizer *tokenizer);
-// Returns the id that begins a text (bos_token); -1: there is none.
+// Returns the id that begins a text (bos_token); -1 if there is none.
 int32_t zr_tokenizer_begin(const zr_tokenizer *tokenizer);
 // Finds the token spelled like this.
 bool zr_tokenizer_find(const zr_tokenizer *tokenizer, const char *content, int32_t *id);
 bool zr_tokenizer_is_special(const zr_tokenizer *tokenizer, int32_t id);
 // Returns whether it normalizes and cuts text as Qwen2's own tokenizer does.
 bool zr_tokenizer_is_qwen2(const zr_tokenizer *tokenizer);
-// Returns what the file's post-processor puts before and after a text (often a begin token).
-// Encoding never adds it; callers that want it add it themselves.
+// Returns the ids that the file's post-processor puts before and after a text (often a begin
+// token). Encoding never adds it; callers that want it add it themselves.
 void zr_tokenizer_template(const zr_tokenizer *tokenizer, const int32_t **before, int *before_count,
                            const int32_t **after, int *after_count);
 
@@ -94,8 +94,8 @@ zero_status zr_tokenizer_encode(const zr_tokenizer *tokenizer, const char *text,
 size_t zr_tokenizer_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
                         size_t length);
 
-// What encoding remembers between calls (pieces seen before, working memory). Its size is bounded;
-// one thread at a time may use it.
+// State of encoding between calls (pieces seen before, working memory). Its size is bounded; one
+// thread at a time may use it.
 typedef struct zr_encoder zr_encoder;
 zero_status zr_encoder_create(const zr_tokenizer *tokenizer, zr_encoder **out, zero_error *error);
 void zr_encoder_destroy(zr_encoder *encoder);
@@ -109,9 +109,9 @@ zero_status zr_encoder_append(zr_encoder *encoder, zr_encode_mode mode, const ch
 // model may have more rows than the tokenizer has ids) gives U+FFFD.
 void zr_tokenizer_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out);
 
-// Makes text from ids as they come. What is appended is valid UTF-8 and is never changed later:
-// bytes that may still become a character are held back, and those that cannot become U+FFFD, so
-// the text is the one that the library decodes from all ids.
+// Makes text from ids as they come. Appended text is valid UTF-8 and never changes later: bytes
+// that later ones may complete are held back, and invalid bytes become U+FFFD. So the whole text is
+// the one that the library decodes from all ids.
 typedef struct zr_decoder {
     const zr_tokenizer *tokenizer;
     zr_buffer pending;
@@ -121,7 +121,7 @@ typedef struct zr_decoder {
 } zr_decoder;
 void zr_decoder_begin(zr_decoder *decoder, const zr_tokenizer *tokenizer, bool skip_special);
 void zr_decoder_push(zr_decoder *decoder, int32_t id, zr_buffer *out);
-// Appends what was held back, frees it, and begins anew.
+// Appends the bytes that were held back, frees their memory, and starts a new text.
 void zr_decoder_end(zr_decoder *decoder, zr_buffer *out);
 
 // Several threads that encode one text (encode_threads.c). The text is cut where no token crosses,
@@ -135,11 +135,11 @@ typedef zero_status (*zr_take_ids)(void *user, const int32_t *ids, int64_t count
 
 zero_status zr_encode_threads_create(const zr_tokenizer *tokenizer, int threads,
                                      zr_encode_threads **out, zero_error *error);
-void zr_encode_threads_destroy(zr_encode_threads *crew);
+void zr_encode_threads_destroy(zr_encode_threads *pool);
 // Encodes a text with all threads. It needs memory for about 1 MiB of text for each thread at a
 // time, and its ids; more only if the text cannot be cut. `taken` (may be NULL) gets the bytes
 // encoded so far now and then, and as a sign of life while a long part is encoded.
-zero_status zr_encode_threads_run(zr_encode_threads *crew, zr_encode_mode mode, const char *text,
+zero_status zr_encode_threads_run(zr_encode_threads *pool, zr_encode_mode mode, const char *text,
                                   size_t length, const char *name, zr_take_ids take,
                                   void (*taken)(void *user, size_t bytes), void *user,
                                   zero_error *error);

@@ -1,6 +1,7 @@
 // Loads a tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and
 // merges.txt (gpt2_files.c), and next to either tokenizer_config.json and special_tokens_map.json,
-// which say what ends a text. What was read is kept, so that an exported model has the same files.
+// which name the token that ends a text. The files that were read are kept, so that an exported
+// model has the same files.
 #include "base/file.h"
 #include "base/random.h"
 #include "tokenizer/bpe_load.h"
@@ -11,8 +12,8 @@
 #define GPT2_CLASS "GPT2Tokenizer"   // or with "Fast" at its end
 #define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published files have 3e7
 
-typedef struct source {    // what a tokenizer is read from
-    const char *directory; // NULL: a single file
+typedef struct source {    // the files of a tokenizer
+    const char *directory; // NULL for a single file
     const char *path;      // as given
     zr_tokenizer_file files[ZR_COUNT(((zr_tokenizer *)0)->files)];
     int count;
@@ -29,7 +30,7 @@ static char *path_of(const source *from, const char *name, zero_error *error)
     return zr_sprintf(error, "%.*s%s", slash ? (int)(slash - from->path + 1) : 0, from->path, name);
 }
 
-// Reads and keeps the file if it is there; *out NULL: it is not.
+// Reads the file and keeps it; *out is NULL if there is no such file.
 static zero_status keep_file(source *from, const char *name, const zr_tokenizer_file **out,
                              zero_error *error)
 {
@@ -105,8 +106,8 @@ static zero_status find_end(const char *path, zr_tokenizer *tokenizer,
     return ZERO_OK;
 }
 
-// Applies what the files next to the tokenizer say. If they name no special tokens, GPT-2's only
-// special token also begins a text.
+// Applies the settings in the files next to the tokenizer. If they name no special tokens, GPT-2's
+// only special token also begins a text.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
                                   const zr_token_settings *settings, bool two_files,
                                   zero_error *error)
@@ -163,7 +164,7 @@ static zero_status check_files_model(const char *path, const json_t *root, zero_
         (!json_is_object(json_object_get(model, "vocab")) && !strcmp(type, "BPE")))
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
-    if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files do not say that they are BPE
+    if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files have no type
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE is", path,
                        type);
     if (!json_is_object(json_object_get(model, "vocab")))
@@ -214,7 +215,7 @@ static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_f
     return status;
 }
 
-// Says which tokenizer a directory without these files has.
+// Fails with the name of the tokenizer that a directory without these files has.
 static zero_status fail_absent(const source *from, zero_error *error)
 {
     static const struct {
@@ -264,8 +265,8 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
     return ZERO_OK;
 }
 
-// Finds whether tokenizer.json is what zr_bpe_save has made of the two files next to it. They are
-// read again then, so that the tokenizer is the same as before, with the same fingerprint.
+// Finds whether zr_bpe_save has made tokenizer.json from the two files next to it. Then these are
+// read instead, so that the tokenizer is the same as before, with the same fingerprint.
 static zero_status compare_with_two_files(const source *from, const zr_tokenizer_file *json,
                                           const zr_tokenizer_file *of_vocab,
                                           const zr_tokenizer_file *merges,
@@ -287,15 +288,15 @@ static zero_status compare_with_two_files(const source *from, const zr_tokenizer
             !memcmp(text.data, json->data, text.length);
     json_decref(vocab);
     zr_buffer_free(&text);
-    // With other files than those that it was made of it stands alone.
+    // If the two files are not those that it was made from, tokenizer.json counts alone.
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
 static zero_status load_files(source *from, zr_tokenizer **out, zero_error *error)
 {
     // The last one is kept but not read.
-    static const char *const beside[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                         "added_tokens.json", "chat_template.jinja"};
+    static const char *const setting_files[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                                "added_tokens.json", "chat_template.jinja"};
     const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
     zr_token_settings settings = {0};
     ZERO_TRY(keep_file(from, "tokenizer.json", &json, error));
@@ -307,8 +308,8 @@ static zero_status load_files(source *from, zr_tokenizer **out, zero_error *erro
         return from->directory
                    ? fail_absent(from, error)
                    : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
-    for (int i = 0; i < ZR_COUNT(beside); i++)
-        ZERO_TRY(keep_file(from, beside[i], &kept, error));
+    for (int i = 0; i < ZR_COUNT(setting_files); i++)
+        ZERO_TRY(keep_file(from, setting_files[i], &kept, error));
     zero_status status = parse_settings(from, &settings, error);
     from->two_files = !json;
     if (status == ZERO_OK && json)
@@ -332,7 +333,7 @@ static void hand_over(source *from, zr_tokenizer *tokenizer)
 {
     if (!tokenizer->bpe)
         return;
-    // The fingerprint so far is of what these files do not say.
+    // The fingerprint so far covers the settings that are in none of these files.
     uint64_t hash = zr_hash_text("BPE") ^ tokenizer->fingerprint;
     for (int i = 0; i < from->count; i++)
         if (determines_ids(from, from->files[i].name))

@@ -1,7 +1,7 @@
 // Bytes and chars: text to ids and back. plain_json.c writes and reads them.
 //
-// The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode says
-// where it fails.
+// The invariant that training needs: decode(encode(text)) == text, byte for byte, or encode fails
+// with the position.
 #include "base/random.h"
 #include "tokenizer/bpe_encode.h"
 

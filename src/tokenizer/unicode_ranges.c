@@ -1,7 +1,7 @@
 // Letters (\p{L}) and numbers (\p{N}) of Unicode 16.0, written by tests/oracle/unicode_ranges.py:
 // what the regular expressions of the `tokenizers` library 0.23 take for them. They are pinned
 // here, not taken from a library of the system, so that a text has the same ids on every machine.
-// Surrogates are none. test_unicode_class.c compares them with utf8proc.
+// Surrogates are neither. test_unicode_class.c compares them with utf8proc.
 #include "tokenizer/pretokenize.h"
 
 const zr_code_range zr_letters[] = {

@@ -29,8 +29,8 @@ size_t zr_character_cut(const char *text, size_t limit, size_t length)
     return is_continuation(text[end]) ? limit : end;
 }
 
-// Returns the bytes of the longest beginning of a character at text[0..left), which is not a whole
-// one; *open: more bytes could complete it.
+// Returns the bytes of the longest beginning of an incomplete character at text[0..left); *open:
+// more bytes could complete it.
 static size_t beginning(const char *text, size_t left, bool *open)
 {
     const unsigned char *bytes = (const unsigned char *)text;

@@ -13,7 +13,7 @@ typedef struct zr_tokenizer_ops { // one table for each kind
     size_t (*cut)(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
                   size_t length);
     void (*decode)(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out);
-    // `last`: there is no id; the text ends.
+    // `last`: there is no id, because the text ends.
     void (*push)(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out);
     zero_status (*save)(const zr_tokenizer *tokenizer, const char *directory, zero_error *error);
     void (*free)(zr_tokenizer *tokenizer); // frees what the kind holds
@@ -28,10 +28,10 @@ typedef struct zr_tokenizer_file {
 struct zr_tokenizer {
     const zr_tokenizer_ops *ops;
     int32_t vocabulary; // V
-    int32_t begin, end; // -1: none
+    int32_t begin, end; // -1 if there is none
     uint64_t fingerprint;
     int32_t *code_points;       // (V) chars: the character of each id
-    int32_t *ids;               // (id_count) chars: 1 + id of each code point, 0: it has none
+    int32_t *ids;               // (id_count) chars: 1 + id of each code point; 0 if it has no id
     int32_t id_count;           // the largest code point + 1
     struct zr_bpe *bpe;         // BPE
     zr_tokenizer_file files[8]; // BPE: the files from which it was read, for saving
@@ -53,8 +53,8 @@ int zr_utf8_next(const char *text, size_t left, int32_t *code_point);
 // Returns the largest end <= limit that does not cut a character; `limit` in text that is not
 // UTF-8.
 size_t zr_character_cut(const char *text, size_t limit, size_t length);
-// Moves what is valid UTF-8 from `pending` to `out`. Bytes that no later byte can make valid become
-// U+FFFD, one for each longest beginning of a character. What may still become a character stays,
+// Moves valid UTF-8 from `pending` to `out`. Bytes that no later byte can make valid become U+FFFD,
+// one for each longest beginning of a character. Bytes that later ones may still complete stay,
 // unless `last`.
 void zr_utf8_flush(zr_buffer *pending, bool last, zr_buffer *out);
 

@@ -1,6 +1,5 @@
 // A model of slices is saved from any grid of ranks and loaded to any other: the files are those of
-// the whole tensors, whoever wrote them.
-//
+// the whole tensors, whichever ranks wrote them.
 // Rank r of D x P has the tensor rank r % P, so T/P slices, and of each slice's tensors, laid end
 // to end, one of D parts, which begins in the middle of a row.
 #define _GNU_SOURCE
@@ -9,7 +8,6 @@
 #include "../sanitizers.h"
 #include "base/dtype.h"
 #include "formats/safetensors_write.h"
-#include "formats/source.h"
 #include "checkpoint/states.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -180,8 +178,8 @@ static zero_status do_work(rank *r, zero_error *error)
     case COMPARE: return load(r, true, error);
     case EXPORT: return zr_weights_save(r->comm, r->all->path, "", &r->views->view, error);
     default:
-        return zr_weights_load(r->comm, r->all->path, &r->views->view,
-                               &(zr_weights_load_options){0}, error);
+        return zr_weights_load(r->comm, r->all->path, &r->views->view, &(zr_weights_options){0},
+                               error);
     }
 }
 
