@@ -7,7 +7,7 @@
 #include "engine/engine_internal.h"
 #include "engine/step.h"
 #include "model/tensor_walk.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // How long the pipeline of a step takes: the lists of actions that a run of ours has
-// (plan/pipeline/pipeline.h), on virtual time. Pure.
+// (plan/pipeline/schedules.h), on virtual time. Pure.
 #ifndef ZR_SIMULATE_PIPELINE_H
 #define ZR_SIMULATE_PIPELINE_H
 

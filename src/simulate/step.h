@@ -7,7 +7,8 @@
 //   collectives  rings, and for sums trees where they are faster: bytes at the rate of the slowest
 //                link that they cross, and latency times their steps; a part of them that is the
 //                framework's (`hidden`) runs beside products at no cost
-//   pipeline     the same lists of actions as a run has (plan/pipeline/pipeline.h), on virtual time
+//   pipeline     the same lists of actions as a run has (plan/pipeline/schedules.h), on virtual
+//   time
 #ifndef ZR_SIMULATE_STEP_H
 #define ZR_SIMULATE_STEP_H
 

@@ -3,7 +3,7 @@
 #include "comm/versions.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 #include <string.h>
 
