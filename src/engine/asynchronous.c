@@ -11,7 +11,6 @@
 // Every update changes the master, and writes parameters into the copy of its version.
 #include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "engine/pipeline_window.h"
 #include "engine/step.h"
 #include "plan/pipeline/tied_weights.h"
 

@@ -2,7 +2,7 @@
 // flat parameters, and the gradients that were summed up for them.
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place)
 {

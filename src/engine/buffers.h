@@ -1,5 +1,10 @@
 // Where the data of a rank lies: the plan's buffers and the slots of its links, the own shard of
 // each flat parameter, and the gradients that were summed up for it.
+//
+//   flat parameter   [   shard 0   |   shard 1   |   shard 2   ]
+//   rank 1 owns                     [ own shard ]                zr_own_shard
+//   rank 1 updates   [ all ]  or    [ own shard ]                zr_update_range
+//   slices of that                  [ s0 | s1 |s2]               zr_shard_slice_span
 #ifndef ZR_ENGINE_BUFFERS_H
 #define ZR_ENGINE_BUFFERS_H
 

@@ -1,11 +1,11 @@
 // Gradients of a micro-batch (contract 4): they are bound where units add their contributions in
-// fp32, and rounded once where gradients have 16 bits. exchange.c sums them into the owner's
+// fp32, and rounded once where gradients have 16 bits. gather_reduce.c sums them into the owner's
 // accumulator.
 #include "compute/element_ops.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/update.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 #include <string.h>
 

@@ -21,7 +21,7 @@ zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_p
 // runs next, because the next instruction says that.
 typedef zero_status (*zr_execute)(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
-// exchange.c
+// gather_reduce.c
 zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error);
 zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error);

@@ -1,7 +1,7 @@
 // Between the files of engine/: model states on their tiers, and how they travel. Contract 2:
 // stages and stores know nothing of each other.
 //
-//   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
+//   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, gather_reduce.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    transfers.c
 //                of a streamed flat parameter, until another unit adds to it
 //   the update   NVMe ─> staging buffers (host) ─> NVMe              group_walk.c

@@ -3,7 +3,7 @@
 #include "compute/element_ops.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {

@@ -62,7 +62,7 @@ zero_status zr_step_check_pass(zero_engine *engine, zr_pass_kind kind,
                                const zr_pass_traffic *exchanged, zero_error *error);
 zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error);
 
-// pipeline_work.c: tell the other ranks of a pipeline what this one begins. chunk -1: nothing,
+// phases.c: tell the other ranks of a pipeline what this one begins. chunk -1: nothing,
 // until the next micro-batch; micro_batch -1: an evaluation.
 void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
 // Says, after what went wrong on this rank itself, what it was at ("forward of micro-batch 2").
@@ -86,5 +86,28 @@ zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_erro
 zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
 // Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
 zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error);
+
+// Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
+// (plan/pipeline/schedules.h). A window is the steps after which the pipeline is empty: one, or
+// those of an asynchronous schedule until it drains.
+typedef struct zr_window_run {
+    zero_engine *engine;
+    const zero_tensors *batches; // (steps * accumulation); NULL: this stage reads none
+    int64_t steps;
+    zero_step_info *infos; // (steps)
+    bool outdated;         // the window gathers kept flat parameters
+    int copy;              // of the parameters that version 0 is
+} zr_window_run;
+
+// train_batch.c: runs the actions (count) of this stage, from the first to the last.
+zero_status zr_window_actions(zr_window_run *run, const zr_action *actions, int count,
+                              zero_error *error);
+
+// asynchronous.c. Runs a window of an asynchronous schedule, and ends its steps.
+zero_status zr_window_asynchronous(zr_window_run *run, zero_error *error);
+// Runs NORM or UPDATE.
+zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error);
+// Makes the copies of parameters and accumulators those that the action reads or, UPDATE, writes.
+void zr_window_set_copies(const zr_window_run *run, const zr_action *action);
 
 #endif

@@ -7,6 +7,7 @@
 #include "engine/engine_internal.h"
 #include "engine/step.h"
 #include "model/unit.h"
+#include "plan/accumulators.h"
 #include "plan/flat_param_sums.h"
 
 #include <string.h>

@@ -94,7 +94,7 @@ void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int6
 // Records that `slot` was begun in these bytes, and forgets where it was before.
 void zr_emit_occupy(zr_emitter *e, zr_buffer_ref place, int64_t bytes, zr_slot slot);
 
-// emit_gradients.c: called around a visit of backward.
+// emit_reduce_scatter.c: called around a visit of backward.
 void zr_emit_gradients_open(zr_emitter *e, int visit);
 void zr_emit_gradients_close(zr_emitter *e, int visit);
 // Ends the reductions of sealed flat parameters that have to end by the end of that visit, oldest

@@ -7,7 +7,7 @@
 //                head's for the embedding's) leave the open arena after the visit that made them,
 //                and come back while the visit before the next contribution computes
 #include "plan/emit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 static bool emit_offload_travels(const zr_visit *visit, int i)
 {

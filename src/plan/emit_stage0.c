@@ -2,7 +2,7 @@
 // whole (the baseline of section 5). The gradient is reduced shard by shard, as in every stage, and
 // gathered once a step, because each rank then updates everything.
 #include "plan/emit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 static void gather_gradients(zr_emitter *e)
 {

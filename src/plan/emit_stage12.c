@@ -3,7 +3,7 @@
 // are all-gathered. The stages differ only in when gradient bytes are held (reduction.c): in a
 // whole window, or in slots that are given back once they are reduced.
 #include "plan/emit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 #include "plan/pipeline/tied_weights.h"
 
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)

@@ -2,7 +2,7 @@
 // what of it a step does (zr_when): whether its gradient is finite, and whether its update is made
 // beside the next step.
 #include "plan/emit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 #include "plan/pipeline/tied_weights.h"
 
 static void scalars(zr_emitter *e, zr_scalars_part part, int link)

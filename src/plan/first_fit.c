@@ -1,5 +1,7 @@
-#include "plan/first_fit.h"
+// First fit over places that are sorted by their first byte: a place begins in the lowest gap that
+// is large enough, and the buffer's size is the highest end that was ever taken.
 #include "base/alloc.h"
+#include "plan/plan_parts.h"
 
 zero_status zr_first_fit_begin(zr_first_fit *fit, int capacity, zero_error *error)
 {

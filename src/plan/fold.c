@@ -4,7 +4,7 @@
 
 #include "base/traffic.h"
 #include "plan/exchanges.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 // Says whether an instruction's message counts. ZR_FRESH stands for the same messages as
 // ZR_OUTDATED, and ZR_REWRITTEN holds only after something other than an update has written

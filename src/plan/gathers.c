@@ -11,7 +11,6 @@
 //   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;
 //                start gather i+1 (its fetch has ended)
 #include "plan/plan_parts.h"
-#include "plan/first_fit.h"
 
 static void note_first_reads(zr_plan *plan)
 {

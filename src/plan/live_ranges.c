@@ -1,7 +1,7 @@
-#include "plan/live_ranges.h"
+#include "plan/plan.h"
 
 #include "base/alloc.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 // Live ranges that are not the last ones of their buffer are found under buffers that are not
 // followed.

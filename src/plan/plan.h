@@ -6,12 +6,11 @@
 #ifndef ZR_PLAN_PLAN_H
 #define ZR_PLAN_PLAN_H
 
-#include "plan/counter.h"
+#include "plan/accumulators.h"
 #include "plan/groups.h"
-#include "plan/machine.h"
+#include "plan/plan_settings.h"
 #include "plan/flat_params.h"
 #include "plan/pipeline/part.h"
-#include "plan/plan_settings.h"
 #include "plan/program.h"
 #include "plan/visit.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/errors.h"
 #include <zero/memory.h>
+#include <zero/model.h>
 #include <zero/tensor.h>
 
 // The type of each kind of field.
@@ -112,7 +113,7 @@ typedef struct zr_tiering {
 //   state_vectors     of the optimizer: Adam 2, Lion 1, SGD 0 or 1, ...
 //   per_tensor_norms  LAMB
 //   exact_world       micro-batches are summed along one tree, whichever rank computes them
-//                     (plan/counter.h)
+//                     (plan/accumulators.h)
 //   delayed           an update is made during the step after it (ZeRO-Offload section 5.2):
 //                     parameters are not written while units read them
 //   decay_all         weight decay applies to every tensor, else to those of two or more dimensions
@@ -147,5 +148,27 @@ typedef struct zr_tiering {
 typedef struct zr_settings {
     ZR_SETTINGS_FIELDS(ZR_FIELD_DECLARE)
 } zr_settings;
+
+// What plan/ needs to know of a backend and a communicator, as data. setup/ fills it from compute/
+// and comm/, or makes it up for a machine that is not here.
+typedef struct zr_machine {
+    // Returns the scratch bytes of a product of operands of that type; NULL: no scratch is counted.
+    size_t (*product_scratch)(void *user, zero_dtype dtype, const zero_product_shape *product);
+    void *user;
+    int ranks; // among which ZeRO partitions: data ranks
+    // Ranks that hold slices of the same layers, and which of them this one is; 0: 1, 0.
+    int tensor_ranks, tensor_rank;
+    // What this rank computes of a pipeline; it outlives the plan. NULL: there is none.
+    const struct zr_pipeline_part *pipeline;
+    int threads; // of one rank
+    bool mapped; // the ranks share memory: stage 3 gathers nothing
+    // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: none do.
+    int machine_ranks;
+    int64_t staging_bytes; // kept by the communicator for shards on their way
+    int64_t memory_limit;  // bytes a rank may hold; 0: unknown
+    // Of memory_limit, the bytes on each tier by its budget; 0: no budget was given.
+    int64_t tier_limit[ZERO_TIER_COUNT];
+    char memory_reason[128];
+} zr_machine;
 
 #endif

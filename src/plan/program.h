@@ -19,7 +19,7 @@
 //
 // With a pipeline there is no pass of a whole micro-batch, nor of a whole evaluation: each chunk of
 // units has passes of its own, which run as the stage's list of actions says
-// (plan/pipeline/pipeline.h).
+// (plan/pipeline/schedules.h).
 //
 //   forward       forward of the chunk's units, except of a last unit that does both in one call
 //   backward      backward of the chunk's units, last first; of units that can do it in two parts
@@ -30,7 +30,7 @@
 #define ZR_PLAN_PROGRAM_H
 
 #include "plan/instruction.h"
-#include "plan/pipeline/pipeline.h"
+#include "plan/pipeline/schedules.h"
 
 typedef struct zr_plan zr_plan;
 
@@ -80,5 +80,26 @@ zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
 zr_pass_kind zr_action_pass(const zr_action *action); // of a forward, backward or weight
 bool zr_pass_is_of_micro_batch(int kind);             // it runs once for each micro-batch of a step
 void zr_program_destroy(zr_program *program);
+
+// live_ranges.c: which bytes of each buffer a pass holds, and from when to when. One walk over the
+// program finds this.
+typedef struct zr_live_range { // bytes [first, first + bytes) of a buffer hold a flat parameter
+    zr_buffer_id buffer;       // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
+    int flat_param;
+    int64_t first, bytes;
+    int from, to; // instructions of the pass: the first to write there, the last to need it
+} zr_live_range;
+
+typedef struct zr_live_ranges {
+    zr_live_range *at; // (count) in the order in which they begin
+    int count, capacity;
+} zr_live_ranges;
+
+// ZERO_ERR_MEMORY. The caller frees *out with zr_live_ranges_free, also after an error.
+zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ranges *out,
+                              zero_error *error);
+void zr_live_ranges_free(zr_live_ranges *live_ranges);
+int64_t zr_live_ranges_end(const zr_live_ranges *live_ranges,
+                           zr_buffer_id buffer); // bytes that the buffer needs
 
 #endif

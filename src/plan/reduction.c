@@ -16,8 +16,7 @@
 // sealing.
 #include "plan/plan_parts.h"
 
-#include "plan/first_fit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 static void take_whole(zr_plan *plan)
 {

@@ -2,7 +2,7 @@
 // buffers between NVMe and host memory (engine/group_walk.c does the same in real time).
 #include "base/numbers.h"
 #include "comm/communicator.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 #include "predict/virtual_rank.h"
 
 typedef struct span { // elements of a flat parameter

@@ -1,7 +1,7 @@
 // zero plan --draw -: one row for each flat parameter, one column for each CALL. The letter says
 // what happens to the flat parameter while the unit computes; if several things do, the last in
 // this order is shown: f < g < o < r < b < F, B.
-#include "plan/live_ranges.h"
+#include "plan/program.h"
 #include "report/plan_in_flight.h"
 #include "report/plan_show.h"
 

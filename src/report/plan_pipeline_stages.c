@@ -3,9 +3,10 @@
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/pipeline/lanes.h"
+#include "plan/pipeline/simulate.h"
+#include "setup/pipeline_stages.h"
 #include "report/pipeline_draw.h"
 #include "report/planner.h"
-#include "setup/pipeline_stages.h"
 
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,
                                   zr_plan_pipeline **out, zero_error *error)

@@ -7,9 +7,8 @@
 #include "compute/compute.h"
 #include "config/config.h"
 #include "engine/rank_grid.h"
-#include "plan/machine.h"
-#include "plan/network.h"
 #include "plan/plan_settings.h"
+#include "plan/network.h"
 #include "predict/rates.h"
 #include <zero/engine.h>
 

@@ -3,7 +3,7 @@
 // outside its window, the other awaits that too; and so on (others_before).
 #include "await_reasons.h"
 
-#include "plan/counter.h"
+#include "plan/accumulators.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@
 #include "comm/communicator.h"
 #include "comm/treesum.h"
 #include "harness.h"
-#include "plan/counter.h"
+#include "plan/accumulators.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef TEST_PLAN_LANE_TEXT_H
 #define TEST_PLAN_LANE_TEXT_H
 
-#include "plan/pipeline/pipeline.h"
+#include "plan/pipeline/schedules.h"
 
 // Reads a list into `out`, and returns how many actions it has.
 int lane_read(const char *text, zr_action *out);

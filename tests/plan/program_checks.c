@@ -3,7 +3,7 @@
 #include "fixture.h"
 #include "program_turns.h"
 
-#include "plan/live_ranges.h"
+#include "plan/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // program_check_replay: every pass in turn, with what is begun, bound and gathered.
 #include "program_checks.h"
 
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 #include "program_turns.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // First-fit places in a buffer: places that are needed at the same time do not overlap, each is as
 // far in front as possible, and the bytes needed are the farthest end that ever occurred.
-#include "plan/first_fit.h"
+#include "plan/plan_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

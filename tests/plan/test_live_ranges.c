@@ -2,7 +2,7 @@
 #include "fixture.h"
 #include "pass_text.h"
 #include "base/dtype.h"
-#include "plan/live_ranges.h"
+#include "plan/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "pipeline_fixture.h"
 
 #include "base/alloc.h"
-#include "plan/live_ranges.h"
+#include "plan/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "forecast_desk.h"
 #include "plan/exchanges.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 #include <math.h>
 #include <string.h>

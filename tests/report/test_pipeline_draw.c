@@ -1,7 +1,7 @@
 // Drawings of pipelines: what the letters are, that each action has its box where it ran, and that
 // large ones have a bound.
 #include "report/pipeline_draw.h"
-#include "plan/pipeline/lanes.h"
+#include "plan/pipeline/simulate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

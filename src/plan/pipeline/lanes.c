@@ -1,4 +1,4 @@
-#include "plan/pipeline/lanes.h"
+#include "plan/pipeline/simulate.h"
 
 #include "base/alloc.h"
 

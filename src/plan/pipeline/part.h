@@ -9,7 +9,7 @@
 #define ZR_PLAN_PIPELINE_PART_H
 
 #include "model/pipeline_stage_cut.h"
-#include "plan/pipeline/pipeline.h"
+#include "plan/pipeline/schedules.h"
 #include <zero/model.h>
 
 typedef struct zr_pipeline_part {

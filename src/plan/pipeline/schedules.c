@@ -3,7 +3,7 @@
 // flushed at the end; 2BW: arXiv 2006.09503; interleaved: arXiv 2104.04473; zero bubble H1: arXiv
 // 2401.10241. In all of them a chunk takes the micro-batches of each kind of action in ascending
 // order.
-#include "plan/pipeline/pipeline.h"
+#include "plan/pipeline/schedules.h"
 
 enum { MOST_MICRO_BATCHES = 1 << 24 }; // of a window, so that any count of actions is an int
 

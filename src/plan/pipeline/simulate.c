@@ -1,4 +1,4 @@
-// First each lane is checked alone (lanes.h), then all run against each other. A lane runs
+// First each lane is checked alone (simulate.h), then all run against each other. A lane runs
 // in order, and when an action begins follows from what has ended, so it does not matter which lane
 // is looked at first.
 //
@@ -16,7 +16,6 @@
 #include "plan/pipeline/simulate.h"
 
 #include "base/alloc.h"
-#include "plan/pipeline/lanes.h"
 
 // Acts that each micro-batch has in each chunk; and norms, which a step's last micro-batch has.
 #define PARTS ZR_ACT_NORM

@@ -4,7 +4,7 @@
 #ifndef ZR_PLAN_PIPELINE_SIMULATE_H
 #define ZR_PLAN_PIPELINE_SIMULATE_H
 
-#include "plan/pipeline/pipeline.h"
+#include "plan/pipeline/schedules.h"
 
 typedef struct zr_chunk_cost { // seconds, of one chunk of the whole model
     double act[ZR_ACT_COUNT];  // backward: of the input alone if lists have weights, else all of it
@@ -43,5 +43,27 @@ typedef struct zr_simulation {
 zero_status zr_simulate(const zr_pipeline *pipeline, const zr_lane *lanes,
                         const zr_chunk_cost *costs, zr_simulation *out, zero_error *error);
 void zr_simulation_free(zr_simulation *simulation);
+
+// lanes.c
+enum { ZR_ACTION_TEXT = 80 };
+
+// Returns the lists of all stages (stages), which the caller frees with one zr_free; NULL, with
+// ZERO_ERR_MEMORY in *error, if there is no memory.
+zr_lane *zr_pipeline_lanes(const zr_pipeline *pipeline, zero_error *error);
+// Returns the act after which a micro-batch's activations, and the input of its chunk, are not read
+// any more: backward or weight.
+zr_act zr_pipeline_last_act(zr_pipeline_kind kind);
+
+// Checks one lane: it has everything once, each chunk takes the micro-batches of each act in
+// ascending order, a backward comes after its forward and a weight after its backward, a forward
+// finds its set of activations free, an update is between the backwards of two steps, or under 2bw
+// after its norm, which is there, and before the next step but one; and every action reads its
+// version of the parameters, which no later one has replaced. *sets becomes the most sets of all
+// chunks at one time. ZERO_ERR_INTERNAL says what is wrong, with the stage, the chunk and the
+// micro-batch.
+zero_status zr_lane_check(const zr_pipeline *pipeline, int stage, const zr_lane *lane, int *sets,
+                          zero_error *error);
+// Writes "backward of micro-batch 3, chunk 0".
+void zr_action_text(const zr_action *action, char out[ZR_ACTION_TEXT]);
 
 #endif

@@ -1,5 +1,5 @@
 // Which units each pipeline stage has: chunks of neighbouring units, in the order of the model.
-// Chunk c of stage s is chunk c p + s of the model (plan/pipeline/pipeline.h). Pure.
+// Chunk c of stage s is chunk c p + s of the model (plan/pipeline/schedules.h). Pure.
 #ifndef ZR_PLAN_PIPELINE_STAGE_SPLIT_H
 #define ZR_PLAN_PIPELINE_STAGE_SPLIT_H
 

@@ -1,7 +1,7 @@
 #include "plan/pipeline/tied_weights.h"
 
 #include "model/unit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 #include "plan/plan_parts.h"
 
 #include <stdio.h>

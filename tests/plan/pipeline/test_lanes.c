@@ -1,5 +1,5 @@
 // Lanes: the lists of all pipeline stages, and lanes that are no schedule, all of which are found.
-#include "plan/pipeline/lanes.h"
+#include "plan/pipeline/simulate.h"
 #include "base/alloc.h"
 #include "lane_text.h"
 

@@ -2,7 +2,7 @@
 // that they need against the formulas of their papers, and the numbers that are refused.
 #include "sanitizers.h"
 #include "lane_text.h"
-#include "plan/pipeline/pipeline.h"
+#include "plan/pipeline/schedules.h"
 
 #include <limits.h>
 #include <setjmp.h>

@@ -4,7 +4,6 @@
 #include "sanitizers.h"
 #include "base/alloc.h"
 #include "lane_text.h"
-#include "plan/pipeline/lanes.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include "comm/window.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 #include <string.h>
 

@@ -11,8 +11,8 @@
 // In every schedule a chunk takes the micro-batches of each kind of action in ascending order. So
 // its buffers are rings: micro-batch k has activation set k mod `sets`, and slot k mod `slots` of a
 // channel.
-#ifndef ZR_PLAN_PIPELINE_PIPELINE_H
-#define ZR_PLAN_PIPELINE_PIPELINE_H
+#ifndef ZR_PLAN_PIPELINE_SCHEDULES_H
+#define ZR_PLAN_PIPELINE_SCHEDULES_H
 
 #include "config/pipeline_spec.h"
 

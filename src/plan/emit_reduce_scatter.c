@@ -1,7 +1,7 @@
 // Gradients of a micro-batch, around the visits of backward: they are opened, sealed, and reduced
 // into the owners' accumulators (contract 4). reduction.c has found when and where.
 #include "plan/emit.h"
-#include "plan/flat_param_sums.h"
+#include "plan/accumulators.h"
 
 static int64_t window_bytes(const zr_flat_param *flat_param, int ranks)
 {
