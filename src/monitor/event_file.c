@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "monitor/event_file.h"
 
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "monitor/tail.h"
 
 #include <endian.h>

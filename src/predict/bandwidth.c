@@ -17,7 +17,6 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/user_cache.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -30,7 +30,7 @@ typedef struct zr_rate_sample {
     int64_t bytes, flops;
     double seconds; // usual ones
     int64_t seen;   // operations
-    double quiet;   // 1: nothing else ran; 0.5: others had every second turn (base/busy.h)
+    double quiet;   // 1: nothing else ran; 0.5: others had every second turn (base/clock.h)
 } zr_rate_sample;
 
 typedef struct zr_rates { // of one setting

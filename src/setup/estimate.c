@@ -1,17 +1,17 @@
 #include "setup/estimate.h"
 
-#include "base/busy.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "compute/compute.h"
 #include "config/config_ranks.h"
 #include "engine/update.h"
 #include "layers/layers.h"
 #include "predict/bandwidth.h"
-#include "predict/measure_kernels.h"
 #include "predict/harness.h"
+#include "predict/measure_kernels.h"
 #include "setup/machine_facts.h"
-#include "setup/resolve.h"
 #include "setup/pipeline_stages.h"
+#include "setup/resolve.h"
 #include "setup/tiling.h"
 
 #include <stdio.h>

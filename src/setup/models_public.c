@@ -1,5 +1,5 @@
 // The architectures of the public interface: model/ lists their units, layers/ computes them.
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "layers/layers.h"
 #include "model/gpt2_model.h"
 #include "model/llama_model.h"

@@ -3,6 +3,7 @@
 #ifndef ZR_SETUP_OVERHEADS_H
 #define ZR_SETUP_OVERHEADS_H
 
+#include "base/json_writer.h"
 #include "predict/task_amounts.h"
 #include "setup/estimate.h"
 
@@ -28,6 +29,6 @@ bool zr_overheads_are_known(const zr_overheads *overheads); // Says whether anyt
 // 12.3 ms to evaluate a micro-batch, ..."; nothing, if nothing is known.
 void zr_overheads_text(const zr_overheads *overheads, zr_buffer *out);
 // Writes the seconds as a JSON object; null: unknown.
-void zr_overheads_json(const zr_overheads *overheads, zr_buffer *out);
+void zr_overheads_json(const zr_overheads *overheads, zr_json_writer *w, const char *key);
 
 #endif

@@ -4,11 +4,11 @@
 #ifndef ZR_SETUP_SAME_INPUTS_H
 #define ZR_SETUP_SAME_INPUTS_H
 
-#include "comm/fingerprint.h"
+#include "comm/agreement.h"
 #include "config/config.h"
+#include "data/dataset.h"
 #include "model/architecture.h"
 #include "tokenizer/tokenizer.h"
-#include "data/dataset.h"
 
 // Add the value of an option: "--steps".
 void zr_same_number(zr_fingerprints *list, const char *name, int64_t value);

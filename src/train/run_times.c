@@ -1,12 +1,12 @@
 #include "train/run_times.h"
 
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/quantile.h"
-#include "checkpoint/run_names.h"
+#include "base/numbers.h"
+#include "base/text.h"
+#include "checkpoint/run_directory.h"
 #include "monitor/sink_rates.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // How long a training has still to go: by what it has measured itself, and where it has measured
 // nothing yet by what is predicted.
-#include "base/length_text.h"
+#include "base/text.h"
 #include "layers/layers.h"
 #include "train/train_ahead.h"
 #include "train/training.h"

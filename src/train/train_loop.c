@@ -6,7 +6,7 @@
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "infer/windows.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 #include "train/train_ahead.h"
 #include "train/training.h"
 

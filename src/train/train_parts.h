@@ -3,13 +3,13 @@
 #ifndef ZR_TRAIN_TRAIN_PARTS_H
 #define ZR_TRAIN_TRAIN_PARTS_H
 
+#include "base/clock.h"
+#include "checkpoint/run_record.h"
 #include "config/config.h"
 #include "data/corpus.h"
-#include "checkpoint/run_record.h"
 #include "infer/generation_times.h"
 #include "infer/token_reading.h"
 #include "monitor/observe.h"
-#include "base/busy.h"
 #include "predict/forecast.h"
 #include "setup/overheads.h"
 #include "setup/threads.h"
