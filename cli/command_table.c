@@ -176,7 +176,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "else at memory's bandwidth), and where the time went. memory measures copies and "
              "updates in place with 1 to T threads. io reads, writes, and updates in place as "
              "training with states on NVMe does, with the engine that training uses. Both keep "
-             "their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/bandwidth.json). "
+             "their figures for plans ($XDG_CACHE_HOME or ~/.cache, libzero/rates-PROCESSOR.json). "
              "checkpoint saves a model's training state under --path and loads it again, five "
              "times. Only step and checkpoint read the options that describe a model."},
     [CLI_DATA] = {.name = "data",

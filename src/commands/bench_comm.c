@@ -1,15 +1,15 @@
 // `zero bench comm`: every operation that a training uses, by size, compared with what the memory
 // of this machine allows. Where ranks exchange by messages, it teaches how long that takes
-// (predict/rate_links.h).
+// (predict/rates.h).
 #include "base/clock.h"
 #include "base/numbers.h"
 #include "base/traffic.h"
 #include "comm/agreement.h"
 #include "comm/window.h"
-#include "commands/bench_shared.h"
 #include "memory/arena.h"
-#include "predict/memory_rate.h"
-#include "predict/rate_links.h"
+#include "predict/meter.h"
+#include "predict/rates.h"
+#include "commands/bench_shared.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // `zero bench io`: what the disk of a directory reaches through the I/O engine.
 #include "base/json.h"
-#include "predict/bandwidth.h"
 #include "predict/disk.h"
+#include "predict/rates.h"
 #include "commands/bench_shared.h"
 
 #include <string.h>
@@ -81,13 +81,13 @@ static void keep_bench_io(const zr_bench *bench, const zr_disk_options *options,
                           const zr_disk *disk)
 {
     char *file;
-    const zr_bandwidth measured = {.read = disk->read.median,
-                                   .write = disk->write.median,
-                                   .mix = disk->mix.median,
-                                   .direct = disk->direct,
-                                   .block = options->block,
-                                   .depth = options->depth};
-    zr_bandwidth_keep(options->directory, &measured, bench->logger, &file);
+    const zr_storage_rates measured = {.read = disk->read.median,
+                                       .write = disk->write.median,
+                                       .mix = disk->mix.median,
+                                       .direct = disk->direct,
+                                       .block = options->block,
+                                       .depth = options->depth};
+    zr_storage_keep(options->directory, &measured, bench->logger, &file);
     if (file && !bench->json)
         zr_bench_say(bench, "kept for plans of this machine in %s\n", file);
     zr_free(file);

@@ -4,8 +4,8 @@
 #include "base/numbers.h"
 #include "commands/bench_shared.h"
 #include "memory/arena.h"
-#include "predict/bandwidth.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
+#include "predict/rates.h"
 
 enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED is in elements
 
@@ -66,8 +66,8 @@ static void say_bench_memory_row(const zr_bench *bench, const memory_row *row, b
 static void keep_bench_memory(const zr_bench *bench, const memory_row *row)
 {
     char *file;
-    zr_bandwidth_keep(NULL, &(zr_bandwidth){.copy = row->copy, .update = row->update},
-                      bench->logger, &file);
+    const zr_storage_rates measured = {.copy = row->copy, .update = row->update};
+    zr_storage_keep(NULL, &measured, bench->logger, &file);
     if (file && !bench->json)
         zr_bench_say(bench, "kept for plans of this machine in %s\n", file);
     zr_free(file);

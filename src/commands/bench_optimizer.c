@@ -3,9 +3,9 @@
 // modifies and writes as many bytes in place and computes next to nothing.
 #include "base/numbers.h"
 #include "comm/agreement.h"
-#include "commands/bench_shared.h"
 #include "memory/arena.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
+#include "commands/bench_shared.h"
 
 #include <math.h>
 

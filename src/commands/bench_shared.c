@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "config/config_facts.h"
-#include "setup/threads.h"
+#include "setup/machine_facts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ static zero_status check_bench_shared(const benchmark *of, const zero_comm *comm
 }
 
 static void say_ranks(const zr_bench *bench, const zero_bench_options *options,
-                      const zr_threads *threads)
+                      const zr_rank_threads *threads)
 {
     zero_comm *comm = bench->meter.comm;
     char words[112] = "";
@@ -115,8 +115,8 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
     const benchmark *of;
     ZERO_TRY(find_benchmark(options->what ? options->what : "", &of, error));
     ZERO_TRY(check_bench_shared(of, comm, options, error));
-    zr_threads threads;
-    ZERO_TRY(zr_threads_choose(comm, options->threads, &threads, error));
+    zr_rank_threads threads;
+    ZERO_TRY(zr_rank_threads_choose(comm, options->threads, &threads, error));
     const zr_bench bench = {
         .meter = {.comm = comm,
                   .threads = threads.count,

@@ -3,7 +3,7 @@
 #define ZR_COMMANDS_BENCH_SHARED_H
 
 #include "compute/compute.h"
-#include "predict/timing.h"
+#include "predict/meter.h"
 #include <zero/bench.h>
 
 typedef struct zr_bench {

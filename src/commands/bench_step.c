@@ -19,10 +19,9 @@
 #include "commands/bench_engine.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
-#include "predict/memory_rate.h"
-#include "predict/products.h"
-#include "report/pipeline_times.h"
+#include "predict/meter.h"
 #include "setup/pipeline_stages.h"
+#include "report/pipeline_times.h"
 
 #include <stdio.h>
 #include <string.h>

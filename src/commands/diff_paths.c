@@ -6,7 +6,7 @@
 #include "checkpoint/run_directory.h"
 #include "commands/diff_tensors.h"
 #include "model/architecture.h"
-#include "monitor/metrics_read.h"
+#include "monitor/metrics.h"
 #include <zero/diff.h>
 
 #include <math.h>

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "predict/bandwidth.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
+#include "predict/rates.h"
 #include "simulate/machine.h"
 #include "commands/bench_shared.h"
 #include "commands/doctor_report.h"
@@ -59,7 +59,7 @@ static void set_links(const rates *rates, int cores, zr_sim_machine *machine)
 }
 
 static zr_sim_machine machine_of(const rates *rates, int cores, int64_t memory,
-                                 const zr_bandwidth *disk)
+                                 const zr_storage_rates *disk)
 {
     double reached = rates->fp32 / rates->peak;
     zr_sim_machine machine = {
@@ -71,8 +71,8 @@ static zr_sim_machine machine_of(const rates *rates, int cores, int64_t memory,
             {[ZR_SIM_FP32] = rates->peak / cores, [ZR_SIM_16_BIT] = rates->bf16 / reached / cores},
         .memory_rate = rates->copy / cores,
         .host_memory = (double)memory,
-        .nvme_read = disk->read,
-        .nvme_write = disk->write,
+        .nvme_read = disk ? disk->read : 0,
+        .nvme_write = disk ? disk->write : 0,
         .constants = {[ZR_SIM_REACHED] = reached,
                       [ZR_SIM_HALF] = 16,
                       [ZR_SIM_STREAMED] = 1,
@@ -107,13 +107,15 @@ zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, co
 {
     char reason[128];
     rates rates;
-    zr_bandwidth disk;
+    zr_rate_book book;
     zr_buffer text = {0};
     int cores = zr_cpu_budget_get().allowed;
     int64_t memory = zr_memory_available(reason, sizeof reason);
     ZERO_TRY(measure_doctor_machine(cores, &rates, error));
-    zr_bandwidth_read(directory, NULL, &disk);
-    zr_sim_machine machine = machine_of(&rates, cores, memory, &disk);
+    zr_rate_book_read(NULL, &book);
+    zr_sim_machine machine =
+        machine_of(&rates, cores, memory, zr_rate_book_storage(&book, directory));
+    zr_rate_book_free(&book);
     zr_sim_machine_write(&machine, &text);
     zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %s", file)
                                      : zr_file_write_durable(file, text.data, text.length, error);

@@ -1,5 +1,4 @@
 // What libzero knows of this machine's speed, from which it predicts steps.
-#include "predict/rate_links.h"
 #include "predict/rates.h"
 #include "commands/doctor_report.h"
 

@@ -11,7 +11,7 @@
 #include "compute/compute.h"
 #include "compute/product_ops.h"
 #include "memory/arena.h"
-#include "setup/threads.h"
+#include "setup/machine_facts.h"
 #include <zero/doctor.h>
 
 #include <dlfcn.h>

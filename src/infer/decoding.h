@@ -1,5 +1,5 @@
-// A model that generates, on an engine: the memory that this needs in addition, and how a
-// step goes through its units.
+// A model that generates, on an engine: how a token is chosen, the memory that generating needs in
+// addition, and how a step goes through the units.
 //
 // One cache of keys and values has a part for each of several sequences. A step takes tokens of
 // some sequences that the cache lacks: `chunk` tokens of a prompt, or one token of an answer. Each
@@ -8,12 +8,23 @@
 #ifndef ZR_INFER_DECODING_H
 #define ZR_INFER_DECODING_H
 
+#include "base/errors.h"
 #include "compute/attention_ops.h"
 #include "engine/tensor_exchange.h"
-#include "infer/sampling.h"
 #include "layers/layers.h"
 #include "memory/arena.h"
 #include <zero/engine.h>
+
+typedef struct zr_candidate { // a token to choose from
+    float logit;
+    int32_t id;
+} zr_candidate;
+
+// sampling.c, pure. Chooses the next token by temperature, among the top_k likeliest, and among the
+// likeliest that together have probability top_p. logits: (count); `room` (count) is scratch;
+// `random` is in [0, 1). Ties go to the smaller id.
+int32_t zr_choose_token(const float *logits, int32_t count, double temperature, int top_k,
+                        double top_p, double random, zr_candidate *room);
 
 typedef struct zr_decoding_limits {
     int64_t sequences;

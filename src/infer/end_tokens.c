@@ -1,4 +1,4 @@
-#include "infer/end_tokens.h"
+#include "infer/prompts.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -5,11 +5,11 @@
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
 #include "infer/token_reading.h"
-#include "infer/windows.h"
+#include "infer/window_loss.h"
 #include "setup/defaults.h"
 #include "setup/load.h"
 #include "setup/resolve.h"
-#include "setup/same_inputs.h"
+#include "setup/input_fingerprints.h"
 #include <zero/eval.h>
 
 enum { TOKENS_AT_ONCE = 4096 };
@@ -109,13 +109,14 @@ static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error
     zr_fingerprints list = {0};
     if (comm->size == 1)
         return ZERO_OK;
-    zr_same_number(&list, "--seq", s->dataset.seq);
-    zr_same_config(&list, s->loaded.config);
-    zr_same_model(&list, &s->loaded.model_config);
+    zr_fingerprint_number(&list, "--seq", s->dataset.seq);
+    zr_fingerprint_config(&list, s->loaded.config);
+    zr_fingerprint_model(&list, &s->loaded.model_config);
     if (s->loaded.tokenizer)
-        zr_same_tokenizer(&list, options->tokenizer ? options->tokenizer : options->model_dir,
-                          s->loaded.tokenizer);
-    zr_same_dataset(&list, "text", &s->dataset, 0, &watch);
+        zr_fingerprint_tokenizer(&list,
+                                 options->tokenizer ? options->tokenizer : options->model_dir,
+                                 s->loaded.tokenizer);
+    zr_fingerprint_dataset(&list, "text", &s->dataset, 0, &watch);
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
 

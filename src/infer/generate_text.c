@@ -4,10 +4,10 @@
 #include "base/errors.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
-#include "infer/end_tokens.h"
+#include "infer/prompts.h"
 #include "infer/generate_loop.h"
 #include "setup/load.h"
-#include "setup/same_inputs.h"
+#include "setup/input_fingerprints.h"
 
 enum { BATCH = 8, BATCH_MOST = 4096 };
 
@@ -121,15 +121,15 @@ static zero_status compare_inputs(zero_comm *comm, const job *j, zero_error *err
     zr_fingerprints list = {0};
     if (comm->size == 1)
         return ZERO_OK;
-    zr_same_number(&list, "--tokens", options->tokens);
-    zr_same_number(&list, "--batch", options->batch);
-    zr_same_real(&list, "--temperature", options->temperature);
-    zr_same_number(&list, "--top-k", options->top_k);
-    zr_same_real(&list, "--top-p", options->top_p);
-    zr_same_number(&list, "--seed", (int64_t)options->seed);
-    zr_same_config(&list, j->loaded.config);
-    zr_same_model(&list, &j->loaded.model_config);
-    zr_same_tokenizer(&list, j->model_dir, j->loaded.tokenizer);
+    zr_fingerprint_number(&list, "--tokens", options->tokens);
+    zr_fingerprint_number(&list, "--batch", options->batch);
+    zr_fingerprint_real(&list, "--temperature", options->temperature);
+    zr_fingerprint_number(&list, "--top-k", options->top_k);
+    zr_fingerprint_real(&list, "--top-p", options->top_p);
+    zr_fingerprint_number(&list, "--seed", (int64_t)options->seed);
+    zr_fingerprint_config(&list, j->loaded.config);
+    zr_fingerprint_model(&list, &j->loaded.model_config);
+    zr_fingerprint_tokenizer(&list, j->model_dir, j->loaded.tokenizer);
     return zr_comm_compare_fingerprints(comm, &list, error);
 }
 

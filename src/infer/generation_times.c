@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 #include "predict/virtual_rank.h"
 #include "setup/machine_facts.h"
 

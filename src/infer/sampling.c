@@ -1,4 +1,4 @@
-#include "infer/sampling.h"
+#include "infer/decoding.h"
 
 #include <math.h>
 #include <stdlib.h>

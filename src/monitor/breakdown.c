@@ -1,8 +1,6 @@
 // Writes what a step's time was spent on, and what memory is held for, in one line each.
 #include "monitor/breakdown.h"
 
-#include "monitor/spans.h"
-
 static double milliseconds(int64_t nanoseconds) { return (double)nanoseconds * 1e-6; }
 
 static void add_inside_step(zr_step_times *times, zr_activity what, int64_t own)

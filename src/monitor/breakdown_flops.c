@@ -6,7 +6,6 @@
 #include "monitor/breakdown.h"
 
 #include "base/file.h"
-#include "monitor/spans.h"
 
 // The time and FLOPs of a unit, summed over micro-batches.
 typedef struct turn {

@@ -1,10 +1,10 @@
 // Writes the files of csv_monitor. Called by observe/monitors on rank 0.
 #define _GNU_SOURCE
-#include "monitor/csv_files.h"
+#include "monitor/scalar_files.h"
 
 #include "base/file.h"
 #include "base/json.h"
-#include "monitor/tail.h"
+#include "monitor/append_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static const char *const names[ZR_SCALAR_COUNT] = {
 
 struct zr_csv_files {
     char *directory;
-    zr_tail tails[ZR_SCALAR_COUNT];
+    zr_append_file tails[ZR_SCALAR_COUNT];
     zr_buffer row;
 };
 
@@ -104,7 +104,7 @@ static zero_status go_on(zr_csv_files *files, int64_t done, bool owes, zero_erro
         if (path && zr_path_exists(path))
             status = cut_back(path, done - (owes && name == ZR_SCALAR_eval_loss), &kept, error);
         if (status == ZERO_OK && kept)
-            status = zr_tail_open(path, 0, &files->tails[name], error);
+            status = zr_append_file_open(path, 0, &files->tails[name], error);
         zr_free(path);
         ZERO_TRY(status);
     }
@@ -135,7 +135,7 @@ static zero_status begin_file(zr_csv_files *files, int name, zero_error *error)
 {
     char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
     zero_status status =
-        path ? zr_tail_open(path, O_CREAT, &files->tails[name], error) : ZERO_ERR_MEMORY;
+        path ? zr_append_file_open(path, O_CREAT, &files->tails[name], error) : ZERO_ERR_MEMORY;
     zr_free(path);
     zr_buffer_printf(&files->row, "step,%s\r\n", names[name]);
     return status;
@@ -154,14 +154,14 @@ zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_sc
                                int count, zero_error *error)
 {
     for (int i = 0; i < count; i++) {
-        zr_tail *tail = &files->tails[scalars[i].name];
+        zr_append_file *tail = &files->tails[scalars[i].name];
         files->row.length = 0;
         if (tail->fd < 0)
             ZERO_TRY(begin_file(files, (int)scalars[i].name, error));
         zr_buffer_printf(&files->row, "%lld,", (long long)samples);
         append_value(&files->row, scalars[i].value);
         zr_buffer_printf(&files->row, "\r\n");
-        ZERO_TRY(zr_tail_append(tail, &files->row, error));
+        ZERO_TRY(zr_append_file_append(tail, &files->row, error));
     }
     return ZERO_OK;
 }
@@ -171,7 +171,7 @@ void zr_csv_files_close(zr_csv_files *files)
     if (!files)
         return;
     for (int name = 0; name < ZR_SCALAR_COUNT; name++)
-        zr_tail_close(&files->tails[name]);
+        zr_append_file_close(&files->tails[name]);
     zr_buffer_free(&files->row);
     zr_free(files->directory);
     zr_free(files);

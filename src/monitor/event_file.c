@@ -1,9 +1,9 @@
 // Writes TensorBoard's event files. Called by observe/monitors on rank 0.
 #define _GNU_SOURCE
-#include "monitor/event_file.h"
+#include "monitor/scalar_files.h"
 
 #include "base/file.h"
-#include "monitor/tail.h"
+#include "monitor/append_file.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ static const char *const tags[ZR_SCALAR_COUNT] = {
 };
 
 struct zr_event_file {
-    zr_tail tail;
+    zr_append_file tail;
     zr_buffer records; // waiting to be written
 };
 
@@ -139,10 +139,10 @@ void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step, cons
 
 static zero_status write_records(zr_event_file *file, zero_error *error)
 {
-    return zr_tail_append(&file->tail, &file->records, error);
+    return zr_append_file_append(&file->tail, &file->records, error);
 }
 
-static zero_status create_one(const char *directory, const char *host, zr_tail *out,
+static zero_status create_one(const char *directory, const char *host, zr_append_file *out,
                               zero_error *error)
 {
     zero_status status = ZERO_ERR_IO;
@@ -151,7 +151,7 @@ static zero_status create_one(const char *directory, const char *host, zr_tail *
                                 (long long)time(NULL), host, (int)getpid(), n);
         if (!path)
             return ZERO_ERR_MEMORY;
-        status = zr_tail_open(path, O_CREAT | O_EXCL, out, error);
+        status = zr_append_file_open(path, O_CREAT | O_EXCL, out, error);
         bool taken = status != ZERO_OK && errno == EEXIST;
         zr_free(path);
         if (!taken)
@@ -197,7 +197,7 @@ void zr_event_file_close(zr_event_file *file)
 {
     if (!file)
         return;
-    zr_tail_close(&file->tail);
+    zr_append_file_close(&file->tail);
     zr_buffer_free(&file->records);
     zr_free(file);
 }

@@ -5,14 +5,14 @@
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "base/traffic.h"
-#include "monitor/tail.h"
+#include "monitor/append_file.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
 
 struct zr_metrics {
-    zr_tail file;
+    zr_append_file file;
     int64_t lines;
     zr_buffer line;
 };
@@ -30,7 +30,8 @@ zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, z
     if (!metrics)
         return ZERO_ERR_MEMORY;
     metrics->lines = lines;
-    zero_status status = zr_tail_open(path, O_CREAT | (lines ? 0 : O_TRUNC), &metrics->file, error);
+    zero_status status =
+        zr_append_file_open(path, O_CREAT | (lines ? 0 : O_TRUNC), &metrics->file, error);
     if (status == ZERO_OK)
         *out = metrics;
     else
@@ -134,7 +135,7 @@ static zero_status end_metrics_line(zr_metrics *metrics, zr_json_writer *w, zero
 {
     zr_json_end(w);
     zr_buffer_printf(&metrics->line, "\n");
-    zero_status status = zr_tail_append(&metrics->file, &metrics->line, error);
+    zero_status status = zr_append_file_append(&metrics->file, &metrics->line, error);
     metrics->lines += status == ZERO_OK;
     return status;
 }
@@ -183,7 +184,7 @@ void zr_metrics_close(zr_metrics *metrics)
 {
     if (!metrics)
         return;
-    zr_tail_close(&metrics->file);
+    zr_append_file_close(&metrics->file);
     zr_buffer_free(&metrics->line);
     zr_free(metrics);
 }

@@ -21,9 +21,12 @@
 #define ZR_MONITOR_METRICS_H
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include <zero/grid.h>
 #include <zero/memory.h>
 #include <zero/traffic.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 typedef struct zr_metrics zr_metrics;
 
@@ -52,5 +55,26 @@ zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *st
 zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss,
                                   zero_error *error);
 void zr_metrics_close(zr_metrics *metrics);
+
+// metrics_read.c: reads metrics.jsonl line by line, so that only one line is in memory however long
+// the run was. A last line without its newline is not read, because its writer was killed or is
+// still writing.
+
+enum { ZR_METRICS_MOST_LINE = 1 << 20 }; // bytes
+
+typedef struct zr_metrics_reader {
+    char *path, *text; // text: ZR_METRICS_MOST_LINE and its end
+    FILE *file;
+    off_t read;   // bytes of the lines that were read
+    int64_t line; // number of the line that was read last
+} zr_metrics_reader;
+
+// Opens RUN/metrics.jsonl. Close the reader in any case, also after a failure.
+zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero_error *error);
+// Returns the next line's object (free it with json_decref), or NULL after the last one; a
+// later call continues with what was written meanwhile. ZERO_ERR_DATA names the line that is not an
+// object or is too long; or ZERO_ERR_IO.
+zero_status zr_metrics_reader_next(zr_metrics_reader *reader, json_t **out, zero_error *error);
+void zr_metrics_reader_close(zr_metrics_reader *reader); // a zeroed reader is allowed
 
 #endif

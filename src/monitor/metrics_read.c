@@ -1,4 +1,4 @@
-#include "monitor/metrics_read.h"
+#include "monitor/metrics.h"
 
 #include "base/file.h"
 #include "checkpoint/run_directory.h"

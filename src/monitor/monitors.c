@@ -6,8 +6,7 @@
 #include "checkpoint/ownership.h"
 #include "engine/lr_schedule.h"
 #include "monitor/breakdown.h"
-#include "monitor/csv_files.h"
-#include "monitor/event_file.h"
+#include "monitor/scalar_files.h"
 #include "monitor/sinks.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "monitor/sink_rates.h"
 
 #include "base/numbers.h"
-#include "monitor/spans.h"
+#include "monitor/breakdown.h"
 
 // Calls that warm up: of single steps, and of windows.
 enum { COLD_STEPS = 2, COLD_WINDOWS = 1 };

@@ -15,7 +15,7 @@ typedef struct zr_measured {
     bool overlaps;
     // Ranks exchange with other machines, so no exchange tells how long it takes in memory. If all
     // exchanges are of one group and none overlaps, `reach` is the group's, and they tell of the
-    // network (predict/rate_links.h); one_copy: gathers are into memory that a machine shares.
+    // network (predict/rates.h); one_copy: gathers are into memory that a machine shares.
     bool across, one_copy;
     zr_reach reach;
     zr_rates links[2]; // the second: of such gathers

@@ -2,8 +2,9 @@
 #include "monitor/trace.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/json_writer.h"
-#include "monitor/spans.h"
+#include "monitor/breakdown.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -39,7 +39,7 @@ typedef struct zr_members {
     size_t bytes;        // of memory for each, of which the tasks take what they need in turn
 } zr_members;
 
-// Runs the tasks in turn, each for a few rounds, and adds the usual mean (predict/timing.h) of each
+// Runs the tasks in turn, each for a few rounds, and adds the usual mean (predict/meter.h) of each
 // operation over rounds and members to `rates`. It stands for all members, because equal ones
 // differ from each other by chance only, and the largest of each operation would add up to more
 // than the largest of their sums. The first round does not count if there is time for another one.

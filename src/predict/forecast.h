@@ -8,7 +8,7 @@
 #include "plan/network.h"
 #include "plan/pipeline/simulate.h"
 #include "predict/operations.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 typedef struct zr_link_speed { // to other ranks; zeroed: they share this machine's memory
     const zr_rates *rates;     // of exchanges over it; NULL where there are strangers: unknown

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "predict/bandwidth.h"
 #include "predict/disk.h"
 #include "predict/harness.h"
 #include "predict/operations.h"
@@ -325,29 +324,26 @@ static zero_status measure_checksum(zr_rate_book *book, zero_error *error)
     return ZERO_OK;
 }
 
-// Takes what `zero bench io` has stored; else measures for a moment.
 static zero_status measure_disk(const zr_unit_rates_question *question, zr_rate_book *book,
                                 zero_error *error)
 {
-    zr_bandwidth known;
+    zr_storage_rates row;
     zr_disk disk;
-    zr_bandwidth_read(question->directory, question->logger, &known);
-    if (known.read <= 0 || known.write <= 0 || known.mix <= 0) {
-        const zr_disk_options options = {.directory = question->directory,
-                                         .bytes = DISK_BYTES,
-                                         .block = 1 << 20,
-                                         .depth = 8,
-                                         .seconds = DISK_SECONDS,
-                                         .rounds = 3};
-        ZERO_TRY(zr_disk_measure(&options, &disk, error));
-        known.read = disk.read.median;
-        known.write = disk.write.median;
-        known.mix = disk.mix.median;
-    }
-    book->read = known.read;
-    book->write = known.write;
-    book->mix = known.mix;
-    return ZERO_OK;
+    const zr_disk_options options = {.directory = question->directory,
+                                     .bytes = DISK_BYTES,
+                                     .block = 1 << 20,
+                                     .depth = 8,
+                                     .seconds = DISK_SECONDS,
+                                     .rounds = 3};
+    ZERO_TRY(zr_disk_measure(&options, &disk, error));
+    ZERO_TRY(zr_storage_name(question->directory, &row, error));
+    row.read = book->read = disk.read.median;
+    row.write = book->write = disk.write.median;
+    row.mix = book->mix = disk.mix.median;
+    row.direct = disk.direct;
+    row.block = options.block;
+    row.depth = options.depth;
+    return zr_rate_book_set_storage(book, &row, error);
 }
 
 static zero_status measure_storage(const zr_unit_rates_question *question,
@@ -358,7 +354,7 @@ static zero_status measure_storage(const zr_unit_rates_question *question,
         return ZERO_OK;
     if (known->checksum <= 0)
         ZERO_TRY(measure_checksum(found, error));
-    if (question->directory && (known->read <= 0 || known->write <= 0 || known->mix <= 0))
+    if (question->directory && !zr_rate_book_storage(known, question->directory))
         ZERO_TRY(measure_disk(question, found, error));
     return ZERO_OK;
 }

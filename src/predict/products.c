@@ -1,4 +1,4 @@
-#include "predict/products.h"
+#include "predict/meter.h"
 
 #include "base/clock.h"
 #include "base/numbers.h"

@@ -1,4 +1,4 @@
-// The book of a machine's rates: its settings, and what predictions were off by.
+// The book of a machine's rates: its settings, and how far predictions were off.
 #include "predict/rates.h"
 
 #include <math.h>
@@ -157,6 +157,8 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
     for (int part = 0; part < ZR_TIME_PARTS; part++)
         combine(&into->corrections[part], &from->corrections[part]);
     combine(&into->whole, &from->whole);
+    for (int i = 0; i < from->storage_count; i++)
+        ZERO_TRY(zr_rate_book_set_storage(into, &from->storage[i], error));
     into->read = from->read > 0 ? from->read : into->read;
     into->write = from->write > 0 ? from->write : into->write;
     into->mix = from->mix > 0 ? from->mix : into->mix;
@@ -173,5 +175,13 @@ zr_task_facts zr_rate_book_facts(const zr_rate_book *book)
 void zr_rate_book_free(zr_rate_book *book)
 {
     zr_free(book->settings);
+    zr_free(book->storage);
     *book = (zr_rate_book){0};
 }
+
+const char *const zr_time_part_names[ZR_TIME_PARTS] = {
+    [ZR_TIME_COMPUTE] = "compute", [ZR_TIME_EXCHANGE] = "exchange",
+    [ZR_TIME_UPDATE] = "update",   [ZR_TIME_DISK] = "disk",
+    [ZR_TIME_DATA] = "data",       [ZR_TIME_EVALUATION] = "evaluation",
+    [ZR_TIME_SAVING] = "saving",   [ZR_TIME_GENERATION] = "generation",
+};

@@ -1,7 +1,7 @@
 // An exchange takes a latency, and its bytes over a rate, so between two samples seconds lie on a
 // straight line of bytes: unlike the line of logarithms that others have, it is right however far
 // apart the samples are.
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "predict/rate_tasks.h"
 
 #include "base/alloc.h"
-#include "predict/memory_rate.h"
+#include "predict/meter.h"
 #include "memory/arena.h"
 #include "predict/operations.h"
 #include "predict/harness.h"

@@ -4,23 +4,25 @@
 //
 // A sample belongs to a setting: the path of the kernels, the storage type, the threads of a rank,
 // and how many ranks of the machine work at once, because they share caches and memory. Exchanges
-// by messages have settings of their own (rate_links.h).
+// by messages have settings of their own (rate_links.c).
 #ifndef ZR_PREDICT_RATES_H
 #define ZR_PREDICT_RATES_H
 
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "base/recorder.h"
+#include "predict/rate_storage.h"
 #include "predict/task_rates.h"
 #include <zero/tensor.h>
 
 enum { ZR_RATE_SAMPLES = 96, ZR_RATE_PATH = 24, ZR_MOST_RATE_SETTINGS = 24 };
+enum { ZR_MOST_STORAGE_RATES = 64 };
 
 typedef struct zr_rate_setting {
     char path[ZR_RATE_PATH]; // "avx512_bf16"
     zero_dtype dtype;
     int threads, together; // of a rank; ranks
-    int machines; // that exchange (rate_links.h); 0: these are rates of what a rank computes
+    int machines; // that exchange (rate_links.c); 0: these are rates of what a rank computes
 } zr_rate_setting;
 
 typedef struct zr_rate_sample {
@@ -68,10 +70,14 @@ typedef struct zr_rate_book { // what is known of this machine
     zr_rates *settings;       // (count)
     int count;
     zr_correction corrections[ZR_TIME_PARTS];
-    zr_correction whole;     // of a step, after the parts' corrections: its spread is the interval
-    double read, write, mix; // of a disk (predict/bandwidth.h), all ranks together; 0: unknown
-    double checksum;         // bytes a second of a thread
-    zr_task_rates tasks;     // besides steps
+    zr_correction whole; // of a step, after the parts' corrections: its spread is the interval
+    zr_storage_rates *storage; // (storage_count)
+    int storage_count;
+    // Of the disk that was measured last, all ranks together, or of the one that
+    // zr_rate_book_use_disk has chosen; 0 if unknown.
+    double read, write, mix;
+    double checksum;     // bytes a second of a thread
+    zr_task_rates tasks; // besides steps
 } zr_rate_book;
 
 // Returns the seconds of one operation, and sets *unknown to how far it is from what was seen: 0:
@@ -112,18 +118,60 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
 zr_task_facts zr_rate_book_facts(const zr_rate_book *book);
 void zr_rate_book_free(zr_rate_book *book);
 
+// rate_storage.c. Returns the rates of this machine's disk that holds `directory` (NULL: of its
+// memory); NULL if they are unknown or older than 180 days.
+const zr_storage_rates *zr_rate_book_storage(const zr_rate_book *book, const char *directory);
+// Adds rates, or replaces older ones of the same disk or memory. ZERO_ERR_MEMORY.
+zero_status zr_rate_book_set_storage(zr_rate_book *book, const zr_storage_rates *rates,
+                                     zero_error *error);
+// Sets the book's read, write and mix to those of the disk that holds `directory`, if it is known.
+void zr_rate_book_use_disk(zr_rate_book *book, const char *directory);
+// Adds what an earlier version has kept in `file` (bandwidth.json) of machines of this processor.
+// ZERO_ERR_DATA: the file is damaged; ZERO_ERR_IO, ZERO_ERR_MEMORY.
+zero_status zr_rate_book_add_bandwidths(zr_rate_book *book, const char *file, const char *processor,
+                                        zero_error *error);
+
 // Return the path of the user's file for this processor (zr_user_cache_file), read it, and change
 // it: what `from` has, which is what a run has found itself, is merged into what the file has by
 // now, under a lock, so that runs which end together lose nothing. A damaged file, or one of
 // another processor, counts as empty; reading it says so in a warning, keeping does not. Reading
-// never fails; a file that cannot be written is a warning.
+// never fails; a file that cannot be written is a warning, and keeping returns false.
 zero_status zr_rate_book_file(char **file, zero_error *error);
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
-void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
+bool zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
+// Keeps the rates of the disk that holds `directory` (NULL: of the memory), whose names it fills
+// in.
+// *file tells where (zr_free); NULL if they could not be kept, in which case a warning says why.
+void zr_storage_keep(const char *directory, const zr_storage_rates *measured,
+                     const zero_logger *logger, char **file);
 // The same for a file and machine of the caller's, for tests.
 zero_status zr_rate_book_parse(const char *text, size_t length, const char *name,
                                const char *processor, zr_rate_book *out, zero_error *error);
 void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffer *out);
 void zr_rate_book_text(const zr_rate_book *book, zr_buffer *out); // for people: zero doctor
+
+// How long exchanges by messages take: between machines, over their network, and among ranks of
+// this machine that do not map each other's memory. They are rates like others, in settings of
+// their own: so many machines, of so many ranks each that exchange at once and share its network.
+// `bytes` of a sample are what comes to a rank over the network (on one machine: from the others),
+// `seconds` all that the operation takes: sums, and what goes through memory.
+
+// What fills them, for messages.
+#define ZR_LINK_TEACHER "mpirun ... zero bench comm"
+
+// Returns the setting of a link. machines 1: ranks of this machine. one_copy: of all-gathers into
+// memory that the ranks of a machine share.
+zr_rate_setting zr_link_setting(int machines, int together, bool one_copy);
+// Returns the rates of a link, or those of the nearest one between machines if `setting` is;
+// NULL: nothing is known. The book's rates stay where they are until something is added to it.
+const zr_rates *zr_rate_book_link(const zr_rate_book *book, const zr_rate_setting *setting);
+// Returns the seconds of an exchange in which so many bytes come to a rank: on the line between the
+// samples next to it. Sets *unknown as zr_rates_seconds does. link NULL: a guess.
+double zr_link_seconds(const zr_rates *link, zr_activity what, double bytes, double *unknown);
+// Finds the most bytes a second that came to a rank, and the seconds of the smallest exchange;
+// false: nothing is known.
+bool zr_link_describe(const zr_rates *link, double *rate, double *latency);
+bool zr_rate_book_knows_kernels(const zr_rate_book *book); // not links alone
+bool zr_rate_book_knows_network(const zr_rate_book *book); // between machines
 
 #endif

@@ -7,15 +7,30 @@
 #include "predict/rates.h"
 
 #include <ctype.h>
+#include <string.h>
 #include <unistd.h>
 
 #define WHAT "measured rates"
+#define BANDWIDTHS "bandwidth.json" // of earlier versions, all processors together
 
 enum { MOST_BYTES = 16 << 20, MOST_PROCESSOR = 128 };
 
 // How often, and how long in between, the lock is asked for. It is held while a file is written.
 enum { TRIES = 100 };
 static const double BETWEEN_TRIES = 0.02; // seconds
+
+// Adds what earlier versions kept apart, so that it goes into the book's file when that is written.
+static zero_status add_earlier(zr_rate_book *out, zero_error *error)
+{
+    char processor[MOST_PROCESSOR], *file = NULL;
+    if (zr_user_cache_file(BANDWIDTHS, WHAT, &file, NULL) != ZERO_OK)
+        return ZERO_OK;
+    zr_cpu_model(processor, sizeof processor);
+    zero_status status =
+        zr_path_exists(file) ? zr_rate_book_add_bandwidths(out, file, processor, error) : ZERO_OK;
+    zr_free(file);
+    return status;
+}
 
 // Reads a file, which is empty if there is none.
 static zero_status rates_file_read_file(const char *file, zr_rate_book *out, zero_error *error)
@@ -36,6 +51,8 @@ static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_bo
 {
     zero_error error = {0};
     if (rates_file_read_file(file, out, &error) != ZERO_OK)
+        zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
+    if (add_earlier(out, &error) != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
 }
 
@@ -129,7 +146,7 @@ static zero_status keep_in(const char *file, const zr_rate_book *from, zero_erro
     return status;
 }
 
-void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger)
+bool zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger)
 {
     char *file = NULL;
     zero_error error = {0};
@@ -139,4 +156,28 @@ void zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger)
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not kept: %s", error.message);
     zr_free(file);
+    return status == ZERO_OK;
+}
+
+void zr_storage_keep(const char *directory, const zr_storage_rates *measured,
+                     const zero_logger *logger, char **file)
+{
+    zr_storage_rates row, rates = *measured;
+    zero_error error = {0};
+    *file = NULL;
+    zero_status status = zr_storage_name(directory, &row, &error);
+    if (status != ZERO_OK) {
+        zr_log(logger, ZERO_LOG_WARNING, WHAT " are not kept: %s", error.message);
+        return;
+    }
+    memcpy(rates.host, row.host, sizeof rates.host);
+    memcpy(rates.disk, row.disk, sizeof rates.disk);
+    rates.measured = row.measured;
+    const zr_rate_book found = {.storage = &rates,
+                                .storage_count = 1,
+                                .read = rates.read,
+                                .write = rates.write,
+                                .mix = rates.mix};
+    if (zr_rate_book_keep(&found, logger))
+        zr_rate_book_file(file, NULL);
 }

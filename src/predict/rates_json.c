@@ -8,7 +8,11 @@
 //                    {"bytes": N, "flops": N, "seconds": S, "seen": N, "quiet": X},
 //                    ...], ...}}, ...],
 //    "corrections": {"compute": {"factor": X, "spread": X, "runs": N}, ..., "step": {...}},
-//    "disk": {"read": B/s, "write": B/s, "mix": B/s},
+//    "disk": {"read": B/s, "write": B/s, "mix": B/s},                    (measured last)
+//    "storage": [{"host": NAME, "disk": "MAJOR:MINOR MOUNT", "measured": SECONDS,
+//                 "read": B/s, "write": B/s, "mix": B/s,
+//                 "direct": BOOL, "block": BYTES, "depth": N}, ...,
+//                {"host": NAME, "measured": SECONDS, "copy": B/s, "update": B/s}, ...],
 //    "checksum": B/s,
 //    "tasks": {...}}                                    (task_rates.h)
 //
@@ -151,6 +155,17 @@ static double rate_of(const json_t *object, const char *name)
     return isfinite(value) && value > 0 ? value : 0;
 }
 
+static zero_status read_storage(const reading *r, const json_t *list, zr_rate_book *out)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        zr_storage_rates row;
+        if (!zr_storage_read(json_array_get(list, i), &row))
+            return refuse_rates_json(r, "one of its disks or memories is none");
+        ZERO_TRY(zr_rate_book_set_storage(out, &row, r->error));
+    }
+    return ZERO_OK;
+}
+
 static zero_status read_book(const reading *r, const json_t *root, const char *processor,
                              zr_rate_book *out)
 {
@@ -166,6 +181,7 @@ static zero_status read_book(const reading *r, const json_t *root, const char *p
         ZERO_TRY(read_rates(r, json_array_get(settings, i), out));
     if (!read_corrections(json_object_get(root, "corrections"), out))
         return refuse_rates_json(r, "one of its corrections is none");
+    ZERO_TRY(read_storage(r, json_object_get(root, "storage"), out));
     out->read = rate_of(disk, "read");
     out->write = rate_of(disk, "write");
     out->mix = rate_of(disk, "mix");
@@ -280,7 +296,13 @@ void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffe
                          name_of_correction(part), &first, out);
     zr_buffer_printf(out, "},\n  \"disk\": ");
     write_disk(book, out);
-    zr_buffer_printf(out, ",\n  ");
+    zr_buffer_printf(out, ",\n  \"storage\": [");
+    first = true;
+    for (int i = 0; i < book->storage_count; i++) {
+        begin_line(out, &first, 2);
+        zr_storage_json(&book->storage[i], out);
+    }
+    zr_buffer_printf(out, "],\n  ");
     append_number(out, "checksum", book->checksum);
     zr_buffer_printf(out, ",\n  \"tasks\": ");
     zr_task_rates_json(&book->tasks, out);

@@ -2,7 +2,7 @@
 // predictions were off by.
 #include "base/dtype.h"
 #include "base/text.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 #include <math.h>
 #include <time.h>

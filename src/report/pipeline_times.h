@@ -3,7 +3,7 @@
 #ifndef ZR_REPORT_PIPELINE_TIMES_H
 #define ZR_REPORT_PIPELINE_TIMES_H
 
-#include "predict/timing.h"
+#include "predict/meter.h"
 #include "plan/pipeline/simulate.h"
 #include <zero/engine.h>
 

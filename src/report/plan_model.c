@@ -7,7 +7,7 @@
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/pipeline_stages.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 #include "report/plan_show.h"
 #include "report/plan_time.h"
 
@@ -98,7 +98,7 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
 static zero_status read_model_config(zr_planner *p, zero_error *error)
 {
     ZERO_TRY(resolve_model(p, error));
-    if (zr_tiling_apply(p->config, &p->subject.model)) {
+    if (zr_model_tiles_apply(p->config, &p->subject.model)) {
         zr_lm_free(p->model);
         p->model = NULL;
         ZERO_TRY(zr_lm_create(&p->subject.model, &p->model, error));

@@ -10,8 +10,8 @@
 #include "plan/plan_settings.h"
 #include "plan/visit.h"
 #include "predict/forecast.h"
+#include "setup/estimate.h"
 #include "report/plan_machines.h"
-#include "setup/overheads.h"
 #include <zero/grid.h>
 #include <zero/memory.h>
 #include <zero/plan.h>

@@ -3,7 +3,7 @@
 #include "base/cpu.h"
 #include "base/text.h"
 #include "predict/measure_kernels.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 #include <stdio.h>
 

@@ -51,10 +51,10 @@ int64_t zr_default_steps(int64_t tokens, int64_t tokens_per_step)
 int64_t zr_default_warmup(int64_t steps) { return ZR_MIN(MOST_WARMUP, ZR_MAX(steps / 10, 1)); }
 
 // Activations grow with the window, and contexts of 131,072 tokens fit nowhere.
-int64_t zr_default_window(int64_t asked, int64_t context, const zero_logger *logger)
+int64_t zr_default_window(int64_t requested, int64_t context, const zero_logger *logger)
 {
-    if (asked || context <= MOST_WINDOW)
-        return asked ? asked : context;
+    if (requested || context <= MOST_WINDOW)
+        return requested ? requested : context;
     zr_log(logger, ZERO_LOG_WARNING, "--seq %d: the model's context is %lld; --seq says another",
            MOST_WINDOW, (long long)context);
     return MOST_WINDOW;

@@ -6,13 +6,12 @@
 #include "config/config_ranks.h"
 #include "engine/update.h"
 #include "layers/layers.h"
-#include "predict/bandwidth.h"
 #include "predict/harness.h"
 #include "predict/measure_kernels.h"
 #include "setup/machine_facts.h"
+#include "setup/model_part.h"
 #include "setup/pipeline_stages.h"
 #include "setup/resolve.h"
-#include "setup/tiling.h"
 
 #include <stdio.h>
 
@@ -41,7 +40,7 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
     const zero_model *whole = q->model;
     if (q->shape) {
         zr_lm_config shape = *q->shape;
-        zr_tiling_apply(q->config, &shape);
+        zr_model_tiles_apply(q->config, &shape);
         ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
         whole = r->whole;
     }
@@ -302,8 +301,6 @@ static zero_status find_links(const zr_estimate *r, asking *out, zero_error *err
 static zero_status ask(zr_estimate *r, const zr_rate_book *book, asking *out, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
-    const char *directory = directory_of(q->config);
-    zr_bandwidth known = {0};
     int cores = zr_cpu_budget_get().allowed, together = together_of(q);
     zr_rate_setting setting;
     ZERO_TRY(find_operations(r, error));
@@ -311,14 +308,8 @@ static zero_status ask(zr_estimate *r, const zr_rate_book *book, asking *out, ze
                                    error));
     for (int s = 0; s < r->stages; s++)
         out->plans[s] = r->at[s].plan;
-    if (directory)
-        zr_bandwidth_read(directory, NULL, &known);
     out->book = *book;
-    if (known.read > 0) {
-        out->book.read = known.read;
-        out->book.write = known.write;
-        out->book.mix = known.mix;
-    }
+    zr_rate_book_use_disk(&out->book, directory_of(q->config));
     out->question = (zr_forecast_question){
         .plans = out->plans,
         .operations = r->operations,
@@ -420,4 +411,31 @@ zero_status zr_estimate_measure(zr_estimate *r, const zero_logger *logger, zr_ra
         ZERO_TRY(measure_stage(&question, book, error));
     }
     return ZERO_OK;
+}
+
+zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *out,
+                              zero_error *error)
+{
+    const zr_rank_question *q = question;
+    const zr_config *config = q->config;
+    zr_machine machine = q->machine;
+    *out = (zr_rank_plan){0};
+    ZERO_TRY(zr_machine_check(&machine, &q->settings, error));
+    if (q->division) {
+        out->part = *q->division;
+        zr_pipeline_stages_place(&out->part, config, q->model, q->stage, q->mapped);
+        machine.pipeline = &out->part;
+    }
+    if (q->division || config->pipeline.exact)
+        ZERO_TRY(zr_pipeline_stages_cut(q->model, q->division, q->stage, config->pipeline.exact,
+                                        &out->model, error));
+    return zr_plan_create(out->model ? out->model : q->model, &q->shape, &q->settings, &machine,
+                          &out->plan, error);
+}
+
+void zr_rank_plan_free(zr_rank_plan *plan)
+{
+    zr_plan_destroy(plan->plan);
+    zr_pipeline_stage_free(plan->model);
+    *plan = (zr_rank_plan){0};
 }

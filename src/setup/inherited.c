@@ -1,4 +1,4 @@
-#include "setup/inherited.h"
+#include "setup/defaults.h"
 
 #include "config/config_ranks.h"
 

@@ -18,8 +18,7 @@
 #include "setup/pipeline_stages.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
-#include "setup/same_inputs.h"
-#include "setup/tiling.h"
+#include "setup/input_fingerprints.h"
 #include "setup/topology.h"
 
 #include <string.h>
@@ -124,7 +123,7 @@ static zero_status prepare_initialize(making *m, zero_error *error)
     const zero_options *options = m->options;
     const char *backend = options->backend ? options->backend : "cpu";
     ZERO_TRY(zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &m->queue, error));
-    ZERO_TRY(zr_tiling_check(m->config, m->part.model, error));
+    ZERO_TRY(zr_model_tiles_check(m->config, m->part.model, error));
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
     ZERO_TRY(make_plan(m, error));
     if (m->grid.data->size > 1 && zr_wants_overlap(m->config, options->comm->versions != NULL,
@@ -255,11 +254,11 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
     const zr_lm_config *model = zr_lm_config_of(options->model);
     if (options->comm->size == 1)
         return ZERO_OK;
-    zr_same_number(&list, "options.seed", (int64_t)options->seed);
-    zr_same_number(&list, "options.shape.seq", options->shape.seq);
-    zr_same_config(&list, config);
+    zr_fingerprint_number(&list, "options.seed", (int64_t)options->seed);
+    zr_fingerprint_number(&list, "options.shape.seq", options->shape.seq);
+    zr_fingerprint_config(&list, config);
     if (model)
-        zr_same_model(&list, model);
+        zr_fingerprint_model(&list, model);
     return zr_comm_compare_fingerprints(options->comm, &list, error);
 }
 

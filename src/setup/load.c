@@ -5,7 +5,6 @@
 #include "setup/initialize.h"
 #include "setup/model_part.h"
 #include "setup/resolve.h"
-#include "setup/tiling.h"
 #include <zero/weights.h>
 
 #include <stdio.h>
@@ -90,14 +89,14 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
     ZERO_TRY(read_load_model(options->directory, !options->no_tokenizer, out, error));
     ZERO_TRY(read_load_config(comm, options, out, error));
     ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
-    zr_tiling_apply(out->config, &out->model_config);
+    zr_model_tiles_apply(out->config, &out->model_config);
     return zr_lm_create(&out->model_config, &out->model, error);
 }
 
 zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int64_t batch,
                             int64_t seq, zr_loaded *loaded, zero_error *error)
 {
-    ZERO_TRY(zr_threads_choose(comm, options->threads, &loaded->threads, error));
+    ZERO_TRY(zr_rank_threads_choose(comm, options->threads, &loaded->threads, error));
     zero_options engine = {.struct_size = sizeof engine,
                            .model = loaded->model,
                            .comm = comm,

@@ -5,7 +5,7 @@
 
 #include "config/config.h"
 #include "model/architecture.h"
-#include "setup/threads.h"
+#include "setup/machine_facts.h"
 #include "tokenizer/tokenizer.h"
 #include <zero/engine.h>
 
@@ -16,7 +16,7 @@ typedef struct zr_loaded {
     zero_model *model;
     zr_config *config; // resolved; owned by the engine from zr_load_weights on
     zero_engine *engine;
-    zr_threads threads;
+    zr_rank_threads threads;
 } zr_loaded;
 
 typedef struct zr_load_options {

@@ -1,8 +1,8 @@
-#include "setup/overheads.h"
+#include "setup/estimate.h"
 
 #include "base/text.h"
 #include "base/json.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 static double expected(const zr_rate_book *book, zr_task task, const zr_task_subject *subject)
 {

@@ -5,7 +5,7 @@
 #include "layers/layers.h"
 #include "predict/disk.h"
 #include "setup/machine_facts.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 
 #include <assert.h>
 #include <math.h>
@@ -121,7 +121,7 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
     const zr_config *config = s->question->run.config;
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
     int groups = travels && !was_said(config, SUB_GROUP) ? 1 + ZR_SUB_GROUPS : 1;
-    bool open = s->run.shape && !zr_tiling_was_said(config) && !config->exact_world &&
+    bool open = s->run.shape && !zr_model_tiles_are_given(config) && !config->exact_world &&
                 config->exact_tensor == 1;
     int tilings = open ? ZR_TILINGS : 1;
     for (at->tiles = 0; at->tiles < tilings; at->tiles++)

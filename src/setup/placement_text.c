@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "memory/arena.h"
 #include "setup/placement.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 
 #include <stdio.h>
 

@@ -3,11 +3,9 @@
 #include "config/config_ranks.h"
 #include "checkpoint/run_record.h"
 #include "setup/defaults.h"
-#include "setup/inherited.h"
 #include "setup/model_part.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
-#include "setup/tiling.h"
 #include "train/training.h"
 
 #include <stdio.h>
@@ -218,8 +216,8 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
     const zero_options options = zr_train_engine_options(train);
     const zr_resolution how = resolution_of(train, facts_of(train, resolved->steps), NULL);
     ZERO_TRY(zr_placement_settle(&how, &options, shape, &resolved->config, error));
-    zr_tiling_apply(resolved->config, shape);
-    return zr_tiling_choose(&options, resolved->config, shape, error);
+    zr_model_tiles_apply(resolved->config, shape);
+    return zr_model_tiles_choose(&options, resolved->config, shape, error);
 }
 
 // Collects what was chosen or given outside of the file.

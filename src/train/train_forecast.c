@@ -1,6 +1,6 @@
 // What a training foresees of its own time, before the first step.
 #include "layers/layers.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 #include "setup/machine_facts.h"
 #include "setup/estimate.h"
 #include "train/training.h"

@@ -5,9 +5,8 @@
 #include "config/config_ranks.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
-#include "infer/windows.h"
 #include "checkpoint/run_directory.h"
-#include "train/train_ahead.h"
+#include "infer/window_loss.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -359,8 +358,8 @@ static zero_status report_loop(loop *l, zero_step_info *info, bool last, double 
                                int *stop, zero_error *error)
 {
     zr_train *train = l->train;
-    ZERO_TRY(zr_train_settle_step(train, info, last, error));
-    zr_train_judge_loss(train, info);
+    ZERO_TRY(zr_train_check_step(train, info, last, error));
+    zr_train_mark_idle_step(train, info);
     if (train->comm->rank == 0 && report_step(l, info, last, milliseconds))
         *stop = 1;
     l->previous_loss = isnan(info->loss) ? l->previous_loss : info->loss;

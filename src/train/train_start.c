@@ -338,7 +338,7 @@ static const char *launcher(void)
 }
 
 static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
-                           const zr_threads *threads, const zero_logger *logger)
+                           const zr_rank_threads *threads, const zero_logger *logger)
 {
     char grid[128] = "";
     const zr_config *config = zr_engine_config(engine);

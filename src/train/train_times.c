@@ -1,7 +1,7 @@
 // What a training says of its own time at its end, and what it teaches the book of rates.
 #include "comm/agreement.h"
 #include "engine/rank_grid.h"
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 #include "setup/machine_facts.h"
 #include "train/training.h"
 

@@ -11,7 +11,7 @@
 #include "layers/layers.h"
 #include "model/architecture.h"
 #include "setup/initialize.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 #include <zero/weights.h>
 
 #include <math.h>
@@ -96,7 +96,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
     ZERO_TRY(zr_train_check_places(train, error));
-    zr_tiling_apply(train->resolved.config, &train->subject.model_config);
+    zr_model_tiles_apply(train->resolved.config, &train->subject.model_config);
     return ZERO_OK;
 }
 
@@ -165,7 +165,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 {
     zr_train_resolved *resolved = &train->resolved;
     int threads = train->asked.options->threads;
-    ZERO_TRY(zr_threads_choose(train->comm, threads, &resolved->threads, error));
+    ZERO_TRY(zr_rank_threads_choose(train->comm, threads, &resolved->threads, error));
     ZERO_TRY(zr_train_place(train, error));
     ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
     zr_train_describe_runtime(&train->logger);

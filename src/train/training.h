@@ -4,7 +4,7 @@
 #ifndef ZR_TRAIN_TRAINING_H
 #define ZR_TRAIN_TRAINING_H
 
-#include "train/train_parts.h"
+#include "train/train_state.h"
 
 // Prepares a training with these options, before anything is read. replay_to: the step at which a
 // replay ends; 0: a training.
@@ -25,7 +25,7 @@ zero_status zr_train_check_outputs(zr_train *train, zero_error *error);
 zero_status zr_train_check_places(const zr_train *train, zero_error *error);
 // Opens and locks the outputs, and loads the checkpoint of a run that continues. Collective.
 zero_status zr_train_open_outputs(zr_train *train, zero_error *error);
-// train_read.c. Reads text, tokenizer and model. Not collective.
+// train_inputs.c. Reads text, tokenizer and model. Not collective.
 zero_status zr_train_read(zr_train *train, zero_error *error);
 // Compares what the ranks have read and configured. Collective.
 zero_status zr_train_compare_inputs(zr_train *train, zero_error *error);
@@ -60,7 +60,7 @@ typedef struct zr_train_memory {                    // planned for one rank
 } zr_train_memory;
 // Finds what the rank needs that needs most; without a pipeline, what this rank needs. Collective.
 zero_status zr_train_find_largest(const zr_train *train, zr_train_memory *out, zero_error *error);
-// train_sample.c. Returns whether samples are asked for, and can be made.
+// train_sample_text.c. Returns whether samples are asked for, and can be made.
 bool zr_train_makes_samples(const zr_train *train);
 // Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
@@ -74,10 +74,15 @@ zero_status zr_train_loop(zr_train *train, zero_error *error);
 // Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
-// train_mishaps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
+// train_bad_steps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
 // last: the gradients of this step are still there. Collective.
-zero_status zr_train_settle_step(zr_train *train, const zero_step_info *info, bool last,
-                                 zero_error *error);
+zero_status zr_train_check_step(zr_train *train, const zero_step_info *info, bool last,
+                                zero_error *error);
+// Sets the loss of a step without any target, for which the engine returns 0, to NaN, and counts
+// the step.
+void zr_train_mark_idle_step(zr_train *train, zero_step_info *info);
+// Warns how many of these steps, which this start made, were idle.
+void zr_train_warn_idle(const zr_train *train, int64_t steps);
 // train_times.c. Makes what the run measures of itself, before the engine is observed. Not
 // collective.
 zero_status zr_train_measure(zr_train *train, zero_error *error);
@@ -140,11 +145,19 @@ bool zr_train_is_fatal(zero_status status);
 zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zero_error *error);
 // Returns the name of this backend's arithmetic path: "avx2", ... NULL: of the default backend.
 const char *zr_train_instructions(const char *backend);
-// train_idle.c. Gives a step without any target, whose loss the engine calls 0, the loss that it
-// has: none (NaN), and counts it.
-void zr_train_judge_loss(zr_train *train, zero_step_info *info);
-void zr_train_warn_idle(const zr_train *train, int64_t steps); // made by this start
 // train_save.c. Writes directory/name; a failure of rank 0 is a failure of all. Collective.
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
+
+// time_left.c: how long a training still takes.
+typedef struct zr_train_between {     // what comes between steps
+    int64_t eval_every, eval_batches; // steps; micro-batches of all ranks that are read, 0: all
+} zr_train_between;
+// Returns the seconds that the run still takes after `step`, at the pace of its steps, with all
+// that comes between them and after them. Rank 0 calls it.
+double zr_train_seconds_left(const zr_train *train, const zr_train_between *between, int64_t step);
+// Log on rank 0 how long the whole run takes: the first before the first step, as predicted; the
+// second once after the first steps, if that was unknown or is off.
+void zr_train_tell_length(zr_train *train, const zr_train_between *between);
+void zr_train_correct_length(zr_train *train, const zr_train_between *between, int64_t step);
 
 #endif

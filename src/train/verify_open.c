@@ -1,6 +1,6 @@
 // Finds what of a run is verified: between which checkpoints, made by whom, and with which backend
 // they can be made again.
-#include "train/verify_parts.h"
+#include "train/verify_state.h"
 
 #include "formats/manifest.h"
 #include "compute/compute.h"

@@ -8,7 +8,7 @@
 #include "comm/agreement.h"
 #include "model/architecture.h"
 #include "train/training.h"
-#include "train/verify_parts.h"
+#include "train/verify_state.h"
 
 #include <math.h>
 #include <stdarg.h>

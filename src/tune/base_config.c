@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "setup/resolve.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 #include "tune/trial.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // zero compare: every way to share a training among ranks, planned, predicted and measured.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "base/errors.h"
 #include "base/file.h"

@@ -1,5 +1,5 @@
 // A comparison as one JSON object.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "base/cpu.h"
 

@@ -1,6 +1,6 @@
 // The largest model of a family that fits into a rank's memory in each way of a comparison, by its
 // plan: the model's own shape, or one as many times as wide, with as many layers as fit.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "model/unit.h"
 

@@ -1,6 +1,6 @@
 // The trainings of a comparison: every way that fits, one after another, in rounds, so that what
 // changes on the machine meanwhile meets all of them.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "base/file.h"
 

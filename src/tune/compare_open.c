@@ -1,5 +1,5 @@
 // What all ways of a comparison have in common: the model, the configuration, the machine.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "base/cpu.h"
 #include "data/data_source.h"

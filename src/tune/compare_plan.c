@@ -1,5 +1,5 @@
 // What plans say of the ways of a comparison: memory, messages, and the predicted step.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "plan/exchanges.h"
 

@@ -1,4 +1,4 @@
-#include "tune/compare_table.h"
+#include "tune/compare_ways.h"
 
 #include <stdarg.h>
 #include <stdio.h>

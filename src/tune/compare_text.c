@@ -1,9 +1,9 @@
 // A comparison in words: four tables of Markdown, and what is missing from them.
-#include "tune/compare_parts.h"
+#include "tune/comparison.h"
 
 #include "base/cpu.h"
 #include "base/text.h"
-#include "tune/compare_table.h"
+#include "tune/compare_ways.h"
 
 #include <stdio.h>
 

@@ -6,8 +6,7 @@
 #include "base/file.h"
 #include "base/numbers.h"
 #include "checkpoint/run_directory.h"
-#include "monitor/metrics_read.h"
-#include "tune/trial_process.h"
+#include "monitor/metrics.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include <jansson.h>
 #include <zero/grid.h>
+#include <sys/types.h>
 
 enum { ZR_TRIAL_STEPS = 256, ZR_TRIAL_WHY = 320 };
 
@@ -71,5 +72,26 @@ zero_status zr_trial_check_alone(const char *command, zero_error *error);
 
 // Finds the program: `asked`, this very program if it is zero, or the zero in PATH.
 zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error);
+
+// trial_process.c: how the process of a trial starts and ends.
+typedef struct zr_trial_process {
+    pid_t pid;       // also of its process group, in which its ranks are
+    int wait_status; // once it has ended
+    int adopted;     // whether this process was a subreaper before
+} zr_trial_process;
+
+// Starts argv[0], a path, in a process group of its own: no input, its output into the file `log`.
+// It is killed if this thread ends. Until it has ended, this process adopts orphans of its
+// descendants (PR_SET_CHILD_SUBREAPER), so that it can wait for the ranks.
+zero_status zr_trial_start(const char *const *argv, const char *log, zr_trial_process *out,
+                           zero_error *error);
+// Returns whether it has ended by itself. If so, the rest of its ranks are killed and all are
+// reaped, so their memory and cores are free.
+bool zr_trial_ended(zr_trial_process *process);
+// Kills and reaps it and all its ranks. Not called once zr_trial_ended has returned true.
+void zr_trial_kill(zr_trial_process *process);
+// Writes in one line how it ended: "killed by signal 9 (Killed)", or "exit code 65: ..." with the
+// last line of its log.
+void zr_trial_tell_end(const zr_trial_process *process, const char *log, char *out, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "tune/trial_process.h"
+#include "tune/trial.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -4,7 +4,7 @@
 #define ZR_TUNE_TUNING_JUDGE_H
 
 #include "compute/compute.h"
-#include "tune/tuning_space.h"
+#include "tune/tuning_settings.h"
 
 enum { ZR_JUDGE_QUEUES = ZR_SPACE_MOST };
 // A prediction more of whose time than this is a guess is no ground for a choice.

@@ -1,9 +1,9 @@
-#include "tune/tuning_space.h"
+#include "tune/tuning_settings.h"
 
 #include "base/json.h"
 #include "setup/defaults.h"
 #include "setup/resolve.h"
-#include "setup/tiling.h"
+#include "setup/model_part.h"
 
 #include <string.h>
 #include <zero/comm.h>

@@ -1,4 +1,4 @@
-#include "tune/tuning_subject.h"
+#include "tune/tuning_settings.h"
 
 #include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"

@@ -5,19 +5,17 @@
 // to end, one of D parts, which begins in the middle of a row.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
-#include "../sanitizers.h"
 #include "../formats/array_view.h"
+#include "../sanitizers.h"
 #include "base/dtype.h"
 #include "formats/safetensors_write.h"
 #include "formats/source.h"
 #include "checkpoint/states.h"
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 static const zero_tensor_desc model[] = {
     {.name = "wte.weight", .dims = 2, .shape = {13, 5}, .tp_axis = 0},
     {.name = "ln.weight", .dims = 1, .shape = {5}, .tp_axis = -1},

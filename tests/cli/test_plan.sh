@@ -278,14 +278,14 @@ done
 export XDG_CACHE_HOME=$WORK/cache # what bench keeps
 expect 0 "$ZERO" bench memory --seconds 0.001 --threads 2
 [ "$(grep -cE '^ +[12] .* GB/s$' out.txt)" -eq 2 ] || fail "bench memory: not a row for 1 and one for 2 threads"
-grep -q '"copy"' cache/libzero/bandwidth.json || fail "bench memory keeps nothing"
+grep -q '"copy"' cache/libzero/rates-*.json || fail "bench memory keeps nothing"
 expect 0 "$ZERO" bench memory --seconds 0.001 --threads 1 --json
 python3 -c 'import json; assert [r["threads"] for r in json.load(open("out.txt"))["rows"]] == [1]' || fail "bench memory --json"
 expect 0 "$ZERO" bench io --seconds 0.001 --bytes 8MiB
 for what in read write update; do
     grep -q "^$what .* GB/s" out.txt || fail "bench io says nothing of $what"
 done
-grep -q '"mix"' cache/libzero/bandwidth.json && grep -q '"copy"' cache/libzero/bandwidth.json || fail "bench io keeps nothing, or loses what memory kept"
+grep -q '"direct"' cache/libzero/rates-*.json && grep -q '"copy"' cache/libzero/rates-*.json || fail "bench io keeps nothing, or loses what memory kept"
 expect 0 "$ZERO" bench io --path cache --seconds 0.001 --bytes 1MiB --block 64KiB --depth 2 --json
 python3 -c 'import json; o = json.load(open("out.txt")); assert o["block"] == 65536 and o["depth"] == 2 and o["scratch"] <= 1 << 20 and o["update"]["median"] > 0, o' || fail "bench io --json"
 expect 0 "$ZERO" bench checkpoint --path cache --new gpt2:layers=1,heads=1,width=16,context=16 --ranks 2 --stage 3

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/json.h"
-#include "monitor/csv_files.h"
+#include "monitor/scalar_files.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Which token is chosen, which bytes form a character, and the defaults of a first run.
-#include "infer/sampling.h"
+#include "infer/decoding.h"
 #include "setup/defaults.h"
 
 #include <math.h>

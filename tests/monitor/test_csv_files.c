@@ -1,7 +1,7 @@
 // CSV files as DeepSpeed writes them: a run that continues cuts them back, and a run that starts
 // anew leaves what is there.
 #include "../base/scratch_directory.h"
-#include "monitor/csv_files.h"
+#include "monitor/scalar_files.h"
 
 #include <math.h>
 

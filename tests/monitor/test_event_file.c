@@ -2,8 +2,8 @@
 // each run has a file of its own, and a write that fails leaves nothing half-written.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
-#include "monitor/event_file.h"
-#include "monitor/tail.h"
+#include "monitor/scalar_files.h"
+#include "monitor/append_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -130,26 +130,27 @@ static void test_no_directory(void **state)
 static void test_full(void **state)
 {
     struct rlimit before, limit;
-    zr_tail tail;
+    zr_append_file tail;
     zr_buffer entry = {0};
     zero_error error = {0};
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = (struct rlimit){.rlim_cur = 10, .rlim_max = before.rlim_max};
-    assert_int_equal(zr_tail_open(scratch_path(*state, "full"), O_CREAT, &tail, &error), ZERO_OK);
+    assert_int_equal(zr_append_file_open(scratch_path(*state, "full"), O_CREAT, &tail, &error),
+                     ZERO_OK);
     zr_buffer_append(&entry, "whole,", 6);
-    assert_int_equal(zr_tail_append(&tail, &entry, &error), ZERO_OK);
+    assert_int_equal(zr_append_file_append(&tail, &entry, &error), ZERO_OK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     zr_buffer_append(&entry, "half,half,", 10);
-    zero_status status = zr_tail_append(&tail, &entry, &error);
+    zero_status status = zr_append_file_append(&tail, &entry, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, ZERO_ERR_IO);
     assert_contains(error.message, "cannot write to ");
     assert_int_equal(length_of(scratch_path(*state, "full")), 6);
     zr_buffer_append(&entry, "again", 5);
-    assert_int_equal(zr_tail_append(&tail, &entry, &error), ZERO_OK);
+    assert_int_equal(zr_append_file_append(&tail, &entry, &error), ZERO_OK);
     assert_int_equal(length_of(scratch_path(*state, "full")), 11);
-    zr_tail_close(&tail);
+    zr_append_file_close(&tail);
     zr_buffer_free(&entry);
 }
 

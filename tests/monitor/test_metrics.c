@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "monitor/metrics.h"
-#include "monitor/metrics_read.h"
 
 #include <math.h>
 #include <setjmp.h>

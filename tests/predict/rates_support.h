@@ -51,6 +51,18 @@ static inline void fill(zr_rate_book *book, double norm)
     zr_rates_add(rates, PRODUCT, 1000, 123456789012, 1.0 / 3, 2);
     zr_correction_learn(&book->corrections[ZR_TIME_UPDATE], 1, 1.25);
     zr_correction_learn(&book->whole, 1, 1.5);
+    const zr_storage_rates disk = {.host = "h",
+                                   .disk = "8:1 /a \"b\"",
+                                   .measured = 5,
+                                   .read = 1e9,
+                                   .write = 2e9,
+                                   .mix = 1.0 / 3,
+                                   .direct = true,
+                                   .block = 4096,
+                                   .depth = 2},
+                           memory = {.host = "h", .measured = 6, .copy = 1e10, .update = 2e10};
+    assert_int_equal(zr_rate_book_set_storage(book, &disk, NULL), ZERO_OK);
+    assert_int_equal(zr_rate_book_set_storage(book, &memory, NULL), ZERO_OK);
     book->read = 1e9, book->write = 5e8, book->mix = 7e8, book->checksum = 3e9;
     zr_task_rates_add(&book->tasks, ZR_TASK_RESERVE,
                       &(zr_task_sample){.together = 2, .amount = 1000, .seconds = 0.5, .seen = 1});

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "predict/rate_links.h"
+#include "predict/rates.h"
 
 #include <math.h>
 #include <string.h>

@@ -26,6 +26,11 @@ static void test_json_keeps_everything(void **state)
     zr_rate_book_json(&again, "a \"processor\"", &text_again);
     assert_string_equal(text.data, text_again.data);
     assert_close(again.mix, 7e8);
+    assert_int_equal(again.storage_count, 2);
+    assert_string_equal(again.storage[0].disk, "8:1 /a \"b\"");
+    assert_int_equal(again.storage[0].block, 4096);
+    assert_close(again.storage[0].mix, 1.0 / 3);
+    assert_close(again.storage[1].update, 2e10);
     assert_close(zr_task_rates_seconds(&again.tasks, ZR_TASK_RESERVE,
                                        &(zr_task_sample){.together = 2, .amount = 1000}, NULL),
                  0.5);
@@ -56,6 +61,10 @@ static void test_damaged_text_is_refused(void **state)
         "\"bf16\", \"threads\": 1, \"together\": 1, \"samples\": {\"norm\": [{\"bytes\": 1, "
         "\"flops\": 0, \"seconds\": -1, \"seen\": 1}]}}]}",
         "{\"format\": 1, \"processor\": \"p\", \"corrections\": {\"step\": {\"factor\": 0}}}",
+        "{\"format\": 1, \"processor\": \"p\", \"storage\": [{\"host\": \"a\", \"copy\": 1}]}",
+        "{\"format\": 1, \"processor\": \"p\", \"storage\": [{\"copy\": 1, \"update\": 1}]}",
+        "{\"format\": 1, \"processor\": \"p\", \"storage\": [{\"host\": \"a\", \"disk\": \"d\", "
+        "\"read\": 1, \"write\": 1, \"mix\": 1, \"block\": 0, \"depth\": 1}]}",
         "{\"format\": 1, \"processor\": \"p\", \"tasks\": {\"read\": [{\"seconds\": 1}]}}",
     };
     for (int i = 0; i < ZR_COUNT(texts); i++) {

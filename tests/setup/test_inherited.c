@@ -1,5 +1,5 @@
 // What a run that continues keeps of the one before it, and what its own configuration decides.
-#include "setup/inherited.h"
+#include "setup/defaults.h"
 #include "setup/resolve.h"
 
 #include <setjmp.h>

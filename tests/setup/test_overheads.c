@@ -1,6 +1,6 @@
 // The line of what a run takes besides its steps: what is not known is not in it, and a start of
 // which a part is unknown is none.
-#include "setup/overheads.h"
+#include "setup/estimate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

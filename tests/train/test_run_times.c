@@ -2,7 +2,7 @@
 // the run is added.
 #include "base/clock.h"
 #include "base/file.h"
-#include "train/run_ahead.h"
+#include "train/time_left.h"
 #include "train/run_times.h"
 
 #include <math.h>
@@ -37,19 +37,19 @@ static void test_pace(void **state)
     assert_true(zr_run_pace_step(&pace) > 3 && zr_run_pace_step(&pace) < 4 && pace.steps == 4);
 }
 
-// What is ahead is steps and all that comes between them; of unknown steps nothing is known.
-static void test_ahead(void **state)
+// The rest of a run is steps and what comes between them; it is unknown if a step is.
+static void test_work_left(void **state)
 {
-    zr_run_ahead ahead = {.steps = {10, 2},
-                          .micro_batches = {4, 0.5},
-                          .checkpoints = {2, 3},
-                          .models = {3, 1},
-                          .samples = {5, 0}};
-    near(zr_run_ahead_seconds(&ahead), 31);
-    ahead.steps.seconds = 0;
-    near(zr_run_ahead_seconds(&ahead), 0);
-    ahead.steps.count = 0; // after the last step an evaluation and the saving are ahead
-    near(zr_run_ahead_seconds(&ahead), 11);
+    zr_work_left work = {.steps = {10, 2},
+                         .micro_batches = {4, 0.5},
+                         .checkpoints = {2, 3},
+                         .models = {3, 1},
+                         .samples = {5, 0}};
+    near(zr_work_left_seconds(&work), 31);
+    work.steps.seconds = 0;
+    near(zr_work_left_seconds(&work), 0);
+    work.steps.count = 0; // after the last step an evaluation and the saving are left
+    near(zr_work_left_seconds(&work), 11);
     assert_int_equal(zr_run_multiples(0, 10, 3), 3);
     assert_int_equal(zr_run_multiples(3, 10, 3), 2);
     assert_int_equal(zr_run_multiples(9, 10, 3), 0);
@@ -259,9 +259,10 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pace),   cmocka_unit_test(test_ahead), cmocka_unit_test(test_clock),
-        cmocka_unit_test(test_median), cmocka_unit_test(test_parts), cmocka_unit_test(test_words),
-        cmocka_unit_test(test_file),   cmocka_unit_test(test_moved),
+        cmocka_unit_test(test_pace),  cmocka_unit_test(test_work_left),
+        cmocka_unit_test(test_clock), cmocka_unit_test(test_median),
+        cmocka_unit_test(test_parts), cmocka_unit_test(test_words),
+        cmocka_unit_test(test_file),  cmocka_unit_test(test_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

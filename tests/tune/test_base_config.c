@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/file.h"
 #include "setup/resolve.h"
-#include "tune/tuning_space.h"
+#include "tune/tuning_settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -130,6 +130,25 @@ static void the_rest_is_the_users(void **state)
     json_decref(config);
 }
 
+// Tables of Markdown whose columns line up.
+static void columns_line_up(void **state)
+{
+    static zr_table table;
+    zr_buffer out = {0};
+    zr_table_row(&table);
+    zr_table_cell(&table, "way");
+    zr_table_cell(&table, "step");
+    zr_table_row(&table);
+    zr_table_cell(&table, "stage %d", 3);
+    zr_table_cell(&table, "-");
+    zr_table_write(&table, &out);
+    assert_false(out.failed);
+    assert_string_equal(out.data, "| way     | step |\n"
+                                  "|---------|------|\n"
+                                  "| stage 3 | -    |\n");
+    zr_buffer_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +157,7 @@ int main(void)
         cmocka_unit_test(a_step_has_the_same_samples),
         cmocka_unit_test(states_lie_where_the_way_says),
         cmocka_unit_test(the_rest_is_the_users),
+        cmocka_unit_test(columns_line_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

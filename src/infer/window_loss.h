@@ -1,0 +1,37 @@
+// Computes the mean loss over windows of a text. Batches of windows are divided among the ranks and
+// summed exactly, so that the result does not depend on the number of ranks.
+#ifndef ZR_INFER_WINDOW_LOSS_H
+#define ZR_INFER_WINDOW_LOSS_H
+
+#include "data/dataset.h"
+#include <zero/engine.h>
+
+typedef struct zr_windows_result {
+    double loss;     // nats per token
+    int64_t windows; // that were read
+    int64_t tokens;  // those of their targets that count
+    bool left;       // it ended early, and the other fields mean nothing
+} zr_windows_result;
+
+// Asked on each rank, between batches, whether to end early.
+typedef struct zr_windows_leave {
+    bool (*wanted)(void *user);
+    void *user;
+} zr_windows_leave;
+
+// Reads batches of at most `batch` windows (the engine's micro-batch or less); at most `most` of
+// these batches, spread evenly over the text (0: all). leave: as soon as any rank wants to leave,
+// all end early; NULL: none does. Collective, between steps only.
+zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
+                            int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
+                            zero_error *error);
+
+// Returns a batch as the engine takes it: tokens and targets, each (rows, seq), which remain the
+// caller's.
+zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, int64_t seq);
+
+// Checks, after a batch was read and before it is used, that the files it comes from are still as
+// long as they were. If not, this rank's failure ends the waits of the others. Not collective.
+zero_status zr_windows_check_files(zero_comm *comm, const zr_dataset *dataset, zero_error *error);
+
+#endif

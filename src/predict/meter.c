@@ -1,0 +1,80 @@
+#include "predict/meter.h"
+
+#include "base/clock.h"
+#include "comm/agreement.h"
+#include "compute/element_ops.h"
+#include "memory/arena.h"
+
+zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
+                          zero_error *error)
+{
+    ZERO_TRY(work(user, error)); // allocates what stays, and faults pages in
+    for (int64_t calls = 1;; calls *= 2) {
+        ZERO_TRY(zr_comm_barrier(meter->comm, error));
+        double begin = zr_clock_seconds();
+        for (int64_t i = 0; i < calls; i++)
+            ZERO_TRY(work(user, error));
+        int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
+        ZERO_TRY(zr_comm_agree_on_largest(meter->comm, &nanoseconds, error));
+        *seconds = (double)nanoseconds * 1e-9 / (double)calls;
+        if ((double)nanoseconds * 1e-9 >= meter->seconds / 2 || calls >= (int64_t)1 << 30)
+            return ZERO_OK;
+    }
+}
+
+#define COPY_BYTES ((int64_t)64 << 20)
+
+void zr_memory_triad(float *restrict a, const float *restrict b, const float *restrict c,
+                     int64_t count, int threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < count; i++)
+        a[i] = b[i] + 3.0f * c[i];
+}
+
+void zr_memory_update(const zr_range_states *states, int64_t count, int threads)
+{
+    float *restrict p = states->master, *restrict m = states->state0, *restrict v = states->state1;
+    const uint16_t *restrict g = states->gradient;
+    uint16_t *restrict copy_memory_rate = states->parameters;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < count; i++) {
+        m[i] *= 0.9f;
+        v[i] *= 0.9f;
+        p[i] *= 0.9f;
+        copy_memory_rate[i] = g[i];
+    }
+}
+
+typedef struct copying {
+    zr_queue *queue;
+    char *from, *to;
+} copying;
+
+static zero_status copy_memory_rate(void *user, zero_error *error)
+{
+    copying *c = user;
+    c->queue->backend->elements->copy(c->queue, COPY_BYTES, c->from, c->to);
+    return ZERO_OK;
+}
+
+zero_status zr_memory_rate_of_copy(const zr_meter *meter, double *out, zero_error *error)
+{
+    zr_ledger ledger = {0};
+    zr_arena arena = {0};
+    copying c = {0};
+    double seconds = 1;
+    ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &c.queue, error));
+    zero_status status =
+        zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace, 2 * COPY_BYTES, &arena, error);
+    status = zr_comm_agree(meter->comm, status, error);
+    if (status == ZERO_OK) {
+        c.from = zr_arena_take(&arena, COPY_BYTES);
+        c.to = zr_arena_take(&arena, COPY_BYTES);
+        status = zr_meter_time(meter, copy_memory_rate, &c, &seconds, error);
+    }
+    *out = 2.0 * (double)COPY_BYTES / seconds;
+    zr_arena_destroy(&arena);
+    zr_queue_close(c.queue);
+    return status;
+}
