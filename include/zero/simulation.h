@@ -8,18 +8,15 @@
 extern "C" {
 #endif
 
-// One run is simulated: of new_spec or model on so many ranks of a machine, or the run that a file
+// One run is simulated: of new_spec or model on ranks of a machine, or the run that a file
 // describes, on a machine. Or the machine "list" alone: the machines that there are.
 // Numbers that are 0 and texts that are NULL are not given: the configuration's value is taken, and
 // without one a default.
 typedef struct zero_simulate_options {
     size_t struct_size;
     const char *new_spec, *model; // a SPEC; or a directory or config.json
-    // A JSON file that describes a run (docs/scale.md): its model, grid, batch and states. Of the
-    // fields below, machine, framework, order, json, and those of failures and of the length go
-    // with it; the others are not read.
-    const char *run;
-    const char *machine; // its name, or a path of a machine's file (docs/scale.md)
+    const char *runs;             // refused: tools/score-runs reads tables of runs
+    const char *machine;          // its name, or a path of a machine's file (docs/scale.md)
     const char *config_path;
     const zero_override *overrides; // as in zero_plan_options
     int override_count;
@@ -39,11 +36,15 @@ typedef struct zero_simulate_options {
     double restart;         // seconds until training goes on, without reading the checkpoint
     int asynchronous;       // checkpoints are written during training
     int json;
-    const char *reserved; // not read: it was a file for the predictions of a table of runs
+    const char *out; // not read: it belonged to `runs`
     zero_logger logger;
     // The tokens or the steps of a training whose time is wanted; 0 if it is not.
     int64_t tokens, steps;
     int explain; // with the machine "list": their constants, too
+    // A JSON file that describes a run (docs/scale.md): its model, grid, batch and states. With it
+    // go machine, framework, order, json, and the fields of failures and of the training's length;
+    // the other fields are not read.
+    const char *run;
 } zero_simulate_options;
 
 // Writes the answer through `write`, as text or JSON. It needs no communicator, because it only

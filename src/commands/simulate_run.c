@@ -197,6 +197,9 @@ static zero_status check_simulate_run(const zero_simulate_options *options, zero
     if (options->tokens && options->steps)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.tokens and options.steps are both given");
+    if (options->runs)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_simulate: options.runs: tools/score-runs reads tables of runs");
     if (is_list(options))
         return ZERO_OK;
     if (!!options->new_spec + !!options->model + !!options->run != 1)

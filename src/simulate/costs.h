@@ -34,7 +34,7 @@ zr_sim_group zr_sim_group_of_axis(const zr_sim_run *run, zr_sim_axis axis);
 zr_sim_group zr_sim_group_of_states(const zr_sim_run *run);
 // Makes the group of `ranks` devices, each the stride-th after the one before.
 zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride);
-// Seconds until all members have `bytes`, of which each had a part; a reduce-scatter takes as long.
+// Seconds until all members have `bytes`. Each had a part of them; a reduce-scatter takes as long.
 double zr_sim_all_gather(const zr_sim_group *group, double bytes);
 double zr_sim_all_reduce(const zr_sim_group *group, double bytes);
 double zr_sim_message(const zr_sim_group *group, double bytes); // to the next member
