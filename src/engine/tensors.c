@@ -8,7 +8,6 @@
 #include "engine/step.h"
 #include "model/unit.h"
 #include "plan/accumulators.h"
-#include "plan/flat_param_sums.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 // What each instruction of a program takes of a rank, and what it begins beside it.
 #include "base/numbers.h"
 #include "plan/accumulators.h"
-#include "plan/flat_param_sums.h"
 #include "plan/plan_parts.h"
 #include "predict/virtual_rank.h"
 

@@ -2,7 +2,6 @@
 #include "base/text.h"
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
-#include "plan/pipeline/lanes.h"
 #include "plan/pipeline/simulate.h"
 #include "setup/pipeline_stages.h"
 #include "report/pipeline_draw.h"

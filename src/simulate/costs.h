@@ -88,7 +88,7 @@ double zr_sim_boundary(const zr_sim_run *run);
 double zr_sim_host_memory(const zr_sim_run *run);
 
 // In pipeline.c: how long the pipeline of a step takes: by the lists of actions that a training of
-// libzero follows (plan/pipeline/pipeline.h), on virtual time.
+// libzero follows (plan/pipeline/schedules.h), on virtual time.
 
 typedef struct zr_sim_pipeline {
     zr_pipeline_kind kind;
