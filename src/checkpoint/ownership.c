@@ -103,7 +103,7 @@ static bool is_metrics(const char *path)
            (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
-// A list whose first object says which step came before it (train/run_times.h).
+// A list whose first object says which step came before it (predict/run_times.h).
 static bool are_times(const char *path)
 {
     char head[HEAD];

@@ -1,12 +1,12 @@
 // What is written about an engine's steps, as the configuration asks: the sinks of sinks.h on rank
 // 0; the records of a range of steps on every rank, for zero train --profile; and what a training
-// measures of itself (sink_rates.h), on every rank as well. One recorder serves all of them. It is
+// measures of itself (predict/measured_steps.h), on every rank as well. One recorder serves all of them. It is
 // attached only during steps that are wanted; if nothing is asked for, there is no recorder.
 #ifndef ZR_MONITOR_OBSERVE_H
 #define ZR_MONITOR_OBSERVE_H
 
 #include "engine/engine_api.h"
-#include "monitor/sink_rates.h"
+#include "predict/measured_steps.h"
 
 // Steps first to last, counted from 1; first 0: none.
 typedef struct zr_step_range {

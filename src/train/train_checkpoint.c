@@ -12,7 +12,7 @@
 #include "checkpoint/run_record.h"
 #include "checkpoint/training_checkpoint.h"
 #include "checkpoint/run_names.h"
-#include "predict/task_amounts.h"
+#include "predict/run_tasks.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -152,7 +152,7 @@ static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *e
     json_decref(more);
     zr_free(path);
     if (status != ZERO_OK)
-        zr_train_count_saving(train, task_of(train), status);
+        zr_run_tasks_count_saving(&train->run.tasks, task_of(train), status);
     return settle_checkpoint(train, status, error);
 }
 
@@ -161,7 +161,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = begin_checkpoint(train, step, error);
-    zr_train_end_saving(train, task_of(train), before);
+    zr_run_tasks_end_saving(&train->run.tasks, task_of(train), &train->run.clock, before);
     return status;
 }
 
@@ -197,9 +197,9 @@ zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
         return ZERO_OK;
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = end_checkpoint(train, error);
-    zr_train_count_saving(train, task_of(train), status);
+    zr_run_tasks_count_saving(&train->run.tasks, task_of(train), status);
     status = settle_checkpoint(train, status, error);
-    zr_train_end_saving(train, task_of(train), before);
+    zr_run_tasks_end_saving(&train->run.tasks, task_of(train), &train->run.clock, before);
     return status;
 }
 

@@ -14,8 +14,7 @@
 #include "setup/estimate.h"
 #include "setup/machine_facts.h"
 #include "train/outputs.h"
-#include "train/time_left.h"
-#include "train/run_times.h"
+#include "predict/run_tasks.h"
 #include <zero/tools.h>
 
 typedef struct zr_train_asked { // filled before anything is read, by training.c and train_resume.c

@@ -1,4 +1,5 @@
 // What a training says of its own time at its end, and what it teaches the book of rates.
+#include "checkpoint/run_names.h"
 #include "comm/agreement.h"
 #include "engine/rank_grid.h"
 #include "predict/rates.h"
@@ -163,7 +164,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
     zr_run_times_take(&times, &train->run.clock);
     zr_run_times_divide(&times, recorded->parts);
     take_forecast(&times, train, known);
-    zr_train_take_tasks(train, &times);
+    zr_run_tasks_take(&train->run.tasks, &times);
     times.predicted[ZR_TIME_GENERATION] = zr_train_predict_samples(train, known);
     return times;
 }
@@ -187,9 +188,11 @@ static void keep_times(const zr_train *train, const zr_run_times *times)
     const zero_train_options *options = train->asked.options;
     if (options->dry_run)
         return;
-    if (zr_run_times_write(times, options->out_dir, &train->logger, &error) != ZERO_OK)
+    char *path = zr_sprintf(&error, "%s/" ZR_TIMES_FILE, options->out_dir);
+    if (!path || zr_run_times_write(times, path, &train->logger, &error) != ZERO_OK)
         zr_log(&train->logger, ZERO_LOG_WARNING, "the times of the run are not kept: %s",
                error.message);
+    zr_free(path);
 }
 
 // Adds what the prediction was off by, compared with the step in the middle: of each part without
@@ -286,8 +289,10 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
         return;
     if (steps)
         teach_steps(train, times, known, &found);
-    if (tasks && !train->asked.options->dry_run)
-        zr_train_teach_tasks(train, times, &found.tasks);
+    if (tasks && !train->asked.options->dry_run) {
+        const zr_task_subject subject = zr_train_task_subject(train);
+        zr_run_tasks_teach(&train->run.tasks, times, &subject, &found.tasks);
+    }
     zr_rate_book_keep(&found, &train->logger);
     if (steps)
         teach_links(train);

@@ -52,6 +52,8 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error);
 // train_forecast.c. Predicts a step on rank 0, from what is known of the machine, and prints it, or
 // why there is no prediction. Not collective.
 void zr_train_foretell(zr_train *train);
+// Returns what determines the amounts of tasks, once there is an engine.
+zr_task_subject zr_train_task_subject(const zr_train *train);
 // train_pipeline.c. Prints the pipeline stages, if there are any. Not collective.
 zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error);
 typedef struct zr_train_memory {                    // planned for one rank
@@ -91,22 +93,6 @@ void zr_train_count_evaluation(zr_train *train, int64_t windows);
 // Says what the run has taken, next to what was predicted, writes it into out_dir and, unless
 // options->no_learn, into the user's book of rates. Collective, once everything is saved.
 zero_status zr_train_tell_times(zr_train *train, zero_error *error);
-// train_tasks.c, of rank 0's time; none is collective. What came since the last such call, or the
-// beginning, was of that task.
-void zr_train_end_task(zr_train *train, zr_task task);
-// Gives seconds that were counted as a task's to another one, which was a part of it.
-void zr_task_time_move(zr_train *train, zr_task from, zr_task to, double seconds);
-// Ends a time of saving, which was of that task, and turns the clock to the part before.
-void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
-// Counts what was saved, or could not be.
-void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
-// Returns what amounts of tasks follow from, once there is an engine.
-zr_task_subject zr_train_task_subject(const zr_train *train);
-// Fills in what is expected of the tasks, once there is an engine.
-void zr_train_expect_tasks(zr_train *train, const zr_rate_book *book);
-// Fills in the times of tasks, and what was predicted of them; adds what they teach.
-void zr_train_take_tasks(const zr_train *train, zr_run_times *times);
-void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_task_rates *out);
 // train_profile.c. Returns the steps to record. Not collective.
 zr_step_range zr_train_profile_steps(const zr_train *train);
 // Checks that --profile replaces nothing but a profile. Not collective.

@@ -3,8 +3,8 @@
 //
 // Unlike the sinks of sinks.h it is on every rank, and asked for by zero train instead of the
 // configuration. Steps that overlap are measured together. It neither allocates nor reads files.
-#ifndef ZR_MONITOR_SINK_RATES_H
-#define ZR_MONITOR_SINK_RATES_H
+#ifndef ZR_PREDICT_MEASURED_STEPS_H
+#define ZR_PREDICT_MEASURED_STEPS_H
 
 #include "plan/network.h"
 #include "predict/rates.h"
@@ -43,5 +43,27 @@ void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_
 // Returns by which part operations took longer than those in the middle, as they do where other
 // programs take the cores: 0.02 on a machine that is idle otherwise. 0: nothing was measured.
 double zr_measured_interrupted(const zr_measured *measured);
+
+// unit_spans.c: which records are inside a phase, and when each unit computed.
+// Returns the first of the records that are inside record i, or i if there are none. They come
+// directly before it.
+int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i);
+
+// Returns the first of the records inside phase i, as zr_records_inside does; *begin becomes when
+// the phase began. An action of a pipeline begins after the waits that come first in it, for what
+// other ranks send, because until then its rank has nothing to do.
+int64_t zr_records_at_work(const zr_recorder *recorder, int64_t first, int64_t i, int64_t *begin);
+
+typedef struct zr_unit_span { // one turn of a unit: its consecutive records in a phase
+    zr_activity phase;
+    int32_t unit;
+    int64_t begin, end; // nanoseconds
+    int64_t flops;
+} zr_unit_span;
+
+// Calls `take` for every turn in the phases among records [first, count), in the order of time.
+typedef void (*zr_unit_span_take)(void *user, const zr_unit_span *span);
+void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_take take,
+                       void *user);
 
 #endif

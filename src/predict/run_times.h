@@ -11,8 +11,8 @@
 // exchange, update and disk are a step's, those of the other parts the run's:
 // steps * step.measured + start + data + evaluation + saving + generation + rest = seconds.
 // "to_first_step": {"measured", "predicted"} comes before these. What is unknown is null.
-#ifndef ZR_TRAIN_RUN_TIMES_H
-#define ZR_TRAIN_RUN_TIMES_H
+#ifndef ZR_PREDICT_RUN_TIMES_H
+#define ZR_PREDICT_RUN_TIMES_H
 
 #include "predict/rates.h"
 
@@ -31,16 +31,6 @@ typedef struct zr_run_clock {
 } zr_run_clock;
 
 #define ZR_TIME_REST ZR_TIME_PARTS
-
-// What the run does besides its steps, on one rank; task_rates.h says what is learnt of it.
-typedef struct zr_run_tasks {
-    double since;             // zr_clock_seconds: what comes next is of a task that ends later
-    double saving;            // of the clock's seconds of saving, those of the tasks so far
-    double seconds[ZR_TASKS]; // of all calls
-    int64_t calls[ZR_TASKS];
-    bool failed[ZR_TASKS];     // one of the calls has
-    double expected[ZR_TASKS]; // seconds of a call; 0: unknown
-} zr_run_tasks;
 
 void zr_run_clock_start(zr_run_clock *clock);
 // Gives seconds of one part to another, or to the rest.
@@ -86,9 +76,37 @@ void zr_run_times_divide(zr_run_times *times, const double recorded[ZR_TIME_PART
 double zr_run_times_share(const zr_run_times *times);
 // Writes lines for people, each with the name that lines of a run begin with.
 void zr_run_times_text(const zr_run_times *times, zr_buffer *out);
-// Appends the run to directory/times.json, durably. A file that is damaged is replaced, with a
+// Appends the run to the file `path`, durably. A file that is damaged is replaced, with a
 // warning. ZERO_ERR_IO, ZERO_ERR_MEMORY.
-zero_status zr_run_times_write(const zr_run_times *times, const char *directory,
+zero_status zr_run_times_write(const zr_run_times *times, const char *path,
                                const zero_logger *logger, zero_error *error);
+
+// How long the rest of a run takes: its steps at the pace of those that were made, and what comes
+// between them.
+typedef struct zr_run_pace { // of the newest steps: a mean in which later ones count more
+    double sum, weight;
+    int64_t steps; // so far
+    bool warm;     // the first steps, which warm up, count no more
+} zr_run_pace;
+
+// Adds a step. cold: it is one of those that warm up, which count until there are others.
+void zr_run_pace_add(zr_run_pace *pace, double seconds, bool cold);
+// Returns the seconds of a step; 0 before the first one.
+double zr_run_pace_step(const zr_run_pace *pace);
+
+typedef struct zr_work_item {
+    int64_t count;
+    double seconds; // of one; 0 if unknown, which adds nothing
+} zr_work_item;
+
+typedef struct zr_work_left {
+    zr_work_item steps, micro_batches; // micro_batches: that a rank evaluates
+    zr_work_item checkpoints, models, samples;
+} zr_work_left;
+
+// Returns the seconds of all the work; 0 if those of a step are unknown.
+double zr_work_left_seconds(const zr_work_left *work);
+// Returns how many multiples of `every` come after a step, up to the last; 0 if every <= 0.
+int64_t zr_run_multiples(int64_t after, int64_t last, int64_t every);
 
 #endif

@@ -1,7 +1,6 @@
-#include "monitor/sink_rates.h"
+#include "predict/measured_steps.h"
 
 #include "base/quantile.h"
-#include "monitor/breakdown.h"
 
 // Calls that warm up: of single steps, and of windows.
 enum { COLD_STEPS = 2, COLD_WINDOWS = 1 };
