@@ -1,8 +1,9 @@
 // What a training measures of itself, from the records of a few of its steps: how long operations
 // take on this machine (predict/rates.h), and which part of a step is spent on what.
 //
-// Unlike the sinks of sinks.h it is on every rank, and asked for by zero train instead of the
-// configuration. Steps that overlap are measured together. It neither allocates nor reads files.
+// Unlike the sinks of an observation (monitor/sinks.h) it is on every rank, and zero train enables
+// it, not the configuration. Steps that overlap are measured together. It neither allocates nor
+// reads files.
 #ifndef ZR_PREDICT_MEASURED_STEPS_H
 #define ZR_PREDICT_MEASURED_STEPS_H
 
@@ -11,7 +12,7 @@
 
 typedef struct zr_measured {
     zr_rates rates; // of operations in warm steps
-    // Gathers and sums go on beside the rank, so their records do not tell how long they take.
+    // Gathers and sums overlap with the rank, so their records are not their own times.
     bool overlaps;
     // Ranks exchange with other machines, so no exchange tells how long it takes in memory. If all
     // exchanges are of one group and none overlaps, `reach` is the group's, and they tell of the
@@ -30,14 +31,14 @@ typedef struct zr_measured {
     int64_t calls, taken; // steps, or windows of them, that have begun; that were measured
 } zr_measured;
 
-// Whether the n-th call (1 is the first) that makes so many steps together is one that warms up.
+// Returns whether the n-th call (from 1), which makes `together` steps, is one that warms up.
 bool zr_measured_is_cold(int64_t call, int64_t together);
-// Counts a step, or a window of them (together: how many they are), that begins now. Returns
-// whether its records are wanted: the first few, which may have to be skipped in fp16 until its
-// loss scale is found, and then ever fewer.
+// Counts a step, or a window of `together` steps, that begins now. Returns whether its records are
+// wanted: of the first few steps, some of which fp16 may skip until its loss scale is found, and
+// then of ever fewer.
 bool zr_measured_begin(zr_measured *measured, int64_t together);
-// Takes records [first, count) of what began last, which made so many steps. Called for whole steps
-// that none of the ranks skipped.
+// Takes records [first, count) of what began last, which made `steps` steps. Called for whole steps
+// that no rank skipped.
 void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_t first,
                       int64_t steps);
 // Returns by which part operations took longer than those in the middle, as they do where other

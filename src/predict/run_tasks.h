@@ -1,5 +1,6 @@
-// What a run does besides its steps: how large each of these tasks is by its plan, how long it takes
-// on one rank, how long it was expected to take, and what that teaches the book of rates.
+// The tasks of a run, which are everything but its steps: how large each of these tasks is by its
+// plan, how long it takes on one rank, how long it was expected to take, and what that teaches the
+// book of rates.
 #ifndef ZR_PREDICT_RUN_TASKS_H
 #define ZR_PREDICT_RUN_TASKS_H
 

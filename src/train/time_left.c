@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-// The pace tells the length of a run after so many steps;
+// The length of a run follows from its pace after this many steps;
 enum { TELLING_STEPS = 4 };
-// what was predicted is corrected aloud if it is off by more than this factor.
+// a prediction is corrected in the log if it is off by more than this factor.
 static const double MOST_OFF = 1.5;
 enum { TOKENS_OF_A_SAMPLE = 200 };
 
@@ -23,7 +23,7 @@ static double mean_of_task(const zr_train *train, zr_task task)
     return either(tasks->seconds[task], tasks->calls[task], tasks->expected[task]);
 }
 
-// Returns the micro-batches of a rank in an evaluation of so many windows.
+// Returns the micro-batches of a rank in an evaluation of `windows` windows.
 static int64_t micro_batches_of(const zr_train *train, int64_t windows)
 {
     const zr_config *config = zr_engine_config(train->run.engine);

@@ -30,7 +30,7 @@ static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, c
     if (!saves->left_step)
         zr_log(logger, ZERO_LOG_WARNING,
                "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, "
-               "which is of no checkpoint; this is said once",
+               "which is of no checkpoint; this is logged once",
                path, others);
     saves->left_step = step;
 }
@@ -219,7 +219,7 @@ bool zr_train_is_out_of_time(const zr_train *train)
            (double)time(NULL) + needed >= train->asked.options->end_by;
 }
 
-// Saves at once instead of beside the next step, and settles a failure like for any other save.
+// Saves now instead of overlapping the next step; a failure is handled as that of any other save.
 static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
     ZERO_TRY(zr_train_end_checkpoint(train, error));

@@ -1,4 +1,4 @@
-// What a training says of its own time at its end, and what it teaches the book of rates.
+// What a training logs of its own time at its end, and adds to the book of rates.
 #include "checkpoint/run_names.h"
 #include "comm/agreement.h"
 #include "engine/rank_grid.h"
@@ -27,7 +27,7 @@ static bool times_is_across(const zr_train *train)
     return zr_local_ranks(train->comm) < train->comm->size;
 }
 
-// Lets exchanges tell of the network, if they are all of one group and take the rank's time.
+// Has exchanges measured as those of the network, if all are of one group and none overlaps.
 static void measure_links(const zr_train *train, zr_measured *measured)
 {
     const zero_comm *comm = train->comm;
@@ -73,7 +73,7 @@ typedef struct recorded {        // what the records of a rank say
     double interrupted;          // zr_measured_interrupted
 } recorded;
 
-// Finds those of the rank that is busiest, for which the others wait. Collective.
+// Finds the records of the busiest rank, for which the others wait. Collective.
 static zero_status find_recorded(const zr_train *train, recorded *out, zero_error *error)
 {
     zero_comm *comm = train->comm;
@@ -108,7 +108,7 @@ static double best_product(const zr_rates *rates)
 }
 
 // Returns the FLOP/s of the fastest product that this run or an earlier one has seen with its
-// setting; 0: none has.
+// setting; 0 if none was seen.
 static double product_rate(const zr_measured *measured, const zr_rate_book *known)
 {
     bool exact;
@@ -195,9 +195,9 @@ static void keep_times(const zr_train *train, const zr_run_times *times)
     zr_free(path);
 }
 
-// Adds what the prediction was off by, compared with the step in the middle: of each part without
-// its correction, of the whole with those of the parts as they are from now on, so that nothing is
-// learnt twice. What a network was off by says nothing of a step without one.
+// Adds how far the prediction was off the median step: for each part without its correction, for
+// the whole with the new corrections of the parts, so that nothing is learnt twice. Steps with a
+// network in them correct no step without one.
 static void correct(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
                     zr_rate_book *found)
 {
@@ -220,8 +220,8 @@ static void correct(const zr_train *train, const zr_run_times *times, const zr_r
                         times->measured[ZR_TIME_EVALUATION]);
 }
 
-// Adds how long this rank waited for others in a step, next to all else that it did there, if the
-// ranks do the same and nothing beside them.
+// Adds how long this rank waited for others in a step, and how long it was busy, if all ranks do
+// the same and nothing overlaps.
 static void teach_waits(const zr_train *train, zr_rates *rates)
 {
     const zr_measured *measured = train->run.measured;
@@ -280,7 +280,8 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
         correct(train, times, known, found);
 }
 
-// What runs do besides steps is learnt where no network is in it. times: NULL on ranks above 0.
+// Adds what the run has shown to the user's book of rates. Tasks (loading, saving, evaluation) are
+// learnt only from single-machine runs. times: NULL on ranks above 0.
 static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
 {
     bool steps = teaches_steps(train), tasks = times && !times_is_across(train);

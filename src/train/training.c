@@ -84,8 +84,8 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
     };
 }
 
-// Does, and refuses, everything that a rank can by itself. What is wrong is told in the order in
-// which a user would look: names, the configuration, the place for outputs; then what files hold.
+// Does and checks everything that a rank can by itself. Errors come in the order in which a user
+// would look: names, the configuration, the place for outputs; then the contents of files.
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_train_check_names(train, error));
@@ -142,7 +142,7 @@ static zero_status load_weights(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-// Ends the start-up if any rank was asked to end. Nothing has been trained, so nothing is saved.
+// Ends the start-up if any rank got a signal to end. Nothing was trained, so nothing is saved.
 static zero_status leave_if_asked(const zr_train *train, zero_error *error)
 {
     const volatile int *stop = train->asked.options->stop;

@@ -62,18 +62,18 @@ typedef struct zr_train_memory {                    // planned for one rank
 } zr_train_memory;
 // Finds what the rank needs that needs most; without a pipeline, what this rank needs. Collective.
 zero_status zr_train_find_largest(const zr_train *train, zr_train_memory *out, zero_error *error);
-// train_sample_text.c. Returns whether samples are asked for, and can be made.
+// train_sample_text.c. Returns whether samples are requested, and can be made.
 bool zr_train_makes_samples(const zr_train *train);
 // Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error);
-// Tells a sample of what the model writes after a step. Collective, between steps.
+// Logs a sample of what the model writes after a step. Collective, between steps.
 zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error);
 // Predicts, on rank 0, the seconds of all samples so far; 0: too little is known. Not collective.
 double zr_train_predict_samples(const zr_train *train, const zr_rate_book *book);
 // train_loop.c. Makes all steps. Collective.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
-// Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
+// Passes an event to the caller on rank 0, and returns whether the caller wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
 // train_bad_steps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
@@ -88,7 +88,7 @@ void zr_train_warn_idle(const zr_train *train, int64_t steps);
 // train_times.c. Makes what the run measures of itself, before the engine is observed. Not
 // collective.
 zero_status zr_train_measure(zr_train *train, zero_error *error);
-// Counts an evaluation of so many windows. Not collective.
+// Counts an evaluation of `windows` windows. Not collective.
 void zr_train_count_evaluation(zr_train *train, int64_t windows);
 // Says what the run has taken, next to what was predicted, writes it into out_dir and, unless
 // options->no_learn, into the user's book of rates. Collective, once everything is saved.
@@ -108,8 +108,8 @@ zero_status zr_train_resume(zr_train *train, zero_error *error);
 // train_checkpoint.c. Makes the checkpoint of saved_step the one that `latest` names, and removes
 // the older ones beyond --keep. Rank 0 calls it.
 void zr_train_announce_checkpoint(zr_train *train);
-// Begins to write a checkpoint of this step, beside the next step. Collective. This and the next
-// function only report a checkpoint that fails, since the run is not harmed.
+// Begins to write a checkpoint of this step, which overlaps the next step. Collective. This and the
+// next function only report a checkpoint that fails, since the run is not harmed.
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
 // Ends the checkpoint that is being written, if there is one. Collective.
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);

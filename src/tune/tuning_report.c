@@ -74,7 +74,7 @@ static void say_report_row(const zr_tuning *t, int i, int width, zr_buffer *out)
 // Writes the finalists, the best measured ones first.
 static void say_rows(const zr_tuning *t, zr_buffer *out)
 {
-    bool said[ZR_RACE_LANES] = {false};
+    bool listed[ZR_RACE_LANES] = {false};
     char name[NAME];
     int width = 0;
     for (int i = 0; i < t->race.count; i++) {
@@ -90,10 +90,10 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
             bool measured = lane->trials > 0;
             bool better = next < 0 || (measured && t->finalists[next].seconds == 0) ||
                           (measured && lane->cost < t->race.lanes[next].cost);
-            if (!said[i] && better)
+            if (!listed[i] && better)
                 next = i;
         }
-        said[next] = true;
+        listed[next] = true;
         say_report_row(t, next, width, out);
     }
 }
