@@ -3,6 +3,7 @@
 #include "failure.h"
 #include "option_table.h"
 #include "overrides.h"
+#include "terminal.h"
 
 #include <string.h>
 
@@ -124,6 +125,7 @@ static zero_plan_options plan_options_of(const cli_arguments *a, const cli_overr
         .split = a->text[OPT_SPLIT],
         .machines = a->text[OPT_MACHINES],
         .predict = a->given[OPT_PREDICT],
+        .columns = cli_columns(),
     };
 }
 

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,14 +123,11 @@ static void bar(cli_console *console, const zero_event *event)
 {
     double at = console_now();
     char text[256];
-    struct winsize window = {0};
     bool last = event->step == event->total_steps;
     if (console->bar_shown && at - console->bar_drawn_at < 0.1 && !last)
         return;
     console->bar_drawn_at = at;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window))
-        window.ws_col = 0;
-    bar_text(event, window.ws_col, text, sizeof text);
+    bar_text(event, cli_columns(), text, sizeof text);
     printf("\r\033[K%s", text);
     console->bar_shown = true;
 }

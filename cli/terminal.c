@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <unistd.h>
+#include <sys/ioctl.h>
 
 // Returns the length of the control character at the start of text[0..length), or 0 if there is
 // none: C0, DEL, and C1 in UTF-8.
@@ -24,4 +25,10 @@ bool cli_put_text(const char *text, size_t length)
         i += control ? control : 1;
     }
     return !ferror(stdout);
+}
+
+int cli_columns(void)
+{
+    struct winsize window = {0};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
 }

@@ -9,4 +9,7 @@
 // tab become dots. Returns false if writing failed.
 bool cli_put_text(const char *text, size_t length);
 
+// Returns the columns of the terminal to which stdout goes; 0: it goes elsewhere.
+int cli_columns(void);
+
 #endif

@@ -44,6 +44,7 @@ typedef struct zero_plan_options {
     // Times what the plan's steps do here, as far as that is not known yet, in about a second; it
     // is remembered. Without it, predictions are made from what runs have taught.
     int predict;
+    int columns; // of the terminal for which tables are written; 0: they are as wide as they are
 } zero_plan_options;
 
 // Writes the answer through `write`, as text, JSON or SVG. It needs no communicator, because

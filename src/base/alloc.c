@@ -112,13 +112,11 @@ void zr_buffer_append(zr_buffer *buffer, const void *bytes, size_t count)
     buffer->data[buffer->length] = 0;
 }
 
-void zr_buffer_printf(zr_buffer *buffer, const char *format, ...)
+void zr_buffer_vprintf(zr_buffer *buffer, const char *format, va_list arguments)
 {
-    va_list arguments, again;
-    va_start(arguments, format);
+    va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
     if (length < 0)
         buffer->failed = true;
     else if (buffer_reserve(buffer, (size_t)length)) {
@@ -126,6 +124,14 @@ void zr_buffer_printf(zr_buffer *buffer, const char *format, ...)
         buffer->length += (size_t)length;
     }
     va_end(again);
+}
+
+void zr_buffer_printf(zr_buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    zr_buffer_vprintf(buffer, format, arguments);
+    va_end(arguments);
 }
 
 void zr_buffer_free(zr_buffer *buffer)

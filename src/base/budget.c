@@ -1,7 +1,6 @@
 // How many cores and bytes this process may take, from its CPU mask and from limits, with the
 // reason in words.
 #define _GNU_SOURCE
-#include "base/cgroup.h"
 #include "base/cpu.h"
 
 #include <hwloc.h>
@@ -91,8 +90,8 @@ zr_cpu_budget zr_cpu_budget_get(void)
     return budget;
 }
 
-// Returns what the line "NAME: N kB" of a file of /proc says, in bytes; -1 where there is none.
-static int64_t line_of(const char *path, const char *name)
+// Reads the line "NAME: N kB" of a file of /proc. Returns bytes; -1 if there is no such line.
+static int64_t proc_bytes(const char *path, const char *name)
 {
     FILE *stream = fopen(path, "re");
     if (!stream)
@@ -109,8 +108,8 @@ static int64_t line_of(const char *path, const char *name)
 
 int64_t zr_memory_available(char *reason, size_t size)
 {
-    int64_t said = line_of("/proc/meminfo", "MemAvailable"), machine = said < 0 ? INT64_MAX : said,
-            group = zr_cgroup_memory_left("");
+    int64_t available = proc_bytes("/proc/meminfo", "MemAvailable"),
+            machine = available < 0 ? INT64_MAX : available, group = zr_cgroup_memory_left("");
     if (reason)
         snprintf(reason, size, "%s",
                  group < machine ? "limit of the control group"
@@ -120,7 +119,7 @@ int64_t zr_memory_available(char *reason, size_t size)
 
 int64_t zr_memory_resident(void)
 {
-    int64_t own = line_of("/proc/self/status", "RssAnon"),
-            files = line_of("/proc/self/status", "RssFile");
+    int64_t own = proc_bytes("/proc/self/status", "RssAnon"),
+            files = proc_bytes("/proc/self/status", "RssFile");
     return own < 0 || files < 0 ? 0 : own + files;
 }

@@ -4,7 +4,7 @@
 // In a container the path that /proc/self/cgroup names often does not exist; the walk up then ends
 // at the container's root.
 #define _GNU_SOURCE
-#include "base/cgroup.h"
+#include "base/cpu.h"
 
 #include <limits.h>
 #include <math.h>

@@ -23,7 +23,7 @@ static uint64_t saved_states(void)
 
 static bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
-// Asks for the tile registers, which Linux gives only to a process that asks.
+// Requests the tile registers, which Linux gives only to a process that requests them.
 static bool tiles_permitted(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };

@@ -1,5 +1,5 @@
 // CRC32C: reflected polynomial 0x82f63b78, the one of iSCSI, ext4 and Intel's crc32 instruction.
-#include "base/crc32c.h"
+#include "base/file.h"
 
 #include <string.h>
 
@@ -11,8 +11,8 @@
 // one can start in every cycle.
 #define STREAM 2048
 
-// Returns what the compiler's library found once at the program's start, because asking the
-// processor takes 20 us on a virtual machine.
+// Returns what the compiler's library found once at the program's start, because CPUID takes 20 us
+// on a virtual machine.
 static bool have_instruction(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");

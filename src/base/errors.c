@@ -1,7 +1,7 @@
 // Status names, and the only way a message gets into an error object. Every room calls this.
 #define _GNU_SOURCE
 #include "base/errors.h"
-#include "base/plain_text.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,4 +99,36 @@ void zr_log(const zero_logger *logger, zero_log_level level, const char *format,
     va_end(arguments);
     zr_plain_text(message, plain, sizeof plain);
     logger->write(logger->user, level, plain);
+}
+
+// The most bytes by which a newer version may be larger; a larger size is a mistake.
+#define MOST_NEW_BYTES 4096
+
+static bool is_zero(const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+zero_status zr_struct_take(const char *name, const void *from, size_t first, void *to, size_t size,
+                           zero_error *error)
+{
+    const char *given = from;
+    size_t given_size;
+    memcpy(&given_size, from, sizeof given_size);
+    if (given_size < first || given_size > size + MOST_NEW_BYTES)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s.struct_size is %zu, this library expects %zu, its sizeof", name,
+                       given_size, size);
+    if (given_size > size && !is_zero(given + size, given_size - size))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s.struct_size is %zu, this library expects %zu, and a field that it does "
+                       "not know is set: the program is made for a newer one",
+                       name, given_size, size);
+    memset(to, 0, size);
+    memcpy(to, from, ZR_MIN(given_size, size));
+    memcpy(to, &size, sizeof size);
+    return ZERO_OK;
 }

@@ -1,5 +1,5 @@
 // How every room reports failure: ZERO_TRY forwards it, `goto undo_thing` unwinds, and zr_fail
-// describes it once.
+// describes it once. Also what every public function does with its arguments.
 #ifndef ZR_BASE_ERRORS_H
 #define ZR_BASE_ERRORS_H
 
@@ -42,5 +42,22 @@ void zr_log(const zero_logger *logger, zero_log_level level, const char *format,
 #define ZR_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define ZR_ROUND_UP(x, to) (((x) + (to)-1) / (to) * (to))
 #define ZR_IS_POWER_OF_TWO(x) ((x) > 0 && !((x) & ((x)-1)))
+
+// Structs that callers fill in. Their first field, struct_size, says which version of the struct
+// the caller was compiled with.
+//
+// Fields are only added at the end, after what was padding, and 0 or NULL in a new field means what
+// the library did before the field existed. So the struct of an older program is a prefix of
+// today's, and that of a newer program can be taken as long as it uses nothing new.
+
+// Bytes of a struct up to and including `field`: the size of the version whose last field it was.
+#define ZR_STRUCT_UPTO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+
+// Copies the caller's struct at `from` to `to`, of `size` bytes. Fields that an older struct lacks
+// become zero, and struct_size becomes `size`. `name` is the struct's name for the message.
+// ZERO_ERR_USAGE if the struct is smaller than `first`, or larger than `size` with anything but
+// zeros after that.
+zero_status zr_struct_take(const char *name, const void *from, size_t first, void *to, size_t size,
+                           zero_error *error);
 
 #endif

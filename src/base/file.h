@@ -1,4 +1,5 @@
-// Files: they are written durably or not at all, and every short transfer is continued.
+// Files: they are written durably or not at all, every short transfer is continued, and a checksum
+// tells whether their content is what was written.
 #ifndef ZR_BASE_FILE_H
 #define ZR_BASE_FILE_H
 
@@ -20,7 +21,7 @@ zero_status zr_file_pread(int fd, void *data, size_t bytes, int64_t offset, cons
                           zero_error *error);
 zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offset, const char *path,
                            zero_error *error);
-// Allocates the space of an open file at once where the file system can, so that a full disk is
+// Allocates the space of an open file at once if the file system can, so that a full disk is
 // found before anything is written.
 zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error *error);
 
@@ -70,14 +71,14 @@ bool zr_path_exists(const char *path), zr_path_is_link(const char *path);
 // A link to one counts, too.
 bool zr_path_is_file(const char *path), zr_path_is_directory(const char *path);
 bool zr_path_has(const char *directory, const char *name); // directory/name exists
-// Returns whether `path` is `place` or lies in it, also by way of links and mounts; false where
+// Returns whether `path` is `place` or lies in it, also by way of links and mounts; false if
 // either does not exist.
 bool zr_path_lies_in(const char *path, const char *place);
 // The same, judged by names, for paths that do not exist yet: links are followed as far as the path
 // exists.
 bool zr_path_would_lie_in(const char *path, const char *place);
 // Reads the first bytes of a regular file, at most room - 1, and appends a 0. Returns their number,
-// which is 0 where the file cannot be read or is not a regular one.
+// which is 0 if the file cannot be read or is not a regular one.
 size_t zr_file_head(const char *path, char *out, size_t room);
 // A directory that appears whole or not at all. It is filled under a hidden name next to its own
 // (zr_free), every file in it is brought to the disk, and then it is published. A directory that
@@ -90,7 +91,22 @@ zero_status zr_directory_publish(const char *hidden, const char *path, zero_erro
 
 #define ZR_LOCK_FILE ".lock"
 // Takes an advisory lock (open file description) on path/.lock, which is created if absent. *fd
-// holds it until it is closed. ZERO_ERR_USAGE where another run holds the lock.
+// holds it until it is closed. ZERO_ERR_USAGE if another run holds the lock.
 zero_status zr_directory_lock(const char *path, int *fd, zero_error *error);
+
+// Files of the user's cache: ~/.cache/libzero, or libzero below XDG_CACHE_HOME. They hold what was
+// measured and can be measured again.
+//
+// Returns the path of a file of the cache (zr_free), which need not exist. `what` names its content
+// for the message: "bandwidths". ZERO_ERR_USAGE: no place for a cache is known; ZERO_ERR_MEMORY.
+zero_status zr_user_cache_file(const char *name, const char *what, char **file, zero_error *error);
+// Creates the directory of such a file.
+zero_status zr_user_cache_reserve(const char *file, zero_error *error);
+
+// Continues a CRC32C (Castagnoli) over `data`; a new one starts from 0. Uses the processor's
+// instruction if it has one, else a table.
+uint32_t zr_crc32c(uint32_t crc, const void *data, size_t length);
+// The same from a table alone, on any processor.
+uint32_t zr_crc32c_table(uint32_t crc, const void *data, size_t length);
 
 #endif

@@ -1,6 +1,6 @@
 // Reads JSON: a bounded pre-scan, then jansson, which refuses duplicates. Messages name file, line
 // and column of the token.
-#include "base/json_scan.h"
+#include "base/json.h"
 #include "base/file.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // The scanner, and zr_json_find on top of it. It accepts any bytes: anything that is not JSON
 // becomes a word.
-#include "base/json_scan.h"
+#include "base/json.h"
 
 #include <stdarg.h>
 #include <stdio.h>

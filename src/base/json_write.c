@@ -1,6 +1,6 @@
 // Writes JSON: appends strings and numbers to a buffer, for lines that are written without a tree.
 #include "base/json.h"
-#include "base/plain_text.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,6 +110,14 @@ void zr_json_append_digits(zr_buffer *out, int digits, double value)
 {
     char text[64];
     snprintf(text, sizeof text, "%.*g", digits, value);
+    use_point(text);
+    zr_buffer_printf(out, "%s", text);
+}
+
+void zr_json_append_decimals(zr_buffer *out, int decimals, double value)
+{
+    char text[512]; // DBL_MAX has 309 digits before the point
+    snprintf(text, sizeof text, "%.*f", ZR_MIN(decimals, 64), value);
     use_point(text);
     zr_buffer_printf(out, "%s", text);
 }

@@ -1,6 +1,6 @@
 // Loops over a block without branches, so that any compiler can vectorise them. The coefficients of
 // log, sin and cos are those of fdlibm (e_log.c, k_sin.c, k_cos.c).
-#include "base/normal.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <string.h>

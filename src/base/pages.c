@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "base/pages.h"
+#include "base/alloc.h"
 
 #include "base/cpu.h"
 #include "base/thread.h"
@@ -43,7 +43,7 @@ static void populate_job(void *argument)
     p->failed = populate(p->base, p->bytes);
 }
 
-// Gives each thread a part; where no thread can be made, this one does everything.
+// Gives each thread a part; if no thread can be created, this one does everything.
 static int populate_in_threads(char *base, size_t bytes, int threads)
 {
     zr_workers *workers;

@@ -115,3 +115,27 @@ size_t zr_file_head(const char *path, char *out, size_t room)
     out[ZR_MAX(got, 0)] = 0;
     return (size_t)ZR_MAX(got, 0);
 }
+
+zero_status zr_user_cache_file(const char *name, const char *what, char **file, zero_error *error)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    *file = NULL;
+    if (cache && *cache == '/')
+        *file = zr_sprintf(error, "%s/libzero/%s", cache, name);
+    else if (home && *home == '/')
+        *file = zr_sprintf(error, "%s/.cache/libzero/%s", home, name);
+    else
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "there is no place for %s: neither XDG_CACHE_HOME nor HOME names one", what);
+    return *file ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+zero_status zr_user_cache_reserve(const char *file, zero_error *error)
+{
+    char *directory = zr_path_parent(file, error);
+    if (!directory)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_directory_create(directory, error);
+    zr_free(directory);
+    return status;
+}

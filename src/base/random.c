@@ -4,7 +4,6 @@
 // Invariant: every value is a function of (key, index) alone, so that any rank can compute any
 // range of a vector. The high half of Philox's counter separates the uses of one key.
 #include "base/random.h"
-#include "base/normal.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -63,8 +62,8 @@ static void normal_draw(uint64_t key, uint64_t pair, uint64_t radius[ZR_NORMAL_B
 }
 
 #if defined(__x86_64__)
-// The same, four at a time. Each word lies in a lane of 64 bits, of which only a shift reads the
-// upper half.
+// The same, four at a time. Each word lies in a lane of 64 bits, whose upper half only a shift
+// reads.
 __attribute__((target("avx2"))) static void normal_draw_avx2(uint64_t key, uint64_t pair,
                                                              uint64_t radius[ZR_NORMAL_BLOCK],
                                                              uint64_t angle[ZR_NORMAL_BLOCK])
@@ -136,8 +135,7 @@ static uint64_t mix(uint64_t x)
 
 #define FEISTEL_ROUNDS 8
 
-// Goes once through a balanced Feistel network, which is a bijection of the numbers of 2 x half
-// bits.
+// Applies a balanced Feistel network once: a bijection of the numbers of 2 * half bits.
 static uint64_t feistel(const uint32_t keys[FEISTEL_ROUNDS], int half, uint64_t x)
 {
     uint64_t mask = half == 32 ? UINT32_MAX : ((uint64_t)1 << half) - 1;

@@ -23,8 +23,17 @@ void zr_random_uniform(uint64_t key, int64_t start, int64_t count, float half_wi
 // Feistel network with cycle walking, no memory).
 uint64_t zr_permute(uint64_t key, uint64_t i, uint64_t n);
 
-// The number of blocks that are read at most of a file that is too large to be read whole: those at
-// positions 0, 1, ... of zr_permute over all its blocks.
+// The most blocks that are read of a file that is too large to be read whole: those at positions
+// 0, 1, ... of zr_permute over all its blocks.
 #define ZR_SAMPLED_BLOCKS 4096
+
+// normal.c
+enum { ZR_NORMAL_BLOCK = 32 };
+// Makes a block of standard normal numbers from random bits (Box-Muller), with the same bits on
+// every machine. Each radius and each angle takes 64 random bits, of which the upper 52 count;
+// out[2i] and out[2i+1] are two independent numbers, accurate to about 1e-15. It uses no math
+// library, because those differ in the last digits.
+void zr_normal_block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK],
+                     double out[2 * ZR_NORMAL_BLOCK]);
 
 #endif

@@ -86,8 +86,8 @@ void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int
                                             .what = what});
 }
 
-void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
-                           int64_t bytes)
+void zr_recorder_add_overlapped(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
+                                int64_t bytes)
 {
     if (recorder)
         add_recorder(
@@ -96,7 +96,7 @@ void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begi
                 .begin = begin, .end = end, .bytes = bytes, .unit = -1, .slot = -1, .what = what});
 }
 
-bool zr_activity_is_aside(zr_activity what)
+bool zr_activity_is_overlapped(zr_activity what)
 {
     return what == ZR_ACTIVITY_disk_read || what == ZR_ACTIVITY_disk_write ||
            what == ZR_ACTIVITY_delayed_update;
@@ -104,7 +104,7 @@ bool zr_activity_is_aside(zr_activity what)
 
 bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around)
 {
-    return zr_activity_is_aside(recorder->records[i].what) ||
+    return zr_activity_is_overlapped(recorder->records[i].what) ||
            recorder->records[i].begin >= around->begin;
 }
 

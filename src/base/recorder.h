@@ -1,6 +1,7 @@
 // What took time in a step: a buffer of records of fixed size. One rank's thread fills it as it
-// computes, communicates and waits; the thread that updates beside it adds aside records only. The
-// rank's thread reads it for `zero bench step`, --profile and the breakdowns of the configuration.
+// computes, communicates and waits; the thread of a delayed update and transfers add overlapped
+// records only. The rank's thread reads it for `zero bench step`, --profile and the breakdowns of
+// the configuration.
 //
 // A run that records nothing pays nothing: its queue then holds the backend itself instead of the
 // one that records around it (compute/recording.c), and its communicator and engine hold a NULL
@@ -17,7 +18,7 @@ typedef enum zr_track {
     ZR_TRACK_COMPUTE,
     ZR_TRACK_COMM,
     ZR_TRACK_DISK,
-    ZR_TRACK_ASIDE,
+    ZR_TRACK_OVERLAPPED,
     ZR_TRACK_COUNT
 } zr_track;
 
@@ -49,7 +50,7 @@ typedef enum zr_track {
     X(disk_wait, "waiting for NVMe", DISK)                                                         \
     X(disk_read, "reading from NVMe", DISK)                                                        \
     X(disk_write, "writing to NVMe", DISK)                                                         \
-    X(delayed_update, "update beside the next step", ASIDE)
+    X(delayed_update, "update overlapped with the next step", OVERLAPPED)
 
 typedef enum zr_activity {
 #define ZR_ACTIVITY_ENUM(name, text, track) ZR_ACTIVITY_##name,
@@ -58,8 +59,8 @@ typedef enum zr_activity {
         ZR_ACTIVITY_COUNT
 } zr_activity;
 
-// Whether other threads do it: its records may overlap all others.
-bool zr_activity_is_aside(zr_activity what);
+// Returns whether other threads do it, so that its records may overlap all others.
+bool zr_activity_is_overlapped(zr_activity what);
 const char *zr_activity_name(zr_activity what); // "product", for traces
 const char *zr_activity_text(zr_activity what); // "matrix products", for people
 zr_track zr_activity_track(zr_activity what);
@@ -70,8 +71,9 @@ typedef struct zr_record {
     // other ranks.
     int64_t bytes;
     int64_t flops; // of products and attention
-    int32_t unit;  // whose forward or backward was under way; -1: none
-    // For comm, of the window; for a phase of a pipeline, its action (zr_record_action); -1: none.
+    int32_t unit;  // whose forward or backward was under way; -1 if none was
+    // For comm, the window's slot; for a phase of a pipeline, its action (zr_record_action); else
+    // -1.
     int32_t slot;
     zr_activity what;
 } zr_record;
@@ -99,14 +101,13 @@ void zr_recorder_clear(zr_recorder *recorder);
 // Appends what began at `begin` and ends now. Does nothing if `recorder` is NULL.
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes,
                      int64_t flops, int32_t slot);
-// The same for work beside this thread, from begin to end, such as transfers; it belongs to no
-// unit.
-void zr_recorder_add_aside(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
-                           int64_t bytes);
-int64_t zr_recorder_begin(const zr_recorder *recorder); // now; 0 where recorder is NULL
+// The same for work of other threads, from begin to end, such as transfers; it belongs to no unit.
+void zr_recorder_add_overlapped(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t end,
+                                int64_t bytes);
+int64_t zr_recorder_begin(const zr_recorder *recorder); // now; 0 if recorder is NULL
 
-// Returns whether record i, which stands before `around`, began inside of it. An aside record
-// counts as inside, so that a walk back over the records passes it.
+// Returns whether record i, which stands before `around`, began inside of it. An overlapped
+// record counts as inside, so that a walk back over the records passes it.
 bool zr_recorder_is_within(const zr_recorder *recorder, int64_t i, const zr_record *around);
 // Returns the nanoseconds of record i; those of a collective exclude the waits inside of it.
 // Records before `first` are not looked at.

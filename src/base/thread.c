@@ -94,7 +94,7 @@ zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_
     *out = NULL;
     if (threads < 1 || capacity < 1)
         return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "a queue of %d threads and %d jobs was asked for; both must be at least 1",
+                       "a queue of %d threads and %d jobs was requested; both must be at least 1",
                        threads, capacity);
     zr_workers *workers = allocate_thread(threads, capacity, error);
     if (!workers)

@@ -13,7 +13,7 @@ zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_
 zero_status zr_workers_submit(zr_workers *workers, zr_job job, void *argument, zero_error *error);
 // Returns when all submitted jobs have ended.
 void zr_workers_drain(zr_workers *workers);
-// Returns then, or when the time is over: true if all jobs have ended.
+// The same, but waits for at most `seconds`. Returns whether all jobs have ended.
 bool zr_workers_drain_for(zr_workers *workers, double seconds);
 void zr_workers_destroy(zr_workers *workers); // drains first
 

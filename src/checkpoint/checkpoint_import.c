@@ -1,8 +1,7 @@
-#include "checkpoint/checkpoint_import.h"
-
-#include "formats/safetensors_header.h"
 #include "checkpoint/states.h"
-#include "formats/tensor_names.h"
+
+#include "formats/safetensors.h"
+#include "formats/safetensors_write.h"
 #include "model/unit.h"
 
 #include <string.h>

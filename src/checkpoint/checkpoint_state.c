@@ -3,7 +3,7 @@
 // begins anew.
 #include "checkpoint/training_checkpoint.h"
 
-#include "formats/state_check.h"
+#include "formats/manifest.h"
 #include "layers/layers.h"
 
 #include <stdio.h>

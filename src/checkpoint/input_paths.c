@@ -1,4 +1,4 @@
-#include "checkpoint/input_paths.h"
+#include "checkpoint/ownership.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -67,7 +67,8 @@ static bool has_a_link_into(const char *directory, const char *place)
     return found;
 }
 
-zero_status zr_input_paths_spare(const zr_input_paths *reads, const char *doomed, zero_error *error)
+zero_status zr_input_paths_protect(const zr_input_paths *reads, const char *doomed,
+                                   zero_error *error)
 {
     for (int i = 0; reads && zr_path_exists(doomed) && i < reads->count; i++) {
         const zr_input_path *read = &reads->at[i];

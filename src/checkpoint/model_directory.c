@@ -1,8 +1,8 @@
-#include "checkpoint/model_directory.h"
+#include "checkpoint/run_directory.h"
 
 #include "base/file.h"
-#include "checkpoint/run_directory.h"
-#include "model/model_files.h"
+#include "formats/source.h"
+#include "model/architecture.h"
 #include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char *const files[] = {"tokenizer.json",        "vocab.json",
                                     ZR_GENERATION_CONFIG};
 enum { TOKENIZERS = 3 };
 
-bool zr_convert_copies(const char *name)
+bool zr_model_file_is_copied(const char *name)
 {
     bool known = !strcmp(name, ZR_MODEL_CONFIG);
     for (int i = 0; i < ZR_COUNT(files) && !known; i++)
@@ -26,7 +26,7 @@ bool zr_convert_copies(const char *name)
     return known;
 }
 
-const char *zr_convert_dtype_name(zero_dtype dtype)
+const char *zr_config_dtype_name(zero_dtype dtype)
 {
     return dtype == ZERO_BF16 ? "bfloat16" : dtype == ZERO_F16 ? "float16" : "float32";
 }
@@ -110,9 +110,9 @@ static zero_status copy_files(const char *from, const char *to, bool *has_tokeni
     return complete_tokenizer(to, error);
 }
 
-zero_status zr_convert_model_files(const zr_source *source, const char *model_dir,
-                                   const char *dtype, const char *directory, bool *has_config,
-                                   bool *has_tokenizer, zero_error *error)
+zero_status zr_model_files_copy(const zr_source *source, const char *model_dir, const char *dtype,
+                                const char *directory, bool *has_config, bool *has_tokenizer,
+                                zero_error *error)
 {
     char *found = NULL;
     json_t *own = json_object_get(source->state, "model_config");

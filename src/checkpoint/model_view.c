@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "engine/rank_grid.h"
 #include "model/pipeline_stage_cut.h"
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 
 typedef struct taking {
     const zr_model_view *view;

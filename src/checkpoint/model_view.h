@@ -31,7 +31,7 @@ typedef struct zr_model_view { // must not move while its view is used
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
                                  zr_model_view *out, zero_error *error);
 // Says where files have the head of a language model, and what it may repeat.
-void zr_weights_name_head(const zr_lm_config *config, zr_weights_how *how);
+void zr_weights_name_head(const zr_lm_config *config, zr_weights_load_options *how);
 void zr_model_view_free(zr_model_view *view); // a zeroed one is allowed
 
 #endif

@@ -1,8 +1,8 @@
 // zero_save_weights and zero_load_weights: a model's weights alone, in Hugging Face's files.
-#include "base/struct_take.h"
-#include "comm/agreement.h"
+#include "base/errors.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/run_directory.h"
+#include "comm/agreement.h"
 #include "layers/layers.h"
 #include <zero/weights.h>
 
@@ -37,7 +37,7 @@ static zero_status save_model_weights(zero_engine *engine, const char *path,
                            view, error);
 }
 
-void zr_weights_name_head(const zr_lm_config *config, zr_weights_how *how)
+void zr_weights_name_head(const zr_lm_config *config, zr_weights_load_options *how)
 {
     how->tied_head = "lm_head.weight";
     how->table = zr_lm_table_name(config);
@@ -49,10 +49,10 @@ static zero_status load_model_weights(zero_engine *engine, const char *directory
                                       zero_error *error)
 {
     const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
-    zr_weights_how how = {.seed = zr_engine_seed(engine),
-                          .ignored = options && options->ignore_unused,
-                          .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger
-                                                                                 : NULL};
+    zr_weights_load_options how = {
+        .seed = zr_engine_seed(engine),
+        .ignored = options && options->ignore_unused,
+        .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
     if (ours)
         zr_weights_name_head(ours, &how);
     // After this no rank reads the old weights any more.

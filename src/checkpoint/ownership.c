@@ -3,12 +3,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "formats/manifest.h"
-#include "checkpoint/model_directory.h"
-#include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
+#include "checkpoint/receipt.h"
 #include "checkpoint/run_record.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -45,7 +43,7 @@ static bool is_of_a_model(const char *name)
     bool shard = starts_with(name, "model-") && strstr(name, "-of-") &&
                  ownership_ends_with(name, ".safetensors");
     return shard || !strcmp(name, ZR_MODEL_WEIGHTS) || !strcmp(name, ZR_MODEL_INDEX) ||
-           is_receipt(name) || zr_convert_copies(name);
+           is_receipt(name) || zr_model_file_is_copied(name);
 }
 
 bool zr_ownership_is_model_file(const char *name)
@@ -295,7 +293,7 @@ zero_status zr_ownership_check_file(const char *path, const char *what,
                                     zero_error *error)
 {
     struct stat info;
-    ZERO_TRY(zr_input_paths_spare(reads, path, error));
+    ZERO_TRY(zr_input_paths_protect(reads, path, error));
     if (!zr_path_exists(path) ||
         (zr_path_is_file(path) && ((stat(path, &info) == 0 && info.st_size == 0) || is_own(path))))
         return ZERO_OK;
@@ -305,8 +303,8 @@ zero_status zr_ownership_check_file(const char *path, const char *what,
         path, what);
 }
 
-zero_status zr_ownership_stay_apart(const char *run, const char *path, bool is_file,
-                                    const char *what, zero_error *error)
+zero_status zr_ownership_check_outside(const char *run, const char *path, bool is_file,
+                                       const char *what, zero_error *error)
 {
     char own[ZR_OWN_PATH];
     if (path && is_file && zr_path_would_lie_in(run, path))

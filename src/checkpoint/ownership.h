@@ -8,7 +8,35 @@
 #ifndef ZR_CHECKPOINT_OWNERSHIP_H
 #define ZR_CHECKPOINT_OWNERSHIP_H
 
-#include "checkpoint/input_paths.h"
+#include "base/errors.h"
+
+// What a command reads, so that nothing that it writes replaces or removes any of it
+// (input_paths.c).
+typedef struct zr_input_path {
+    char *path;
+    const char *option;
+} zr_input_path;
+// A zeroed one is empty.
+typedef struct zr_input_paths {
+    zr_input_path *at;
+    int count, capacity;
+} zr_input_paths;
+
+// Adds a path; `option` is what named it ("--model"), for messages. A path that is NULL, or that
+// does not exist, is left out.
+zero_status zr_input_paths_add(zr_input_paths *reads, const char *path, const char *option,
+                               zero_error *error);
+// Adds (count) texts of the form [KIND:]PATH[:WEIGHT], patterns included. What cannot be parsed is
+// left to the caller that opens it.
+zero_status zr_input_paths_add_data(zr_input_paths *reads, const char *const *written, int count,
+                                    const char *option, zero_error *error);
+void zr_input_paths_free(zr_input_paths *reads);
+// ZERO_ERR_USAGE if `doomed`, a file or directory that is to be replaced or removed, holds
+// something that is read, as a file of its own or by a link. That `doomed` lies in a directory that
+// is read is no reason to fail: what libzero replaces there, such as an earlier conversion, is not
+// read. `reads` may be NULL.
+zero_status zr_input_paths_protect(const zr_input_paths *reads, const char *doomed,
+                                   zero_error *error);
 
 enum {
     ZR_RUN_CHECKPOINTS,
@@ -45,7 +73,7 @@ zero_status zr_ownership_check_file(const char *path, const char *what,
 // Call it before anything is written. ZERO_ERR_USAGE if `path`, to which `what` is to be written,
 // is one of the run's own files and folders (or .lock), or lies in one; or, with is_file, if it is
 // the run's own directory or one above it. A NULL path is allowed.
-zero_status zr_ownership_stay_apart(const char *run, const char *path, bool is_file,
-                                    const char *what, zero_error *error);
+zero_status zr_ownership_check_outside(const char *run, const char *path, bool is_file,
+                                       const char *what, zero_error *error);
 
 #endif

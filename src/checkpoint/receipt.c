@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
+#include "checkpoint/run_directory.h"
 
 #include <stdio.h>
 #include <string.h>

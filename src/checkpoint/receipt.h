@@ -14,10 +14,12 @@
 
 #include "base/json.h"
 
+// Size and content of a file, by which two copies are compared.
 typedef struct zr_file_sum {
     int64_t bytes;
-    uint64_t hash;
+    uint64_t hash; // xxh64 of the bytes
 } zr_file_sum;
+
 zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error);
 // Writes the receipt that a training puts into a model's directory first, in place of the one of
 // the earlier weights. Nothing else may lie there yet.

@@ -1,11 +1,9 @@
 #include "checkpoint/run_directory.h"
 
 #include "base/alloc.h"
-#include "base/crc32c.h"
 #include "base/file.h"
 #include "formats/manifest.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -127,14 +125,15 @@ static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME
 
 #define LATEST ZR_CHECKPOINTS "/" ZR_LATEST
 
-zero_status zr_write_latest(const char *run, int64_t step, zero_error *error)
+zero_status zr_checkpoint_write_latest(const char *run, int64_t step, zero_error *error)
 {
     char line[2 * ZR_CHECKPOINT_NAME_BYTES];
     describe_latest(step, line);
     return zr_file_write_in(run, LATEST, line, strlen(line), error);
 }
 
-void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_logger *logger)
+void zr_checkpoint_check_latest(const char *run, const zr_checkpoints *found,
+                                const zero_logger *logger)
 {
     char line[2 * ZR_CHECKPOINT_NAME_BYTES], *text = NULL,
                                              *path = zr_sprintf(NULL, "%s/" LATEST, run);
@@ -168,7 +167,7 @@ bool zr_has_weights(const char *directory)
     return zr_path_has(directory, ZR_MODEL_WEIGHTS) || zr_path_has(directory, ZR_MODEL_INDEX);
 }
 
-zero_status zr_newest_whole(const char *run, char **out, zero_error *error)
+zero_status zr_checkpoint_newest_whole(const char *run, char **out, zero_error *error)
 {
     zr_checkpoints list;
     *out = NULL;
@@ -186,7 +185,7 @@ zero_status zr_run_newest(const char *path, char **out, zero_error *error)
 {
     char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, path);
     *out = NULL;
-    zero_status status = model ? zr_newest_whole(path, out, error) : ZERO_ERR_MEMORY;
+    zero_status status = model ? zr_checkpoint_newest_whole(path, out, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !*out && !zr_has_weights(path) && zr_has_weights(model)) {
         *out = model;
         model = NULL;
@@ -215,7 +214,7 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
 static zero_status refuse_run(const char *run, zero_error *error)
 {
     char *best = zr_sprintf(error, "%s/" ZR_BEST_MODEL, run), *newest = NULL;
-    zero_status status = best ? zr_newest_whole(run, &newest, error) : ZERO_ERR_MEMORY;
+    zero_status status = best ? zr_checkpoint_newest_whole(run, &newest, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && newest)
         status = zr_fail(error, ZERO_ERR_USAGE,
                          "\"%s\" is a run that has no model yet; zero convert --from %s --to DIR "
@@ -240,7 +239,7 @@ static zero_status find_interrupted(const char *run, const char *model, char **o
     *out = NULL;
     return zr_has_weights(model) || !zr_path_has(model, ZR_MODEL_CONFIG)
                ? ZERO_OK
-               : zr_newest_whole(run, out, error);
+               : zr_checkpoint_newest_whole(run, out, error);
 }
 
 zero_status zr_find_weights(const char *directory, char **out, zero_error *error)

@@ -1,11 +1,28 @@
-// The directory of --out as a reader sees it: its checkpoints and its models.
+// The directory of a training (--out): the names in it, and what a reader finds there.
 //
+//   OUT/config.json  metrics.jsonl  times.json  .lock
+//   OUT/checkpoints/latest
 //   OUT/checkpoints/step-00000100/    whole or absent
-// OUT/model/, OUT/best/ with Hugging Face's files
+//   OUT/model/  OUT/best/             a model's files (model/architecture.h), receipt.json
+//
+// The names are a format: readers of earlier runs look for the same ones.
 #ifndef ZR_CHECKPOINT_RUN_DIRECTORY_H
 #define ZR_CHECKPOINT_RUN_DIRECTORY_H
 
 #include "base/errors.h"
+#include <zero/tensor.h>
+
+struct zr_source; // formats/source.h
+
+#define ZR_RUN_CONFIG_FILE "config.json"
+#define ZR_METRICS_FILE "metrics.jsonl"
+#define ZR_TIMES_FILE "times.json"
+#define ZR_CHECKPOINTS "checkpoints"
+#define ZR_CHECKPOINT_NAME "step-%08lld"
+#define ZR_LATEST "latest"
+#define ZR_LAST_MODEL "model"
+#define ZR_BEST_MODEL "best"
+#define ZR_RECEIPT "receipt.json"
 
 enum { ZR_CHECKPOINT_NAME_BYTES = 32 };
 
@@ -30,12 +47,13 @@ bool zr_checkpoint_is_whole(const char *run, int64_t step);
 // The same for a directory of any name.
 bool zr_checkpoint_is_intact(const char *path);
 // Finds the newest whole checkpoint; NULL if there is none. zr_free.
-zero_status zr_newest_whole(const char *run, char **out, zero_error *error);
+zero_status zr_checkpoint_newest_whole(const char *run, char **out, zero_error *error);
 // Writes RUN/checkpoints/latest, "step-00000100 1a2b3c4d": a name and its checksum. It is only a
 // hint, because the directories themselves count.
-zero_status zr_write_latest(const char *run, int64_t step, zero_error *error);
+zero_status zr_checkpoint_write_latest(const char *run, int64_t step, zero_error *error);
 // Warns if it is damaged or names a checkpoint that does not exist.
-void zr_check_latest(const char *run, const zr_checkpoints *found, const zero_logger *logger);
+void zr_checkpoint_check_latest(const char *run, const zr_checkpoints *found,
+                                const zero_logger *logger);
 // Returns whether it is the --out of a training: it has metrics, or it has checkpoints and is not
 // one itself.
 bool zr_is_run(const char *path);
@@ -61,5 +79,18 @@ zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger,
 // Finds a directory with the config.json that belongs to what lies at `path` (a checkpoint of a
 // run, or a model); NULL if there is none. zr_free.
 zero_status zr_find_model_files(const char *path, char **out, zero_error *error);
+
+// The files next to the weights in a model directory: config.json and those of the tokenizer
+// (model_directory.c).
+
+// Returns whether it is config.json or one of the files next to it.
+bool zr_model_file_is_copied(const char *name);
+const char *zr_config_dtype_name(zero_dtype dtype); // "float32", ...: as in config.json
+// Copies these files into `directory`: from model_dir, or if that is NULL, from what belongs to the
+// source. If there is no config.json, it is made from the checkpoint's own state. dtype: the
+// weights' type for config.json; NULL: as it is. ZERO_ERR_IO if model_dir has no config.json.
+zero_status zr_model_files_copy(const struct zr_source *source, const char *model_dir,
+                                const char *dtype, const char *directory, bool *has_config,
+                                bool *has_tokenizer, zero_error *error);
 
 #endif

@@ -2,8 +2,7 @@
 
 #include "base/file.h"
 #include "formats/manifest.h"
-#include "formats/state_check.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,6 +10,8 @@
 
 #include "formats/manifest.h"
 #include "formats/weight_view.h"
+#include "formats/source.h"
+#include "comm/communicator.h"
 
 // A vector of the model's size.
 typedef struct zr_state_vector {
@@ -62,5 +64,16 @@ typedef struct zr_states_difference {
 zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_manifest *manifest,
                               const zr_state_vector *vectors, int count, zr_states_difference *out,
                               zero_error *error);
+
+// Returns DIR/NAME.safetensors (zr_free); shared by states_save.c and states_load.c.
+char *zr_states_path(const char *directory, const char *vector, zero_error *error);
+
+// From checkpoint_import.c. Writes a source as a checkpoint of ours: every vector in fp32, by
+// ranges. Runs on one rank. The directory appears whole or not at all. `state` is the manifest's.
+// ZERO_ERR_UNSUPPORTED for tensors whose elements are not real numbers, or that have more than
+// ZERO_MAX_DIMS dimensions.
+zero_status zr_checkpoint_import(zero_comm *comm, zr_source *source, const char *directory,
+                                 json_t *state, zr_source_progress progress, void *user,
+                                 zero_error *error);
 
 #endif

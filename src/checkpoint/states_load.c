@@ -1,13 +1,12 @@
 // Reads whole extents of this rank's ranges, whichever ranks wrote them. Which extents these are,
 // and in which order, is known before the first one is read.
-#include "checkpoint/states_internal.h"
+#include "checkpoint/states.h"
 
-#include "base/crc32c.h"
-#include "memory/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "formats/name_index.h"
 #include "comm/agreement.h"
+#include "formats/name_index.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,7 +99,7 @@ typedef struct overlap { // of a range and an extent that holds some of its elem
 static zero_status hold_states_load(loading *l, const overlap *o, zero_error *error)
 {
     const zr_extent *extent = o->extent;
-    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent),
+    const zr_direct_extent place = zr_manifest_extent_place(l->file, o->tensor, o->extent),
                            *listed =
                                (const zr_direct_extent *)(const void *)l->extents.data + l->next;
     uint32_t found;
@@ -181,7 +180,7 @@ static zero_status for_extents(loading *l, const zr_weight_range *range, overlap
 
 static zero_status list_extent(loading *l, const overlap *o, zero_error *error)
 {
-    const zr_direct_extent place = zr_manifest_place(l->file, o->tensor, o->extent);
+    const zr_direct_extent place = zr_manifest_extent_place(l->file, o->tensor, o->extent);
     if (l->held != o->extent)
         zr_buffer_append(&l->extents, &place, sizeof place);
     l->held = o->extent;

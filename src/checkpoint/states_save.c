@@ -1,11 +1,10 @@
 // Every phase in which one rank can fail ends with zr_comm_agree. The directory gets its name only
 // after every rank's bytes are on the disk.
-#include "checkpoint/states_internal.h"
+#include "checkpoint/states.h"
 
-#include "base/crc32c.h"
-#include "memory/direct.h"
 #include "base/file.h"
 #include "comm/agreement.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,9 +4,8 @@
 
 #include "base/random.h"
 #include "comm/agreement.h"
-#include "comm/fingerprint.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "model/unit.h"
 
 #include <assert.h>

@@ -5,20 +5,21 @@
 #include "base/json.h"
 #include "checkpoint/states.h"
 #include "checkpoint/model_view.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 
 // Collective, between steps. `more` has members of the manifest's "state" in addition to the
 // engine's own (rank 0's counts), or is NULL; the call takes over the reference.
 zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_t *more,
                                zero_error *error);
-// From saving.c: zero_begin_checkpoint with `more`. zr_checkpoint_abandon is not collective, for
-// when the other ranks cannot be reached any more: nothing is left of the checkpoint.
+// From background_save.c: zero_begin_checkpoint with `more`. zr_checkpoint_abandon is not
+// collective, for when the other ranks cannot be reached any more: nothing is left of the
+// checkpoint.
 zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json_t *more,
                                 zero_checkpoint **out, zero_error *error);
 void zr_checkpoint_abandon(zero_checkpoint *checkpoint);
 
-// Shared by training_checkpoint.c and saving.c: the vectors that an engine keeps, and whatever else
-// it needs to continue as if nothing had happened.
+// Shared by training_checkpoint.c and background_save.c: the vectors that an engine keeps, and
+// whatever else it needs to continue as if nothing had happened.
 enum { ZR_MOST_STATE_VECTORS = 4 };
 typedef struct zr_state_vectors {
     zr_model_view views[ZR_MOST_STATE_VECTORS];

@@ -15,7 +15,8 @@ static zero_status share_agreement(zero_comm *comm, int first, zero_error *share
                                    zero_error *error)
 {
     ZERO_TRY(zr_comm_broadcast(comm, shared, sizeof *shared, first, error));
-    // A rank that leaves may abort the communicator, so none leaves before all have the message.
+    // A rank that leaves may abort the communicator, so every rank stays until all have the
+    // message.
     zr_comm_barrier(comm, NULL);
     return ZERO_OK;
 }

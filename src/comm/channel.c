@@ -1,5 +1,5 @@
 // What the channels of all communicators have in common: arguments are checked, messages counted
-// and hashed, waits recorded, and the others told of every failure.
+// and hashed, waits recorded, and every failure reported to the others.
 //
 // Both ends fold a message into their hash, with the number of its channel and its bytes. Its bytes
 // count once, at the sender; a receiver counts them only where they were fetched.
@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "comm/channel_ops.h"
 #include "comm/comm_ops.h"
-#include "comm/comm_thread.h"
 #include "comm/operations.h"
 
 static const zr_channel_ops *ops_of(const zr_channels *channels)
@@ -16,7 +15,7 @@ static const zr_channel_ops *ops_of(const zr_channels *channels)
     return channels->comm->ops->channels;
 }
 
-// Describes what is wrong with a slot, or with a channel where slot is negative.
+// Describes what is wrong with a slot, or with a channel if slot is negative.
 static zero_status refuse_channel(const zr_channels *channels, const char *doing, int channel,
                                   int slot, const char *why, zero_error *error)
 {
@@ -58,20 +57,21 @@ static uint64_t hash_of(const zr_channels *channels)
     return hash;
 }
 
-// Collective. Fails on all ranks if they ask for different channels.
+// Collective. Fails on all ranks if they request different channels.
 static zero_status compare_shapes(const zr_channels *channels, zero_error *error)
 {
     zero_comm *comm = channels->comm;
     int64_t hash = (int64_t)(hash_of(channels) >> 1);
-    int64_t asked[] = {channels->count, -channels->count, hash, -hash};
-    ZERO_TRY(comm->ops->all_reduce_small(comm, asked, ZR_COUNT(asked), ZERO_I64, ZR_MAX, error));
-    if (asked[0] == -asked[1] && asked[2] == -asked[3])
+    int64_t extremes[] = {channels->count, -channels->count, hash, -hash};
+    ZERO_TRY(
+        comm->ops->all_reduce_small(comm, extremes, ZR_COUNT(extremes), ZERO_I64, ZR_MAX, error));
+    if (extremes[0] == -extremes[1] && extremes[2] == -extremes[3])
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_INTERNAL,
-                   "the ranks ask for different channels: %lld to %lld of them, of which rank %d "
+                   "the ranks ask for different channels: %lld to %lld of them; rank %d "
                    "asks for %d",
-                   (long long)-asked[1], (long long)asked[0], zr_comm_job_rank(comm, comm->rank),
-                   channels->count);
+                   (long long)-extremes[1], (long long)extremes[0],
+                   zr_comm_job_rank(comm, comm->rank), channels->count);
 }
 
 static zero_status create_channel(zr_channels *channels, zero_error *error)
@@ -97,7 +97,7 @@ zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, 
     if (comm->size == 1)
         return ZERO_OK;
     zr_comm_thread_drain(comm);
-    ZERO_TRY(zr_comm_settle(comm, create_channel(&made, error), error));
+    ZERO_TRY(zr_comm_abort_on_failure(comm, create_channel(&made, error), error));
     if (count > 0)
         *out = made;
     return ZERO_OK;
@@ -180,7 +180,8 @@ static zero_status take_channel(zr_channels *channels, int channel, int slot, ze
 zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, take_channel(channels, channel, slot, error), error);
+    return zr_comm_abort_on_failure(channels->comm, take_channel(channels, channel, slot, error),
+                                    error);
 }
 
 // Returns the bytes of a message that go from one machine to another.
@@ -209,8 +210,8 @@ zero_status zr_channel_send(zr_channels *channels, int channel, int slot, int64_
                             zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, send_channel(channels, channel, slot, bytes, error),
-                          error);
+    return zr_comm_abort_on_failure(channels->comm,
+                                    send_channel(channels, channel, slot, bytes, error), error);
 }
 
 static zero_status await_message(zr_channels *channels, int channel, int slot, int64_t *bytes,
@@ -247,7 +248,8 @@ zero_status zr_channel_receive(zr_channels *channels, int channel, int slot, int
                                zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, receive(channels, channel, slot, bytes, error), error);
+    return zr_comm_abort_on_failure(channels->comm, receive(channels, channel, slot, bytes, error),
+                                    error);
 }
 
 static zero_status release_channel(zr_channels *channels, int channel, int slot, zero_error *error)
@@ -259,5 +261,6 @@ static zero_status release_channel(zr_channels *channels, int channel, int slot,
 zero_status zr_channel_release(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(channels->comm, release_channel(channels, channel, slot, error), error);
+    return zr_comm_abort_on_failure(channels->comm, release_channel(channels, channel, slot, error),
+                                    error);
 }

@@ -31,7 +31,7 @@ typedef struct zr_channels { // of one communicator
 // Makes the channels of a communicator. Collective, between operations: all ranks pass the same
 // shapes. count 0, or one rank: nothing is made. A rank may have several sets at one time.
 // ZERO_ERR_INTERNAL: a shape is impossible, or not the same on all ranks; ZERO_ERR_MEMORY: a rank
-// has no memory for its slots; ZERO_ERR_UNSUPPORTED: they are larger or more than MPI can tell.
+// has no memory for its slots; ZERO_ERR_UNSUPPORTED: they are larger or more than MPI can number.
 zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, int count,
                                zr_channels *out, zero_error *error);
 void zr_channels_destroy(zr_channels *channels); // not collective; zeroed ones are fine
@@ -44,12 +44,13 @@ char *zr_channel_at(const zr_channels *channels, int channel, int slot);
 // Sender: waits until the receiver has released what the slot last held; where each end has a slot
 // of its own, until that has left.
 zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_error *error);
-// Sender: the slot's `bytes` from where messages begin are complete, and are this rank's no more.
+// Sender: the slot's `bytes` from where messages begin are complete; afterwards this
+// rank must not touch them.
 // Counted as a message of the communicator (ZERO_COMM_send) with its bytes.
 zero_status zr_channel_send(zr_channels *channels, int channel, int slot, int64_t bytes,
                             zero_error *error);
 // Receiver: waits until the slot holds what was sent. Counted as a message (ZERO_COMM_recv), with
-// its bytes where they were not mapped. ZERO_ERR_INTERNAL: the message has not so many bytes.
+// its bytes where they were not mapped. ZERO_ERR_INTERNAL: the message has another number of bytes.
 zero_status zr_channel_receive(zr_channels *channels, int channel, int slot, int64_t bytes,
                                zero_error *error);
 // Receiver: the sender may write the slot again.

@@ -2,7 +2,7 @@
 // this room: all others call what channel.h declares.
 //
 // An implementation only exchanges. Ends, slots and byte counts are checked in channel.c, which
-// also counts messages and tells the others of failures.
+// also counts messages and reports failures to the others.
 #ifndef ZR_COMM_CHANNEL_OPS_H
 #define ZR_COMM_CHANNEL_OPS_H
 

@@ -1,7 +1,6 @@
 // Operations on private memory, made of each communicator's send, receive and small all-reduce.
 #include "comm/communicator.h"
 
-#include "comm/comm_thread.h"
 #include "comm/operations.h"
 #include "comm/treesum.h"
 
@@ -31,7 +30,7 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
     comm->traffic.calls[ZERO_COMM_send]++;
     zero_status status = is_other(comm, to) ? comm->ops->send(comm, data, bytes, to, error)
                                             : refuse_peer(comm, "cannot send to", to, error);
-    return zr_comm_settle(comm, status, error);
+    return zr_comm_abort_on_failure(comm, status, error);
 }
 
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error)
@@ -43,7 +42,7 @@ zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, z
     zero_status status = is_other(comm, from)
                              ? comm->ops->recv(comm, data, bytes, from, error)
                              : refuse_peer(comm, "cannot receive from", from, error);
-    return zr_comm_settle(comm, status, error);
+    return zr_comm_abort_on_failure(comm, status, error);
 }
 
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error)
@@ -51,7 +50,7 @@ zero_status zr_comm_barrier(zero_comm *comm, zero_error *error)
     error = ZR_OR_OWN_ERROR(error);
     zr_comm_thread_drain(comm);
     comm->traffic.calls[ZERO_COMM_barrier]++;
-    return zr_comm_settle(comm, comm->ops->barrier(comm, error), error);
+    return zr_comm_abort_on_failure(comm, comm->ops->barrier(comm, error), error);
 }
 
 static zero_status check_small(int64_t count, zero_dtype dtype, zero_error *error)
@@ -81,7 +80,7 @@ zero_status zr_comm_all_reduce_small(zero_comm *comm, void *data, int64_t count,
     if (status == ZERO_OK)
         status = comm->ops->all_reduce_small(comm, data, count, dtype, how, error);
     zr_recorder_add(comm->recorder, ZR_ACTIVITY_all_reduce, begin, fetched, 0, -1);
-    return zr_comm_settle(comm, status, error);
+    return zr_comm_abort_on_failure(comm, status, error);
 }
 
 // Broadcasts along a binomial tree over the ranks, which are counted from the root.
@@ -111,7 +110,7 @@ zero_status zr_comm_broadcast(zero_comm *comm, void *data, int64_t bytes, int ro
                              ? broadcast(comm, data, bytes, root, error)
                              : refuse_peer(comm, "cannot broadcast from", root, error);
     zr_recorder_add(comm->recorder, ZR_ACTIVITY_broadcast, begin, fetched, 0, -1);
-    return zr_comm_settle(comm, status, error);
+    return zr_comm_abort_on_failure(comm, status, error);
 }
 
 // Sums ranks lo..lo+n-1 into the work buffer of rank lo, along the tree of zr_tree_sum.
@@ -168,5 +167,5 @@ zero_status zr_comm_reduce(zero_comm *comm, float *data, int64_t count, int root
                              : refuse_peer(comm, "cannot reduce to", root, error);
     for (int64_t at = 0; at < count && status == ZERO_OK; at += CHUNK)
         status = reduce_chunk(comm, data + at, ZR_MIN(CHUNK, count - at), root, error);
-    return zr_comm_settle(comm, status, error);
+    return zr_comm_abort_on_failure(comm, status, error);
 }

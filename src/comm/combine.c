@@ -1,4 +1,4 @@
-#include "comm/combine.h"
+#include "comm/comm_ops.h"
 
 static void combine_f64(double *restrict total, const double *restrict x, int64_t count,
                         zr_reduction how)

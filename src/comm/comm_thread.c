@@ -1,8 +1,7 @@
-#include "comm/comm_thread.h"
+#include "comm/operations.h"
 
 #include "base/alloc.h"
 #include "base/thread.h"
-#include "comm/operations.h"
 
 #include <pthread.h>
 
@@ -57,10 +56,12 @@ static void carry(void *argument)
     note_thread(comm, ZR_COMM_THREAD_THREAD, true);
     zero_status status = comm_thread->failed; // only this thread writes it
     if (status == ZERO_OK)
-        // The own thread may be waiting in another group, and is told together with all others.
-        status = zr_comm_settle(comm, zr_comm_carry_out(handle, &comm_thread->error),
-                                &comm_thread->error);
-    // This comes before the own thread is told, because that one may then start another operation.
+        // The own thread may be waiting in another group; the failure reaches it as it does all
+        // others.
+        status = zr_comm_abort_on_failure(comm, zr_comm_carry_out(handle, &comm_thread->error),
+                                          &comm_thread->error);
+    // This comes before the own thread learns of the end, because it may then start another
+    // operation.
     note_thread(comm, ZR_COMM_THREAD_THREAD, false);
     pthread_mutex_lock(&comm_thread->lock);
     comm_thread->failed = status;

@@ -1,15 +1,12 @@
-// What all communicators have in common: they check arguments, count and hash messages, and tell
-// the others of every failure.
+// What all communicators have in common: they check arguments, count and hash messages, and
+// report every failure to the others.
 //
 // An operation on a window counts as one message of the current pass (contract 8). Small operands,
 // private operands and barriers are counted only as traffic.
 #include "comm/communicator.h"
 
-#include "base/fetches.h"
-#include "base/message.h"
-#include "comm/comm_thread.h"
+#include "base/traffic.h"
 #include "comm/operations.h"
-#include "comm/staging.h"
 
 #include <string.h>
 
@@ -56,13 +53,13 @@ zero_status zr_window_create(zero_comm *comm, zr_window_kind kind, int64_t bytes
     zr_window window = {
         .comm = comm, .kind = kind, .bytes = bytes, .slots = slots, .slot_names = slot_names};
     if (bytes < 0 || slots < 0)
-        return zr_comm_settle(comm,
-                              zr_fail(error, ZERO_ERR_INTERNAL,
-                                      "a window of %lld bytes and %d slots", (long long)bytes,
-                                      slots),
-                              error);
+        return zr_comm_abort_on_failure(comm,
+                                        zr_fail(error, ZERO_ERR_INTERNAL,
+                                                "a window of %lld bytes and %d slots",
+                                                (long long)bytes, slots),
+                                        error);
     zr_comm_thread_drain(comm);
-    ZERO_TRY(zr_comm_settle(comm, comm->ops->window_create(comm, &window, error), error));
+    ZERO_TRY(zr_comm_abort_on_failure(comm, comm->ops->window_create(comm, &window, error), error));
     *out = window;
     return ZERO_OK;
 }
@@ -88,11 +85,11 @@ static int64_t bytes_fetched(const zr_handle *handle)
 }
 
 // Returns how many of those bytes cross the network.
-static int64_t bytes_from_afar(const zr_handle *handle)
+static int64_t bytes_over_network(const zr_handle *handle)
 {
     const zero_comm *comm = handle->window->comm;
-    return zr_bytes_from_afar(handle->op, zr_handle_shard_bytes(handle), 1, comm->strangers,
-                              comm->fetches);
+    return zr_collective_network_bytes(handle->op, zr_handle_shard_bytes(handle), 1,
+                                       comm->strangers, comm->fetches);
 }
 
 static zero_status start(zr_handle *handle, zero_error *error)
@@ -104,7 +101,7 @@ static zero_status start(zr_handle *handle, zero_error *error)
         ZERO_TRY(zr_comm_thread_submit(comm, handle, error));
     handle->pending = true;
     zr_comm_count(comm, handle->op, handle->slot, handle->shard_elems, bytes_fetched(handle),
-                  bytes_from_afar(handle));
+                  bytes_over_network(handle));
     return ZERO_OK;
 }
 
@@ -123,19 +120,19 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
                        .dtype = dtype};
     if (to)
         out->to = *to;
-    ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
+    ZERO_TRY(zr_comm_abort_on_failure(comm, check_operand(out, error), error));
     if (op == ZERO_COMM_reduce_scatter && !can_sum(out->to.dtype))
-        return zr_comm_settle(
+        return zr_comm_abort_on_failure(
             comm,
             refuse_communicator(window, op, slot, "sums are rounded to f32, bf16 or f16", error),
             error);
     if (op == ZERO_COMM_all_gather && window->kind == ZR_WINDOW_MACHINE)
-        return zr_comm_settle(
+        return zr_comm_abort_on_failure(
             comm,
             refuse_communicator(window, op, slot,
                                 "the own shard of a machine window lies outside it", error),
             error);
-    return zr_comm_settle(comm, start(out, error), error);
+    return zr_comm_abort_on_failure(comm, start(out, error), error);
 }
 
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
@@ -151,14 +148,14 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
                        .shard_elems = shard_elems,
                        .dtype = dtype,
                        .own = own};
-    ZERO_TRY(zr_comm_settle(comm, check_operand(out, error), error));
+    ZERO_TRY(zr_comm_abort_on_failure(comm, check_operand(out, error), error));
     if (window->kind != ZR_WINDOW_MACHINE) {
         int64_t bytes = zr_handle_shard_bytes(out);
         if (bytes > 0)
             memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
         out->own = NULL;
     }
-    return zr_comm_settle(comm, start(out, error), error);
+    return zr_comm_abort_on_failure(comm, start(out, error), error);
 }
 
 static zero_status await_comm_thread(zr_handle *handle, zero_error *error)
@@ -182,7 +179,7 @@ zero_status zr_comm_wait(zr_handle *handle, zero_error *error)
     zero_status status =
         comm->comm_thread ? await_comm_thread(handle, error) : zr_comm_carry_out(handle, error);
     zr_recorder_add(comm->recorder, what, begin, bytes_fetched(handle), 0, handle->slot);
-    return zr_comm_settle(comm, status, error);
+    return zr_comm_abort_on_failure(comm, status, error);
 }
 
 zero_status zr_comm_overlap(zero_comm *comm, zero_error *error)
@@ -198,7 +195,7 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error)
 {
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_settle(comm, comm->ops->quiesce(window, slot, error), error);
+    return zr_comm_abort_on_failure(comm, comm->ops->quiesce(window, slot, error), error);
 }
 
 static zero_status all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
@@ -229,11 +226,12 @@ zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int6
     zero_comm *comm = window->comm;
     error = ZR_OR_OWN_ERROR(error);
     zr_comm_thread_drain(comm);
-    ZERO_TRY(zr_comm_settle(comm, all_reduce(window, slot, offset, shard_elems, error), error));
+    ZERO_TRY(zr_comm_abort_on_failure(comm, all_reduce(window, slot, offset, shard_elems, error),
+                                      error));
     int64_t shard = shard_elems * (int64_t)sizeof(float);
-    zr_comm_count(
-        comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
-        zr_bytes_from_afar(ZERO_COMM_all_reduce, shard, 1, comm->strangers, comm->fetches));
+    zr_comm_count(comm, ZERO_COMM_all_reduce, slot, shard_elems, 2 * (comm->size - 1) * shard,
+                  zr_collective_network_bytes(ZERO_COMM_all_reduce, shard, 1, comm->strangers,
+                                              comm->fetches));
     return ZERO_OK;
 }
 
@@ -245,19 +243,19 @@ void zr_comm_progress(zero_comm *comm, int64_t step)
         job->ops->progress(job);
 }
 
-void zr_comm_say_need(zero_comm *comm, int64_t bytes)
+void zr_comm_report_need(zero_comm *comm, int64_t bytes)
 {
     comm->job->need = bytes;
     zr_comm_progress(comm, comm->job->step);
 }
 
-void zr_comm_say_multiple(zero_comm *comm, int ranks)
+void zr_comm_report_multiple(zero_comm *comm, int ranks)
 {
     comm->job->multiple = ranks;
     zr_comm_progress(comm, comm->job->step);
 }
 
-void zr_comm_say_work(zero_comm *comm, const zr_work *work)
+void zr_comm_report_work(zero_comm *comm, const zr_work *work)
 {
     uint64_t word = work ? zr_work_pack(work) : 0;
     atomic_store_explicit(&comm->job->work, word, memory_order_relaxed);
@@ -278,3 +276,31 @@ int64_t zr_comm_staging_bytes(const zero_comm *comm)
 {
     return comm->versions ? 0 : zr_staging_bytes(comm->size);
 }
+
+static int attach_threads_of(const zero_comm *comm, int wanted)
+{
+    return comm->comm_thread ? 1 : wanted;
+}
+
+zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
+{
+    if (comm->attached)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "rank %d: this communicator has an engine already, and can have one at a time: "
+            "zero_destroy that one first, or open another communicator",
+            zr_comm_job_rank(comm, comm->rank));
+    comm->attached = true;
+    comm->threads = attach_threads_of(comm, threads);
+    return ZERO_OK;
+}
+
+void zr_comm_detach(zero_comm *comm)
+{
+    comm->attached = false;
+    comm->threads = attach_threads_of(comm, 0);
+    comm->work = 0;
+    comm->recorder = NULL;
+}
+
+void zr_comm_record(zero_comm *comm, zr_recorder *recorder) { comm->recorder = recorder; }

@@ -1,5 +1,5 @@
-// The communicator (contracts 3, 7, 8): the ranks of a job, and what a rank tells the others
-// besides shards of a window (window.h): small operands, messages, signs of life.
+// The communicator (contracts 3, 7, 8): the ranks of a job, and how they exchange
+// everything but the shards of windows (window.h): small operands, messages, signs of life.
 //
 // A job can be split into groups of its ranks, several times over. A group is a communicator of its
 // own: with its own order of operations, windows, mail, message hash and count, traffic and
@@ -15,34 +15,51 @@
 #define ZR_COMM_COMMUNICATOR_H
 
 #include "base/errors.h"
-#include "comm/work.h"
 #include <stdatomic.h>
 #include <zero/comm.h>
 #include <zero/tensor.h>
 #include <zero/traffic.h>
 
+typedef struct zr_recorder zr_recorder;
+
 typedef enum zr_reduction { ZR_SUM, ZR_MAX, ZR_MIN } zr_reduction;
+
+// What a rank of a pipeline works on, in one word that the other ranks and their supervisor can
+// read: a rank that has died or stopped can no longer tell it.
+typedef struct zr_work {
+    int stage, stages; // of the pipeline; stages below 2: there is no pipeline
+    int chunk;         // of the stage; -1: between micro-batches
+    int micro_batch;   // of the step; -1: not in a step, but in an evaluation
+} zr_work;
+
+enum { ZR_WORK_TEXT = 96 }; // bytes
+
+uint64_t zr_work_pack(const zr_work *work); // 0: no pipeline
+// Writes what follows a step in a message: ", pipeline stage 1 of 4, chunk 0, micro-batch 2"; ""
+// for a word that is 0.
+void zr_work_text(uint64_t word, char out[ZR_WORK_TEXT]);
 
 struct zero_comm {
     const struct zr_comm_ops *ops; // comm_ops.h
-    // For shared windows (versions.h); NULL: nothing is mapped.
+    // For shared windows (window.h); NULL: nothing is mapped.
     const struct zr_version_ops *versions;
     int rank, size;
     zero_comm *job;     // the whole job's communicator: itself, or the one it was split from
     const char *group;  // what messages call the group: "data", "tensor"; NULL: the whole job
     const int *members; // (size) ranks of the job, in the group's order; NULL: rank r is rank r
     double timeout;     // seconds a wait lasts without progress
-    // Ranks that share machine windows, the fewest of all machines; 0 or 1: none do.
+    // Ranks that share machine windows, the fewest of all machines; 0 or 1 if no ranks share one.
     int machine_ranks;
     int strangers; // ranks on other machines
-    // (size) the number of each rank's machine, by the machines' first ranks; NULL: all are on one.
+    // (size) the number of each rank's machine, by the machines' first ranks; NULL if there is one
+    // machine.
     const int *machines;
-    // Of the strangers, those whose shards this rank brings to its machine in an all-gather.
+    // The number of remote ranks whose shards this rank fetches for its machine in an all-gather.
     int fetches;
     int threads; // OpenMP threads that sums and copies of this rank may use; 0: 1
     // Of the job's communicator, for messages: the step is set by zr_comm_progress; the bytes of
-    // this rank's plan by zr_comm_say_need, the ranks of a model by zr_comm_say_multiple, what this
-    // rank is at by zr_comm_say_work.
+    // this rank's plan by zr_comm_report_need, the ranks of a model by zr_comm_report_multiple,
+    // this rank's work by zr_comm_report_work.
     _Atomic int64_t step;
     _Atomic uint64_t work;
     int64_t need;
@@ -53,10 +70,10 @@ struct zero_comm {
     uint64_t message_hash;
     int64_t message_count;
     struct zr_comm_thread *comm_thread; // NULL: a started operation is carried out in its wait
-    // Its waits may run on a comm thread; an engine is attached to it (attach.h).
+    // Its waits may run on a comm thread; an engine is attached to it.
     bool may_overlap, attached;
     // Records collectives and waits (zr_comm_record); NULL: nothing is recorded.
-    struct zr_recorder *recorder;
+    zr_recorder *recorder;
     void *impl;
 };
 
@@ -93,16 +110,16 @@ zero_status zr_comm_send(zero_comm *comm, const void *data, int64_t bytes, int t
 zero_status zr_comm_recv(zero_comm *comm, void *data, int64_t bytes, int from, zero_error *error);
 zero_status zr_comm_barrier(zero_comm *comm, zero_error *error);
 
-// Gives a sign of life of this rank in its job, and says the step for messages. The engine calls
+// Gives a sign of life of this rank in its job, and sets the step for messages. The engine calls
 // this once a unit, loaders and savers as they go on. Cheap.
 void zr_comm_progress(zero_comm *comm, int64_t step);
-// Tells the supervisor of the ranks how many bytes this rank's plan needs.
-void zr_comm_say_need(zero_comm *comm, int64_t bytes);
-// Tells the supervisor that the job runs on multiples of so many ranks alone.
-void zr_comm_say_multiple(zero_comm *comm, int ranks);
-// Says what this rank of a pipeline begins, for messages about it; the next sign of life tells it
-// to the others. NULL: nothing, or nothing that its own messages do not say.
-void zr_comm_say_work(zero_comm *comm, const zr_work *work);
+// Reports to the supervisor of the ranks how many bytes this rank's plan needs.
+void zr_comm_report_need(zero_comm *comm, int64_t bytes);
+// Reports to the supervisor that the job runs only on multiples of this number of ranks.
+void zr_comm_report_multiple(zero_comm *comm, int ranks);
+// Records what this rank of a pipeline begins, for messages about it; the next sign of life carries
+// it to the others. NULL: nothing, or nothing that its own messages do not contain.
+void zr_comm_report_work(zero_comm *comm, const zr_work *work);
 // Counts one acquire of a slot that is here already, because it is mapped or was gathered before,
 // as an all-gather of 0 bytes.
 void zr_comm_count_mapped(zero_comm *comm, int slot, int64_t shard_elems);
@@ -110,5 +127,27 @@ void zr_comm_hash_reset(zero_comm *comm);
 // Returns the bytes that this communicator keeps for shards on their way (mpi), whatever the
 // flat parameters; 0 where peers are read in place.
 int64_t zr_comm_staging_bytes(const zero_comm *comm);
+
+// Returns how many bytes of each peer's shard are on their way at one time, in a communicator that
+// cannot read its peers in place: at most 256 KiB, and less if there are many ranks, so that two
+// halves, one summed while the other fills, stay below 16 MiB.
+static inline int64_t zr_staging_part(int ranks)
+{
+    return ZR_MAX(8 << 10, ZR_MIN(256 << 10, (int64_t)(8 << 20) / ranks / 256 * 256));
+}
+
+static inline int64_t zr_staging_bytes(int ranks) { return 2 * ranks * zr_staging_part(ranks); }
+
+// A communicator counts messages and traffic, knows a step and is recorded for one engine; two
+// engines would find each other's messages among their own. So an engine attaches itself before it
+// uses the communicator, and a second one is refused until the first has detached itself.
+
+// Attaches an engine. Sums and copies use `threads` threads, or one under a comm thread.
+// ZERO_ERR_USAGE: another engine is attached. Not collective.
+zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error);
+void zr_comm_detach(zero_comm *comm); // also ends recording
+// Sets where collectives and waits are recorded from now on; NULL: nowhere. Called by the attached
+// engine.
+void zr_comm_record(zero_comm *comm, zr_recorder *recorder);
 
 #endif

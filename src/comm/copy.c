@@ -1,4 +1,4 @@
-#include "comm/copy.h"
+#include "comm/treesum.h"
 
 #include <string.h>
 #if defined(__has_feature)

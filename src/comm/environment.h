@@ -1,5 +1,5 @@
-// What a launcher tells this process in its environment. Nothing else in this room reads the
-// environment.
+// How a launcher describes the job to this process in its environment. Nothing else in this room
+// reads the environment.
 //
 //   family    rank                  size                           local rank, local size
 //   RANK      RANK                  WORLD_SIZE                     LOCAL_RANK, LOCAL_WORLD_SIZE
@@ -21,7 +21,7 @@ typedef struct zr_launch {
     const char *family; // NULL: no launcher, one rank
     int rank, size;
     int local_rank, local_size; // on this machine; -1 and 0: unknown
-    int memfd;                  // -1: none was handed on
+    int memfd;                  // -1 if none was handed on
     uint64_t job; // the same on all ranks of a job on this machine, and no other job's
 } zr_launch;
 

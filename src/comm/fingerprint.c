@@ -1,7 +1,6 @@
-#include "comm/fingerprint.h"
+#include "comm/agreement.h"
 
 #include "base/alloc.h"
-#include "comm/agreement.h"
 
 #include <stdio.h>
 #include <string.h>

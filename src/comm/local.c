@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "comm/comm_ops.h"
-#include "comm/implementations.h"
 #include "comm/local_window.h"
 
 #include <errno.h>
@@ -41,8 +40,8 @@ static zero_comm *comm_create(const zr_comm_ops *ops, zr_control *control, int r
     return &made->comm;
 }
 
-// Says whether there is a core for every rank, among those that the ranks are bound to together or,
-// unbound, those that the process is allowed.
+// Returns whether there is a core for every rank, among those that the ranks are bound to together
+// or, unbound, those that the process is allowed.
 static bool has_core_for_each(const zr_control *control)
 {
     cpu_set_t all, own;
@@ -84,8 +83,8 @@ static zero_status take_record(zr_control *control, const zr_launch *launch, zer
 
 // Adopts a copy of the descriptor that was handed on. That one stays as it is, so that a second
 // attempt to open is recognised.
-static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **control,
-                         zero_error *error)
+static zero_status adopt_memfd(const zr_launch *launch, int *memfd, zr_control **control,
+                               zero_error *error)
 {
     fcntl(launch->memfd, F_SETFD, FD_CLOEXEC);
     *memfd = fcntl(launch->memfd, F_DUPFD_CLOEXEC, 0);
@@ -102,11 +101,11 @@ static zero_status adopt(const zr_launch *launch, int *memfd, zr_control **contr
 static zero_status find_control(const zr_launch *launch, double timeout, int *memfd,
                                 zr_control **control, zero_error *error)
 {
-    return launch->memfd >= 0 ? adopt(launch, memfd, control, error)
+    return launch->memfd >= 0 ? adopt_memfd(launch, memfd, control, error)
                               : zr_local_hand_over(launch, timeout, memfd, control, error);
 }
 
-// Waits until all ranks have come; a rank that cannot come tells the others.
+// Waits until all ranks have come; a rank that cannot come fails the job.
 static zero_status join_local(const zr_launch *launch, double timeout, int memfd,
                               zr_control *control, zero_comm **out, zero_error *error)
 {
@@ -200,7 +199,7 @@ static void abort_job(zero_comm *comm, const char *message)
     zr_local_fail(((zr_local *)comm->impl)->control, &failure);
 }
 
-static void leave(zero_comm *comm)
+static void destroy_local(zero_comm *comm)
 {
     zr_local *local = comm->impl;
     if (comm->group) {
@@ -233,7 +232,7 @@ static const zr_comm_ops process_ops = {
     .split = zr_local_split,
     .channels = &zr_local_channels,
     .abort = abort_job,
-    .destroy = leave,
+    .destroy = destroy_local,
 };
 
 static const zr_comm_ops thread_ops = {
@@ -253,5 +252,5 @@ static const zr_comm_ops thread_ops = {
     .split = zr_local_split,
     .channels = &zr_local_channels,
     .abort = abort_job,
-    .destroy = leave,
+    .destroy = destroy_local,
 };

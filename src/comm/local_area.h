@@ -1,5 +1,5 @@
-// The group area: what the ranks of one communicator of a machine share besides windows. The job
-// has one, and each group that it is split into. Private to local_*.c; it begins zeroed.
+// The group area: what the ranks of one communicator of a machine share, apart from windows. The
+// job has one, and each group that it is split into. Private to local_*.c; it begins zeroed.
 //
 //   [zr_area: table of windows | zr_area_rank (N) | sent (N,N) | taken (N,N)]
 //   [small (N,2,64K) | mail (N,2,32K)]                  whole pages
@@ -31,7 +31,7 @@ typedef struct zr_area {
     zr_area_rank ranks[]; // (N)
 } zr_area;
 
-int64_t zr_area_bytes(int ranks); // of a group of so many ranks; whole pages
+int64_t zr_area_bytes(int ranks); // of a group of `ranks` ranks; whole pages
 // Counts of chunks of mail, from one rank of the group to another.
 _Atomic uint64_t *zr_area_sent(zr_area *area, int ranks, int from, int to);
 _Atomic uint64_t *zr_area_taken(zr_area *area, int ranks, int from, int to);

@@ -3,9 +3,9 @@
 //
 //   [slot_words of channel 0, 1, ...] [slots of channel 0] [slots of channel 1] ...
 //
-// Of a slot, the sender writes how many messages it has sent there, and the receiver how many it
-// has released. The sender owns the slot while the two are equal, and the receiver while the first
-// is one ahead. So each rank reads its own count where it has written it.
+// For each slot, the sender counts the messages that it has sent there, and the receiver those that
+// it has released. The sender owns the slot while the two are equal, and the receiver while the
+// first is one ahead. So each rank reads its own count where it has written it.
 #include "base/alloc.h"
 #include "comm/agreement.h"
 #include "comm/local_window.h"
@@ -86,7 +86,7 @@ static slot_words *local_channel_words_of(const zr_channels *channels, int chann
     return &mine->words[mine->at[channel].first + slot];
 }
 
-// Waits until a count of the rank at the other end has come so far.
+// Waits until a count of the rank at the other end has reached a target.
 static zero_status await_count(zr_channels *channels, int channel, int slot,
                                const _Atomic uint64_t *word, uint64_t target, int peer,
                                const char *doing, zero_error *error)

@@ -1,4 +1,4 @@
-// The memory that the ranks of one machine share, and what the files of local_*.c tell each other.
+// The memory that the ranks of one machine share, and the functions that local_*.c share.
 // Private to them.
 //
 //   memfd (processes) or anonymous mapping (threads):
@@ -18,13 +18,12 @@
 #include "comm/comm_ops.h"
 #include "comm/local.h"
 #include "comm/local_area.h"
-#include "comm/local_process.h"
 #include "comm/window.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 
-// A parent alone knows how a rank ended, and gets this many looks to tell it.
+// Only a parent knows how a rank ended; it has this many looks of a waiting rank to record it.
 #define ZR_GONE_LOOKS 10
 #define ZR_NAP 0.1 // seconds of sleep between looks at whether the others live
 
@@ -36,6 +35,13 @@ enum { ZR_AT_WORK = -1, ZR_WITHOUT_WORK = -2 };
 // communicator, and those of the groups that exist at one time.
 enum { ZR_GROUPS = 8, ZR_FIRST_GROUP = ZR_RANK_THREADS, ZR_WAITING = ZR_RANK_THREADS + ZR_GROUPS };
 enum { ZR_FAILURE_NONE, ZR_FAILURE_CLAIMED, ZR_FAILURE_WRITTEN };
+
+// Which process a rank is. Its start tells a process from a later one of the same number.
+typedef struct zr_process {
+    int32_t pid;
+    uint64_t start;      // clock ticks since boot; 0 if unknown
+    uint64_t name_space; // of process numbers; processes of another one cannot be looked at
+} zr_process;
 
 typedef struct zr_rank_record {
     _Alignas(ZR_LINE) _Atomic uint32_t bell; // rung after each publication; also a sign of life
@@ -58,7 +64,7 @@ struct zr_control {
     int32_t ranks;
     int32_t threads;
     int64_t bytes;         // of this, the records and the job's area
-    zr_process parent;     // which supervises; pid 0: there is none
+    zr_process parent;     // which supervises; pid 0 if there is none
     _Atomic int32_t users; // threads: communicators that still map this
     _Atomic int64_t end;   // of the memfd; moved by rank 0 of each communicator
     _Atomic int32_t failure_state;
@@ -146,5 +152,16 @@ void zr_local_leave_group(zero_comm *comm);
 // local_join.c
 zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *memfd,
                                zr_control **control, zero_error *error);
+
+// local_process.c
+typedef struct zr_process_look {
+    char state; // 0: gone
+    int wait_status;
+    bool known; // whether wait_status is known
+} zr_process_look;
+zr_process zr_process_self(void);
+zr_process_look zr_process_look_at(const zr_process *process);
+// Describes the failure that the end of `rank` is. wait_status: as waitpid gives it; -1 if unknown.
+void zr_local_failure_of_end(zr_control *control, int rank, int wait_status, zr_local_failure *out);
 
 #endif

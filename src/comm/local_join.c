@@ -82,9 +82,9 @@ static bool wait_readable(int fd, double seconds)
     return poll(&item, 1, (int)(seconds * 1000)) == 1;
 }
 
-// Returns the time that a sleep counts for. One much longer than asked for means that this process
-// was stopped, and does not count.
-static double counted(double before)
+// Returns the seconds slept since `before`; 0 if the sleep took so much longer than requested that
+// this process must have been stopped.
+static double slept_since(double before)
 {
     double slept = zr_clock_seconds() - before;
     return slept < 10 * ZR_NAP ? slept : 0;
@@ -93,22 +93,24 @@ static double counted(double before)
 static zero_status serve_one(int listener, const zr_launch *launch, int memfd, bool *served,
                              int *count, zero_error *error)
 {
-    hello said;
+    hello greeting;
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return ZERO_OK;
     zero_status status = ZERO_OK;
     bool heard = is_same_user(fd) && wait_readable(fd, 1) &&
-                 recv(fd, &said, sizeof said, 0) == (ssize_t)sizeof said && said.job == launch->job;
-    if (heard && (said.size != launch->size || said.rank < 1 || said.rank >= launch->size))
+                 recv(fd, &greeting, sizeof greeting, 0) == (ssize_t)sizeof greeting &&
+                 greeting.job == launch->job;
+    if (heard &&
+        (greeting.size != launch->size || greeting.rank < 1 || greeting.rank >= launch->size))
         status = zr_fail(error, ZERO_ERR_CONFIG,
                          "a process that says rank %d of %d wants to join this job of %d ranks",
-                         said.rank, said.size, launch->size);
-    else if (heard && served[said.rank])
+                         greeting.rank, greeting.size, launch->size);
+    else if (heard && served[greeting.rank])
         status = zr_fail(error, ZERO_ERR_CONFIG,
-                         "two processes of the job say that they are rank %d", said.rank);
+                         "two processes of the job say that they are rank %d", greeting.rank);
     else if (heard && send_descriptor(fd, memfd)) {
-        served[said.rank] = true;
+        served[greeting.rank] = true;
         ++*count;
     }
     close(fd);
@@ -125,7 +127,7 @@ static zero_status serve_local_join(int listener, const zr_launch *launch, doubl
         double start = zr_clock_seconds();
         if (wait_readable(listener, ZR_NAP))
             ZERO_TRY(serve_one(listener, launch, memfd, served, &count, error));
-        stalled = count > before ? 0 : stalled + counted(start);
+        stalled = count > before ? 0 : stalled + slept_since(start);
         before = count;
     }
     int missing = 0;
@@ -168,31 +170,31 @@ undo_socket:
     return status;
 }
 
-// Asks rank 0 for the descriptor. -1: nobody serves there yet, or not for this job.
-static int ask_once(const zr_launch *launch, double timeout)
+// Requests the descriptor from rank 0. Returns -1 if rank 0 does not serve this job yet.
+static int request_once(const zr_launch *launch, double timeout)
 {
     struct sockaddr_un address;
     socklen_t length = make_address(launch->job, &address);
-    hello say = {.job = launch->job, .rank = launch->rank, .size = launch->size};
+    hello greeting = {.job = launch->job, .rank = launch->rank, .size = launch->size};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), descriptor = -1;
     if (fd < 0)
         return -1;
     if (connect(fd, (struct sockaddr *)&address, length) == 0 && is_same_user(fd) &&
-        send(fd, &say, sizeof say, MSG_NOSIGNAL) == (ssize_t)sizeof say &&
+        send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL) == (ssize_t)sizeof greeting &&
         wait_readable(fd, timeout))
         descriptor = receive_descriptor(fd);
     close(fd);
     return descriptor;
 }
 
-static zero_status ask(const zr_launch *launch, double timeout, int *memfd, zr_control **control,
-                       zero_error *error)
+static zero_status request_memfd(const zr_launch *launch, double timeout, int *memfd,
+                                 zr_control **control, zero_error *error)
 {
     double stalled = 0;
-    while ((*memfd = ask_once(launch, timeout)) < 0 && stalled < timeout) {
+    while ((*memfd = request_once(launch, timeout)) < 0 && stalled < timeout) {
         double start = zr_clock_seconds();
         zr_sleep_seconds(RETRY_SECONDS);
-        stalled += counted(start);
+        stalled += slept_since(start);
     }
     if (*memfd < 0)
         return zr_fail(
@@ -209,5 +211,5 @@ zero_status zr_local_hand_over(const zr_launch *launch, double timeout, int *mem
                                zr_control **control, zero_error *error)
 {
     return launch->rank == 0 ? create_and_serve(launch, timeout, memfd, control, error)
-                             : ask(launch, timeout, memfd, control, error);
+                             : request_memfd(launch, timeout, memfd, control, error);
 }

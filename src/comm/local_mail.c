@@ -5,7 +5,7 @@
 // all ranks post k+1, which they do after reading k.
 // A sender has at most two chunks on their way, to any ranks; a third one waits until the receiver
 // has taken the first.
-#include "comm/combine.h"
+#include "comm/comm_ops.h"
 #include "comm/local_control.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 //
 // A wait ends in four ways: its word arrives; the job has failed; a rank is found dead; or the rank
 // on which it depends has given no sign of life for the timeout. Time is counted in naps, short
-// sleeps. A nap that took far longer than asked for means that this process was itself stopped
+// sleeps. A nap that took far longer than requested means that this process was itself stopped
 // (Ctrl-Z of the whole job), and does not count.
 #define _GNU_SOURCE
 #include "comm/local_control.h"
@@ -21,16 +21,16 @@
 #endif
 
 #define SPIN_SECONDS 50e-6
-#define STOPPED_SECONDS 1.0 // a nap of ZR_NAP that took so long was not only sleep
-#define LOOKS 8             // ranks looked at in a nap besides those that this one waits for
+#define STOPPED_SECONDS 1.0 // after a nap of ZR_NAP this long the process was stopped
+#define LOOKS 8             // other ranks looked at in a nap, after those that this one waits for
 
 typedef struct patience { // of one wait; its ranks are of the job
     int peer;             // the rank that is waited for
-    int culprit;          // the rank that holds all up, through ranks that wait for each other
+    int culprit;          // the rank that delays all others, through ranks that wait for each other
     uint64_t pulse;       // its signs of life
     double stalled;       // seconds since the last one
     double unlooked;      // seconds since the last look at processes
-    // Looks at a rank that is gone and whose end the parent has not told yet.
+    // Looks at a rank that is gone and whose end the parent has not recorded yet.
     int gone;
 } patience;
 
@@ -59,37 +59,37 @@ static bool spin(const zr_wait *wait)
     return false;
 }
 
-// Describes the failure from this rank's view: where it was itself, then what happened to which
+// Fails with a message from this rank's view: where it was itself, then what happened to which
 // rank.
-static zero_status tell_local_wait(zero_comm *comm, const zr_wait *wait,
-                                   const zr_local_failure *failure, zero_error *error)
+static zero_status fail_with(zero_comm *comm, const zr_wait *wait, const zr_local_failure *failure,
+                             zero_error *error)
 {
     char where[ZERO_MESSAGE_BYTES];
     zr_comm_where(comm, wait->doing, wait->slot, where, sizeof where);
     return zr_fail(error, failure->status, "%s: %s", where, failure->message);
 }
 
-// Reports the job's first failure, which may be another one by now.
-static zero_status settle_local_wait(zero_comm *comm, const zr_wait *wait,
-                                     zr_local_failure *failure, zero_error *error)
+// Records a failure of the job and fails with the job's first one, which may be another.
+static zero_status fail_job(zero_comm *comm, const zr_wait *wait, zr_local_failure *failure,
+                            zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     zr_local_fail(control, failure);
     zr_local_failure_read(control, failure);
-    return tell_local_wait(comm, wait, failure, error);
+    return fail_with(comm, wait, failure, error);
 }
 
-static zero_status tell_death(zero_comm *comm, const zr_wait *wait, int rank,
-                              const zr_process_look *look, zero_error *error)
+static zero_status fail_for_death(zero_comm *comm, const zr_wait *wait, int rank,
+                                  const zr_process_look *look, zero_error *error)
 {
     zr_control *control = ((zr_local *)comm->impl)->control;
     zr_local_failure failure;
     zr_local_failure_of_end(control, rank, look->known ? look->wait_status : -1, &failure);
-    return settle_local_wait(comm, wait, &failure, error);
+    return fail_job(comm, wait, &failure, error);
 }
 
-static zero_status tell_left(zero_comm *comm, const zr_wait *wait, int rank, bool group,
-                             zero_error *error)
+static zero_status fail_for_leaving(zero_comm *comm, const zr_wait *wait, int rank, bool group,
+                                    zero_error *error)
 {
     zr_local_failure failure = {.rank = rank, .status = ZERO_ERR_PEER};
     char of[64] = "";
@@ -97,23 +97,23 @@ static zero_status tell_left(zero_comm *comm, const zr_wait *wait, int rank, boo
         snprintf(of, sizeof of, " of the %s group", comm->group);
     snprintf(failure.message, sizeof failure.message,
              "rank %d has destroyed its communicator%s and will not come", rank, of);
-    return settle_local_wait(comm, wait, &failure, error);
+    return fail_job(comm, wait, &failure, error);
 }
 
-static zero_status tell_parent(zero_comm *comm, const zr_wait *wait, zero_error *error)
+static zero_status fail_for_parent(zero_comm *comm, const zr_wait *wait, zero_error *error)
 {
     zr_local_failure failure = {.rank = -1, .status = ZERO_ERR_PEER};
     snprintf(failure.message, sizeof failure.message,
              "the process that started the ranks has ended");
-    return settle_local_wait(comm, wait, &failure, error);
+    return fail_job(comm, wait, &failure, error);
 }
 
-typedef struct ways { // ranks that hold a rank up: itself, those that it waits for, and so on
+typedef struct wait_chain { // a rank, those that it waits for, those that they wait for, ...
     int ranks[ZERO_MAX_RANKS], count;
     bool seen[ZERO_MAX_RANKS];
-} ways;
+} wait_chain;
 
-static void take_way(ways *w, int rank)
+static void add_to_chain(wait_chain *w, int rank)
 {
     if (w->seen[rank])
         return;
@@ -121,13 +121,13 @@ static void take_way(ways *w, int rank)
     w->ranks[w->count++] = rank;
 }
 
-// Finds the rank that holds `peer` up. The peer may itself wait for others, in any group and with
-// each of its threads: the first rank on the ways from there that has a thread at work holds all of
-// them up. Where every thread waits, or seems to while it is about to wake, it is the peer itself.
-static int find_culprit(const zr_control *control, int peer, ways *w)
+// Finds the rank for which `peer` is late. The peer may itself wait for others, in any group and
+// with each of its threads: the first rank of that chain that has a thread at work delays all of
+// them. If every thread waits, or seems to while it is about to wake, it is the peer itself.
+static int find_culprit(const zr_control *control, int peer, wait_chain *w)
 {
-    *w = (ways){0};
-    take_way(w, peer);
+    *w = (wait_chain){0};
+    add_to_chain(w, peer);
     for (int i = 0; i < w->count; i++)
         for (int t = 0; t < ZR_WAITING; t++) {
             int next = atomic_load_explicit(&control->records[w->ranks[i]].waiting_on[t],
@@ -135,16 +135,16 @@ static int find_culprit(const zr_control *control, int peer, ways *w)
             if (next == ZR_AT_WORK)
                 return w->ranks[i];
             if (next != ZR_WITHOUT_WORK)
-                take_way(w, next);
+                add_to_chain(w, next);
         }
     return peer;
 }
 
-// Finds a rank on the ways from `peer` that was stopped: it may seem to wait, because it was about
-// to wake when it was stopped. Otherwise it is the culprit that find_culprit has found.
+// Finds a stopped rank in the chain from `peer`: it may seem to wait, because it was about to wake
+// when it was stopped. If there is none, returns the culprit that find_culprit has found.
 static int find_stopped(const zr_control *control, int peer)
 {
-    ways w;
+    wait_chain w;
     int culprit = find_culprit(control, peer, &w);
     for (int i = 0; i < w.count; i++) {
         const zr_rank_record *record = &control->records[w.ranks[i]];
@@ -155,7 +155,8 @@ static int find_stopped(const zr_control *control, int peer)
     return culprit;
 }
 
-static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int peer, zero_error *error)
+static zero_status fail_for_timeout(zero_comm *comm, const zr_wait *wait, int peer,
+                                    zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
     int culprit = find_stopped(control, peer);
@@ -173,7 +174,7 @@ static zero_status tell_timeout(zero_comm *comm, const zr_wait *wait, int peer, 
              : look.state == 'T' ? "stopped"
                                  : "alive",
              comm->timeout, (long long)failure.step, work);
-    return settle_local_wait(comm, wait, &failure, error);
+    return fail_job(comm, wait, &failure, error);
 }
 
 // awaited: this rank waits for rank r. Other ranks count as dead only if they surely ended badly.
@@ -183,7 +184,7 @@ static bool is_dead(const zr_process_look *look, bool awaited)
     return look->state == 0 && (awaited || ended_badly);
 }
 
-// Says whether to wait for the parent, which tells how a rank has ended a little after it is gone.
+// Returns whether to wait for the parent, which records how a rank ended a little later.
 static bool awaits_parent(const zr_control *control, const zr_process_look *look,
                           patience *patience)
 {
@@ -199,7 +200,7 @@ static zero_status look_at_process(zero_comm *comm, const zr_wait *wait, patienc
         return ZERO_OK;
     if (awaits_parent(control, &look, patience))
         return ZERO_OK;
-    return tell_death(comm, wait, r, &look, error);
+    return fail_for_death(comm, wait, r, &look, error);
 }
 
 static bool has_left_group(const zero_comm *comm, int rank)
@@ -216,10 +217,11 @@ static zero_status look_at_rank(zero_comm *comm, const zr_wait *wait, patience *
     if (r == ((zr_local *)comm->impl)->rank || state == ZR_RANK_ABSENT)
         return ZERO_OK;
     if (r == patience->peer && has_left_group(comm, wait->peer))
-        return is_ready(wait) ? ZERO_OK : tell_left(comm, wait, r, true, error);
+        return is_ready(wait) ? ZERO_OK : fail_for_leaving(comm, wait, r, true, error);
     if (state == ZR_RANK_LEFT)
-        return r != patience->peer || is_ready(wait) ? ZERO_OK
-                                                     : tell_left(comm, wait, r, false, error);
+        return r != patience->peer || is_ready(wait)
+                   ? ZERO_OK
+                   : fail_for_leaving(comm, wait, r, false, error);
     if (control->threads)
         return ZERO_OK;
     return look_at_process(comm, wait, patience, r, awaited, error);
@@ -238,7 +240,7 @@ static zero_status look_around_local_wait(zero_comm *comm, const zr_wait *wait, 
         *next = (*next + 1) % ranks;
     }
     if (parent->pid && zr_process_look_at(parent).state == 0)
-        return tell_parent(comm, wait, error);
+        return fail_for_parent(comm, wait, error);
     return ZERO_OK;
 }
 
@@ -252,8 +254,8 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
                          zero_error *error)
 {
     const zr_control *control = ((zr_local *)comm->impl)->control;
-    ways ways;
-    int culprit = find_culprit(control, patience->peer, &ways);
+    wait_chain chain;
+    int culprit = find_culprit(control, patience->peer, &chain);
     uint64_t pulse = pulse_of(&control->records[culprit]);
     if (slept < STOPPED_SECONDS) {
         patience->stalled += slept;
@@ -270,7 +272,7 @@ static zero_status watch(zero_comm *comm, const zr_wait *wait, patience *patienc
     }
     return patience->stalled < comm->timeout || is_ready(wait)
                ? ZERO_OK
-               : tell_timeout(comm, wait, patience->peer, error);
+               : fail_for_timeout(comm, wait, patience->peer, error);
 }
 
 static void sleep_on(const zr_control *control, _Atomic uint32_t *bell, uint32_t seen)
@@ -293,7 +295,7 @@ static zero_status await_ringing(zero_comm *comm, const zr_wait *wait, int rank,
         if (is_ready(wait))
             return ZERO_OK;
         if (failed)
-            return tell_local_wait(comm, wait, &failure, error);
+            return fail_with(comm, wait, &failure, error);
         double before = zr_clock_seconds();
         sleep_on(control, &peer->bell, seen);
         ZERO_TRY(watch(comm, wait, &patience, zr_clock_seconds() - before, error));
@@ -330,5 +332,5 @@ zero_status zr_local_mismatch(zero_comm *comm, const zr_wait *wait, zero_error *
     snprintf(failure.message, sizeof failure.message,
              "rank %d runs another operation or another size than rank %d (%s)", peer,
              ((zr_local *)comm->impl)->rank, wait->doing);
-    return settle_local_wait(comm, wait, &failure, error);
+    return fail_job(comm, wait, &failure, error);
 }

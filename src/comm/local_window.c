@@ -36,35 +36,36 @@ static zero_status measure_local_window(const zr_window *window, shape *out, zer
     return ZERO_OK;
 }
 
-// Exchanges the ranks' status and what they were asked for; the largest and the smallest of each
-// come back. entry: rank 0's is given to all.
-static zero_status agree(zr_window *window, zero_status status, const zero_error *own, int *entry,
-                         zero_error *error)
+// Exchanges the ranks' status and the windows they request, as the largest and the smallest of
+// each. *entry becomes rank 0's.
+static zero_status agree_on_window(zr_window *window, zero_status status, const zero_error *own,
+                                   int *entry, zero_error *error)
 {
     zero_comm *comm = window->comm;
     zr_local *local = comm->impl;
-    int64_t asked[] = {status != ZERO_OK ? comm->size - comm->rank : 0,
-                       comm->rank == 0 ? *entry : 0,
-                       window->bytes,
-                       -window->bytes,
-                       window->slots,
-                       -window->slots,
-                       window->kind,
-                       -(int64_t)window->kind};
+    int64_t extremes[] = {status != ZERO_OK ? comm->size - comm->rank : 0,
+                          comm->rank == 0 ? *entry : 0,
+                          window->bytes,
+                          -window->bytes,
+                          window->slots,
+                          -window->slots,
+                          window->kind,
+                          -(int64_t)window->kind};
     snprintf(local->record->note, sizeof local->record->note, "%s",
              status != ZERO_OK ? own->message : "");
-    ZERO_TRY(zr_local_all_reduce_small(comm, asked, ZR_COUNT(asked), ZERO_I64, ZR_MAX, error));
-    *entry = (int)asked[1];
-    for (int i = 2; i < ZR_COUNT(asked); i += 2)
-        if (asked[i] != -asked[i + 1])
+    ZERO_TRY(
+        zr_local_all_reduce_small(comm, extremes, ZR_COUNT(extremes), ZERO_I64, ZR_MAX, error));
+    *entry = (int)extremes[1];
+    for (int i = 2; i < ZR_COUNT(extremes); i += 2)
+        if (extremes[i] != -extremes[i + 1])
             return zr_fail(
                 error, ZERO_ERR_INTERNAL,
                 "the ranks ask for different windows: bytes %lld to %lld, slots %lld to %lld",
-                (long long)-asked[3], (long long)asked[2], (long long)-asked[5],
-                (long long)asked[4]);
-    if (asked[0] == 0)
+                (long long)-extremes[3], (long long)extremes[2], (long long)-extremes[5],
+                (long long)extremes[4]);
+    if (extremes[0] == 0)
         return ZERO_OK;
-    int first = zr_comm_job_rank(comm, comm->size - (int)asked[0]);
+    int first = zr_comm_job_rank(comm, comm->size - (int)extremes[0]);
     return zr_fail(error, ZERO_ERR_MEMORY, "rank %d: %s", first,
                    local->control->records[first].note);
 }
@@ -134,7 +135,7 @@ static zero_status map_window(zr_window *window, const shape *shape, zr_window_e
 
 // Leaves a window. The last user gives the pages back; processes punch a hole, because others may
 // still map later windows of the memfd.
-static void leave(zr_local *local, zr_local_window *mine)
+static void leave_window(zr_local *local, zr_local_window *mine)
 {
     zr_window_entry *entry = mine->entry;
     int64_t offset = entry->offset;
@@ -185,19 +186,19 @@ zero_status zr_local_window_create(zero_comm *comm, zr_window *window, zero_erro
     zr_local_window *mine = NULL;
     int place = 0;
     zero_status prepared = prepare_local_window(window, &shape, &mine, &place, &own);
-    zero_status status = agree(window, prepared, &own, &place, error);
+    zero_status status = agree_on_window(window, prepared, &own, &place, error);
     zr_window_entry *entry = &local->area->windows[place];
     if (status != ZERO_OK)
         goto undo_prepare;
     mine->entry = entry;
     window->impl = mine;
-    status = agree(window, map_window(window, &shape, entry, &own), &own, &place, error);
+    status = agree_on_window(window, map_window(window, &shape, entry, &own), &own, &place, error);
     if (status != ZERO_OK)
         goto undo_map;
     window->mine = zr_local_region(window, comm->rank);
     return ZERO_OK;
 undo_map:
-    leave(local, mine);
+    leave_window(local, mine);
     zr_free(mine);
     window->impl = NULL;
     return status;
@@ -210,6 +211,6 @@ undo_prepare:
 
 void zr_local_window_destroy(zr_window *window)
 {
-    leave(window->comm->impl, window->impl);
+    leave_window(window->comm->impl, window->impl);
     zr_free(window->impl);
 }

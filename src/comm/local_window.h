@@ -8,7 +8,7 @@
 
 #include "comm/channel_ops.h"
 #include "comm/local_control.h"
-#include "comm/versions.h"
+#include "comm/window.h"
 
 typedef struct zr_slot_words {                 // of one rank and slot; only that rank writes them
     _Alignas(ZR_LINE) _Atomic uint64_t sealed; // operations started: (sequence, check)

@@ -1,11 +1,10 @@
 // The communicator of several machines: opens MPI, makes windows of private memory, and closes.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
-#include "comm/implementations.h"
+#include "comm/communicator.h"
 #include "comm/mpi_rank.h"
-#include "comm/region.h"
 #include "comm/operations.h"
-#include "comm/staging.h"
+#include "comm/region.h"
 
 #include <stdio.h>
 
@@ -72,7 +71,7 @@ static zero_status tables_create(zero_comm *comm, zero_error *error)
     return zr_region_create(mpi->staging_bytes, &mpi->staging, error);
 }
 
-// Creates what the job's communicator has for all of them.
+// Creates the tables that the job's communicator has for its groups, too.
 static zero_status job_tables_create(zr_mpi_job *job, int ranks, zero_error *error)
 {
     job->beats = zr_alloc(sizeof *job->beats * (size_t)ranks, error);
@@ -179,7 +178,7 @@ undo_alloc:
     return status;
 }
 
-// Does what a rank does for itself. The MPI communicator is still missing.
+// This rank's own part; the MPI communicator is still missing.
 static zero_status group_create(zero_comm *job, const zr_comm_group *group, zero_comm **out,
                                 zero_error *error)
 {

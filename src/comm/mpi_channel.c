@@ -23,7 +23,7 @@
 
 typedef struct place { // where a channel's slots are
     int tag;           // of slot 0
-    int first;         // number of slot 0 among those of this rank; -1: it is no end
+    int first;         // number of slot 0 among those of this rank; -1: this rank is not an end
     int64_t offset;    // bytes in the region
 } place;
 
@@ -61,7 +61,7 @@ static zero_status check_limits(const zr_channels *channels, zero_error *error)
 {
     zr_mpi *mpi = channels->comm->impl;
     int64_t slots = 0, *bound = NULL;
-    int found, most = 32767; // MPI promises so many
+    int found, most = 32767; // the bound that MPI guarantees
     pthread_mutex_lock(&mpi->job->lock);
     if (MPI_Comm_get_attr(mpi->data, MPI_TAG_UB, &bound, &found) == MPI_SUCCESS && found)
         most = *(const int *)bound;
@@ -105,7 +105,7 @@ static zero_status reserve_mpi_channel(const zr_channels *channels, mpi_channels
     return zr_region_create(made->bytes, &made->region, error);
 }
 
-// Does what a rank does for itself.
+// This rank's own part of creating channels.
 static zero_status prepare_mpi_channel(const zr_channels *channels, mpi_channels **out,
                                        zero_error *error)
 {

@@ -1,10 +1,10 @@
-// Finds and loads the module for MPI, because the program itself needs none.
+// Finds and loads the module for MPI. The program itself needs no MPI.
 //
 // The module is looked for next to the file that holds this code (program or shared library), where
 // `ninja install` puts modules, in the build tree, and last where the system's loader looks. It
 // stays loaded, because MPI cannot be unloaded.
 #define _GNU_SOURCE
-#include "comm/implementations.h"
+#include "comm/comm_ops.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const beside[] = {
+static const char *const module_places[] = {
     "", "libzero/", "../src/comm/", "../../src/comm/", "src/comm/", "../" ZR_LIBDIR "/libzero/"};
 
 static void read_program_path(char *out, size_t size)
@@ -54,8 +54,8 @@ zero_status zr_mpi_load(const zr_mpi_module **out, zero_error *error)
     char own[PATH_MAX], problem[320] = "";
     find_own_directory(own, sizeof own);
     void *library = NULL;
-    for (int i = 0; i < ZR_COUNT(beside) && own[0] && !library; i++)
-        library = try_load(own, beside[i], problem, sizeof problem);
+    for (int i = 0; i < ZR_COUNT(module_places) && own[0] && !library; i++)
+        library = try_load(own, module_places[i], problem, sizeof problem);
     library = library ? library : try_load(ZR_MODULE_DIR "/", "", problem, sizeof problem);
     library = library ? library : try_load("", "", problem, sizeof problem);
     if (!library)

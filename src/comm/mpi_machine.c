@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cpu.h"
-#include "base/fetches.h"
 #include "base/random.h"
+#include "base/traffic.h"
 #include "comm/mpi_rank.h"
 #include "comm/region.h"
 
@@ -20,8 +20,8 @@
 
 #define PROBE_BYTES 4096
 
-typedef struct offer {           // what the machine's first rank tells the others
-    int64_t process, descriptor; // -1: it could not create any
+typedef struct offer {           // from the machine's first rank to the others
+    int64_t process, descriptor; // -1 if it could not create any
     uint64_t token;              // the first word of the memory
 } offer;
 
@@ -149,7 +149,7 @@ static zero_status map_memory(int fd, int64_t bytes, char **out, zero_error *err
     return ZERO_OK;
 }
 
-// Runs on the first rank of a machine: creates the memory and tells the others of it.
+// Runs on the first rank of a machine: creates the memory and offers it to the others.
 static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **out,
                                 zero_error *error)
 {

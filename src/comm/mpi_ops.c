@@ -1,10 +1,10 @@
 // Operations that exchange messages with every other rank. start() only seals: all ranks wait for
 // the same operations in the same order, so the messages of an operation are posted, exchanged and
 // complete within its wait, and quiesce has nothing to do.
-#include "comm/combine.h"
+#include "comm/comm_ops.h"
+#include "comm/communicator.h"
 #include "comm/mpi_rank.h"
 #include "comm/operations.h"
-#include "comm/staging.h"
 
 #include <stdio.h>
 #include <string.h>

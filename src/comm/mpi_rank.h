@@ -11,7 +11,7 @@
 // failures.
 //
 // The communicators of a rank, its job's and those of groups, share the lock, the notes and the
-// failure (zr_mpi_job); all else is of one communicator (zr_mpi).
+// failure (zr_mpi_job); the rest belongs to one communicator (zr_mpi).
 #ifndef ZR_COMM_MPI_RANK_H
 #define ZR_COMM_MPI_RANK_H
 
@@ -63,7 +63,7 @@ typedef struct zr_mpi_job { // what the communicators of a rank share
     double beat_at;     // seconds
     int64_t *steps;     // (ranks of the job) last ones heard of
     uint64_t *works;    // (ranks of the job) what they were at then
-    int32_t *waits;     // (ranks of the job) the rank that each waits for; -1: it has not said so
+    int32_t *waits;     // (ranks of the job) the rank that each waits for; -1 if none is known
     int64_t heard;      // number of notes
     int channels;       // sets of channels that are alive
     bool aborted;       // a rank has given up, maybe this one
@@ -86,7 +86,7 @@ static inline const char *zr_mpi_slot_name(const zr_handle *handle)
 
 // mpi.c
 // Collective over comm: every rank fails if one has failed. status: this rank's, described in
-// *own; what: what it then could not do, for the others.
+// *own; what: what it could not do, for the others.
 zero_status zr_mpi_agree(zero_comm *comm, zero_status status, const zero_error *own,
                          const char *what, zero_error *error);
 
@@ -103,10 +103,10 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
 // Waits until all messages of the batch are complete; slot may be NULL.
 zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing, const char *slot,
                          zero_error *error);
-// Says whether they are, without waiting.
+// Returns whether they are, without waiting.
 bool zr_mpi_is_done(zero_comm *comm, zr_mpi_batch *batch);
 void zr_mpi_hear(zr_mpi_job *job); // receives the notes that have arrived; called with the lock
-// Says whether no sign of life is still being sent. comm: the job's.
+// Returns whether no sign of life is still being sent. comm: the job's.
 bool zr_mpi_beats_gone(zero_comm *comm);
 void zr_mpi_progress(zero_comm *comm);
 void zr_mpi_abort(zero_comm *comm, const char *message);

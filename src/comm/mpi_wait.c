@@ -26,8 +26,8 @@
 
 typedef struct patience {
     double last, waited, stalled;
-    int64_t heard; // notes of the job
-    bool told;     // for whom it waits
+    int64_t heard;  // notes of the job
+    bool wait_sent; // it has sent the others the rank for which it waits
 } patience;
 
 zero_status zr_mpi_check(zero_comm *comm, int code, const char *doing, zero_error *error)
@@ -133,8 +133,8 @@ static int find_late(const zr_mpi_batch *batch)
     return batch->peers[0];
 }
 
-static zero_status tell_mpi_wait(zero_comm *comm, zero_status status, const char *doing,
-                                 const char *slot, const char *what, zero_error *error)
+static zero_status fail_at(zero_comm *comm, zero_status status, const char *doing, const char *slot,
+                           const char *what, zero_error *error)
 {
     char where[ZERO_MESSAGE_BYTES];
     zr_comm_where(comm, doing, slot, where, sizeof where);
@@ -168,8 +168,8 @@ bool zr_mpi_is_done(zero_comm *comm, zr_mpi_batch *batch)
     return code == MPI_SUCCESS && done;
 }
 
-// Returns the rank at the end of the chain of those that wait for each other, as far as they have
-// said so; in a circle, `late` itself.
+// Returns the rank at the end of the chain of ranks that wait for each other, as far as their notes
+// have come; in a circle, `late` itself.
 static int find_culprit(const zr_mpi_job *job, int late, int own, int ranks)
 {
     int culprit = late;
@@ -178,14 +178,15 @@ static int find_culprit(const zr_mpi_job *job, int late, int own, int ranks)
     return job->waits[culprit] < 0 && culprit != own ? culprit : late;
 }
 
-// Tells the others, once in a wait, for whom this rank waits. Called with the lock.
-static void say_wait(zero_comm *comm, patience *patience, int late)
+// Sends the others, once in a wait, the rank for which this one waits. Called with the lock.
+static void send_wait_note(zero_comm *comm, patience *patience, int late)
 {
     const zero_comm *whole = comm->job;
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
-    if (patience->told || patience->stalled < comm->timeout / 2 || !zr_mpi_beats_gone(comm->job))
+    if (patience->wait_sent || patience->stalled < comm->timeout / 2 ||
+        !zr_mpi_beats_gone(comm->job))
         return;
-    patience->told = true;
+    patience->wait_sent = true;
     job->beat =
         (zr_mpi_note){.kind = ZR_MPI_WAIT, .rank = late, .step = whole->step, .work = whole->work};
     send_note(job, &job->beat, offsetof(zr_mpi_note, text), job->beats, whole->rank, whole->size);
@@ -207,24 +208,24 @@ static zero_status look_around_mpi_wait(zero_comm *comm, const zr_mpi_batch *bat
     int culprit = find_culprit(job, late, comm->job->rank, comm->job->size);
     int64_t heard = job->heard, step = job->steps[culprit];
     zr_work_text(job->works[culprit], work);
-    say_wait(comm, patience, late);
+    send_wait_note(comm, patience, late);
     bool aborted = job->aborted;
     pthread_mutex_unlock(&job->lock);
     if (aborted) {
         job->failed = true;
-        return tell_mpi_wait(comm, ZERO_ERR_PEER, doing, slot, job->abort.text,
-                             error); // it stays as it is
+        return fail_at(comm, ZERO_ERR_PEER, doing, slot, job->abort.text,
+                       error); // the text stays as it is
     }
     if (heard != patience->heard) {
         patience->stalled = 0;
-        patience->told = false;
+        patience->wait_sent = false;
     }
     patience->heard = heard;
     if (patience->stalled >= comm->timeout) {
         snprintf(text, sizeof text,
                  "rank %d made no progress for %g s; it was last heard of at step %lld%s", culprit,
                  comm->timeout, (long long)step, work);
-        return tell_mpi_wait(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
+        return fail_at(comm, ZERO_ERR_TIMEOUT, doing, slot, text, error);
     }
     if (patience->waited > SLEEP_AFTER)
         zr_sleep_seconds(SLEEP_SECONDS);
@@ -294,10 +295,10 @@ void zr_mpi_progress(zero_comm *comm)
     pthread_mutex_unlock(&job->lock);
 }
 
-// Tells all ranks of a failure. This is not MPI_Abort, because the library never ends a process:
-// every rank is told and ends its wait, and the program exits as it wants to, without MPI_Finalize;
-// the launcher then ends whatever is left.
-static void tell_all(zero_comm *comm, const char *message)
+// Sends a failure to all ranks. This is not MPI_Abort, because the library never ends a process:
+// every rank gets the note and ends its wait, and the program exits as it wants to, without
+// MPI_Finalize; the launcher then ends the processes that are left.
+static void send_abort(zero_comm *comm, const char *message)
 {
     zr_mpi_job *job = ((zr_mpi *)comm->impl)->job;
     zr_mpi_note note = {
@@ -320,6 +321,6 @@ void zr_mpi_abort(zero_comm *comm, const char *message)
     if (atomic_exchange(&job->failed, true))
         return;
     pthread_mutex_lock(&job->lock);
-    tell_all(comm, message);
+    send_abort(comm, message);
     pthread_mutex_unlock(&job->lock);
 }

@@ -1,8 +1,7 @@
 // The functions of include/zero/comm.h that open communicators, for a process or its threads.
 #include "base/alloc.h"
-#include "base/struct_take.h"
-#include "comm/comm_thread.h"
-#include "comm/implementations.h"
+#include "base/errors.h"
+#include "comm/comm_ops.h"
 #include "comm/operations.h"
 
 #include <string.h>
@@ -42,15 +41,15 @@ zero_status zero_comm_threads(int ranks, const zero_comm_options *options, zero_
     return zr_local_threads_open(ranks, taken.timeout_seconds, comms, error);
 }
 
-// Opens MPI, which knows its ranks itself. What the launcher says, if it is usable, only must not
+// Opens MPI, which knows its ranks itself. The launcher's variables, if they are usable, must not
 // contradict it.
 static zero_status open_mpi(double timeout, zero_comm **out, zero_error *error)
 {
     const zr_mpi_module *module;
     zr_launch launch;
-    bool told = zr_launch_read_process(&launch, NULL) == ZERO_OK && launch.family;
+    bool launched = zr_launch_read_process(&launch, NULL) == ZERO_OK && launch.family;
     ZERO_TRY(zr_mpi_load(&module, error));
-    return module->open(told ? launch.size : 0, timeout, out, error);
+    return module->open(launched ? launch.size : 0, timeout, out, error);
 }
 
 static zero_status open_launched(bool is_local, double timeout, zero_comm **out, zero_error *error)

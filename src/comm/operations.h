@@ -3,17 +3,19 @@
 #ifndef ZR_COMM_OPERATIONS_H
 #define ZR_COMM_OPERATIONS_H
 
-#include "base/message.h"
 #include "base/recorder.h"
+#include "base/traffic.h"
 #include "comm/comm_ops.h"
 
 #include <stdio.h>
 
-// Lets a caller that passes no error object tell the other ranks nevertheless why it failed.
+// An error object for a caller that passes none, so that the other ranks still get the message.
 #define ZR_OR_OWN_ERROR(error) ((error) ? (error) : &(zero_error){0})
 
-static inline zero_status zr_comm_settle(zero_comm *comm, zero_status status,
-                                         const zero_error *error)
+// Aborts the job if `status` is a failure, so that no other rank waits for this one. Returns
+// status.
+static inline zero_status zr_comm_abort_on_failure(zero_comm *comm, zero_status status,
+                                                   const zero_error *error)
 {
     if (status != ZERO_OK)
         comm->job->ops->abort(comm->job, error->message);
@@ -44,8 +46,8 @@ static inline zero_comm zr_comm_of_group(zero_comm *job, const zr_comm_group *gr
                        .threads = job->threads};
 }
 
-// Counts a message of the current pass, of so many elements (channels: bytes). bytes: those that
-// this rank fetched or, in a channel, sent; network: of them, those from other machines.
+// Counts a message of the current pass, of `elems` elements (channels: bytes). bytes: those
+// that this rank fetched or, in a channel, sent; network: those that came from other machines.
 static inline void zr_comm_count(zero_comm *comm, zero_comm_op op, int slot, int64_t elems,
                                  int64_t bytes, int64_t network)
 {
@@ -61,7 +63,7 @@ static inline int64_t zr_handle_shard_bytes(const zr_handle *handle)
     return handle->shard_elems * (int64_t)zero_dtype_bytes(handle->dtype);
 }
 
-// Says whether the ranks of a machine map one region. Where they cannot, each rank has a region of
+// Returns whether the ranks of a machine map one region. If they cannot, each rank has a region of
 // its own for a machine window.
 static inline bool zr_window_is_shared_by_machine(const zr_window *window)
 {
@@ -83,5 +85,28 @@ static inline zr_recorder *zr_wait_recorder(const zero_comm *comm)
 {
     return comm->comm_thread ? NULL : comm->recorder;
 }
+
+// The comm thread of a rank. It carries out what was started while the rank's own thread computes.
+//
+// A communicator has one such thread, which serves operations in the order in which they come; a
+// group has another one than the job, so no operation waits for one of another group. All ranks
+// start the same operations in the same order, so their comm threads meet in that order too. What
+// the rank's own thread exchanges itself (small operands, barriers, mail) waits until the comm
+// thread has nothing left to do, so that every pair of ranks sees one order of messages. Bits do
+// not depend on which thread sums.
+typedef struct zr_comm_thread zr_comm_thread;
+
+zero_status zr_comm_thread_create(zr_comm_thread **out, zero_error *error);
+// NULL is allowed; the thread has nothing left to do.
+void zr_comm_thread_destroy(zr_comm_thread *comm_thread);
+// These are called by the rank's own thread, and peers see when it waits for its comm thread (note,
+// comm_ops.h).
+//
+// Starts an operation. The handle stays where it is until zr_comm_thread_await.
+zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error);
+// Waits until the handle's operation is done; returns its status and its message.
+zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error);
+// Waits until the comm thread has nothing left to do; a communicator without one is allowed.
+void zr_comm_thread_drain(zero_comm *comm);
 
 #endif

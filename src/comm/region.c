@@ -1,8 +1,8 @@
 #define _GNU_SOURCE
 #include "comm/region.h"
 
+#include "base/alloc.h"
 #include "base/cpu.h"
-#include "base/pages.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,12 +1,10 @@
-// One rank: the trivial twin of every communicator. Nothing waits, and what would wait for ever is
-// an error.
+// The communicator of one rank. Nothing waits, and an operation that would wait for ever fails.
 #include "base/alloc.h"
 #include "comm/comm_ops.h"
-#include "comm/copy.h"
-#include "comm/implementations.h"
-#include "comm/region.h"
 #include "comm/operations.h"
-#include "comm/versions.h"
+#include "comm/region.h"
+#include "comm/treesum.h"
+#include "comm/window.h"
 
 #include <string.h>
 

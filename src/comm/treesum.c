@@ -9,9 +9,8 @@
 // the target's type, as it is stored. Blocks are independent of each other, and elements of their
 // neighbours, so neither threads nor vectors change a bit. Every sum goes to a buffer of its own
 // before the target is written, because the target may be one of the sources.
-#include "comm/copy.h"
 #include "comm/treesum.h"
-#include "comm/treesum_leaves.h"
+#include "base/dtype.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 // What a tree adds at once: one set of functions for each storage type and instruction set. All
 // sets give the same bits.
-#include "comm/treesum_leaves.h"
+#include "comm/treesum.h"
+#include "base/dtype.h"
 
 #include <string.h>
 #if defined(__x86_64__)

@@ -80,4 +80,21 @@ zero_status zr_comm_quiesce(zr_window *window, int slot, zero_error *error);
 zero_status zr_comm_all_reduce(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
                                zero_error *error);
 
+// Versions of a shared window's slots (contract 7). An owner overwrites its shard only after all
+// ranks have released what it holds, and nobody reads a shard before it has been published.
+//
+// zero_comm.versions is this table in communicators that map, and NULL where nothing is mapped
+// (mpi).
+typedef struct zr_version_ops {
+    // Declares that this rank's own shard holds `version`.
+    zero_status (*publish)(zr_window *window, int slot, uint64_t version, zero_error *error);
+    // Waits until all N shards hold it.
+    zero_status (*await_published)(zr_window *window, int slot, uint64_t version,
+                                   zero_error *error);
+    // Declares that this rank no longer reads this version or any earlier one.
+    zero_status (*release)(zr_window *window, int slot, uint64_t version, zero_error *error);
+    // Waits until all ranks have released it.
+    zero_status (*await_released)(zr_window *window, int slot, uint64_t version, zero_error *error);
+} zr_version_ops;
+
 #endif

@@ -1,4 +1,4 @@
-#include "comm/work.h"
+#include "comm/communicator.h"
 
 #include <stdio.h>
 

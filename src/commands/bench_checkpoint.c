@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/quantile.h"
-#include "formats/manifest.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
-#include "engine/engine_api.h"
 #include "commands/bench_engine.h"
+#include "engine/engine_api.h"
+#include "formats/manifest.h"
 
 #include <fcntl.h>
 #include <stdio.h>

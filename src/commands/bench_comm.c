@@ -2,12 +2,12 @@
 // of this machine allows. Where ranks exchange by messages, it teaches how long that takes
 // (predict/rates.h).
 #include "base/clock.h"
-#include "base/fetches.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
+#include "base/traffic.h"
 #include "comm/agreement.h"
-#include "comm/versions.h"
-#include "predict/meter.h"
+#include "comm/window.h"
 #include "memory/arena.h"
+#include "predict/meter.h"
 #include "predict/rates.h"
 #include "commands/bench_shared.h"
 
@@ -185,7 +185,7 @@ static int64_t bytes_that_come(const comm_work *w, const operation *o)
     int others = comm->strangers ? comm->strangers : comm->size - 1,
         gathered = comm->strangers ? comm->fetches : others;
     int64_t shard = w->shard_elems * (int64_t)zero_dtype_bytes(o->dtype);
-    return zr_bytes_from_afar(op_of(o->what), shard, 1, others, gathered);
+    return zr_collective_network_bytes(op_of(o->what), shard, 1, others, gathered);
 }
 
 static void learn_bench_comm(comm_work *w, const operation *o, double seconds)
@@ -302,8 +302,9 @@ static zero_status measure_all(const zr_bench *bench, comm_work *w, zero_error *
         ZERO_TRY(measure_messages(bench, w, error));
     ZERO_TRY(measure_latency(bench, w, "barrier", barrier, error));
     if (w->comm->versions)
-        ZERO_TRY(measure_latency(bench, w, "mapped piece", acquire_mapped, error));
-    zr_bench_say(bench, "A mapped piece of any size is read in place (stage 3 on one machine).\n");
+        ZERO_TRY(measure_latency(bench, w, "mapped parameters", acquire_mapped, error));
+    zr_bench_say(bench,
+                 "Mapped parameters of any size are read in place (stage 3 on one machine).\n");
     return ZERO_OK;
 }
 

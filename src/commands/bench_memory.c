@@ -1,11 +1,11 @@
 // `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
 // by number of threads.
 #include "base/alloc.h"
-#include "base/quantile.h"
-#include "predict/rates.h"
-#include "predict/meter.h"
-#include "memory/arena.h"
+#include "base/numbers.h"
 #include "commands/bench_shared.h"
+#include "memory/arena.h"
+#include "predict/meter.h"
+#include "predict/rates.h"
 
 enum { ROUNDS = 5, UPDATED = 16 << 20 }; // UPDATED is in elements
 

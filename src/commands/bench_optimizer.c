@@ -1,10 +1,10 @@
 // `zero bench optimizer`: what comes after a reduction, over one rank's shard: the norm, then
 // unscale, clip, AdamW and the 16-bit copy at once. It is compared with a loop that reads,
 // modifies and writes as many bytes in place and computes next to nothing.
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
-#include "predict/meter.h"
 #include "memory/arena.h"
+#include "predict/meter.h"
 #include "commands/bench_shared.h"
 
 #include <math.h>

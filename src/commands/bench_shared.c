@@ -2,7 +2,7 @@
 #include "commands/bench_shared.h"
 
 #include "base/clock.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "config/config_facts.h"
 #include "setup/machine_facts.h"
 

@@ -12,15 +12,15 @@
 // Attention's own products count as "everything else". Steps are timed without recording; a few
 // more steps are recorded.
 #include "base/clock.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "base/recorder.h"
 #include "comm/agreement.h"
+#include "commands/bench_engine.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "predict/meter.h"
 #include "setup/pipeline_stages.h"
-#include "commands/bench_engine.h"
 #include "report/pipeline_times.h"
 
 #include <stdio.h>
@@ -174,7 +174,7 @@ static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACT
         if (zr_activity_track(a) == ZR_TRACK_PHASE || sums[a].calls == 0)
             continue;
         say_bench_step_row(bench, zr_activity_text(a), &sums[a], step, bandwidth);
-        rest.nanoseconds -= zr_activity_is_aside(a) ? 0 : sums[a].nanoseconds;
+        rest.nanoseconds -= zr_activity_is_overlapped(a) ? 0 : sums[a].nanoseconds;
     }
     say_bench_step_row(bench, "everything else",
                        &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step, bandwidth);
@@ -186,7 +186,7 @@ static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
     int64_t bytes = 0;
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
         if (zr_activity_track(a) != ZR_TRACK_PHASE && a != ZR_ACTIVITY_product &&
-            zr_activity_track(a) != ZR_TRACK_DISK && !zr_activity_is_aside(a))
+            zr_activity_track(a) != ZR_TRACK_DISK && !zr_activity_is_overlapped(a))
             bytes += sums[a].bytes;
     return bytes;
 }

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/receipt.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 
 #include <dirent.h>
 #include <errno.h>

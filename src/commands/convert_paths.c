@@ -1,16 +1,14 @@
 // zero_convert: writes any source (formats/source.h) as a Hugging Face directory, and
 // DeepSpeed's checkpoints as ours.
-#include "base/bytes_text.h"
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/struct_take.h"
-#include "checkpoint/checkpoint_import.h"
-#include "formats/export.h"
-#include "commands/convert_mark.h"
-#include "checkpoint/model_directory.h"
+#include "base/text.h"
+#include "checkpoint/states.h"
+#include "formats/safetensors_write.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
+#include "commands/convert_mark.h"
 #include <zero/comm.h>
 #include <zero/convert.h>
 
@@ -110,7 +108,7 @@ static zero_status check_replaced(const converting *c)
     ZERO_TRY(zr_convert_mark_check(to, c->error));
     zero_status status = gather_reads(c, &reads);
     if (status == ZERO_OK)
-        status = zr_input_paths_spare(&reads, to, c->error);
+        status = zr_input_paths_protect(&reads, to, c->error);
     zr_input_paths_free(&reads);
     return status;
 }
@@ -151,10 +149,9 @@ static zero_status fill_model(converting *c, const char *directory, zr_export *e
 {
     bool has_config = false, has_tokenizer = false;
     export->directory = directory;
-    ZERO_TRY(
-        zr_convert_model_files(&c->source, c->model_dir,
-                               export->keeps_dtypes ? NULL : zr_convert_dtype_name(export->dtype),
-                               directory, &has_config, &has_tokenizer, c->error));
+    ZERO_TRY(zr_model_files_copy(&c->source, c->model_dir,
+                                 export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
+                                 directory, &has_config, &has_tokenizer, c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING,
                "no config.json is there to go with the weights: --model DIR names a model "
@@ -252,7 +249,7 @@ static zero_status to_checkpoint(converting *c)
     if (status == ZERO_OK)
         status = adopt(c, path);
     if (status == ZERO_OK)
-        status = zr_write_latest(c->to, step, c->error);
+        status = zr_checkpoint_write_latest(c->to, step, c->error);
     if (status == ZERO_OK)
         zr_log(&c->options->logger, ZERO_LOG_INFO,
                "%s: step %lld; zero train --model MODEL --out %s --resume goes on from it", path,
@@ -265,7 +262,7 @@ static zero_status to_checkpoint(converting *c)
 static bool head_differs(const char *weights, const zr_lm_config *config)
 {
     const zr_weight_view nothing = {.tensor_count = 0};
-    zr_weights_how how = {.seed = 0};
+    zr_weights_load_options how = {.seed = 0};
     zr_st_set set;
     zero_comm *self = NULL;
     bool differs = false;

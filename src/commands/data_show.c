@@ -1,6 +1,6 @@
 // zero_data_show: the first micro-batch as text, with how the loss treats each part of it.
 #include "base/alloc.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
 #include "model/architecture.h"
@@ -110,7 +110,7 @@ static zero_status show_sample(show *s, int64_t number, int32_t *tokens, int32_t
                      "sample %lld: %s, tokens %lld to %lld of %lld; %lld of %lld targets count",
                      (long long)number, stream->name, (long long)window.first,
                      (long long)(window.first + s->seq), (long long)stream->count,
-                     (long long)zr_targets_counted(targets, s->seq), (long long)s->seq);
+                     (long long)zr_count_targets(targets, s->seq), (long long)s->seq);
     flush(s, ZERO_DATA_SAMPLE);
     show_tokens(s, tokens, targets);
     return s->text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of sample %lld",

@@ -1,13 +1,12 @@
 // zero_diff: compares two runs, or two sets of tensors. Runs are compared in the order of events:
 // steps, checkpoints, the final model.
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/plain_text.h"
-#include "commands/diff_tensors.h"
-#include "base/struct_take.h"
+#include "base/text.h"
 #include "checkpoint/run_directory.h"
-#include "model/model_compare.h"
+#include "commands/diff_tensors.h"
+#include "model/architecture.h"
 #include "monitor/metrics.h"
-#include "checkpoint/run_names.h"
 #include <zero/diff.h>
 
 #include <math.h>

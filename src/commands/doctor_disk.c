@@ -1,8 +1,8 @@
 // The second half of zero_doctor: the disk to which a training could offload, and how large a model
 // the tiers of this machine could hold.
-#include "base/bytes_text.h"
+#include "base/text.h"
+#include "plan/stage_traits.h"
 #include "predict/disk.h"
-#include "plan/state_formulas.h"
 #include "commands/doctor_report.h"
 
 #include <math.h>

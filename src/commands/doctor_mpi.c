@@ -1,6 +1,6 @@
 // The part of `zero doctor` about MPI: whether the module is there, which MPI it uses, and whether
 // mpirun belongs to the same MPI.
-#include "comm/implementations.h"
+#include "comm/comm_ops.h"
 #include "commands/doctor_report.h"
 
 #include <limits.h>

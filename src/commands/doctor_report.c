@@ -2,17 +2,16 @@
 // asked to write; what it runs is a short matrix product and a second of disk transfers.
 #define _GNU_SOURCE
 #include "base/alloc.h"
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/plain_text.h"
-#include "base/struct_take.h"
+#include "base/text.h"
+#include "commands/doctor_report.h"
 #include "compute/compute.h"
 #include "compute/product_ops.h"
 #include "memory/arena.h"
 #include "setup/machine_facts.h"
-#include "commands/doctor_report.h"
 #include <zero/doctor.h>
 
 #include <dlfcn.h>

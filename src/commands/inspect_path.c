@@ -3,13 +3,12 @@
 #define _GNU_SOURCE
 #include "commands/inspect_report.h"
 
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/plain_text.h"
-#include "base/struct_take.h"
+#include "base/text.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "commands/inspect_report.h"
 
-#include "base/crc32c.h"
-#include "formats/safetensors_header.h"
+#include "base/file.h"
+#include "formats/safetensors.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // The report in words. Each line states what there is; what a checkpoint does not keep is left out.
 #include "commands/inspect_report.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "checkpoint/run_record.h"
 
 #include <math.h>

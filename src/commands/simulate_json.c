@@ -1,161 +1,144 @@
 // The answer of `zero simulate` as JSON. Its keys carry their units.
-#include "base/json.h"
+#include "base/json_writer.h"
 #include "commands/simulate_report.h"
 
 #include <string.h>
 
-static void append_simulate_json_text(const char *key, const char *text, zr_buffer *out)
-{
-    zr_buffer_printf(out, "\"%s\":", key);
-    zr_json_append_string(out, text, strlen(text));
-    zr_buffer_printf(out, ",");
-}
-
-static void append_number(const char *key, double value, zr_buffer *out)
-{
-    zr_buffer_printf(out, "\"%s\":", key);
-    zr_json_append_double(out, value);
-    zr_buffer_printf(out, ",");
-}
-
-static void append_count(const char *key, int64_t count, zr_buffer *out)
-{
-    zr_buffer_printf(out, "\"%s\":%lld,", key, (long long)count);
-}
-
-// Takes the last comma back, and closes an object or a list.
-static void close_with(const char *mark, zr_buffer *out)
-{
-    if (!out->failed && out->data[out->length - 1] == ',')
-        out->data[--out->length] = 0;
-    zr_buffer_printf(out, "%s", mark);
-}
-
-static void append_simulate_json_run(const zr_simulate_answer *answer, zr_buffer *out)
+static void put_run(const zr_simulate_answer *answer, zr_json_writer *w)
 {
     const zr_sim_run *run = &answer->run;
-    append_simulate_json_text("model", answer->model, out);
-    append_count("parameters", (int64_t)run->parameters, out);
-    append_simulate_json_text("machine", run->machine.name, out);
-    append_simulate_json_text("device", run->machine.device, out);
-    append_count("devices", run->devices, out);
-    append_count("tensor", run->tensor, out);
-    append_count("context", run->context, out);
-    append_count("data", run->data, out);
-    append_count("pipeline", run->pipeline, out);
-    append_simulate_json_text("schedule", zr_pipeline_kind_name(run->schedule), out);
-    append_count("chunks", run->chunks, out);
-    append_simulate_json_text("order", run->order, out);
-    append_count("stage", run->stage, out);
-    append_count("global_batch", run->global_batch, out);
-    append_count("micro_batch", run->micro_batch, out);
-    append_count("accumulation", run->accumulation, out);
-    append_count("seq", run->seq, out);
+    zr_json_text(w, "model", answer->model);
+    zr_json_integer(w, "parameters", (int64_t)run->parameters);
+    zr_json_text(w, "machine", run->machine.name);
+    zr_json_text(w, "device", run->machine.device);
+    zr_json_integer(w, "devices", run->devices);
+    zr_json_integer(w, "tensor", run->tensor);
+    zr_json_integer(w, "context", run->context);
+    zr_json_integer(w, "data", run->data);
+    zr_json_integer(w, "pipeline", run->pipeline);
+    zr_json_text(w, "schedule", zr_pipeline_kind_name(run->schedule));
+    zr_json_integer(w, "chunks", run->chunks);
+    zr_json_text(w, "order", run->order);
+    zr_json_integer(w, "stage", run->stage);
+    zr_json_integer(w, "global_batch", run->global_batch);
+    zr_json_integer(w, "micro_batch", run->micro_batch);
+    zr_json_integer(w, "accumulation", run->accumulation);
+    zr_json_integer(w, "seq", run->seq);
 }
 
-static void append_simulate_json_step(const zr_simulate_answer *answer, zr_buffer *out)
+static void put_step(const zr_simulate_answer *answer, zr_json_writer *w)
 {
     const zr_sim_step *step = &answer->step;
-    append_number("step_s", step->seconds, out);
-    append_number("low_s", step->low, out);
-    append_number("high_s", step->high, out);
-    append_number("tokens_per_s", step->tokens, out);
-    append_number("model_flops_per_device", step->model_flops, out);
-    append_number("hardware_flops_per_device", step->hardware_flops, out);
-    append_number("mfu", step->utilization, out);
-    append_number("memory_bytes", step->memory, out);
-    append_number("device_bytes", answer->run.machine.memory, out);
-    append_number("host_memory_bytes", step->host_memory, out);
-    append_number("host_bytes", answer->run.machine.host_memory, out);
-    zr_buffer_printf(out, "\"fits\":%s,\n\"parts_s\":{", answer->fits ? "true" : "false");
+    zr_json_real(w, "step_s", step->seconds);
+    zr_json_real(w, "low_s", step->low);
+    zr_json_real(w, "high_s", step->high);
+    zr_json_real(w, "tokens_per_s", step->tokens);
+    zr_json_real(w, "model_flops_per_device", step->model_flops);
+    zr_json_real(w, "hardware_flops_per_device", step->hardware_flops);
+    zr_json_real(w, "mfu", step->utilization);
+    zr_json_real(w, "memory_bytes", step->memory);
+    zr_json_real(w, "device_bytes", answer->run.machine.memory);
+    zr_json_real(w, "host_memory_bytes", step->host_memory);
+    zr_json_real(w, "host_bytes", answer->run.machine.host_memory);
+    zr_json_flag(w, "fits", answer->fits);
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, "parts_s");
     for (int i = 0; i < ZR_SIM_PARTS; i++)
-        append_number(zr_sim_part_names[i], step->parts[i], out);
-    close_with("},\n\"axes\":[", out);
+        zr_json_real(w, zr_sim_part_names[i], step->parts[i]);
+    zr_json_end(w);
+    zr_json_line(w, 0);
+    zr_json_begin_array(w, "axes");
     for (int i = 0; i < step->axis_count; i++) {
-        zr_buffer_printf(out, "{");
-        append_simulate_json_text("axis", step->axes[i].axis, out);
-        append_count("ranks", step->axes[i].ranks, out);
-        append_simulate_json_text("crosses", zr_sim_reach_names[step->axes[i].reach], out);
-        append_number("bytes", step->axes[i].bytes, out);
-        append_number("seconds", step->axes[i].seconds, out);
-        close_with("},", out);
+        zr_json_begin_object(w, NULL);
+        zr_json_text(w, "axis", step->axes[i].axis);
+        zr_json_integer(w, "ranks", step->axes[i].ranks);
+        zr_json_text(w, "crosses", zr_sim_reach_names[step->axes[i].reach]);
+        zr_json_real(w, "bytes", step->axes[i].bytes);
+        zr_json_real(w, "seconds", step->axes[i].seconds);
+        zr_json_end(w);
     }
-    close_with("],\n", out);
+    zr_json_end(w);
+    zr_json_line(w, 0);
 }
 
-static void append_remedies(const zr_simulate_answer *answer, zr_buffer *out)
+static void put_remedies(const zr_simulate_answer *answer, zr_json_writer *w)
 {
     const zr_sim_remedy *remedies[] = {&answer->remedy_of_length, &answer->remedy};
-    zr_buffer_printf(out, "\"would_fit\":[");
+    zr_json_begin_array(w, "would_fit");
     for (int i = 0; i < ZR_COUNT(remedies); i++) {
         bool again = i && !strcmp(remedies[0]->changes, remedies[i]->changes);
         if (!remedies[i]->changes[0] || again)
             continue;
-        zr_buffer_printf(out, "{");
-        append_simulate_json_text("with", remedies[i]->changes, out);
-        append_number("memory_bytes", remedies[i]->memory, out);
-        close_with("},", out);
+        zr_json_begin_object(w, NULL);
+        zr_json_text(w, "with", remedies[i]->changes);
+        zr_json_real(w, "memory_bytes", remedies[i]->memory);
+        zr_json_end(w);
     }
-    close_with("],\n", out);
+    zr_json_end(w);
+    zr_json_line(w, 0);
 }
 
-static void append_saving(const zr_simulate_saving *saving, zr_buffer *out)
+static void put_saving(const zr_simulate_saving *saving, zr_json_writer *w)
 {
     if (!saving->asked)
         return;
-    zr_buffer_printf(out, "\"failures\":{");
-    append_count("nodes", saving->nodes, out);
-    append_number("mtbf_s", saving->failures.mtbf, out);
-    append_number("checkpoint_bytes", saving->bytes, out);
-    append_number("checkpoint_bytes_per_s", saving->rate, out);
-    append_number("blocked_s", saving->failures.blocked, out);
-    append_number("behind_s", saving->failures.behind, out);
-    append_number("restart_s", saving->failures.restart, out);
-    append_number("interval_s", saving->survival.interval, out);
-    append_count("interval_steps", (int64_t)saving->steps, out);
-    append_number("young_s", saving->survival.young, out);
-    append_number("goodput", saving->survival.goodput, out);
-    close_with("},\n", out);
+    zr_json_begin_object(w, "failures");
+    zr_json_integer(w, "nodes", saving->nodes);
+    zr_json_real(w, "mtbf_s", saving->failures.mtbf);
+    zr_json_real(w, "checkpoint_bytes", saving->bytes);
+    zr_json_real(w, "checkpoint_bytes_per_s", saving->rate);
+    zr_json_real(w, "blocked_s", saving->failures.blocked);
+    zr_json_real(w, "behind_s", saving->failures.behind);
+    zr_json_real(w, "restart_s", saving->failures.restart);
+    zr_json_real(w, "interval_s", saving->survival.interval);
+    zr_json_integer(w, "interval_steps", (int64_t)saving->steps);
+    zr_json_real(w, "young_s", saving->survival.young);
+    zr_json_real(w, "goodput", saving->survival.goodput);
+    zr_json_end(w);
+    zr_json_line(w, 0);
 }
 
-static void append_length(const zr_simulate_length *length, zr_buffer *out)
+static void put_length(const zr_simulate_length *length, zr_json_writer *w)
 {
     if (!length->asked)
         return;
-    zr_buffer_printf(out, "\"training\":{");
-    append_number("tokens", length->tokens, out);
-    append_number("steps", length->steps, out);
-    append_number("seconds", length->seconds, out);
-    append_number("low_s", length->low, out);
-    append_number("high_s", length->high, out);
-    append_number("device_hours", length->device_hours, out);
-    close_with("},\n", out);
+    zr_json_begin_object(w, "training");
+    zr_json_real(w, "tokens", length->tokens);
+    zr_json_real(w, "steps", length->steps);
+    zr_json_real(w, "seconds", length->seconds);
+    zr_json_real(w, "low_s", length->low);
+    zr_json_real(w, "high_s", length->high);
+    zr_json_real(w, "device_hours", length->device_hours);
+    zr_json_end(w);
+    zr_json_line(w, 0);
 }
 
-static void append_constants(const char *key, const char *name, const char *const *names,
-                             const double *values, int count, const char *fit, zr_buffer *out)
+static void put_constants(const char *key, const char *name, const char *const *names,
+                          const double *values, int count, const char *fit, zr_json_writer *w)
 {
-    zr_buffer_printf(out, "\"%s\":{", key);
-    append_simulate_json_text("name", name, out);
+    zr_json_begin_object(w, key);
+    zr_json_text(w, "name", name);
     for (int i = 0; i < count; i++)
-        append_number(names[i], values[i], out);
-    append_simulate_json_text("fit", fit, out);
-    close_with("},", out);
+        zr_json_real(w, names[i], values[i]);
+    zr_json_text(w, "fit", fit);
+    zr_json_end(w);
 }
 
 void zr_simulate_json(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_run *run = &answer->run;
-    zr_buffer_printf(out, "{");
-    append_simulate_json_run(answer, out);
-    append_simulate_json_step(answer, out);
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    put_run(answer, &w);
+    put_step(answer, &w);
     if (!answer->fits)
-        append_remedies(answer, out);
-    append_saving(&answer->saving, out);
-    append_length(&answer->length, out);
-    append_constants("machine_constants", run->machine.name, zr_sim_constant_names,
-                     run->machine.constants, ZR_SIM_CONSTANTS, run->machine.fit, out);
-    append_constants("framework_constants", run->framework.name, zr_sim_framework_constant_names,
-                     run->framework.constants, ZR_SIM_FRAMEWORK_CONSTANTS, run->framework.fit, out);
-    close_with("}\n", out);
+        put_remedies(answer, &w);
+    put_saving(&answer->saving, &w);
+    put_length(&answer->length, &w);
+    put_constants("machine_constants", run->machine.name, zr_sim_constant_names,
+                  run->machine.constants, ZR_SIM_CONSTANTS, run->machine.fit, &w);
+    put_constants("framework_constants", run->framework.name, zr_sim_framework_constant_names,
+                  run->framework.constants, ZR_SIM_FRAMEWORK_CONSTANTS, run->framework.fit, &w);
+    zr_json_end(&w);
+    zr_buffer_printf(out, "\n");
 }

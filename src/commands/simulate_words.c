@@ -1,5 +1,5 @@
 // The answer of `zero simulate` in words.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "commands/simulate_report.h"
 
 #include <stdio.h>

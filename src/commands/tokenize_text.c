@@ -2,13 +2,13 @@
 // tokenizer.
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/struct_take.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
+#include "data/token_note.h"
 #include "infer/token_reading.h"
 #include "tokenizer/bpe_train.h"
-#include "data/token_note.h"
 #include <zero/tokenize.h>
 
 #include <stdio.h>

@@ -16,13 +16,13 @@ typedef struct zr_attention {
     zero_dtype dtype;
     int64_t batch, seq, heads, kv_heads, head_dim; // kv_heads divides heads
     float scale;                                   // of the scores, 1/sqrt(head_dim)
-    float dropout;                                 // of the probabilities; 0: none
+    float dropout;                                 // of the probabilities; 0 if there is none
     // The key of zr_dropout_keep; the element index is
     // ((b*all_heads + first_head + h)*seq + i)*seq + j.
     uint64_t dropout_key;
     // The heads may be a slice of a model's: `first_head` is the model's number of head 0, and
-    // all_heads how many it has, 0 for `heads`. They place the slice in the model's mask of
-    // dropout, and change nothing else.
+    // all_heads the number of the model's heads, 0 if that is `heads`. They place the slice in the
+    // model's mask of dropout, and change nothing else.
     int64_t first_head, all_heads;
 } zr_attention;
 
@@ -52,8 +52,8 @@ typedef struct zr_attention_cache {
     int64_t capacity; // positions a sequence has room for
 } zr_attention_cache;
 
-// Rows that are added to the cache: consecutive positions of one sequence, of which `first`
-// positions are in the cache already.
+// Rows that are added to the cache: consecutive positions of one sequence, which has
+// `first` positions in the cache already.
 typedef struct zr_attention_run {
     int64_t sequence, first, rows;
 } zr_attention_run;
@@ -74,7 +74,7 @@ typedef struct zr_attention_ops {
     // kept for backward; NULL in an evaluation.
     void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
                     float *lse, void *scratch);
-    // Sets every element of dqkv, which has the layout of qkv. Where d_shared is not NULL, other
+    // Sets every element of dqkv, which has the layout of qkv. If d_shared is not NULL, other
     // slices share the keys and values, and all their gradients are summed before they are rounded:
     // what the columns of k and v in dqkv would get goes unrounded to d_shared(batch*seq,
     // 2*kv_heads*head_dim), each row k (kv_heads, head_dim) | v (kv_heads, head_dim), and these

@@ -1,16 +1,18 @@
-// The backends of this build, and the threshold of dropout that they share. Only compute/ includes
-// this.
+// The backends of this build, and what they share: checks of products, the threshold of dropout,
+// the sum over slices of a vocabulary. Only compute/ includes this.
 #ifndef ZR_COMPUTE_BACKENDS_H
 #define ZR_COMPUTE_BACKENDS_H
 
 #include "compute/compute.h"
 #include "compute/product_ops.h"
+#include "compute/row_ops.h"
 
 extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;
-extern const zr_backend zr_cpu_backend_avx2;        // in builds for x86-64
-extern const zr_backend zr_cpu_backend_avx512;      // likewise
-extern const zr_backend zr_cpu_backend_avx512_bf16; // likewise
+// In builds for x86-64.
+extern const zr_backend zr_cpu_backend_avx2;
+extern const zr_backend zr_cpu_backend_avx512;
+extern const zr_backend zr_cpu_backend_avx512_bf16;
 // The kernels of avx512_bf16, with oneDNN's products in bf16, which use tiles; in builds with
 // oneDNN.
 extern const zr_backend zr_cpu_backend_amx;
@@ -29,5 +31,10 @@ static inline uint64_t zr_dropout_threshold(float p)
 
 // Returns what a kept element is multiplied by.
 static inline float zr_dropout_factor(float p) { return p < 1 ? 1 / (1 - p) : 0; }
+
+// Returns the part of all slices of a vocabulary as if they were one, from the row's part of slice
+// t at parts[t*stride]; slices >= 1. One slice's own part comes back bit for bit, except that the
+// sum is NaN if the row has no logit above -infinity, and so no loss.
+zr_loss_part zr_loss_parts_join(const zr_loss_part *parts, int slices, int64_t stride);
 
 #endif

@@ -65,15 +65,24 @@ zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording
 void zr_queue_record_end(zr_queue *queue, zr_recording *recording); // NULL is allowed
 // Returns all backends of this build, for tests and doctor; NULL-terminated.
 const zr_backend *const *zr_backends(void);
-// Writes the names of those that this processor offers, as zr_queue_open takes them, in words.
+// Writes the names of the backends that this processor offers, as zr_queue_open takes them.
 void zr_backends_offered(char *out, size_t size);
-// Returns whether this processor has the instructions of a backend. If not, none of its functions
-// may be called.
+// Returns whether this processor has the instructions of a backend. If not, its functions must not
+// be called.
 bool zr_backend_offered(const zr_backend *backend);
 
 // Returns whether dropout keeps element `index`: a pure function, with probability 1-p, the same on
 // every backend.
 // word = philox(key, 0, index/4).v[index%4]; the element is kept where word >= p * 2^32.
 bool zr_dropout_keep(uint64_t key, uint64_t index, float p);
+
+// A backend that computes nothing: its functions touch no operand, and those that return the bytes
+// of scratch call the backend that it replaces. With a recording around it (zr_queue_record) it
+// lists the operations of a unit, in address space that no memory backs.
+typedef struct zr_counting zr_counting;
+// Puts it in place of the queue's backend until zr_queue_count_end. A recording that begins later
+// ends first. ZERO_ERR_MEMORY.
+zero_status zr_queue_count(zr_queue *queue, zr_counting **out, zero_error *error);
+void zr_queue_count_end(zr_queue *queue, zr_counting *counting); // NULL is allowed
 
 #endif

@@ -1,4 +1,4 @@
-#include "compute/counting.h"
+#include "compute/compute.h"
 
 #include "base/alloc.h"
 #include "compute/attention_ops.h"

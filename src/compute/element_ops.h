@@ -28,9 +28,9 @@ typedef struct zr_element_ops {
     // the whole's mask. out may be x if the types are the same.
     void (*dropout)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
                     uint64_t key, int64_t first, const void *x, void *out);
-    // out(rows, width), of `dtype`, = sum + bias(width), which is of dtype, too, or NULL for none:
-    // what a product with ZR_EPILOGUE_BIAS stores for the same sums, of which slices have each a
-    // part. out may be sum if dtype is ZERO_F32.
+    // out(rows, width), of `dtype`, = sum + bias(width); the bias is of dtype, too, or NULL if
+    // there is none. This gives what a product with ZR_EPILOGUE_BIAS stores, where slices have each
+    // computed a part of its sums. out may be sum if dtype is ZERO_F32.
     void (*add_bias)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
                      const float *sum, const void *bias, void *out);
     // Converts x; out must not overlap it.
@@ -49,14 +49,14 @@ typedef struct zr_element_ops {
                               const void *positions, void *out);
     // x(rows, width) = (x + 0.0) + positions[(first + i) % seq], in place; positions, of `dtype`,
     // may be NULL. For rows whose tokens lie in several slices of a table: each slice looks up its
-    // own (embedding_forward without positions, into zeros), their sums come here. A sum of slices
-    // has no -0, which the +0.0 makes so for one slice, too; but for these signs, the result is
+    // own (embedding_forward without positions, into zeros), x is their sum. A sum of slices has
+    // no -0, and the +0.0 ensures this for one slice, too; except for these signs, the result is
     // that of embedding_forward with positions.
     void (*add_positions)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
                           int64_t first, int64_t width, const void *positions, float *x);
     // Adds the rows of d, by id and in the order of rows, to d_tokens(vocab, width), which is
-    // zeroed first unless add_tokens; rows with negative ids are left out. Adds all rows likewise
-    // to d_positions(max_seq, width). Either may be NULL.
+    // zeroed first unless add_tokens; rows with negative ids are left out. Adds all rows to
+    // d_positions(max_seq, width) in the same way. Either may be NULL.
     void (*embedding_backward)(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
                                int64_t width, const int32_t *ids, const void *d, int64_t vocab,
                                float *d_tokens, bool add_tokens, int64_t max_seq,

@@ -1,5 +1,5 @@
-// The table of work on the shards of training: optimizer updates, and the sums of which norms
-// consist. Formulas and test vectors are those of DeepSpeed and PyTorch. compute.h states what
+// The table of work on the shards of training: optimizer updates, and the sums that make up
+// norms. Formulas and test vectors are those of DeepSpeed and PyTorch. compute.h states what
 // holds for all tables.
 #ifndef ZR_COMPUTE_OPTIMIZER_OPS_H
 #define ZR_COMPUTE_OPTIMIZER_OPS_H

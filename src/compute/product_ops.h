@@ -4,6 +4,7 @@
 #define ZR_COMPUTE_PRODUCT_OPS_H
 
 #include "base/errors.h"
+#include <zero/model.h>
 #include <zero/tensor.h>
 
 typedef struct zr_queue zr_queue;
@@ -36,5 +37,9 @@ typedef struct zr_product_ops {
     zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b,
                        const void *operand, void *d, zero_error *error);
 } zr_product_ops;
+
+// Returns the most bytes of scratch that a product of operands of this type can need, whatever its
+// epilogue. A unit states only the shapes of its products.
+size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape);
 
 #endif

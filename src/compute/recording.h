@@ -1,5 +1,5 @@
 // What the files of the recording backend share (recording.c says what it does): how a call goes to
-// the backend that is wrapped, and is noted.
+// the wrapped backend, and is recorded.
 #ifndef ZR_COMPUTE_RECORDING_H
 #define ZR_COMPUTE_RECORDING_H
 

@@ -1,9 +1,11 @@
-// Which backends this build has, which of them the processor offers, and which one a queue gets.
+// Which backends this build has, which of them the processor offers, and which one a queue gets;
+// and the functions that backends share.
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/random.h"
 #include "compute/backends.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ static const zr_backend *const backends[] = {
 
 const zr_backend *const *zr_backends(void) { return backends; }
 
-// Used when a queue is opened: asks CPUID, and the kernel for the tile registers.
+// Used when a queue is opened: calls CPUID, and requests the tile registers from the kernel.
 static bool path_offered(const char *path, const zr_cpu_features *features)
 {
     if (strcmp(path, "amx") == 0)
@@ -168,4 +170,52 @@ zero_status zr_product_check(const zr_product *p, zero_error *error)
 bool zr_dropout_keep(uint64_t key, uint64_t index, float p)
 {
     return zr_philox4x32(key, 0, index / 4).v[index % 4] >= zr_dropout_threshold(p);
+}
+
+// Returns the sum of e^(logit - largest) over slices [0, count), by the tree of contract 3. A slice
+// without a logit above -infinity adds 0, or the NaN that it met.
+static double sum_of_slices(const zr_loss_part *parts, int count, int64_t stride, float largest)
+{
+    if (count > 1) {
+        int left = 1 << (31 - __builtin_clz((unsigned)count - 1));
+        return sum_of_slices(parts, left, stride, largest) +
+               sum_of_slices(parts + left * stride, count - left, stride, largest);
+    }
+    return parts->sum * exp((double)parts->largest - (double)largest);
+}
+
+zr_loss_part zr_loss_parts_join(const zr_loss_part *parts, int slices, int64_t stride)
+{
+    zr_loss_part whole = {.largest = -INFINITY, .aimed = -INFINITY};
+    for (int t = 0; t < slices; t++) {
+        whole.largest = fmaxf(whole.largest, parts[t * stride].largest);
+        whole.aimed = fmaxf(whole.aimed, parts[t * stride].aimed);
+    }
+    whole.sum = sum_of_slices(parts, slices, stride, whole.largest);
+    return whole;
+}
+
+size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape)
+{
+    const zr_product variants[] = {
+        // A unit's shape does not say which of these it is.
+        {.out = dtype},
+        {.out = dtype, .epilogue = ZR_EPILOGUE_BIAS},
+        {.out = dtype, .epilogue = ZR_EPILOGUE_BIAS, .gelu_a = true},
+        {.out = dtype, .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
+        {.out = ZERO_F32},
+        {.out = ZERO_F32, .add = true},
+        {.out = ZERO_F32, .gelu_a = true},
+        {.out = ZERO_F32, .gelu_a = true, .add = true},
+    };
+    size_t most = 0;
+    for (int i = 0; i < ZR_COUNT(variants); i++) {
+        zr_product product = variants[i];
+        product.dtype = dtype;
+        product.m = shape->m, product.n = shape->n, product.k = shape->k;
+        product.trans_a = shape->trans_a, product.trans_b = shape->trans_b;
+        size_t bytes = queue->backend->product->scratch(queue, &product);
+        most = ZR_MAX(most, bytes);
+    }
+    return most;
 }

@@ -1,6 +1,6 @@
 // The table of work on rows of activations: norms, softmax and the loss. compute.h states what
-// holds for all tables. There may be no rows: then only gradients of parameters are set to zero, or
-// left as they are where they are added to.
+// holds for all tables. Rows may be 0: then gradients of parameters are set to zero, or stay as
+// they are if they are added to.
 #ifndef ZR_COMPUTE_ROW_OPS_H
 #define ZR_COMPUTE_ROW_OPS_H
 
@@ -23,8 +23,8 @@ typedef struct zr_loss { // softmax cross-entropy of rows of logits
     float factor; // gradient = (softmax - onehot) * factor
 } zr_loss;
 
-// What one slice of a vocabulary says of a row. Those of all slices together give the row's loss,
-// so 16 bytes a row and slice are all that ranks exchange.
+// One slice's part of a row's loss over a vocabulary. The parts of all slices give the row's loss,
+// so ranks exchange only 16 bytes a row and slice.
 typedef struct zr_loss_part {
     float largest; // logit of the slice; -INFINITY if it has none above that
     float aimed;   // the target's logit; -INFINITY if the target lies in another slice
@@ -39,7 +39,7 @@ typedef struct zr_row_ops {
     // y = (x - mean) * rstd * gamma + beta; mean and rstd (rows) may be NULL in an evaluation.
     void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
                          const void *beta, void *y, float *mean, float *rstd);
-    // At once, sum = x + branch, and y = the norm of sum as it was rounded. sum may be x, or
+    // In one call, sum = x + branch, and y = the norm of sum as it was rounded. sum may be x, or
     // branch if stream == dtype.
     void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
                                   const void *branch, void *sum, const void *gamma,
@@ -47,7 +47,7 @@ typedef struct zr_row_ops {
     // dx = [past +] gradient. past is the gradient that arrives around the norm, in the stream's
     // type; it may be dx itself, or NULL. dgamma and dbeta (width) are set, or added to with
     // add_parameters: then the same sums, as they would have been set, are added. Each may be NULL
-    // if nobody wants it. scratch: norm_scratch bytes, 64-byte aligned.
+    // if it is not wanted. scratch: norm_scratch bytes, 64-byte aligned.
     void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
                           const void *gamma, const float *mean, const float *rstd, const void *past,
                           void *dx, float *dgamma, float *dbeta, bool add_parameters,

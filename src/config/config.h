@@ -14,11 +14,9 @@
 #include "config/config_offload.h"
 #include "config/elastic.h"
 #include "config/keys.h"
-#include "config/loss_scale.h"
 #include "config/optimizer_spec.h"
 #include "config/pipeline_spec.h"
 #include "config/profilers.h"
-#include "config/lr_schedule.h"
 #include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)

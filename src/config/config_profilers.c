@@ -1,6 +1,6 @@
 // Fills the parts of flops_profiler, comms_logger and the monitors that are not plain numbers:
 // names of files and directories, and a set of operations.
-#include "base/op_names.h"
+#include "base/traffic.h"
 #include "config/settings.h"
 
 #include <string.h>

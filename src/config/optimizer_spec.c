@@ -1,7 +1,8 @@
-// The optimizers' defaults and state vectors, from DeepSpeed and PyTorch. The formulas are in
-// compute/.
+// The optimizers' defaults and state vectors, from DeepSpeed and PyTorch, and the names of
+// learning-rate schedules.
 #include "config/optimizer_spec.h"
 
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,6 +26,50 @@ int zr_optimizer_find(const char *name, bool adam_w_mode)
         if (!strcasecmp(name, traits[kind].name))
             return kind;
     return -1;
+}
+
+static const char *const schedule_names[ZR_SCHEDULE_COUNT] = {
+    [ZR_SCHEDULE_CONSTANT] = "constant",          [ZR_SCHEDULE_WARMUP] = "WarmupLR",
+    [ZR_SCHEDULE_WARMUP_DECAY] = "WarmupDecayLR", [ZR_SCHEDULE_WARMUP_COSINE] = "WarmupCosineLR",
+    [ZR_SCHEDULE_ONE_CYCLE] = "OneCycle",         [ZR_SCHEDULE_RANGE_TEST] = "LRRangeTest",
+};
+
+const char *zr_schedule_name(zr_lr_schedule_kind kind) { return schedule_names[kind]; }
+
+int zr_schedule_find(const char *name)
+{
+    for (int kind = ZR_SCHEDULE_WARMUP; kind < ZR_SCHEDULE_COUNT; kind++)
+        if (!strcasecmp(name, schedule_names[kind]))
+            return kind;
+    return -1;
+}
+
+double zr_schedule_cycle_length(const zr_lr_schedule *s)
+{
+    return (double)s->first_steps + (double)s->second_steps;
+}
+
+double zr_schedule_decay_factor(const zr_lr_schedule *s, double n, double rate)
+{
+    if (s->decay_steps == 0 || rate == 0)
+        return 1;
+    return 1 + rate * ((n - zr_schedule_cycle_length(s)) / (double)s->decay_steps);
+}
+
+int64_t zr_schedule_momentum_leaves(const zr_lr_schedule *s)
+{
+    double start = s->max_momentum, rate = s->decay_momentum_rate, growth = start * rate;
+    double decays = growth > 0 ? (1 - start) / growth : INFINITY;
+    double updates = zr_schedule_cycle_length(s) + decays * (double)s->decay_steps;
+    if (s->kind != ZR_SCHEDULE_ONE_CYCLE || !s->cycle_momentum || s->decay_steps == 0 ||
+        !(updates < 0x1p53))
+        return INT64_MAX;
+    // Start one update early, since `updates` is rounded: what counts is the value that an update
+    // takes (zr_schedule_betas).
+    int64_t n = (int64_t)fmax(updates - 1, zr_schedule_cycle_length(s));
+    while (start * zr_schedule_decay_factor(s, (double)n, rate) < 1)
+        n++;
+    return n;
 }
 
 #define ADAM_NUMBERS .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8

@@ -1,4 +1,5 @@
-// Which optimizer runs with which numbers. The configuration says it; compute/ and engine/ obey.
+// Which optimizer runs, and with which numbers; its learning-rate schedule; the loss scale of fp16.
+// compute/ has the formulas of optimizers, engine/ those of schedules and of the scale.
 #ifndef ZR_CONFIG_OPTIMIZER_SPEC_H
 #define ZR_CONFIG_OPTIMIZER_SPEC_H
 
@@ -41,5 +42,62 @@ int zr_optimizer_states(const zr_optimizer_spec *spec);
 
 // Returns the kind called `name` ("adamw", in any case); -1 if it is unknown or not built.
 int zr_optimizer_find(const char *name, bool adam_w_mode);
+
+// A learning-rate schedule gives the rate of update n from n alone (engine/lr_schedule.h).
+typedef enum zr_lr_schedule_kind {
+    ZR_SCHEDULE_CONSTANT, // no scheduler: the optimizer's lr throughout
+    ZR_SCHEDULE_WARMUP,
+    ZR_SCHEDULE_WARMUP_DECAY,
+    ZR_SCHEDULE_WARMUP_COSINE,
+    ZR_SCHEDULE_ONE_CYCLE,
+    ZR_SCHEDULE_RANGE_TEST,
+    ZR_SCHEDULE_COUNT
+} zr_lr_schedule_kind;
+
+typedef struct zr_lr_schedule {
+    zr_lr_schedule_kind kind;
+    double lr;             // the optimizer's own: the constant rate, and the top of the cosine
+    double min_lr, max_lr; // warm-up and cycle use both, the range test min_lr
+    int64_t warmup_steps;  // values below 2 count as 2
+    int64_t total_steps;   // decay and cosine
+    int warmup_linear;     // 0: logarithmic, 1: linear
+    double warmup_min_ratio, cosine_min_ratio; // cosine: fractions of lr
+    // Cosine: the program's own variant, which has no update at rate 0. The first rate is lr /
+    // warmup_steps, and the warm-up ends at lr.
+    bool from_one;
+    int64_t first_steps, second_steps;   // one cycle: up, down
+    int64_t first_stairs, second_stairs; // 0: continuous
+    double decay_lr_rate, decay_momentum_rate;
+    int64_t decay_steps; // after the cycle; 0: no decay
+    bool cycle_momentum;
+    double min_momentum, max_momentum; // of beta1
+    int64_t range_steps;
+    double range_rate;
+    bool range_staircase;
+} zr_lr_schedule;
+
+// Returns "WarmupLR" and the like; "constant" if there is no scheduler.
+const char *zr_schedule_name(zr_lr_schedule_kind kind);
+// Returns -1 if no schedule has that name (case does not matter).
+int zr_schedule_find(const char *name);
+// Returns n at the end of a one cycle schedule's cycle.
+double zr_schedule_cycle_length(const zr_lr_schedule *schedule);
+// Returns 1 + rate x the number of decays between the end of the cycle and n.
+double zr_schedule_decay_factor(const zr_lr_schedule *schedule, double n, double rate);
+// Returns the first update at which decay_momentum_rate takes beta1 to 1 or above, given that the
+// bounds are below 1; INT64_MAX if there is none.
+int64_t zr_schedule_momentum_leaves(const zr_lr_schedule *schedule);
+
+// ZR_SCALE_NONE: the scale is always 1.
+typedef enum zr_scale_kind { ZR_SCALE_NONE, ZR_SCALE_STATIC, ZR_SCALE_DYNAMIC } zr_scale_kind;
+
+typedef struct zr_loss_scale_spec {
+    zr_scale_kind kind;
+    double initial; // static: the scale; dynamic: 2^initial_scale_power
+    double min_scale;
+    int64_t window;
+    int hysteresis;
+    bool consecutive_hysteresis;
+} zr_loss_scale_spec;
 
 #endif

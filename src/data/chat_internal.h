@@ -34,8 +34,8 @@ typedef struct zr_chat_place { // a message, for errors
     size_t index;
 } zr_chat_place;
 
-// chat_message.c. Refuses a message without a role or content, and one that says more than a format
-// would write.
+// chat_message_check.c. Refuses a message without a role or content, and one that says more than a
+// format would write.
 zero_status zr_chat_check_message(const zr_chat_place *at, const json_t *message,
                                   zero_error *error);
 // *counts: the loss counts the message. One of the assistant does, unless its weight is 0, or its

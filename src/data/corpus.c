@@ -1,7 +1,7 @@
 // Opens a corpus: arguments, files, parts, streams. corpus_read.c makes tokens of it.
 #include "base/alloc.h"
 #include "data/corpus_internal.h"
-#include "data/not_text.h"
+#include "data/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,10 +42,10 @@ static int texts_together(const file *files, int count)
 static zero_status check_text(const zr_corpus *corpus, const char *path, const zr_mapped_file *text,
                               zero_error *error)
 {
-    ZERO_TRY(zr_not_text_name(path, error));
-    ZERO_TRY(zr_not_text_marks(path, "text", text->data, text->length, error));
+    ZERO_TRY(zr_text_check_name(path, error));
+    ZERO_TRY(zr_text_check_kind(path, "text", text->data, text->length, error));
     for (size_t at = 0; at < text->length;) {
-        ZERO_TRY(zr_not_text_bytes(path, text->data, text->length, CHECKED_AT_ONCE, &at, error));
+        ZERO_TRY(zr_text_check_bytes(path, text->data, text->length, CHECKED_AT_ONCE, &at, error));
         zr_corpus_beat(corpus, path, at, text->length);
     }
     return ZERO_OK;
@@ -85,7 +85,7 @@ static zero_status open_records(zr_part *part, const file *file, zero_error *err
 {
     ZERO_TRY(zr_text_map_as(file->path, "JSONL", &part->records, error));
     part->bytes = (int64_t)part->records.length;
-    return zr_not_text_marks(file->path, "JSONL", part->records.data, part->records.length, error);
+    return zr_text_check_kind(file->path, "JSONL", part->records.data, part->records.length, error);
 }
 
 static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)

@@ -15,7 +15,7 @@
 #define ZR_DATA_CORPUS_H
 
 #include "data/chat.h"
-#include "tokenizer/encode_threads.h"
+#include "tokenizer/tokenizer.h"
 #include "data/dataset.h"
 
 typedef struct zr_corpus zr_corpus;

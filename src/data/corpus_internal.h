@@ -4,7 +4,7 @@
 
 #include "data/corpus.h"
 #include "data/data_source.h"
-#include "data/records.h"
+#include "data/jsonl_records.h"
 #include "data/text.h"
 #include "tokenizer/document.h"
 

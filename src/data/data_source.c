@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "data/data_source.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

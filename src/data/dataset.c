@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "data/dataset.h"
-#include "data/mixture.h"
 
 #include <assert.h>
 #include <string.h>
@@ -230,7 +229,7 @@ uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const
     return sum;
 }
 
-int64_t zr_targets_counted(const int32_t *targets, int64_t count)
+int64_t zr_count_targets(const int32_t *targets, int64_t count)
 {
     int64_t counted = 0;
     for (int64_t i = 0; i < count; i++)

@@ -5,7 +5,7 @@
 // Both are pure functions of (seed, e), so they need no memory for each sample, and any position is
 // reached at once. Micro-batch g of step t with batch b takes samples (t*G + g)*b .. +b-1, where G
 // is the number of micro-batches of a step. Each of several streams has windows of its own, and
-// mixture.h says which stream a sample comes from. Evaluation: window i of a stream starts at i*T,
+// mixture.c says which stream a sample comes from. Evaluation: window i of a stream starts at i*T,
 // i < floor((n-1)/T); streams come one after another.
 #ifndef ZR_DATA_DATASET_H
 #define ZR_DATA_DATASET_H
@@ -88,6 +88,11 @@ typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, doubl
                                     uint64_t hash);
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
                             zr_span_fingerprint take, void *user);
-int64_t zr_targets_counted(const int32_t *targets, int64_t count);
+int64_t zr_count_targets(const int32_t *targets, int64_t count);
+
+// mixture.c.
+// Returns the source of a sample; *of_source is the sample's number within it. weights: (count),
+// all above 0.
+int zr_mixture_source(const double *weights, int count, int64_t sample, int64_t *of_source);
 
 #endif

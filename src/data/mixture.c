@@ -1,4 +1,20 @@
-#include "data/mixture.h"
+// Which of several sources a sample comes from: a pure function of its number, without memory.
+//
+// Samples are divided in two, again and again: of the first s samples source 0 has floor(s w0 / W),
+// of those that are left source 1 has floor(s' w1 / (W - w0)), ... Each count grows by 0 or 1 from
+// one sample to the next, and sample s is the source's sample of that count.
+//
+// The bound: let W_k be the sum of the weights from source k on, and f_i in [0, 1) what the floor
+// of source i cuts off. What is left for source i exceeds its due by r_i, where r_0 = 0 and r_(i+1)
+// = r_i (1 - w_i/W_i) + f_i. So of s samples source i has had
+//
+//     s w_i/W + r_i w_i/W_i - f_i,   which is above its share - 1 and
+//                                    below its share + w_i/W_1 + w_i/W_2 + ... + w_i/W_i;
+//
+// source 0 never has more than its share, the last source never less. For two sources that is less
+// than one. The excess is never more than i for source i, and never more than 1 + 1/2 + ... + 1/i
+// if no weight is larger than one before it. Shares have 52 bits.
+#include "data/dataset.h"
 
 #define ONE (UINT64_C(1) << 52) // a share of 1
 

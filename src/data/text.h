@@ -1,8 +1,9 @@
-// Text files as bytes.
+// Text files as bytes, and how other files are recognised.
 #ifndef ZR_DATA_TEXT_H
 #define ZR_DATA_TEXT_H
 
 #include "base/file.h"
+#include "base/errors.h"
 
 typedef struct zr_text { // the files' bytes, one after another
     const char *data;
@@ -28,5 +29,19 @@ size_t zr_text_nine_tenths(size_t length); // rounded down
 zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error);
+
+// From text_check.c: files of other programs begin with bytes with which no text begins, or hold
+// bytes that are not UTF-8.
+//
+// Refuses a file by its name (tables of .csv and .tsv) and by its first bytes. `what` ("text",
+// "JSONL") says what is needed; ZERO_ERR_DATA.
+zero_status zr_text_check_name(const char *path, zero_error *error);
+zero_status zr_text_check_kind(const char *path, const char *what, const char *data, size_t length,
+                               zero_error *error);
+// Refuses NULs and bytes that are not UTF-8 in [*at, *at + bytes), and moves *at to the end of what
+// it has checked. A character may be cut at the beginning and at the end of the file, because the
+// program split cuts files so.
+zero_status zr_text_check_bytes(const char *path, const char *data, size_t length, size_t bytes,
+                                size_t *at, zero_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 // Reads token files. The header is trusted only if the file's size agrees with it, so that no later
 // read leaves the mapping.
 #include "base/alloc.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -13,7 +13,7 @@
 // Invariant: sequences follow one another without a gap and end where the .bin does, so a document
 // is one range of tokens.
 #include "base/alloc.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "base/file.h"
 #include "base/json.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 #include "data/token_note.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 // Writes llm.c's token files. The header comes last, because it counts what was written.
 #include "base/alloc.h"
-#include "data/token_internal.h"
+#include "data/token_file.h"
 
 #include <string.h>
 

@@ -9,11 +9,10 @@
 //                                                         add up the sums of all of its steps
 //
 // Every update changes the master, and writes parameters into the copy of its version.
+#include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "engine/parameters.h"
-#include "engine/same_samples.h"
-#include "engine/step.h"
 #include "engine/pipeline_window.h"
+#include "engine/step.h"
 #include "plan/pipeline/tied_weights.h"
 
 #include <string.h>

@@ -1,16 +1,14 @@
 // Creates and destroys an engine. Every byte that the plan lists is reserved here, and nothing is
 // reserved later.
 #include "base/alloc.h"
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "comm/agreement.h"
-#include "comm/attach.h"
+#include "comm/communicator.h"
 #include "engine/create.h"
 #include "engine/engine_internal.h"
-#include "engine/interpret.h"
-#include "engine/parts_check.h"
 #include "engine/unit_context.h"
 #include "model/lm_build.h"
 #include "model/pipeline_stage_cut.h"
@@ -62,23 +60,6 @@ static zero_status reserve_parameters(zero_engine *engine, zero_error *error)
                            error);
     return open_window(engine, ZR_WINDOW_MACHINE, plan->gather_bytes, ZERO_MEM_communication,
                        plan->gather_share, &engine->gathers, error);
-}
-
-char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place)
-{
-    const char *const bases[ZR_BUFFER_COUNT] = {
-        [ZR_BUFFER_PARAMETERS] = engine->params.mine,
-        [ZR_BUFFER_GATHERED] = engine->gathers.mine,
-        [ZR_BUFFER_GRADIENTS] = engine->grads.mine,
-        [ZR_BUFFER_FULL_GRADS] = engine->wholes.mine,
-        [ZR_BUFFER_OPEN_SUMS] = engine->open.base,
-        [ZR_BUFFER_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
-        [ZR_BUFFER_STAGED_SUMS] = engine->offload.staged_gradients.base,
-        [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
-    };
-    int64_t copy =
-        place.buffer == ZR_BUFFER_PARAMETERS ? engine->copy * engine->plan->full_bytes : 0;
-    return (char *)bases[place.buffer] + copy + place.first;
 }
 
 static zero_status reserve_training(zero_engine *engine, zero_error *error)

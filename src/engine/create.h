@@ -32,4 +32,12 @@ typedef struct zr_engine_making { // seconds that parts of creating an engine ha
 } zr_engine_making;
 zr_engine_making zr_engine_making_of(const zero_engine *engine);
 
+// parts_check.c
+// Checks that every element of zero_model.whole counts by one tensor rank of one pipeline stage,
+// and that the ranks that share a flat parameter hold the same tiles in it. Collective over the
+// tensor ranks of each data rank, and then over the job, all of whose ranks return the same; one
+// message a few thousand tensors. Does nothing where the model is not split. ZERO_ERR_USAGE: the
+// parts do not make up the whole; the message says what each rank has of the first such tensor.
+zero_status zr_parts_check(const zr_grid *grid, const zr_plan *plan, zero_error *error);
+
 #endif

@@ -2,10 +2,10 @@
 // `ended` is set once all of them are, or once the update has failed. The fields that the walk
 // reads change only while no update is under way.
 #define _GNU_SOURCE
-#include "engine/delayed.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "engine/delayed.h"
 #include "engine/engine_internal.h"
 #include "engine/update.h"
 
@@ -18,7 +18,7 @@ struct zr_delayed {
     zr_queue *queue;
     zr_update_walk walk;
     // Used by the rank's thread only. first: the update reads moments that have never been written.
-    bool under_way, first;
+    bool first;
     pthread_mutex_t lock;
     pthread_cond_t advanced;
     int at;
@@ -63,6 +63,37 @@ bool zr_delayed_applies(const zero_engine *engine)
     return engine->delayed && engine->step + 1 >= engine->config->offload.delayed_from;
 }
 
+// Called by the thread that updates: waits until the transfer has ended, and records it.
+static zero_status await_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error)
+{
+    zr_delayed *delayed = engine->delayed;
+    if (!transfer->store)
+        return ZERO_OK;
+    zero_status status = zr_transfer_wait(transfer, error);
+    pthread_mutex_lock(&delayed->lock);
+    zr_offload_record(engine->recorder, &transfer->request);
+    pthread_mutex_unlock(&delayed->lock);
+    return status;
+}
+
+// Called by the thread that updates when it is done with a group.
+static void end_group(zero_engine *engine, int group)
+{
+    zr_delayed *delayed = engine->delayed;
+    int64_t now = zr_clock_nanoseconds(),
+            bytes = engine->plan->groups[group].count * (int64_t)sizeof(float);
+    pthread_mutex_lock(&delayed->lock);
+    zr_recorder_add_overlapped(engine->recorder, ZR_ACTIVITY_delayed_update, delayed->group_begun,
+                               now, bytes);
+    delayed->at = group;
+    delayed->group_begun = now;
+    pthread_cond_broadcast(&delayed->advanced);
+    pthread_mutex_unlock(&delayed->lock);
+}
+
+static const zr_overlapped_walk on_update_thread = {.await = await_transfer,
+                                                    .group_done = end_group};
+
 static void run_delayed(void *argument)
 {
     zr_delayed *delayed = argument;
@@ -71,7 +102,7 @@ static void run_delayed(void *argument)
     const zr_walk walk = {.vectors = walks[0],
                           .take = zr_update_shard_slice,
                           .user = &delayed->walk,
-                          .overlapped = delayed};
+                          .overlapped = &on_update_thread};
     zero_status status = zr_groups_walk(delayed->engine, &walk, &delayed->error);
     pthread_mutex_lock(&delayed->lock);
     delayed->status = status;
@@ -91,13 +122,8 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
     delayed->at = engine->plan->group_count;
     delayed->ended = false;
     delayed->group_begun = zr_clock_nanoseconds();
-    delayed->under_way = true;
+    engine->update_overlaps = true;
     return zr_workers_submit(delayed->thread, run_delayed, delayed, error);
-}
-
-bool zr_delayed_under_way(const zero_engine *engine)
-{
-    return engine->delayed && engine->delayed->under_way;
 }
 
 // Waits until the thread is done with `group` or has ended. No wait lasts forever: the thread moves
@@ -126,47 +152,22 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
 {
     if (group < 0)
         return zr_delayed_join(engine, error);
-    return zr_delayed_under_way(engine) ? await_delayed(engine, group, error) : ZERO_OK;
+    return engine->update_overlaps ? await_delayed(engine, group, error) : ZERO_OK;
 }
 
 // Within a step the bytes of the update are compared at the boundary; between two steps, here.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
-    if (!zr_delayed_under_way(engine))
+    if (!engine->update_overlaps)
         return ZERO_OK;
     ZERO_TRY(await_delayed(engine, -1, error));
-    delayed->under_way = false;
+    engine->update_overlaps = false;
     engine->lags = true;
     zr_tier_traffic_expect_update(engine, 0, delayed->first);
     return engine->phase == ZR_READY && engine->micro_batch == 0
                ? zr_tier_traffic_check(engine, error)
                : ZERO_OK;
-}
-
-zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error)
-{
-    zr_delayed *delayed = engine->delayed;
-    if (!transfer->store)
-        return ZERO_OK;
-    zero_status status = zr_transfer_wait(transfer, error);
-    pthread_mutex_lock(&delayed->lock);
-    zr_offload_record(engine->recorder, &transfer->request);
-    pthread_mutex_unlock(&delayed->lock);
-    return status;
-}
-
-void zr_delayed_advance(zr_delayed *delayed, int group)
-{
-    int64_t now = zr_clock_nanoseconds(),
-            bytes = delayed->engine->plan->groups[group].count * (int64_t)sizeof(float);
-    pthread_mutex_lock(&delayed->lock);
-    zr_recorder_add_aside(delayed->engine->recorder, ZR_ACTIVITY_delayed_update,
-                          delayed->group_begun, now, bytes);
-    delayed->at = group;
-    delayed->group_begun = now;
-    pthread_cond_broadcast(&delayed->advanced);
-    pthread_mutex_unlock(&delayed->lock);
 }
 
 void zr_delayed_record(zero_engine *engine, zr_recorder *recorder)

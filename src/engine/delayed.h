@@ -27,7 +27,6 @@ bool zr_delayed_applies(const zero_engine *engine); // whether the current step'
 // At the end of a step: begins the update by the gradient of this step.
 zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
                              zero_error *error);
-bool zr_delayed_under_way(const zero_engine *engine);
 // Waits, before a sum goes into the own shard of a flat parameter, until the update is done with
 // that shard's group and all groups after it; group -1: it calls zr_delayed_join. Returns at once
 // where no update is under way.
@@ -35,10 +34,6 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
 // Waits until the update has ended: then the master is P(i). Returns at once where none is under
 // way. Not collective.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error);
-// Called by the update's thread: waits until the transfer has ended, and records it.
-zero_status zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer, zero_error *error);
-// Called by the update's thread: says that it is done with `group`.
-void zr_delayed_advance(zr_delayed *delayed, int group);
 // Called by the rank's thread: changes the recorder. When it returns, the update's thread no longer
 // uses the old one.
 void zr_delayed_record(zero_engine *engine, zr_recorder *recorder);

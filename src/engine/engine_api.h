@@ -7,6 +7,7 @@
 #include "comm/communicator.h"
 #include "compute/compute.h"
 #include "config/config.h"
+#include "engine/loss_scale.h"
 #include "memory/store.h"
 #include "plan/plan.h"
 #include <zero/engine.h>
@@ -146,5 +147,9 @@ zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, 
 typedef zero_status (*zr_unit_fn)(void *user, zero_context *context, zero_error *error);
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
                                   zero_error *error);
+// As zero_evaluate, but in a pipeline only ranks of the last stage get the loss, and the others go
+// on with the next evaluation meanwhile. Collective.
+zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
+                               zero_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 // The engine's state, which the files of engine/ share. The functions that they share are declared
-// in one header for each subject: interpret.h, unit_context.h, parameters.h, gradients.h,
-// gradient_norm.h, update.h, offload.h, delayed.h.
+// in one header for each subject: buffers.h, interpret.h, unit_context.h, step.h, update.h,
+// offload.h, delayed.h.
 //
 // A step is K micro-batches and a boundary:
 //
@@ -11,15 +11,15 @@
 #ifndef ZR_ENGINE_ENGINE_INTERNAL_H
 #define ZR_ENGINE_ENGINE_INTERNAL_H
 
-#include "base/step_sums.h"
+#include "base/numbers.h"
 #include "comm/channel.h"
 #include "comm/window.h"
 #include "engine/create.h"
 #include "engine/delayed.h"
 #include "engine/engine_api.h"
+#include "engine/offload.h"
 #include "engine/rank_grid.h"
 #include "engine/tensor_exchange.h"
-#include "engine/offload.h"
 #include "model/unit.h"
 
 typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
@@ -71,6 +71,7 @@ struct zero_engine {
     zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
     zr_offload offload;
     zr_delayed *delayed;
+    bool update_overlaps;          // a delayed update is under way; set and cleared by delayed.c
     const char **flat_param_names; // (flat_param_count)
     char **at; // (flat_param_count) whole flat parameter while acquired, else NULL
     zr_handle *reducing, *gathering; // (flat_param_count)

@@ -1,7 +1,6 @@
 // Evaluation and inference: units run forward, each with its parameters acquired.
-#include "engine/evaluate.h"
+#include "engine/engine_api.h"
 #include "engine/interpret.h"
-#include "engine/same_samples.h"
 #include "engine/step.h"
 #include "engine/unit_context.h"
 #include "model/pipeline_stage_cut.h"

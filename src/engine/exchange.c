@@ -1,10 +1,9 @@
 // Instructions that exchange data with other ranks: they gather parameters, sum gradients into
 // their owners' accumulators, and publish and release versions.
-#include "comm/versions.h"
-#include "engine/execute.h"
-#include "engine/gradients.h"
+#include "comm/agreement.h"
+#include "comm/window.h"
+#include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "engine/parameters.h"
 #include "plan/flat_param_sums.h"
 
 #include <string.h>
@@ -123,7 +122,7 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
         return versions->await_released(&engine->params, version_slot(engine, index),
                                         engine->published[engine->copy], error);
     case ZR_SLOT_FETCHED: return zr_offload_await(engine, &offload->parameters[index], error);
-    case ZR_SLOT_TRAVELLED: return zr_grads_await_travel(engine, index, error);
+    case ZR_SLOT_TRAVELLED: return zr_transfers_await_sums(engine, index, error);
     case ZR_SLOT_PARKED: return zr_offload_await(engine, &offload->parking[index], error);
     case ZR_SLOT_KEPT:
         return zr_offload_await(engine, &offload->activation_checkpoint[index], error);

@@ -2,7 +2,7 @@
 // in double within each part of a chunk that belongs to one tensor, and those sums are added
 // exactly.
 #include "engine/engine_internal.h"
-#include "engine/gradient_norm.h"
+#include "engine/update.h"
 
 #define PARTS 512
 

@@ -7,9 +7,9 @@
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
+#include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/gradients.h"
-#include "engine/parameters.h"
+#include "engine/step.h"
 
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
 {
@@ -37,7 +37,7 @@ typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buf
 static zero_status await_group_walk(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer,
                                     zero_error *error)
 {
-    return walk->overlapped ? zr_delayed_transfer(engine, transfer, error)
+    return walk->overlapped ? walk->overlapped->await(engine, transfer, error)
                             : zr_offload_await(engine, transfer, error);
 }
 
@@ -153,8 +153,7 @@ static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, z
     return ZERO_OK;
 }
 
-// Returns the group that is the i-th of a walk. A walk beside the step begins with the last group,
-// because backward overwrites the gradients of the last unit first.
+// Returns the group that is the i-th of a walk.
 static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
 {
     return walk->overlapped ? engine->plan->group_count - 1 - i : i;
@@ -180,7 +179,7 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
         if (plan->staging_buffer.count && !tiering->write_behind)
             ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
         if (walk->overlapped)
-            zr_delayed_advance(walk->overlapped, g);
+            walk->overlapped->group_done(engine, g);
         else
             zr_comm_progress(engine->grid.world, engine->step);
     }
@@ -241,4 +240,21 @@ int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, in
     while (shard_slice->first + shard_slice->count <= first)
         shard_slice++;
     return shard_slice->first + shard_slice->count - first;
+}
+
+static void *moved(const void *from, zero_dtype dtype, int64_t elements)
+{
+    return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
+}
+
+zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
+{
+    zr_range_states at = *range;
+    at.master = moved(range->master, ZERO_F32, first);
+    at.state0 = moved(range->state0, ZERO_F32, first);
+    at.state1 = moved(range->state1, ZERO_F32, first);
+    at.direction = moved(range->direction, ZERO_F32, first);
+    at.gradient = moved(range->gradient, range->gradient_dtype, first);
+    at.parameters = moved(range->parameters, range->parameters_dtype, first);
+    return at;
 }

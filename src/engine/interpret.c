@@ -1,6 +1,5 @@
 // Runs the plan's program: each instruction by one function of a few lines. The plan has decided
 // what runs and in which order; the caller of a pass says which conditions (zr_when) hold in it.
-#include "engine/execute.h"
 #include "engine/interpret.h"
 #include "engine/unit_context.h"
 

@@ -1,9 +1,9 @@
 // How the engine runs a program (contract 8): one instruction after another, each by the function
-// for its code (execute.h). It skips those whose zr_when does not hold.
+// for its code. It skips those whose zr_when does not hold.
 #ifndef ZR_ENGINE_INTERPRET_H
 #define ZR_ENGINE_INTERPRET_H
 
-#include "engine/engine_api.h"
+#include "engine/engine_internal.h"
 
 // Begins a pass. Bit w of `holds` says that zr_when w holds in this pass.
 void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds);
@@ -16,7 +16,46 @@ zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t
 // another mark comes first.
 zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,
                                    const char *call);
-// Returns the address of a place that is not in ZR_BUFFER_SHARDS or ZR_BUFFER_STORED. In create.c.
-char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place);
+
+// The functions for the codes (plan/instruction.h says what each does). None of them decides what
+// runs next, because the next instruction says that.
+typedef zero_status (*zr_execute)(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// exchange.c
+zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// pipeline_links.c
+zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_take(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_send(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// transfers.c
+zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// tensor_exchange.c
+zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// gradients.c
+zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error);
+zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// sum_scalars.c
+zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// interpret.c
+zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error);
+
+// execute_update.c
+zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
 #endif

@@ -1,9 +1,8 @@
 // LAMB, Algorithm 2 of arXiv 1904.00962: the moments, corrected for their start at zero, give a
 // direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all ranks, so a
 // tensor may lie on several ranks.
+#include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/gradient_norm.h"
-#include "engine/gradients.h"
 #include "engine/update.h"
 
 #include <math.h>

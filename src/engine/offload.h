@@ -2,9 +2,9 @@
 // stages and stores know nothing of each other.
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, exchange.c
-//   gradients    reduced ─> staged (host) ─> NVMe                    gradients.c
-//                of a streamed flat parameter, until another unit adds to it  transfers.c
-//   the update   NVMe ─> staging buffers (host) ─> NVMe                        group_walk.c
+//   gradients    reduced ─> staged (host) ─> NVMe                    transfers.c
+//                of a streamed flat parameter, until another unit adds to it
+//   the update   NVMe ─> staging buffers (host) ─> NVMe              group_walk.c
 //   boundaries   written by forward ─> their tier ─> backward        transfers.c
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
@@ -37,6 +37,9 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
 // Records a request that has ended.
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request);
 
+// Waits until the transfers of the flat parameter's sums have ended.
+zero_status zr_transfers_await_sums(zero_engine *engine, int flat_param, zero_error *error);
+
 // state_vectors.c
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options,
                                zero_error *error);
@@ -60,16 +63,23 @@ zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slo
 typedef zero_status (*zr_shard_slice_fn)(void *user, zero_engine *engine,
                                          const zr_shard_slice *shard_slice,
                                          const zr_range_states *states, zero_error *error);
+// What a walk beside the rank's own thread does instead of it. Such a walk begins with the last
+// group, because backward overwrites the gradients of the last unit first.
+typedef struct zr_overlapped_walk {
+    zero_status (*await)(zero_engine *engine, zr_transfer *transfer, zero_error *error);
+    void (*group_done)(zero_engine *engine, int group);
+} zr_overlapped_walk;
 // A walk over all shard slices that are updated, group by group: read, take, write.
 typedef struct zr_walk {
     zr_walk_vectors vectors;
     zr_shard_slice_fn take;
     void *user;
-    // Set: the delayed update's thread walks, beside the rank's own and last group first. NULL: the
-    // rank's own thread walks.
-    struct zr_delayed *overlapped;
+    // Set if another thread walks while the rank's own computes; NULL if the rank's own walks.
+    const zr_overlapped_walk *overlapped;
 } zr_walk;
 zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
+// Returns the same states from element `first` on.
+zr_range_states zr_range_from(const zr_range_states *range, int64_t first);
 // Between steps: calls `take` for a vector of the own shard of a flat parameter that is on NVMe, in
 // portions, and writes them back where `changed`.
 zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,

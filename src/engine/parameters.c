@@ -1,34 +1,12 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or updated beside the step, the fp32 master that they are rounded from.
 #include "compute/element_ops.h"
+#include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/gradients.h"
 #include "engine/interpret.h"
-#include "engine/parameters.h"
 #include "engine/step.h"
 
 #include <string.h>
-
-void *zr_own_parameters(const zero_engine *engine, int flat_param)
-{
-    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    if (engine->plan->holding == ZR_HOLDS_SHARDS)
-        return zr_vector_at(engine, flat_param, ZR_VECTOR_PARAMETERS, 0);
-    return engine->params.mine + engine->copy * engine->plan->full_bytes + p->full_first +
-           engine->grid.data->rank * zr_flat_param_shard_bytes(p);
-}
-
-char *zr_portion_at(const zr_portion *portion, int64_t element)
-{
-    return portion->data +
-           (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
-}
-
-bool zr_flat_param_has_master(const zero_engine *engine, int flat_param)
-{
-    return engine->plan->flat_params[flat_param].state_first >= 0 &&
-           zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
-}
 
 // Returns the own shard's part of an optimizer's vector in memory. At stage 0 the vector covers the
 // whole flat parameter, so the part begins inside of it.
@@ -37,28 +15,6 @@ static void *own_state(const zero_engine *engine, int flat_param, zr_vector vect
     return zr_vector_at(engine, flat_param, vector,
                         zr_own_shard(engine, flat_param).first -
                             zr_update_range(engine, flat_param).first);
-}
-
-bool zr_engine_can_guard(const zero_engine *engine)
-{
-    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan);
-    for (int p = 0; p < engine->plan->flat_param_count; p++)
-        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
-              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
-    return can;
-}
-
-void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
-{
-    engine->guard = guard ? *guard : (zr_guard){0};
-}
-
-bool zr_engine_is_guarded(const zero_engine *engine) { return engine->guard.await; }
-
-zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
-{
-    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
-                               : ZERO_OK;
 }
 
 static zero_status check_unguarded(const zero_engine *engine, bool changed, zero_error *error)
@@ -243,4 +199,14 @@ static zero_status take_states(zero_engine *engine, zero_error *error)
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 {
     return zr_step_end_waits(engine, take_states(engine, error), error);
+}
+
+zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
+{
+    if (holds & 1u << ZR_REWRITTEN) { // late tied weights, which updates take when they are due
+        engine->turn = 0;
+        ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_TIED_WEIGHTS, holds, error));
+    }
+    engine->published[engine->copy] = ++engine->version;
+    return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
 }

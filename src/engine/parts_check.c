@@ -1,3 +1,7 @@
+// Checks, when an engine is made, that the parts of a model that tensor ranks and pipeline stages
+// hold make up the whole. A rank's plan knows only its own part, and nothing later would show it: a
+// job with a tile too few or one too many trains to wrong weights.
+//
 // Each rank adds two numbers for each tensor of the whole, and one all-reduce adds up those of its
 // tensor ranks. Where there are pipeline stages, tensor ranks together have only a part, so covered
 // is added up over the whole job; the ranks of data rank 0 stand for the others there, because data
@@ -7,16 +11,13 @@
 //          are random numbers but for point(0) = 0 and point(size) = COMPLETE. The sum is COMPLETE
 //          if tiles follow each other from 0 to size; if two overlap, or something is missing
 //          between them, the points in between remain.
-// alike:   of h ranks that share a flat parameter, the first adds h - 1 times the hash of its tile,
-// and each
-//          other one subtracts the hash of its own; the hash also depends on who shares. The sum is
-//          0 if they hold the same.
-#include "engine/parts_check.h"
-
+// alike:   of h ranks that share a flat parameter, the first adds h - 1 times the hash of its
+//          tile, and each other one subtracts the hash of its own; the hash also depends on who
+//          shares. The sum is 0 if they hold the same.
 #include "base/alloc.h"
 #include "base/random.h"
 #include "comm/agreement.h"
-#include "model/tensor_walk.h"
+#include "engine/create.h"
 #include "model/unit.h"
 
 #include <string.h>

@@ -1,10 +1,8 @@
 // Instructions of links: what goes from a chunk of a pipeline to the next one, and back. The slot
 // is that of the current micro-batch.
 #include "compute/element_ops.h"
-#include "engine/execute.h"
-#include "engine/gradients.h"
-#include "engine/parameters.h"
-#include "engine/unit_context.h"
+#include "engine/buffers.h"
+#include "engine/interpret.h"
 #include "plan/flat_param_sums.h"
 
 zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error)

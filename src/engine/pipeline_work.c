@@ -1,5 +1,5 @@
 // Messages say what a rank of a pipeline was at when something went wrong: its own failures here;
-// those of ranks that can no longer speak, the communicator (comm/work.h).
+// those of ranks that can no longer speak, the communicator (comm/communicator.h).
 #include "engine/step.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch)
                           .stages = part->pipeline.stages,
                           .chunk = chunk,
                           .micro_batch = micro_batch};
-    zr_comm_say_work(engine->grid.world, &work);
+    zr_comm_report_work(engine->grid.world, &work);
 }
 
 // The message of another rank's failure has that one's place.
@@ -33,6 +33,6 @@ zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *w
     snprintf(error->message + used, sizeof error->message - used,
              " (rank %d, pipeline stage %d of %d, chunk %d: %s)", engine->grid.world->rank,
              part->stage, part->pipeline.stages, chunk, what);
-    zr_comm_say_work(engine->grid.world, NULL);
+    zr_comm_report_work(engine->grid.world, NULL);
     return status;
 }

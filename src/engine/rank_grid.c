@@ -1,6 +1,6 @@
 #include "engine/rank_grid.h"
 
-#include "comm/attach.h"
+#include "comm/communicator.h"
 
 static zero_status split_rank_grid(zr_grid *grid, zero_axis axis, const char *name, zero_comm **out,
                                    zero_error *error)

@@ -1,10 +1,12 @@
-#include "engine/same_samples.h"
-
+// Tensor ranks compute the same samples together, and so do the first and the last stage of a
+// pipeline: one reads the tokens and the other the targets. Nothing else would show that a program
+// has given them different ones, because each computes only its part, so hashes of the samples are
+// compared.
 #include "base/dtype.h"
-#include "base/message.h"
 #include "base/random.h"
+#include "base/traffic.h"
 #include "comm/agreement.h"
-#include "engine/engine_internal.h"
+#include "engine/step.h"
 
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash)
 {

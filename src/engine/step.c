@@ -1,70 +1,15 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
-#include "base/message.h"
+#include "base/traffic.h"
 #include "comm/agreement.h"
-#include "engine/execute.h"
-#include "engine/gradient_norm.h"
-#include "engine/gradients.h"
+#include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "engine/parameters.h"
-#include "engine/same_samples.h"
+#include "engine/lr_schedule.h"
 #include "engine/step.h"
-#include "engine/unit_context.h"
 #include "plan/exchanges.h"
 
 #include <math.h>
 #include <stdio.h>
-
-zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error)
-{
-    if (status != ZERO_OK) {
-        engine->phase = ZR_FAILED;
-        zero_comm_abort(engine->grid.world,
-                        error && error->message[0] ? error->message : zero_status_text(status));
-    }
-    return status;
-}
-
-static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call,
-                               const char *before, zero_error *error)
-{
-    if (engine->phase == phase)
-        return ZERO_OK;
-    if (engine->phase == ZR_FAILED)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "%s: this engine has failed before; only zero_destroy may be called", call);
-    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call,
-                   (long long)engine->step, before);
-}
-
-static zero_status between_micro_batches(const zero_engine *engine, const char *call,
-                                         zero_error *error)
-{
-    return check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error);
-}
-
-zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
-{
-    ZERO_TRY(between_micro_batches(engine, call, error));
-    if (engine->micro_batch == 0)
-        return ZERO_OK;
-    return zr_fail(
-        error, ZERO_ERR_USAGE,
-        "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps",
-        call, (long long)engine->step + 1, (long long)engine->micro_batch,
-        (long long)engine->plan->settings.accumulation);
-}
-
-zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
-{
-    ZERO_TRY(zr_engine_between_steps(engine, call, error));
-    if (!zr_engine_is_guarded(engine))
-        return ZERO_OK;
-    return zr_fail(
-        error, ZERO_ERR_USAGE,
-        "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first",
-        call, (long long)engine->step);
-}
 
 // Several micro-batches are under way in a pipeline at once, so a step is one call there.
 static zero_status refuse_pipeline(const zero_engine *engine, const char *call, zero_error *error)
@@ -172,7 +117,8 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
 {
     ZR_NEED(error, engine);
     ZERO_TRY(refuse_pipeline(engine, "zero_forward", error));
-    ZERO_TRY(between_micro_batches(engine, "zero_forward", error));
+    ZERO_TRY(zr_step_check_phase(engine, ZR_READY, "zero_forward", "zero_initialize or zero_step",
+                                 error));
     if (!batch || !loss)
         return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
     if (engine->plan->settings.inference)
@@ -212,7 +158,7 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
     ZR_NEED(error, engine);
     ZERO_TRY(refuse_pipeline(engine, "zero_backward", error));
-    ZERO_TRY(check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
+    ZERO_TRY(zr_step_check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(zr_step_end_waits(
         engine, zr_program_run_until(engine, engine->cursor.pass->count, error), error));
@@ -261,16 +207,6 @@ zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, 
 {
     engine->updates += !info->skipped;
     return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
-}
-
-zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
-{
-    if (holds & 1u << ZR_REWRITTEN) { // late tied weights, which updates take when they are due
-        engine->turn = 0;
-        ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_TIED_WEIGHTS, holds, error));
-    }
-    engine->published[engine->copy] = ++engine->version;
-    return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
 }
 
 // Runs what this step does of its own update, and what the update beside it has left to do; then
@@ -329,7 +265,7 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
 {
     ZR_NEED(error, engine);
     ZERO_TRY(refuse_pipeline(engine, "zero_step", error));
-    ZERO_TRY(check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
+    ZERO_TRY(zr_step_check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
     if (!info)
         return zr_step_missing("zero_step", "info", error);
     *info = (zero_step_info){.step = engine->step};

@@ -5,9 +5,24 @@
 
 #include "engine/engine_internal.h"
 
+// phases.c
 // Ends the waits of the other ranks when this one has failed, because they would wait for it in
 // vain. Returns `status`.
 zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
+// Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
+// failed.
+zero_status zr_step_check_phase(const zero_engine *engine, zr_phase phase, const char *call,
+                                const char *before, zero_error *error);
+// Waits, before this rank's part of a flat parameter's states changes, until the owner of a guard
+// (zr_guard) has read it.
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
+
+// parameters.c
+// Collective: lets other ranks read what this rank's shards hold now. holds: bits of zr_when
+// (ZR_OVERLAPPED, ZR_REWRITTEN, ZR_CHANGED).
+zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
+
+// step.c
 // Says that something that the caller has to give is NULL or empty.
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
 // Ends the record of a phase that began at `begin`.
@@ -54,5 +69,22 @@ void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
 // Returns `status`.
 zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
                              zero_status status, zero_error *error);
+
+// same_samples.c
+// Returns `hash`, 0 at first, continued over the bytes of a batch.
+uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash);
+// Says whether several ranks compute the same samples.
+bool zr_samples_are_shared(const zr_grid *grid);
+// Returns a number whose sum over the tensor ranks and pipeline stages of a data rank is 0 if those
+// that read samples had the same in this step. It rides in the message of the scalars, and sums
+// over data ranks do not cancel.
+int64_t zr_samples_difference(const zero_engine *engine);
+// Compares the step's hashes where that sum, over all ranks, is not 0. Collective over the job.
+// ZERO_ERR_USAGE: they differ, and where they do the message names two ranks.
+zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_error *error);
+// Compares `hash` with those of the other tensor ranks. Collective over them. ZERO_ERR_USAGE, too.
+zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
+// Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
+zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error);
 
 #endif

@@ -1,29 +1,58 @@
 // The scalars of a step: loss, norm and number of targets, added up over the ranks.
-#include "engine/execute.h"
-#include "engine/gradient_norm.h"
-#include "engine/same_samples.h"
-#include "engine/unit_context.h"
+#include "engine/buffers.h"
+#include "engine/interpret.h"
+#include "engine/step.h"
+#include "engine/update.h"
 
+#include <stddef.h>
 #include <string.h>
 
-// Sums over the ranks, in one message. The last word of an accumulator says whether it has met a
-// non-finite value. One such word has room for both accumulators' flags, so the other one carries
-// the number of targets. With `difference`, that is added up with them.
-static zero_status sum_over_ranks(zero_engine *engine, int64_t *difference, zero_error *error)
+// What one message adds up over the ranks: an array of int64, like the accumulators (zr_exact) that
+// it travels as. Where an accumulator counts its non-finite addends, the message has words of its
+// own.
+typedef union scalars_message {
+    struct {
+        int64_t loss[ZR_EXACT_LIMBS];
+        // Ranks whose loss, or norm, is not finite. They are halves of one word that adds up, which
+        // no number of ranks makes overflow into the other.
+        uint32_t nonfinite_losses, nonfinite_norms;
+        int64_t norm[ZR_EXACT_LIMBS];
+        int64_t targets;
+        int64_t samples_differ; // zr_samples_difference; sent where ranks share samples
+    };
+    zr_exact sums[3];
+} scalars_message;
+static_assert(offsetof(scalars_message, samples_differ) == 2 * sizeof(zr_exact),
+              "the third accumulator begins with what may be left out");
+
+static scalars_message pack_scalars(const zr_step_sums *sums, int64_t samples_differ)
 {
-    const int64_t of_norm = (int64_t)1 << 32; // above any possible number of ranks
-    zr_step_sums *of = &engine->sums;
-    zr_exact sums[3] = {of->loss, of->norm, {.limb = {difference ? *difference : 0}}};
-    sums[0].nonfinite = (of->loss.nonfinite != 0) + (of->norm.nonfinite != 0) * of_norm;
-    sums[1].nonfinite = of->targets;
-    ZERO_TRY(zr_norm_all_reduce(engine, sums, difference ? 3 : 2, error));
-    of->targets = sums[1].nonfinite;
-    sums[1].nonfinite = sums[0].nonfinite / of_norm;
-    sums[0].nonfinite %= of_norm;
-    of->loss = sums[0];
-    of->norm = sums[1];
-    if (difference)
-        *difference = sums[2].limb[0];
+    scalars_message message = {.targets = sums->targets, .samples_differ = samples_differ};
+    memcpy(message.loss, sums->loss.limb, sizeof message.loss);
+    memcpy(message.norm, sums->norm.limb, sizeof message.norm);
+    message.nonfinite_losses = sums->loss.nonfinite != 0;
+    message.nonfinite_norms = sums->norm.nonfinite != 0;
+    return message;
+}
+
+static void unpack_scalars(const scalars_message *message, zr_step_sums *sums)
+{
+    memcpy(sums->loss.limb, message->loss, sizeof message->loss);
+    memcpy(sums->norm.limb, message->norm, sizeof message->norm);
+    sums->loss.nonfinite = message->nonfinite_losses;
+    sums->norm.nonfinite = message->nonfinite_norms;
+    sums->targets = message->targets;
+}
+
+// Sums over the ranks, in one message. samples_differ: added up with the scalars; NULL if there is
+// nothing to compare.
+static zero_status sum_over_ranks(zero_engine *engine, int64_t *samples_differ, zero_error *error)
+{
+    scalars_message message = pack_scalars(&engine->sums, samples_differ ? *samples_differ : 0);
+    ZERO_TRY(zr_norm_all_reduce(engine, message.sums, samples_differ ? 3 : 2, error));
+    unpack_scalars(&message, &engine->sums);
+    if (samples_differ)
+        *samples_differ = message.samples_differ;
     return ZERO_OK;
 }
 

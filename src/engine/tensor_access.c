@@ -2,7 +2,7 @@
 // holds non-finite values.
 #include "base/dtype.h"
 #include "engine/engine_internal.h"
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 
 #include <math.h>
 #include <stdio.h>

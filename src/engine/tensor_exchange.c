@@ -2,12 +2,11 @@
 // lie in a window on the communicator of the tensor ranks. Those that share a flat parameter, if
 // they are only some, have a communicator and a window of their own, through which operands are
 // copied.
+#include "engine/buffers.h"
 #include "engine/tensor_exchange.h"
 
 #include "compute/element_ops.h"
-#include "engine/execute.h"
 #include "engine/interpret.h"
-#include "engine/unit_context.h"
 #include "plan/exchanges.h"
 
 #include <stddef.h>

@@ -3,10 +3,10 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "comm/agreement.h"
+#include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/gradients.h"
 #include "engine/step.h"
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 #include "plan/flat_param_sums.h"
 
 #include <string.h>

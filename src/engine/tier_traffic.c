@@ -1,8 +1,8 @@
 // Counts the bytes that move between tiers, where they move, and adds up what the plan has for
 // them. Both are compared when nothing is under way, at the end of a step or of an evaluation
 // (contract 5).
+#include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/gradients.h"
 
 static zero_io counted(const zero_engine *engine)
 {
@@ -27,7 +27,7 @@ zero_io zero_io_between(const zero_io *before, const zero_io *after)
 
 void zr_tier_traffic_begin(zero_engine *engine)
 {
-    if (zr_delayed_under_way(engine))
+    if (engine->update_overlaps)
         return;
     engine->offload.before = counted(engine);
     engine->offload.expected = (zr_moved){0};
@@ -74,7 +74,7 @@ void zr_tier_traffic_expect_copy(zero_engine *engine) { expect(engine, &engine->
 
 zero_status zr_tier_traffic_check(zero_engine *engine, zero_error *error)
 {
-    if (zr_delayed_under_way(engine))
+    if (engine->update_overlaps)
         return ZERO_OK;
     zero_io now = counted(engine), added = zero_io_between(&engine->offload.before, &now);
     const zr_moved *expected = &engine->offload.expected;
@@ -99,7 +99,7 @@ zero_status zr_tier_traffic_check(zero_engine *engine, zero_error *error)
 void zero_io_report(const zero_engine *engine, zero_io *out)
 {
     if (out)
-        *out = !engine                        ? (zero_io){0}
-               : zr_delayed_under_way(engine) ? engine->offload.before
-                                              : counted(engine);
+        *out = !engine                   ? (zero_io){0}
+               : engine->update_overlaps ? engine->offload.before
+                                         : counted(engine);
 }

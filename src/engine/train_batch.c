@@ -1,11 +1,10 @@
 // A whole step in one call: the one loop over micro-batches. In a pipeline it runs this stage's
 // list of actions (plan/pipeline/pipeline.h), each of which is a pass of one chunk for one
 // micro-batch.
-#include "base/message.h"
+#include "base/traffic.h"
 #include "engine/interpret.h"
-#include "engine/same_samples.h"
-#include "engine/step.h"
 #include "engine/pipeline_window.h"
+#include "engine/step.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,7 @@
 // Instructions that move a slot's data between the store of a tier and a buffer on the device or
-// the host, and the waits for them.
+// the host (also the sums of micro-batches, to which later ones are added), and the waits for them.
 #include "compute/element_ops.h"
-#include "engine/execute.h"
-#include "engine/gradients.h"
+#include "engine/buffers.h"
 #include "engine/interpret.h"
 
 #include <string.h>
@@ -11,8 +10,8 @@ void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
 {
     const int64_t *bounds = request->extents->bounds;
     zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
-    zr_recorder_add_aside(recorder, what, request->began, request->ended,
-                          bounds[request->begin + request->count] - bounds[request->begin]);
+    zr_recorder_add_overlapped(recorder, what, request->began, request->ended,
+                               bounds[request->begin + request->count] - bounds[request->begin]);
 }
 
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
@@ -41,6 +40,41 @@ static zero_status move_transfers(zero_engine *engine, zr_store *store, zr_range
         memset(buffer, 0xff, (size_t)range.count);
     engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept,
                                            out ? kept : buffer);
+    return ZERO_OK;
+}
+
+static zr_transfer *travel_of(zero_engine *engine, int flat_param, int sum)
+{
+    return &engine->offload.gradients[flat_param * zr_accumulators(&engine->plan->settings) + sum];
+}
+
+// Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
+// another.
+static zero_status fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
+    const zr_sum_slots place = zr_grads_sum_slots(engine);
+    char *to = zr_buffer_at(engine, i->place);
+    for (int sum = 0; sum < place.adds; sum++, to += i->bytes) {
+        const zr_range range = zr_accumulator_range(engine, i->flat_param, place.slot + sum);
+        ZERO_TRY(store->ops->fetch(store, range, to, travel_of(engine, i->flat_param, sum), error));
+    }
+    return ZERO_OK;
+}
+
+static zero_status store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
+    const zr_range range =
+        zr_accumulator_range(engine, i->flat_param, zr_grads_sum_slots(engine).slot);
+    char *sum = zr_buffer_at(engine, i->from);
+    return store->ops->commit(store, range, sum, travel_of(engine, i->flat_param, 0), error);
+}
+
+zero_status zr_transfers_await_sums(zero_engine *engine, int flat_param, zero_error *error)
+{
+    for (int sum = 0; sum < zr_accumulators(&engine->plan->settings); sum++)
+        ZERO_TRY(zr_offload_await(engine, travel_of(engine, flat_param, sum), error));
     return ZERO_OK;
 }
 
@@ -76,7 +110,7 @@ zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_
     const zr_range range = {i->from.first, i->bytes};
     switch (i->slot.kind) {
     case ZR_SLOT_FETCHED: return fetch_parameters(engine, i, error);
-    case ZR_SLOT_TRAVELLED: return zr_grads_fetch_sums(engine, i, error);
+    case ZR_SLOT_TRAVELLED: return fetch_sums(engine, i, error);
     default: return move_slot(engine, i->slot, range, zr_buffer_at(engine, i->place), false, error);
     }
 }
@@ -85,6 +119,6 @@ zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_
 {
     const zr_range range = {i->place.first, i->bytes};
     if (i->slot.kind == ZR_SLOT_TRAVELLED)
-        return zr_grads_store_sum(engine, i, error);
+        return store_sum(engine, i, error);
     return move_slot(engine, i->slot, range, zr_buffer_at(engine, i->from), true, error);
 }

@@ -1,70 +1,16 @@
 // What a unit sees: its context, its boundaries, its parameters and its gradients.
 #include "base/dtype.h"
+#include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/interpret.h"
 #include "engine/unit_context.h"
 #include "model/pipeline_stage_cut.h"
 
 #include <stddef.h>
 
-#define ENGINE_OF(pointer, member)                                                                 \
-    ((zero_engine *)((char *)(pointer)-offsetof(zero_engine, member)))
-
-static const void *parameter(const struct zr_accessor *self, const zero_context *context,
-                             int flat_param, int tensor)
-{
-    zero_engine *engine = ENGINE_OF(self, accessor);
-    int number = engine->plan->units[engine->unit].flat_params[flat_param];
-    assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
-    return engine->at[number] +
-           engine->plan->flat_params[number].tensors[tensor].first *
-               (int64_t)zero_dtype_bytes(engine->plan->flat_params[number].dtype);
-}
-
-static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
-                       int tensor, int *add)
-{
-    zero_engine *engine = ENGINE_OF(self, sink);
-    int number = engine->plan->units[engine->unit].flat_params[flat_param];
-    const zr_collecting *collecting = &engine->collecting[number];
-    if (!collecting->at) // frozen, or a buffer that another unit owns
-        return NULL;
-    *add = engine->unit != collecting->opened_by;
-    return collecting->at + engine->plan->flat_params[number].tensors[tensor].first;
-}
-
-static zero_status begin_flat_param(const struct zr_accessor *self, zero_context *context,
-                                    int flat_param)
-{
-    zero_engine *engine = ENGINE_OF(self, accessor);
-    zr_comm_progress(engine->grid.world, engine->step);
-    return zr_program_run_to_mark(engine, ZR_BEGUN, flat_param, "zero_piece_begin");
-}
-
-static zero_status end_flat_param(const struct zr_accessor *self, zero_context *context,
-                                  int flat_param)
-{
-    return zr_program_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, flat_param,
-                                  "zero_piece_end");
-}
-
-struct zr_accessor zr_engine_accessor(void)
-{
-    return (struct zr_accessor){
-        .parameter = parameter, .begin = begin_flat_param, .end = end_flat_param};
-}
-
-struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }
-
 // Returns where the current micro-batch's set of the unit's chunk begins, counted from set 0.
 static int64_t set_offset(const zero_engine *engine, int unit, bool in_set)
 {
     return in_set ? engine->set * zr_plan_chunk_of(engine->plan, unit)->set_bytes : 0;
-}
-
-int zr_engine_slot(const zero_engine *engine, int link)
-{
-    return (int)(engine->turn % engine->plan->links[link].slots);
 }
 
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
@@ -91,11 +37,6 @@ static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
         out->at[i].data = at;
         at += ZR_ROUND_UP(zr_tensor_bytes(&out->at[i]), ZR_ACTIVATION_ALIGN);
     }
-}
-
-char *zr_engine_slot_at(const zero_engine *engine, int link)
-{
-    return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
 }
 
 static const zr_chunk_plan *unit_context_chunk_of(const zero_engine *engine, int unit)

@@ -7,9 +7,6 @@
 
 // Fills engine->context for this unit.
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);
-// Returns the slot of a link of the plan that belongs to the current micro-batch or evaluation.
-int zr_engine_slot(const zero_engine *engine, int link);
-char *zr_engine_slot_at(const zero_engine *engine, int link); // and where it lies
 // Returns the boundary that a unit reads; empty for the model's first unit.
 zero_tensors zr_engine_input(const zero_engine *engine, int unit);
 // Returns the boundary that a unit writes.

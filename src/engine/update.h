@@ -1,8 +1,10 @@
 // An update: what it does to each shard slice of this rank's elements, whichever thread walks over
-// them (group_walk.c).
+// them (group_walk.c); and the norms that it needs: sums of squares in exact accumulators, so that
+// the order in which ranks add does not matter.
 #ifndef ZR_ENGINE_UPDATE_H
 #define ZR_ENGINE_UPDATE_H
 
+#include "base/numbers.h"
 #include "compute/compute.h"
 #include "compute/optimizer_ops.h"
 #include "engine/engine_api.h"
@@ -28,9 +30,14 @@ zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
 // Collective: LAMB's two walks, with the norms by tensor between them. In lamb.c.
 zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
                            const zr_walk_vectors walks[2], zero_error *error);
-// Returns the elements of the flat parameter that a shard slice covers.
-zr_span zr_shard_slice_span(const zero_engine *engine, const zr_shard_slice *shard_slice);
-// Returns the same states from element `first` on.
-zr_range_states zr_range_from(const zr_range_states *range, int64_t first);
+
+// gradient_norm.c
+// Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
+// or all in sums[0]. values: from the span's first element on, of `dtype`.
+void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
+                         const void *values, zr_exact *sums, bool by_tensor);
+// Collective: adds up the sums (count) of all ranks, or, where a schedule is asynchronous, of those
+// of this pipeline stage, because other stages are at other steps.
+zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
 
 #endif

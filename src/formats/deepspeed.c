@@ -1,4 +1,4 @@
-#include "formats/deepspeed_internal.h"
+#include "formats/deepspeed.h"
 
 #include "base/file.h"
 

@@ -1,10 +1,10 @@
 // Where the elements of every tensor lie: stretches of bytes in the ranks' files. Everything that a
 // file says is checked before it is used: shapes against parts, names against each other.
-#include "formats/deepspeed_internal.h"
+#include "formats/deepspeed.h"
 
 #include "formats/name_index.h"
-#include "formats/pickle_keys.h"
-#include "formats/safetensors_header.h"
+#include "formats/pickle.h"
+#include "formats/safetensors.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // The parts of the flat vectors (weights and states) in each rank's file. Each part is checked
 // against its record and against the parts of the other ranks.
-#include "formats/deepspeed_internal.h"
+#include "formats/deepspeed.h"
 
 #include <assert.h>
 #include <string.h>

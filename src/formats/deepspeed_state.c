@@ -1,10 +1,10 @@
 // The state of a DeepSpeed run in the form of our checkpoints: step, updates, loss scale, batch,
 // optimizer.
-#include "formats/deepspeed_internal.h"
+#include "formats/deepspeed.h"
 
 #include "base/dtype.h"
 #include "base/file.h"
-#include "formats/state_check.h"
+#include "formats/manifest.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 //       3   [        |          |########]           extent begins in an earlier row
 //
 // Bands that are held equally far become one, so there are as many as the ranks had slices.
-#include "formats/extent_cover.h"
+#include "formats/manifest.h"
 
 #include "base/alloc.h"
 

@@ -3,7 +3,6 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "formats/extent_cover.h"
 #include "formats/rectangle.h"
 
 #include <stdio.h>
@@ -410,8 +409,8 @@ const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char
     return NULL;
 }
 
-zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
-                                   const zr_extent *extent)
+zr_direct_extent zr_manifest_extent_place(const zr_manifest_file *file,
+                                          const zr_manifest_tensor *tensor, const zr_extent *extent)
 {
     const zr_rectangle bytes =
         zr_rectangle_scaled(&extent->at, (int64_t)zero_dtype_bytes(file->dtype));

@@ -67,8 +67,9 @@ void zr_manifest_free(zr_manifest *manifest); // a zeroed one is allowed
 const zr_manifest_file *zr_manifest_find(const zr_manifest *manifest, const char *name);
 
 // Returns where an extent lies in its file.
-zr_direct_extent zr_manifest_place(const zr_manifest_file *file, const zr_manifest_tensor *tensor,
-                                   const zr_extent *extent);
+zr_direct_extent zr_manifest_extent_place(const zr_manifest_file *file,
+                                          const zr_manifest_tensor *tensor,
+                                          const zr_extent *extent);
 // Returns the first extent, by its place in the list, that may hold the element or a later one:
 // those before it end before the element. Those that begin before the end of what is looked for
 // follow it.
@@ -89,9 +90,27 @@ zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifes
                                zero_error *error);
 
 // The same, but it goes on after a damaged or missing part: it calls `damaged` for each.
-zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest,
-                               void (*progress)(void *user, int64_t bytes),
-                               void (*damaged)(void *user, const zero_error *what), void *user,
-                               zero_error *error);
+zero_status zr_manifest_verify_all(const char *directory, const zr_manifest *manifest,
+                                   void (*progress)(void *user, int64_t bytes),
+                                   void (*damaged)(void *user, const zero_error *what), void *user,
+                                   zero_error *error);
+
+// From extent_cover.c. Checks that the extents of a tensor hold each of its elements once.
+//
+// There are (count) extents of a tensor of `elements` elements. They are in order of their first
+// elements and lie inside of the tensor; all rectangles have one stride, which divides the
+// elements, and none of their rows goes over a multiple of it. ZERO_ERR_DATA with file, tensor and
+// the first element found that no extent holds, or that two hold; ZERO_ERR_MEMORY.
+zero_status zr_extents_check_cover(const char *path, const char *tensor, const zr_extent *extents,
+                                   int count, int64_t elements, zero_error *error);
+
+// From state_check.c. Checks the "state" of a manifest: every number from which a training
+// continues, and its range.
+// ZERO_ERR_DATA with key, value and range of the first number that is missing, of another kind or
+// out of range. `where` names the file in the message.
+zero_status zr_state_check(const json_t *state, const char *where, zero_error *error);
+// Returns the key of row i of the table, such as "step" or "loss_scale.scale"; NULL after the last
+// row.
+const char *zr_state_check_key(int i);
 
 #endif

@@ -2,7 +2,7 @@
 // rectangles, past the page cache, so that a mere check pushes little out of it.
 #include "formats/manifest.h"
 
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "memory/direct.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static void list_extents(verifying *v, const zr_manifest_file *file)
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++)
             list_manifest_verify(
-                v, zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]));
+                v, zr_manifest_extent_place(file, &file->tensors[t], &file->tensors[t].extents[e]));
 }
 
 static zero_status next(const verifying *v, int64_t bytes, const char **data, uint32_t *found)
@@ -86,7 +86,7 @@ static zero_status verify_header(const verifying *v, const zr_manifest_file *fil
 static zero_status verify_extent(const verifying *v, const zr_manifest_file *file,
                                  const zr_manifest_tensor *tensor, const zr_extent *extent)
 {
-    const zr_direct_extent place = zr_manifest_place(file, tensor, extent);
+    const zr_direct_extent place = zr_manifest_extent_place(file, tensor, extent);
     int64_t bytes = zr_direct_extent_bytes(&place);
     const char *data;
     uint32_t found;
@@ -160,10 +160,10 @@ zero_status zr_manifest_verify(const char *directory, const zr_manifest *manifes
                         manifest);
 }
 
-zero_status zr_manifest_survey(const char *directory, const zr_manifest *manifest,
-                               void (*progress)(void *user, int64_t bytes),
-                               void (*damaged)(void *user, const zero_error *what), void *user,
-                               zero_error *error)
+zero_status zr_manifest_verify_all(const char *directory, const zr_manifest *manifest,
+                                   void (*progress)(void *user, int64_t bytes),
+                                   void (*damaged)(void *user, const zero_error *what), void *user,
+                                   zero_error *error)
 {
     return verify_files(
         &(verifying){.progress = progress, .damaged = damaged, .user = user, .error = error},

@@ -93,7 +93,7 @@ static zero_status long_integer(machine *m, const unsigned char *a)
 {
     if (*a > MOST_INTEGER_BYTES)
         return zr_pickle_refuse(m, "an integer of more than 64 bits");
-    const unsigned char *bytes = zr_pickle_need(m, *a);
+    const unsigned char *bytes = zr_pickle_next_bytes(m, *a);
     if (!bytes)
         return zr_pickle_failed(m);
     uint64_t number = little(bytes, *a);
@@ -116,11 +116,11 @@ static zero_status real(machine *m, const unsigned char *a)
 static zero_status text(machine *m, const unsigned char *a)
 {
     size_t length = (size_t)little(a, 4);
-    const unsigned char *bytes = zr_pickle_need(m, length);
+    const unsigned char *bytes = zr_pickle_next_bytes(m, length);
     if (!bytes)
         return zr_pickle_failed(m);
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_TEXT);
-    char *copy = made ? zr_pickle_take(m, length + 1) : NULL;
+    char *copy = made ? zr_pickle_alloc(m, length + 1) : NULL;
     if (!copy)
         return zr_pickle_failed(m);
     memcpy(copy, bytes, length);
@@ -172,7 +172,7 @@ static zero_status get_4(machine *m, const unsigned char *a)
 
 static zero_status tuple_of(machine *m, size_t count)
 {
-    if (zr_pickle_reach(m) < count)
+    if (zr_pickle_count_above_mark(m) < count)
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     m->height -= count;
     return push_tuple(m, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
@@ -192,7 +192,7 @@ static zero_status tuple(machine *m, const unsigned char *a)
 // Adds the items to the container on top of the stack; to a dict, as pairs.
 static zero_status add_pickle(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
 {
-    if (!zr_pickle_reach(m) || m->stack[m->height - 1]->kind != kind ||
+    if (!zr_pickle_count_above_mark(m) || m->stack[m->height - 1]->kind != kind ||
         (kind == ZR_PICKLE_DICT && items->count % 2))
         return zr_pickle_refuse(m, "it adds to something that is neither a list nor a dict");
     return zr_pickle_extend(m, &((zr_pickle_value *)m->stack[m->height - 1])->items, items);
@@ -207,7 +207,7 @@ static zero_status add_marked(machine *m, zr_pickle_kind kind)
 
 static zero_status add_some(machine *m, zr_pickle_kind kind, size_t count)
 {
-    if (zr_pickle_reach(m) < count + 1)
+    if (zr_pickle_count_above_mark(m) < count + 1)
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     m->height -= count;
     return add_pickle(m, kind, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
@@ -275,7 +275,7 @@ static zero_status run_pickle(machine *m)
     char what[64];
     while (!m->stopped) {
         m->start = m->at;
-        const unsigned char *code = zr_pickle_need(m, 1), *argument;
+        const unsigned char *code = zr_pickle_next_bytes(m, 1), *argument;
         if (!code)
             return zr_pickle_failed(m);
         const instruction *row = &instructions[*code];
@@ -286,7 +286,7 @@ static zero_status run_pickle(machine *m)
         }
         if (m->start == 0 && *code != 0x80)
             return zr_pickle_refuse(m, "it does not begin as one");
-        if (!(argument = zr_pickle_need(m, row->argument)))
+        if (!(argument = zr_pickle_next_bytes(m, row->argument)))
             return zr_pickle_failed(m);
         ZERO_TRY(row->run(m, argument));
     }

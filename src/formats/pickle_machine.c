@@ -22,7 +22,7 @@ zero_status zr_pickle_refuse(const machine *m, const char *what)
                    m->name, m->start, what);
 }
 
-void *zr_pickle_take(machine *m, size_t bytes)
+void *zr_pickle_alloc(machine *m, size_t bytes)
 {
     bytes = ZR_ROUND_UP(bytes, ALIGNMENT);
     if (!m->blocks || m->blocks->room - m->blocks->used < bytes) {
@@ -49,7 +49,7 @@ zero_status zr_pickle_failed(const machine *m) { return m->error->status; }
 
 zr_pickle_value *zr_pickle_make(machine *m, zr_pickle_kind kind)
 {
-    zr_pickle_value *made = zr_pickle_take(m, sizeof *made);
+    zr_pickle_value *made = zr_pickle_alloc(m, sizeof *made);
     if (made)
         made->kind = kind;
     return made;
@@ -79,14 +79,14 @@ zero_status zr_pickle_push(machine *m, value v)
     return ZERO_OK;
 }
 
-size_t zr_pickle_reach(const machine *m)
+size_t zr_pickle_count_above_mark(const machine *m)
 {
     return m->height - (m->mark_count ? m->marks[m->mark_count - 1] : 0);
 }
 
 zero_status zr_pickle_pop(machine *m, value *out)
 {
-    if (!zr_pickle_reach(m))
+    if (!zr_pickle_count_above_mark(m))
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     *out = m->stack[--m->height];
     return ZERO_OK;
@@ -114,7 +114,7 @@ zero_status zr_pickle_extend(machine *m, zr_pickle_items *list, const zr_pickle_
 {
     if (list->count + with->count > list->room) {
         size_t room = ZR_MAX(2 * list->room, list->count + with->count);
-        const zr_pickle_value **grown = zr_pickle_take(m, room * sizeof *grown);
+        const zr_pickle_value **grown = zr_pickle_alloc(m, room * sizeof *grown);
         if (!grown)
             return zr_pickle_failed(m);
         if (list->count)
@@ -130,7 +130,7 @@ zero_status zr_pickle_extend(machine *m, zr_pickle_items *list, const zr_pickle_
 
 zero_status zr_pickle_memo_put(machine *m, size_t index)
 {
-    if (!zr_pickle_reach(m))
+    if (!zr_pickle_count_above_mark(m))
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     if (index > m->memo_count)
         return zr_pickle_refuse(m, "its memo has a hole");
@@ -146,7 +146,7 @@ zero_status zr_pickle_memo_get(machine *m, size_t index)
                                  : zr_pickle_refuse(m, "it asks for what its memo has not");
 }
 
-const unsigned char *zr_pickle_need(machine *m, size_t bytes)
+const unsigned char *zr_pickle_next_bytes(machine *m, size_t bytes)
 {
     if (bytes > m->length - m->at) {
         zr_pickle_refuse(m, "it was cut short");

@@ -31,19 +31,19 @@ zero_status zr_pickle_refuse(const struct zr_pickle_machine *m, const char *what
 zero_status zr_pickle_failed(const struct zr_pickle_machine *m);
 
 // Returns zeroed memory, or NULL where a pickle's memory is used up.
-void *zr_pickle_take(struct zr_pickle_machine *m, size_t bytes);
+void *zr_pickle_alloc(struct zr_pickle_machine *m, size_t bytes);
 zr_pickle_value *zr_pickle_make(struct zr_pickle_machine *m, zr_pickle_kind kind); // or NULL
 zero_status zr_pickle_extend(struct zr_pickle_machine *m, zr_pickle_items *list,
                              const zr_pickle_items *with);
 
 // Takes the next bytes of the text; NULL where it ends before.
-const unsigned char *zr_pickle_need(struct zr_pickle_machine *m, size_t bytes);
+const unsigned char *zr_pickle_next_bytes(struct zr_pickle_machine *m, size_t bytes);
 
 // Pushes v; a NULL v fails with what zr_pickle_make failed with.
 zero_status zr_pickle_push(struct zr_pickle_machine *m, value v);
 zero_status zr_pickle_pop(struct zr_pickle_machine *m, value *out);
 // Returns the number of values above the topmost mark; those below cannot be reached.
-size_t zr_pickle_reach(const struct zr_pickle_machine *m);
+size_t zr_pickle_count_above_mark(const struct zr_pickle_machine *m);
 zero_status zr_pickle_mark(struct zr_pickle_machine *m);
 // Removes the topmost mark and returns the values above it, which stay in place until the next
 // push.

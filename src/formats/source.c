@@ -3,8 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
-#include "formats/deepspeed.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <string.h>
 

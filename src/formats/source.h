@@ -84,5 +84,12 @@ zero_status zr_source_set(zr_source_tensor *tensor, const char *name, const char
 
 zero_status zr_source_open_checkpoint(const char *path, zr_source *out, zero_error *error);
 zero_status zr_source_open_safetensors(const char *path, zr_source *out, zero_error *error);
+// Returns whether the directory looks like a checkpoint of DeepSpeed: DIR/latest names a folder in
+// it, or it contains *_optim_states.pt.
+bool zr_deepspeed_is(const char *path);
+// Its vectors are the weights, and those of the optimizer's states that have their size (exp_avg,
+// exp_avg_sq, sum, momentum_buffer); tied names appear once. Its `state` is like that of a
+// checkpoint of ours (checkpoint/training_checkpoint.c), with "lineage".
+zero_status zr_deepspeed_open(const char *path, zr_source *out, zero_error *error);
 
 #endif

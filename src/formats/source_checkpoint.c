@@ -3,10 +3,9 @@
 // rectangles as lie next to each other.
 #include "formats/source.h"
 
-#include "base/crc32c.h"
 #include "base/file.h"
 #include "formats/rectangle.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +56,8 @@ static zero_status hold_source_checkpoint(checkpoint *own, int f, held *h,
                                           const zr_manifest_tensor *tensor, const zr_extent *extent,
                                           zero_error *error)
 {
-    const zr_direct_extent place = zr_manifest_place(&own->manifest.files[f], tensor, extent);
+    const zr_direct_extent place =
+        zr_manifest_extent_place(&own->manifest.files[f], tensor, extent);
     h->used = ++own->uses;
     if (h->extent == extent)
         return ZERO_OK;
@@ -115,7 +115,7 @@ static zero_status verify_source_checkpoint(zr_source *source, zr_source_progres
                                             zr_source_damage damaged, void *user, zero_error *error)
 {
     const checkpoint *own = source->own;
-    return zr_manifest_survey(source->path, &own->manifest, progress, damaged, user, error);
+    return zr_manifest_verify_all(source->path, &own->manifest, progress, damaged, user, error);
 }
 
 static void close_checkpoint(zr_source *source)

@@ -1,4 +1,4 @@
-#include "formats/state_check.h"
+#include "formats/manifest.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "formats/tensor_names.h"
+#include "formats/safetensors_write.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "formats/safetensors_header.h"
+#include "formats/safetensors.h"
 
 #include <string.h>
 

@@ -5,12 +5,11 @@
 // only after every rank's bytes are on the disk.
 #define _GNU_SOURCE
 #include "formats/weight_files.h"
-#include "memory/direct.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "comm/agreement.h"
-#include "comm/fingerprint.h"
+#include "memory/direct.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -253,7 +252,7 @@ static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t
 // Every rank checks the whole model, so that all find the same fault, but reads only its own
 // ranges.
 static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_st_set *set,
-                               const zr_weight_view *view, const zr_weights_how *how,
+                               const zr_weight_view *view, const zr_weights_load_options *how,
                                bool head_differs, zero_error *error)
 {
     loading load = {comm, set};
@@ -264,7 +263,7 @@ static zero_status load_ranges(zero_comm *comm, const char *directory, const zr_
 }
 
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
-                            const zr_weights_how *how, zero_error *error)
+                            const zr_weights_load_options *how, zero_error *error)
 {
     zero_error local = {0};
     zr_st_set set;

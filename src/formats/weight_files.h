@@ -12,7 +12,7 @@
 zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefix,
                             const zr_weight_view *view, zero_error *error);
 
-typedef struct zr_weights_how {
+typedef struct zr_weights_load_options {
     uint64_t seed; // Selects the places at which ranks compare the files that they see.
     // Tensors that the model has no place for are left out with a warning; false: they are refused.
     bool ignored;
@@ -22,20 +22,20 @@ typedef struct zr_weights_how {
     const char *tied_head, *table;
     bool may_untie;            // config.json may say that the model has a head of its own
     const zero_logger *logger; // for the warning; NULL: it is dropped
-} zr_weights_how;
+} zr_weights_load_options;
 // Collective. Fills the ranges, one after another. Missing tensors, shapes that differ and unused
 // tensors are ZERO_ERR_DATA with name, found and expected.
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
-                            const zr_weights_how *how, zero_error *error);
+                            const zr_weights_load_options *how, zero_error *error);
 // Collective, with the same files on all ranks, each of which compares a part. *differs: the files
 // have a head that is not the model's, with other values than its table.
 zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
-                                    const zr_weight_view *view, const zr_weights_how *how,
+                                    const zr_weight_view *view, const zr_weights_load_options *how,
                                     bool *differs, zero_error *error);
 // Not collective. Names up to ten tensors that are neither the model's nor buffers of old exports
 // (zr_tensor_is_buffer). head_differs: as above.
 zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
-                                    const zr_weights_how *how, bool head_differs,
+                                    const zr_weights_load_options *how, bool head_differs,
                                     zero_error *error);
 
 #endif

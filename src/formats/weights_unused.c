@@ -3,7 +3,7 @@
 //
 // A file may repeat the table of tokens as the head of a model that is tied. With other values it
 // is a head of its own, whatever config.json says: transformers 5 uses it, transformers 4 does not.
-#include "formats/tensor_names.h"
+#include "formats/safetensors_write.h"
 #include "formats/weight_files.h"
 #include "comm/agreement.h"
 
@@ -14,7 +14,7 @@ enum { SHOWN = 10 };                // names in a message
 
 // Returns the head in the files, if the model has no place for it; NULL: there is none.
 static const zr_st_tensor *spare_head(const zr_st_set *set, const zr_weight_view *view,
-                                      const zr_weights_how *how)
+                                      const zr_weights_load_options *how)
 {
     for (int i = 0; i < view->tensor_count && how->tied_head; i++)
         if (!strcmp(view->tensors[i]->name, how->tied_head))
@@ -53,7 +53,7 @@ static zero_status compare_elements(zero_comm *comm, const zr_st_set *set, const
 }
 
 zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
-                                    const zr_weight_view *view, const zr_weights_how *how,
+                                    const zr_weight_view *view, const zr_weights_load_options *how,
                                     bool *differs, zero_error *error)
 {
     const zr_st_tensor *head = spare_head(set, view, how),
@@ -72,7 +72,8 @@ zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
     return ZERO_OK;
 }
 
-static bool is_left_out(const zr_st_set *set, int t, const bool *used, const zr_weights_how *how)
+static bool is_left_out(const zr_st_set *set, int t, const bool *used,
+                        const zr_weights_load_options *how)
 {
     const char *name = set->tensors[t].name;
     return used[t] || zr_tensor_is_buffer(name) ||
@@ -80,7 +81,7 @@ static bool is_left_out(const zr_st_set *set, int t, const bool *used, const zr_
 }
 
 // Lists the names, with commas; *count counts all of them. *file is the file of the first.
-static void list_names(const zr_st_set *set, const bool *used, const zr_weights_how *how,
+static void list_names(const zr_st_set *set, const bool *used, const zr_weights_load_options *how,
                        zr_buffer *names, int *count, int *file)
 {
     *count = 0;
@@ -98,7 +99,7 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
 }
 
 static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
-                                      const zr_weights_how *how, zero_error *error)
+                                      const zr_weights_load_options *how, zero_error *error)
 {
     zr_buffer names = {0};
     int count, file = 0;
@@ -121,7 +122,8 @@ static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
     return status;
 }
 
-static zero_status say_head(const zr_st_set *set, const zr_weights_how *how, zero_error *error)
+static zero_status say_head(const zr_st_set *set, const zr_weights_load_options *how,
+                            zero_error *error)
 {
     const char *path = set->paths[zr_st_find(set, how->tied_head)->file];
     if (!how->ignored)
@@ -137,7 +139,8 @@ static zero_status say_head(const zr_st_set *set, const zr_weights_how *how, zer
 }
 
 zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *view,
-                                    const zr_weights_how *how, bool head_differs, zero_error *error)
+                                    const zr_weights_load_options *how, bool head_differs,
+                                    zero_error *error)
 {
     if (head_differs)
         ZERO_TRY(say_head(set, how, error));

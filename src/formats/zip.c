@@ -1,4 +1,4 @@
-#include "formats/zip.h"
+#include "formats/torch_file.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

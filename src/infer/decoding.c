@@ -1,8 +1,8 @@
 #include "infer/decoding.h"
 
-#include "base/bytes_text.h"
 #include "base/dtype.h"
-#include "compute/product_scratch.h"
+#include "base/text.h"
+#include "compute/product_ops.h"
 #include "engine/engine_api.h"
 #include "setup/machine_facts.h"
 

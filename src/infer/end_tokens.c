@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "model/model_files.h"
+#include "model/architecture.h"
 
 #define MOST_BYTES ((size_t)1 << 20)
 #define KEY "eos_token_id"

@@ -1,9 +1,9 @@
 // zero_eval: measures the mean loss of a whole text.
 #include "base/alloc.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
+#include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
-#include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
 #include "infer/window_loss.h"
 #include "setup/defaults.h"

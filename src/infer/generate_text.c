@@ -1,9 +1,9 @@
 // zero_generate: generates text from a model directory. Rank 0 reads the prompts and emits the
 // answers; all ranks take the same steps.
 #include "base/alloc.h"
-#include "base/struct_take.h"
-#include "comm/agreement.h"
+#include "base/errors.h"
 #include "checkpoint/run_directory.h"
+#include "comm/agreement.h"
 #include "infer/prompts.h"
 #include "infer/generate_loop.h"
 #include "setup/load.h"

@@ -1,8 +1,8 @@
 #include "infer/generation_times.h"
 
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/text.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "predict/rates.h"

@@ -1,8 +1,8 @@
 // zero_prompts_read: reads the lines of a text, or a field of JSONL records.
 #include "base/file.h"
 #include "data/data_source.h"
-#include "data/not_text.h"
-#include "data/records.h"
+#include "data/text.h"
+#include "data/jsonl_records.h"
 #include <zero/generate.h>
 
 #include <string.h>
@@ -74,10 +74,10 @@ static zero_status read_prompts_file_text(const zr_data_source *source, const ch
     size_t at = 0;
     if (source->named)
         return read_lines(path, text, length, out, error);
-    ZERO_TRY(zr_not_text_name(path, error));
-    ZERO_TRY(zr_not_text_marks(path, "text", text, length, error));
+    ZERO_TRY(zr_text_check_name(path, error));
+    ZERO_TRY(zr_text_check_kind(path, "text", text, length, error));
     ZERO_TRY(read_lines(path, text, length, out, error));
-    return zr_not_text_bytes(path, text, length, length, &at, error);
+    return zr_text_check_bytes(path, text, length, length, &at, error);
 }
 
 static zero_status prompts_file_read_file(const zr_data_source *source, const char *path,
@@ -87,7 +87,7 @@ static zero_status prompts_file_read_file(const zr_data_source *source, const ch
     size_t length;
     bool records = zr_data_source_kind_of(source, path) == ZR_DATA_JSONL;
     ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
-    zero_status status = records ? zr_not_text_marks(path, "JSONL", text, length, error) : ZERO_OK;
+    zero_status status = records ? zr_text_check_kind(path, "JSONL", text, length, error) : ZERO_OK;
     if (status == ZERO_OK)
         status = records ? read_records(path, field, text, length, out, error)
                          : read_prompts_file_text(source, path, text, length, out, error);

@@ -1,9 +1,8 @@
 #include "infer/window_loss.h"
 
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
-#include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 
 enum { ROUNDS_OF_STAGE = 4 };
@@ -59,7 +58,7 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     double loss;
     ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
     if (counts && is_last_stage(r->engine)) {
-        int64_t tokens = zr_targets_counted(r->targets, count * seq);
+        int64_t tokens = zr_count_targets(r->targets, count * seq);
         // This weight is just the number of windows if no target is masked.
         zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq));
         r->windows += count;

@@ -4,8 +4,8 @@
 #include "launch/run_ranks.h"
 
 #include "base/alloc.h"
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/struct_take.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,9 +3,9 @@
 // Invariant: it returns only after every child has been reaped.
 #define _GNU_SOURCE
 #include "base/alloc.h"
-#include "base/bytes_text.h"
-#include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/cpu.h"
+#include "base/text.h"
 #include "launch/run_ranks.h"
 
 #include <errno.h>

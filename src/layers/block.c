@@ -45,8 +45,8 @@ static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shap
     };
 }
 
-// Takes the bias of a half's last linear from the slices of one that is cut: it is added to their
-// sum.
+// Removes the bias of a half's last linear from its slices, if the linear is cut: the bias is added
+// to their sum instead.
 static void take_out_bias(zr_block *block, enum zr_block_half half)
 {
     static const zr_tensor_handle none = {.flat_param = -1};
@@ -56,7 +56,7 @@ static void take_out_bias(zr_block *block, enum zr_block_half half)
         block->slices[i].linear[out].bias = &none;
 }
 
-// whole: every rank has all rows of the stream.
+// whole: every rank has all rows of the stream, even under sequence parallelism.
 static void layers_set(const zero_unit *unit, const zero_shape *shape, bool training, bool whole,
                        zr_block *block)
 {
@@ -117,7 +117,7 @@ static size_t scratch_bytes(const zr_block *block, int threads)
 
 static bool is_split(const zr_block *block) { return block->parts != ZR_BACKWARD_WHOLE; }
 
-// sums: those of gains, which are no scratch if backward is split.
+// sums: the buffer for sums of gains, which is not scratch if backward is split.
 static void gains_carve(zr_block *block, zr_carver *work, zr_carver *sums)
 {
     const zr_division *division = &block->division;
@@ -166,8 +166,8 @@ zr_linear zr_block_out(const zr_block *block, enum zr_block_half which)
     return out;
 }
 
-// Puts in the held buffer what the weight part of a split backward reads; what is not trained stays
-// in the workspace.
+// Puts the inputs of a split backward's weight part into the held buffer. Gradients of linears that
+// do not train stay in the workspace.
 static void hold_block(zr_block *block, zr_carver *held)
 {
     for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
@@ -180,7 +180,7 @@ static void hold_block(zr_block *block, zr_carver *held)
 typedef struct layout {                              // of the buffers of a call
     bool training, whole;                            // whole: every rank has all rows of the stream
     unsigned parts;                                  // as in zr_block
-    void *saved, *workspace, *held;                  // NULL: only counts
+    void *saved, *workspace, *held;                  // NULL while only counting
     size_t saved_bytes, workspace_bytes, held_bytes; // found
 } layout;
 
@@ -281,7 +281,7 @@ zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
     lay_out_block(unit, shape, &l, &block);
     out->saved_bytes = l.saved_bytes;
-    out->workspace_bytes = l.workspace_bytes; // each part of a split backward has enough with it
+    out->workspace_bytes = l.workspace_bytes; // enough for each part of a split backward
     out->held_bytes = held_bytes(unit, shape);
     zr_norm_read_in_backward(&block.norm1, out);
     zr_norm_read_in_backward(&block.norm2, out);
@@ -293,7 +293,8 @@ zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const
     return ZERO_OK;
 }
 
-// After the workspace of a block comes that of what attention packs from the cache.
+// The workspace of the block is followed by that for the keys and values which attention packs from
+// the cache.
 size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
                                void *workspace, zr_block *block)
 {

@@ -12,16 +12,40 @@
 // A block that is cut (model/lm_slices.h) computes the halves slice by slice between the norm's
 // output and the branch. The last linear of a half is cut by its inputs: its slices' products are
 // summed in fp32 (g of Megatron-LM), then the bias is added and the branch is rounded once. The
-// gradient of the norm's output is summed likewise (f).
+// gradient of the norm's output is summed in the same way (f).
 #ifndef ZR_LAYERS_BLOCK_H
 #define ZR_LAYERS_BLOCK_H
 
-#include "layers/gpt2_block.h"
 #include "layers/layers.h"
 #include "layers/linear.h"
 #include "layers/llama_block.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
+
+enum zr_gpt2_linear { // the numbers of the linears of GPT-2's block
+    ZR_GPT2_QKV,
+    ZR_GPT2_PROJ,
+    ZR_GPT2_FC,
+    ZR_GPT2_MLP_PROJ,
+    ZR_GPT2_LINEARS
+};
+
+// What GPT-2 adds to a slice of a block.
+//
+//   attention:  c_attn ─ attention ─ c_proj ─ dropout
+//   mlp:        c_fc ─ gelu ─ c_proj ─ dropout
+//
+// Of a slice: rows R, width C = heads x head_dim, F = the inner width; type T. In all, a row keeps
+// 4C + F values of T, and H + 4 floats, where H is the number of heads; and C of the stream's type.
+typedef struct zr_gpt2_parts {
+    // Saved:
+    void *qkv; // (R, 3*C) T
+    void *fc;  // (R, F) T, before gelu
+    // In the workspace:
+    void *wide;         // (R, max(F, 3*C)) T
+    void *d_attended;   // (R, C) T
+    void *d_qkv, *d_fc; // gradients of qkv and fc: both are `wide`, or are held
+} zr_gpt2_parts;
 
 enum { ZR_BLOCK_LINEARS = 7 }; // the most that an architecture has
 enum { ZR_BLOCK_INPUTS = 3 };  // the most linears of a half that read the norm's output
@@ -29,8 +53,8 @@ enum { ZR_BLOCK_INPUTS = 3 };  // the most linears of a half that read the norm'
 typedef struct zr_block_input { // a linear that reads the norm's output, in backward
     const zr_linear *linear;
     const void *gradient; // of its own output
-    // ZR_BACKWARD_...: what this slice computes. Slices that share keys and values each have their
-    // gradients, but only one of them computes the share of the input's gradient.
+    // ZR_BACKWARD_...: the parts that this slice computes. Slices that share keys and values each
+    // have their gradients, but only one of them computes the share of the input's gradient.
     unsigned parts;
 } zr_block_input;
 
@@ -72,11 +96,11 @@ struct zr_block { // one call: sizes of every layer, and buffers
     float dropout; // of the branches that join the residual stream; 0 in evaluation
     size_t scratch_bytes;
     // Set in a step of generation, otherwise NULL:
-    const zr_decode_step *step;       // its runs tell the positions of the rows
+    const zr_decode_step *step;       // its runs give the positions of the rows
     const zr_attention_cache *caches; // (slice_count)
     void *decode_scratch;
-    // Kept from forward to backward. Evaluation and generation keep nothing: what they need briefly
-    // is in the workspace and in `out`, and the rest is NULL. (own) means this rank's rows.
+    // Kept from forward to backward. Evaluation and generation keep nothing: they use the workspace
+    // and `out` instead, and the rest is NULL. (own) means this rank's rows.
     zr_norm_statistics statistics1, statistics2; // (own); means only if the norms have them
     void *middle; // (own, C) S, the residual stream between the halves
     // In the workspace:
@@ -86,28 +110,28 @@ struct zr_block { // one call: sizes of every layer, and buffers
     void *branch[ZR_BLOCK_HALVES]; // (own, C) T, before they join the stream
     float *sum;      // (R, C) gradient of what several products read, if the block is not cut
     void *scratch;   // used by norms, attention and linears in turn
-    void *place;     // of exchanges, where one rank computes all slices
+    void *place;     // of exchanges, if one rank computes all slices
     float *spare;    // (R, C) for each level of the sum over this rank's slices
     float *partials; // sums of gains over slices
     zr_gains gains;  // a split backward holds the sums
     // In backward: (R, C) T, the gradients of branches before dropout, unless they are that of the
     // stream; in the workspace, or held.
     void *d_branch[ZR_BLOCK_HALVES];
-    // In backward of attention: the gradients of shared keys and values, which the ranks that share
-    // them sum; 0 elements: no ranks do.
+    // In backward of attention: the sum, over the ranks that share them, of the gradients of shared
+    // keys and values; 0 elements if no ranks share any.
     zero_exchange shared;
 };
 
 bool zr_block_is_cut(const zr_block *block);
 // Sets the sizes and buffers of a call, forward or backward. parts: of backward; forward is as
 // ZR_BACKWARD_WHOLE. ZERO_ERR_INTERNAL as in zr_lm_threads_check, and if a split backward has no
-// place to hold anything, because sizes announce none.
+// held buffer because its sizes announce none.
 zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block);
 // Lays out the block for as many rows as a generation step has. Returns the bytes of workspace; if
 // it is NULL it only counts.
 size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
                                void *workspace, zr_block *block);
-// Gives buffers to what would be saved when nothing is saved.
+// Gives buffers to the tensors that training saves, for a call that saves nothing.
 void zr_block_alias(zr_block *block, void *out);
 // Computes a half's branch (block->branch) from the norm's output, which lies where the norm wrote
 // it (block->normed, or this rank's share of the place).

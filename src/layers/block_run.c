@@ -15,21 +15,22 @@ void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed)
                     block->step->run_count, packed, slice->attended, block->decode_scratch);
 }
 
-// Returns where a norm writes this rank's rows: among those of all ranks, if rows are divided.
+// Returns the address to which a norm writes this rank's rows: among those of all ranks, if rows
+// are divided.
 static void *own_normed(const zr_block *block)
 {
     return block->division.by_rows ? zr_division_own(&block->division, block->dtype, block->place)
                                    : block->normed;
 }
 
-// Completes the rows of a norm's output.
+// Gathers the rows of a norm's output from all ranks, if rows are divided.
 static zero_status gather_normed(zr_block *block)
 {
     block->input = block->division.by_rows ? block->place : block->normed;
     return zr_division_gather(block->context, &block->division, block->dtype);
 }
 
-// The same for backward, which needs them for longer than the next exchange.
+// The same for backward, where the rows must outlive the next exchange.
 static zero_status gather_into(zr_block *block, void *rows)
 {
     zr_queue *queue = block->context->queue;
@@ -123,9 +124,9 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in,
     return block_run_run(&block, in->at[0].data, out->at[0].data);
 }
 
-// Finds the gradient of a branch before its dropout, of type T, given that of the stream: d itself,
-// or d converted and with the mask applied. It is held for the weight part of a split backward,
-// because d is gone by then.
+// Returns the gradient of a branch before its dropout, of type T, given that of the stream: d
+// itself, or d converted and with the mask applied. It is held for the weight part of a split
+// backward, because d is overwritten by then.
 static zero_status undrop(zr_block *block, enum zr_block_half which, const void *d,
                           const void **out)
 {
@@ -169,8 +170,8 @@ static zero_status half_inner_backward(zr_block *block, enum zr_block_half which
     return half->finish ? half->finish(block) : ZERO_OK;
 }
 
-// Sums the gradient of the norm's output over the linears of a slice. dx: unused in the weight part
-// of a split backward.
+// Sums the gradient of the norm's output over the linears of a slice. dx is unused in the weight
+// part of a split backward.
 static zero_status input_backward(zr_block *block, const zr_block_slice *slice, float *dx)
 {
     bool adds = false;
@@ -236,7 +237,7 @@ zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
                                     const zr_block_norm *norm, const void *d, const void **dy)
 {
     ZERO_TRY(half_inner_backward(block, which, d));
-    if (block->parts & ZR_BACKWARD_WEIGHT) { // what the products of weights read
+    if (block->parts & ZR_BACKWARD_WEIGHT) { // inputs of the products of weights
         zr_norm_forward(block->context, norm->layer, norm->x, own_normed(block),
                         (zr_norm_statistics){0});
         ZERO_TRY(gather_into(block, block->normed));
@@ -244,7 +245,7 @@ zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
     return half_input_backward(block, dy);
 }
 
-// d (own, C) S: the gradient of the stream that the branch has joined; dx becomes that of the
+// d (own, C) S: the gradient of the stream after the branch has joined it; dx becomes that of the
 // stream before.
 static zero_status half_backward(zr_block *block, enum zr_block_half which,
                                  const zr_block_norm *norm, const void *d, void *dx)

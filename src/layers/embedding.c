@@ -22,7 +22,7 @@ static size_t lay_out_embedding(const zero_unit *unit, const zero_shape *shape, 
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     zr_carver carver = {.base = workspace};
     int64_t rows = shape->batch * shape->seq;
-    bool split = zr_lm_table(hyper)->tiles > 1 || zr_is_cut(hyper);
+    bool split = zr_lm_table(hyper)->tiles > 1 || zr_lm_is_cut(hyper);
     *e = (embedding){.hyper = hyper,
                      .division = zr_division_of(hyper, rows, false),
                      .rows = rows,
@@ -130,13 +130,13 @@ static zero_status embedding_embedding_forward(zero_context *context, const zero
     embedding e;
     void *x = out->at[0].data;
     ZERO_TRY(set_embedding(context, &e));
-    ZERO_TRY(zr_is_cut(e.hyper) ? slices_forward(&e, x) : tiles_forward(&e, x));
+    ZERO_TRY(zr_lm_is_cut(e.hyper) ? slices_forward(&e, x) : tiles_forward(&e, x));
     drop(&e, x);
     return ZERO_OK;
 }
 
-// Adds the rows of d (rows, C) to the gradient of a part of the table, of which `ids` are rows.
-// d_positions: passed with one of the parts, otherwise NULL.
+// Adds the rows of d (rows, C) to the rows `ids` of the gradient of a part of the table.
+// d_positions is passed with one of the parts, and NULL with the others.
 static void part_backward(const embedding *e, const zr_tensor_handle *table, int tile,
                           int64_t tokens, const int32_t *ids, const void *d, bool positions)
 {
@@ -166,7 +166,7 @@ static zero_status tiles_backward(const embedding *e, const void *d)
     return ZERO_OK;
 }
 
-// The gradient of a table needs all rows, in whichever slices their tokens are.
+// The gradient of a table needs all rows of the stream, in whichever slices their tokens are.
 static zero_status slices_backward(const embedding *e, const void *d)
 {
     zero_context *context = e->context;
@@ -194,7 +194,7 @@ static zero_status embedding_embedding_backward(zero_context *context, const zer
     void *d = d_out->at[0].data;
     ZERO_TRY(set_embedding(context, &e));
     drop(&e, d);
-    return zr_is_cut(e.hyper) ? slices_backward(&e, d) : tiles_backward(&e, d);
+    return zr_lm_is_cut(e.hyper) ? slices_backward(&e, d) : tiles_backward(&e, d);
 }
 
 const zero_unit_ops zr_lm_embedding_ops = {

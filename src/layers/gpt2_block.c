@@ -47,7 +47,8 @@ static void save_gpt2_block(zr_block *block, zr_carver *carver)
     }
 }
 
-// A block that is not cut needs the norm's output no more when the gradient of attention comes.
+// In a block that is not cut, d_attended reuses the memory of the norm's output, which is not read
+// any more by then.
 static size_t work_gpt2_block(zr_block *block, zr_carver carver)
 {
     for (int i = 0; i < block->slice_count; i++) {
@@ -83,6 +84,55 @@ static void alias(zr_block *block)
     }
 }
 
+// The first half: queries, keys and values; causal attention; projection. Probabilities are never
+// stored: backward recomputes them from qkv and each row's log-sum-exp.
+static zero_status gpt2_attention_forward(zr_block *block, zr_block_slice *slice,
+                                          const void **inner)
+{
+    const zr_linear *qkv = &slice->linear[ZR_GPT2_QKV];
+    ZERO_TRY(zr_linear_forward(block->context, qkv, block->input, slice->gpt2.qkv, block->scratch));
+    zr_block_attend(block, slice, slice->gpt2.qkv);
+    *inner = slice->attended;
+    return ZERO_OK;
+}
+
+static zero_status gpt2_attention_backward(zr_block *block, zr_block_slice *slice, const void *d)
+{
+    zr_queue *queue = block->context->queue;
+    void *d_attended = slice->gpt2.d_attended, *d_qkv = slice->gpt2.d_qkv;
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_PROJ], block->parts,
+                                slice->attended, d, d_attended, block->scratch));
+    if (block->parts & ZR_BACKWARD_INPUT)
+        queue->backend->attention->backward(queue, &slice->attention, slice->gpt2.qkv,
+                                            slice->attended, slice->lse, d_attended, d_qkv, NULL,
+                                            block->scratch);
+    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_QKV],
+                                                .gradient = d_qkv,
+                                                .parts = ZR_BACKWARD_WHOLE});
+    return ZERO_OK;
+}
+
+// The second half: up, gelu, down. The output of gelu is never stored: the products that read it
+// apply gelu to fc themselves, in forward and in backward. The norm's output is recomputed.
+// Together this saves F + C values per row.
+static zero_status gpt2_mlp_forward(zr_block *block, zr_block_slice *slice, const void **inner)
+{
+    *inner = slice->gpt2.fc;
+    return zr_linear_forward(block->context, &slice->linear[ZR_GPT2_FC], block->input,
+                             slice->gpt2.fc, block->scratch);
+}
+
+static zero_status gpt2_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d)
+{
+    void *d_fc = slice->gpt2.d_fc;
+    ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_MLP_PROJ], block->parts,
+                                slice->gpt2.fc, d, d_fc, block->scratch));
+    zr_block_add_input(slice, &(zr_block_input){.linear = &slice->linear[ZR_GPT2_FC],
+                                                .gradient = d_fc,
+                                                .parts = ZR_BACKWARD_WHOLE});
+    return ZERO_OK;
+}
+
 const zr_block_layers zr_gpt2_block_layers = {
     .set = set_gpt2_block,
     .save = save_gpt2_block,
@@ -94,14 +144,14 @@ const zr_block_layers zr_gpt2_block_layers = {
             {
                 .out = ZR_GPT2_PROJ,
                 .site = ZR_SITE_ATTENTION_RESIDUAL,
-                .forward = zr_gpt2_attention_forward,
-                .backward = zr_gpt2_attention_backward,
+                .forward = gpt2_attention_forward,
+                .backward = gpt2_attention_backward,
             },
             {
                 .out = ZR_GPT2_MLP_PROJ,
                 .site = ZR_SITE_MLP_RESIDUAL,
-                .forward = zr_gpt2_mlp_forward,
-                .backward = zr_gpt2_mlp_backward,
+                .forward = gpt2_mlp_forward,
+                .backward = gpt2_mlp_backward,
             },
         },
 };

@@ -1,4 +1,4 @@
-// Layers: forward next to backward, called by the units of our own architectures.
+// The library's models with their arithmetic, and steps of generation through their units.
 #ifndef ZR_LAYERS_LAYERS_H
 #define ZR_LAYERS_LAYERS_H
 
@@ -6,7 +6,7 @@
 #include "compute/compute.h"
 #include "model/lm_build.h"
 
-// The types that every unit of ours can compute with.
+// The types that every unit of the library can compute with.
 #define ZR_LAYER_DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16)
 
 // Returns the type of the residual stream, and so of the boundaries between units, if parameters
@@ -19,9 +19,9 @@ zero_status zr_lm_create(const zr_lm_config *config, zero_model **out, zero_erro
 // The same with some tensors frozen (lm_build.h), whole or tiled.
 zero_status zr_lm_create_frozen(const zr_lm_config *config, const zr_lm_frozen *frozen,
                                 zero_model **out, zero_error *error);
-// Returns the configuration that a model was made from; NULL if it is not one of ours.
+// Returns the configuration that a model was made from; NULL if the library did not make it.
 const zr_lm_config *zr_lm_config_of(const zero_model *model);
-bool zr_lm_is_head(const zero_unit *unit); // the unit belongs to a model of ours
+bool zr_lm_is_head(const zero_unit *unit); // of a unit of a model that the library made
 
 // Generation runs unit by unit, with a cache of keys and values: a step takes some positions of
 // some sequences through all units.
@@ -54,8 +54,8 @@ size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int6
 // between steps.
 zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                                zero_unit_sizes *out);
-// Lists in out->exchanges what a step of `rows` rows, of which `wanted` are wanted, exchanges with
-// other tensor ranks in `unit`; nothing else of *out is set.
+// Lists in out->exchanges the exchanges with other tensor ranks that a step of `rows` rows makes in
+// `unit`, when `wanted` rows need logits; nothing else of *out is set.
 void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,
                             zero_unit_sizes *out);
 

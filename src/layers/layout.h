@@ -1,6 +1,6 @@
 // How layers cut their saved activations and their workspace out of the two buffers of a context.
-// One function lays out a struct, and only counts if base is NULL, so that sizes and use cannot
-// disagree.
+// One function both lays out a struct and, with base NULL, counts its bytes, so that sizes and use
+// cannot disagree.
 #ifndef ZR_LAYERS_LAYOUT_H
 #define ZR_LAYERS_LAYOUT_H
 
@@ -9,7 +9,7 @@
 #include "compute/row_ops.h"
 
 typedef struct zr_carver {
-    char *base; // NULL: only counts
+    char *base; // NULL to count only
     size_t used;
 } zr_carver;
 

@@ -42,7 +42,7 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
     };
 }
 
-// dx += dy_t W_t^T, fp32; t: some of the columns, or all
+// dx += dy_t W_t^T, fp32, where t is some of the columns, or all
 static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bool add)
 {
     return (zr_product){
@@ -56,7 +56,7 @@ static zr_product product_sum_input(const zr_linear *linear, int64_t columns, bo
     };
 }
 
-// dW = x^T dy, fp32; with outputs_first: dy^T x
+// dW = x^T dy, fp32; dy^T x with outputs_first
 static zr_product product_weight(const zr_linear *linear, int64_t columns)
 {
     return (zr_product){
@@ -226,7 +226,7 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
     return ZERO_OK;
 }
 
-// The gradients of weight and bias, if they are wanted.
+// Computes the gradients of weight and bias, unless they do not train.
 static zero_status backward_tensors(zero_context *context, const zr_linear *linear, unsigned parts,
                                     const void *x, const void *dy, void *scratch)
 {
@@ -306,7 +306,7 @@ static void append_linear(zero_unit_sizes *sizes, const zr_product *product, int
     zr_product_append(sizes, product, calls);
 }
 
-// input: the product that computes dx.
+// input: the product for dx.
 static void append_products(const zr_linear *linear, int64_t columns, int calls, bool training,
                             bool again, const zr_product *input, zero_unit_sizes *sizes)
 {

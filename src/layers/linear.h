@@ -9,8 +9,8 @@
 #include "layers/slices.h"
 #include "model/tensor_handle.h"
 
-// The parts of backward that a call computes: of a split one (zero_unit_ops.backward_input and
-// backward_weight) one, else both.
+// The parts of backward that a call computes: one part in a split backward
+// (zero_unit_ops.backward_input and backward_weight), otherwise both.
 enum zr_backward_parts {
     ZR_BACKWARD_INPUT = 1,  // gradients of what layers read
     ZR_BACKWARD_WEIGHT = 2, // gradients of tensors
@@ -28,17 +28,17 @@ typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     int64_t rows, in, out;
     const zr_tensor_handle *weight; // tiled by outputs
     const zr_tensor_handle *bias;   // its tensor may not exist; never tiled
-    // Of slices that share a layer: another slice of this rank computes it; another one's rank
-    // computes the gradient of x, too.
+    // For slices that share a layer. is_lent: another slice of this rank computes the layer.
+    // flows_elsewhere: another slice, on any rank, computes the gradient of x.
     bool is_lent, flows_elsewhere;
 } zr_linear;
 
-// scratch: zr_linear_scratch tells its size.
+// scratch: (zr_linear_scratch) bytes.
 zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x,
                               void *y, void *scratch);
 // Computes the gradients of weight and bias, then dx(rows, in) = dy W^T [* gelu'(x)]; or one part
-// of this. dx may be x unless gelu. With tiles, the parts cannot be apart. Unused: x where only dx
-// is computed without gelu, dx where it is not.
+// of this. dx may be x unless gelu. With tiles, both parts must be computed together. x is unused
+// if only dx is computed and there is no gelu; dx is unused if it is not computed.
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, unsigned parts,
                                const void *x, const void *dy, void *dx, void *scratch);
 // The same for several linears that read one x: dx is fp32, and is set or, if `add`, added to. Not
@@ -56,10 +56,10 @@ void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, con
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
 bool zr_linear_is_tiled(const zr_linear *linear);
 // Cuts dy(rows, out) out of the held buffer of a split backward. If neither weight nor bias trains,
-// nobody reads it later, and it lies at `otherwise`.
+// it is not read later, and `otherwise` is returned.
 void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise);
 // Appends the products of forward and, if `training`, of backward, and notes what backward reads.
-// again: those of an equal layer are there already, and only their calls grow.
+// again: an equal layer has appended them already, and only their `calls` grow.
 void zr_linear_products(const zr_linear *linear, bool training, bool again, zero_unit_sizes *sizes);
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
 
@@ -70,13 +70,13 @@ typedef struct zr_norm_layer { // LayerNorm or, if `rms`, RMSNorm, which has no 
 } zr_norm_layer;
 
 typedef struct zr_norm_statistics { // what forward keeps of each row
-    float *mean, *rstd;             // (rows), or NULL: not kept; mean: ignored if `rms`
+    float *mean, *rstd;             // (rows), or NULL if not kept; mean: ignored if `rms`
 } zr_norm_statistics;
 
 typedef struct zr_norm_gradient { // of a norm's input (rows, C)
     const void *dy, *x;           // dtype; stream
     zr_norm_statistics statistics;
-    const void *past; // stream; added to dx, which it may be; NULL: nothing is
+    const void *past; // stream; added to dx, may be dx itself; NULL to add nothing
     void *dx;         // stream
 } zr_norm_gradient;
 
@@ -86,17 +86,17 @@ void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const vo
 void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
                               const void *branch, void *sum, void *y,
                               zr_norm_statistics statistics);
-// Computes dx, and the gradients of gain and bias. scratch: zr_scratch_norm tells its size.
+// Computes dx, and the gradients of gain and bias. scratch: (zr_scratch_norm) bytes.
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
                       void *scratch);
 // The same for rows that may be divided. Where gains are sums over slices of rows
-// (zr_gains_by_rows), those over this rank's slices go to `gains`; otherwise they do if `gains` has
-// them. partials: (zr_norm_partials) floats.
+// (zr_gains_by_rows), the sums over this rank's slices go to `gains`; otherwise the gradients do,
+// if `gains` has them. partials: (zr_norm_partials) floats.
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
                              const zr_division *division, const zr_norm_gradient *of,
                              const zr_gains *gains, float *partials, void *scratch);
 int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division);
-// Adds gain and bias to `gains`: they have to be there where they are such sums.
+// Adds gain and bias to `gains` if they are sums over slices of rows.
 void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,
                          zr_carver *carver);
 // Notes that backward reads the norm's tensors, because it recomputes the norm's output.

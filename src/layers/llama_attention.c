@@ -31,7 +31,8 @@ static zr_rotary rotary_of(const zr_block_slice *slice, zero_dtype from, zero_dt
     return rotary;
 }
 
-// Computes cosines and sines for every row's position; in a step, its runs tell the positions.
+// Computes cosines and sines for every row's position; in a step of generation, the runs give the
+// positions.
 static void make_table(const zr_block *block, const zr_block_slice *slice, const zr_rotary *rotary)
 {
     zr_queue *queue = block->context->queue;
@@ -69,7 +70,7 @@ static void norm_heads(const zr_block *block, const zr_block_slice *slice, const
     queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, slice, gain), y, rstd);
 }
 
-// part: where the gradient of the gain goes in this slice; NULL: the block is not cut.
+// part: the gradient of the gain in this slice; NULL if the block is not cut.
 static void norm_heads_backward(const zr_block *block, const zr_block_slice *slice,
                                 const zr_norm *norm, const zr_tensor_handle *gain, float *part,
                                 const float *dy, const void *x, const float *rstd, void *dx)
@@ -81,7 +82,7 @@ static void norm_heads_backward(const zr_block *block, const zr_block_slice *sli
                                        dx, d_gain, add, block->scratch);
 }
 
-// The layout of a packed row: queries, then keys, then values. In elements.
+// The layout of a packed row, in elements: queries, then keys, then values.
 typedef struct columns {
     int64_t queries, keys, row;
 } columns;
@@ -208,8 +209,8 @@ zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, 
     return ZERO_OK;
 }
 
-// Sums the gradients of the keys and values that slices [first, first + count) share with each
-// other and, it may be, with those of other ranks; then rounds them once.
+// Sums the gradients of the keys and values that slices [first, first + count) share, also with
+// slices of other ranks if those share them; then rounds them once.
 static zero_status sum_shared(zr_block *block, int first, int count)
 {
     zr_queue *queue = block->context->queue;
@@ -237,7 +238,7 @@ static zero_status share_keys(zr_block *block)
     return ZERO_OK;
 }
 
-// The gradient of a shared key's gain counts once, in the first slice of all that share it.
+// The gradient of a shared key's gain counts once, in the first of the slices that share it.
 static void keep_gain(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
@@ -260,7 +261,7 @@ static void unpack(zr_block *block, zr_block_slice *slice)
     keep_gain(block, slice);
 }
 
-// Lists the gradients in the order in which v, k and q are summed.
+// Lists the gradients of v, k and q, in the order in which they are summed.
 static void list_inputs(zr_block_slice *slice)
 {
     const zr_llama_parts *llama = &slice->llama;

@@ -50,7 +50,7 @@ static void set_mlp(const zr_lm_unit *hyper, const zr_block *b, zr_block_slice *
         zr_block_linear(b, hyper, i, inner, width, ZR_LLAMA_DOWN_W, ZR_LLAMA_DOWN_B);
 }
 
-// Where ranks share keys and values, each holds one head of them.
+// If ranks share keys and values, each holds one head of them.
 static void set_shared(const zr_lm_unit *hyper, zr_block *b)
 {
     int ranks = zr_slices_sharing_ranks(&hyper->slices, &hyper->shape);
@@ -168,8 +168,8 @@ static size_t work_of_mlp(zr_block *block, zr_carver carver)
     return carver.used;
 }
 
-// Puts the gradients of linears that train in the held buffer. Of shared keys and values the slice
-// that lends them has the gradients.
+// Puts the gradients of linears that train in the held buffer. The gradients of shared keys and
+// values belong to the slice that lends them.
 static void hold_llama_block(zr_block *block, zr_carver *held)
 {
     for (int i = 0; i < block->slice_count; i++) {
@@ -185,7 +185,7 @@ static void hold_llama_block(zr_block *block, zr_carver *held)
     }
 }
 
-// The parts of the gradients of heads' gains: one for each slice, one after another, to be summed.
+// The gradients of heads' gains have a part for each slice, one after another, to be summed.
 static void work_of_gain_parts(zr_block *block, int64_t step, zr_carver *work_llama_block)
 {
     float *of_q = zr_carve_floats(work_llama_block, block->slice_count * step),
@@ -224,8 +224,8 @@ static size_t work_llama_block(zr_block *block, zr_carver carver)
     return ZR_MAX(first, second);
 }
 
-// Without backward, q, k and v take the place of d_packed, attention's output that of d_q, and the
-// gate is overwritten by its product with up.
+// Without backward, q, k and v use the memory of d_packed, attention's output uses that of d_q, and
+// the gate is overwritten by its product with up.
 static void alias(zr_block *block)
 {
     int64_t rows = block->rows;

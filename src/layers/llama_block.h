@@ -21,15 +21,14 @@ enum zr_llama_linear { // the numbers of its linears
 
 // Of a slice: rows R, width C, F the inner width, D = head_dim, Q = heads x D, K = kv_heads x D;
 // type T. In all, a row keeps 2Q + 2K + 2F values of T, and heads + 2 floats; and C of the stream's
-// type.
-// Where slices share a head of keys and values, the first of those that a rank has computes them
-// for the others, and their gradients once all have added theirs.
+// type. If slices share a head of keys and values, the first of them on each rank computes these
+// for the others. It also computes their gradients, once all slices have added theirs.
 typedef struct zr_llama_parts {
     const zero_llama_config *config;
     zr_norm norm_q, norm_k; // over heads: from T into fp32, because the rotation rounds again
     const zr_tensor_handle *gain_q, *gain_k; // their gains
     int lender;                              // number of the slice whose keys and values these are
-    bool first; // of all slices that share them, on any rank, this is the first
+    bool first;                              // the first of all slices that share them, on any rank
     // Saved:
     void *q, *k, *v; // (R, Q), (R, K), (R, K) T, as their products wrote them
     void *gate, *up; // (R, F) T
@@ -38,17 +37,17 @@ typedef struct zr_llama_parts {
     // In the workspace of the first half. The two halves share their memory, because they never
     // need it at the same time.
     void *packed, *d_packed; // (R, Q + 2K) T
-    // (R, Q), (R, K), (R, K) T, or held; before those, d_q has the gradient of `attended`.
+    // (R, Q), (R, K), (R, K) T, or held; d_q first has the gradient of `attended`.
     void *d_q, *d_k, *d_v;
     float *heads_q, *heads_k;   // (R, Q), (R, K), if heads are normed: between norm and rotation
-    float *rstd_q, *rstd_k;     // (R, heads), (R, kv_heads), likewise
+    float *rstd_q, *rstd_k;     // (R, heads), (R, kv_heads), if heads are normed
     float *gain;                // (D) of such a norm
-    float *d_gain_q, *d_gain_k; // (D) its gradient in this slice; NULL: the block is not cut
-    float *d_shared; // (R, 2K) gradients of shared keys and values; NULL: none are shared
+    float *d_gain_q, *d_gain_k; // (D) its gradient in this slice; NULL if the block is not cut
+    float *d_shared; // (R, 2K) gradients of shared keys and values; NULL if they are not shared
     void *d_keys;    // (R, 2K) T, their sums
     // In the workspace of the second half:
     void *product, *d_product; // (R, F) T
-    void *d_gate, *d_up;       // the gradients of gate and up: in their place, or held
+    void *d_gate, *d_up;       // gradients of gate and up: in the memory of gate and up, or held
 } zr_llama_parts;
 
 // llama_attention.c and llama_mlp.c: the halves, as in zr_half_layers.

@@ -1,11 +1,11 @@
 // Generation: takes some positions of some sequences through one unit, with a cache of keys and
 // values. The layers are those of the forward pass; only attention and the positions of rows
-// differ. Called by the code that acquires the units in turn.
+// differ. The caller acquires the units in turn.
 #include "compute/element_ops.h"
 #include "layers/block.h"
 #include "layers/lm_units.h"
 
-// Each slice has a cache of its own, also where slices share keys and values.
+// Each slice has a cache of its own, even if slices share keys and values.
 size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int64_t capacity)
 {
     const zr_lm_unit *unit = zr_lm_unit_at(&model->units[0]);
@@ -52,7 +52,7 @@ static int64_t tokens_of(const zr_lm_unit *hyper, int slice)
         .count;
 }
 
-// Sampling reads logits in fp32, whatever type the model computes in.
+// Logits are fp32 for sampling, whatever the model's own type is.
 static zr_product logits_product(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wanted,
                                  int64_t tokens)
 {
@@ -78,7 +78,7 @@ static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits,
 {
     head_work work;
     out->workspace_bytes = head_lay_out(hyper, limits->dtype, limits->wanted, NULL, &work);
-    if (zr_is_cut(hyper)) {
+    if (zr_lm_is_cut(hyper)) {
         cut_head_sizes(hyper, limits, out);
         return;
     }
@@ -102,7 +102,7 @@ static size_t embedding_lay_out(const zr_lm_unit *hyper, int64_t rows, void *wor
                                 embedding_work *out)
 {
     zr_carver carver = {.base = workspace};
-    bool split = zr_lm_table(hyper)->tiles > 1 || zr_is_cut(hyper);
+    bool split = zr_lm_table(hyper)->tiles > 1 || zr_lm_is_cut(hyper);
     *out = (embedding_work){.division = zr_division_of(hyper, rows, true)};
     out->local = zr_carve(&carver, split ? sizeof *out->local * (size_t)rows : 0);
     out->place = zr_carve_place(&carver, hyper, zr_division_place_bytes(&out->division));
@@ -132,7 +132,7 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
     return ZERO_OK;
 }
 
-// The logits of all slices, (wanted, tokens) each, are brought together.
+// Gathers the logits of all slices, (wanted, tokens) each.
 static zero_exchange logits_of(const zr_lm_unit *hyper, int64_t wanted)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
@@ -175,7 +175,7 @@ static zero_status check_step(zero_context *context, const zr_decode_cache *cach
     return ZERO_OK;
 }
 
-// Embeds run after run, because each has its own first row in the table of positions.
+// Embeds one run after another, because each has its own first row in the table of positions.
 static void embed_runs(zero_context *context, const zr_decode_step *step, int tile,
                        const int32_t *ids, void *out)
 {
@@ -197,7 +197,7 @@ static void embed_runs(zero_context *context, const zr_decode_step *step, int ti
     }
 }
 
-// Adds the positions run after run to rows that come from slices of the table.
+// Adds the positions to rows that come from slices of the table, one run after another.
 static zero_status embed_slices(zero_context *context, const zr_decode_step *step,
                                 const embedding_work *work, float *out)
 {
@@ -227,7 +227,7 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     embedding_work work;
     ZERO_TRY(check_step(context, cache, step));
     embedding_lay_out(hyper, step->rows, context->workspace, &work);
-    if (zr_is_cut(hyper))
+    if (zr_lm_is_cut(hyper))
         return embed_slices(context, step, &work, out);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
@@ -238,8 +238,8 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     return ZERO_OK;
 }
 
-// Acquires and releases all tiles unused, because flat parameters must come in the same order
-// whether or not they are needed.
+// Acquires and releases all tiles without using them, because flat parameters must be gathered in
+// the same order whether or not they are needed.
 static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *table)
 {
     for (int t = 0; t < table->tiles; t++) {
@@ -249,7 +249,7 @@ static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *tab
     return ZERO_OK;
 }
 
-// Returns the wanted rows, one after another; if all rows are wanted, these are `in` itself.
+// Returns the wanted rows, one after another; `in` itself if all rows are wanted.
 static const void *pick_rows(zero_context *context, const zr_decode_step *step, const void *in,
                              void *picked)
 {
@@ -338,7 +338,7 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
     const zr_norm_layer norm = zr_head_norm(hyper, dtype, step->wanted_count);
     zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed,
                     (zr_norm_statistics){0});
-    if (zr_is_cut(hyper))
+    if (zr_lm_is_cut(hyper))
         return logits_of_slices(context, step, &work, logits);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));

@@ -1,14 +1,13 @@
-// What the units of all language models share: their boundary, and the checks of what arrives.
-// Embedding, blocks and head have files of their own.
-// The boundary between units is one tensor, the residual stream (batch, seq, width), or this rank's
-// rows of it.
+// Code that the units of all language models share: their boundary, and the checks of their inputs.
+// Embedding, blocks and head have files of their own. The boundary between units is one tensor, the
+// residual stream (batch, seq, width), or this rank's rows of it.
 #include "layers/lm_units.h"
 
 const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit) { return unit->hyper; }
 
 // The stream is fp32, because every block adds to it and its roundings would add up. In fp32 the
-// gradient's error stays below that of autocast, which keeps the stream in fp32 too; in 16 bits it
-// would be half as large again.
+// gradient's error stays below that of autocast, which keeps the stream in fp32 too; in 16 bits the
+// error would be half as large again.
 zero_dtype zr_stream_dtype(zero_dtype dtype) { return ZERO_F32; }
 
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole)

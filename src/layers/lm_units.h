@@ -1,4 +1,4 @@
-// What the units of language models share. Only layers/ includes this.
+// Declarations that the units of language models share. Only layers/ includes this.
 #ifndef ZR_LAYERS_LM_UNITS_H
 #define ZR_LAYERS_LM_UNITS_H
 
@@ -21,21 +21,21 @@ extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 typedef struct zr_block zr_block; // block.h
 typedef struct zr_block_slice zr_block_slice;
 
-typedef struct zr_half_layers { // what an architecture computes in one slice of a half of a block
+typedef struct zr_half_layers { // an architecture's arithmetic in one slice of a half of a block
     int out;                    // number of its last linear, whose outputs are the branch
     enum zr_lm_site site;       // of the dropout of the branch
-    // The norm's output is block->input. Computes what the last linear reads: *inner.
+    // The norm's output is block->input. Computes *inner, the input of the last linear.
     zero_status (*forward)(zr_block *block, zr_block_slice *slice, const void **inner);
     // d (R, C) T is the gradient of the branch as the last linear wrote it. Computes gradients up
     // to the outputs of the linears that read the norm's output, and lists these (inputs). This and
-    // finish compute the parts of backward that block->parts says; the weight part reads what the
-    // input part has left in the buffers of `hold`.
+    // finish compute the parts of backward in block->parts; the weight part reads the buffers of
+    // `hold`, which the input part has filled.
     zero_status (*backward)(zr_block *block, zr_block_slice *slice, const void *d);
     // Optional: completes all slices once backward has run for each, because they share something.
     zero_status (*finish)(zr_block *block);
 } zr_half_layers;
 
-typedef struct zr_block_layers { // what an architecture's blocks compute
+typedef struct zr_block_layers { // the arithmetic of an architecture's blocks
     bool outputs_first;          // weights of its linears lie as (out, in): see zr_linear
     // Completes a block whose sizes are set: norms, linears, and the least scratch.
     void (*set)(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block);
@@ -45,10 +45,11 @@ typedef struct zr_block_layers { // what an architecture's blocks compute
     // reads, in the held buffer (zr_linear_hold).
     void (*hold)(zr_block *block, zr_carver *held);
     void (*alias)(zr_block *block); // evaluation: puts attended and what it saves in the workspace
-    // Optional: of a block that is cut, or splits its backward, the gains besides those of its
-    // norms; and of one that is cut, their parts, in the workspace.
+    // Optional, for a block that is cut or splits its backward: adds the gains that are not those
+    // of its norms. If the block is cut, it also places the slices' parts in the workspace.
     void (*gains)(zr_block *block, zr_carver *work, zr_carver *sums);
-    // Optional: notes what backward reads besides the block's norms and linears.
+    // Optional: notes in the sizes what else backward reads, apart from the block's norms and
+    // linears.
     void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
     zr_half_layers halves[2]; // zr_block_half
 } zr_block_layers;
@@ -68,12 +69,13 @@ const zr_lm_unit *zr_lm_unit_at(const zero_unit *unit);
 // Returns the token table: the embedding's, or the one that the head reads.
 const zr_tensor_handle *zr_lm_table(const zr_lm_unit *hyper);
 int64_t zr_lm_tile_tokens(const zr_lm_unit *hyper, int tile); // rows of the table in a tile
-// Returns ids (rows) as rows of a tile of the table, -1 if they are in another tile. `local` (rows)
+// Returns ids (rows) as rows of a tile of the table; -1 for an id in another tile. `local` (rows)
 // is filled if there are tiles.
 const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows,
                                  const int32_t *ids, int32_t *local);
 // Fills `local` (rows) with ids (rows) as rows of slice `slice` of the table, of those that this
-// rank has; -1 if they are in another slice. Returns the slice's tokens; 0: it is empty.
+// rank has; -1 for an id in another slice. Returns the number of the slice's tokens; 0 if it is
+// empty.
 int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, const int32_t *ids,
                            int32_t *local);
 // embedding.c: sums the rows of a table that is cut, without positions. *own (own, C) fp32 are this
@@ -91,12 +93,33 @@ zero_status zr_lm_threads_check(const zero_context *context);
 // the vocabulary, and not negative unless `holes`.
 zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **ids);
 
-// Returns the norm of `rows` rows of the stream; bias: ignored if the model's norms have none.
+// Returns the norm of `rows` rows of the stream; bias is ignored if the model's norms have no bias.
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                          const zr_tensor_handle *gain, const zr_tensor_handle *bias);
 // Return the head's final norm and its logits for `rows` rows: y(rows, tokens) = x(rows, C)
 // table^T, with all tokens or those of a tile.
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
 zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
+
+// Shared by the head's files: head.c, for a vocabulary that is whole or in tiles, and
+// head_slices.c, for one that is cut.
+//
+// Returns the rows of a chunk: as many as LOGIT_BYTES hold of the whole vocabulary's logits, then
+// divided evenly among the chunks.
+int64_t zr_head_chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
+// dtable = dlogits^T x, fp32, of some tokens.
+zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                                  int64_t tokens);
+// dx = dlogits table, fp32, of some tokens.
+zr_product zr_head_product_sum(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                               int64_t tokens);
+// Writes the mean of the losses of the rows that count.
+void zr_head_report(const zero_context *context, int64_t rows, int64_t counted,
+                    const float *row_loss);
+
+// head_slices.c: the head of a model that is cut, as the functions of zero_unit_ops.
+zero_status zr_cut_head_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out);
+zero_status zr_cut_head_forward(zero_context *context, const void *x);
+zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, void *dx);
 
 #endif

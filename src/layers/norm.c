@@ -29,7 +29,7 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
                                     statistics.rstd);
 }
 
-// Gradients of gain and bias go to `gains` if they are there.
+// Gradients of gain and bias go to `gains` if it has them.
 static void backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
                      const zr_gains *gains, void *scratch)
 {
@@ -83,7 +83,7 @@ int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division
     return zr_gains_by_rows(division->slices) ? row_slices(division) * partial_elements(layer) : 0;
 }
 
-// Returns what belongs to the rows from `row` on.
+// Returns the arguments for the rows from `row` on.
 static zr_norm_gradient rows_from(const zr_norm *norm, const zr_norm_gradient *all, int64_t row)
 {
     int64_t narrow = row * norm->width * (int64_t)zero_dtype_bytes(norm->dtype),

@@ -3,9 +3,9 @@
 #include "compute/element_ops.h"
 #include "model/unit.h"
 
-bool zr_is_cut(const zr_lm_unit *unit) { return unit->slices.count > 1; }
+bool zr_lm_is_cut(const zr_lm_unit *unit) { return unit->slices.count > 1; }
 
-// Returns the rows of a rank's share where rows are divided, with padding.
+// Returns the rows of a rank's share, with padding, if rows are divided.
 static int64_t share_rows(const zr_division *stream)
 {
     return zr_slices_here(stream->slices) * stream->step;
@@ -32,7 +32,7 @@ int64_t zr_sum_share(int64_t elements, int ranks)
     return zr_spare_floats((elements + ranks - 1) / ranks);
 }
 
-// Returns the elements of a rank's share: whole rows only where a rank keeps its own.
+// Returns the elements of a rank's share, which is whole rows only if each rank keeps its own rows.
 static int64_t share_elements(const zr_division *stream)
 {
     return stream->by_rows ? share_rows(stream) * stream->width
@@ -46,7 +46,7 @@ size_t zr_division_place_bytes(const zr_division *stream)
 
 void *zr_carve_place(zr_carver *carver, const zr_lm_unit *unit, size_t bytes)
 {
-    return zr_is_cut(unit) && unit->slices.ranks == 1 ? zr_carve(carver, bytes) : NULL;
+    return zr_lm_is_cut(unit) && unit->slices.ranks == 1 ? zr_carve(carver, bytes) : NULL;
 }
 
 char *zr_place_of(const zero_context *context, void *carved)
@@ -250,7 +250,7 @@ void zr_list_gains(zero_unit_sizes *sizes, const zr_lm_slices *slices, const zr_
         zr_list_exchange(sizes, slices, &exchange);
 }
 
-// Copies the gains that are summed across ranks to the place, or back.
+// Copies the gains that are summed across ranks to the place of the exchange, or back.
 static void copy_gains(zr_queue *queue, const zr_gains *gains, char *place, bool back)
 {
     for (int i = 0; i < gains->count; i++) {

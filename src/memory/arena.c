@@ -5,8 +5,8 @@
 // fail.
 #define _GNU_SOURCE
 #include "memory/arena.h"
+#include "base/alloc.h"
 #include "base/cpu.h"
-#include "base/pages.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -4,9 +4,7 @@
 #include "memory/direct.h"
 
 #include "base/alloc.h"
-#include "base/crc32c.h"
 #include "base/file.h"
-#include "base/pages.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -44,7 +42,7 @@ struct zr_direct {
     int count;
     char *memory;
     block blocks[BLOCKS];
-    block *current; // being filled; NULL: none
+    block *current; // being filled; NULL if there is none
     zr_workers *threads;
     pthread_mutex_t lock;
     pthread_cond_t freed;
@@ -91,8 +89,8 @@ static zero_status write_cached(const block *b, size_t from, size_t to, zero_err
                      : ZERO_OK;
 }
 
-// Where the system does not know the call it is only a hint that is lost. But an error of the disk
-// counts here, because the system reports it once only, to this call or to fsync.
+// If the system does not know the call, only a hint is lost. But an error of the disk counts here,
+// because the system reports it only once, to this call or to fsync.
 static zero_status bring_to_disk(const block *b, int64_t first, int64_t bytes, zero_error *error)
 {
     const unsigned all =

@@ -4,9 +4,7 @@
 #include "memory/direct.h"
 
 #include "base/alloc.h"
-#include "base/crc32c.h"
 #include "base/file.h"
-#include "base/pages.h"
 #include "base/thread.h"
 
 #include <errno.h>

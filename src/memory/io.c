@@ -283,7 +283,7 @@ static void await_io(zr_io *io, const zr_io_request *request, double deadline)
         continue;
 }
 
-// Returns the transfer of a request that has been under way for longest; NULL: none has begun.
+// Returns the transfer of a request that has been under way for longest; NULL if none has begun.
 static const zr_io_transfer *find_oldest(const zr_io *io, const zr_io_request *request)
 {
     const zr_io_transfer *oldest = NULL;

@@ -1,14 +1,14 @@
 // What the engine (io.c), the life of a transfer (io_transfer.c) and the two kinds of lanes
 // (io_uring.c, io_threads.c) share.
 //
-//   zr_io_take ──> zr_io_ask ──> system call ──> zr_io_moved ── true ──> zr_io_end
+//   zr_io_take ──> zr_io_next_bytes ──> system call ──> zr_io_moved ── true ──> zr_io_end
 //                      ^                              │
 //                      └── once more, or the rest ────┘ false
 //
 //   zr_io_sum of a write: at any time before the end; of a read: between moved and end
 //
-// The lock protects everything in zr_io and in requests, unless said otherwise. From take to end, a
-// transfer belongs to its lane alone.
+// The lock protects everything in zr_io and in requests, unless a comment says otherwise. From take
+// to end, a transfer belongs to its lane alone.
 #ifndef ZR_MEMORY_IO_INTERNAL_H
 #define ZR_MEMORY_IO_INTERNAL_H
 
@@ -29,7 +29,7 @@ typedef struct zr_io_transfer { // of one extent
     int64_t place, offset; // in the scratch, in the file
     char *data;
     int64_t bytes, done; // done: a multiple of ZR_IO_ALIGN, or all
-    int64_t asked;       // most bytes that the next system call may move
+    int64_t limit;       // most bytes that the next system call may move
     uint32_t checksum;   // of what was last written, or is being written
     // Number of results in a row that moved nothing, and of those among them that moved less than
     // ZR_IO_ALIGN.
@@ -46,7 +46,7 @@ typedef struct zr_io_list {
 
 typedef struct zr_io_ops {
     const char *name;
-    // Starts the threads and describes them in io->kind and io->extras. Where the kernel refuses,
+    // Starts the threads and describes them in io->kind and io->extras. If the kernel refuses,
     // *refused becomes an errno.
     zero_status (*create)(zr_io *io, int *refused, zero_error *error);
     // Called when there is something to take, or when io->ending is set.
@@ -89,14 +89,15 @@ void zr_io_remove(zr_io_list *list, zr_io_transfer *transfer);
 // Returns the transfer that is to begin next, or NULL. Called with the lock, which is released
 // while extents that are zeros are cleared.
 zr_io_transfer *zr_io_take(zr_io *io);
-// Returns the bytes to give to the system call, from data + done to offset + done; or the -errno
-// that replaces its result.
-int64_t zr_io_ask(zr_io *io, zr_io_transfer *transfer);
-// Takes in a result. true: the transfer is done or has failed; false: ask again for the rest.
+// Returns the bytes of the next system call, from data + done to offset + done; or the -errno that
+// replaces its result.
+int64_t zr_io_next_bytes(zr_io *io, zr_io_transfer *transfer);
+// Records a result. Returns whether the transfer is done or has failed; else the rest is to be
+// moved.
 bool zr_io_moved(zr_io *io, zr_io_transfer *transfer, int64_t result);
 void zr_io_sum(zr_io *io, zr_io_transfer *transfer); // of a read: compares it, too
 void zr_io_end(zr_io *io, zr_io_transfer *transfer); // called with the lock
-// Gives up what of the request has not begun; called with the lock.
+// Gives up the extents of the request that have not begun; called with the lock.
 void zr_io_abandon(zr_io *io, zr_io_request *request);
 
 #endif

@@ -47,7 +47,7 @@ static void transfer_whole(zr_io *io, zr_io_transfer *transfer)
     if (transfer->write)
         zr_io_sum(io, transfer);
     do {
-        int64_t bytes = zr_io_ask(io, transfer);
+        int64_t bytes = zr_io_next_bytes(io, transfer);
         char *data = transfer->data + transfer->done;
         int64_t offset = transfer->offset + transfer->done;
         if (bytes <= 0)

@@ -4,10 +4,9 @@
 // Invariant, under the lock: a request's `unfinished` counts its extents that have not begun,
 // [next, begin + count), and its transfers under way. Only the first request of the queue can have
 // begun in part.
-// in part.
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "memory/io_internal.h"
 
 #include <errno.h>
@@ -96,16 +95,16 @@ zr_io_transfer *zr_io_take(zr_io *io)
 }
 
 // A fault may shorten the result, but the kernel is given aligned bytes nevertheless.
-int64_t zr_io_ask(zr_io *io, zr_io_transfer *transfer)
+int64_t zr_io_next_bytes(zr_io *io, zr_io_transfer *transfer)
 {
     const zr_io_faults *faults = io->options.faults;
     int64_t left = transfer->bytes - transfer->done;
-    transfer->asked = left;
+    transfer->limit = left;
     if (!faults || !faults->transfer)
         return left;
     int64_t answer =
         faults->transfer(faults->user, transfer->write, transfer->place + transfer->done, left);
-    transfer->asked = ZR_MIN(left, answer);
+    transfer->limit = ZR_MIN(left, answer);
     return answer <= 0 ? answer : ZR_MIN(left, ZR_ROUND_UP(answer, ZR_IO_ALIGN));
 }
 
@@ -151,7 +150,7 @@ bool zr_io_moved(zr_io *io, zr_io_transfer *transfer, int64_t result)
                     (long long)(transfer->offset + transfer->done));
     if (result < 0 && result != -EINTR && result != -EAGAIN)
         return fail(transfer, "%s", strerror_r((int)-result, reason, sizeof reason));
-    result = ZR_MIN(result, transfer->asked);
+    result = ZR_MIN(result, transfer->limit);
     int64_t done = transfer->done + ZR_MAX(result, 0);
     if (done < transfer->bytes)
         done = done / ZR_IO_ALIGN * ZR_IO_ALIGN;

@@ -6,13 +6,13 @@
 //                                               of a read: compared before it ends
 //
 // The disk comes first: a round of a lane fills the ring, submits, reaps, and computes one
-// checksum. It waits only if there is neither a checksum to compute nor a transfer to ask again
-// for. So checksums overlap with transfers.
+// checksum. It waits only if there is neither a checksum to compute nor a transfer to repeat.
+// So checksums overlap with transfers.
 //
 // Invariant: `in_flight` transfers are in the ring (submitted or not); `held` transfers were taken
 // and have not ended. A read of the eventfd `wake` is always in the ring too; through it
 // zr_io_start ends a lane's wait. A transfer is in at most one list, so a write that has to be
-// asked for again is summed before that.
+// repeated is summed before that.
 //
 // If the kernel refuses io_uring_enter for good, the lane is broken: its transfers fail, and those
 // that the kernel holds are reaped without io_uring_enter.
@@ -28,8 +28,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LONGEST_PIECE ((size_t)1 << 30) // of a registered buffer
-#define MOST_PIECES 1024
+#define LONGEST_PART ((size_t)1 << 30) // of a registered buffer
+#define MOST_PARTS 1024
 #define FIRST_PAUSE 5e-5 // seconds, when the kernel takes nothing; doubles
 #define LONGEST_PAUSE 5e-3
 
@@ -51,17 +51,17 @@ typedef struct lane {
 typedef struct ring_lanes {
     lane *lanes; // (count)
     int count;
-    struct iovec *pieces; // (piece_count) of the buffers, as they are registered
-    int piece_count;      // 0: no buffer is registered
+    struct iovec *parts; // (part_count) of the buffers, as they are registered
+    int part_count;      // 0: no buffer is registered
 } ring_lanes;
 
-// Returns the registered piece in which a transfer lies, or -1.
-static int find_piece(const lane *lane, const char *data, int64_t bytes)
+// Returns the registered part in which a transfer lies, or -1.
+static int find_part(const lane *lane, const char *data, int64_t bytes)
 {
     const ring_lanes *all = lane->io->lanes;
-    for (int i = 0; i < all->piece_count; i++) {
-        const char *base = all->pieces[i].iov_base;
-        if (data >= base && data + bytes <= base + all->pieces[i].iov_len)
+    for (int i = 0; i < all->part_count; i++) {
+        const char *base = all->parts[i].iov_base;
+        if (data >= base && data + bytes <= base + all->parts[i].iov_len)
             return i;
     }
     return -1;
@@ -79,14 +79,14 @@ static void prepare_uring(lane *lane, zr_io_transfer *transfer, int64_t bytes)
     struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
     char *data = transfer->data + transfer->done;
     int64_t offset = transfer->offset + transfer->done;
-    int piece = find_piece(lane, data, bytes),
+    int part = find_part(lane, data, bytes),
         file = lane->files_registered ? transfer->file : transfer->fd;
-    if (transfer->write && piece >= 0)
-        io_uring_prep_write_fixed(sqe, file, data, (unsigned)bytes, (uint64_t)offset, piece);
+    if (transfer->write && part >= 0)
+        io_uring_prep_write_fixed(sqe, file, data, (unsigned)bytes, (uint64_t)offset, part);
     else if (transfer->write)
         io_uring_prep_write(sqe, file, data, (unsigned)bytes, (uint64_t)offset);
-    else if (piece >= 0)
-        io_uring_prep_read_fixed(sqe, file, data, (unsigned)bytes, (uint64_t)offset, piece);
+    else if (part >= 0)
+        io_uring_prep_read_fixed(sqe, file, data, (unsigned)bytes, (uint64_t)offset, part);
     else
         io_uring_prep_read(sqe, file, data, (unsigned)bytes, (uint64_t)offset);
     if (lane->files_registered)
@@ -166,9 +166,9 @@ static bool is_patient(const lane *lane, double now)
     return !atomic_load(&lane->io->ending) && !too_long;
 }
 
-// A kernel that is short of something is asked again, after growing pauses; a kernel that refuses
-// is not asked again.
-static void bear_refusal(lane *lane, int reason)
+// If the kernel is short of a resource, the lane tries again after growing pauses; if the kernel
+// refuses for good, the lane is broken.
+static void handle_refusal(lane *lane, int reason)
 {
     double now = zr_clock_seconds();
     bool refused = reason != EAGAIN && reason != EBUSY;
@@ -184,7 +184,7 @@ static void bear_refusal(lane *lane, int reason)
     }
 }
 
-// Submits what is prepared, and if asked to, waits for a result.
+// Submits what is prepared, and waits for a result if `wait`.
 static void enter(lane *lane, bool wait)
 {
     if (lane->broken || (!wait && !io_uring_sq_ready(&lane->ring)))
@@ -193,7 +193,7 @@ static void enter(lane *lane, bool wait)
     if (result >= 0 || result == -EINTR)
         lane->pause = 0;
     else
-        bear_refusal(lane, -result);
+        handle_refusal(lane, -result);
 }
 
 static bool may_begin(lane *lane)
@@ -231,7 +231,7 @@ static void fill_uring(lane *lane)
     for (zr_io_transfer *transfer; (transfer = next_transfer(lane));) {
         lane->in_flight++;
         lane->batch--;
-        int64_t bytes = lane->broken ? -lane->broken : zr_io_ask(lane->io, transfer);
+        int64_t bytes = lane->broken ? -lane->broken : zr_io_next_bytes(lane->io, transfer);
         if (bytes <= 0)
             arrive(lane, transfer, bytes);
         else
@@ -313,37 +313,37 @@ static int open_ring(lane *lane)
 
 static zero_status cut_buffers(zr_io *io, ring_lanes *all, zero_error *error)
 {
-    all->pieces = zr_alloc(MOST_PIECES * sizeof *all->pieces, error);
-    if (!all->pieces)
+    all->parts = zr_alloc(MOST_PARTS * sizeof *all->parts, error);
+    if (!all->parts)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < io->options.buffer_count; i++) {
         char *base = io->options.buffers[i].base;
         size_t left = io->options.buffers[i].bytes;
-        for (size_t bytes; left && all->piece_count < MOST_PIECES; base += bytes, left -= bytes) {
-            bytes = ZR_MIN(left, LONGEST_PIECE);
-            all->pieces[all->piece_count++] = (struct iovec){.iov_base = base, .iov_len = bytes};
+        for (size_t bytes; left && all->part_count < MOST_PARTS; base += bytes, left -= bytes) {
+            bytes = ZR_MIN(left, LONGEST_PART);
+            all->parts[all->part_count++] = (struct iovec){.iov_base = base, .iov_len = bytes};
         }
     }
     return ZERO_OK;
 }
 
-// Registers the buffers with all rings or with none.
+// Registers the buffers with all rings; if one refuses, with no ring.
 static void register_buffers(zr_io *io, ring_lanes *all)
 {
     int reason = 0, done = 0;
     char text[64];
-    if (!all->piece_count)
+    if (!all->part_count)
         return;
     while (!reason && done < all->count)
-        reason = -io_uring_register_buffers(&all->lanes[done++].ring, all->pieces,
-                                            (unsigned)all->piece_count);
+        reason = -io_uring_register_buffers(&all->lanes[done++].ring, all->parts,
+                                            (unsigned)all->part_count);
     if (!reason) {
         snprintf(io->extras, sizeof io->extras, ", registered buffers");
         return;
     }
     for (int i = 0; i < done - 1; i++)
         io_uring_unregister_buffers(&all->lanes[i].ring);
-    all->piece_count = 0;
+    all->part_count = 0;
     snprintf(io->extras, sizeof io->extras, ", buffers not registered (%s)",
              strerror_r(reason, text, sizeof text));
 }
@@ -394,8 +394,8 @@ static void wake(zr_io *io)
     pthread_cond_broadcast(&io->work);
 }
 
-// Closes a ring. Registrations are undone first, because what the kernel does for a closed ring it
-// does later, and until then files keep their space.
+// Closes a ring. Registrations are undone first, because the kernel cleans up a closed ring later,
+// and until then files keep their space.
 static void close_ring(lane *lane, bool buffers_registered)
 {
     if (lane->opened && lane->files_registered)
@@ -417,8 +417,8 @@ static void destroy_uring(zr_io *io)
         if (all->lanes[i].running)
             pthread_join(all->lanes[i].thread, NULL);
     for (int i = 0; i < all->count; i++)
-        close_ring(&all->lanes[i], all->piece_count > 0);
-    zr_free(all->pieces);
+        close_ring(&all->lanes[i], all->part_count > 0);
+    zr_free(all->parts);
     zr_free(all->lanes);
     zr_free(all);
     io->lanes = NULL;

@@ -1,5 +1,5 @@
 // Counts bytes by tier and category: what the plan promised, what is held, and the most ever held.
-#include "memory/ledger.h"
+#include "memory/arena.h"
 
 const char *zr_tier_name(zero_tier tier)
 {

@@ -5,8 +5,8 @@
 //   two directories        file 0 [0]  file 1 [0]  file 0 [1]  file 1 [1]
 //
 // The files are unlinked as soon as they are open, or never linked (O_TMPFILE), and are closed at
-// the end of the process, however it ends. Before they are made, the file system is asked whether
-// it has their space free; then the space is preallocated, so that no write can run out of it
+// the end of the process, however it ends. Before they are created, the file system must have
+// their space free; then the space is preallocated, so that no write can run out of it
 // later. They are opened with O_DIRECT where the file system accepts that.
 #ifndef ZR_MEMORY_SCRATCH_H
 #define ZR_MEMORY_SCRATCH_H

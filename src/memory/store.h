@@ -5,9 +5,9 @@
 //   commit   begins to make what lies there the state
 //   wait     waits until a transfer has ended
 //
-// Device and host are the trivial twins: a range is used where it lies (zr_store_at), so nothing
-// moves. On NVMe, a range travels to and from the caller's buffer, which belongs to
-// the disk from fetch or commit until wait.
+// On device and host a range is used where it lies (zr_store_at), so nothing moves. On NVMe, a
+// range travels to and from the caller's buffer, which belongs to the disk from fetch or commit
+// until wait.
 #ifndef ZR_MEMORY_STORE_H
 #define ZR_MEMORY_STORE_H
 

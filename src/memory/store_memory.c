@@ -9,7 +9,7 @@ static zero_status memory_fetch(zr_store *store, zr_range range, void *buffer, z
                   range.count <= store->bytes - range.first;
     if (!inside)
         return zr_fail(error, ZERO_ERR_INTERNAL,
-                       "bytes %lld + %lld of a state of %lld bytes (%s) were asked for",
+                       "bytes %lld + %lld of a state of %lld bytes (%s) were requested",
                        (long long)range.first, (long long)range.count, (long long)store->bytes,
                        zr_memory_category_name(store->category));
     return ZERO_OK;

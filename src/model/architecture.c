@@ -1,11 +1,10 @@
-// The architectures, and every question that is answered by asking one of them.
+// The list of architectures. Functions of any language model find the row of its architecture here
+// and call it.
 #include "model/architecture.h"
 
 #include "base/file.h"
-#include "model/model_compare.h"
-#include "model/model_files.h"
 #include "model/model_json.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +24,7 @@ static void list_presets(char *out, size_t size)
             used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", name);
 }
 
-// Refuses a name: with the preset that it may have meant, else with all that there are.
+// Refuses an unknown name. The message proposes the nearest preset, or else lists all presets.
 static zero_status refuse_preset(const char *spec, size_t length, zero_error *error)
 {
     char name[96], presets[512];

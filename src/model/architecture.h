@@ -1,9 +1,9 @@
 // Language models of any architecture behind one interface: the rest of the program holds a
-// zr_lm_config and asks it what it needs to know.
+// zr_lm_config and passes it to these functions.
 //
 // An architecture is a row of the array in architecture.c: its names for persons and files, the
 // text of its configuration, and the design of its units (lm_build.h). The arithmetic of its blocks
-// is a row of the array in layers/lm.c.
+// is a row of the array in layers/lm_create.c.
 #ifndef ZR_MODEL_ARCHITECTURE_H
 #define ZR_MODEL_ARCHITECTURE_H
 
@@ -11,15 +11,16 @@
 #include "model/lm_fields.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
+#include "base/json.h"
 
 typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
 
 #define ZR_MOST_TOKEN_IDS 32
 
 typedef struct zr_token_ids { // of config.json: one, several, or null
-    bool given;               // false: the key is absent, and readers take the architecture's own
-    bool listed;              // written as a list, of any length
-    int count;                // 0 and not listed: null
+    bool given;  // false if the key is absent: readers then take the architecture's own
+    bool listed; // written as a list, of any length
+    int count;   // 0 if the value is null, or the list is empty
     int64_t at[ZR_MOST_TOKEN_IDS];
 } zr_token_ids;
 
@@ -33,7 +34,7 @@ typedef struct zr_lm_config {
     };
 } zr_lm_config;
 
-typedef struct zr_lm_shape { // what any part of the program may know of any language model
+typedef struct zr_lm_shape { // the sizes and settings that every language model has
     const char *title;       // "GPT-2", for messages
     int64_t vocab;
     int64_t positions;                 // the longest window
@@ -44,7 +45,7 @@ typedef struct zr_lm_shape { // what any part of the program may know of any lan
     float embedding_dropout, attention_dropout;
 } zr_lm_shape;
 
-// The number of tiles of each kind of weight; 0, 1: not cut.
+// Into how many tiles each kind of weight is cut; 0 or 1 if it is not cut.
 typedef struct zr_tiles {
     int64_t embedding, attention, mlp;
 } zr_tiles;
@@ -56,9 +57,9 @@ struct zr_lm_design;
 typedef struct zr_architecture {
     const char *const *model_types;    // in config.json; NULL-terminated
     const char *file_prefix;           // before a tensor's name in files
-    const char *(*preset_name)(int i); // NULL: there is no preset i
-    // Parses preset i and the fields after it in the spec. *vocab_given: they include the
-    // vocabulary.
+    const char *(*preset_name)(int i); // NULL if there is no preset i
+    // Parses preset i and the fields after it in the spec. *vocab_given is true if the spec sets
+    // the vocabulary.
     zero_status (*parse)(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
                          zero_error *error);
     void (*read)(struct zr_model_json *file, zr_lm_config *out); // a failure stays in `file`
@@ -73,17 +74,17 @@ typedef struct zr_architecture {
 
 extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
 const zr_architecture *zr_architecture_of(zr_lm_kind kind);
-// Returns the preset that a wrong name may have meant; NULL: none is near.
+// Returns the preset with the name nearest to a wrong one; NULL if no name is near.
 const char *zr_preset_nearest(const char *name);
 
-// Parses "gpt2", "llama:layers=4,heads=8,kv_heads=2,...". *vocab_given tells whether the vocabulary
-// is fixed (a bare preset, or vocab=). Unknown fields and presets are refused, with the nearest
-// name.
+// Parses "gpt2", "llama:layers=4,heads=8,kv_heads=2,...". *vocab_given is true if the spec fixes
+// the vocabulary (a bare preset, or vocab=). Unknown fields and presets are refused, with the
+// nearest name.
 zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_given,
                              zero_error *error);
 
-// Reads Hugging Face's config.json, whose model_type tells the architecture. Every setting that we
-// do not compute exactly is refused by its key.
+// Reads Hugging Face's config.json; its model_type names the architecture. Every setting that we do
+// not compute exactly is refused by its key.
 zero_status zr_lm_config_read(const char *path, zr_lm_config *out, zero_error *error);
 // Reads the config.json in `directory`.
 zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_error *error);
@@ -93,9 +94,44 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out);
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error);
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config);
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
-// Sets the token ids of another tokenizer; -1: it has no such token.
+// Sets the token ids of another tokenizer; -1 if it has no such token.
 void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos);
 zr_tiles zr_lm_tiles(const zr_lm_config *config);
 void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles);
+
+// The files of a model's directory as Hugging Face names them. The tokenizer's files are listed in
+// tokenizer/tokenizer_files.c.
+#define ZR_MODEL_CONFIG "config.json"
+#define ZR_GENERATION_CONFIG "generation_config.json"
+#define ZR_CHAT_TEMPLATE "chat_template.jinja"
+#define ZR_MODEL_WEIGHTS "model.safetensors"
+#define ZR_MODEL_INDEX "model.safetensors.index.json" // of weights in several files
+
+// From model_compare.c. Whether two configurations describe one model: every field of config.json
+// as we write it counts, except the few that do not change the arithmetic.
+//
+// Names and shapes of tensors are not enough, because heads, rotary settings, epsilons, windows and
+// dropout do not affect them.
+typedef uint32_t zr_lm_changes; // one bit for each name of a change that may be allowed
+// Parses names with commas between them, such as "dropout"; NULL and "" mean no change. An unknown
+// name is ZERO_ERR_USAGE, with a list of the known ones.
+zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_error *error);
+
+typedef struct zr_lm_difference {
+    bool found;
+    char key[40];
+    char values[2][160]; // as JSON; "none" if a file has no such field
+    const char *change;  // the name of the change that would allow it; NULL if no change would
+} zr_lm_difference;
+
+// Finds the first field that differs and is not among `allowed`. Can fail with ZERO_ERR_MEMORY.
+zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed,
+                          zr_lm_difference *out, zero_error *error);
+
+// Turn a configuration into the object of config.json, and back. `name` is the origin, for
+// messages.
+json_t *zr_lm_config_pack(const zr_lm_config *config); // NULL: no memory
+zero_status zr_lm_config_unpack(const json_t *object, const char *name, zr_lm_config *out,
+                                zero_error *error);
 
 #endif

@@ -2,11 +2,12 @@
 // the architectures.
 #include "model/gpt2_model.h"
 
-#include "base/struct_take.h"
+#include "base/errors.h"
 
 #include <stddef.h>
 
-// The function writes into the struct of a program that may be older, and does not learn its size.
+// zero_gpt2_defaults writes into a caller's struct, which an older program may have made shorter:
+// no size is passed.
 _Static_assert(
     sizeof(zero_gpt2_config) == ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp),
     "a field was added: zero_gpt2_defaults may still write those of the first version only");

@@ -1,7 +1,7 @@
 // GPT-2's presets, and the fields that a spec can set.
 //   gpt2-medium        gpt2:layers=4,heads=4,width=128,context=64,vocab=V,dropout=p
 #include "model/gpt2_model.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 
 typedef struct preset {
     const char *name;

@@ -1,16 +1,17 @@
-// Reads and writes Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3.
-// The rotary settings have two spellings: rope_theta next to rope_scaling or, since transformers 5,
-// rope_parameters for all. Both are read; of a file that has both, rope_scaling counts, as in
-// transformers. The older one is written, because every version of transformers reads it.
-// Settings under which transformers would compute something else are refused by key.
+// Reads and writes Hugging Face's config.json of Llama, Mistral, Qwen2 and Qwen3. The rotary
+// settings have two spellings: rope_theta next to rope_scaling or, since transformers 5,
+// rope_parameters for all. Both are read; if a file has both, rope_scaling counts, as in
+// transformers. The older one is written, because every version of transformers reads it. Settings
+// under which transformers would compute something else are refused by key.
 #include "model/llama_model.h"
 #include "model/model_json.h"
 #include <string.h>
 
-// What transformers assumes if a key is absent, and what no key says.
+// What transformers assumes for a variant: values of absent keys, and facts for which there is no
+// key.
 typedef struct variant_facts {
     const char *architecture;
-    int64_t head_dim, window; // defaults; 0: hidden_size / heads, and no window
+    int64_t head_dim, window; // defaults; 0 means hidden_size / heads, and no window
     bool qkv_bias, reads_attention_bias, reads_mlp_bias, qk_norm, needs_kv_heads, slides_optionally;
 } variant_facts;
 
@@ -130,7 +131,7 @@ static void read_scaling_numbers(zr_model_json *file, zero_rope *rope)
     }
 }
 
-// Returns an object of rotary settings; NULL: it is absent or empty.
+// Returns an object of rotary settings; NULL if it is absent or empty.
 static const json_t *rope_object(zr_model_json *file, const char *key)
 {
     const json_t *object = zr_model_json_get(file, key);
@@ -146,7 +147,7 @@ static const json_t *rope_object(zr_model_json *file, const char *key)
     return json_object_size(object) ? object : NULL;
 }
 
-// Reads what lies at file->at, the root or an object of rotary settings.
+// Reads the rotary settings at file->at, which is the root or an object of such settings.
 static void read_rope_at(zr_model_json *file, zero_rope *rope)
 {
     static const double whole = 1;
@@ -160,7 +161,8 @@ static void read_rope_at(zr_model_json *file, zero_rope *rope)
         read_scaling_numbers(file, rope);
 }
 
-// Refuses a rope_theta of rope_parameters that is lost, because rope_scaling replaces that object.
+// Refuses a file whose rope_theta in rope_parameters would be lost because rope_scaling replaces
+// that object.
 static void check_replaced(zr_model_json *file, const json_t *replaced, const zero_rope *rope)
 {
     file->at = replaced;

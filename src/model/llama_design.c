@@ -10,7 +10,7 @@ static zr_unit_tensor llama_design_weight(const char *name, int64_t out, int64_t
                             .tiles = tiles};
 }
 
-// there: whether this configuration has the tensor.
+// there: true if this configuration has the tensor.
 static zr_unit_tensor vector(bool there, const char *name, int64_t size, float value, int tp_axis)
 {
     return there ? (zr_unit_tensor){.desc = zr_vector_desc(name, size, value, tp_axis, 1)}

@@ -4,7 +4,7 @@
 //   smollm2-135m
 //   llama:layers=4,heads=8,kv_heads=2,width=256,inner=704,context=512,vocab=V,theta=10000,tied=0
 #include "model/llama_model.h"
-#include "model/spec.h"
+#include "model/lm_fields.h"
 
 #include <string.h>
 
@@ -216,8 +216,8 @@ static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field ou
     memcpy(out, fields, sizeof fields);
 }
 
-// Derives fields that are not given from others: an inner width of 8/3 of the width, and as many
-// key/value heads as query heads.
+// Derives fields that are not given: an inner width of 8/3 of the width, and as many key/value
+// heads as query heads.
 static void derive(const zr_spec_field fields[FIELDS], zero_llama_config *config)
 {
     int64_t width = config->hidden_size;

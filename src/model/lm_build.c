@@ -1,5 +1,6 @@
-// Builds a language model, whole.
-#include "model/lm_storage.h"
+// Builds a whole language model: storage, then the flat parameters and handles of each unit.
+// lm_cut.c makes a tensor rank's part of it.
+#include "model/lm_build.h"
 #include "model/unit.h"
 #include <stdio.h>
 
@@ -32,7 +33,7 @@ int64_t zr_tile_step(int64_t size, int64_t tiles)
     return ZR_ROUND_UP((size + tiles - 1) / tiles, (int64_t)ZR_TILE_MULTIPLE);
 }
 
-// Returns the number of tiles of a tensor; 0: it is not cut.
+// Returns the number of tiles of a tensor; 0 if it is not cut.
 static int tiles_of(const zr_unit_tensor *tensor)
 {
     int64_t size = tensor->desc.dims ? tensor->desc.shape[tensor->tile_axis] : 0;
@@ -74,7 +75,8 @@ int64_t zr_lm_parameters(const zr_lm_config *config)
            lm_build_elements_of(design.head, ZR_LM_END_TENSORS);
 }
 
-// Reserves storage for as many descriptions as there are tensors and tiles, which is enough.
+// Reserves storage for one description for each tensor and each tile, which is the most that can be
+// needed.
 static zero_status unit_reserve(zr_unit_storage *unit, const zr_unit_tensor *of, int count,
                                 zero_error *error)
 {
@@ -92,8 +94,8 @@ static bool is_frozen(const zr_lm_storage *s, const char *name)
     return s->frozen && s->frozen->is_frozen(s->frozen->user, name);
 }
 
-// Sets what does not depend on the flat parameter. A tile's own description has no tensor-parallel
-// split: it is cut by elements, like any flat parameter.
+// Sets the fields of a handle that do not depend on its flat parameter. A tile's own description
+// has no tensor-parallel split: it is cut by elements, like any flat parameter.
 static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
                           const zr_unit_tensor *of, int count)
 {
@@ -115,8 +117,8 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
 
 static zero_class class_of(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
 
-// Adds a flat parameter of those whole tensors of a group that train, or of those that do not. If
-// there are none, no flat parameter is added.
+// Adds a flat parameter with the whole tensors of a group that train, or with those that do not. If
+// there is no such tensor, no flat parameter is added.
 static void flat_param_add(zr_unit_storage *unit, const zr_unit_tensor *of, int count, int group,
                            bool trains)
 {

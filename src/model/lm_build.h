@@ -12,9 +12,9 @@
 // parameters that stay:
 //   each block        {norms, biases, whole weights}, {those of them that are frozen}, and tiles
 //                     of weights in the order of forward
-// In a part of a model (lm_cut.c) the tensors that are not cut come first, as above; then there is
-// a flat parameter for each slice that the rank holds, and one for each head of keys and values
-// that slices share; frozen tensors have flat parameters of their own after each.
+// In a tensor rank's part of a model (lm_cut.c) the tensors that are not cut come first, as above;
+// then there is a flat parameter for each slice that the rank holds, and one for each head of keys
+// and values that slices share; frozen tensors have flat parameters of their own after each.
 #ifndef ZR_MODEL_LM_BUILD_H
 #define ZR_MODEL_LM_BUILD_H
 
@@ -37,11 +37,11 @@ typedef enum zr_lm_split {
 } zr_lm_split;
 
 typedef struct zr_unit_tensor { // as an architecture designs it
-    zero_tensor_desc desc; // its name without the layer's; dims 0: this model has no such tensor
+    zero_tensor_desc desc; // its name without the layer's; dims 0 if this model has no such tensor
     int group;             // 0 or 1: the tensors of a group share a flat parameter
     zr_lm_split split;
     int tile_axis; // the axis of a weight's outputs
-    int64_t tiles; // number of tiles asked for
+    int64_t tiles; // number of tiles requested
 } zr_unit_tensor;
 
 typedef struct zr_lm_design {
@@ -68,8 +68,8 @@ typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, n
 typedef struct zr_lm_unit { // `hyper` of each unit
     zr_lm_config config;
     zr_lm_shape shape;
-    int layer; // of a block, from 0; other units: -1
-    // As the design numbers them; of a part of a model, only the tensors that are not cut.
+    int layer; // of a block, from 0; -1 for other units
+    // Numbered as in the design. Of a part of a model: only the tensors that are not cut.
     zr_tensor_handle tensor[ZR_LM_TENSORS];
     zr_lm_slices slices;
     // (zr_slices_here) Of a part of a model: all tensors as each of its slices sees them.
@@ -84,20 +84,46 @@ typedef struct zr_lm_ops { // from layers/
 } zr_lm_ops;
 
 int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimension cut into `tiles`
-// Describe the model that a configuration makes, without making it.
+// Describe the model of a configuration without building it.
 const char *zr_lm_name(const zr_lm_config *config);
 const char *zr_lm_table_name(const zr_lm_config *config); // the tensor of the table of tokens
 int64_t zr_lm_parameters(const zr_lm_config *config);     // as zr_model_parameters counts them
-// Checks the configuration and makes the model. frozen: NULL if every tensor trains.
+// Checks the configuration and makes the model. frozen is NULL if every tensor trains.
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);
 void zr_lm_free(zero_model *model); // NULL is allowed
 
 // Makes the part of a whole model that a tensor rank holds (lm_cut.c): its own slices, and the
 // tensors that are not cut. slices->count is above 1. The whole model outlives it; free it with
-// zr_lm_free.
-// ZERO_ERR_CONFIG as zr_slices_check, which it calls with `words`.
+// zr_lm_free. Fails as zr_slices_check does, which it calls with `message`.
 zero_status zr_lm_cut(const zero_model *whole, const zr_lm_slices *slices,
-                      const zr_slices_words *words, zero_model **out, zero_error *error);
+                      const zr_slices_message *message, zero_model **out, zero_error *error);
+
+// Private to lm_build.c and lm_cut.c: how models and parts are stored. Each unit has one storage,
+// so that its names, descriptions, flat parameters and handles live exactly as long as the model.
+#define ZR_LM_NAME_BYTES 80
+#define ZR_LM_GROUPS 2 // of zr_unit_tensor.group
+
+typedef struct zr_unit_storage {
+    char name[ZR_LM_NAME_BYTES];
+    // (name_count) The names of its tensors, numbered as in the design, then those of its tiles.
+    char (*names)[ZR_LM_NAME_BYTES];
+    zero_tensor_desc *tensors; // of its flat parameters, one flat parameter after another
+    zero_flat_param_desc *flat_params;
+    zero_flat_param_ref *borrowed;                  // NULL if it borrows nothing
+    int name_count, tensor_count, flat_param_count; // so far
+    zr_lm_unit hyper;
+} zr_unit_storage;
+
+typedef struct zr_lm_storage {
+    zero_model model; // first, because zr_lm_free gets its address
+    zr_lm_design design;
+    const zr_lm_frozen *frozen; // set while the model is built; NULL if all tensors train
+    zero_unit *units;           // (model.unit_count)
+    zr_unit_storage *storage;   // (model.unit_count)
+} zr_lm_storage;
+
+// Returns the unit's tensors as the design has them, and their number.
+const zr_unit_tensor *zr_lm_design_of(const zr_lm_storage *storage, int unit, int *count);
 
 #endif

@@ -1,7 +1,7 @@
 // Makes the part of a language model that one tensor rank holds. A slice is a flat parameter of its
 // own, so that shards, chunks, norms and checkpoints are functions of the slice, whichever rank
 // holds it.
-#include "model/lm_storage.h"
+#include "model/lm_build.h"
 #include "model/unit.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ typedef struct cutting { // of one unit
     const zr_unit_tensor *of; // (count)
     int count;
     zr_lm_slices slices;
-    int cuts_of_keys; // into which tensors of ZR_SPLIT_BY_KEYS are cut
+    int cuts_of_keys; // number of parts of a tensor of ZR_SPLIT_BY_KEYS
 } cutting;
 
 const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tensor)
@@ -21,7 +21,7 @@ const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tens
     return unit->sliced ? &unit->sliced[slice][tensor] : &unit->tensor[tensor];
 }
 
-// Says whether the unit owns the tensor.
+// Returns whether the unit owns the tensor.
 static bool lm_cut_exists(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
 
 static bool lm_cut_is_cut(const cutting *c, int t)
@@ -29,7 +29,7 @@ static bool lm_cut_is_cut(const cutting *c, int t)
     return lm_cut_exists(c, t) && c->of[t].desc.tp_axis >= 0;
 }
 
-// Returns into how many parts a tensor is cut.
+// Returns the number of parts into which a tensor is cut.
 static int cuts_of(const cutting *c, int t)
 {
     return c->of[t].split == ZR_SPLIT_BY_KEYS ? c->cuts_of_keys : c->slices.count;
@@ -48,7 +48,7 @@ static zero_status reserve_lm_cut(cutting *c, zero_error *error)
                                                                            : ZERO_ERR_MEMORY;
 }
 
-// Begins a flat parameter, which exists once it has a tensor.
+// Begins a flat parameter. It counts only once a tensor is added.
 static zero_flat_param_desc *flat_param_begin(cutting *c, bool trains)
 {
     zr_unit_storage *to = c->to;
@@ -63,7 +63,7 @@ static void flat_param_end(cutting *c)
     c->to->flat_param_count += c->to->flat_params[c->to->flat_param_count].tensor_count > 0;
 }
 
-// Adds a tensor to the flat parameter that has been begun, and returns its handle.
+// Adds a tensor to the flat parameter that was begun last, and returns the tensor's handle.
 static zr_tensor_handle tensor_add(cutting *c, int t, const zero_tensor_desc *desc)
 {
     zr_unit_storage *to = c->to;
@@ -108,8 +108,8 @@ static void add_uncut(cutting *c, int group, bool trains)
     flat_param_end(c);
 }
 
-// Adds part `cut` of all tensors that are cut into `cuts` parts, for local slices [first, end),
-// which share it.
+// Adds part `cut` of all tensors that are cut into `cuts` parts. Local slices [first, end) share
+// this part.
 static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trains)
 {
     zero_flat_param_desc *flat_param = flat_param_begin(c, trains);
@@ -208,11 +208,11 @@ static zero_status units_cut(const zr_lm_storage *whole, const zr_lm_slices *sli
 }
 
 zero_status zr_lm_cut(const zero_model *model, const zr_lm_slices *slices,
-                      const zr_slices_words *words, zero_model **out, zero_error *error)
+                      const zr_slices_message *message, zero_model **out, zero_error *error)
 {
     const zr_lm_storage *whole = (const zr_lm_storage *)model;
     assert(slices->count > 1);
-    ZERO_TRY(zr_slices_check(&whole->storage[0].hyper.config, slices, words, error));
+    ZERO_TRY(zr_slices_check(&whole->storage[0].hyper.config, slices, message, error));
     zr_lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;

@@ -65,7 +65,7 @@ zero_status zr_lm_fields_check(const zr_lm_field *fields, int first, int last, c
     return ZERO_OK;
 }
 
-// A file may say a size under its other name, too; of both, each has to say the same.
+// A file may have a size under its other name, too. If it has both, they must be equal.
 static int64_t read_size(const zr_lm_field *field, zr_model_json *file)
 {
     static const int64_t none = 0;

@@ -44,7 +44,7 @@ static bool lm_slices_fits(const zr_lm_shape *shape, int64_t slices)
            fits_keys(shape, slices);
 }
 
-// Writes that nothing would fit, and which of the model's numbers have no divisor in common.
+// Writes that no number of slices fits, and which of the model's numbers have no common divisor.
 static void say_conflict(const zr_lm_shape *shape, bool powers, char *out, size_t size)
 {
     bool without_keys = false; // some number divides the heads and the MLP
@@ -63,7 +63,7 @@ static void say_conflict(const zr_lm_shape *shape, bool powers, char *out, size_
                  (long long)shape->kv_heads);
 }
 
-// Writes what would fit: ": 5 or 25", ": 2, 4 or 8"; or that nothing would.
+// Writes the numbers of slices that fit (": 5 or 25", ": 2, 4 or 8"), or that no number does.
 static void list_fitting(const zr_lm_shape *shape, bool powers, char *out, size_t size)
 {
     int64_t fitting[64], count = 0;
@@ -81,21 +81,21 @@ static void list_fitting(const zr_lm_shape *shape, bool powers, char *out, size_
                                  (long long)fitting[i]);
 }
 
-typedef struct cut { // what is to be cut, and who asks for it
+typedef struct cut { // the model to cut, and the option that requests it
     const zr_lm_slices *slices;
     zr_lm_shape shape;
     const char *model;
-    char asked[512];
+    char option[512];
 } cut;
 
-// `has`: what the model has, "25 heads"; `fails`: what its number of slices fails to do.
+// `has` is the model's property ("25 heads"); `fails` is what the number of slices fails to do.
 static zero_status refuse_lm_slices(const cut *c, const char *has, int64_t number,
                                     const char *fails, zero_error *error)
 {
     char fitting[512], what[128];
     snprintf(what, sizeof what, has, (long long)number);
     list_fitting(&c->shape, c->slices->exact, fitting, sizeof fitting);
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s has %s, which %s %s%s", c->model, what, c->asked,
+    return zr_fail(error, ZERO_ERR_CONFIG, "%s has %s, which %s %s%s", c->model, what, c->option,
                    fails, fitting);
 }
 
@@ -114,29 +114,29 @@ static zero_status check_lm_slices_numbers(const cut *c, zero_error *error)
 }
 
 zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slices,
-                            const zr_slices_words *words, zero_error *error)
+                            const zr_slices_message *message, zero_error *error)
 {
     const zr_tiles tiles = zr_lm_tiles(config);
     cut c = {.slices = slices,
              .shape = zr_lm_shape_of(config),
-             .model = words ? words->model : zr_lm_name(config)};
+             .model = message ? message->model : zr_lm_name(config)};
     if (slices->count == 1)
         return ZERO_OK;
-    if (words)
-        snprintf(c.asked, sizeof c.asked, "%s", words->asked);
+    if (message)
+        snprintf(c.option, sizeof c.option, "%s", message->option);
     else
-        snprintf(c.asked, sizeof c.asked, "a cut into %d slices", slices->count);
+        snprintf(c.option, sizeof c.option, "a cut into %d slices", slices->count);
     if (tiles.embedding > 1 || tiles.attention > 1 || tiles.mlp > 1)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s is made of tiles (libzero.tiling), %s cuts models into slices: keep one "
                        "of them",
-                       c.model, c.asked);
+                       c.model, c.option);
     ZERO_TRY(check_lm_slices_numbers(&c, error));
     if (zr_slices_here(slices) > ZR_MOST_LOCAL_SLICES)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: %d slices of %s on %d tensor rank%s: a rank computes at most %d of "
                        "them, so %d tensor ranks or more",
-                       c.asked, slices->count, c.model, slices->ranks,
+                       c.option, slices->count, c.model, slices->ranks,
                        slices->ranks == 1 ? "" : "s", ZR_MOST_LOCAL_SLICES,
                        slices->count / ZR_MOST_LOCAL_SLICES);
     return ZERO_OK;

@@ -16,7 +16,7 @@
 #define ZR_VOCABULARY_MULTIPLE 16 // tokens of every slice but the last are a multiple of this
 
 typedef struct zr_lm_slices {
-    int count;       // T; 1: the model is whole
+    int count;       // T; 1 if the model is whole
     int ranks, rank; // P, which divides T, and this rank's number
     // The gradients of gains are sums of T partial sums over rows, whoever computes them, so that
     // their bits do not depend on P or by_rows.
@@ -26,9 +26,9 @@ typedef struct zr_lm_slices {
 
 int zr_slices_here(const zr_lm_slices *slices);  // slices that this rank computes
 int zr_slices_first(const zr_lm_slices *slices); // the first of them
-// Returns the number of slices that share a head of keys and values; 1: each has its own.
+// Returns the number of slices that share a head of keys and values; 1 if each has its own.
 int zr_slices_kv_replicas(const zr_lm_slices *slices, const zr_lm_shape *shape);
-// Returns the number of ranks that share one; 1: none do.
+// Returns the number of ranks that share such a head; 1 if each rank has its own.
 int zr_slices_sharing_ranks(const zr_lm_slices *slices, const zr_lm_shape *shape);
 
 typedef struct zr_slice_tokens {
@@ -37,19 +37,19 @@ typedef struct zr_slice_tokens {
 // Returns the tokens of slice `slice` of 0..T-1.
 zr_slice_tokens zr_tokens_of_slice(const zr_lm_slices *slices, int64_t vocabulary, int slice);
 
-// Returns the rows of a part when `rows` rows are cut into T parts, of which the last are smaller
-// or empty: those of slice `slice`.
+// Returns the rows of a slice's part when `rows` rows are cut into T parts. The last parts may be
+// smaller or empty.
 int64_t zr_slice_row_step(const zr_lm_slices *slices, int64_t rows);
 
-typedef struct zr_slices_words { // of whom messages speak
-    const char *model;           // as the user has named it
-    const char *asked;           // who asks for slices: "--tensor 2"
-} zr_slices_words;
+typedef struct zr_slices_message { // names for messages
+    const char *model;             // as the user has named it
+    const char *option;            // the option that requests slices: "--tensor 2"
+} zr_slices_message;
 
-// Checks that the model can be cut so. ZERO_ERR_CONFIG, with the numbers and what would fit: heads
-// or inner width not divisible, heads of keys that neither divide nor are divided, tiles, too many
-// slices a rank. words NULL: messages have the architecture's name.
+// Checks that the model can be cut into these slices. ZERO_ERR_CONFIG, with the numbers and those
+// that would fit, for heads or inner width not divisible, heads of keys that neither divide nor are
+// divided, tiles, too many slices a rank. If `message` is NULL, errors name the architecture.
 zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slices,
-                            const zr_slices_words *words, zero_error *error);
+                            const zr_slices_message *message, zero_error *error);
 
 #endif

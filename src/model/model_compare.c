@@ -1,11 +1,11 @@
-#include "model/model_compare.h"
+#include "model/architecture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Keys of config.json that do not change the arithmetic: they only name a model, tell how to read
-// it, or set how its first weights were drawn. All other keys count.
+// Keys of config.json that do not change the arithmetic: they only name a model, describe how to
+// read it, or set how its first weights were drawn. All other keys count.
 static const char *const no_arithmetic[] = {"architectures", "torch_dtype",  "bos_token_id",
                                             "eos_token_id",  "pad_token_id", "initializer_range"};
 
@@ -50,7 +50,7 @@ static bool counts(const char *key)
     return true;
 }
 
-// Returns the change that permits the key to differ; -1: it may not.
+// Returns the change that permits the key to differ; -1 if the key may not differ.
 static int change_of(const char *key)
 {
     for (int c = 0; c < ZR_COUNT(changes); c++)

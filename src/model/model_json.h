@@ -17,17 +17,17 @@ typedef struct zr_model_json { // sticky: after the first failure further calls 
 zero_status zr_model_json_open(const char *path, zr_model_json *out, zero_error *error);
 void zr_model_json_close(zr_model_json *file);
 
-// Returns NULL if the key is absent or null, or the file has failed.
+// Returns the value; NULL if the key is absent or null, or the file has failed.
 const json_t *zr_model_json_get(const zr_model_json *file, const char *key);
-// otherwise: the value if the key is absent; NULL: the key is required.
+// `otherwise` is the value of an absent key; NULL if the key is required.
 int64_t zr_model_json_size(zr_model_json *file, const char *key, const int64_t *otherwise);
 double zr_model_json_real(zr_model_json *file, const char *key, const double *otherwise);
 bool zr_model_json_bool(zr_model_json *file, const char *key, bool otherwise);
 const char *zr_model_json_text(zr_model_json *file, const char *key, const char *otherwise);
 // Reads an integer, a list of integers, or null; the key may be absent.
 void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *out);
-// Fail if the key has another value than the one that we compute. A text may have a synonym (or
-// NULL), and may be absent.
+// Fail if the key has a value other than the one that is computed here. A text may have a synonym
+// (else NULL), and may be absent.
 void zr_model_json_require_bool(zr_model_json *file, const char *key, bool right, bool otherwise);
 void zr_model_json_require_text(zr_model_json *file, const char *key, const char *right,
                                 const char *synonym);

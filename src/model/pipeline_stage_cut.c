@@ -18,7 +18,7 @@ typedef struct zr_pipeline_stage {
     int flat_param_count, borrowed_count, tied_copy_count; // so far
 } zr_pipeline_stage;
 
-// Returns the chunk that has a unit of the origin; -1: none of this stage has.
+// Returns the chunk of this stage that has a unit of the origin; -1 if no chunk has it.
 static int pipeline_stage_cut_chunk_of(const zr_pipeline_stage *stage, int unit)
 {
     for (int c = 0; c < stage->chunk_count; c++)
@@ -27,7 +27,7 @@ static int pipeline_stage_cut_chunk_of(const zr_pipeline_stage *stage, int unit)
     return -1;
 }
 
-// Returns the local number of a unit of the origin that the stage has.
+// Returns the local number of a unit of the origin. The stage must have it.
 static int local_unit(const zr_pipeline_stage *stage, int unit)
 {
     int local = 0, c = 0;
@@ -37,7 +37,7 @@ static int local_unit(const zr_pipeline_stage *stage, int unit)
 }
 
 // Counts the flat parameters that a unit of the origin borrows and that become tied copies: all up
-// to the last one that has to.
+// to the last one whose owner is elsewhere.
 static int count_tied_copies(const zr_pipeline_stage *stage, int unit)
 {
     const zero_unit *from = &stage->origin->units[unit];

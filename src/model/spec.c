@@ -1,4 +1,4 @@
-#include "model/spec.h"
+#include "model/lm_fields.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Accesses a handle's tensor tile by tile, by the public functions for flat parameters.
+// Accesses a handle's tensor tile by tile through the public functions for flat parameters.
 #include "model/tensor_handle.h"
 
 bool zr_tensor_exists(const zr_tensor_handle *of) { return of->flat_param >= 0; }

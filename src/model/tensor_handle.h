@@ -1,6 +1,6 @@
-// How the arithmetic of a unit refers to one of its tensors. The code that describes the unit's
-// flat parameters fills in the handles once (lm_build.c). layers/ reads parameters and writes
-// gradients through them, and so needs to know nothing about flat parameters.
+// How the arithmetic of a unit refers to one of its tensors. lm_build.c fills in the handles when
+// it describes the unit's flat parameters. layers/ reads parameters and writes gradients through
+// them, so it does not depend on how tensors are packed into flat parameters.
 #ifndef ZR_MODEL_TENSOR_HANDLE_H
 #define ZR_MODEL_TENSOR_HANDLE_H
 
@@ -12,12 +12,12 @@ typedef struct zr_tp_split { // how tensor parallelism splits the whole tensor: 
 } zr_tp_split;
 
 typedef struct zr_tensor_handle {
-    int flat_param,
-        tensor;   // the place of its first tile; the others are the flat parameters that follow, of
-                  // one tensor each. flat parameter -1: the unit has no such tensor
-    int tiles;    // 1: it is whole and stays during the call; more: the tiles are streamed
+    // The place of its first tile; the others are the flat parameters that follow, of one tensor
+    // each. flat_param is -1 if the unit has no such tensor.
+    int flat_param, tensor;
+    int tiles;    // 1 if it is whole and stays during the call; more if its tiles are streamed
     int64_t step; // rows or columns of every tile except the last
-    bool trains;  // false: it is frozen, and its gradient is never asked for
+    bool trains;  // false if it is frozen: it has no gradient
     zr_tp_split tp;
 } zr_tensor_handle;
 

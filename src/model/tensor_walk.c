@@ -1,4 +1,4 @@
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ bool zr_tensor_continues(const zero_tensor_desc *last, const zero_tensor_desc *t
            strcmp(last->tile.whole, tensor->tile.whole) == 0;
 }
 
-// Moves on from a place that has no tensor, to the next unit's or to the end.
+// Moves from the end of a flat parameter's tensors to the next tensor, or to the end of the walk.
 static void settle_tensor_walk(zr_tensor_walk *w)
 {
     w->desc = NULL;

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "model/pipeline_stage_cut.h"
-#include "model/tensor_walk.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +50,7 @@ int64_t zr_model_parameters(const zero_model *model)
     return elements;
 }
 
-// Says whether the dimension may be 0, because other ranks hold all of the tensor.
+// Returns whether the dimension may be 0, because other ranks hold all of the tensor.
 static bool is_empty_tile(const zero_tensor_desc *tensor, int dimension)
 {
     return tensor->tile.whole && tensor->tile.axis == dimension && tensor->shape[dimension] == 0;
@@ -151,15 +150,15 @@ static zero_status borrowed_check(const zero_model *model, int index, zero_error
                 unit->name, index, ref.unit);
         if (ref.flat_param < 0 || ref.flat_param >= model->units[ref.unit].flat_param_count)
             return zr_fail(error, ZERO_ERR_USAGE,
-                           "unit \"%s\" borrows piece %d of unit \"%s\", which owns %d", unit->name,
-                           ref.flat_param, model->units[ref.unit].name,
+                           "unit \"%s\" borrows flat parameter %d of unit \"%s\", which owns %d",
+                           unit->name, ref.flat_param, model->units[ref.unit].name,
                            model->units[ref.unit].flat_param_count);
         for (int other = 0; other < b; other++)
             if (unit->borrowed[other].unit == ref.unit &&
                 unit->borrowed[other].flat_param == ref.flat_param)
                 return zr_fail(error, ZERO_ERR_USAGE,
-                               "unit \"%s\" borrows piece %d of unit \"%s\" twice", unit->name,
-                               ref.flat_param, model->units[ref.unit].name);
+                               "unit \"%s\" borrows flat parameter %d of unit \"%s\" twice",
+                               unit->name, ref.flat_param, model->units[ref.unit].name);
     }
     return ZERO_OK;
 }
@@ -168,16 +167,17 @@ static zero_status flat_param_check(const zero_unit *unit, int index, zero_error
 {
     const zero_flat_param_desc *flat_param = &unit->flat_params[index];
     if (flat_param->kind < ZERO_TRAINABLE || flat_param->kind > ZERO_BUFFER)
-        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" is of no known class (%d)",
-                       index, unit->name, (int)flat_param->kind);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "flat parameter %d of unit \"%s\" is of no known class (%d)", index,
+                       unit->name, (int)flat_param->kind);
     if (flat_param->tensor_count < 1 || !flat_param->tensors)
-        return zr_fail(error, ZERO_ERR_USAGE, "piece %d of unit \"%s\" has no tensors", index,
-                       unit->name);
+        return zr_fail(error, ZERO_ERR_USAGE, "flat parameter %d of unit \"%s\" has no tensors",
+                       index, unit->name);
     if (flat_param->streamed && (flat_param->kind == ZERO_BUFFER || flat_param->tensor_count != 1))
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "piece %d of unit \"%s\" is streamed: such a piece is one trainable or frozen tensor",
-            index, unit->name);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "flat parameter %d of unit \"%s\" is streamed: it must be one trainable or "
+                       "frozen tensor",
+                       index, unit->name);
     for (int t = 0; t < flat_param->tensor_count; t++)
         ZERO_TRY(tensor_check(unit, &flat_param->tensors[t], error));
     return ZERO_OK;
@@ -195,14 +195,14 @@ static zero_status resident_check(const zero_model *model, const zero_unit *unit
         if (!streamed && i >= 32)
             return zr_fail(
                 error, ZERO_ERR_USAGE,
-                "unit \"%s\": piece %d is not streamed: such pieces are among the first 32",
+                "unit \"%s\": flat parameter %d is not streamed: it must be among the first 32",
                 unit->name, i);
     }
     if (resident > ZERO_MAX_FLAT_PARAMS)
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "unit \"%s\" owns and borrows %d pieces that are not streamed: at most %d together",
-            unit->name, resident, ZERO_MAX_FLAT_PARAMS);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "unit \"%s\" owns and borrows %d flat parameters that are not streamed: at "
+                       "most %d together",
+                       unit->name, resident, ZERO_MAX_FLAT_PARAMS);
     return ZERO_OK;
 }
 
@@ -230,13 +230,14 @@ static zero_status counts_check(const zero_unit *unit, zero_error *error)
     int owned = unit->flat_param_count, borrowed = unit->borrowed_count;
     if (owned < 0 || borrowed < 0 ||
         (int64_t)owned + borrowed > ZERO_MAX_FLAT_PARAMS + ZERO_MAX_STREAMED)
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "unit \"%s\" owns %d and borrows %d pieces: at most %d together, and %d streamed ones",
-            unit->name, owned, borrowed, ZERO_MAX_FLAT_PARAMS, ZERO_MAX_STREAMED);
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "unit \"%s\" owns %d and borrows %d flat parameters: at most %d together, "
+                       "and %d streamed ones",
+                       unit->name, owned, borrowed, ZERO_MAX_FLAT_PARAMS, ZERO_MAX_STREAMED);
     if ((owned && !unit->flat_params) || (borrowed && !unit->borrowed))
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "unit \"%s\" announces pieces and does not describe them", unit->name);
+                       "unit \"%s\" announces flat parameters and does not describe them",
+                       unit->name);
     return ZERO_OK;
 }
 
@@ -399,8 +400,8 @@ uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t elemen
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
-// If the step's mean is over targets, each target contributes 1/positions here, and the engine
-// divides by the share of positions that are targets.
+// If the step's mean is over targets, each target contributes 1/positions here; the engine divides
+// by the share of positions that are targets.
 double zero_loss_factor(zero_context *context, int64_t targets)
 {
     if (!context)
@@ -447,4 +448,29 @@ float *zero_gradient(zero_context *context, int flat_param, int tensor, int *add
     return !context || !add
                ? NULL
                : context->sink->gradient(context->sink, context, flat_param, tensor, add);
+}
+
+zero_status zero_tensor_sum(zero_context *context, float *data, int64_t elements)
+{
+    if (!context || (!data && elements > 0) || elements < 0)
+        return zr_fail(context ? context->error : NULL, ZERO_ERR_USAGE,
+                       "zero_tensor_sum: context or data is missing (NULL), or there are %lld "
+                       "elements",
+                       (long long)elements);
+    const struct zr_exchanger *exchanger = context->exchanger;
+    if (!exchanger || exchanger->size == 1)
+        return ZERO_OK;
+    int64_t share = (elements + exchanger->size - 1) / exchanger->size;
+    size_t bytes = (size_t)elements * sizeof *data,
+           needed = (size_t)(share * exchanger->size) * sizeof *data;
+    if (needed > (size_t)exchanger->bytes)
+        return zr_fail(context->error, ZERO_ERR_USAGE,
+                       "unit \"%s\": zero_tensor_sum of %lld elements; the exchange_bytes of its "
+                       "sizes are too few for %zu bytes",
+                       context->unit->name, (long long)elements, needed);
+    memcpy(exchanger->window, data, bytes);
+    memset(exchanger->window + bytes, 0, needed - bytes);
+    ZERO_TRY(exchanger->run(exchanger, context, ZERO_EXCHANGE_SUM, 0, 0, share, ZERO_F32));
+    memcpy(data, exchanger->window, bytes);
+    return ZERO_OK;
 }

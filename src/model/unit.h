@@ -62,7 +62,7 @@ typedef struct zr_rectangle { // elements of a whole tensor: `rows` rows of `wid
 int64_t zr_tile_rectangle(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                           zr_rectangle *out);
 // Returns how many of the elements, from the first on, are contiguous in the whole tensor too;
-// *whole_start is where they begin there.
+// *whole_start is the place of the first one there.
 int64_t zr_tile_stretch(const zero_tensor_desc *tensor, int64_t start, int64_t count,
                         int64_t *whole_start);
 bool zr_flat_param_is_streamed(const zero_model *model, zero_flat_param_ref ref);
@@ -73,5 +73,37 @@ void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t
 
 // Returns the random key of (seed, step, micro-batch, unit, site); zero_random is philox of it.
 uint64_t zr_context_key(const zero_context *context, uint32_t site);
+
+// The tensors of a model as files have them: the tiles of one tensor, which follow each other flat
+// parameter by flat parameter, are one. Their numbers are those of zr_plan_tensor.number, in plans
+// of the model and of its parts.
+//
+// Walk over all tensors, or over those of one unit:
+//   for (zr_tensor_walk w = zr_tensors_of(model); w.desc; zr_tensors_next(&w)) ...
+typedef struct zr_tensor_walk {
+    const zero_model *model;
+    int unit, end_unit;
+    int flat_param, tensor;
+    int number;                   // of the tensors that the walk has, from 0 on
+    zero_class kind;              // of its flat parameter
+    const zero_tensor_desc *desc; // the tensor, or its first tile; NULL once the walk has ended
+    const zero_tensor_desc *last; // of the flat parameter before; NULL if there is none
+} zr_tensor_walk;
+
+zr_tensor_walk zr_tensors_of(const zero_model *model);
+zr_tensor_walk zr_tensors_of_unit(const zero_model *model, int unit);
+void zr_tensors_next(zr_tensor_walk *walk);
+int zr_tensors_count(zr_tensor_walk walk); // of those that are left
+// Returns tensor number `number` of the model, counted from 0, or its first tile; NULL if the model
+// has fewer.
+const zero_tensor_desc *zr_model_tensor(const zero_model *model, int number);
+
+// Returns a tensor's name in files; for a tile, that of the whole tensor.
+const char *zr_tensor_name(const zero_tensor_desc *tensor);
+// Returns the whole tensor that `tensor` is a tile of, or the tensor itself.
+zero_tensor_desc zr_tensor_whole(const zero_tensor_desc *tensor);
+// Returns whether `tensor` is the next tile of the same whole as `last`, the last tensor of the
+// flat parameter before (may be NULL).
+bool zr_tensor_continues(const zero_tensor_desc *last, const zero_tensor_desc *tensor);
 
 #endif

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "monitor/scalar_files.h"
 
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "monitor/append_file.h"
 
 #include <endian.h>

@@ -3,7 +3,8 @@
 #include "monitor/metrics.h"
 
 #include "base/json.h"
-#include "base/op_names.h"
+#include "base/json_writer.h"
+#include "base/traffic.h"
 #include "monitor/append_file.h"
 
 #include <fcntl.h>
@@ -53,84 +54,87 @@ void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *mil
     }
 }
 
-static void append_double(zr_buffer *line, const char *key, double value)
+static void put_traffic(zr_json_writer *w, const char *name, const zero_traffic *traffic)
 {
-    zr_buffer_printf(line, ",\"%s\":", key);
-    zr_json_append_double(line, value);
-}
-
-static void append_traffic(zr_buffer *line, const char *name, const zero_traffic *traffic)
-{
-    const char *separator = "";
-    zr_buffer_printf(line, "\"%s\":{", name);
+    zr_json_begin_object(w, name);
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
         if (!traffic->calls[op])
             continue;
-        zr_buffer_printf(line, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld", separator,
-                         zr_op_name((zero_comm_op)op), (long long)traffic->calls[op],
-                         (long long)traffic->bytes[op]);
+        zr_json_begin_object(w, zr_op_name((zero_comm_op)op));
+        zr_json_integer(w, "calls", traffic->calls[op]);
+        zr_json_integer(w, "bytes", traffic->bytes[op]);
         if (traffic->network[op])
-            zr_buffer_printf(line, ",\"network\":%lld", (long long)traffic->network[op]);
-        zr_buffer_printf(line, "}");
-        separator = ",";
+            zr_json_integer(w, "network", traffic->network[op]);
+        zr_json_end(w);
     }
-    zr_buffer_printf(line, "}");
+    zr_json_end(w);
 }
 
 // Writes the parts of the traffic: of data ranks, of tensor ranks, of the ranks of a pipeline where
 // there is one, of all ranks of the job.
-static void append_groups(zr_buffer *line, const zr_metrics_step *step)
+static void put_groups(zr_json_writer *w, const zr_metrics_step *step)
 {
     if (!step->groups)
         return;
-    zr_buffer_printf(line, ",\"groups\":{");
-    append_traffic(line, "data", &step->groups[ZERO_AXIS_data]);
-    zr_buffer_printf(line, ",");
-    append_traffic(line, "tensor", &step->groups[ZERO_AXIS_tensor]);
-    zr_buffer_printf(line, ",");
-    if (step->pipelined) {
-        append_traffic(line, "pipeline", &step->groups[ZERO_AXIS_pipeline]);
-        zr_buffer_printf(line, ",");
-    }
-    append_traffic(line, "job", &step->job);
-    zr_buffer_printf(line, "}");
+    zr_json_begin_object(w, "groups");
+    put_traffic(w, "data", &step->groups[ZERO_AXIS_data]);
+    put_traffic(w, "tensor", &step->groups[ZERO_AXIS_tensor]);
+    if (step->pipelined)
+        put_traffic(w, "pipeline", &step->groups[ZERO_AXIS_pipeline]);
+    put_traffic(w, "job", &step->job);
+    zr_json_end(w);
 }
 
 // Writes memory, device and host together, and also by tier if more than the device is used.
-static void append_memory(zr_buffer *line, const zero_memory *memory)
+static void put_memory(zr_json_writer *w, const zero_memory *memory)
 {
+    const int64_t(*planned)[ZERO_MEM_COUNT] = memory->planned,
+          (*held)[ZERO_MEM_COUNT] = memory->held;
     int64_t tiers[ZERO_TIER_COUNT] = {0};
-    zr_buffer_printf(line, ",\"mem\":{");
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(
-            line, "%s\"%s\":{\"planned\":%lld,\"held\":%lld}", c ? "," : "", categories[c],
-            (long long)(memory->planned[ZERO_TIER_device][c] + memory->planned[ZERO_TIER_host][c]),
-            (long long)(memory->held[ZERO_TIER_device][c] + memory->held[ZERO_TIER_host][c]));
-    zr_buffer_printf(line, "}");
+    zr_json_begin_object(w, "mem");
+    for (int c = 0; c < ZERO_MEM_COUNT; c++) {
+        zr_json_begin_object(w, categories[c]);
+        zr_json_integer(w, "planned", planned[ZERO_TIER_device][c] + planned[ZERO_TIER_host][c]);
+        zr_json_integer(w, "held", held[ZERO_TIER_device][c] + held[ZERO_TIER_host][c]);
+        zr_json_end(w);
+    }
+    zr_json_end(w);
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         for (int c = 0; c < ZERO_MEM_COUNT; c++)
-            tiers[t] += memory->held[t][c];
-    if (tiers[ZERO_TIER_host] || tiers[ZERO_TIER_nvme])
-        zr_buffer_printf(line, ",\"tiers\":{\"device\":%lld,\"host\":%lld,\"nvme\":%lld}",
-                         (long long)tiers[ZERO_TIER_device], (long long)tiers[ZERO_TIER_host],
-                         (long long)tiers[ZERO_TIER_nvme]);
+            tiers[t] += held[t][c];
+    if (!tiers[ZERO_TIER_host] && !tiers[ZERO_TIER_nvme])
+        return;
+    zr_json_begin_object(w, "tiers");
+    zr_json_integer(w, "device", tiers[ZERO_TIER_device]);
+    zr_json_integer(w, "host", tiers[ZERO_TIER_host]);
+    zr_json_integer(w, "nvme", tiers[ZERO_TIER_nvme]);
+    zr_json_end(w);
 }
 
-static void append_io(zr_buffer *line, const zero_io *io)
+static void put_pair(zr_json_writer *w, const char *key, const char *one, int64_t first,
+                     const char *other, int64_t second)
+{
+    zr_json_begin_object(w, key);
+    zr_json_integer(w, one, first);
+    zr_json_integer(w, other, second);
+    zr_json_end(w);
+}
+
+static void put_io(zr_json_writer *w, const zero_io *io)
 {
     if (!io->to_host && !io->to_device && !io->nvme_read && !io->nvme_written)
         return;
-    zr_buffer_printf(line, ",\"io\":{\"host\":{\"down\":%lld,\"up\":%lld}", (long long)io->to_host,
-                     (long long)io->to_device);
+    zr_json_begin_object(w, "io");
+    put_pair(w, "host", "down", io->to_host, "up", io->to_device);
     if (io->nvme_read || io->nvme_written)
-        zr_buffer_printf(line, ",\"nvme\":{\"read\":%lld,\"written\":%lld}",
-                         (long long)io->nvme_read, (long long)io->nvme_written);
-    zr_buffer_printf(line, "}");
+        put_pair(w, "nvme", "read", io->nvme_read, "written", io->nvme_written);
+    zr_json_end(w);
 }
 
-static zero_status write_metrics_line(zr_metrics *metrics, zero_error *error)
+static zero_status end_metrics_line(zr_metrics *metrics, zr_json_writer *w, zero_error *error)
 {
-    zr_buffer_printf(&metrics->line, "}\n");
+    zr_json_end(w);
+    zr_buffer_printf(&metrics->line, "\n");
     zero_status status = zr_append_file_append(&metrics->file, &metrics->line, error);
     metrics->lines += status == ZERO_OK;
     return status;
@@ -138,41 +142,42 @@ static zero_status write_metrics_line(zr_metrics *metrics, zero_error *error)
 
 int64_t zr_metrics_lines(const zr_metrics *metrics) { return metrics ? metrics->lines : 0; }
 
-static void begin_line(zr_metrics *metrics, int64_t step)
+static zr_json_writer begin_metrics_line(zr_metrics *metrics, int64_t step)
 {
+    zr_json_writer w = zr_json_writer_on(&metrics->line, ZR_JSON_COMPACT);
     metrics->line.length = 0;
-    zr_buffer_printf(&metrics->line, "{\"step\":%lld", (long long)step);
+    zr_json_begin_object(&w, NULL);
+    zr_json_integer(&w, "step", step);
+    return w;
 }
 
 zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step,
                                   zero_error *error)
 {
-    zr_buffer *line = &metrics->line;
-    begin_line(metrics, step->step);
-    append_double(line, "loss", step->loss);
-    append_double(line, "lr", step->lr);
-    append_double(line, "grad_norm", step->skipped ? NAN : step->grad_norm);
+    zr_json_writer w = begin_metrics_line(metrics, step->step);
+    zr_json_real(&w, "loss", step->loss);
+    zr_json_real(&w, "lr", step->lr);
+    zr_json_real(&w, "grad_norm", step->skipped ? NAN : step->grad_norm);
     if (step->loss_scale > 0)
-        append_double(line, "loss_scale", step->loss_scale);
+        zr_json_real(&w, "loss_scale", step->loss_scale);
     if (step->skipped)
-        zr_buffer_printf(line, ",\"skipped\":true");
-    zr_buffer_printf(line, ",\"tokens\":%lld", (long long)step->tokens);
-    append_double(line, "ms", step->milliseconds);
-    append_double(line, "tok_s", step->tokens_per_second);
-    zr_buffer_printf(line, ",");
-    append_traffic(line, "comm", &step->traffic);
-    append_groups(line, step);
-    append_memory(line, &step->memory);
-    append_io(line, &step->io);
-    return write_metrics_line(metrics, error);
+        zr_json_flag(&w, "skipped", true);
+    zr_json_integer(&w, "tokens", step->tokens);
+    zr_json_real(&w, "ms", step->milliseconds);
+    zr_json_real(&w, "tok_s", step->tokens_per_second);
+    put_traffic(&w, "comm", &step->traffic);
+    put_groups(&w, step);
+    put_memory(&w, &step->memory);
+    put_io(&w, &step->io);
+    return end_metrics_line(metrics, &w, error);
 }
 
 zero_status zr_metrics_eval_write(zr_metrics *metrics, int64_t step, double val_loss,
                                   zero_error *error)
 {
-    begin_line(metrics, step);
-    append_double(&metrics->line, "val_loss", val_loss);
-    return write_metrics_line(metrics, error);
+    zr_json_writer w = begin_metrics_line(metrics, step);
+    zr_json_real(&w, "val_loss", val_loss);
+    return end_metrics_line(metrics, &w, error);
 }
 
 void zr_metrics_close(zr_metrics *metrics)

@@ -1,7 +1,7 @@
 #include "monitor/metrics.h"
 
 #include "base/file.h"
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 
 #include <errno.h>
 #include <string.h>

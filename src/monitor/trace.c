@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_writer.h"
 #include "monitor/breakdown.h"
 
 #include <stdio.h>
@@ -18,42 +19,54 @@ typedef struct trace {
 } trace;
 
 static const char *const tracks[ZR_TRACK_COUNT] = {
-    [ZR_TRACK_PHASE] = "phases",         [ZR_TRACK_COMPUTE] = "compute",
-    [ZR_TRACK_COMM] = "communication",   [ZR_TRACK_DISK] = "NVMe",
-    [ZR_TRACK_ASIDE] = "delayed update",
+    [ZR_TRACK_PHASE] = "phases",
+    [ZR_TRACK_COMPUTE] = "compute",
+    [ZR_TRACK_COMM] = "communication",
+    [ZR_TRACK_DISK] = "NVMe",
+    [ZR_TRACK_OVERLAPPED] = "delayed update",
 };
 
-static void append_trace_text(zr_buffer *out, const char *before, const char *text)
-{
-    zr_buffer_printf(out, "%s", before);
-    zr_json_append_string(out, text, strlen(text));
-}
-
-static void open_event(char phase, int rank, int thread, zr_buffer *out)
+// Begins an event, which the caller ends.
+static zr_json_writer begin_event(char phase, int rank, int thread, zr_buffer *out)
 {
     bool first = out->length > 0 && out->data[out->length - 1] == '[';
-    zr_buffer_printf(out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", first ? "" : ",", phase, rank,
-                     thread);
+    zr_buffer_printf(out, "%s\n", first ? "" : ",");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "ph", (char[]){phase, 0});
+    zr_json_integer(&w, "pid", rank);
+    zr_json_integer(&w, "tid", thread);
+    return w;
 }
 
 static void append_name(int rank, int thread, const char *kind, const char *name, zr_buffer *out)
 {
-    open_event('M', rank, thread, out);
-    zr_buffer_printf(out, ",\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", kind, name);
+    zr_json_writer w = begin_event('M', rank, thread, out);
+    zr_json_text(&w, "name", kind);
+    zr_json_begin_object(&w, "args");
+    zr_json_text(&w, "name", name);
+    zr_json_end(&w);
+    zr_json_end(&w);
 }
 
 static void append_order(int rank, int thread, const char *kind, int place, zr_buffer *out)
 {
-    open_event('M', rank, thread, out);
-    zr_buffer_printf(out, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", kind, place);
+    zr_json_writer w = begin_event('M', rank, thread, out);
+    zr_json_text(&w, "name", kind);
+    zr_json_begin_object(&w, "args");
+    zr_json_integer(&w, "sort_index", place);
+    zr_json_end(&w);
+    zr_json_end(&w);
 }
 
 // Writes nanoseconds as microseconds with three decimals.
-static void append_microseconds(zr_buffer *out, const char *key, int64_t nanoseconds)
+static void put_microseconds(zr_json_writer *w, const char *key, int64_t nanoseconds)
 {
+    char text[32];
     int64_t size = nanoseconds < 0 ? -nanoseconds : nanoseconds;
-    zr_buffer_printf(out, ",\"%s\":%s%lld.%03lld", key, nanoseconds < 0 ? "-" : "",
-                     (long long)(size / 1000), (long long)(size % 1000));
+    snprintf(text, sizeof text, "%s%lld.%03lld", nanoseconds < 0 ? "-" : "",
+             (long long)(size / 1000), (long long)(size % 1000));
+    zr_json_verbatim(w, key, text);
 }
 
 // Writes what people read as the record's name.
@@ -78,11 +91,13 @@ static int64_t begin_of(const zr_recorder *recorder, int64_t i)
     return begin;
 }
 
-static void begin_event(const trace *trace, zr_track track, int64_t begin, int64_t end)
+// Begins the event of something that lasts.
+static zr_json_writer begin_span(const trace *trace, zr_track track, int64_t begin, int64_t end)
 {
-    open_event('X', trace->rank, (int)track, trace->out);
-    append_microseconds(trace->out, "ts", begin - trace->origin);
-    append_microseconds(trace->out, "dur", end - begin);
+    zr_json_writer w = begin_event('X', trace->rank, (int)track, trace->out);
+    put_microseconds(&w, "ts", begin - trace->origin);
+    put_microseconds(&w, "dur", end - begin);
+    return w;
 }
 
 static const char *trace_name_of(const char *const *names, int count, int32_t number)
@@ -96,12 +111,15 @@ static void append_aside(const trace *trace, const zr_record *record, int64_t nu
     const int64_t at[] = {record->begin, record->end};
     zr_track track = zr_activity_track(record->what);
     for (int i = 0; i < 2; i++) {
-        open_event("be"[i], trace -> rank, track, trace -> out);
-        append_microseconds(trace->out, "ts", at[i] - trace->origin);
-        zr_buffer_printf(trace->out,
-                         ",\"name\":\"%s\",\"cat\":\"%s\",\"id\":%lld,\"args\":{\"bytes\":%lld}}",
-                         zr_activity_name(record->what), tracks[track], (long long)number,
-                         (long long)record->bytes);
+        zr_json_writer w = begin_event("be"[i], trace -> rank, track, trace -> out);
+        put_microseconds(&w, "ts", at[i] - trace->origin);
+        zr_json_text(&w, "name", zr_activity_name(record->what));
+        zr_json_text(&w, "cat", tracks[track]);
+        zr_json_integer(&w, "id", number);
+        zr_json_begin_object(&w, "args");
+        zr_json_integer(&w, "bytes", record->bytes);
+        zr_json_end(&w);
+        zr_json_end(&w);
     }
 }
 
@@ -111,36 +129,35 @@ static void append_record(const trace *trace, const zr_recorder *recorder, int64
     const zr_record *record = &recorder->records[i];
     zr_track track = zr_activity_track(record->what);
     const char *unit = trace_name_of(trace->names->units, trace->names->unit_count, record->unit);
-    const char *slot = trace_name_of(trace->names->slots, trace->names->slot_count, record->slot),
-               *separator = "";
+    const char *slot = trace_name_of(trace->names->slots, trace->names->slot_count, record->slot);
     write_name(trace, record, name);
-    begin_event(trace, track, begin_of(recorder, i), record->end);
-    zr_buffer_printf(trace->out, ",\"name\":\"%s\",\"cat\":\"%s\",\"args\":{", name, tracks[track]);
-    if (unit) {
-        append_trace_text(trace->out, "\"unit\":", unit);
-        separator = ",";
-    }
-    if (slot && track != ZR_TRACK_PHASE) {
-        zr_buffer_printf(trace->out, "%s", separator);
-        append_trace_text(trace->out, "\"slot\":", slot);
-        separator = ",";
-    }
-    if (track != ZR_TRACK_PHASE) {
-        zr_buffer_printf(trace->out, "%s\"bytes\":%lld", separator, (long long)record->bytes);
-        if (record->flops > 0)
-            zr_buffer_printf(trace->out, ",\"flops\":%lld", (long long)record->flops);
-    }
-    zr_buffer_printf(trace->out, "}}");
+    zr_json_writer w = begin_span(trace, track, begin_of(recorder, i), record->end);
+    zr_json_text(&w, "name", name);
+    zr_json_text(&w, "cat", tracks[track]);
+    zr_json_begin_object(&w, "args");
+    if (unit)
+        zr_json_text(&w, "unit", unit);
+    if (slot && track != ZR_TRACK_PHASE)
+        zr_json_text(&w, "slot", slot);
+    if (track != ZR_TRACK_PHASE)
+        zr_json_integer(&w, "bytes", record->bytes);
+    if (track != ZR_TRACK_PHASE && record->flops > 0)
+        zr_json_integer(&w, "flops", record->flops);
+    zr_json_end(&w);
+    zr_json_end(&w);
 }
 
 static void append_turn(void *user, const zr_unit_span *span)
 {
     const trace *trace = user;
     const char *unit = trace_name_of(trace->names->units, trace->names->unit_count, span->unit);
-    begin_event(trace, ZR_TRACK_PHASE, span->begin, span->end);
-    append_trace_text(trace->out, ",\"name\":", unit ? unit : "unit");
-    zr_buffer_printf(trace->out, ",\"cat\":\"unit\",\"args\":{\"flops\":%lld}}",
-                     (long long)span->flops);
+    zr_json_writer w = begin_span(trace, ZR_TRACK_PHASE, span->begin, span->end);
+    zr_json_text(&w, "name", unit ? unit : "unit");
+    zr_json_text(&w, "cat", "unit");
+    zr_json_begin_object(&w, "args");
+    zr_json_integer(&w, "flops", span->flops);
+    zr_json_end(&w);
+    zr_json_end(&w);
 }
 
 // Whether the file begins as every trace of ours does: with the name of rank 0, after which that of
@@ -160,7 +177,10 @@ bool zr_trace_is_one(const char *path)
 
 void zr_trace_begin(zr_buffer *out)
 {
-    zr_buffer_printf(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "displayTimeUnit", "ms");
+    zr_json_begin_array(&w, "traceEvents"); // which zr_trace_end ends
 }
 
 void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
@@ -179,7 +199,7 @@ void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
         append_order(rank, t, "thread_sort_index", t, out);
     }
     for (int64_t i = 0; i < recorder->count; i++) {
-        if (zr_activity_is_aside(recorder->records[i].what))
+        if (zr_activity_is_overlapped(recorder->records[i].what))
             append_aside(&trace, &recorder->records[i], i);
         else
             append_record(&trace, recorder, i);

@@ -12,13 +12,11 @@
 
 const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 {
-    static const zr_stage_emitter *const stages[] = {
-        &zr_emit_stage0,
-        &zr_emit_stage12,
-        &zr_emit_stage12,
-        &zr_emit_mapped,
-    };
-    return plan->holding == ZR_HOLDS_SHARDS ? &zr_emit_gathered : stages[plan->settings.stage];
+    switch (plan->holding) {
+    case ZR_HOLDS_SHARDS: return &zr_emit_gathered;
+    case ZR_HOLDS_A_MAP: return &zr_emit_mapped;
+    default: return plan->updates_whole ? &zr_emit_stage0 : &zr_emit_stage12;
+    }
 }
 
 // Makes room for one more element of `size` bytes in a list; where there is none, sets the status

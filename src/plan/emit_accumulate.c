@@ -15,12 +15,11 @@ static zr_visit *add_visit(zr_plan *plan, int u, int stream)
     return visit;
 }
 
-static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, bool reads_all)
+static void add_unit_visit(zr_plan *plan, int u, zr_visit_kind kind, bool reads_all)
 {
     const zr_unit_plan *unit = &plan->units[u];
     zr_visit *visit = add_visit(plan, u, -1);
-    visit->recompute = recompute;
-    visit->backward = backward;
+    visit->kind = kind;
     for (int i = 0; i < unit->flat_param_count; i++)
         if (!plan->flat_params[unit->flat_params[i]].streamed &&
             (reads_all || unit->sizes.backward_reads >> i & 1))
@@ -28,15 +27,16 @@ static void add_unit_visit(zr_plan *plan, int u, bool recompute, bool backward, 
 }
 
 // Adds the visits of streamed flat parameters, ascending in forward and descending in backward.
-static void add_streams(zr_plan *plan, int u, bool backward)
+static void add_streams(zr_plan *plan, int u, zr_visit_kind kind)
 {
+    bool backward = kind == ZR_VISIT_BACKWARD;
     const zr_unit_plan *unit = &plan->units[u];
     for (int i = 0; i < unit->flat_param_count; i++) {
         int flat_param = unit->flat_params[backward ? unit->flat_param_count - 1 - i : i];
         if (!plan->flat_params[flat_param].streamed)
             continue;
         zr_visit *visit = add_visit(plan, u, flat_param);
-        visit->backward = backward;
+        visit->kind = kind;
         if (!backward || unit->sizes.backward_reads_streamed)
             visit->flat_params[visit->flat_param_count++] = flat_param;
     }
@@ -48,14 +48,15 @@ static void end_turn(zr_plan *plan, int first)
         plan->visits[v].turn_end = plan->visit_count - 1;
 }
 
-static void add_turn(zr_plan *plan, int u, bool recompute, bool backward)
+static void add_turn(zr_plan *plan, int u, zr_visit_kind kind)
 {
     int first = plan->visit_count;
-    add_unit_visit(plan, u, recompute, backward, !backward || recompute);
-    if (!backward || recompute)
-        add_streams(plan, u, false);
-    if (backward)
-        add_streams(plan, u, true);
+    bool has_forward = kind != ZR_VISIT_BACKWARD;
+    add_unit_visit(plan, u, kind, has_forward);
+    if (has_forward)
+        add_streams(plan, u, ZR_VISIT_FORWARD);
+    if (zr_visit_has_backward(kind))
+        add_streams(plan, u, ZR_VISIT_BACKWARD);
     end_turn(plan, first);
 }
 
@@ -64,10 +65,10 @@ static void add_turn(zr_plan *plan, int u, bool recompute, bool backward)
 static void add_fused_turn(zr_plan *plan, zr_chunk_plan *chunk)
 {
     int u = chunk->end_unit - 1, first = plan->visit_count;
-    add_unit_visit(plan, u, false, true, true);
-    add_streams(plan, u, false);
+    add_unit_visit(plan, u, ZR_VISIT_BACKWARD, true);
+    add_streams(plan, u, ZR_VISIT_FORWARD);
     chunk->forward_end = plan->visit_count;
-    add_streams(plan, u, true);
+    add_streams(plan, u, ZR_VISIT_BACKWARD);
     end_turn(plan, first);
 }
 
@@ -81,10 +82,10 @@ static void add_backward(zr_plan *plan, int u)
     while (again && first > 0 && plan->units[first - 1].segment == unit->segment)
         first--;
     for (int before = first; before < u; before++)
-        add_turn(plan, before, true, false);
-    add_turn(plan, u, again, true);
+        add_turn(plan, before, ZR_VISIT_RECOMPUTE);
+    add_turn(plan, u, again ? ZR_VISIT_RECOMPUTE_BACKWARD : ZR_VISIT_BACKWARD);
     for (int v = plan->visit_count; v-- > 0 && plan->visits[v].unit == u && unit->split;)
-        plan->visits[v].of_input = plan->visits[v].backward;
+        plan->visits[v].of_input = zr_visit_has_backward(plan->visits[v].kind);
 }
 
 // Adds the second part of the backward of a unit, which has no streamed flat parameters.
@@ -92,7 +93,8 @@ static void add_weights(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
     zr_visit *visit = add_visit(plan, u, -1);
-    visit->backward = visit->of_weights = true;
+    visit->kind = ZR_VISIT_BACKWARD;
+    visit->of_weights = true;
     for (int i = 0; i < unit->flat_param_count; i++)
         if (unit->sizes.weight_reads >> i & 1)
             visit->flat_params[visit->flat_param_count++] = unit->flat_params[i];
@@ -131,7 +133,7 @@ static void add_chunk(zr_plan *plan, zr_chunk_plan *chunk)
     chunk->first_visit = plan->visit_count;
     for (int u = first; u < end; u++)
         if (!plan->units[u].fused)
-            add_turn(plan, u, false, false);
+            add_turn(plan, u, ZR_VISIT_FORWARD);
     chunk->backward_visit = chunk->forward_end = plan->visit_count;
     if (plan->units[end - 1].fused)
         add_fused_turn(plan, chunk);
@@ -159,7 +161,8 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error)
 static void begin_visit(zr_emitter *e, int v, int visits)
 {
     e->stage->acquire(e, v, visits);
-    if (e->trains && e->plan->visits[v].stream >= 0 && e->plan->visits[v].backward)
+    if (e->trains && e->plan->visits[v].stream >= 0 &&
+        zr_visit_has_backward(e->plan->visits[v].kind))
         zr_emit_gradients_open(e, v);
 }
 
@@ -197,7 +200,7 @@ static void emit_call(zr_emitter *e, zr_call what, int first, int end, int visit
 static int first_backward_stream(const zr_plan *plan, int v, int end)
 {
     int w = v + 1;
-    while (w < end && !plan->visits[w].backward)
+    while (w < end && plan->visits[w].kind != ZR_VISIT_BACKWARD)
         w++;
     return w;
 }
@@ -211,10 +214,10 @@ static void emit_calls(zr_emitter *e, int v, int end)
         emit_call(e, ZR_CALL_BOTH, v + 1, end, visit->pass_end);
         return;
     }
-    if (visit->recompute || !visit->backward)
-        emit_call(e, visit->recompute ? ZR_CALL_AGAIN : ZR_CALL_FORWARD, v + 1, middle,
-                  visit->pass_end);
-    if (!visit->backward)
+    if (visit->kind != ZR_VISIT_BACKWARD)
+        emit_call(e, zr_visit_recomputes(visit->kind) ? ZR_CALL_AGAIN : ZR_CALL_FORWARD, v + 1,
+                  middle, visit->pass_end);
+    if (!zr_visit_has_backward(visit->kind))
         return;
     if (!visit->of_input)
         zr_emit_gradients_open(e, v);

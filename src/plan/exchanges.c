@@ -1,6 +1,6 @@
 #include "plan/exchanges.h"
 
-#include "base/message.h"
+#include "base/traffic.h"
 #include "model/pipeline_stage_cut.h"
 #include "plan/plan_parts.h"
 

@@ -2,7 +2,7 @@
 // the bytes that move between tiers (contracts 5 and 8). The engine counts the same as it runs.
 #include "plan/plan_parts.h"
 
-#include "base/message.h"
+#include "base/traffic.h"
 #include "plan/exchanges.h"
 #include "plan/flat_param_sums.h"
 

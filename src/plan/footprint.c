@@ -1,6 +1,7 @@
 // Bytes by category (contract 5), and whether they fit.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "plan/plan_parts.h"
+#include "plan/stage_traits.h"
 
 #include <stdio.h>
 
@@ -21,10 +22,10 @@ static int64_t footprint_product_scratch(const zr_plan *plan, const zr_machine *
 
 static void count_parameters(zr_plan *plan)
 {
+    bool sharded = zr_stage_traits_of(plan->settings.stage)->shards_parameters;
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        plan->bytes[t][ZERO_MEM_parameters] =
-            plan->settings.stage == 3 ? plan->versions * plan->shard_bytes[t] : 0;
-    if (plan->settings.stage < 3)
+        plan->bytes[t][ZERO_MEM_parameters] = sharded ? plan->versions * plan->shard_bytes[t] : 0;
+    if (!sharded)
         plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters] = plan->versions * plan->full_bytes;
     plan->bytes[ZERO_TIER_host][ZERO_MEM_parameters] += plan->staged_parameter_bytes;
 }
@@ -159,6 +160,15 @@ static void describe_fit(const zr_plan *plan, const zr_settings *settings, const
                  (long long)shape->batch, segments, window, need);
 }
 
+// Says whether states may lie on these tiers at a stage: only what it partitions may leave the
+// device.
+static bool stage_takes(int stage, zero_tier optimizer, zero_tier parameters)
+{
+    const zr_stage_traits *traits = zr_stage_traits_of(stage);
+    return (optimizer == ZERO_TIER_device || traits->shards_optimizer) &&
+           (parameters == ZERO_TIER_device || traits->shards_parameters);
+}
+
 // Finds the first change, least intrusive first, under which a plan with such windows and
 // activation checkpoints fits: a higher stage, then states and then parameters on farther tiers,
 // then a smaller micro-batch. Returns false if there is none.
@@ -174,12 +184,10 @@ static bool suggest_for(const zr_plan *plan, const zr_machine *machine, const zr
     char need[96];
     for (; shape.batch >= 1; shape.batch /= 2) {
         for (int i = 0; i < ZR_COUNT(farther); i++) {
-            for (int stage = ZR_MAX(with->stage, farther[i][1]   ? 3
-                                                 : farther[i][0] ? 1
-                                                                 : 0);
-                 stage <= 3; stage++) {
+            for (int stage = with->stage; stage < ZR_STAGE_COUNT; stage++) {
                 zr_settings settings = moved(with, stage, farther[i][0], farther[i][1]);
-                if (!would_fit(plan, machine, &settings, &shape, need, sizeof need))
+                if (!stage_takes(stage, farther[i][0], farther[i][1]) ||
+                    !would_fit(plan, machine, &settings, &shape, need, sizeof need))
                     continue;
                 describe_fit(plan, &settings, &shape, need, out, size);
                 return true;
@@ -196,7 +204,7 @@ static bool is_hopeful(const zr_plan *plan, const zr_machine *machine, const zr_
     char need[96];
     shape.batch = 1;
     for (int tier = ZERO_TIER_nvme; tier >= ZERO_TIER_device; tier--) {
-        zr_settings settings = moved(with, 3, (zero_tier)tier, (zero_tier)tier);
+        zr_settings settings = moved(with, ZR_STAGE_COUNT - 1, (zero_tier)tier, (zero_tier)tier);
         if (would_fit(plan, machine, &settings, &shape, need, sizeof need))
             return true;
     }

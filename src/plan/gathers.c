@@ -271,7 +271,7 @@ static zero_status place_fetches(zr_plan *plan, zero_error *error)
 
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error)
 {
-    if (plan->settings.stage < 3 || plan->mapped)
+    if (plan->holding != ZR_HOLDS_SHARDS)
         return ZERO_OK;
     note_first_reads(plan);
     ZERO_TRY(place_gathers(plan, keep_flat_params(plan, keep_all), error));

@@ -1,11 +1,11 @@
 #include "plan/network.h"
 
-#include "base/fetches.h"
+#include "base/traffic.h"
 #include "plan/exchanges.h"
 
 int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted)
 {
-    return zr_bytes_from_afar(op, bytes, counted, reach->strangers, reach->fetches);
+    return zr_collective_network_bytes(op, bytes, counted, reach->strangers, reach->fetches);
 }
 
 int64_t zr_network_bytes(const zr_traffic_plan *traffic, const zr_reach *reach, int gathered)

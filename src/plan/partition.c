@@ -4,6 +4,7 @@
 #include "model/unit.h"
 #include "plan/plan_parts.h"
 #include "plan/pipeline/tied_weights.h"
+#include "plan/stage_traits.h"
 
 #include <stdio.h>
 
@@ -70,7 +71,8 @@ static zero_tier tier_of(const zr_plan *plan, const zr_flat_param *flat_param, z
 static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
-    if (plan->settings.stage < 3 || flat_param->kind == ZERO_BUFFER)
+    if (!zr_stage_traits_of(plan->settings.stage)->shards_parameters ||
+        flat_param->kind == ZERO_BUFFER)
         return ZERO_TIER_device;
     if (tiering->parameters == ZERO_TIER_nvme &&
         plan->elems + flat_param->padded <= tiering->on_host)

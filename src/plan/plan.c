@@ -1,12 +1,13 @@
 // zr_plan_create makes the parts of a plan, each by a pure function of those before it.
-#include "model/unit.h"
-#include "base/message.h"
 #include "base/random.h"
+#include "base/traffic.h"
 #include "model/pipeline_stage_cut.h"
+#include "model/unit.h"
 #include "plan/exchanges.h"
+#include "plan/pipeline/tied_weights.h"
 #include "plan/plan_parts.h"
 #include "plan/settings_fields.h"
-#include "plan/pipeline/tied_weights.h"
+#include "plan/stage_traits.h"
 
 #include <string.h>
 
@@ -20,7 +21,10 @@ int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
     return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
 }
 
-bool zr_plan_whole_gradients(const zr_plan *plan) { return plan->settings.stage < 2; }
+bool zr_plan_whole_gradients(const zr_plan *plan)
+{
+    return !zr_stage_traits_of(plan->settings.stage)->shards_gradients;
+}
 
 static uint64_t mix(uint64_t hash, int64_t value) { return zr_message_fold(hash, 0, 0, value); }
 
@@ -103,13 +107,14 @@ static uint64_t plan_hash(const zr_plan *plan)
 static zero_status check_tiers(const zero_model *model, const zr_settings *settings,
                                zero_error *error)
 {
-    if (settings->tiering.parameters != ZERO_TIER_device && settings->stage < 3)
+    const zr_stage_traits *traits = zr_stage_traits_of(settings->stage);
+    if (settings->tiering.parameters != ZERO_TIER_device && !traits->shards_parameters)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "planning %s: stage %d with parameters on %s (offload_param); they are "
                        "partitioned at stage 3 alone",
                        model->name, settings->stage,
                        settings->tiering.parameters == ZERO_TIER_nvme ? "NVMe" : "the host");
-    if (settings->tiering.optimizer != ZERO_TIER_device && settings->stage < 1)
+    if (settings->tiering.optimizer != ZERO_TIER_device && !traits->shards_optimizer)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "planning %s: stage %d with optimizer states on %s (offload_optimizer); "
                        "they are partitioned at stages 1 to 3",
@@ -156,12 +161,13 @@ static zero_status check_shape(const zero_model *model, const zero_shape *shape,
 static bool maps_parameters(const zr_settings *settings, const zr_machine *machine)
 {
     bool on_device = settings->tiering.parameters == ZERO_TIER_device;
-    return machine->mapped && (settings->stage < 3 || on_device);
+    return machine->mapped &&
+           (!zr_stage_traits_of(settings->stage)->shards_parameters || on_device);
 }
 
 static zr_holding holding_of(const zr_plan *plan)
 {
-    if (plan->settings.stage < 3)
+    if (!zr_stage_traits_of(plan->settings.stage)->shards_parameters)
         return ZR_HOLDS_TIED_COPIES;
     return plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
 }
@@ -186,7 +192,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
             : 1;
     plan->mapped = maps_parameters(settings, machine);
     plan->holding = holding_of(plan);
-    plan->updates_whole = settings->stage == 0;
+    plan->updates_whole = !zr_stage_traits_of(settings->stage)->shards_optimizer;
     plan->gradient_window_is =
         zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);

@@ -145,7 +145,7 @@ static void take_returning(backward *b, int v, int end)
 {
     zr_plan *plan = b->plan;
     zr_visit *visit = v < end ? &plan->visits[v] : NULL;
-    if (!visit || visit->stream < 0 || !visit->backward || visit->returns)
+    if (!visit || visit->stream < 0 || visit->kind != ZR_VISIT_BACKWARD || visit->returns)
         return;
     const zr_flat_param *flat_param = &plan->flat_params[visit->stream];
     visit->returns = is_parked(flat_param) && flat_param->first_backward != visit->unit;
@@ -180,7 +180,7 @@ static void end_visit(backward *b, int v)
     zr_plan *plan = b->plan;
     zr_visit *visit = &plan->visits[v];
     const zr_unit_plan *unit = &plan->units[visit->unit];
-    if (visit->stream >= 0 && visit->backward &&
+    if (visit->stream >= 0 && visit->kind == ZR_VISIT_BACKWARD &&
         plan->flat_params[visit->stream].first_backward >= 0) {
         visit->parks = plan->flat_params[visit->stream].last_backward != visit->unit;
         if (visit->parks)

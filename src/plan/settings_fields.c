@@ -3,7 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/json.h"
-#include "base/message.h"
+#include "base/traffic.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -81,45 +81,34 @@ uint64_t zr_settings_hash(const zr_settings *settings, uint64_t hash)
     return fold_fields(zr_settings_fields(), (const char *)settings, hash);
 }
 
-static void append_settings_fields_text(const char *text, zr_buffer *out)
+static void put_setting(zr_json_writer *w, const zr_field *field, const void *value)
 {
-    if (text)
-        zr_json_append_string(out, text, strlen(text));
-    else
-        zr_buffer_printf(out, "null");
-}
-
-static void append_value(const zr_field *field, const void *value, zr_buffer *out)
-{
+    const char *key = field->name;
     switch (field->kind) {
-    case ZR_FIELD_text: append_settings_fields_text(*(const char *const *)value, out); break;
-    case ZR_FIELD_flag: zr_buffer_printf(out, *(const bool *)value ? "true" : "false"); break;
-    case ZR_FIELD_real: zr_json_append_double(out, *(const double *)value); break;
-    case ZR_FIELD_dtype:
-        append_settings_fields_text(zr_dtype_name(*(const zero_dtype *)value), out);
-        break;
-    case ZR_FIELD_tier:
-        append_settings_fields_text(tier_name(*(const zero_tier *)value), out);
-        break;
-    default: zr_buffer_printf(out, "%lld", (long long)bits_of(field, value)); break;
+    case ZR_FIELD_text: zr_json_text(w, key, *(const char *const *)value); break;
+    case ZR_FIELD_flag: zr_json_flag(w, key, *(const bool *)value); break;
+    case ZR_FIELD_real: zr_json_real(w, key, *(const double *)value); break;
+    case ZR_FIELD_dtype: zr_json_text(w, key, zr_dtype_name(*(const zero_dtype *)value)); break;
+    case ZR_FIELD_tier: zr_json_text(w, key, tier_name(*(const zero_tier *)value)); break;
+    default: zr_json_integer(w, key, (int64_t)bits_of(field, value)); break;
     }
 }
 
-static void append_fields(zr_fields fields, const char *from, zr_buffer *out)
+static void put_settings(zr_json_writer *w, const char *key, zr_fields fields, const char *from)
 {
+    zr_json_begin_object(w, key);
     for (int i = 0; i < fields.count; i++) {
         const zr_field *field = &fields.at[i];
         zr_fields inner = zr_fields_of(field->kind);
-        zr_buffer_printf(out, "%s\"%s\":", i ? "," : "{", field->name);
         if (inner.count)
-            append_fields(inner, from + field->offset, out);
+            put_settings(w, field->name, inner, from + field->offset);
         else
-            append_value(field, from + field->offset, out);
+            put_setting(w, field, from + field->offset);
     }
-    zr_buffer_printf(out, "}");
+    zr_json_end(w);
 }
 
-void zr_settings_json(const zr_settings *settings, zr_buffer *out)
+void zr_settings_json(const zr_settings *settings, zr_json_writer *w, const char *key)
 {
-    append_fields(zr_settings_fields(), (const char *)settings, out);
+    put_settings(w, key, zr_settings_fields(), (const char *)settings);
 }

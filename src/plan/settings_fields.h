@@ -3,6 +3,7 @@
 #define ZR_PLAN_SETTINGS_FIELDS_H
 
 #include "base/alloc.h"
+#include "base/json_writer.h"
 #include "plan/plan_settings.h"
 
 typedef enum zr_field_kind { // the type of each is ZR_FIELD_TYPE_... of plan_settings.h
@@ -35,6 +36,6 @@ zr_fields zr_fields_of(zr_field_kind kind);
 // Returns `hash` with every field folded into it.
 uint64_t zr_settings_hash(const zr_settings *settings, uint64_t hash);
 // Writes a JSON object of all fields.
-void zr_settings_json(const zr_settings *settings, zr_buffer *out);
+void zr_settings_json(const zr_settings *settings, zr_json_writer *w, const char *key);
 
 #endif

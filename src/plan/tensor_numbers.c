@@ -3,7 +3,6 @@
 // whole's numbers, so that all ranks of a job mean the same tensor by a number. A pipeline stage
 // has those of its units and of its tied copies.
 #include "model/pipeline_stage_cut.h"
-#include "model/tensor_walk.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
 

@@ -3,10 +3,12 @@
 #include "base/dtype.h"
 #include "model/unit.h"
 #include "plan/plan_parts.h"
+#include "plan/stage_traits.h"
 
 typedef struct counting { // the costs of a model's units
     const zero_model *model;
     const zr_settings *settings;
+    const zr_stage_traits *traits; // of the settings' stage
     int ranks;
     int64_t segments; // that are computed again; 0: nothing is
     bool alone;       // the schedule is asynchronous
@@ -28,7 +30,7 @@ static int64_t parameter_bytes(const counting *c, const zero_flat_param_desc *fl
     zero_dtype dtype = buffer ? ZERO_F32 : c->settings->precision.parameters;
     bool away = !buffer && c->settings->tiering.parameters == ZERO_TIER_nvme;
     int64_t bytes = padded_of(c, flat_param) * (int64_t)zero_dtype_bytes(dtype);
-    if (c->settings->stage < 3)
+    if (!c->traits->shards_parameters)
         return bytes;
     return away ? 0 : bytes / c->ranks;
 }
@@ -38,13 +40,13 @@ static bool has_gradient(const counting *c, const zero_flat_param_desc *flat_par
     return flat_param->kind == ZERO_TRAINABLE && !c->settings->inference;
 }
 
-// Returns the bytes of whole gradients, at stages 0 and 1, and of the owner's sums.
+// Returns the bytes of whole gradients, where there are any, and of the owner's sums.
 static int64_t gradient_bytes(const counting *c, const zero_flat_param_desc *flat_param)
 {
     const zr_settings *settings = c->settings;
     const zr_precision *precision = &settings->precision;
     int64_t padded = padded_of(c, flat_param);
-    bool whole = settings->stage < 2;
+    bool whole = !c->traits->shards_gradients;
     bool in_place = whole && settings->accumulation == 1 &&
                     precision->accumulator == precision->gradients &&
                     settings->tiering.optimizer == ZERO_TIER_device;
@@ -62,8 +64,7 @@ static int64_t optimizer_bytes(const counting *c, const zero_flat_param_desc *fl
     const zr_settings *settings = c->settings;
     int vectors = settings->state_vectors + settings->per_tensor_norms +
                   (settings->delayed || c->alone || zr_precision_has_master(&settings->precision));
-    int64_t elems =
-        settings->stage == 0 ? padded_of(c, flat_param) : padded_of(c, flat_param) / c->ranks;
+    int64_t elems = padded_of(c, flat_param) / (c->traits->shards_optimizer ? c->ranks : 1);
     if (!has_gradient(c, flat_param) || settings->tiering.optimizer == ZERO_TIER_nvme)
         return 0;
     return vectors * elems * (int64_t)sizeof(float);
@@ -157,6 +158,7 @@ zero_status zr_unit_costs(const zero_model *model, const zero_shape *shape,
     asked.dtype = settings->precision.parameters;
     const counting c = {.model = model,
                         .settings = settings,
+                        .traits = zr_stage_traits_of(settings->stage),
                         .ranks = data_ranks,
                         .alone = zr_pipeline_is_asynchronous(kind),
                         .steps = kind == ZR_PIPELINE_2BW ? 2 : 1,

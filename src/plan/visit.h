@@ -15,13 +15,18 @@
 //   both in one call   [unit][tile 0][tile 1][tile 1][tile 0]
 //
 // "Both in one call" is forward again and backward, or the last unit's forward_backward.
+typedef enum zr_visit_kind {
+    ZR_VISIT_FORWARD,
+    ZR_VISIT_RECOMPUTE, // forward again, for what it did not keep
+    ZR_VISIT_BACKWARD,  // or the last unit's forward_backward
+    ZR_VISIT_RECOMPUTE_BACKWARD,
+} zr_visit_kind;
+
 typedef struct zr_visit { // one use of parameters, in the order of a micro-batch
     int unit;
-    int stream;   // the flat parameter that comes and goes; -1: this is the unit's own visit
-    int turn_end; // last visit of the turn
-    // Of a unit's own visit: none set is forward, both set is forward again and then backward. Of a
-    // streamed flat parameter's: only `backward` is used.
-    bool recompute, backward;
+    int stream;         // the flat parameter that comes and goes; -1: this is the unit's own visit
+    int turn_end;       // last visit of the turn
+    zr_visit_kind kind; // a streamed flat parameter's: FORWARD or BACKWARD
     // Backward in two parts: this is that of the input, which makes no gradients, or of the
     // weights.
     bool of_input, of_weights;
@@ -51,10 +56,18 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     int first_fetches;
 } zr_visit;
 
+static inline bool zr_visit_recomputes(zr_visit_kind kind)
+{
+    return kind == ZR_VISIT_RECOMPUTE || kind == ZR_VISIT_RECOMPUTE_BACKWARD;
+}
+static inline bool zr_visit_has_backward(zr_visit_kind kind)
+{
+    return kind == ZR_VISIT_BACKWARD || kind == ZR_VISIT_RECOMPUTE_BACKWARD;
+}
 // Says whether the visit adds to gradients.
 static inline bool zr_visit_adds(const zr_visit *visit)
 {
-    return visit->backward && !visit->of_input;
+    return zr_visit_has_backward(visit->kind) && !visit->of_input;
 }
 
 typedef enum zr_holding { // what a rank holds of the parameters

@@ -2,10 +2,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
-#include "comm/attach.h"
-#include "compute/counting.h"
+#include "comm/communicator.h"
+#include "compute/compute.h"
 #include "memory/arena.h"
 
 #include <pthread.h>

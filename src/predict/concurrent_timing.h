@@ -15,7 +15,7 @@ typedef struct zr_member {
     zero_comm *comm;       // of the members; NULL if nothing is computed
     zr_recorder *recorder; // for what a round times itself
     char *memory;          // (zr_members.bytes) from task to task; NULL if nothing is computed
-    bool counts;           // nothing is computed (compute/counting.h): address space suffices
+    bool counts;           // nothing is computed (compute/compute.h): address space suffices
 } zr_member;
 
 // What members do in a task. They call each function in the same order; a failure of one of them

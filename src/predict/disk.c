@@ -11,10 +11,10 @@
 #include "predict/disk.h"
 
 #include "base/clock.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "base/random.h"
-#include "memory/io.h"
 #include "memory/arena.h"
+#include "memory/io.h"
 
 #include <errno.h>
 #include <fcntl.h>

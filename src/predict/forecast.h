@@ -4,6 +4,7 @@
 #ifndef ZR_PREDICT_FORECAST_H
 #define ZR_PREDICT_FORECAST_H
 
+#include "base/json_writer.h"
 #include "plan/network.h"
 #include "plan/pipeline/simulate.h"
 #include "predict/operations.h"
@@ -56,7 +57,7 @@ zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t
                                    double *out, double *unknown, zero_error *error);
 
 // Makes all times of a forecast those of a machine on which other programs work: a job takes
-// `slowdown` times as long (base/busy.h). These come and go, so the interval reaches from what the
+// `slowdown` times as long (base/clock.h). These come and go, so the interval reaches from what the
 // step takes without them to what it takes with more.
 void zr_forecast_slow(zr_forecast *forecast, double slowdown);
 // Say whether no figure is to be shown, because most of it would be a guess, and whether one that
@@ -68,6 +69,6 @@ bool zr_forecast_is_rough(const zr_forecast *forecast);
 // "a step takes roughly 10 ms; 40% of it is guessed" or "how long a step takes is not known yet
 // (75% of it would be guessed)", and as a JSON object, whose times are null where they are unknown.
 void zr_forecast_text(const zr_forecast *forecast, zr_buffer *out);
-void zr_forecast_json(const zr_forecast *forecast, zr_buffer *out);
+void zr_forecast_json(const zr_forecast *forecast, zr_json_writer *w, const char *key);
 
 #endif

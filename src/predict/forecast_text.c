@@ -1,7 +1,6 @@
 // A forecast in words and as JSON.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/json.h"
-#include "base/length_text.h"
 #include "predict/forecast.h"
 
 #include <string.h>
@@ -53,34 +52,28 @@ void zr_forecast_text(const zr_forecast *f, zr_buffer *out)
         append_exact(f, out);
 }
 
-static void append_time(const zr_forecast *f, double value, zr_buffer *out)
+static void put_time(zr_json_writer *w, const char *key, const zr_forecast *f, double value)
 {
     if (zr_forecast_is_unknown(f))
-        zr_buffer_printf(out, "null");
+        zr_json_null(w, key);
     else
-        zr_json_append_double(out, value);
+        zr_json_real(w, key, value);
 }
 
-void zr_forecast_json(const zr_forecast *f, zr_buffer *out)
+void zr_forecast_json(const zr_forecast *f, zr_json_writer *w, const char *key)
 {
-    zr_buffer_printf(out, "{\"seconds\":");
-    append_time(f, f->seconds, out);
-    zr_buffer_printf(out, ",\"low\":");
-    append_time(f, f->low, out);
-    zr_buffer_printf(out, ",\"high\":");
-    append_time(f, f->high, out);
-    zr_buffer_printf(out, ",\"tokens_per_second\":");
-    append_time(f, f->tokens, out);
-    zr_buffer_printf(out, ",\"flops\":");
-    zr_json_append_double(out, f->flops);
-    zr_buffer_printf(out, ",\"guessed\":");
-    zr_json_append_double(out, f->unknown);
-    zr_buffer_printf(out, ",\"bubble\":");
-    append_time(f, f->bubble, out);
-    zr_buffer_printf(out, ",\"bound\":\"%s\",\"parts\":{", f->bound);
-    for (int p = 0; p <= ZR_TIME_DISK; p++) {
-        zr_buffer_printf(out, "%s\"%s\":", p ? "," : "", zr_time_part_names[p]);
-        append_time(f, f->parts[p], out);
-    }
-    zr_buffer_printf(out, "}}");
+    zr_json_begin_object(w, key);
+    put_time(w, "seconds", f, f->seconds);
+    put_time(w, "low", f, f->low);
+    put_time(w, "high", f, f->high);
+    put_time(w, "tokens_per_second", f, f->tokens);
+    zr_json_real(w, "flops", f->flops);
+    zr_json_real(w, "guessed", f->unknown);
+    put_time(w, "bubble", f, f->bubble);
+    zr_json_text(w, "bound", f->bound);
+    zr_json_begin_object(w, "parts");
+    for (int p = 0; p <= ZR_TIME_DISK; p++)
+        put_time(w, zr_time_part_names[p], f, f->parts[p]);
+    zr_json_end(w);
+    zr_json_end(w);
 }

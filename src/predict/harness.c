@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
-#include "compute/product_scratch.h"
+#include "compute/product_ops.h"
 #include "layers/layers.h"
 #include "layers/layout.h"
 #include "memory/arena.h"

@@ -2,7 +2,7 @@
 // asks of the backend (operations.h), or to time it. Each operand has a place of its own. Exchanges
 // with tensor ranks move nothing; they are recorded as the engine records them.
 //
-// Address buffer alone suffices for a queue that counts (compute/counting.h): units then touch
+// Address buffer alone suffices for a queue that counts (compute/compute.h): units then touch
 // nothing but ids and losses of rows. For a queue that computes, parameters, gradients of
 // boundaries and what enters are small finite values, and the ids of tokens are scattered over the
 // vocabulary.

@@ -3,11 +3,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "predict/disk.h"
-#include "predict/rate_tasks.h"
-#include "predict/operations.h"
 #include "predict/harness.h"
+#include "predict/operations.h"
+#include "predict/rate_tasks.h"
 
 #include <stdio.h>
 #include <string.h>

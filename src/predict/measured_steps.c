@@ -1,6 +1,6 @@
 #include "predict/measured_steps.h"
 
-#include "base/quantile.h"
+#include "base/numbers.h"
 
 // Calls that warm up: of single steps, and of windows.
 enum { COLD_STEPS = 2, COLD_WINDOWS = 1 };
@@ -62,7 +62,7 @@ static void take_phase(zr_measured *measured, const zr_recorder *recorder, int64
     int64_t rest = record->end - record->begin, operations = 0;
     for (int64_t i = zr_records_inside(recorder, first, phase); i < phase; i++) {
         zr_activity what = recorder->records[i].what;
-        if (zr_activity_is_aside(what))
+        if (zr_activity_is_overlapped(what))
             continue;
         int64_t own = zr_recorder_own_time(recorder, first, i);
         parts[part_of(what, own_part)] += (double)own * 1e-9;

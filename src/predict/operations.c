@@ -1,7 +1,7 @@
 #include "predict/operations.h"
 
 #include "base/alloc.h"
-#include "compute/counting.h"
+#include "compute/compute.h"
 
 enum { LEAST_RECORDS = 1 << 8 }; // of a call; there is room for more where they do not suffice
 

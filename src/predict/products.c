@@ -1,10 +1,10 @@
 #include "predict/meter.h"
 
 #include "base/clock.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
+#include "compute/compute.h"
 #include "compute/product_ops.h"
-#include "compute/product_scratch.h"
 #include "memory/arena.h"
 
 enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64 };

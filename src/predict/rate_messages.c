@@ -3,7 +3,7 @@
 #include "predict/rate_tasks.h"
 
 #include "base/alloc.h"
-#include "base/step_sums.h"
+#include "base/numbers.h"
 #include "comm/agreement.h"
 #include "comm/window.h"
 #include "memory/arena.h"

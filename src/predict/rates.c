@@ -187,7 +187,7 @@ static void look_elsewhere(const zr_rates *rates, zr_activity what, const zr_rat
     for (int same = 1; same >= 0 && !has_neighbour(found); same--)
         for (int other = 0; other < ZR_ACTIVITY_COUNT; other++) {
             zr_track track = zr_activity_track((zr_activity)other);
-            bool counts = !stands_alone((zr_activity)other) && track != ZR_TRACK_ASIDE;
+            bool counts = !stands_alone((zr_activity)other) && track != ZR_TRACK_OVERLAPPED;
             if (counts && (!same || track == zr_activity_track(what)))
                 look_among(rates, other, wanted, found);
         }

@@ -33,7 +33,7 @@ typedef struct zr_rate_sample {
     int64_t bytes, flops;
     double seconds; // zr_usual_mean of one operation
     int64_t seen;   // operations
-    double quiet;   // 1: nothing else ran; 0.5: others had half of the cores' time (base/busy.h)
+    double quiet;   // 1: nothing else ran; 0.5: others had half of the cores' time (base/clock.h)
 } zr_rate_sample;
 
 typedef struct zr_rates { // of one setting

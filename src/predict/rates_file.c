@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "base/user_cache.h"
 #include "predict/rates.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 // The book for people: which settings were measured, how fast each activity was, and what
 // predictions were off by.
-#include "base/bytes_text.h"
 #include "base/dtype.h"
+#include "base/text.h"
 #include "predict/rates.h"
 
 #include <math.h>

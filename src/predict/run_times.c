@@ -1,11 +1,11 @@
 #include "predict/run_times.h"
 
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
+#include "base/text.h"
 #include "predict/measured_steps.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // What is known of a run's tasks, as JSON and for people.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "predict/task_rates.h"
 
 #include <limits.h>

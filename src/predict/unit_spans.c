@@ -18,7 +18,7 @@ int64_t zr_records_at_work(const zr_recorder *recorder, int64_t first, int64_t i
         const zr_record *record = &recorder->records[k];
         if (record->what == ZR_ACTIVITY_wait)
             *begin = record->end;
-        else if (!zr_activity_is_aside(record->what))
+        else if (!zr_activity_is_overlapped(record->what))
             break;
     }
     return k;
@@ -29,17 +29,17 @@ static void take_phase(const zr_recorder *recorder, int64_t from, int64_t phase,
 {
     for (int64_t i = from; i < phase;) {
         const zr_record *record = &recorder->records[i];
-        if (zr_activity_is_aside(record->what)) {
+        if (zr_activity_is_overlapped(record->what)) {
             i++;
             continue;
         }
         zr_unit_span span = {
             .phase = recorder->records[phase].what, .unit = record->unit, .begin = record->begin};
-        for (; i < phase && (zr_activity_is_aside(recorder->records[i].what) ||
+        for (; i < phase && (zr_activity_is_overlapped(recorder->records[i].what) ||
                              recorder->records[i].unit == span.unit);
              i++) {
             record = &recorder->records[i];
-            if (zr_activity_is_aside(record->what))
+            if (zr_activity_is_overlapped(record->what))
                 continue;
             // A collective is written after the waits inside it, so its start comes before theirs.
             span.begin = ZR_MIN(span.begin, record->begin);

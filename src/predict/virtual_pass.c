@@ -1,5 +1,5 @@
 // What each instruction of a program costs a rank, and what it begins that overlaps with the rank.
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "plan/flat_param_sums.h"
 #include "plan/plan_parts.h"
 #include "predict/virtual_rank.h"

@@ -1,7 +1,7 @@
 // A pipeline on virtual time, in two parts. First each stage runs its own list, without the others,
 // which tells what each kind of action of each chunk takes it in the mean. Then the lists run
 // against each other with these costs (plan/pipeline/simulate.h), which tells how long stages wait.
-#include "base/step_sums.h"
+#include "base/numbers.h"
 #include "comm/communicator.h"
 #include "plan/pipeline/tied_weights.h"
 #include "predict/virtual_rank.h"

@@ -1,6 +1,6 @@
 // The update on virtual time: walks over the groups, whose vectors may travel through staging
 // buffers between NVMe and host memory (engine/group_walk.c does the same in real time).
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "comm/communicator.h"
 #include "plan/flat_param_sums.h"
 #include "predict/virtual_rank.h"

@@ -12,7 +12,7 @@
 //
 // An instruction that takes no time of its own (AWAIT, BIND, RELEASE, ...) has no width; calls are
 // wide.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "plan/live_ranges.h"
 #include "report/plan_columns.h"
 #include "report/plan_in_flight.h"

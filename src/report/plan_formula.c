@@ -3,7 +3,7 @@
 // of optimizer states (fp32 weights, momentum, variance):
 //
 //   stage 0: 16P   stage 1: 4P + 12P/N   stage 2: 2P + 14P/N   stage 3: 16P/N
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "report/plan_report.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out,
                      "mixed-precision Adam (2 + 2 + 12 bytes a parameter);\n"
                      "activations and buffers come on top and need a model (GB = 10^9 bytes)\n\n",
                      options->parameters);
-    zr_plan_table(rows, count, out);
+    zr_plan_table(rows, count, options->columns, out);
     if (options->memory > 0 && !options->ranks)
         append_need(options, out);
     if (options->memory <= 0 && !options->ranks)

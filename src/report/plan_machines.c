@@ -233,30 +233,45 @@ void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh
         zr_buffer_printf(out, "and so on, on %d more machines\n", job->count - m);
 }
 
-static void append_json_box(const box *b, zr_buffer *out)
+const char *zr_plan_axis_name(zero_axis axis)
 {
     static const char *const names[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
                                                        [ZERO_AXIS_data] = "data",
                                                        [ZERO_AXIS_pipeline] = "pipeline"};
-    zr_buffer_printf(out, "{\"ranks\":[%d,%d]", b->first, b->end - 1);
-    for (int axis = ZERO_AXIS_COUNT - 1; axis >= 0; axis--)
-        zr_buffer_printf(out, ",\"%s\":[%d,%d]", names[axis], b->from[axis], b->until[axis]);
-    zr_buffer_printf(out, "}");
+    return names[axis];
 }
 
-void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh, zr_buffer *out)
+static void put_range(zr_json_writer *w, const char *key, int from, int until)
+{
+    zr_json_begin_array(w, key);
+    zr_json_integer(w, NULL, from);
+    zr_json_integer(w, NULL, until);
+    zr_json_end(w);
+}
+
+static void put_box(const box *b, zr_json_writer *w)
+{
+    zr_json_begin_object(w, NULL);
+    put_range(w, "ranks", b->first, b->end - 1);
+    for (int axis = ZERO_AXIS_COUNT - 1; axis >= 0; axis--)
+        put_range(w, zr_plan_axis_name((zero_axis)axis), b->from[axis], b->until[axis]);
+    zr_json_end(w);
+}
+
+void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh, zr_json_writer *w,
+                           const char *key)
 {
     const zr_job_machines *job = &machines->job;
-    zr_buffer_printf(out, "[");
+    zr_json_begin_array(w, key);
     for (int m = 0; m < job->count; m++) {
-        zr_buffer_printf(out, "%s[", m ? ",\n  " : "\n  ");
+        zr_json_line(w, 2);
+        zr_json_begin_array(w, NULL);
         for (int r = job->first[m]; r < job->first[m + 1];) {
             box b = box_at(mesh, r, job->first[m + 1]);
-            zr_buffer_printf(out, r == job->first[m] ? "" : ",");
-            append_json_box(&b, out);
+            put_box(&b, w);
             r = b.end;
         }
-        zr_buffer_printf(out, "]");
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }

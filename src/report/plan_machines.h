@@ -4,6 +4,7 @@
 #define ZR_REPORT_PLAN_MACHINES_H
 
 #include "base/alloc.h"
+#include "base/json_writer.h"
 #include "plan/network.h"
 #include "setup/model_part.h"
 #include "setup/topology.h"
@@ -49,7 +50,10 @@ int zr_plan_machines_alike(const zr_plan_machines *machines, const zr_mesh *mesh
                            int tensor, int zero_stage);
 // Write who is where: as lines of a table, and as a JSON list.
 void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh, zr_buffer *out);
-void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh, zr_buffer *out);
+void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh, zr_json_writer *w,
+                           const char *key);
+// Returns "tensor", "data" or "pipeline".
+const char *zr_plan_axis_name(zero_axis axis);
 
 // Begins to count for a job on these machines, which outlive what it makes. Freed with
 // zr_plan_network_free.

@@ -150,17 +150,20 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
     ZERO_TRY(measure_if_asked(p, error));
     ZERO_TRY(choose_placement(p, &answer_model, error));
     if (p->options->json) {
-        zr_buffer_printf(out, "{\"parameters\":%lld,\"ranks\":%d,\"micro_batch\":%lld,",
-                         (long long)zr_model_parameters(p->model), zr_planner_job(p),
-                         (long long)p->config->micro_batch);
-        zr_placement_json(&answer_model, out);
-        zr_buffer_printf(out, ",\n\"settings\":");
-        zr_settings_json(&p->settings, out);
-        zr_buffer_printf(out, "}\n");
+        zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+        zr_json_begin_object(&w, NULL);
+        zr_json_integer(&w, "parameters", zr_model_parameters(p->model));
+        zr_json_integer(&w, "ranks", zr_planner_job(p));
+        zr_json_integer(&w, "micro_batch", p->config->micro_batch);
+        zr_placement_json(&answer_model, &w);
+        zr_json_line(&w, 0);
+        zr_settings_json(&p->settings, &w, "settings");
+        zr_json_end(&w);
+        zr_buffer_printf(out, "\n");
         return ZERO_OK;
     }
     zr_planner_title(p, out);
-    zr_placement_table(&answer_model, out);
+    zr_placement_table(&answer_model, p->options->columns, out);
     zr_buffer_printf(out, "\noffload  auto: ");
     zr_placement_describe(&answer_model, ZR_PLACEMENT_LINES, out);
     zr_buffer_printf(out, answer_model.chosen < 0
@@ -212,7 +215,7 @@ static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
                        "table says which "
                        "would be chosen, and offload_optimizer and offload_param name one");
     zr_planner_ranks(p, ranks);
-    while (at.stage < 3 && !zr_planner_has_pipeline_stage(p, at.stage))
+    while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
         at.stage++;
     at.ranks = ranks[0];
     at.batch = zr_planner_batch(p, at.ranks);

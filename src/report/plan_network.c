@@ -1,6 +1,6 @@
 // What crosses the network between the machines of a plan, by the plans of all its ranks, and what
 // a run on them would warn of.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/json.h"
 #include "model/pipeline_stage_cut.h"
 #include "report/plan_machines.h"
@@ -203,12 +203,40 @@ static void append_groups(const groups *g, zr_buffer *out)
     zr_buffer_printf(out, named < g->across ? "; ..." : "");
 }
 
-static void append_network_line(const char *words, const zr_plan_crossing *crossing, zr_buffer *out)
+static void put_crossing_row(const char *words, const zr_plan_crossing *crossing, const groups *g,
+                             zr_report *r)
 {
-    char most[ZR_BYTES_TEXT], all[ZR_BYTES_TEXT];
-    zr_bytes_text((double)crossing->most, most);
-    zr_bytes_text((double)crossing->all, all);
-    zr_buffer_printf(out, "  %-45s  %14s  %10s", words, most, all);
+    zr_buffer across = {0};
+    if (g)
+        append_groups(g, &across);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(words));
+    zr_report_cell(r, zr_integer(crossing->most));
+    zr_report_cell(r, zr_integer(crossing->all));
+    zr_report_cell(r, across.length ? zr_text(across.data) : zr_absent());
+    zr_buffer_free(&across);
+}
+
+static void append_crossings(const zr_plan_network *network, int width, zr_buffer *out)
+{
+    static const zr_heading columns[] = {
+        {.label = "", .width = 45, .left = true},
+        {.label = "most to a rank", .unit = ZR_UNIT_BYTES},
+        {.label = "to all", .unit = ZR_UNIT_BYTES, .width = 10},
+        {.label = "groups on several machines", .left = true},
+    };
+    zr_report *r = zr_report_create(NULL);
+    zr_report_indent(r, 2);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
+    for (int i = 0; i < ZR_COUNT(uses); i++) {
+        if (!is_shown(network, i))
+            continue;
+        const groups g = groups_of(network, uses[i].axis);
+        put_crossing_row(uses[i].words, &network->uses[uses[i].use], &g, r);
+    }
+    put_crossing_row("together", &network->together, NULL, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
 }
 
 // Writes the warning that rank 0 of a run would print.
@@ -218,7 +246,7 @@ static void describe_network(const zr_plan_network *network, zr_buffer *out)
         zr_topology_describe(&network->topology, out);
 }
 
-void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_network_text(const zr_plan_row *row, int width, zr_buffer *out)
 {
     const zr_plan_network *network = row->network;
     zr_buffer warning = {0};
@@ -229,19 +257,9 @@ void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
     zr_plan_machines_text(network->machines, &network->mesh, out);
     zr_buffer_printf(out,
                      "what comes over the network in a step, at ZeRO stage %d and micro-batch "
-                     "%lld:\n  %-45s  %14s  %10s  groups on several machines\n",
-                     row->stage, (long long)row->micro_batch, "", "most to a rank", "to all");
-    for (int i = 0; i < ZR_COUNT(uses); i++) {
-        if (!is_shown(network, i))
-            continue;
-        const groups g = groups_of(network, uses[i].axis);
-        append_network_line(uses[i].words, &network->uses[uses[i].use], out);
-        zr_buffer_printf(out, "  ");
-        append_groups(&g, out);
-        zr_buffer_printf(out, "\n");
-    }
-    append_network_line("together", &network->together, out);
-    zr_buffer_printf(out, "\n");
+                     "%lld:\n",
+                     row->stage, (long long)row->micro_batch);
+    append_crossings(network, width, out);
     describe_network(network, &warning);
     if (warning.length)
         zr_buffer_printf(out, "warning: %s\n", warning.data);
@@ -249,54 +267,62 @@ void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_free(&warning);
 }
 
-// Writes ranges of the numbers of groups that are on several machines.
-static void append_json_groups(const groups *g, zr_buffer *out)
+static void put_crossing(zr_json_writer *w, const char *key, const zr_plan_crossing *crossing)
 {
-    const char *separator = "";
-    zr_buffer_printf(out, ",\"groups\":%d,\"across\":[", g->count);
+    zr_json_begin_object(w, key);
+    zr_json_integer(w, "most", crossing->most);
+    zr_json_integer(w, "all", crossing->all);
+}
+
+// Writes how many groups there are, and ranges of the numbers of those on several machines.
+static void put_groups(const groups *g, zr_json_writer *w)
+{
+    zr_json_integer(w, "groups", g->count);
+    zr_json_begin_array(w, "across");
     for (int i = 0; i < g->count; i++) {
         int first = i;
         while (i < g->count && network_is_across(g, i))
             i++;
         if (i == first)
             continue;
-        zr_buffer_printf(out, "%s[%d,%d]", separator, first, i - 1);
-        separator = ",";
+        zr_json_begin_array(w, NULL);
+        zr_json_integer(w, NULL, first);
+        zr_json_integer(w, NULL, i - 1);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }
 
-static void append_json_warnings(const zr_plan_network *network, zr_buffer *out)
+static void put_warnings(const zr_plan_network *network, zr_json_writer *w)
 {
     zr_buffer warning = {0};
     describe_network(network, &warning);
-    zr_buffer_printf(out, ",\"warnings\":[");
+    zr_json_begin_array(w, "warnings");
     if (warning.length)
-        zr_json_append_string(out, warning.data, warning.length);
-    zr_buffer_printf(out, "]");
-    out->failed |= warning.failed;
+        zr_json_text(w, NULL, warning.data);
+    zr_json_end(w);
+    w->out->failed |= warning.failed;
     zr_buffer_free(&warning);
 }
 
-void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w)
 {
     const zr_plan_network *network = row->network;
     if (!network)
         return;
-    zr_buffer_printf(out, ",\"machines\":");
-    zr_plan_machines_json(network->machines, &network->mesh, out);
-    zr_buffer_printf(out, ",\n \"network\":{");
+    zr_plan_machines_json(network->machines, &network->mesh, w, "machines");
+    zr_json_line(w, 1);
+    zr_json_begin_object(w, "network");
     for (int i = 0; i < ZR_COUNT(uses); i++) {
         if (!is_shown(network, i))
             continue;
         const groups g = groups_of(network, uses[i].axis);
-        const zr_plan_crossing *crossing = &network->uses[uses[i].use];
-        zr_buffer_printf(out, "\"%s\":{\"most\":%lld,\"all\":%lld", uses[i].name,
-                         (long long)crossing->most, (long long)crossing->all);
-        append_json_groups(&g, out);
-        zr_buffer_printf(out, "},");
+        put_crossing(w, uses[i].name, &network->uses[uses[i].use]);
+        put_groups(&g, w);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "\"together\":{\"most\":%lld,\"all\":%lld}}",
-                     (long long)network->together.most, (long long)network->together.all);
-    append_json_warnings(network, out);
+    put_crossing(w, "together", &network->together);
+    zr_json_end(w);
+    zr_json_end(w);
+    put_warnings(network, w);
 }

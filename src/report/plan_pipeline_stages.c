@@ -1,11 +1,11 @@
 // The plans of a pipeline: one for each pipeline stage, and the drawing of the schedule.
-#include "base/plain_text.h"
+#include "base/text.h"
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/pipeline/lanes.h"
-#include "setup/pipeline_stages.h"
 #include "report/pipeline_draw.h"
 #include "report/planner.h"
+#include "setup/pipeline_stages.h"
 
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,
                                   zr_plan_pipeline **out, zero_error *error)

@@ -1,7 +1,7 @@
 // What each pipeline stage has in a plan: units, memory, sets and slots, messages; and which ranks
 // of the job it is.
 #include "base/json.h"
-#include "memory/ledger.h"
+#include "memory/arena.h"
 #include "setup/pipeline_stages.h"
 #include "report/plan_report.h"
 
@@ -55,13 +55,6 @@ static void write_sets(const zr_plan_row *row, int stage, char out[CELL])
                                  row->pipeline->at[stage].sets[c]);
 }
 
-static void append_bytes(int64_t bytes, int width, zr_buffer *out)
-{
-    char text[ZR_BYTES_TEXT];
-    zr_bytes_text((double)bytes, text);
-    zr_buffer_printf(out, "  %*s", width, text);
-}
-
 static const struct {
     zero_axis axis;
     const char *heading;
@@ -76,44 +69,74 @@ static bool is_asynchronous(const zr_plan_row *row)
     return zr_pipeline_is_asynchronous(row->pipeline->part->pipeline.kind);
 }
 
-static void append_heading(const zr_plan_row *row, zr_buffer *out)
+enum { MOST_COLUMNS = ZERO_MEM_COUNT + ZERO_AXIS_COUNT + 9 };
+
+// Chooses the columns of the stages' table. Returns how many there are.
+static int choose_columns(const zr_plan_row *row, zr_heading out[MOST_COLUMNS])
 {
-    zr_buffer_printf(out, "%14s  %14s  %5s  %10s", "pipeline stage", "ranks", "share", "elements");
+    int count = 0;
+    out[count++] = (zr_heading){.label = "pipeline stage"};
+    out[count++] = (zr_heading){.label = "ranks", .width = 14};
+    out[count++] = (zr_heading){.label = "share", .unit = ZR_UNIT_SHARE};
+    out[count++] =
+        (zr_heading){.label = "elements", .unit = ZR_UNIT_MILLIONS, .decimals = 3, .width = 10};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (uses(row, c))
-            zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
-    zr_buffer_printf(out, "  %10s  %7s  %5s", "total", "sets", "slots");
+            out[count++] = (zr_heading){.label = zr_memory_category_name((zero_memory_category)c),
+                                        .unit = ZR_UNIT_BYTES,
+                                        .width = 13};
+    out[count++] = (zr_heading){.label = "total", .unit = ZR_UNIT_BYTES, .width = 10};
+    out[count++] = (zr_heading){.label = "sets", .width = 7};
+    out[count++] = (zr_heading){.label = "slots"};
     if (is_asynchronous(row))
-        zr_buffer_printf(out, "  %8s", "versions");
+        out[count++] = (zr_heading){.label = "versions"};
     for (int a = 0; a < ZR_COUNT(axes); a++)
         if (sends_in(row, axes[a].axis))
-            zr_buffer_printf(out, "  %13s", axes[a].heading);
-    zr_buffer_printf(out, "  units\n");
+            out[count++] =
+                (zr_heading){.label = axes[a].heading, .unit = ZR_UNIT_BYTES, .width = 13};
+    out[count++] = (zr_heading){.label = "units", .left = true};
+    return count;
 }
 
-static void append_stage(const zr_plan_row *row, int stage, zr_buffer *out)
+static void put_stage_row(const zr_plan_row *row, int stage, zr_report *r)
 {
     char ranks[CELL], sets[CELL];
+    zr_buffer units = {0};
     const zr_plan_pipeline *pipeline = row->pipeline;
     const zr_report_pipeline_stage *of = &pipeline->at[stage];
     write_ranks(row, stage, ranks);
     write_sets(row, stage, sets);
-    zr_buffer_printf(out, "%14d  %14s  %4.0f%%  %8.3f M", stage, ranks,
-                     100 * zr_pipeline_stages_share(pipeline->part, stage),
-                     (double)of->parameters / 1e6);
+    zr_report_row(r);
+    zr_report_cell(r, zr_integer(stage));
+    zr_report_cell(r, zr_text(ranks));
+    zr_report_cell(r, zr_real(zr_pipeline_stages_share(pipeline->part, stage)));
+    zr_report_cell(r, zr_integer(of->parameters));
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (uses(row, c))
-            append_bytes(of->bytes[c], 13, out);
-    append_bytes(total_of(of), 10, out);
-    zr_buffer_printf(out, "  %7s  %5d", sets, of->slots);
+            zr_report_cell(r, zr_integer(of->bytes[c]));
+    zr_report_cell(r, zr_integer(total_of(of)));
+    zr_report_cell(r, zr_text(sets));
+    zr_report_cell(r, zr_integer(of->slots));
     if (is_asynchronous(row))
-        zr_buffer_printf(out, "  %8d", of->versions);
+        zr_report_cell(r, zr_integer(of->versions));
     for (int a = 0; a < ZR_COUNT(axes); a++)
         if (sends_in(row, axes[a].axis))
-            append_bytes(of->messages[axes[a].axis].bytes, 13, out);
-    zr_buffer_printf(out, "  ");
-    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, out);
-    zr_buffer_printf(out, "\n");
+            zr_report_cell(r, zr_integer(of->messages[axes[a].axis].bytes));
+    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
+    zr_report_cell(r, zr_text(units.length ? units.data : ""));
+    zr_buffer_free(&units);
+}
+
+static void append_stages(const zr_plan_row *row, int width, zr_buffer *out)
+{
+    zr_heading columns[MOST_COLUMNS];
+    int count = choose_columns(row, columns);
+    zr_report *r = zr_report_create(NULL);
+    zr_report_table(r, NULL, columns, count);
+    for (int s = 0; s < pipeline_table_stages_of(row); s++)
+        put_stage_row(row, s, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
 }
 
 // Says which stage the rank is of that needs most, with its bytes.
@@ -158,7 +181,7 @@ static void append_versions(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_pipeline_stages_text(const zr_plan_row *row, int width, zr_buffer *out)
 {
     if (!row->pipeline)
         return;
@@ -167,78 +190,74 @@ void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out)
     zr_buffer_printf(out,
                      "\nat ZeRO stage %d on %d ranks, micro-batch %lld, the bytes of one rank:\n",
                      row->stage, row->ranks, (long long)row->micro_batch);
-    append_heading(row, out);
-    for (int s = 0; s < pipeline_table_stages_of(row); s++)
-        append_stage(row, s, out);
+    append_stages(row, width, out);
     append_most(row, out);
     append_versions(row, out);
 }
 
-static const char *const axis_names[ZERO_AXIS_COUNT] = {
-    [ZERO_AXIS_tensor] = "tensor", [ZERO_AXIS_data] = "data", [ZERO_AXIS_pipeline] = "pipeline"};
-
-static void append_json_versions(const zr_plan_row *row, const zr_report_pipeline_stage *of,
-                                 zr_buffer *out)
+static void put_versions(const zr_plan_row *row, const zr_report_pipeline_stage *of,
+                         zr_json_writer *w)
 {
     if (!is_asynchronous(row))
         return;
-    zr_buffer_printf(
-        out, ",\"versions\":%d,\"summed_steps\":%d,\"sums\":{\"calls\":%lld,\"bytes\":%lld}",
-        of->versions, of->summed_steps, (long long)of->sums.calls, (long long)of->sums.bytes);
+    zr_json_integer(w, "versions", of->versions);
+    zr_json_integer(w, "summed_steps", of->summed_steps);
+    zr_plan_messages_json(&of->sums, w, "sums");
 }
 
-static void append_json_stage(const zr_plan_row *row, int stage, zr_buffer *out)
+static void put_units(const zr_plan_pipeline *pipeline, int stage, zr_json_writer *w)
 {
     zr_buffer units = {0};
+    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
+    zr_json_text_of(w, "units", units.failed ? "" : units.data, units.failed ? 0 : units.length);
+    w->out->failed |= units.failed;
+    zr_buffer_free(&units);
+}
+
+static void put_pipeline_stage(const zr_plan_row *row, int stage, zr_json_writer *w)
+{
     const zr_plan_pipeline *pipeline = row->pipeline;
     const zr_report_pipeline_stage *of = &pipeline->at[stage];
     int ranks = row->ranks / pipeline_table_stages_of(row);
-    zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
-    zr_buffer_printf(out, "{\"units\":");
-    zr_json_append_string(out, units.failed ? "" : units.data, units.failed ? 0 : units.length);
-    out->failed |= units.failed;
-    zr_buffer_free(&units);
-    zr_buffer_printf(out, ",\"first_rank\":%d,\"ranks\":%d,\"share\":%.4f,\"parameters\":%lld",
-                     stage * ranks, ranks, zr_pipeline_stages_share(pipeline->part, stage),
-                     (long long)of->parameters);
-    zr_buffer_printf(out, ",\"bytes\":{");
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",
-                         zr_memory_category_name((zero_memory_category)c), (long long)of->bytes[c]);
-    zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)total_of(of));
-    for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
-                         (long long)of->tiers[t]);
-    zr_buffer_printf(out, "},\"sets\":[");
+    zr_json_begin_object(w, NULL);
+    put_units(pipeline, stage, w);
+    zr_json_integer(w, "first_rank", stage * ranks);
+    zr_json_integer(w, "ranks", ranks);
+    zr_json_fixed(w, "share", 4, zr_pipeline_stages_share(pipeline->part, stage));
+    zr_json_integer(w, "parameters", of->parameters);
+    zr_plan_bytes_json(of->bytes, total_of(of), of->tiers, w);
+    zr_json_begin_array(w, "sets");
     for (int c = 0; c < pipeline->part->pipeline.chunks; c++)
-        zr_buffer_printf(out, c ? ",%d" : "%d", of->sets[c]);
-    zr_buffer_printf(out, "],\"slots\":%d,\"messages\":{", of->slots);
+        zr_json_integer(w, NULL, of->sets[c]);
+    zr_json_end(w);
+    zr_json_integer(w, "slots", of->slots);
+    zr_json_begin_object(w, "messages");
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
-        zr_buffer_printf(out, "%s\"%s\":{\"calls\":%lld,\"bytes\":%lld}", axis ? "," : "",
-                         axis_names[axis], (long long)of->messages[axis].calls,
-                         (long long)of->messages[axis].bytes);
-    zr_buffer_printf(out, "}");
-    append_json_versions(row, of, out);
-    zr_buffer_printf(out, "}");
+        zr_plan_messages_json(&of->messages[axis], w, zr_plan_axis_name(axis));
+    zr_json_end(w);
+    put_versions(row, of, w);
+    zr_json_end(w);
 }
 
-void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_json_writer *w)
 {
     const zr_plan_pipeline *pipeline = row->pipeline;
     if (!pipeline)
         return;
     const zr_pipeline *of = &pipeline->part->pipeline;
-    zr_buffer_printf(out,
-                     ",\"pipeline\":{\"schedule\":\"%s\",\"chunks\":%d,\"micro_batches\":%d,"
-                     "\"bubble\":%.4f,\"imbalance\":%.4f,",
-                     zr_pipeline_kind_name(of->kind), of->chunks, of->micro_batches,
-                     pipeline->bubble, zr_pipeline_stages_imbalance(pipeline->part));
+    zr_json_begin_object(w, "pipeline");
+    zr_json_text(w, "schedule", zr_pipeline_kind_name(of->kind));
+    zr_json_integer(w, "chunks", of->chunks);
+    zr_json_integer(w, "micro_batches", of->micro_batches);
+    zr_json_fixed(w, "bubble", 4, pipeline->bubble);
+    zr_json_fixed(w, "imbalance", 4, zr_pipeline_stages_imbalance(pipeline->part));
     if (is_asynchronous(row))
-        zr_buffer_printf(out, "\"flush_every\":%d,", of->steps);
-    zr_buffer_printf(out, "\"stages\":[");
+        zr_json_integer(w, "flush_every", of->steps);
+    zr_json_begin_array(w, "stages");
     for (int s = 0; s < of->stages; s++) {
-        zr_buffer_printf(out, s ? ",\n " : "\n ");
-        append_json_stage(row, s, out);
+        zr_json_line(w, 1);
+        put_pipeline_stage(row, s, w);
     }
-    zr_buffer_printf(out, "]}");
+    zr_json_end(w);
+    zr_json_end(w);
 }

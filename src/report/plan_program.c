@@ -142,7 +142,7 @@ static const column columns[] = {
      "what is done; indented: in the body of the CALL above, run from inside of the unit"},
     {"when", write_when, false, "what has to hold for it to be run; blank: it always is"},
     {"unit", write_unit, false, "on whose behalf"},
-    {"piece", write_flat_param, false, "whose parameters or gradients"},
+    {"flat parameter", write_flat_param, false, "whose parameters or gradients"},
     {"place", write_place, false, "where they go to, or lie: space + first byte"},
     {"from", write_from, false, "where they come from"},
     {"bytes", write_bytes, true,
@@ -150,7 +150,7 @@ static const column columns[] = {
     {"slot", write_slot, false,
      "what begins here and may go on; of an AWAIT: what has to have ended"},
     {"mark", write_mark, false,
-     "the unit goes on after this instruction: the streamed piece has come, or gone"},
+     "the unit goes on after this instruction: the streamed flat parameter has come, or gone"},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -222,8 +222,8 @@ typedef struct writer {
 static void append_forward_end(const writer *w, int number)
 {
     if (number == w->forward_end)
-        zr_buffer_printf(w->out,
-                         "------  seam: zero_forward returns, zero_backward goes on here\n");
+        zr_buffer_printf(
+            w->out, "------  end of forward: zero_forward returns, zero_backward goes on here\n");
 }
 
 static void append_next(void *user, const line *l)

@@ -1,12 +1,11 @@
 // zero_plan: the choice between the two ways of planning, and the tables that both write.
 #include "report/plan_report.h"
 
-#include "base/bytes_text.h"
-#include "base/length_text.h"
+#include "base/errors.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/struct_take.h"
-#include "memory/ledger.h"
+#include "base/text.h"
+#include "memory/arena.h"
 #include "plan/settings_fields.h"
 
 #include <stdio.h>
@@ -74,128 +73,194 @@ static bool is_timed(const zr_plan_row *rows, int count)
     return false;
 }
 
-static void append_time(const zr_plan_row *row, zr_buffer *out)
+// Returns the predicted step, with one digit where most of it is guessed.
+static zr_value step_value(const zr_plan_row *row)
 {
-    char step[ZR_SECONDS_TEXT] = "-";
-    if (!zr_forecast_is_unknown(&row->time))
-        zr_seconds_text(zr_forecast_is_rough(&row->time) ? zr_one_digit(row->time.seconds)
-                                                         : row->time.seconds,
-                        step);
-    zr_buffer_printf(out, "  %10s", step);
+    double seconds = row->time.seconds;
+    if (zr_forecast_is_unknown(&row->time))
+        return zr_none();
+    return zr_real(zr_forecast_is_rough(&row->time) ? zr_one_digit(seconds) : seconds);
 }
 
-static void append_heading(const zr_plan_row *rows, int count, zr_buffer *out)
+// Returns whether a row fits, or the largest micro-batch with which it does.
+static zr_value fits_value(const zr_plan_row *row)
 {
-    zr_buffer_printf(out, "stage  ranks%s", rows[0].micro_batch ? "  micro-batch" : "");
-    for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        if (used(rows, count, c))
-            zr_buffer_printf(out, "  %13s", zr_memory_category_name((zero_memory_category)c));
-    zr_buffer_printf(out, "  %10s", "total");
-    if (offloads(rows, count))
-        zr_buffer_printf(out, " = %8s + %8s  %10s", "device", "host", "and NVMe");
-    if (is_timed(rows, count))
-        zr_buffer_printf(out, "  %10s", "step");
-    zr_buffer_printf(out, "%s\n",
-                     rows[0].largest < 0   ? ""
-                     : rows[0].micro_batch ? "  largest micro-batch that fits"
-                                           : "  fits");
+    if (row->largest > 0 && row->micro_batch)
+        return zr_integer(row->largest);
+    return zr_text(row->largest ? "yes" : row->micro_batch ? "none" : "no");
 }
 
-static void append_tiers(const zr_plan_row *row, zr_buffer *out)
+enum { TOTAL = 3 * ZR_BYTES_TEXT + 8 }; // bytes of a text of the total and of what it consists of
+
+static void tiers_text(const zr_plan_row *row, bool offloaded, char out[TOTAL])
 {
-    char device[ZR_BYTES_TEXT], host[ZR_BYTES_TEXT], nvme[ZR_BYTES_TEXT];
+    char total[ZR_BYTES_TEXT], device[ZR_BYTES_TEXT], host[ZR_BYTES_TEXT];
+    zr_bytes_text((double)zr_plan_row_total(row), total);
     zr_bytes_text((double)row->tiers[ZERO_TIER_device], device);
     zr_bytes_text((double)row->tiers[ZERO_TIER_host], host);
-    zr_bytes_text((double)row->tiers[ZERO_TIER_nvme], nvme);
-    zr_buffer_printf(out, " = %8s + %8s  %10s", device, host, nvme);
+    if (offloaded)
+        snprintf(out, TOTAL, "%10s = %8s + %8s", total, device, host);
+    else
+        snprintf(out, TOTAL, "%s", total);
 }
 
-static void append_row(const zr_plan_row *row, const zr_plan_row *rows, int count, zr_buffer *out)
+typedef struct plan_columns { // which columns a table of rows has
+    zr_heading at[ZERO_MEM_COUNT + 8];
+    int count;
+    bool uses[ZERO_MEM_COUNT], batch, offloaded, timed, fits;
+} plan_columns;
+
+static void add_column(plan_columns *c, bool there, zr_heading heading)
 {
-    char text[ZR_BYTES_TEXT];
-    zr_buffer_printf(out, "%5d  %5d", row->stage, row->ranks);
-    if (row->micro_batch)
-        zr_buffer_printf(out, "  %11lld", (long long)row->micro_batch);
-    for (int c = 0; c < ZERO_MEM_COUNT; c++) {
-        if (!used(rows, count, c))
-            continue;
-        zr_bytes_text((double)row->bytes[c], text);
-        zr_buffer_printf(out, "  %13s", text);
+    if (there)
+        c->at[c->count++] = heading;
+}
+
+static void choose_columns(const zr_plan_row *rows, int count, plan_columns *c)
+{
+    *c = (plan_columns){.batch = rows[0].micro_batch > 0,
+                        .offloaded = offloads(rows, count),
+                        .timed = is_timed(rows, count),
+                        .fits = rows[0].largest >= 0};
+    add_column(c, true, (zr_heading){.label = "stage"});
+    add_column(c, true, (zr_heading){.label = "ranks"});
+    add_column(c, c->batch, (zr_heading){.label = "micro-batch"});
+    for (int i = 0; i < ZERO_MEM_COUNT; i++) {
+        c->uses[i] = used(rows, count, i);
+        add_column(c, c->uses[i],
+                   (zr_heading){.label = zr_memory_category_name((zero_memory_category)i),
+                                .unit = ZR_UNIT_BYTES,
+                                .width = 13});
     }
-    zr_bytes_text((double)zr_plan_row_total(row), text);
-    zr_buffer_printf(out, "  %10s", text);
-    if (offloads(rows, count))
-        append_tiers(row, out);
-    if (is_timed(rows, count))
-        append_time(row, out);
-    if (row->largest > 0 && row->micro_batch)
-        zr_buffer_printf(out, "  %lld", (long long)row->largest);
-    else if (row->largest >= 0)
-        zr_buffer_printf(out, "  %s", row->largest ? "yes" : row->micro_batch ? "none" : "no");
-    zr_buffer_printf(out, "\n");
+    add_column(
+        c, true,
+        (zr_heading){.label = c->offloaded ? "total =   device +     host" : "total", .width = 10});
+    add_column(c, c->offloaded,
+               (zr_heading){.label = "and NVMe", .unit = ZR_UNIT_BYTES, .width = 10});
+    add_column(c, c->timed, (zr_heading){.label = "step", .unit = ZR_UNIT_SECONDS, .width = 10});
+    add_column(
+        c, c->fits,
+        (zr_heading){.label = c->batch ? "largest micro-batch that fits" : "fits", .left = true});
 }
 
-void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out)
+static void put_row_cells(const zr_plan_row *row, const plan_columns *c, zr_report *r)
 {
-    append_heading(rows, count, out);
+    char total[TOTAL];
+    tiers_text(row, c->offloaded, total);
+    zr_report_row(r);
+    zr_report_cell(r, zr_integer(row->stage));
+    zr_report_cell(r, zr_integer(row->ranks));
+    if (c->batch)
+        zr_report_cell(r, zr_integer(row->micro_batch));
+    for (int i = 0; i < ZERO_MEM_COUNT; i++)
+        if (c->uses[i])
+            zr_report_cell(r, zr_integer(row->bytes[i]));
+    zr_report_cell(r, zr_text(total));
+    if (c->offloaded)
+        zr_report_cell(r, zr_integer(row->tiers[ZERO_TIER_nvme]));
+    if (c->timed)
+        zr_report_cell(r, step_value(row));
+    if (c->fits)
+        zr_report_cell(r, fits_value(row));
+}
+
+void zr_plan_table(const zr_plan_row *rows, int count, int width, zr_buffer *out)
+{
+    plan_columns columns;
+    choose_columns(rows, count, &columns);
+    zr_report *r = zr_report_create(NULL);
+    zr_report_table(r, NULL, columns.at, columns.count);
     for (int i = 0; i < count; i++)
-        append_row(&rows[i], rows, count, out);
-    zr_plan_exchanged_text(rows, count, out);
+        put_row_cells(&rows[i], &columns, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
+    zr_plan_exchanged_text(rows, count, width, out);
     zr_plan_residual_text(rows, count, out);
 }
 
-static void append_json_row(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_write_text(zr_report *r, int width, zr_buffer *out)
 {
-    zr_buffer_printf(out, "{\"stage\":%d,\"ranks\":%d", row->stage, row->ranks);
-    if (row->micro_batch)
-        zr_buffer_printf(out, ",\"micro_batch\":%lld", (long long)row->micro_batch);
-    zr_plan_exchanged_json(row, out);
-    zr_plan_residual_json(row, out);
-    zr_plan_pipeline_stages_json(row, out);
-    zr_plan_network_json(row, out);
-    zr_plan_time_json(row, out);
-    zr_buffer_printf(out, ",\"bytes\":{");
+    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, width, out, NULL) != ZERO_OK;
+    zr_report_destroy(r);
+}
+
+void zr_plan_messages_json(const zr_plan_messages *messages, zr_json_writer *w, const char *key)
+{
+    zr_json_begin_object(w, key);
+    zr_json_integer(w, "calls", messages->calls);
+    zr_json_integer(w, "bytes", messages->bytes);
+    zr_json_end(w);
+}
+
+void zr_plan_bytes_json(const int64_t bytes[ZERO_MEM_COUNT], int64_t total,
+                        const int64_t tiers[ZERO_TIER_COUNT], zr_json_writer *w)
+{
+    zr_json_begin_object(w, "bytes");
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", c ? "," : "",
-                         zr_memory_category_name((zero_memory_category)c),
-                         (long long)row->bytes[c]);
-    zr_buffer_printf(out, "},\"total\":%lld,\"tiers\":{", (long long)zr_plan_row_total(row));
+        zr_json_integer(w, zr_memory_category_name((zero_memory_category)c), bytes[c]);
+    zr_json_end(w);
+    zr_json_integer(w, "total", total);
+    zr_json_begin_object(w, "tiers");
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
-                         (long long)row->tiers[t]);
-    zr_buffer_printf(out, "}");
+        zr_json_integer(w, zr_tier_name((zero_tier)t), tiers[t]);
+    zr_json_end(w);
+}
+
+static void put_plan_row(const zr_plan_row *row, zr_json_writer *w)
+{
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "stage", row->stage);
+    zr_json_integer(w, "ranks", row->ranks);
+    if (row->micro_batch)
+        zr_json_integer(w, "micro_batch", row->micro_batch);
+    zr_plan_exchanged_json(row, w);
+    zr_plan_residual_json(row, w);
+    zr_plan_pipeline_stages_json(row, w);
+    zr_plan_network_json(row, w);
+    zr_plan_time_json(row, w);
+    zr_plan_bytes_json(row->bytes, zr_plan_row_total(row), row->tiers, w);
     if (row->largest >= 0)
-        zr_buffer_printf(out, ",\"fits\":%s",
-                         row->largest > 0 && row->micro_batch <= row->largest ? "true" : "false");
+        zr_json_flag(w, "fits", row->largest > 0 && row->micro_batch <= row->largest);
     if (row->largest > 0 && row->micro_batch)
-        zr_buffer_printf(out, ",\"largest_micro_batch\":%lld", (long long)row->largest);
-    zr_buffer_printf(out, "}");
+        zr_json_integer(w, "largest_micro_batch", row->largest);
+    zr_json_end(w);
+}
+
+static void put_elasticity(const zr_elastic *elastic, zr_json_writer *w)
+{
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, "elasticity");
+    zr_json_integer(w, "batch", elastic->batch);
+    zr_json_begin_array(w, "ranks");
+    for (int i = 0; i < elastic->count; i++)
+        zr_json_integer(w, NULL, elastic->ranks[i]);
+    zr_json_end(w);
+    zr_json_end(w);
 }
 
 void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const char *policy,
                   double parameters, const zr_settings *settings, const zr_elastic *elastic,
                   zr_buffer *out)
 {
-    zr_buffer_printf(out, "{\"model\":");
-    zr_json_append_string(out, model, strlen(model));
-    zr_buffer_printf(out, ",\"policy\":");
-    zr_json_append_string(out, policy, strlen(policy));
-    zr_buffer_printf(out, ",\"parameters\":%.0f,\"rows\":[", parameters);
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "model", model);
+    zr_json_text(&w, "policy", policy);
+    zr_json_fixed(&w, "parameters", 0, parameters);
+    zr_json_begin_array(&w, "rows");
     for (int i = 0; i < count; i++) {
-        zr_buffer_printf(out, i ? ",\n" : "\n");
-        append_json_row(&rows[i], out);
+        zr_json_line(&w, 0);
+        put_plan_row(&rows[i], &w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(&w);
     if (settings) {
-        zr_buffer_printf(out, ",\n\"settings\":");
-        zr_settings_json(settings, out);
+        zr_json_line(&w, 0);
+        zr_settings_json(settings, &w, "settings");
     }
     if (elastic)
-        zr_buffer_printf(out, ",\n\"elasticity\":{\"batch\":%lld,\"ranks\":[",
-                         (long long)elastic->batch);
-    for (int i = 0; elastic && i < elastic->count; i++)
-        zr_buffer_printf(out, "%s%lld", i ? "," : "", (long long)elastic->ranks[i]);
-    zr_buffer_printf(out, elastic ? "]}}\n" : "}\n");
+        put_elasticity(elastic, &w);
+    zr_json_end(&w);
+    zr_buffer_printf(out, "\n");
 }
 
 // Checks that what only a model's plan knows is not asked of formulas.

@@ -3,12 +3,13 @@
 #define ZR_REPORT_PLAN_REPORT_H
 
 #include "base/alloc.h"
-#include "base/bytes_text.h"
+#include "base/text.h"
+#include "base/report.h"
 #include "config/elastic.h"
-#include "predict/forecast.h"
 #include "plan/pipeline/part.h"
 #include "plan/plan_settings.h"
 #include "plan/visit.h"
+#include "predict/forecast.h"
 #include "setup/estimate.h"
 #include "report/plan_machines.h"
 #include <zero/grid.h>
@@ -75,8 +76,11 @@ int64_t zr_plan_row_total(const zr_plan_row *row); // Returns the bytes of memor
 void zr_plan_rows_free(zr_plan_row *rows, int count); // what they own
 
 // Writes a heading with the categories that any row uses, then one line for each row, and where
-// there are tensor ranks what they exchange and what of ZeRO-R holds.
-void zr_plan_table(const zr_plan_row *rows, int count, zr_buffer *out);
+// there are tensor ranks what they exchange and which ZeRO-R techniques the plan uses. width: of
+// the terminal; 0: any.
+void zr_plan_table(const zr_plan_row *rows, int count, int width, zr_buffer *out);
+// Appends a report of tables as text for `width` columns, and frees it.
+void zr_plan_write_text(zr_report *r, int width, zr_buffer *out);
 // Writes the same rows as a JSON object. `model` and `policy` name what they are for. `settings`
 // are the configuration's, with all fields, but a row has a stage of its own; NULL: there are none.
 // `elastic` says who can share the batch; NULL: leave that out.
@@ -95,25 +99,30 @@ typedef struct zr_plan_range {
 zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
                                int64_t (*bytes_of)(const zr_plan_row *row));
 
+// JSON: keys of the object that is open. Messages are an object of their own; bytes are "bytes" by
+// category, "total" and "tiers".
+void zr_plan_messages_json(const zr_plan_messages *messages, zr_json_writer *w, const char *key);
+void zr_plan_bytes_json(const int64_t bytes[ZERO_MEM_COUNT], int64_t total,
+                        const int64_t tiers[ZERO_TIER_COUNT], zr_json_writer *w);
+
 // plan_tensor_exchange.c: what tensor ranks exchange, if there are any, and what it is for.
-void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out);
-void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
+void zr_plan_exchanged_text(const zr_plan_row *rows, int count, int width, zr_buffer *out);
+void zr_plan_exchanged_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_pipeline_table.c: what each pipeline stage has, if there are any.
-void zr_plan_pipeline_stages_text(const zr_plan_row *row, zr_buffer *out);
-void zr_plan_pipeline_stages_json(const zr_plan_row *row,
-                                  zr_buffer *out); // one key, and a comma before
+void zr_plan_pipeline_stages_text(const zr_plan_row *row, int width, zr_buffer *out);
+void zr_plan_pipeline_stages_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_network.c: who is on which machine, and what crosses the network, if machines were said.
-void zr_plan_network_text(const zr_plan_row *row, zr_buffer *out);
-void zr_plan_network_json(const zr_plan_row *row, zr_buffer *out); // keys, a comma before each
+void zr_plan_network_text(const zr_plan_row *row, int width, zr_buffer *out);
+void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w);
 
-// plan_time.c: how long a step takes here, if that is known: one key, and a comma before
-void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out);
+// plan_time.c: how long a step takes here, if that is known.
+void zr_plan_time_json(const zr_plan_row *row, zr_json_writer *w);
 
 // plan_zero_r.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);
-void zr_plan_residual_json(const zr_plan_row *row, zr_buffer *out); // one key, and a comma before
+void zr_plan_residual_json(const zr_plan_row *row, zr_json_writer *w);
 
 // Plans from a number of parameters alone (plan_formula.c).
 zero_status zr_plan_by_formula(const zero_plan_options *options, zr_buffer *out, zero_error *error);

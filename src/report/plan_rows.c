@@ -197,7 +197,7 @@ void zr_plan_rows_free(zr_plan_row *rows, int count)
     }
 }
 
-bool zr_planner_has_pipeline_stage(const zr_planner *p, int stage)
+bool zr_planner_has_stage(const zr_planner *p, int stage)
 {
     const zr_offload_config *offload = &p->config->offload;
     const zr_pipeline_spec *pipeline = &p->config->pipeline;
@@ -311,7 +311,7 @@ zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOS
     for (int i = 0; i < numbers; i++) {
         int ranks = shown[i];
         for (int stage = 0; stage <= 3; stage++) {
-            if (!zr_planner_has_pipeline_stage(p, stage))
+            if (!zr_planner_has_stage(p, stage))
                 continue;
             int64_t largest = zr_planner_is_limited(p) ? largest_batch(p, stage, ranks) : -1;
             int64_t batch = asks && largest > 0 ? largest : asks ? 1 : zr_planner_batch(p, ranks);

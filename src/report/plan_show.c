@@ -1,6 +1,6 @@
 #include "report/plan_show.h"
 
-#include "base/plain_text.h"
+#include "base/text.h"
 #include "config/config_facts.h"
 
 #include <stdio.h>

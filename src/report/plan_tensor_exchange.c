@@ -1,6 +1,6 @@
 // What tensor ranks exchange in a plan: the bytes of a step, and what a micro-batch needs them for.
-#include "base/bytes_text.h"
-#include "base/op_names.h"
+#include "base/text.h"
+#include "base/traffic.h"
 #include "plan/exchanges.h"
 #include "report/plan_report.h"
 
@@ -20,35 +20,48 @@ static const char *const kinds[ZR_EXCHANGE_KINDS] = {
     [ZERO_EXCHANGE_GATHER] = "all-gather",
 };
 
-static void append_tensor_exchange_line(const char *what, const char *how, int64_t calls,
-                                        int64_t bytes, zr_buffer *out)
+static void put_exchange_row(const char *what, const char *how, int64_t calls, int64_t bytes,
+                             zr_report *r)
 {
-    char text[ZR_BYTES_TEXT];
-    zr_bytes_text((double)bytes, text);
-    zr_buffer_printf(out, "  %-36s  %-14s  %10lld  %10s\n", what, how, (long long)calls, text);
+    zr_report_row(r);
+    zr_report_cell(r, zr_text(what));
+    zr_report_cell(r, zr_text(how));
+    zr_report_cell(r, zr_integer(calls));
+    zr_report_cell(r, zr_integer(bytes));
 }
 
 // Appends a line for each purpose and kind that a micro-batch has, and their sum.
-static void append_purposes(const zr_exchange_table *table, const char *heading, zr_buffer *out)
+static void append_purposes(const zr_exchange_table *table, const char *heading, int width,
+                            zr_buffer *out)
 {
+    const zr_heading columns[] = {
+        {.label = heading, .width = 36, .left = true},
+        {.label = "", .width = 14, .left = true},
+        {.label = "calls", .width = 10},
+        {.label = "bytes", .unit = ZR_UNIT_BYTES, .width = 10},
+    };
     int64_t calls = 0, bytes = 0;
-    zr_buffer_printf(out, "  %-52s  %10s  %10s\n", heading, "calls", "bytes");
+    zr_report *r = zr_report_create(NULL);
+    zr_report_indent(r, 2);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
                 continue;
-            append_tensor_exchange_line(purposes[p].words, kinds[k], table->calls[p][k],
-                                        table->bytes[p][k], out);
+            put_exchange_row(purposes[p].words, kinds[k], table->calls[p][k], table->bytes[p][k],
+                             r);
             calls += table->calls[p][k];
             bytes += table->bytes[p][k];
         }
-    append_tensor_exchange_line("together", "", calls, bytes, out);
+    put_exchange_row("together", "", calls, bytes, r);
+    zr_report_end_table(r);
+    zr_plan_write_text(r, width, out);
 }
 
 static int64_t exchanged_of(const zr_plan_row *row) { return row->exchanged; }
 
 // Rows differ only with their micro-batches; the table is that of the largest one.
-void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
+void zr_plan_exchanged_text(const zr_plan_row *rows, int count, int width, zr_buffer *out)
 {
     char heading[64] = "in a micro-batch";
     if (!count || rows[0].tensor <= 1)
@@ -59,31 +72,31 @@ void zr_plan_exchanged_text(const zr_plan_row *rows, int count, zr_buffer *out)
     if (range.several)
         snprintf(heading, sizeof heading, "in a micro-batch of %lld",
                  (long long)range.largest->micro_batch);
-    append_purposes(&range.largest->exchanges, heading, out);
+    append_purposes(&range.largest->exchanges, heading, width, out);
 }
 
-static void append_json_purposes(const zr_exchange_table *table, zr_buffer *out)
+static void put_purposes(const zr_exchange_table *table, zr_json_writer *w)
 {
-    const char *separator = "";
-    zr_buffer_printf(out, ",\"exchanges\":[");
+    zr_json_begin_array(w, "exchanges");
     for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
             if (!table->calls[p][k])
                 continue;
-            zr_buffer_printf(out, "%s{\"for\":\"%s\",\"as\":\"%s\",\"calls\":%lld,\"bytes\":%lld}",
-                             separator, purposes[p].name,
-                             zr_op_name(zr_exchange_op((zero_exchange_kind)k)),
-                             (long long)table->calls[p][k], (long long)table->bytes[p][k]);
-            separator = ",";
+            zr_json_begin_object(w, NULL);
+            zr_json_text(w, "for", purposes[p].name);
+            zr_json_text(w, "as", zr_op_name(zr_exchange_op((zero_exchange_kind)k)));
+            zr_json_integer(w, "calls", table->calls[p][k]);
+            zr_json_integer(w, "bytes", table->bytes[p][k]);
+            zr_json_end(w);
         }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }
 
-void zr_plan_exchanged_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_exchanged_json(const zr_plan_row *row, zr_json_writer *w)
 {
     if (row->tensor <= 1)
         return;
-    zr_buffer_printf(out, ",\"tensor\":%d,\"exchanged\":%lld", row->tensor,
-                     (long long)row->exchanged);
-    append_json_purposes(&row->exchanges, out);
+    zr_json_integer(w, "tensor", row->tensor);
+    zr_json_integer(w, "exchanged", row->exchanged);
+    put_purposes(&row->exchanges, w);
 }

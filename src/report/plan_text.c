@@ -1,6 +1,6 @@
 // The answer of `zero plan` in words: what was planned, the table, and the command to run.
-#include "base/bytes_text.h"
 #include "base/cpu.h"
+#include "base/text.h"
 #include "config/config_ranks.h"
 #include "report/plan_time.h"
 
@@ -159,10 +159,10 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
                          place_text(offload->parameters), place_text(offload->optimizer),
-                         zr_planner_has_pipeline_stage(p, 0)    ? ""
-                         : !zr_planner_has_pipeline_stage(p, 3) ? ": stages 1 and 2"
-                         : zr_planner_has_pipeline_stage(p, 1)  ? ": stages 1 to 3"
-                                                                : ": stage 3 alone");
+                         zr_planner_has_stage(p, 0)    ? ""
+                         : !zr_planner_has_stage(p, 3) ? ": stages 1 and 2"
+                         : zr_planner_has_stage(p, 1)  ? ": stages 1 to 3"
+                                                       : ": stage 3 alone");
     if (p->settings.exact_world)
         zr_buffer_printf(out,
                          "exact_world: gradients in fp32 until they are summed; %lld micro-batches "
@@ -179,10 +179,10 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
 static void append_one(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     char hint[256];
-    zr_plan_pipeline_stages_text(row, out);
+    zr_plan_pipeline_stages_text(row, p->options->columns, out);
     if (zr_config_pipeline_hint(p->config, hint, sizeof hint))
         zr_buffer_printf(out, "%s\n", hint);
-    zr_plan_network_text(row, out);
+    zr_plan_network_text(row, p->options->columns, out);
     zr_plan_time_text(p, row, out);
 }
 
@@ -192,7 +192,7 @@ void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr
     const zr_plan_row *choice =
         limited ? zr_planner_least(p, rows, count) : row_of_stage(rows, count, p->settings.stage);
     zr_planner_title(p, out);
-    zr_plan_table(rows, count, out);
+    zr_plan_table(rows, count, p->options->columns, out);
     append_one(p, choice ? choice : &rows[count - 1], out);
     if (!limited) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");

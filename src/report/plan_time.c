@@ -1,8 +1,7 @@
 #include "report/plan_time.h"
 
-#include "base/bytes_text.h"
 #include "base/cpu.h"
-#include "base/length_text.h"
+#include "base/text.h"
 #include "predict/measure_kernels.h"
 #include "predict/rates.h"
 
@@ -33,7 +32,7 @@ static zero_status measure_time(const zr_planner *p, zr_plan_time *time, zero_er
     zr_plan_asked asked;
     zr_planner_ranks(p, ranks);
     zr_plan_point at = {.stage = p->settings.stage, .ranks = ranks[0]};
-    while (at.stage < 3 && !zr_planner_has_pipeline_stage(p, at.stage))
+    while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
         at.stage++;
     at.batch = zr_planner_batch(p, at.ranks);
     if (!is_here(p, time, at.ranks))
@@ -173,14 +172,10 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
     write_overheads(row, out);
 }
 
-void zr_plan_time_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_time_json(const zr_plan_row *row, zr_json_writer *w)
 {
-    if (zr_overheads_are_known(&row->overheads)) {
-        zr_buffer_printf(out, ",\"besides\":");
-        zr_overheads_json(&row->overheads, out);
-    }
-    if (row->time.seconds <= 0)
-        return;
-    zr_buffer_printf(out, ",\"step\":");
-    zr_forecast_json(&row->time, out);
+    if (zr_overheads_are_known(&row->overheads))
+        zr_overheads_json(&row->overheads, w, "besides");
+    if (row->time.seconds > 0)
+        zr_forecast_json(&row->time, w, "step");
 }

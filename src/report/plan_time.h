@@ -3,9 +3,9 @@
 #ifndef ZR_REPORT_PLAN_TIME_H
 #define ZR_REPORT_PLAN_TIME_H
 
-#include "base/busy.h"
-#include "setup/estimate.h"
+#include "base/clock.h"
 #include "report/planner.h"
+#include "setup/estimate.h"
 
 typedef struct zr_plan_time { // what the rows of a plan are predicted with
     zr_rate_book book;

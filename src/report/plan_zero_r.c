@@ -6,7 +6,7 @@
 //
 // The first is the configuration's choice. The last two are properties of the design, which tests
 // hold: nothing is measured here, and the bytes are those that are planned.
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "report/plan_report.h"
 
 #include <string.h>
@@ -82,7 +82,7 @@ void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out)
                           "and a step allocates nothing\n");
 }
 
-void zr_plan_residual_json(const zr_plan_row *row, zr_buffer *out)
+void zr_plan_residual_json(const zr_plan_row *row, zr_json_writer *w)
 {
     static const char *const kept[] = {[ZR_KEEP_NONE] = "none",
                                        [ZR_KEEP_WHOLE] = "whole",
@@ -90,9 +90,10 @@ void zr_plan_residual_json(const zr_plan_row *row, zr_buffer *out)
                                        [ZR_KEEP_ROWS] = "rows"};
     if (row->tensor <= 1)
         return;
-    zr_buffer_printf(out,
-                     ",\"zero_r\":{\"checkpoints_kept\":\"%s\",\"gathers\":%lld,"
-                     "\"gathered\":%lld,\"windows\":%lld}",
-                     kept[row->keeps], (long long)row->joins, (long long)row->joined,
-                     (long long)row->windows);
+    zr_json_begin_object(w, "zero_r");
+    zr_json_text(w, "checkpoints_kept", kept[row->keeps]);
+    zr_json_integer(w, "gathers", row->joins);
+    zr_json_integer(w, "gathered", row->joined);
+    zr_json_integer(w, "windows", row->windows);
+    zr_json_end(w);
 }

@@ -50,7 +50,7 @@ int zr_planner_ranks(const zr_planner *p, int out[ZR_PLANNER_USUAL]);
 int64_t zr_planner_batch(const zr_planner *p, int ranks);
 // Returns whether the offload of the configuration is possible at a stage: what a stage does not
 // divide cannot leave the device there.
-bool zr_planner_has_pipeline_stage(const zr_planner *p, int stage);
+bool zr_planner_has_stage(const zr_planner *p, int stage);
 bool zr_planner_is_limited(const zr_planner *p); // whether memory is limited
 // Writes `count` rows, which the caller frees with zr_plan_rows_free, also after an error.
 zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOST_ROWS], int *count,

@@ -1,6 +1,6 @@
 #include "setup/estimate.h"
 
-#include "base/busy.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "compute/compute.h"
 #include "config/config_ranks.h"

@@ -133,6 +133,6 @@ bool zr_overheads_are_known(const zr_overheads *overheads); // whether any of th
 // 12.3 ms to evaluate a micro-batch, ..."; writes nothing if nothing is known.
 void zr_overheads_text(const zr_overheads *overheads, zr_buffer *out);
 // Writes the seconds as a JSON object; null if unknown.
-void zr_overheads_json(const zr_overheads *overheads, zr_buffer *out);
+void zr_overheads_json(const zr_overheads *overheads, zr_json_writer *w, const char *key);
 
 #endif

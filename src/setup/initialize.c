@@ -3,23 +3,23 @@
 #include "setup/initialize.h"
 
 #include "base/cpu.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "comm/agreement.h"
-#include "comm/attach.h"
+#include "comm/communicator.h"
 #include "config/config_ranks.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 #include "monitor/observe.h"
 #include "plan/exchanges.h"
 #include "setup/machine_facts.h"
 #include "setup/model_part.h"
+#include "setup/pipeline_stages.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
 #include "setup/input_fingerprints.h"
 #include "setup/topology.h"
-#include "setup/pipeline_stages.h"
 
 #include <string.h>
 
@@ -152,7 +152,7 @@ static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, z
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (*attached)
-        zr_comm_say_multiple(options->comm, zr_config_model_ranks(m->config));
+        zr_comm_report_multiple(options->comm, zr_config_model_ranks(m->config));
     if (status == ZERO_OK)
         status = make_part(m, trial, error);
     if (tensor > 1) {
@@ -229,7 +229,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         zr_config_destroy(config);
         return status;
     }
-    zr_comm_say_need(options->comm, zr_plan_total_bytes(m.plan));
+    zr_comm_report_need(options->comm, zr_plan_total_bytes(m.plan));
     const zr_engine_parts parts = {
         .plan = m.plan,
         .part = m.part.made,

@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/random.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

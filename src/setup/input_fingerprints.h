@@ -4,7 +4,7 @@
 #ifndef ZR_SETUP_INPUT_FINGERPRINTS_H
 #define ZR_SETUP_INPUT_FINGERPRINTS_H
 
-#include "comm/fingerprint.h"
+#include "comm/agreement.h"
 #include "config/config.h"
 #include "model/architecture.h"
 #include "tokenizer/tokenizer.h"

@@ -1,9 +1,9 @@
 #include "setup/machine_facts.h"
 
 #include "base/cpu.h"
+#include "comm/communicator.h"
 #include "comm/environment.h"
-#include "comm/staging.h"
-#include "compute/product_scratch.h"
+#include "compute/product_ops.h"
 #include "engine/engine_api.h"
 
 #include <stdio.h>

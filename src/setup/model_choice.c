@@ -1,6 +1,6 @@
 #include "setup/model_choice.h"
 
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "checkpoint/run_directory.h"
 #include "layers/layers.h"
 #include "model/gpt2_model.h"

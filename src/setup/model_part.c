@@ -31,11 +31,11 @@ static zr_lm_slices slices_of(const zr_config *config, int tensor_rank)
 enum { ASKED = 512 }; // bytes of the words about the key or flag that sets slices
 
 // Several slices are always set by a key or flag.
-static zr_slices_words model_part_words_of(const zr_config *config, const char *name,
-                                           char asked[ASKED])
+static zr_slices_message model_part_words_of(const zr_config *config, const char *name,
+                                             char asked[ASKED])
 {
     zr_config_describe_slices(config, asked, ASKED);
-    return (zr_slices_words){.model = name, .asked = asked};
+    return (zr_slices_message){.model = name, .option = asked};
 }
 
 zero_status zr_model_part_check(const zr_lm_config *shape, const char *name,
@@ -45,7 +45,7 @@ zero_status zr_model_part_check(const zr_lm_config *shape, const char *name,
     const zr_lm_slices slices = slices_of(config, 0);
     if (config->exact_tensor == 1)
         return ZERO_OK;
-    const zr_slices_words words = model_part_words_of(config, name, asked);
+    const zr_slices_message words = model_part_words_of(config, name, asked);
     return zr_slices_check(shape, &slices, &words, error);
 }
 
@@ -59,7 +59,7 @@ zero_status zr_model_part_make(const zero_model *model, const char *name, const 
         return ZERO_OK;
     if (!zr_lm_config_of(model))
         return refuse_model_part(name, config, error);
-    const zr_slices_words words = model_part_words_of(config, name, asked);
+    const zr_slices_message words = model_part_words_of(config, name, asked);
     ZERO_TRY(zr_lm_cut(model, &slices, &words, &out->made, error));
     out->model = out->made;
     return ZERO_OK;

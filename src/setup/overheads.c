@@ -1,6 +1,6 @@
 #include "setup/estimate.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "base/json.h"
 #include "predict/rates.h"
 
@@ -90,7 +90,7 @@ void zr_overheads_text(const zr_overheads *overheads, zr_buffer *out)
     append_overheads(overheads->token, "a generated token", &before, out);
 }
 
-void zr_overheads_json(const zr_overheads *overheads, zr_buffer *out)
+void zr_overheads_json(const zr_overheads *overheads, zr_json_writer *w, const char *key)
 {
     const struct {
         const char *name;
@@ -100,12 +100,11 @@ void zr_overheads_json(const zr_overheads *overheads, zr_buffer *out)
         {"checkpoint", overheads->checkpoint},   {"model", overheads->model},
         {"generated_token", overheads->token},
     };
-    for (int i = 0; i < ZR_COUNT(all); i++) {
-        zr_buffer_printf(out, "%s\"%s\":", i ? "," : "{", all[i].name);
+    zr_json_begin_object(w, key);
+    for (int i = 0; i < ZR_COUNT(all); i++)
         if (all[i].seconds > 0)
-            zr_json_append_double(out, all[i].seconds);
+            zr_json_real(w, all[i].name, all[i].seconds);
         else
-            zr_buffer_printf(out, "null");
-    }
-    zr_buffer_printf(out, "}");
+            zr_json_null(w, all[i].name);
+    zr_json_end(w);
 }

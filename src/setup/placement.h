@@ -8,6 +8,7 @@
 #define ZR_SETUP_PLACEMENT_H
 
 #include "base/alloc.h"
+#include "base/report.h"
 #include "model/architecture.h"
 #include "setup/estimate.h"
 #include "setup/resolve.h"
@@ -79,7 +80,7 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
                            zr_buffer *out);
 // A separator that aligns with the other lines before a first step.
 #define ZR_PLACEMENT_LINES "\n         "
-void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out);
-void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out);
+void zr_placement_table(const zr_placement_answer *answer, int width, zr_buffer *out);
+void zr_placement_json(const zr_placement_answer *answer, zr_json_writer *w);
 
 #endif

@@ -1,6 +1,6 @@
 // Writes what was chosen in words, as a table and as JSON.
-#include "base/bytes_text.h"
-#include "memory/ledger.h"
+#include "base/text.h"
+#include "memory/arena.h"
 #include "setup/placement.h"
 #include "setup/model_part.h"
 
@@ -60,50 +60,87 @@ void zr_placement_describe(const zr_placement_answer *answer, const char *separa
                      faster->tiles ? ", not even in the smallest tiles" : "", faster->excess);
 }
 
-void zr_placement_table(const zr_placement_answer *answer, zr_buffer *out)
+static void put_placement_row(const zr_placement_answer *answer, int i, zr_report *r)
 {
-    zr_buffer_printf(out, "stage  optimizer   parameters     device        host        NVMe    "
-                          "step  compute  exchange   update     NVMe\n");
-    for (int i = 0; i < answer->count; i++) {
-        const zr_placement *at = &answer->at[i];
-        const zr_forecast *step = &at->step;
-        char bytes[ZERO_TIER_COUNT][ZR_BYTES_TEXT];
-        for (int t = 0; t < ZERO_TIER_COUNT; t++)
-            zr_bytes_text((double)at->tiers[t], bytes[t]);
-        zr_buffer_printf(out, "%5d  %-10s  %-10s %10s  %10s  %10s", at->stage,
-                         zr_tier_name(at->optimizer), zr_tier_name(at->parameters), bytes[0],
-                         bytes[1], bytes[2]);
-        zr_buffer_printf(out, " %6.3f s  %7.3f  %8.3f  %7.3f  %7.3f", step->seconds,
-                         step->parts[ZR_TIME_COMPUTE], step->parts[ZR_TIME_EXCHANGE],
-                         step->parts[ZR_TIME_UPDATE], step->parts[ZR_TIME_DISK]);
-        zr_buffer_printf(out, "%s%s%s\n", i == answer->chosen ? "  <- chosen" : "",
-                         at->fits ? "" : "  does not fit: ", at->fits ? "" : at->excess);
-    }
+    const zr_placement *at = &answer->at[i];
+    const double *parts = at->step.parts;
+    char note[sizeof at->excess + 32];
+    snprintf(note, sizeof note, "%s%s%s", i == answer->chosen ? "<- chosen" : "",
+             at->fits ? "" : "does not fit: ", at->fits ? "" : at->excess);
+    zr_report_row(r);
+    zr_report_cell(r, zr_integer(at->stage));
+    zr_report_cell(r, zr_text(zr_tier_name(at->optimizer)));
+    zr_report_cell(r, zr_text(zr_tier_name(at->parameters)));
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        zr_report_cell(r, zr_integer(at->tiers[t]));
+    zr_report_cell(r, zr_real(at->step.seconds));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_COMPUTE]));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_EXCHANGE]));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_UPDATE]));
+    zr_report_cell(r, zr_real(parts[ZR_TIME_DISK]));
+    zr_report_cell(r, zr_text(note));
 }
 
-void zr_placement_json(const zr_placement_answer *answer, zr_buffer *out)
+void zr_placement_table(const zr_placement_answer *answer, int width, zr_buffer *out)
 {
-    zr_buffer_printf(out, "\"placements\":[");
+    static const zr_heading columns[] = {
+        {.label = "stage"},
+        {.label = "optimizer", .width = 10, .left = true},
+        {.label = "parameters", .width = 10, .left = true},
+        {.label = "device", .unit = ZR_UNIT_BYTES, .width = 9},
+        {.label = "host", .unit = ZR_UNIT_BYTES, .width = 10},
+        {.label = "NVMe", .unit = ZR_UNIT_BYTES, .width = 10},
+        {.label = "step", .unit = ZR_UNIT_NONE, .decimals = 3, .width = 7},
+        {.label = "compute", .decimals = 3},
+        {.label = "exchange", .decimals = 3},
+        {.label = "update", .decimals = 3, .width = 7},
+        {.label = "NVMe", .decimals = 3, .width = 7},
+        {.label = "", .left = true},
+    };
+    zr_report *r = zr_report_create(NULL);
+    zr_report_table(r, NULL, columns, ZR_COUNT(columns));
+    for (int i = 0; i < answer->count; i++)
+        put_placement_row(answer, i, r);
+    zr_report_end_table(r);
+    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, width, out, NULL) != ZERO_OK;
+    zr_report_destroy(r);
+}
+
+static void put_placement(const zr_placement *at, bool chosen, zr_json_writer *w)
+{
+    const zr_tiles *tiles = &zr_tilings[at->tiles];
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "stage", at->stage);
+    zr_json_text(w, "optimizer", zr_tier_name(at->optimizer));
+    zr_json_text(w, "parameters", zr_tier_name(at->parameters));
+    zr_json_integer(w, "sub_group", at->sub_group);
+    zr_json_begin_array(w, "tiling");
+    zr_json_integer(w, NULL, tiles->embedding);
+    zr_json_integer(w, NULL, tiles->attention);
+    zr_json_integer(w, NULL, tiles->mlp);
+    zr_json_end(w);
+    zr_json_flag(w, "fits", at->fits);
+    zr_json_flag(w, "chosen", chosen);
+    zr_json_begin_object(w, "tiers");
+    for (int t = 0; t < ZERO_TIER_COUNT; t++)
+        zr_json_integer(w, zr_tier_name((zero_tier)t), at->tiers[t]);
+    zr_json_end(w);
+    zr_json_begin_object(w, "step");
+    zr_json_fixed(w, "total", 6, at->step.seconds);
+    zr_json_fixed(w, "compute", 6, at->step.parts[ZR_TIME_COMPUTE]);
+    zr_json_fixed(w, "exchange", 6, at->step.parts[ZR_TIME_EXCHANGE]);
+    zr_json_fixed(w, "update", 6, at->step.parts[ZR_TIME_UPDATE]);
+    zr_json_fixed(w, "nvme", 6, at->step.parts[ZR_TIME_DISK]);
+    zr_json_end(w);
+    zr_json_end(w);
+}
+
+void zr_placement_json(const zr_placement_answer *answer, zr_json_writer *w)
+{
+    zr_json_begin_array(w, "placements");
     for (int i = 0; i < answer->count; i++) {
-        const zr_placement *at = &answer->at[i];
-        const zr_tiles *tiles = &zr_tilings[at->tiles];
-        const zr_forecast *step = &at->step;
-        zr_buffer_printf(out,
-                         "%s{\"stage\":%d,\"optimizer\":\"%s\",\"parameters\":\"%s\",\"sub_group\":"
-                         "%lld,\"tiling\":[%lld,%lld,%lld],\"fits\":%s,\"chosen\":%s,\"tiers\":{",
-                         i ? ",\n" : "\n", at->stage, zr_tier_name(at->optimizer),
-                         zr_tier_name(at->parameters), (long long)at->sub_group,
-                         (long long)tiles->embedding, (long long)tiles->attention,
-                         (long long)tiles->mlp, at->fits ? "true" : "false",
-                         i == answer->chosen ? "true" : "false");
-        for (int t = 0; t < ZERO_TIER_COUNT; t++)
-            zr_buffer_printf(out, "%s\"%s\":%lld", t ? "," : "", zr_tier_name((zero_tier)t),
-                             (long long)at->tiers[t]);
-        zr_buffer_printf(out,
-                         "},\"step\":{\"total\":%.6f,\"compute\":%.6f,\"exchange\":%.6f,\"update\":"
-                         "%.6f,\"nvme\":%.6f}}",
-                         step->seconds, step->parts[ZR_TIME_COMPUTE], step->parts[ZR_TIME_EXCHANGE],
-                         step->parts[ZR_TIME_UPDATE], step->parts[ZR_TIME_DISK]);
+        zr_json_line(w, 0);
+        put_placement(&answer->at[i], i == answer->chosen, w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }

@@ -1,6 +1,6 @@
 #include "setup/topology.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "comm/agreement.h"
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"

@@ -103,7 +103,7 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
     const char *expression =
                    json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")),
                *behavior = bpe_pipeline_text_of(part, "behavior");
-    zr_next_piece next = expression ? zr_pieces_of(expression) : NULL;
+    zr_next_piece next = expression ? zr_pieces_for_expression(expression) : NULL;
     // All of these match everywhere, so what does not match, which the two settings treat
     // differently, is empty.
     bool usual = strcmp(behavior, flag_of(part, "invert", false) ? "Removed" : "Isolated") == 0;

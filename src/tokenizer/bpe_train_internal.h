@@ -4,7 +4,7 @@
 
 #include "tokenizer/bpe_tables.h"
 #include "tokenizer/bpe_train.h"
-#include "tokenizer/ids.h"
+#include "tokenizer/tokenizer.h"
 #include "tokenizer/pretokenize.h"
 
 // A distinct piece: its text and symbols are at [at, at+length); count: how often it occurs.

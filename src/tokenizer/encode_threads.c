@@ -1,7 +1,7 @@
 // Encodes in rounds: each thread encodes a part, then the parts are handed on in their order. A
 // part is small compared with a text and large compared with the cost of a round.
 #include "base/thread.h"
-#include "tokenizer/encode_threads.h"
+#include "tokenizer/tokenizer.h"
 
 #include <string.h>
 

@@ -89,7 +89,7 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
 
 // Returns whether a mark got its order, or a composition, after version 9 of Unicode, which is the
 // one that the library normalises by; the library does not move such marks. (Its pre-tokenizers
-// know a later version: unicode_class.h.)
+// know a later version: pretokenize.h.)
 static bool is_younger(int32_t c)
 {
     static const zr_code_range younger[] = {

@@ -163,7 +163,7 @@ zr_next_piece zr_pieces_qwen2(void) { return piece_qwen2; }
 #define LLAMA_WORDS "(?i:" GPT2_WORDS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define LLAMA_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-zr_next_piece zr_pieces_of(const char *expression)
+zr_next_piece zr_pieces_for_expression(const char *expression)
 {
     static const struct {
         const char *expression;

@@ -11,7 +11,24 @@
 #ifndef ZR_TOKENIZER_TOKENIZER_H
 #define ZR_TOKENIZER_TOKENIZER_H
 
-#include "tokenizer/ids.h"
+#include "base/alloc.h"
+
+// A growing list of ids. Its error is sticky, as in zr_buffer: check `failed` once at the end.
+typedef struct zr_ids {
+    int32_t *at; // (count)
+    int64_t count, capacity;
+    bool failed;
+} zr_ids;
+
+// Makes room for `more` ids. Returns false if there is no memory, and sets `failed`.
+bool zr_ids_reserve(zr_ids *ids, int64_t more);
+void zr_ids_free(zr_ids *ids);
+
+static inline void zr_ids_append(zr_ids *ids, int32_t id)
+{
+    if (ids->count < ids->capacity || zr_ids_reserve(ids, 1))
+        ids->at[ids->count++] = id;
+}
 
 typedef enum zr_tokenizer_kind {
     ZR_TOKENIZER_BYTES,
@@ -106,5 +123,25 @@ void zr_decoder_begin(zr_decoder *decoder, const zr_tokenizer *tokenizer, bool s
 void zr_decoder_push(zr_decoder *decoder, int32_t id, zr_buffer *out);
 // Appends what was held back, frees it, and begins anew.
 void zr_decoder_end(zr_decoder *decoder, zr_buffer *out);
+
+// Several threads that encode one text (encode_threads.c). The text is cut where no token crosses,
+// so the ids are those of the whole text, in order.
+typedef struct zr_encode_threads zr_encode_threads;
+
+// Takes ids as they come, in order, on the caller's thread. A status other than ZERO_OK ends the
+// encoding.
+typedef zero_status (*zr_take_ids)(void *user, const int32_t *ids, int64_t count,
+                                   zero_error *error);
+
+zero_status zr_encode_threads_create(const zr_tokenizer *tokenizer, int threads,
+                                     zr_encode_threads **out, zero_error *error);
+void zr_encode_threads_destroy(zr_encode_threads *crew);
+// Encodes a text with all threads. It needs memory for about 1 MiB of text for each thread at a
+// time, and its ids; more only if the text cannot be cut. `taken` (may be NULL) gets the bytes
+// encoded so far now and then, and as a sign of life while a long part is encoded.
+zero_status zr_encode_threads_run(zr_encode_threads *crew, zr_encode_mode mode, const char *text,
+                                  size_t length, const char *name, zr_take_ids take,
+                                  void (*taken)(void *user, size_t bytes), void *user,
+                                  zero_error *error);
 
 #endif

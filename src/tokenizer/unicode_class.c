@@ -1,5 +1,5 @@
 // The classes of characters, expanded from ranges once when a tokenizer is made.
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/pretokenize.h"
 #include "tokenizer/vocabulary.h"
 
 #include <utf8proc.h>

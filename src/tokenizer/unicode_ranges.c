@@ -2,7 +2,7 @@
 // what the regular expressions of the `tokenizers` library 0.23 take for them. They are pinned
 // here, not taken from a library of the system, so that a text has the same ids on every machine.
 // Surrogates are none. test_unicode_class.c compares them with utf8proc.
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/pretokenize.h"
 
 const zr_code_range zr_letters[] = {
     {0x41, 0x5a},       {0x61, 0x7a},       {0xaa, 0xaa},       {0xb5, 0xb5},

@@ -5,8 +5,7 @@
 #include "checkpoint/ownership.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
-#include "model/model_files.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -71,7 +70,7 @@ static zero_status check_entry(const zr_outputs_place *place, int entry, zero_er
     if (entry < 0 || (goes_on && !place->loses))
         return ZERO_OK;
     ZERO_TRY(join_outputs(place->directory, zr_run_entries[entry], path, error));
-    return zr_input_paths_spare(&place->reads, path, error);
+    return zr_input_paths_protect(&place->reads, path, error);
 }
 
 static bool is_nothing(const char *name) { return !name[0]; }

@@ -4,7 +4,7 @@
 #ifndef ZR_TRAIN_OUTPUTS_H
 #define ZR_TRAIN_OUTPUTS_H
 
-#include "checkpoint/input_paths.h"
+#include "checkpoint/ownership.h"
 #include "model/architecture.h"
 #include "monitor/metrics.h"
 #include "tokenizer/tokenizer.h"

@@ -1,6 +1,6 @@
 // How long the rest of a training takes: by its own measurements, or by predictions where it has
 // measured nothing yet.
-#include "base/length_text.h"
+#include "base/text.h"
 #include "layers/layers.h"
 #include "train/training.h"
 

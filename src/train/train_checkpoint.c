@@ -3,15 +3,14 @@
 //   OUT/checkpoints/step-00000100/    whole or absent (checkpoint/states.h)
 //   OUT/checkpoints/latest            "step-00000100 1a2b3c4d": a name and its checksum. It is a
 //                                     hint; the directories themselves count.
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "formats/manifest.h"
-#include "comm/agreement.h"
+#include "base/text.h"
 #include "checkpoint/run_directory.h"
 #include "checkpoint/run_record.h"
 #include "checkpoint/training_checkpoint.h"
-#include "checkpoint/run_names.h"
+#include "comm/agreement.h"
+#include "formats/manifest.h"
 #include "predict/run_tasks.h"
 #include "train/training.h"
 
@@ -169,8 +168,8 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
 void zr_train_announce_checkpoint(zr_train *train)
 {
     zero_error error = {0};
-    zero_status status =
-        zr_write_latest(train->asked.options->out_dir, train->run.saves.saved_step, &error);
+    zero_status status = zr_checkpoint_write_latest(train->asked.options->out_dir,
+                                                    train->run.saves.saved_step, &error);
     if (status == ZERO_OK)
         status = prune(train, &error);
     if (status != ZERO_OK)

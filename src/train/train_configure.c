@@ -131,7 +131,7 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
     if (status == ZERO_OK)
         status = check_drains(train->asked.options, config, error);
     if (status == ZERO_OK)
-        zr_comm_say_multiple(train->comm, zr_config_model_ranks(config));
+        zr_comm_report_multiple(train->comm, zr_config_model_ranks(config));
     zr_config_destroy(config);
     return status;
 }

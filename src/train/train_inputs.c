@@ -2,7 +2,7 @@
 // and to evaluate on.
 #include "base/random.h"
 #include "layers/layers.h"
-#include "model/model_files.h"
+#include "model/architecture.h"
 #include "setup/input_fingerprints.h"
 #include "setup/model_choice.h"
 #include "train/training.h"

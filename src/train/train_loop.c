@@ -5,8 +5,8 @@
 #include "config/config_ranks.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
+#include "checkpoint/run_directory.h"
 #include "infer/window_loss.h"
-#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <math.h>

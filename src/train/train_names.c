@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "data/data_source.h"
 #include "model/architecture.h"
-#include "model/model_files.h"
 #include "train/training.h"
 
 #include <string.h>

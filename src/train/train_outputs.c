@@ -4,7 +4,6 @@
 #include "comm/agreement.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
-#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <unistd.h>
@@ -54,8 +53,8 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
     };
     for (int i = 0; i < ZR_COUNT(rows) && out && train->comm->rank == 0; i++)
         if (rows[i].enabled)
-            ZERO_TRY(
-                zr_ownership_stay_apart(out, rows[i].path, rows[i].is_file, rows[i].what, error));
+            ZERO_TRY(zr_ownership_check_outside(out, rows[i].path, rows[i].is_file, rows[i].what,
+                                                error));
     return ZERO_OK;
 }
 

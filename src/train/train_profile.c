@@ -32,8 +32,9 @@ zr_step_range zr_train_profile_steps(const zr_train *train)
 zero_status zr_train_profile_check(const zr_train *train, zero_error *error)
 {
     if (train->asked.options->out_dir)
-        ZERO_TRY(zr_ownership_stay_apart(train->asked.options->out_dir,
-                                         train->asked.options->profile, true, "--profile", error));
+        ZERO_TRY(zr_ownership_check_outside(train->asked.options->out_dir,
+                                            train->asked.options->profile, true, "--profile",
+                                            error));
     return train->asked.options->profile
                ? zr_ownership_check_file(train->asked.options->profile, "profile", zr_trace_is_one,
                                          &train->run.place.reads, error)

@@ -4,7 +4,6 @@
 #include "checkpoint/run_directory.h"
 #include "checkpoint/run_record.h"
 #include "checkpoint/training_checkpoint.h"
-#include "checkpoint/run_names.h"
 #include "train/training.h"
 
 #include <stdio.h>
@@ -16,7 +15,7 @@ static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
 {
     const char *out = asked->options->out_dir;
     char *newest = NULL;
-    ZERO_TRY(zr_newest_whole(out, &newest, error));
+    ZERO_TRY(zr_checkpoint_newest_whole(out, &newest, error));
     if (newest)
         zr_run_before_of_checkpoint(newest, &asked->before);
     else
@@ -93,7 +92,7 @@ static zero_status list_candidates(const zr_train *train, candidates *c, zero_er
     const char *out = train->asked.options->out_dir;
     ZERO_TRY(zr_checkpoints_list(out, &c->found, error));
     if (c->found.count)
-        zr_check_latest(out, &c->found, &train->logger);
+        zr_checkpoint_check_latest(out, &c->found, &train->logger);
     return ZERO_OK;
 }
 

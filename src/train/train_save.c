@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "comm/agreement.h"
 #include "checkpoint/receipt.h"
-#include "model/model_files.h"
+#include "model/architecture.h"
 #include "train/training.h"
 
 // Completes the receipt of a model. If this fails, the receipt that was begun stays, which does not

@@ -1,14 +1,15 @@
 // The lines that a training prints about itself before its first step, on rank 0: at most eight of
 // ZERO_LOG_INFO, and the details, of ZERO_LOG_DEBUG.
 #include "base/alloc.h"
-#include "base/bytes_text.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "base/text.h"
 #include "comm/agreement.h"
 #include "comm/environment.h"
 #include "config/config_ranks.h"
 #include "engine/engine_api.h"
-#include "memory/ledger.h"
+#include "engine/lr_schedule.h"
+#include "memory/arena.h"
 #include "model/lm_slices.h"
 #include "train/training.h"
 

@@ -3,13 +3,13 @@
 #ifndef ZR_TRAIN_TRAIN_STATE_H
 #define ZR_TRAIN_TRAIN_STATE_H
 
+#include "base/clock.h"
+#include "checkpoint/run_record.h"
 #include "config/config.h"
 #include "data/corpus.h"
-#include "checkpoint/run_record.h"
 #include "infer/generation_times.h"
 #include "infer/token_reading.h"
 #include "monitor/observe.h"
-#include "base/busy.h"
 #include "predict/forecast.h"
 #include "setup/estimate.h"
 #include "setup/machine_facts.h"

@@ -1,5 +1,5 @@
 // What a training logs of its own time at its end, and adds to the book of rates.
-#include "checkpoint/run_names.h"
+#include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "engine/rank_grid.h"
 #include "predict/rates.h"

@@ -4,13 +4,12 @@
 #include "train/training.h"
 
 #include "base/clock.h"
-#include "base/struct_take.h"
-#include "comm/agreement.h"
+#include "base/errors.h"
 #include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
+#include "comm/agreement.h"
 #include "layers/layers.h"
-#include "model/model_compare.h"
-#include "checkpoint/run_names.h"
+#include "model/architecture.h"
 #include "setup/initialize.h"
 #include "setup/model_part.h"
 #include <zero/weights.h>

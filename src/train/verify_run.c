@@ -1,12 +1,12 @@
 // zero_verify: makes the steps between two checkpoints of a run once more, with the training's own
 // code, from the configuration that the run resolved.
-#include "base/plain_text.h"
-#include "base/struct_take.h"
-#include "comm/agreement.h"
+#include "base/errors.h"
+#include "base/text.h"
 #include "checkpoint/receipt.h"
+#include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
-#include "model/model_compare.h"
-#include "checkpoint/run_names.h"
+#include "comm/agreement.h"
+#include "model/architecture.h"
 #include "train/training.h"
 #include "train/verify_state.h"
 

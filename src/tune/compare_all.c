@@ -1,8 +1,8 @@
 // zero compare: every way to share a training among ranks, planned, predicted and measured.
 #include "tune/comparison.h"
 
+#include "base/errors.h"
 #include "base/file.h"
-#include "base/struct_take.h"
 #include <zero/comm.h>
 
 enum { MOST_STEPS = ZR_TRIAL_STEPS / ZR_COMPARE_ROUNDS - ZR_COMPARE_SKIPPED };

@@ -5,107 +5,97 @@
 
 #include <string.h>
 
-static void put_compare_json_text(zr_buffer *out, const char *key, const char *text)
+static void put_axes(zr_json_writer *w, const char *key, const int64_t bytes[ZERO_AXIS_COUNT])
 {
-    zr_buffer_printf(out, ",\"%s\":", key);
-    zr_json_append_string(out, text, strlen(text));
+    zr_json_begin_object(w, key);
+    zr_json_integer(w, "data", bytes[ZERO_AXIS_data]);
+    zr_json_integer(w, "tensor", bytes[ZERO_AXIS_tensor]);
+    zr_json_integer(w, "pipeline", bytes[ZERO_AXIS_pipeline]);
+    zr_json_end(w);
 }
 
-static void put_compare_json_number(zr_buffer *out, const char *key, int64_t number)
+static void put_measured(zr_json_writer *w, const zr_trial_answer *measured)
 {
-    zr_buffer_printf(out, ",\"%s\":%lld", key, (long long)number);
+    zr_json_begin_object(w, "measured");
+    zr_json_integer(w, "steps", measured->count);
+    zr_json_real(w, "seconds", measured->seconds);
+    zr_json_real(w, "low", measured->low);
+    zr_json_real(w, "high", measured->high);
+    zr_json_real(w, "tokens_s", measured->token_rate);
+    zr_json_integer(w, "held", measured->memory);
+    put_axes(w, "exchanged", measured->exchanged);
+    zr_json_end(w);
 }
 
-static void put_real(zr_buffer *out, const char *key, double number)
+static void put_planned(zr_json_writer *w, const zr_compare_row *row)
 {
-    zr_buffer_printf(out, ",\"%s\":", key);
-    zr_json_append_double(out, number);
+    zr_json_integer(w, "micro_batch", row->config->micro_batch);
+    zr_json_integer(w, "accumulation", row->config->accumulation);
+    zr_json_integer(w, "memory", row->needed);
+    zr_json_integer(w, "held", row->held);
+    zr_json_flag(w, "fits", row->fits);
+    put_axes(w, "exchanged", row->exchanged);
+    zr_json_begin_object(w, "network");
+    zr_json_integer(w, "data", row->network[ZR_NETWORK_DATA]);
+    zr_json_integer(w, "tensor", row->network[ZR_NETWORK_TENSOR]);
+    zr_json_integer(w, "links", row->network[ZR_NETWORK_LINKS]);
+    zr_json_integer(w, "ties", row->network[ZR_NETWORK_TIED_WEIGHTS]);
+    zr_json_end(w);
+    zr_json_begin_object(w, "largest");
+    zr_json_integer(w, "layers", row->layers);
+    zr_json_integer(w, "parameters", row->parameters);
+    zr_json_flag(w, "at_least", row->larger);
+    zr_json_end(w);
 }
 
-static void put_axes(zr_buffer *out, const char *key, const int64_t bytes[ZERO_AXIS_COUNT])
-{
-    zr_buffer_printf(out, ",\"%s\":{\"data\":%lld,\"tensor\":%lld,\"pipeline\":%lld}", key,
-                     (long long)bytes[ZERO_AXIS_data], (long long)bytes[ZERO_AXIS_tensor],
-                     (long long)bytes[ZERO_AXIS_pipeline]);
-}
-
-static void put_measured(zr_buffer *out, const zr_trial_answer *measured)
-{
-    zr_buffer_printf(out, ",\"measured\":{\"steps\":%d", measured->count);
-    put_real(out, "seconds", measured->seconds);
-    put_real(out, "low", measured->low);
-    put_real(out, "high", measured->high);
-    put_real(out, "tokens_s", measured->token_rate);
-    put_compare_json_number(out, "held", measured->memory);
-    put_axes(out, "exchanged", measured->exchanged);
-    zr_buffer_printf(out, "}");
-}
-
-static void put_planned(zr_buffer *out, const zr_compare_row *row)
-{
-    const int64_t *network = row->network;
-    put_compare_json_number(out, "micro_batch", row->config->micro_batch);
-    put_compare_json_number(out, "accumulation", row->config->accumulation);
-    put_compare_json_number(out, "memory", row->needed);
-    put_compare_json_number(out, "held", row->held);
-    zr_buffer_printf(out, ",\"fits\":%s", row->fits ? "true" : "false");
-    put_axes(out, "exchanged", row->exchanged);
-    zr_buffer_printf(
-        out, ",\"network\":{\"data\":%lld,\"tensor\":%lld,\"links\":%lld,\"ties\":%lld}",
-        (long long)network[ZR_NETWORK_DATA], (long long)network[ZR_NETWORK_TENSOR],
-        (long long)network[ZR_NETWORK_LINKS], (long long)network[ZR_NETWORK_TIED_WEIGHTS]);
-    zr_buffer_printf(out, ",\"largest\":{\"layers\":%lld,\"parameters\":%lld,\"at_least\":%s}",
-                     (long long)row->layers, (long long)row->parameters,
-                     row->larger ? "true" : "false");
-}
-
-static void put_row(const zr_compare_row *row, zr_buffer *out)
+static void put_row(zr_json_writer *w, const zr_compare_row *row)
 {
     const zr_way *way = &row->way;
-    zr_buffer_printf(out, "{\"way\":");
-    zr_json_append_string(out, way->name, strlen(way->name));
-    put_compare_json_number(out, "data", way->data);
-    put_compare_json_number(out, "tensor", way->tensor);
-    put_compare_json_number(out, "pipeline", way->stages);
-    put_compare_json_number(out, "stage", way->stage);
+    zr_json_begin_object(w, NULL);
+    zr_json_text(w, "way", way->name);
+    zr_json_integer(w, "data", way->data);
+    zr_json_integer(w, "tensor", way->tensor);
+    zr_json_integer(w, "pipeline", way->stages);
+    zr_json_integer(w, "stage", way->stage);
     if (row->config)
-        put_planned(out, row);
-    if (row->step.seconds > 0) {
-        zr_buffer_printf(out, ",\"predicted\":");
-        zr_forecast_json(&row->step, out);
-    }
+        put_planned(w, row);
+    if (row->step.seconds > 0)
+        zr_forecast_json(&row->step, w, "predicted");
     if (row->measured.count)
-        put_measured(out, &row->measured);
-    put_compare_json_text(out, "effort", way->effort);
-    put_compare_json_text(out, "code", way->code);
+        put_measured(w, &row->measured);
+    zr_json_text(w, "effort", way->effort);
+    zr_json_text(w, "code", way->code);
     if (row->why[0])
-        put_compare_json_text(out, "why", row->why);
-    zr_buffer_printf(out, "}");
+        zr_json_text(w, "why", row->why);
+    zr_json_end(w);
 }
 
 void zr_compare_json(const zr_comparison *c, zr_buffer *out)
 {
     char processor[128];
-    const char *model = c->subject.name;
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
     zr_cpu_model(processor, sizeof processor);
-    zr_buffer_printf(out, "{\"model\":");
-    zr_json_append_string(out, model, strlen(model));
-    put_compare_json_number(out, "parameters", c->subject.parameters);
-    put_compare_json_text(out, "precision", c->dtype);
-    put_compare_json_number(out, "seq", c->subject.seq);
-    put_compare_json_number(out, "batch", c->batch.samples);
-    put_compare_json_number(out, "ranks", c->ranks);
-    put_compare_json_number(out, "threads", c->threads);
-    put_compare_json_number(out, "cores", c->cores);
-    zr_buffer_printf(out, ",\"crowded\":%s", c->crowded ? "true" : "false");
-    zr_buffer_printf(out, ",\"stopped\":%s", c->stopped ? "true" : "false");
-    put_compare_json_text(out, "processor", processor);
-    put_compare_json_number(out, "memory", c->memory);
-    put_compare_json_number(out, "widened", c->widened);
-    zr_buffer_printf(out, ",\"ways\":[\n");
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "model", c->subject.name);
+    zr_json_integer(&w, "parameters", c->subject.parameters);
+    zr_json_text(&w, "precision", c->dtype);
+    zr_json_integer(&w, "seq", c->subject.seq);
+    zr_json_integer(&w, "batch", c->batch.samples);
+    zr_json_integer(&w, "ranks", c->ranks);
+    zr_json_integer(&w, "threads", c->threads);
+    zr_json_integer(&w, "cores", c->cores);
+    zr_json_flag(&w, "crowded", c->crowded);
+    zr_json_flag(&w, "stopped", c->stopped);
+    zr_json_text(&w, "processor", processor);
+    zr_json_integer(&w, "memory", c->memory);
+    zr_json_integer(&w, "widened", c->widened);
+    zr_json_begin_array(&w, "ways");
     for (int i = 0; i < c->count; i++) {
-        put_row(&c->rows[i], out);
-        zr_buffer_printf(out, i + 1 < c->count ? ",\n" : "\n");
+        zr_json_line(&w, 0);
+        put_row(&w, &c->rows[i]);
     }
-    zr_buffer_printf(out, "]}\n");
+    zr_json_line(&w, 0);
+    zr_json_end(&w);
+    zr_json_end(&w);
+    zr_buffer_printf(out, "\n");
 }

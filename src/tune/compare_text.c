@@ -1,8 +1,8 @@
 // A comparison in words: four tables of Markdown, and what is missing from them.
 #include "tune/comparison.h"
 
-#include "base/bytes_text.h"
 #include "base/cpu.h"
+#include "base/text.h"
 #include "tune/compare_ways.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
+#include "checkpoint/run_directory.h"
 #include "monitor/metrics.h"
-#include "checkpoint/run_names.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // zero_tune: what is open is listed and judged, the best of it is measured in turn.
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/struct_take.h"
+#include "base/errors.h"
 #include "tune/tuning.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-#include "base/bytes_text.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/length_text.h"
+#include "base/json_writer.h"
+#include "base/text.h"
 #include "tune/tuning.h"
 
 #include <string.h>
@@ -191,96 +191,91 @@ void zr_tuning_table(const zr_tuning *t, zr_buffer *out)
 
 // ---- as JSON
 
-static void put_report_number(zr_buffer *out, const char *name, double value)
-{
-    zr_buffer_printf(out, ",\"%s\":", name);
-    zr_json_append_double(out, value);
-}
-
-static void put_report_text(zr_buffer *out, const char *name, const char *text)
-{
-    zr_buffer_printf(out, "\"%s\":", name);
-    zr_json_append_string(out, text, strlen(text));
-}
-
-static void put_candidate(const zr_run_candidate *c, zr_buffer *out)
+static void put_candidate(const zr_run_candidate *c, zr_json_writer *w)
 {
     char name[NAME];
     zr_candidate_text(c, name, sizeof name);
-    put_report_text(out, "name", name);
-    zr_buffer_printf(out,
-                     ",\"ranks\":%d,\"threads\":%d,\"tensor\":%d,\"pipeline\":%d,\"stage\":%lld,"
-                     "\"micro_batch\":%lld,\"accumulation\":%lld,\"tokens\":%lld,\"memory\":%lld",
-                     c->ranks, c->threads, c->tensor, c->stages, (long long)c->stage,
-                     (long long)c->micro_batch, (long long)c->accumulation, (long long)c->tokens,
-                     (long long)c->memory);
-    put_report_number(out, "predicted", c->step.seconds);
-    put_report_number(out, "predicted_low", c->step.low);
-    put_report_number(out, "predicted_high", c->step.high);
+    zr_json_text(w, "name", name);
+    zr_json_integer(w, "ranks", c->ranks);
+    zr_json_integer(w, "threads", c->threads);
+    zr_json_integer(w, "tensor", c->tensor);
+    zr_json_integer(w, "pipeline", c->stages);
+    zr_json_integer(w, "stage", c->stage);
+    zr_json_integer(w, "micro_batch", c->micro_batch);
+    zr_json_integer(w, "accumulation", c->accumulation);
+    zr_json_integer(w, "tokens", c->tokens);
+    zr_json_integer(w, "memory", c->memory);
+    zr_json_real(w, "predicted", c->step.seconds);
+    zr_json_real(w, "predicted_low", c->step.low);
+    zr_json_real(w, "predicted_high", c->step.high);
 }
 
-static void put_finalist(const zr_tuning *t, int i, zr_buffer *out)
+static void put_finalist(const zr_tuning *t, int i, zr_json_writer *w)
 {
     const zr_finalist *f = &t->finalists[i];
-    zr_buffer_printf(out, "%s\n {", i ? "," : "");
-    put_candidate(zr_tuning_candidate(t, i), out);
-    zr_buffer_printf(out, ",\"trials\":%d", t->race.lanes[i].trials);
+    zr_json_line(w, 1);
+    zr_json_begin_object(w, NULL);
+    put_candidate(zr_tuning_candidate(t, i), w);
+    zr_json_integer(w, "trials", t->race.lanes[i].trials);
     if (f->seconds > 0) {
-        put_report_number(out, "measured", f->seconds);
-        put_report_number(out, "measured_low", f->low);
-        put_report_number(out, "measured_high", f->high);
-        zr_buffer_printf(out, ",\"held\":%lld", (long long)f->memory);
+        zr_json_real(w, "measured", f->seconds);
+        zr_json_real(w, "measured_low", f->low);
+        zr_json_real(w, "measured_high", f->high);
+        zr_json_integer(w, "held", f->memory);
     }
-    if (f->why[0]) {
-        zr_buffer_printf(out, ",");
-        put_report_text(out, "failed", f->why);
-    }
-    zr_buffer_printf(out, ",\"best\":%s}", i == t->best ? "true" : "false");
+    if (f->why[0])
+        zr_json_text(w, "failed", f->why);
+    zr_json_flag(w, "best", i == t->best);
+    zr_json_end(w);
 }
 
-static void put_second(const zr_tuning *t, zr_buffer *out)
+static void put_second(const zr_tuning *t, zr_json_writer *w)
 {
     int second = zr_race_best(&t->race, t->best);
     char name[NAME];
     if (second < 0)
         return;
     zr_candidate_text(zr_tuning_candidate(t, second), name, sizeof name);
-    zr_buffer_printf(out, ",\n\"second\":{");
-    put_report_text(out, "name", name);
-    put_report_number(out, "costs_more",
-                      t->race.lanes[second].cost / t->race.lanes[t->best].cost - 1);
-    zr_buffer_printf(out, ",\"told_apart\":%s}", t->race.lanes[second].parted ? "true" : "false");
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, "second");
+    zr_json_text(w, "name", name);
+    zr_json_real(w, "costs_more", t->race.lanes[second].cost / t->race.lanes[t->best].cost - 1);
+    zr_json_flag(w, "told_apart", t->race.lanes[second].parted);
+    zr_json_end(w);
 }
 
-static void put_too_large(const zr_tuning *t, zr_buffer *out)
+static void put_too_large(const zr_tuning *t, zr_json_writer *w)
 {
     int large = zr_tuning_too_large(t);
     if (large < 0)
         return;
-    zr_buffer_printf(out, ",\n\"too_large_but_faster\":{");
-    put_candidate(&t->candidates.at[large], out);
-    put_report_number(out, "guessed", t->candidates.at[large].step.unknown);
-    zr_buffer_printf(out, ",");
-    put_report_text(out, "excess", t->candidates.at[large].why);
-    zr_buffer_printf(out, "}");
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, "too_large_but_faster");
+    put_candidate(&t->candidates.at[large], w);
+    zr_json_real(w, "guessed", t->candidates.at[large].step.unknown);
+    zr_json_text(w, "excess", t->candidates.at[large].why);
+    zr_json_end(w);
 }
 
 void zr_tuning_json(const zr_tuning *t, zr_buffer *out)
 {
-    zr_buffer_printf(out, "{");
-    put_report_text(out, "metric", zr_tuning_metric_name(t->settings.metric));
-    zr_buffer_printf(out,
-                     ",\"candidates\":%d,\"fit\":%d,\"too_large\":%d,\"refused\":%d,"
-                     "\"left_out\":%d,\"trials\":%d",
-                     t->candidates.count, zr_tuning_count(t, ZR_CANDIDATE_FITS),
-                     zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE),
-                     zr_tuning_count(t, ZR_CANDIDATE_REFUSED), left_out(t), t->race.trials);
-    put_report_number(out, "seconds", zr_clock_seconds() - t->begun);
-    zr_buffer_printf(out, ",\n\"rows\":[");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "metric", zr_tuning_metric_name(t->settings.metric));
+    zr_json_integer(&w, "candidates", t->candidates.count);
+    zr_json_integer(&w, "fit", zr_tuning_count(t, ZR_CANDIDATE_FITS));
+    zr_json_integer(&w, "too_large", zr_tuning_count(t, ZR_CANDIDATE_TOO_LARGE));
+    zr_json_integer(&w, "refused", zr_tuning_count(t, ZR_CANDIDATE_REFUSED));
+    zr_json_integer(&w, "left_out", left_out(t));
+    zr_json_integer(&w, "trials", t->race.trials);
+    zr_json_real(&w, "seconds", zr_clock_seconds() - t->begun);
+    zr_json_line(&w, 0);
+    zr_json_begin_array(&w, "rows");
     for (int i = 0; i < t->race.count; i++)
-        put_finalist(t, i, out);
-    zr_buffer_printf(out, "]");
-    put_second(t, out);
-    put_too_large(t, out);
-    zr_buffer_printf(out, "}\n");
+        put_finalist(t, i, &w);
+    zr_json_end(&w);
+    put_second(t, &w);
+    put_too_large(t, &w);
+    zr_json_end(&w);
+    zr_buffer_printf(out, "\n");
 }

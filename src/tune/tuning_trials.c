@@ -1,5 +1,5 @@
 #include "base/clock.h"
-#include "base/quantile.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include "tune/tuning.h"
 

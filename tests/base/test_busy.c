@@ -1,6 +1,6 @@
 // How busy a machine is, from made-up numbers of the kernel; and lengths of time in words.
-#include "base/busy.h"
-#include "base/length_text.h"
+#include "base/clock.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <setjmp.h>

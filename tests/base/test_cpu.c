@@ -4,7 +4,6 @@
 #include "scratch_directory.h"
 
 #include "base/alloc.h"
-#include "base/cgroup.h"
 #include "base/cpu.h"
 #include <math.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 // other.
 #include "scratch_directory.h"
 
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "base/random.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // math.fsum, and with itself in shuffled orders.
 #include "scratch_directory.h"
 
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "base/random.h"
 #include <float.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "scratch_directory.h"
 
-#include "base/pages.h"
+#include "base/alloc.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // Control characters, which a terminal would obey, are escaped wherever text from files is shown.
 #include "scratch_directory.h"
 
-#include "base/plain_text.h"
+#include "base/text.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 // Quantiles as NumPy has them; the usual time: near the mean, whatever interrupts some.
-#include "base/quantile.h"
+#include "base/numbers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,6 @@
 // divided; permutations.
 #include "scratch_directory.h"
 
-#include "base/normal.h"
 #include "base/random.h"
 #include <math.h>
 

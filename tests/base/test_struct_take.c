@@ -1,5 +1,5 @@
 // A struct of an older program, of the current one, and of a newer one.
-#include "base/struct_take.h"
+#include "base/errors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,19 +5,17 @@
 // to end, one of D parts, which begins in the middle of a row.
 #define _GNU_SOURCE
 #include "../base/scratch_directory.h"
-#include "../sanitizers.h"
 #include "../formats/array_view.h"
+#include "../sanitizers.h"
 #include "base/dtype.h"
-#include "formats/export.h"
+#include "formats/safetensors_write.h"
 #include "formats/source.h"
 #include "checkpoint/states.h"
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 static const zero_tensor_desc model[] = {
     {.name = "wte.weight", .dims = 2, .shape = {13, 5}, .tp_axis = 0},
     {.name = "ln.weight", .dims = 1, .shape = {5}, .tp_axis = -1},
@@ -182,7 +180,8 @@ static zero_status do_work(rank *r, zero_error *error)
     case COMPARE: return load(r, true, error);
     case EXPORT: return zr_weights_save(r->comm, r->all->path, "", &r->views->view, error);
     default:
-        return zr_weights_load(r->comm, r->all->path, &r->views->view, &(zr_weights_how){0}, error);
+        return zr_weights_load(r->comm, r->all->path, &r->views->view,
+                               &(zr_weights_load_options){0}, error);
     }
 }
 
@@ -346,7 +345,7 @@ static zr_direct_extent rectangle_of(const zr_manifest *manifest, const char *te
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++) {
             zr_direct_extent place =
-                zr_manifest_place(file, &file->tensors[t], &file->tensors[t].extents[e]);
+                zr_manifest_extent_place(file, &file->tensors[t], &file->tensors[t].extents[e]);
             if (!strcmp(file->tensors[t].name, tensor) && place.rows > found.rows)
                 found = place;
         }
@@ -402,7 +401,8 @@ static void damage_is_named(void **state)
     const char *path = scratch_path(made, "step");
     assert_int_equal(zr_manifest_verify(path, &manifest, NULL, NULL, &error), ZERO_ERR_DATA);
     assert_contains(error.message, "c_attn.weight");
-    assert_int_equal(zr_manifest_survey(path, &manifest, NULL, count_damage, &damaged, &error), 0);
+    assert_int_equal(zr_manifest_verify_all(path, &manifest, NULL, count_damage, &damaged, &error),
+                     0);
     assert_int_equal(damaged, 1);
     assert_int_equal(zr_source_open(path, &source, &error), ZERO_OK);
     assert_int_equal(read_all(&source, 1 << 20, &error), ZERO_ERR_DATA);

@@ -272,7 +272,7 @@ done
 expect 0 "$ZERO" doctor --path nowhere
 grep -q '^disk .*"nowhere"' out.txt || fail "doctor: not a word of a directory that is none"
 expect 0 "$ZERO" bench comm --ranks 2 --seconds 0.001
-for what in reduce-scatter all-gather all-reduce barrier 'mapped piece'; do
+for what in reduce-scatter all-gather all-reduce barrier 'mapped parameters'; do
     grep -q "^$what " out.txt || fail "bench says nothing of $what"
 done
 export XDG_CACHE_HOME=$WORK/cache # what bench keeps

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The tasks of README.md, as they stand there, one after another in one directory: every command of theirs succeeds.
+# The commands of docs/tasks.md, as they stand there, one after another in one directory: each succeeds. Those in README's
+# table of tasks are among them.
 #
-# What README says that its reader has, a tiny stand-in prepared here has the name of: examples/text/king-james.txt, chat.jsonl, questions.txt, ds_config.json,
+# What the page says that its reader has, a tiny stand-in prepared here has the name of: examples/text/king-james.txt, chat.jsonl, questions.txt, ds_config.json,
 # ds_checkpoints, base-model, some-chat-model, hosts. `build/zero` is the program with its sizes shrunk, and nothing else changed:
 #   models of --new     one layer of width 16 (of the same family), but for plans by formulas and simulations
 #   --steps, --epochs   4 of up to 200 steps, 6 of more; 4 where the command says nothing of them; checkpoints every second step
@@ -9,7 +10,7 @@
 #   /scratch            a directory here; bench for a moment, on 8 MiB
 # Two machines are this one twice: the file `hosts` names it (test_machines.sh has two).
 . "$(dirname "$0")/lib.sh"
-README=$HERE/../../README.md
+PAGE=$HERE/../../docs/tasks.md
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
 
 mkdir build scratch
@@ -50,7 +51,7 @@ mkdir -p examples/text && cp "$TEXT" examples/text/king-james.txt
 cp "$TEXT" book.txt
 printf 'What is 2 times 3?\nWho said so?\n' >questions.txt
 echo "localhost slots=4" >hosts
-cp -r "$HERE/../checkpoint/deepspeed/s2-schedule-r3" ds_checkpoints
+cp -r "$HERE/../formats/deepspeed/s2-schedule-r3" ds_checkpoints
 echo '{"train_batch_size": 6, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}}' >ds_config.json
 train --tokenizer chars --steps 1 --val none --out letters
 expect 0 "$ZERO" convert --from ds_checkpoints --to base-model --model letters
@@ -77,15 +78,13 @@ cat >some-chat-model/chat_template.jinja <<'END'
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}
 END
 
-# ---- the tasks: a line of README, its number, and what is on it; blocks with a language are files, but for python
-python3 - "$README" <<'PY'
+# ---- the tasks: a line of the page, its number, and what is on it without its comment; blocks with a language are files, but
+# for python
+python3 - "$PAGE" "$HERE/../../README.md" <<'PY' || fail "the page, or README's table"
 import re, sys
 lines = open(sys.argv[1]).read().split("\n")
-first = lines.index("## Tasks")
-last = next(i for i in range(first + 1, len(lines)) if lines[i].startswith("## "))
-inside, names, commands = None, "", open("commands", "w")
-for i in range(first, last):
-    line = lines[i]
+inside, names, begun, said = None, "", "", []
+for number, line in enumerate(lines, 1):
     if line.startswith("```"):
         if inside is None:
             inside, block = line[3:], []
@@ -96,31 +95,44 @@ for i in range(first, last):
             open(name, "w").write(text.replace("/scratch", "scratch"))
         elif inside == "python":
             open("block.py", "w").write(text)
-            commands.write(f"{i + 1}\tpython3 block.py\n")
+            said.append((number, "python3 block.py"))
         elif inside:
-            assert inside == "hosts", f"README:{i + 1}: a block of {inside}"
+            assert inside == "hosts", f"tasks.md:{number}: a block of {inside}"
         inside, names = None, ""
     elif inside is not None:
         block.append(line)
-        if not inside and line.strip():
-            commands.write(f"{i + 1}\t{line}\n")
+        if inside or not line.strip() or line.startswith("#"):
+            continue
+        begun += line.split("  # ")[0].strip()
+        if begun.endswith("\\"):
+            begun = begun[:-1]
+            continue
+        said.append((number, begun))
+        begun = ""
     else:
         names = (names if line.strip() else names + " ") + line
+open("commands", "w").write("".join(f"{number}\t{command}\n" for number, command in said))
+
+table = open(sys.argv[2]).read().split("\n## Tasks\n")[1].split("\n## ")[0]
+wanted = [command for command in re.findall(r"^\|[^|]*\| `([^`]*)` \|", table, re.M) if not command.startswith("build/examples/")]
+assert len(wanted) >= 10, wanted
+for command in wanted:
+    assert command in [command for _, command in said], f"README.md: not a command of docs/tasks.md: {command}"
 PY
 cat many.jsonl >>chat.jsonl
-[ "$(wc -l <commands)" -ge 20 ] || fail "README has only these commands: $(cat commands)"
+[ "$(wc -l <commands)" -ge 20 ] || fail "tasks.md has only these commands: $(cat commands)"
 mpi=$(mpirun --version 2>/dev/null | grep -q "Open MPI" && "$ZERO" doctor | grep -q "^MPI *module found" && echo yes)
 while IFS=$'\t' read -r number line <&3; do
     case $line in
-        mpirun*) [ "$mpi" ] || { echo "README:$number: not run, there is no Open MPI or no module for it" && continue; }
+        mpirun*) [ "$mpi" ] || { echo "tasks.md:$number: not run, there is no Open MPI or no module for it" && continue; }
                  line="${MPIRUN[*]} ${line#mpirun}" ;;
     esac
     expect 0 bash -c "$line"
-    case $line in # what README says of it
-        *"data show"*) grep -q 'The loss does not count' out.txt || fail "README:$number: $(cat out.txt)" ;;
-        *generate*--json*) [ "$(wc -l <out.txt)" -eq 2 ] || fail "README:$number: not an answer to each question: $(cat out.txt)" ;;
-        *"inspect long --verify"*) grep -q 'every checksum agrees' out.txt || fail "README:$number: $(cat out.txt)" ;;
-        *block.py*) [ "$(wc -l <out.txt)" -eq 6 ] && grep -q ' MB per rank$' out.txt || fail "README:$number: $(cat out.txt)" ;;
+    case $line in # what the page says of it
+        *"data show"*) grep -q 'The loss does not count' out.txt || fail "tasks.md:$number: $(cat out.txt)" ;;
+        *generate*--json*) [ "$(wc -l <out.txt)" -eq 2 ] || fail "tasks.md:$number: not an answer to each question: $(cat out.txt)" ;;
+        *"inspect long --verify"*) grep -q 'every checksum agrees' out.txt || fail "tasks.md:$number: $(cat out.txt)" ;;
+        *block.py*) [ "$(wc -l <out.txt)" -eq 6 ] && grep -q ' MB per rank$' out.txt || fail "tasks.md:$number: $(cat out.txt)" ;;
     esac
 done 3<commands
 for made in run/model tuned/model exported/config.json book.bin.json; do [ -e $made ] || fail "no $made was made"; done
@@ -131,4 +143,4 @@ for run, first, last in ("ds-run", 4, 6), ("long", 1, 6):
     steps = [line["step"] for line in map(json.loads, open(run + "/metrics.jsonl")) if "loss" in line]
     assert steps == list(range(first, last + 1)), (run, steps)
 PY
-echo "$(wc -l <commands) commands of README do what it says"
+echo "$(wc -l <commands) commands of docs/tasks.md do what it says"

@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/message.h"
 #include "base/recorder.h"
-#include "comm/attach.h"
+#include "base/traffic.h"
+#include "comm/communicator.h"
 
 #include "../sanitizers.h"
 

@@ -1,6 +1,6 @@
 // The comm thread: operations that run on a thread of their own give the same bits, and respect the
 // deadline.
-#include "comm/versions.h"
+#include "comm/window.h"
 #include "exercise.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 // zr_comm_copy, compared with memcpy at sizes and alignments that make it use each of its methods;
 // nothing around the target is touched.
-#include "comm/copy.h"
+#include "comm/treesum.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // differs first, and in what.
 #include "exercise.h"
 
-#include "comm/fingerprint.h"
+#include "comm/agreement.h"
 
 #include <stdio.h>
 #include <string.h>

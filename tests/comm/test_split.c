@@ -1,12 +1,12 @@
 // Groups of a job's ranks: who is in which, that each works like a job of its own, and that a
 // failure in one is the whole job's.
-#include "exercise.h"
 #include "comm_grid.h"
+#include "exercise.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/agreement.h"
-#include "comm/versions.h"
+#include "comm/window.h"
 
 #include "../sanitizers.h"
 
@@ -140,7 +140,7 @@ static void a_group_is_not_split(void **state)
     run_threads(2, 60, split_a_group, NULL, results);
     assert_int_equal(results[0].status, ZERO_ERR_INTERNAL);
     expect_message(&results[1], ZERO_ERR_INTERNAL,
-                   "tensor groups are asked for of a data group: only a whole job is split");
+                   "tensor groups are requested of a data group: only a whole job is split");
 }
 
 #define MANY 40

@@ -1,6 +1,6 @@
 // Ranks as threads: every operation, the protocol of versions, and every way in which a wait can
 // fail.
-#include "comm/versions.h"
+#include "comm/window.h"
 #include "exercise.h"
 
 #include "base/alloc.h"

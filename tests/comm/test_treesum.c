@@ -4,7 +4,6 @@
 #include "exercise.h"
 
 #include "base/random.h"
-#include "comm/treesum_leaves.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // What a rank of a pipeline is at fits into a word, and messages say it.
-#include "comm/work.h"
+#include "comm/communicator.h"
 
 #include <limits.h>
 #include <setjmp.h>

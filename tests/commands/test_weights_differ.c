@@ -26,9 +26,9 @@ static void *load(void *argument)
     char path[300];
     array_view_fill(&view, NULL, 0, NULL, 0);
     snprintf(path, sizeof path, "%s/%d.safetensors", own->directory, own->comm->rank);
-    own->status =
-        zr_weights_load(own->comm, path, &view.view,
-                        &(zr_weights_how){.seed = own->seed, .ignored = true}, &own->error);
+    own->status = zr_weights_load(own->comm, path, &view.view,
+                                  &(zr_weights_load_options){.seed = own->seed, .ignored = true},
+                                  &own->error);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
 // A backend that counts touches no operand and asks for the same scratch; a recording of it makes
 // the records that one of the backend makes that it stands for.
-#include "compute/counting.h"
+#include "compute/compute.h"
 
 #include "base/alloc.h"
 #include "compute_check.h"

@@ -142,6 +142,90 @@ static void test_schedules(void **state)
     zr_config_destroy(c);
 }
 
+static const zr_lr_schedule cycle = {.kind = ZR_SCHEDULE_ONE_CYCLE,
+                                     .min_lr = 1e-4,
+                                     .max_lr = 1e-3,
+                                     .first_steps = 10,
+                                     .second_steps = 20,
+                                     .decay_steps = 10,
+                                     .decay_lr_rate = 0.5,
+                                     .cycle_momentum = true,
+                                     .min_momentum = 0.8,
+                                     .max_momentum = 0.9,
+                                     .decay_momentum_rate = 0.1};
+
+// beta1 = 0.9 (1 + 0.1 (n - 30) / 10) is 0.999 at 41 and 1.008 at 42.
+static void test_momentum_leaves(void **state)
+{
+    assert_int_equal(zr_schedule_momentum_leaves(&cycle), 42);
+    zr_lr_schedule s = cycle;
+    s.decay_momentum_rate = 1e-30;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    s.decay_momentum_rate = 1e9;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), 31);
+    s = cycle;
+    s.cycle_momentum = false;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    s = cycle;
+    s.decay_steps = 0;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    s = cycle;
+    s.max_momentum = 0;
+    assert_int_equal(zr_schedule_momentum_leaves(&s), INT64_MAX);
+    assert_int_equal(zr_schedule_momentum_leaves(&(zr_lr_schedule){.kind = ZR_SCHEDULE_WARMUP}),
+                     INT64_MAX);
+}
+
+static void test_names_of_schedules(void **state)
+{
+    for (int kind = ZR_SCHEDULE_WARMUP; kind < ZR_SCHEDULE_COUNT; kind++)
+        assert_int_equal(zr_schedule_find(zr_schedule_name((zr_lr_schedule_kind)kind)), kind);
+    assert_int_equal(zr_schedule_find("onecycle"), ZR_SCHEDULE_ONE_CYCLE);
+    assert_int_equal(zr_schedule_find("constant"), -1);
+}
+
+#define CYCLE_OF_30                                                                                \
+    "\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 1, "            \
+    "\"cycle_first_step_size\": 15, "
+#define MOMENTUM(type, more)                                                                       \
+    "{\"optimizer\": {\"type\": \"" type "\"},\n\"scheduler\": {" CYCLE_OF_30 more "}}}"
+
+static const zr_config_facts plain = {FACTS};
+
+static void refuses(const char *text, const char *words)
+{
+    recorder log;
+    zero_error error;
+    assert_null(resolved(text, &plain, &log, &error));
+    assert_int_equal(error.status, ZERO_ERR_CONFIG);
+    assert_contains(error.message, words);
+}
+
+static void test_beta1_stays_below_one(void **state)
+{
+    recorder log;
+    zero_error error;
+    refuses(MOMENTUM("Adam", "\"cycle_min_mom\": 1"),
+            "scheduler.params.cycle_min_mom is 1, which beta1 reaches by update 1; expected a "
+            "number of at least 0 and below 1");
+    refuses(MOMENTUM("LAMB", "\n\"cycle_max_mom\": 1"),
+            "ds.json:3:18: scheduler.params.cycle_max_mom is 1, which beta1 reaches by update 31; "
+            "expected");
+    zr_config_destroy(resolved(MOMENTUM("Adam", "\"cycle_max_mom\": 1, \"cycle_momentum\": false"),
+                               &plain, &log, &error));
+    assert_int_equal(error.status, ZERO_OK);
+    zr_config_destroy(resolved(MOMENTUM("SGD", "\"cycle_max_mom\": 1"), &plain, &log, &error));
+    assert_int_equal(error.status, ZERO_OK);
+    zr_config *c = resolved(MOMENTUM("Adam", "\"decay_step_size\": 10,\n\"decay_mom_rate\": 0.1"),
+                            &plain, &log, &error);
+    assert_non_null(c);
+    assert_int_equal(zr_config_check_length(c, 42, &error), ZERO_OK);
+    assert_int_equal(zr_config_check_length(c, 43, &error), ZERO_ERR_CONFIG);
+    assert_contains(error.message, "ds.json:3:19: scheduler.params.decay_mom_rate 0.1 takes beta1 "
+                                   "to 1 or above at update 43 of 43; expected");
+    zr_config_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +233,9 @@ int main(void)
         cmocka_unit_test(test_parameters_of_other_kinds),
         cmocka_unit_test(test_values_that_contradict),
         cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_names_of_schedules),
+        cmocka_unit_test(test_momentum_leaves),
+        cmocka_unit_test(test_beta1_stays_below_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

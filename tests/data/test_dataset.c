@@ -253,8 +253,8 @@ static void test_spans_and_masks(void **state)
         assert_memory_equal(a, b, sizeof a);
         for (int i = 0; i < SEQ; i++)
             assert_int_equal(y[i], x[i] % 3 ? x[i] : ZR_MASKED);
-        assert_int_equal(zr_targets_counted(y, SEQ), SEQ - SEQ / 3);
-        assert_int_equal(zr_targets_counted(x, SEQ), SEQ);
+        assert_int_equal(zr_count_targets(y, SEQ), SEQ - SEQ / 3);
+        assert_int_equal(zr_count_targets(x, SEQ), SEQ);
     }
     // windows [6i+1, 6i+6] are the targets of evaluations
     assert_int_equal(zr_stream_bare_windows(&parts.streams[0], SEQ), 0);

@@ -1,6 +1,6 @@
 // Mixtures: shares are exact over any run, each source's samples come in order and once, and only
 // the sample's number decides.
-#include "data/mixture.h"
+#include "data/dataset.h"
 
 #include <math.h>
 #include <setjmp.h>

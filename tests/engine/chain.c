@@ -1,6 +1,6 @@
 #include "chain.h"
 
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "compute/compute.h"
 #include "compute/optimizer_ops.h"
 

@@ -1,8 +1,6 @@
 #include "comm/comm_ops.h"
-#include "comm/versions.h"
+#include "comm/window.h"
 #include "lazy_comm.h"
-
-#include "comm/combine.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,11 +4,11 @@
 // The thread of an update beside the step is held back at every group until the rank's thread waits
 // for a group that is not done. `at` groups are left, and it may continue while these are more than
 // `wanted`.
-#include "engine/update.h"
 #include "lazy_tiers.h"
 
 #include "engine/delayed.h"
 #include "engine/engine_internal.h"
+#include "engine/update.h"
 #include "lazy_comm.h"
 
 #include <pthread.h>
@@ -178,7 +178,7 @@ zero_status __wrap_zr_delayed_begin(zero_engine *engine, double lr, float gradie
                                     zero_error *error)
 {
     gate *gate = gate_of(engine->delayed);
-    if (zr_delayed_under_way(engine))
+    if (engine->update_overlaps)
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "an update begins before the one before it was awaited");
     if (gate) {
@@ -218,18 +218,6 @@ void __wrap_zr_delayed_destroy(struct zr_delayed *delayed)
         gate->delayed = NULL;
 }
 
-zero_status __real_zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer,
-                                       zero_error *error);
-zero_status __wrap_zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer,
-                                       zero_error *error);
-
-zero_status __wrap_zr_delayed_transfer(zero_engine *engine, zr_transfer *transfer,
-                                       zero_error *error)
-{
-    hold_back(gate_of(engine->delayed));
-    return __real_zr_delayed_transfer(engine, transfer, error);
-}
-
 zero_status __real_zr_update_shard_slice(void *walk, zero_engine *engine,
                                          const zr_shard_slice *shard_slice,
                                          const zr_range_states *states, zero_error *error);
@@ -245,13 +233,32 @@ zero_status __wrap_zr_update_shard_slice(void *walk, zero_engine *engine,
     return __real_zr_update_shard_slice(walk, engine, shard_slice, states, error);
 }
 
-void __real_zr_delayed_advance(struct zr_delayed *delayed, int group);
-void __wrap_zr_delayed_advance(struct zr_delayed *delayed, int group);
+static _Atomic(const zr_overlapped_walk *) real_hooks; // the same for every engine
 
-void __wrap_zr_delayed_advance(struct zr_delayed *delayed, int group)
+static zero_status held_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
 {
-    gate *gate = gate_of(delayed);
+    hold_back(gate_of(engine->delayed));
+    return real_hooks->await(engine, transfer, error);
+}
+
+static void held_group_done(zero_engine *engine, int group)
+{
+    gate *gate = gate_of(engine->delayed);
     if (gate)
         put(gate, &gate->at, group);
-    __real_zr_delayed_advance(delayed, group);
+    real_hooks->group_done(engine, group);
+}
+
+zero_status __real_zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
+zero_status __wrap_zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error);
+
+zero_status __wrap_zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error *error)
+{
+    static const zr_overlapped_walk held = {.await = held_await, .group_done = held_group_done};
+    zr_walk copy = *walk;
+    if (walk->overlapped) {
+        real_hooks = walk->overlapped;
+        copy.overlapped = &held;
+    }
+    return __real_zr_groups_walk(engine, &copy, error);
 }

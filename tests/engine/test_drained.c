@@ -5,7 +5,6 @@
 
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
-#include "model/tensor_walk.h"
 #include "model/unit.h"
 
 #include "../sanitizers.h"

@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "engine/engine_internal.h"
-#include "engine/gradient_norm.h"
+#include "engine/update.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 #include "harness.h"
 
 #include "base/alloc.h"
-#include "formats/export.h"
+#include "formats/safetensors_write.h"
 #include "formats/source.h"
 
 #include <sys/stat.h>

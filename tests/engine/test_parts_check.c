@@ -3,7 +3,7 @@
 #include "split_mlp.h"
 
 #include "comm/communicator.h"
-#include "engine/parts_check.h"
+#include "engine/create.h"
 #include "layers/layers.h"
 #include "model/pipeline_stage_cut.h"
 #include "setup/initialize.h"

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "comm/channel.h"
 #include "engine/engine_api.h"
-#include "engine/evaluate.h"
 #include "engine/rank_grid.h"
 
 #include "../sanitizers.h"

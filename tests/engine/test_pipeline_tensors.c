@@ -10,7 +10,6 @@
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
 #include "layers/layers.h"
-#include "model/tensor_walk.h"
 #include "model/unit.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "harness.h"
 
 #include "engine/engine_api.h"
-#include "engine/parameters.h"
+#include "engine/buffers.h"
 #include "setup/initialize.h"
 
 #include <math.h>

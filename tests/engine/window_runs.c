@@ -3,7 +3,6 @@
 #include "base/random.h"
 #include "engine/engine_api.h"
 #include "engine/rank_grid.h"
-#include "model/tensor_walk.h"
 #include "model/unit.h"
 
 #include <setjmp.h>

@@ -2,10 +2,11 @@
 // ranks, give the tensors that DeepSpeed says they hold. What is missing, truncated or damaged is
 // refused.
 #define _GNU_SOURCE
-#include "st_files.h"
-#include "base/crc32c.h"
-#include "checkpoint/checkpoint_import.h"
+#include "base/file.h"
+#include "checkpoint/states.h"
 #include "formats/deepspeed.h"
+#include "formats/source.h"
+#include "st_files.h"
 
 #include <sys/stat.h>
 

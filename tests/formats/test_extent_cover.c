@@ -3,7 +3,7 @@
 #include "../base/scratch_directory.h"
 
 #include "base/random.h"
-#include "formats/extent_cover.h"
+#include "formats/manifest.h"
 #include "formats/rectangle.h"
 
 enum { STRIDE = 12, ROWS = 10, ELEMENTS = STRIDE * ROWS, ROUNDS = 3000, MOST = 256 };

@@ -1,7 +1,7 @@
 // Tensors are found by name in any order; of those that share a name, the first. Up to a hundred
 // thousand at once.
 #include "st_files.h"
-#include "formats/pickle_keys.h"
+#include "formats/pickle.h"
 
 static const char *name_of(const void *user, int number)
 {

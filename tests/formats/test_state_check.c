@@ -1,7 +1,7 @@
 // Every number in a manifest's state, beyond both ends of its range and of a wrong kind, is refused
 // by name. What training writes is accepted.
 #include "st_files.h"
-#include "formats/state_check.h"
+#include "formats/manifest.h"
 
 #include <stdlib.h>
 

@@ -194,7 +194,8 @@ static zero_status work_save(job *all, zero_comm *comm, array_view *view, zero_e
 
 static zero_status work_load(job *all, zero_comm *comm, array_view *view, zero_error *error)
 {
-    zero_status status = zr_weights_load(comm, all->path, &view->view, &(zr_weights_how){0}, error);
+    zero_status status =
+        zr_weights_load(comm, all->path, &view->view, &(zr_weights_load_options){0}, error);
     all->wrong[comm->rank] = 0;
     for (int i = 0; i < view->count && status == ZERO_OK; i++) {
         const zr_weight_range *range = &view->ranges[i];
@@ -305,7 +306,8 @@ static void test_more_than_one_chunk(void **state)
     const char *path = scratch_path(*state, "big.safetensors");
     assert_int_equal(zr_weights_save(comm, path, "", &view.view, NULL), ZERO_OK);
     range.data = back;
-    assert_int_equal(zr_weights_load(comm, path, &view.view, &(zr_weights_how){0}, NULL), ZERO_OK);
+    assert_int_equal(zr_weights_load(comm, path, &view.view, &(zr_weights_load_options){0}, NULL),
+                     ZERO_OK);
     assert_memory_equal(data, back, (size_t)count * sizeof *data);
     zero_comm_destroy(comm);
     zr_free(back);

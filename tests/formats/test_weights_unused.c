@@ -35,7 +35,8 @@ static void write_tensors(scratch *made, const char *const *names, int count)
 }
 
 // Into a model that has wte.weight and nothing else.
-static zero_status load(const scratch *made, const zr_weights_how *unused, zero_error *error)
+static zero_status load(const scratch *made, const zr_weights_load_options *unused,
+                        zero_error *error)
 {
     static const zero_tensor_desc one = {.name = "wte.weight", .dims = 1, .shape = {1}};
     const zero_tensor_desc *tensors[] = {&one};
@@ -61,7 +62,7 @@ static void test_what_is_passed_over(void **state)
                                         "lm_head.weight",
                                         "h.1.ln_1.bias",
                                         "wte.weight"};
-    const zr_weights_how plain = {0}, tied = {.tied_head = "lm_head.weight"};
+    const zr_weights_load_options plain = {0}, tied = {.tied_head = "lm_head.weight"};
     for (int count = 1; count <= ZR_COUNT(names); count++) {
         write_tensors(*state, names, count);
         assert_int_equal(load(*state, &plain, NULL), count <= 5 ? ZERO_OK : ZERO_ERR_DATA);
@@ -77,17 +78,18 @@ static void test_what_is_said(void **state)
     const zero_logger logger = {keep_message, said};
     zero_error error = {0};
     write_tensors(*state, names, ZR_COUNT(names));
-    assert_int_equal(load(*state, &(zr_weights_how){.logger = &logger}, &error), ZERO_ERR_DATA);
+    assert_int_equal(load(*state, &(zr_weights_load_options){.logger = &logger}, &error),
+                     ZERO_ERR_DATA);
     assert_non_null(
         strstr(error.message,
                "model.safetensors\" has 3 tensors that the model has no place for (--ignore-unused "
                "leaves them out): b, h.0.attn.c_attn.bias, lm_head.weight"));
     assert_string_equal(said, "");
-    assert_int_equal(
-        load(*state,
-             &(zr_weights_how){.ignored = true, .tied_head = "lm_head.weight", .logger = &logger},
-             &error),
-        ZERO_OK);
+    assert_int_equal(load(*state,
+                          &(zr_weights_load_options){
+                              .ignored = true, .tied_head = "lm_head.weight", .logger = &logger},
+                          &error),
+                     ZERO_OK);
     assert_non_null(strstr(
         said, "2 tensors left out that the model has no place for: b, h.0.attn.c_attn.bias"));
 }
@@ -99,7 +101,8 @@ static void test_a_head_of_its_own(void **state)
     static const char *const names[] = {"transformer.wte.weight", "lm_head.weight"};
     char said[ZERO_MESSAGE_BYTES] = "";
     const zero_logger logger = {keep_message, said};
-    zr_weights_how how = {.tied_head = "lm_head.weight", .table = "wte.weight", .logger = &logger};
+    zr_weights_load_options how = {
+        .tied_head = "lm_head.weight", .table = "wte.weight", .logger = &logger};
     zero_error error = {0};
     write_values(*state, names, 2, -0.0f);
     assert_int_equal(load(*state, &how, &error), ZERO_OK);
@@ -126,7 +129,7 @@ static void test_many(void **state)
         names[i + 1] = text[i];
     }
     write_tensors(*state, names, 16);
-    assert_int_equal(load(*state, &(zr_weights_how){0}, &error), ZERO_ERR_DATA);
+    assert_int_equal(load(*state, &(zr_weights_load_options){0}, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "has 15 tensors"));
     assert_non_null(strstr(error.message, "lora.00.weight, "));
     assert_non_null(strstr(error.message, ", lora.09.weight and 5 more"));

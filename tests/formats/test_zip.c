@@ -1,7 +1,7 @@
 // Archives: what torch.save wrote is read. What is truncated, damaged or contradictory is refused,
 // and nothing outside the file is ever read.
 #include "st_files.h"
-#include "formats/zip.h"
+#include "formats/torch_file.h"
 
 #define FIXTURE                                                                                    \
     DEEPSPEED_DIR "/s2-schedule-r3/global_step3/zero_pp_rank_0_mp_rank_00_optim_states.pt"

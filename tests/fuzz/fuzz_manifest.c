@@ -5,7 +5,6 @@
 
 #include "base/random.h"
 #include "formats/manifest.h"
-#include "formats/state_check.h"
 
 static zero_status read_again(const zr_manifest *manifest, zero_error *error)
 {

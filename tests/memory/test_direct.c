@@ -4,7 +4,7 @@
 #include "../base/scratch_directory.h"
 
 #include "base/alloc.h"
-#include "base/crc32c.h"
+#include "base/file.h"
 #include "memory/direct.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "memory/ledger.h"
+#include "memory/arena.h"
 #include <string.h>
 
 static void names_are_those_of_the_list(void **state)

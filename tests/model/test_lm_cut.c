@@ -229,7 +229,7 @@ static void refused_in_words(const char *spec, bool exact, int count, const char
     zero_error error;
     bool given;
     const zr_lm_slices slices = {.count = count, .ranks = 2, .exact = exact};
-    const zr_slices_words words = {.model = spec, .asked = asked};
+    const zr_slices_message words = {.model = spec, .option = asked};
     assert_int_equal(zr_lm_parse_spec(spec, &config, &given, &error), ZERO_OK);
     assert_int_equal(zr_slices_check(&config, &slices, &words, &error), ZERO_ERR_CONFIG);
     assert_string_equal(error.message, message);

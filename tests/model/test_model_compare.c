@@ -1,7 +1,7 @@
 // Each field of a model's configuration that changes what it computes counts as a difference, under
 // its name in config.json.
 #include "base/alloc.h"
-#include "model/model_compare.h"
+#include "model/architecture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // Tensors of a model as files have them: tiles count as the one tensor that they make up, and the
 // tensor before them does not.
-#include "model/tensor_walk.h"
+#include "model/unit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -132,8 +132,8 @@ static void test_transfers_aside(void **state)
     zr_recorder *r = records_new();
     records_put(r, ZR_ACTIVITY_product, 1, 101, 103);
     // begun before the phase
-    zr_recorder_add_aside(r, ZR_ACTIVITY_disk_read, 90000000, 104000000, 4096);
-    zr_recorder_add_aside(r, ZR_ACTIVITY_disk_write, 102000000, 109000000, 8192);
+    zr_recorder_add_overlapped(r, ZR_ACTIVITY_disk_read, 90000000, 104000000, 4096);
+    zr_recorder_add_overlapped(r, ZR_ACTIVITY_disk_write, 102000000, 109000000, 8192);
     records_put(r, ZR_ACTIVITY_product, 1, 104, 106);
     records_put(r, ZR_ACTIVITY_forward, -1, 100, 107);
     json_t *events = events_of(r, 1), *turn = find(events, 0, "X", "h.0", 0);

@@ -267,7 +267,7 @@ def main():
             cases.append({"messages": messages, "text": text})
         asked = [{"says": says, "text": tokenizer.apply_chat_template(m("u" + says), tokenize=False, add_generation_prompt=True)} for says in ASKED]
         out.append({"model": model, "format": form, "template": template, "bos": bos or "", "eos": eos, "cases": cases, "asked": asked})
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat", "chat_golden.json")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "chat_golden.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(out, file, indent=1)
         file.write("\n")

@@ -45,7 +45,7 @@ def main():
     if len(sys.argv) > 2:
         sys.stdout.write(text)
         return
-    with open(os.path.join(TESTS, "chat", "chat_ids.json"), "w", encoding="utf-8") as file:
+    with open(os.path.join(TESTS, "data", "chat_ids.json"), "w", encoding="utf-8") as file:
         file.write(text)
 
 

@@ -37,7 +37,7 @@ numbers, nn = table("zr_numbers", members(r"\p{N}"))
 print(f"""// Letters (\\p{{L}}) and numbers (\\p{{N}}) of Unicode 16.0, written by tests/oracle/unicode_ranges.py: what the regular expressions of
 // the `tokenizers` library 0.23 take for them. They are pinned here, not taken from a library of the system, so that a text has
 // the same ids on every machine. Surrogates are none. test_unicode_class.c compares them with utf8proc.
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/pretokenize.h"
 
 {letters}
 {numbers}

@@ -3,7 +3,7 @@
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 
-#include "base/message.h"
+#include "base/traffic.h"
 #include "fixture.h"
 
 #include <setjmp.h>

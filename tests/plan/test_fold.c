@@ -1,8 +1,8 @@
 // The messages and bytes of a program: what the paper says of a step, and the share of each
 // instruction, for passes written by hand.
 #include "base/dtype.h"
-#include "base/message.h"
-#include "base/step_sums.h"
+#include "base/numbers.h"
+#include "base/traffic.h"
 #include "pipeline_fixture.h"
 #include "plan/exchanges.h"
 #include "plan/plan_parts.h"

@@ -1,7 +1,7 @@
 // Bytes by category and tier: those of the papers, less on the nearer tier if a farther one is
 // used, and refusals where they do not fit.
 #include "pipeline_fixture.h"
-#include "plan/state_formulas.h"
+#include "plan/stage_traits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

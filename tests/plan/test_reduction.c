@@ -16,7 +16,8 @@ typedef struct held {
 static int opened_at(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     int v = 0;
-    while (!plan->visits[v].backward || plan->visits[v].unit != flat_param->first_backward)
+    while (!zr_visit_has_backward(plan->visits[v].kind) ||
+           plan->visits[v].unit != flat_param->first_backward)
         v++;
     return v;
 }

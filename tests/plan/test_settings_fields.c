@@ -121,7 +121,8 @@ static void the_json_has_every_field(void **state)
     zr_buffer text = {0};
     zero_error error = {0};
     json_t *json = NULL;
-    zr_settings_json(&settings, &text);
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_COMPACT);
+    zr_settings_json(&settings, &w, NULL);
     assert_false(text.failed);
     assert_int_equal(zr_json_parse(text.data, text.length, "settings", &json, &error), ZERO_OK);
     assert_fields(zr_settings_fields(), json);

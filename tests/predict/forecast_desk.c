@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/exact.h"
+#include "base/numbers.h"
 #include "forecast_desk.h"
 
 #include <math.h>

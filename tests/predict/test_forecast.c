@@ -206,7 +206,8 @@ static void assert_words(double unknown, const char *words, bool json_is_null)
     if (!strstr(text.data, words))
         fail_msg("\"%s\" is not in: %s", words, text.data);
     text.length = 0;
-    zr_forecast_json(&f, &text);
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_COMPACT);
+    zr_forecast_json(&f, &w, NULL);
     assert_true((strstr(text.data, "\"seconds\":null,\"low\":null") != NULL) == json_is_null);
     zr_buffer_free(&text);
 }

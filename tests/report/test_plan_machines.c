@@ -64,7 +64,8 @@ static void says(const char *machines, const zr_mesh *mesh, const char *json)
     zr_buffer out = {0};
     zr_plan_machines *read;
     assert_int_equal(zr_plan_machines_read(machines, mesh->world, &read, NULL), ZERO_OK);
-    zr_plan_machines_json(read, mesh, &out);
+    zr_json_writer w = zr_json_writer_on(&out, ZR_JSON_COMPACT);
+    zr_plan_machines_json(read, mesh, &w, NULL);
     assert_string_equal(out.data, json);
     zr_buffer_free(&out);
     zr_plan_machines_free(read);

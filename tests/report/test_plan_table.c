@@ -37,7 +37,7 @@ static int count_of(const char *text, const char *words)
 static void a_table_says_what_tensor_ranks_exchange(void **state)
 {
     zr_buffer text = {0};
-    zr_plan_table(rows, 2, &text);
+    zr_plan_table(rows, 2, 0, &text);
     assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 1);
     assert_non_null(strstr(text.data, "fetches 3.00 MB a step from the others (micro-batch 4)\n"
                                       "  in a micro-batch   "));
@@ -63,7 +63,7 @@ static void a_table_says_it_once(void **state)
         all[i].joined = 500000 * all[i].micro_batch;
     }
     all[2].exchanges.calls[ZERO_EXCHANGE_FOR_sums][ZERO_EXCHANGE_SUM] = 77;
-    zr_plan_table(all, ROWS, &text);
+    zr_plan_table(all, ROWS, 0, &text);
     assert_int_equal(count_of(text.data, "2 tensor ranks: each fetches"), 1);
     assert_non_null(strstr(text.data, "fetches 3.00 MB to 6.00 MB a step from the others "
                                       "(micro-batches 4 to 8)\n  in a micro-batch of 8   "));
@@ -107,7 +107,7 @@ static void a_table_says_what_dividing_is_worth(void **state)
         row.keeps = cases[i].keeps;
         row.kept = cases[i].kept;
         row.kept_otherwise = cases[i].otherwise;
-        zr_plan_table(&row, 1, &text);
+        zr_plan_table(&row, 1, 0, &text);
         if (cases[i].says)
             assert_non_null(strstr(text.data, cases[i].says));
         else
@@ -133,7 +133,7 @@ static void a_table_says_what_of_zero_r_holds(void **state)
             two[i].joins = kept == ZR_KEEP_SHARE ? 11 : 0;
             two[i].joined = kept == ZR_KEEP_SHARE ? 1000000 : 0;
         }
-        zr_plan_table(two, 2, &text);
+        zr_plan_table(two, 2, 0, &text);
         assert_int_equal(count_of(text.data, "ZeRO-R on 2 tensor ranks:\n"), 1);
         assert_int_equal(count_of(text.data, "  P_a  "), 1);
         assert_int_equal(count_of(text.data, said[kept]), 1);
@@ -148,7 +148,7 @@ static void alone_nothing_is_said(void **state)
 {
     const zr_plan_row alone = {.stage = 1, .ranks = 4, .tensor = 1, .largest = -1};
     zr_buffer table = {0}, json = {0};
-    zr_plan_table(&alone, 1, &table);
+    zr_plan_table(&alone, 1, 0, &table);
     zr_plan_json(&alone, 1, "m", "fp32", 1, NULL, NULL, &json);
     assert_null(strstr(table.data, "tensor"));
     assert_null(strstr(table.data, "ZeRO-R"));
@@ -212,7 +212,7 @@ static void a_pipeline_has_a_line_a_stage(void **state)
 {
     zr_buffer text = {0};
     zr_plan_row row = {.stage = 1, .ranks = 4, .micro_batch = 2, .pipeline = make_pipeline()};
-    zr_plan_pipeline_stages_text(&row, &text);
+    zr_plan_pipeline_stages_text(&row, 0, &text);
     assert_non_null(strstr(text.data, "\npipeline gpipe, 2 pipeline stages, 4 micro-batches in "
                                       "flight: bubble 25%, largest pipeline stage 1.20 x the mean\n"
                                       "at ZeRO stage 1 on 4 ranks, micro-batch 2"));

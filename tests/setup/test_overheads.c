@@ -59,7 +59,8 @@ static void test_json(void **state)
     zr_buffer text = {0};
     assert_true(zr_overheads_are_known(&overheads));
     assert_false(zr_overheads_are_known(&(zr_overheads){0}));
-    zr_overheads_json(&overheads, &text);
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_COMPACT);
+    zr_overheads_json(&overheads, &w, NULL);
     assert_string_equal(text.data, "{\"before_first_step\":0.5,\"evaluated_micro_batch\":null,"
                                    "\"checkpoint\":null,\"model\":null,"
                                    "\"generated_token\":0.25}");

@@ -1,7 +1,7 @@
 // A crew of threads: it gives the same ids as one thread, and signs of life during a long part.
 #include "../base/scratch_directory.h"
 
-#include "tokenizer/encode_threads.h"
+#include "tokenizer/tokenizer.h"
 
 static zero_status collect(void *user, const int32_t *ids, int64_t count, zero_error *error)
 {

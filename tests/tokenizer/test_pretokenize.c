@@ -38,7 +38,7 @@ static void the_library_cuts_the_same(void **state)
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *row = json_array_get(cases, i);
         for (int e = 0; e < ZR_COUNT(expressions); e++)
-            check_pieces(classes, zr_pieces_of(expressions[e]),
+            check_pieces(classes, zr_pieces_for_expression(expressions[e]),
                          json_string_value(json_array_get(row, 0)),
                          json_array_get(row, 1 + (size_t)e));
     }
@@ -62,7 +62,7 @@ static void digits_stand_apart(void **state)
                                     "1",
                                     3),
                      2);
-    assert_null(zr_pieces_of("\\p{L}+"));
+    assert_null(zr_pieces_for_expression("\\p{L}+"));
     zr_free(classes);
 }
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "tokenizer/unicode_class.h"
+#include "tokenizer/pretokenize.h"
 
 #include <utf8proc.h>
 

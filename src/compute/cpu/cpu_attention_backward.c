@@ -243,7 +243,7 @@ static rows_target shared_target(const job *work, const head *at, int64_t index,
     };
 }
 
-// Does what the keys [k0, k0+keys) do with queries [i0, i0+count).
+// Handles keys [k0, k0+keys) and queries [i0, i0+count).
 INLINE void backward_span(bool pairs, const zr_attention *a, const backward_space *s, int64_t k0,
                           int64_t keys, int64_t i0, int64_t count)
 {
@@ -259,7 +259,7 @@ INLINE void backward_span(bool pairs, const zr_attention *a, const backward_spac
     }
 }
 
-// Does all work of keys [k0, k0+keys) with query head `index` of those of all samples: their own dk
+// Handles keys [k0, k0+keys) and query head `index` of those of all samples: their own dk
 // and dv, which the last of the heads that share them writes, and what they add to dq.
 static void backward_block(const job *work, const head *at, const backward_space *s, int64_t k0,
                            int64_t index)

@@ -5,8 +5,8 @@
 // by the element kernels; a 16-bit D is then rounded twice.
 //
 // Scratch: the bytes that oneDNN wants for a product of m rows rise and fall with m, because they
-// depend on whether m has divisors that make good blocks. So oneDNN is asked about a few points on
-// the way to m (next_point), and m reserves the most that any of these or m itself wants. A product
+// depend on whether m has divisors that make good blocks. So oneDNN is queried at a few points
+// below m (next_point), and m reserves the most that any of these or m itself wants. A product
 // of fewer rows that wants more than that is computed in parts whose rows are such points, so that
 // their scratch is there.
 //
@@ -20,11 +20,11 @@
 enum { POINTS = 256, EACH = 32, COPIED = 8 };
 
 typedef struct sizes {  // what is wanted by products that differ in m only
-    zr_product product; // with m = 0; as oneDNN is asked for it
+    zr_product product; // with m = 0; as it is given to oneDNN
     int count;
     size_t most[POINTS]; // bytes: the most of all points up to this one
-    // The m asked about last, and its bytes: a plan asks about the same m repeatedly.
-    int64_t asked;
+    // The m queried last, and its bytes: a plan queries the same m repeatedly.
+    int64_t last_m;
     size_t wanted;
 } sizes;
 
@@ -36,8 +36,8 @@ typedef struct cache {
     sizes *sizes;
 } cache;
 
-// Returns whether oneDNN is asked at all.
-static bool foreign(const cache *of, const zr_product *p)
+// Returns whether oneDNN computes the product.
+static bool is_for_onednn(const cache *of, const zr_product *p)
 {
     bool typed = p->dtype == ZERO_F32 || (p->dtype == ZERO_BF16 && of->use != ZR_CPU_DNNL_F32);
     // The kernel of the slope has one type.
@@ -45,8 +45,8 @@ static bool foreign(const cache *of, const zr_product *p)
     return typed && sloped && p->m > 0 && p->n > 0 && p->k > 0;
 }
 
-// Returns the product that oneDNN is asked for, without what the element kernels do.
-static zr_product stripped(const zr_product *p)
+// Returns the product as oneDNN computes it, without what the element kernels do.
+static zr_product onednn_product(const zr_product *p)
 {
     zr_product plain = *p;
     plain.gelu_a = false;
@@ -62,8 +62,8 @@ static size_t a_bytes(const zr_product *p, int64_t rows)
 
 static size_t gelu_bytes(const zr_product *p) { return p->gelu_a ? a_bytes(p, p->m) : 0; }
 
-// Returns what oneDNN wants for a stripped product, or ours where it has none; 0 if that cannot be
-// found out: run then says why.
+// Returns the bytes that oneDNN wants for its product, or ours if oneDNN has no primitive for it;
+// 0 if that cannot be found out: run then reports why.
 static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
 {
     const cache *of = queue->impl;
@@ -122,7 +122,7 @@ static int64_t part_most(const zr_product *product, int64_t rows)
 // each part of run_parts.
 static size_t parts_bytes(zr_queue *queue, const zr_product *product, sizes *of)
 {
-    zr_product plain = stripped(product);
+    zr_product plain = onednn_product(product);
     int64_t last = part_most(product, product->m);
     size_t most = 0;
     int i = 0;
@@ -193,7 +193,7 @@ static zero_status run_part(zr_queue *queue, const zr_product *product, const zr
     rest.scratch_bytes -= front;
     if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
         operand = (const char *)operand + (size_t)(i * product->n) * size;
-    zr_product plain = stripped(part);
+    zr_product plain = onednn_product(part);
     ZERO_TRY(zr_cpu_matmul_find(of->matmuls, rest.threads, &plain, &entry, error));
     size_t wanted = entry_bytes(&rest, part, entry);
     if (wanted > rest.scratch_bytes)
@@ -206,7 +206,7 @@ static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t 
                              const void *a, const void *b, const void *operand, void *d,
                              zero_error *error)
 {
-    zr_product part = *product, plain = stripped(product);
+    zr_product part = *product, plain = onednn_product(product);
     sizes *of;
     ZERO_TRY(sizes_find(queue->impl, &plain, &of, error));
     size_t needed = parts_bytes(queue, product, of);
@@ -223,10 +223,10 @@ static zero_status cpu_dnnl_run(zr_queue *queue, const zr_product *product, cons
                                 const void *b, const void *operand, void *d, zero_error *error)
 {
     cache *of = queue->impl;
-    zr_product plain = stripped(product);
+    zr_product plain = onednn_product(product);
     zr_cpu_matmul *entry;
     ZERO_TRY(zr_product_check(product, error));
-    if (!foreign(of, product))
+    if (!is_for_onednn(of, product))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
     ZERO_TRY(zr_cpu_matmul_find(of->matmuls, queue->threads, &plain, &entry, error));
     size_t wanted = entry_bytes(queue, product, entry);
@@ -239,17 +239,17 @@ static zero_status cpu_dnnl_run(zr_queue *queue, const zr_product *product, cons
 static size_t cpu_dnnl_scratch(zr_queue *queue, const zr_product *product)
 {
     cache *of = queue->impl;
-    zr_product plain = stripped(product);
+    zr_product plain = onednn_product(product);
     sizes *known;
     if (zr_product_check(product, NULL) != ZERO_OK)
         return 0;
-    if (!foreign(of, product))
+    if (!is_for_onednn(of, product))
         return of->otherwise->scratch(queue, product);
     if (sizes_find(of, &plain, &known, NULL) != ZERO_OK)
         return 0;
-    if (known->asked != product->m)
+    if (known->last_m != product->m)
         known->wanted = wanted_bytes(queue, &plain);
-    known->asked = product->m;
+    known->last_m = product->m;
     return ZR_MAX(parts_bytes(queue, product, known), gelu_bytes(product) + known->wanted);
 }
 

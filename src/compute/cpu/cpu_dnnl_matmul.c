@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 
 struct zr_cpu_matmul {
-    zr_product product;             // as oneDNN is asked for it
-    dnnl_primitive_t primitive;     // NULL: oneDNN has none
+    zr_product product;             // as it is given to oneDNN
+    dnnl_primitive_t primitive;     // NULL if oneDNN has none
     dnnl_memory_t memory[MEMORIES]; // BIAS and SCRATCH are NULL if not needed
     size_t scratch_bytes;
 };
@@ -161,7 +161,7 @@ static zero_status cpu_dnnl_matmul_reserve(zr_cpu_matmuls *of, zero_error *error
 }
 
 // Makes sure that there is memory for compiled code, because oneDNN does not check whether it got
-// any. A primitive has up to 32 kernels, each of which begins with 256 KiB.
+// any. A primitive has up to 32 kernels, and each begins with 256 KiB.
 static zero_status has_room_for_code(const zr_product *p, zero_error *error)
 {
     const size_t room = 16 << 20; // bytes

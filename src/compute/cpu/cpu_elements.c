@@ -200,7 +200,7 @@ typedef struct bias_job {
     int64_t width;
     const float *sum;
     zero_dtype dtype; // of bias and out
-    const void *bias; // NULL: none
+    const void *bias; // NULL if there is none
     void *out;
 } bias_job;
 

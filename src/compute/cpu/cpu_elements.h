@@ -1,4 +1,4 @@
-// What the files of elementwise work share: when a thread is worth its waking, and the embedding's
+// What the files of elementwise work share: how much work is worth a thread, and the embedding's
 // functions of the table of elements.
 #ifndef ZR_COMPUTE_CPU_ELEMENTS_H
 #define ZR_COMPUTE_CPU_ELEMENTS_H

@@ -50,7 +50,7 @@ void ZR_CPU_TABLE(zr_cpu_embedding_forward)(zr_queue *queue, zero_dtype dtype, z
 typedef struct positions_job {
     int64_t seq, first, width;
     zero_dtype dtype;
-    const void *positions; // NULL: none
+    const void *positions; // NULL if there are none
     float *x;
 } positions_job;
 

@@ -31,8 +31,7 @@ extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops);
 #endif
 
 // oneDNN's products, with their caches in queue->impl, in builds with oneDNN. `otherwise` computes
-// the products that oneDNN is not asked for.
-// What oneDNN is asked for. To ask for more than the processor has is harmless.
+// the products that oneDNN does not. To request more than the processor has is harmless.
 typedef enum zr_cpu_dnnl_use {
     ZR_CPU_DNNL_F32,  // products in fp32
     ZR_CPU_DNNL_BF16, // in bf16 as well
@@ -45,9 +44,9 @@ void zr_cpu_dnnl_close(zr_queue *queue);
 // Does tasks [first, last) of a job, as worker `worker` (0 .. threads-1).
 typedef void zr_cpu_body(const void *job, int64_t first, int64_t last, int worker);
 
-// Runs tasks 0..count-1, one contiguous range per thread. The calling thread alone runs them where
-// there are fewer than 2*least, because `least` tasks (at least 1) are what a thread is worth
-// waking for.
+// Runs tasks 0..count-1, one contiguous range per thread. The calling thread alone runs them if
+// there are fewer than 2*least, because waking a thread pays only for `least` tasks (at least 1)
+// or more.
 void zr_cpu_for(const zr_queue *queue, int64_t count, int64_t least, zr_cpu_body *body,
                 const void *job);
 

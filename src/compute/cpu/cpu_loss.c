@@ -1,11 +1,10 @@
 // Softmax and cross-entropy. A row is read from memory once and then comes from the cache, so that
 // reading it again (the maximum, then the exponentials) costs no bandwidth. An fp32 row keeps its
 // exponentials between its readings. A 16-bit row keeps them in the queue's scratch, because what
-// it stores must be rounded once; where that has no room it computes them twice, which gives the
-// same bits.
-#include "compute/cpu/cpu_loss.h"
-#include "compute/cpu/cpu_norm.h"
-#include "compute/loss_parts.h"
+// it stores must be rounded once; if that has no room it computes them twice, which gives the same
+// bits.
+#include "compute/cpu/cpu_rows.h"
+#include "compute/backends.h"
 
 // Exponentials that are summed in fp32 before the sum is added to a double.
 #define SPAN 1024
@@ -20,7 +19,7 @@ typedef struct softmax_job {
     float *row_loss;
     const int32_t *target;
     bool gradient;
-    float *rooms; // a row for each worker; NULL: none
+    float *rooms; // a row for each worker; NULL if there is no room
     // Of slices: what loss_parts writes; what loss_finish reads, of row i and slice t at
     // given[t*stride + i].
     zr_loss_part *parts;
@@ -99,7 +98,7 @@ static float *rooms_of(const zr_queue *queue, int64_t width)
     return queue->scratch && needed <= queue->scratch_bytes ? queue->scratch : NULL;
 }
 
-// Does a row that does not count.
+// Sets loss and gradient of a row that does not count to 0.
 static void row_leave_out(const softmax_job *job, int64_t i)
 {
     job->row_loss[i] = 0;

@@ -24,7 +24,7 @@
 #define BLOCK_DEPTH (LANES == 16 ? 192 : 256) // words
 // Rows whose sums wait at the same time; a multiple of BLOCK_ROWS.
 #define PART_ROWS 768
-// For a D of so few rows, B is packed in small blocks, which never leave the second-level cache.
+// Up to this many rows of D, B is packed in small blocks, which stay in the second-level cache.
 #define FEW_ROWS 32
 #define FEW_COLUMNS 768
 #define FEW_DEPTH 64

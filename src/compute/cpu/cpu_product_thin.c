@@ -79,7 +79,7 @@ INLINE void sum_steps(zero_dtype type, bool pairs, int rows, const job *work, in
         add_steps(type, pairs, rows, 1, work, t, j, columns, sums);
 }
 
-// Adds squares of B's rows j .. j+GROUPS*LANES-1, of which `left` exist, at words t .. t+count-1.
+// Adds squares of B's rows j .. j+GROUPS*LANES-1 (`left` exist) at words t .. t+count-1.
 INLINE void add_squares(zero_dtype type, bool pairs, int rows, const job *work, int64_t t,
                         int64_t j, int64_t left, int64_t count, vf sum[THIN_ROWS][2])
 {

@@ -1,4 +1,4 @@
-// Words, of which the panels of our own products consist: fp32 elements, or pairs of bf16.
+// Words, the elements of the panels of our own products: fp32 elements, or pairs of bf16.
 #ifndef ZR_COMPUTE_CPU_PRODUCT_WORDS_H
 #define ZR_COMPUTE_CPU_PRODUCT_WORDS_H
 
@@ -29,7 +29,7 @@ INLINE vf packed_a(zero_dtype type, int gelu, const void *array, int64_t i, int6
     return gelu ? vf_rounded_to(type, vf_gelu(x)) : x;
 }
 
-// Returns LANES words of consecutive elements from element i on, of which `left` exist.
+// Returns LANES words of consecutive elements from element i on; `left` of the elements exist.
 INLINE vf words_along(zero_dtype type, bool pairs, int gelu, const void *array, int64_t i,
                       int64_t left)
 {

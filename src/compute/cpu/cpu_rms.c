@@ -1,6 +1,6 @@
 // RMSNorm, done like LayerNorm in cpu_rows.c: a row comes from memory once, and dgamma is summed by
 // blocks of rows in a fixed order.
-#include "compute/cpu/cpu_norm.h"
+#include "compute/cpu/cpu_rows.h"
 
 typedef struct rms_job {
     const zr_norm *norm;

@@ -3,8 +3,7 @@
 //
 // dgamma and dbeta: each block of rows sums its own into scratch, [block][2][width]; the blocks are
 // then added in a fixed order. The number of rows alone determines how many a block has.
-#include "compute/cpu/cpu_loss.h"
-#include "compute/cpu/cpu_norm.h"
+#include "compute/cpu/cpu_rows.h"
 
 typedef struct norm_job {
     const zr_norm *norm;

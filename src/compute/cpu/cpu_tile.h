@@ -1,4 +1,4 @@
-// The register tile of which attention consists: out(MR, NR) [+]= A(MR, count) B(count, NR).
+// The register tile from which attention is built: out(MR, NR) [+]= A(MR, count) B(count, NR).
 //
 //              count                NR = two vectors
 //         +-----------+          +------+

@@ -34,11 +34,6 @@ static inline void ref_put(zero_dtype dtype, void *array, int64_t i, double valu
 double zr_ref_gelu(double x);
 double zr_ref_gelu_slope(double x);
 
-// From ref_rotary.c, for the table of attention.
-void zr_ref_rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table);
-void zr_ref_rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table,
-                   bool back, const void *x, int64_t x_step, void *y, int64_t y_step);
-
 extern const zr_product_ops zr_ref_product_ops;
 extern const zr_row_ops zr_ref_row_ops;
 extern const zr_attention_ops zr_ref_attention_ops;

@@ -1,5 +1,5 @@
 // LayerNorm, RMSNorm, softmax and cross-entropy, row by row as in a textbook, in double.
-#include "compute/loss_parts.h"
+#include "compute/backends.h"
 #include "compute/ref/ref.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 #include "plan/pipeline/part.h"
 
-#include "base/step_sums.h"
+#include "base/numbers.h"
 #include "model/pipeline_stage_cut.h"
-#include "plan/plan_parts.h"
 #include "plan/pipeline/tied_weights.h"
+#include "plan/plan_parts.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "plan/pipeline/stage_split.h"
 
-#include "base/bytes_text.h"
+#include "base/text.h"
 #include "plan/pipeline/stage_divide.h"
 
 #include <regex.h>

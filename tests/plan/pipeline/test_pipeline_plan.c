@@ -2,7 +2,7 @@
 // and what they take, the messages of a step, and where all of it counts.
 #include "pipeline_fixture.h"
 
-#include "base/step_sums.h"
+#include "base/numbers.h"
 #include "model/pipeline_stage_cut.h"
 #include "plan/plan_parts.h"
 #include "program_turns.h"

@@ -1,0 +1,115 @@
+// Where the data of a rank lies: the buffers and slots that the plan refers to, the own shards of
+// flat parameters, and the gradients that were summed up for them.
+#include "engine/buffers.h"
+#include "engine/engine_internal.h"
+#include "plan/flat_param_sums.h"
+
+char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place)
+{
+    const char *const bases[ZR_BUFFER_COUNT] = {
+        [ZR_BUFFER_PARAMETERS] = engine->params.mine,
+        [ZR_BUFFER_GATHERED] = engine->gathers.mine,
+        [ZR_BUFFER_GRADIENTS] = engine->grads.mine,
+        [ZR_BUFFER_FULL_GRADS] = engine->wholes.mine,
+        [ZR_BUFFER_OPEN_SUMS] = engine->open.base,
+        [ZR_BUFFER_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
+        [ZR_BUFFER_STAGED_SUMS] = engine->offload.staged_gradients.base,
+        [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
+    };
+    int64_t copy =
+        place.buffer == ZR_BUFFER_PARAMETERS ? engine->copy * engine->plan->full_bytes : 0;
+    return (char *)bases[place.buffer] + copy + place.first;
+}
+
+int zr_engine_slot(const zero_engine *engine, int link)
+{
+    return (int)(engine->turn % engine->plan->links[link].slots);
+}
+
+char *zr_engine_slot_at(const zero_engine *engine, int link)
+{
+    return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
+}
+
+zr_span zr_own_shard(const zero_engine *engine, int flat_param)
+{
+    int64_t shard = engine->plan->flat_params[flat_param].shard;
+    return (zr_span){engine->grid.data->rank * shard, shard};
+}
+
+zr_span zr_update_range(const zero_engine *engine, int flat_param)
+{
+    if (engine->plan->updates_whole)
+        return (zr_span){0, engine->plan->flat_params[flat_param].padded};
+    return zr_own_shard(engine, flat_param);
+}
+
+zr_span zr_shard_slice_span(const zero_engine *engine, const zr_shard_slice *shard_slice)
+{
+    return (zr_span){zr_update_range(engine, shard_slice->flat_param).first + shard_slice->first,
+                     shard_slice->count};
+}
+
+void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user)
+{
+    for (int t = 0; t < flat_param->tensor_count; t++) {
+        const zr_plan_tensor *tensor = &flat_param->tensors[t];
+        int64_t first = ZR_MAX(span.first, tensor->first);
+        int64_t end = ZR_MIN(span.first + span.count, tensor->first + tensor->count);
+        if (first < end)
+            take(user, tensor, first, end - first);
+    }
+}
+
+void *zr_own_parameters(const zero_engine *engine, int flat_param)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    if (engine->plan->holding == ZR_HOLDS_SHARDS)
+        return zr_vector_at(engine, flat_param, ZR_VECTOR_PARAMETERS, 0);
+    return engine->params.mine + engine->copy * engine->plan->full_bytes + p->full_first +
+           engine->grid.data->rank * zr_flat_param_shard_bytes(p);
+}
+
+char *zr_portion_at(const zr_portion *portion, int64_t element)
+{
+    return portion->data +
+           (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
+}
+
+bool zr_flat_param_has_master(const zero_engine *engine, int flat_param)
+{
+    return engine->plan->flat_params[flat_param].state_first >= 0 &&
+           zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
+}
+
+zr_sum_slots zr_grads_sum_slots(const zero_engine *engine)
+{
+    return zr_sum_slots_of(&engine->plan->settings, engine->micro_batch);
+}
+
+// Where there is no accumulator (one micro-batch, whole gradients), the sum replaces this rank's
+// own contribution, which only this rank reads.
+char *zr_grads_reduced_shard(const zero_engine *engine, int flat_param, int slot)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    if (zr_flat_param_sums_on_nvme(p))
+        return zr_buffer_at(engine, (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, p->accumulator_first});
+    if (p->accumulator_first >= 0) {
+        zr_store *store = zr_vector_store((zero_engine *)engine, flat_param, ZR_VECTOR_GRADIENT);
+        return zr_store_at(store, zr_accumulator_range(engine, flat_param, slot).first);
+    }
+    char *whole = zr_buffer_at(engine, (zr_buffer_ref){ZR_BUFFER_GRADIENTS, p->grad_first});
+    return whole + engine->grid.data->rank * zr_flat_param_gradient_shard_bytes(p);
+}
+
+const void *zr_own_shard_gradient(const zero_engine *engine, int flat_param)
+{
+    return zr_grads_reduced_shard(engine, flat_param, 0);
+}
+
+const void *zr_update_gradient(const zero_engine *engine, int flat_param)
+{
+    if (engine->plan->updates_whole)
+        return zr_buffer_at(engine, engine->plan->flat_params[flat_param].whole);
+    return zr_own_shard_gradient(engine, flat_param);
+}

@@ -1,0 +1,82 @@
+// The instruction UPDATE: one walk over the range that this rank updates (two for LAMB), or the
+// beginning of a delayed one; the mean of buffers; parameters rounded from the master.
+#include "compute/element_ops.h"
+#include "engine/buffers.h"
+#include "engine/interpret.h"
+#include "engine/step.h"
+#include "engine/update.h"
+
+// Rounds the master, which an earlier walk has updated, into the parameters that units read.
+static zero_status publish_shard_slice(void *user, zero_engine *engine,
+                                       const zr_shard_slice *shard_slice,
+                                       const zr_range_states *states, zero_error *error)
+{
+    engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype,
+                                              shard_slice->count, states->master,
+                                              states->parameters);
+    return ZERO_OK;
+}
+
+// Sets a buffer to the mean of what the micro-batches of all ranks wrote. Buffers and their sums
+// are fp32 and on the device.
+static void assign_mean(zero_engine *engine, int flat_param)
+{
+    zr_span range = zr_update_range(engine, flat_param);
+    const float *sum = zr_update_gradient(engine, flat_param);
+    float *value = (float *)zr_own_parameters(engine, flat_param) +
+                   (range.first - zr_own_shard(engine, flat_param).first);
+    float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->plan->ranks);
+    for (int64_t i = 0; i < range.count; i++)
+        value[i] = sum[i] * mean;
+}
+
+static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    ZERO_TRY(zr_guard_await(engine, i->flat_param, error));
+    assign_mean(engine, i->flat_param);
+    return ZERO_OK;
+}
+
+static zero_status update_groups(zero_engine *engine, zero_error *error)
+{
+    zr_walk_vectors walks[2];
+    zr_update_walk walk =
+        zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
+    bool first = !engine->states_written, lamb = engine->plan->settings.per_tensor_norms;
+    zr_plan_walks(engine->plan, walks);
+    zr_tier_traffic_expect_update(engine, 0, first);
+    engine->states_written = true;
+    if (!lamb)
+        return zr_groups_walk(
+            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_shard_slice, .user = &walk},
+            error);
+    zr_tier_traffic_expect_update(engine, 1, first);
+    return zr_lamb_update(engine, &walk.update, walks, error);
+}
+
+static zero_status copy_master(zero_engine *engine, zero_error *error)
+{
+    zr_tier_traffic_expect_copy(engine);
+    engine->lags = false;
+    return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_shard_slice},
+                          error);
+}
+
+// Begins the update beside the next step. What that update moves is counted with the next step, so
+// this step's bytes are compared before it begins.
+static zero_status update_overlapped(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(zr_tier_traffic_check(engine, error));
+    return zr_delayed_begin(engine, engine->lr, engine->update_scale, error);
+}
+
+zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    switch ((zr_update_part)i->what) {
+    case ZR_PART_MEAN: return update_mean(engine, i, error);
+    case ZR_PART_COPY: return copy_master(engine, error);
+    default:
+        return i->slot.kind == ZR_SLOT_GROUP ? update_overlapped(engine, error)
+                                             : update_groups(engine, error);
+    }
+}

@@ -1,0 +1,71 @@
+// Which calls an engine takes when: a step's calls in their order, changes only between steps and
+// while no guard reads the states, and nothing after a failure.
+#include "engine/engine_internal.h"
+#include "engine/step.h"
+
+zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error)
+{
+    if (status != ZERO_OK) {
+        engine->phase = ZR_FAILED;
+        zero_comm_abort(engine->grid.world,
+                        error && error->message[0] ? error->message : zero_status_text(status));
+    }
+    return status;
+}
+
+zero_status zr_step_check_phase(const zero_engine *engine, zr_phase phase, const char *call,
+                                const char *before, zero_error *error)
+{
+    if (engine->phase == phase)
+        return ZERO_OK;
+    if (engine->phase == ZR_FAILED)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine has failed before; only zero_destroy may be called", call);
+    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call,
+                   (long long)engine->step, before);
+}
+
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(zr_step_check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error));
+    if (engine->micro_batch == 0)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps",
+        call, (long long)engine->step + 1, (long long)engine->micro_batch,
+        (long long)engine->plan->settings.accumulation);
+}
+
+zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, call, error));
+    if (!zr_engine_is_guarded(engine))
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first",
+        call, (long long)engine->step);
+}
+
+bool zr_engine_can_guard(const zero_engine *engine)
+{
+    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan);
+    for (int p = 0; p < engine->plan->flat_param_count; p++)
+        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
+              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
+    return can;
+}
+
+void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
+{
+    engine->guard = guard ? *guard : (zr_guard){0};
+}
+
+bool zr_engine_is_guarded(const zero_engine *engine) { return engine->guard.await; }
+
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
+{
+    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
+                               : ZERO_OK;
+}

@@ -1,0 +1,112 @@
+// Makes the header of a new file byte for byte as the reference writer does: dtypes by falling
+// alignment, then names.
+#include "base/json.h"
+#include "formats/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define METADATA "{\"__metadata__\":{\"format\":\"pt\"}"
+
+typedef struct placed { // an entry in the order of the file
+    const zr_st_entry *entry;
+    const zr_st_dtype *dtype;
+    int index; // in the given order
+} placed;
+
+static int by_dtype_then_name(const void *a, const void *b)
+{
+    const placed *x = a, *y = b;
+    if (x->dtype != y->dtype)
+        return x->dtype > y->dtype ? -1 : 1;
+    return strcmp(x->entry->name, y->entry->name);
+}
+
+static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
+                        zr_buffer *name, zr_buffer *out)
+{
+    name->length = 0;
+    zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
+    zr_buffer_printf(out, ",");
+    if (!name->failed)
+        zr_json_append_string(out, name->data, name->length);
+    zr_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", place->dtype->name);
+    for (int i = 0; i < place->entry->dims; i++)
+        zr_buffer_printf(out, i ? ",%lld" : "%lld", (long long)place->entry->shape[i]);
+    zr_buffer_printf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin, (long long)end);
+}
+
+// Writes the JSON after 8 bytes that are kept for its length. out->begin counts from the header's
+// end until the caller moves it.
+static zero_status write_json(const placed *order, int count, const char *prefix, zr_st_layout *out,
+                              zero_error *error)
+{
+    zr_buffer name = {0};
+    zero_status status = ZERO_OK;
+    zr_buffer_append(&out->header, "\0\0\0\0\0\0\0", 8);
+    zr_buffer_printf(&out->header, METADATA);
+    for (int i = 0; i < count && status == ZERO_OK; i++) {
+        const zr_st_entry *entry = order[i].entry;
+        int64_t bytes, begin = out->total;
+        if (!zr_st_bytes(order[i].dtype, entry->dims, entry->shape, &bytes) ||
+            __builtin_add_overflow(begin, bytes, &out->total))
+            status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written",
+                             entry->name);
+        else
+            write_entry(&order[i], prefix, begin, out->total, &name, &out->header);
+        out->begin[order[i].index] = begin;
+    }
+    zr_buffer_printf(&out->header, "}");
+    while (out->header.length % 8 && !out->header.failed)
+        zr_buffer_append(&out->header, " ", 1);
+    if (status == ZERO_OK && (name.failed || out->header.failed))
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the header of %d tensors", count);
+    zr_buffer_free(&name);
+    return status;
+}
+
+static zero_status finish_header(int count, zr_st_layout *out, zero_error *error)
+{
+    uint64_t json_bytes = out->header.length - 8;
+    if (json_bytes > ZR_ST_HEADER_LIMIT)
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "%d tensors need a header of %llu bytes, more than the %d that readers accept", count,
+            (unsigned long long)json_bytes, ZR_ST_HEADER_LIMIT);
+    memcpy(out->header.data, &json_bytes, 8);
+    for (int i = 0; i < count; i++)
+        out->begin[i] += (int64_t)out->header.length;
+    out->total += (int64_t)out->header.length;
+    return ZERO_OK;
+}
+
+zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const char *prefix,
+                                zr_st_layout *out, zero_error *error)
+{
+    *out = (zr_st_layout){0};
+    placed *order = zr_alloc((size_t)count * sizeof *order, error);
+    if (!order)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < count; i++)
+        order[i] = (placed){.entry = &entries[i],
+                            .dtype = entries[i].stored ? zr_st_dtype_find(entries[i].stored)
+                                                       : zr_st_dtype_of(entries[i].dtype),
+                            .index = i};
+    qsort(order, (size_t)count, sizeof *order, by_dtype_then_name);
+    out->begin = zr_alloc((size_t)count * sizeof *out->begin, error);
+    zero_status status =
+        out->begin ? write_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = finish_header(count, out, error);
+    zr_free(order);
+    if (status != ZERO_OK)
+        zr_st_layout_free(out);
+    return status;
+}
+
+void zr_st_layout_free(zr_st_layout *layout)
+{
+    zr_buffer_free(&layout->header);
+    zr_free(layout->begin);
+    *layout = (zr_st_layout){0};
+}

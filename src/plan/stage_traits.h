@@ -1,0 +1,44 @@
+// What each ZeRO stage partitions, and what a rank then keeps by the paper's formulas (section 5),
+// for a bare number of parameters: without model, padding or activations.
+#ifndef ZR_PLAN_STAGE_TRAITS_H
+#define ZR_PLAN_STAGE_TRAITS_H
+
+#include "base/errors.h"
+
+enum { ZR_STAGE_COUNT = 4 };
+
+// All that plan/ asks of a stage; nothing else there compares the stage's number
+// (tools/check-program).
+typedef struct zr_stage_traits {
+    // P_os: a rank keeps the optimizer states of its own shards, and updates these; else of all.
+    bool shards_optimizer;
+    // P_g: gradients lie in slots that are given back once they are reduced; else whole gradients
+    // have a place each.
+    bool shards_gradients;
+    // P_p: a rank keeps its own shards of the parameters; else a replica of all.
+    bool shards_parameters;
+} zr_stage_traits;
+
+// stage: 0 .. ZR_STAGE_COUNT - 1.
+const zr_stage_traits *zr_stage_traits_of(int stage);
+
+typedef struct zr_state_policy { // bytes a parameter
+    const char *name;
+    double parameters, gradients, optimizer; // optimizer: the paper's K
+} zr_state_policy;
+
+// 2 + 2 + 12: 16-bit parameters and gradients; fp32 master, momentum and variance.
+extern const zr_state_policy zr_state_mixed;
+extern const zr_state_policy zr_state_fp32; // 4 + 4 + 8
+
+// Bytes of one rank.
+typedef struct zr_state_bytes {
+    double parameters, gradients, optimizer;
+} zr_state_bytes;
+
+// ranks: the data-parallel degree.
+zr_state_bytes zr_states_of_rank(const zr_state_policy *policy, double parameters, int stage,
+                                 double ranks);
+double zr_states_total(const zr_state_policy *policy, double parameters, int stage, double ranks);
+
+#endif

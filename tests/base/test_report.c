@@ -1,0 +1,160 @@
+// A report is built once: its text, its Markdown and its JSON say the same.
+#include "scratch_directory.h"
+
+#include "base/report.h"
+
+static const zr_heading columns[] = {
+    {"stage", "stage", .width = 5},
+    {"bytes.states", "states", ZR_UNIT_BYTES, .width = 8},
+    {"bytes.sums.all", "sums", ZR_UNIT_BYTES},
+    {"share", "share", ZR_UNIT_SHARE, .json_decimals = 4},
+    {"first", NULL},
+    {NULL, "units", .left = true},
+};
+
+static zr_report *example(void)
+{
+    zr_report *r = zr_report_create(NULL);
+    assert_non_null(r);
+    zr_report_labels(r, 9);
+    zr_report_field(r, &(zr_heading){"ranks", "ranks"}, zr_integer(4));
+    zr_report_field(r, &(zr_heading){"seconds", "step", ZR_UNIT_SECONDS}, zr_real(0.5));
+    zr_report_line(r, "fits", "yes,\nwith %d GB", 80);
+    zr_report_words(r, "\n");
+    zr_report_indent(r, 2);
+    zr_report_table(r, "stages", columns, ZR_COUNT(columns));
+    zr_report_json_line(r, 1);
+    for (int stage = 0; stage < 2; stage++) {
+        zr_report_row(r);
+        zr_report_cell(r, zr_integer(stage));
+        zr_report_cell(r, zr_integer(1500 * (stage + 1)));
+        zr_report_cell(r, stage ? zr_absent() : zr_integer(7));
+        zr_report_cell(r, zr_real(0.25));
+        zr_report_cell(r, zr_integer(10 * stage));
+        zr_report_cell(r, zr_text(stage ? "h.1" : "wte, h.0"));
+    }
+    zr_report_end_table(r);
+    zr_report_begin(r, "forecast");
+    zr_report_json_only(r, "guessed", zr_flag(false));
+    zr_report_begin_list(r, "steps");
+    zr_report_json_only(r, NULL, zr_real(1.5));
+    zr_report_end(r);
+    zr_report_end(r);
+    return r;
+}
+
+static void assert_written(const zr_report *r, zr_report_kind kind, int width, const char *expected)
+{
+    zr_buffer out = {0};
+    assert_int_equal(zr_report_write(r, kind, width, &out, NULL), ZERO_OK);
+    assert_string_equal(out.data, expected);
+    zr_buffer_free(&out);
+}
+
+static void one_report_is_written_three_ways(void **state)
+{
+    zr_report *r = example();
+    assert_written(r, ZR_REPORT_TEXT, 0,
+                   "ranks    4\n"
+                   "step     500 ms\n"
+                   "fits     yes,\n"
+                   "         with 80 GB\n"
+                   "\n"
+                   "  stage    states  sums  share  units\n"
+                   "      0   1.50 kB   7 B    25%  wte, h.0\n"
+                   "      1   3.00 kB          25%  h.1\n");
+    assert_written(r, ZR_REPORT_MARKDOWN, 0,
+                   "- ranks: 4\n"
+                   "- step: 500 ms\n"
+                   "- fits: yes,\n"
+                   "         with 80 GB\n"
+                   "\n"
+                   "| stage | states   | sums | share | units    |\n"
+                   "|-------|----------|------|-------|----------|\n"
+                   "| 0     | 1.50 kB  | 7 B  | 25%   | wte, h.0 |\n"
+                   "| 1     | 3.00 kB  |      | 25%   | h.1      |\n");
+    assert_written(r, ZR_REPORT_JSON, 0,
+                   "{\"ranks\":4,\"seconds\":0.5,\"stages\":["
+                   "\n {\"stage\":0,\"bytes\":{\"states\":1500,\"sums\":{\"all\":7}},"
+                   "\"share\":0.2500,\"first\":0},"
+                   "\n {\"stage\":1,\"bytes\":{\"states\":3000},\"share\":0.2500,\"first\":10}],"
+                   "\"forecast\":{\"guessed\":false,\"steps\":[1.5]}}");
+    zr_report_destroy(r);
+}
+
+static void a_wide_table_is_written_in_blocks(void **state)
+{
+    zr_report *r = example();
+    zr_buffer out = {0};
+    assert_int_equal(zr_report_write(r, ZR_REPORT_TEXT, 24, &out, NULL), ZERO_OK);
+    const char *table = strstr(out.data, "  stage");
+    assert_string_equal(table, "  stage    states  sums\n"
+                               "      0   1.50 kB   7 B\n"
+                               "      1   3.00 kB\n"
+                               "\n"
+                               "  stage  share  units\n"
+                               "      0    25%  wte, h.0\n"
+                               "      1    25%  h.1\n");
+    zr_buffer_free(&out);
+    zr_report_destroy(r);
+}
+
+static void a_report_that_is_built_wrongly_fails(void **state)
+{
+    for (int mistake = 0; mistake < 4; mistake++) {
+        zr_report *r = zr_report_create(NULL);
+        if (mistake == 0)
+            zr_report_begin(r, "open");
+        if (mistake == 1)
+            zr_report_end(r);
+        if (mistake >= 2)
+            zr_report_table(r, "rows", columns, 1);
+        if (mistake == 3)
+            zr_report_row(r);
+        for (int cell = 0; mistake >= 2 && cell < mistake - 1; cell++)
+            zr_report_cell(r, zr_none());
+        if (mistake >= 2)
+            zr_report_end_table(r);
+        zr_buffer out = {0};
+        zero_error error;
+        assert_int_equal(zr_report_write(r, ZR_REPORT_JSON, 0, &out, &error), ZERO_ERR_USAGE);
+        zr_buffer_free(&out);
+        zr_report_destroy(r);
+    }
+    assert_int_equal(zr_report_write(NULL, ZR_REPORT_TEXT, 0, NULL, NULL), ZERO_ERR_MEMORY);
+}
+
+static void a_report_without_memory_fails(void **state)
+{
+    int failures = 0;
+    for (int64_t nth = 1; nth < 200; nth++) {
+        zr_buffer out = {0};
+        zero_status status = ZERO_ERR_MEMORY;
+        zr_alloc_fail_at(nth);
+        zr_report *r = zr_report_create(NULL);
+        zr_report_field(r, &(zr_heading){"ranks", "ranks"}, zr_integer(4));
+        zr_report_table(r, "stages", columns, ZR_COUNT(columns));
+        zr_report_row(r);
+        zr_report_cell(r, zr_text("many"));
+        zr_report_end_table(r);
+        if (r)
+            status = zr_report_write(r, nth % 2 ? ZR_REPORT_TEXT : ZR_REPORT_JSON, 0, &out, NULL);
+        zr_alloc_fail_at(0);
+        failures += status == ZERO_ERR_MEMORY;
+        assert_true(status == ZERO_OK || status == ZERO_ERR_MEMORY);
+        zr_buffer_free(&out);
+        zr_report_destroy(r);
+    }
+    assert_in_range(failures, 5, 60); // and all later ones are not reached
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_report_is_written_three_ways),
+        cmocka_unit_test(a_wide_table_is_written_in_blocks),
+        cmocka_unit_test(a_report_that_is_built_wrongly_fails),
+        cmocka_unit_test(a_report_without_memory_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
