@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-// Why an answer is complete: it has as many tokens as were asked for, or the model ended it.
+// Why an answer is complete: it has the requested number of tokens, or the model ended it.
 typedef enum zero_finish { ZERO_FINISH_LENGTH, ZERO_FINISH_END } zero_finish;
 
 typedef struct zero_generate_options {
@@ -66,7 +66,7 @@ typedef struct zero_generate_options {
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;
 // on that of tensor ranks only with libzero.exact_tensor).
 // Collective over options->comm; once emit has stopped it, it ends on all ranks, without an error.
-// Returns ZERO_ERR_LIMIT if the keys and values of so many prompts exceed the memory budgets, and
+// Returns ZERO_ERR_LIMIT if the keys and values of all prompts exceed the memory budgets, and
 // ZERO_ERR_UNSUPPORTED for an unknown chat template.
 ZERO_API zero_status zero_generate(const zero_generate_options *options, zero_error *error);
 

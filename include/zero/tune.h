@@ -16,16 +16,16 @@ typedef struct zero_tune_options {
     int data_count;
     const char *field, *chat, *tokenizer;
     int ignore_unused;
-    // What is said already; everything else is open. A list in the configuration for
-    // zero_optimization.stage and train_micro_batch_size_per_gpu says what may be tried.
+    // Settings that are fixed; everything else is searched. A list in the configuration for
+    // zero_optimization.stage and train_micro_batch_size_per_gpu names what may be tried.
     const char *config_path;
     const zero_override *overrides; // (override_count)
     int override_count;
     int64_t seq;                  // 0: the model's context
-    int ranks;                    // of the job; 0: open
+    int ranks;                    // of the job; 0: searched
     int threads;                  // of a rank; 0: its share of the cores
-    int tensor, pipeline;         // 0: open, unless the configuration says them
-    const char *schedule, *split; // NULL: likewise
+    int tensor, pipeline;         // 0: searched, unless the configuration sets them
+    const char *schedule, *split; // NULL: the same
     int sequence_parallel;
     const char *backend; // as in zero_options (engine.h); NULL: cpu
     // Where the answer is written: tuned.json, the same as ds_config_optimal.json, cmd_optimal.txt,

@@ -101,7 +101,7 @@ static bool is_metrics(const char *path)
            (!zr_file_head(path, head, sizeof head) || starts_with(head, "{\"step\":"));
 }
 
-// times.json is a list whose first object names the step before it (train/run_times.h).
+// times.json is a list whose first object names the step before it (predict/run_times.h).
 static bool are_times(const char *path)
 {
     char head[HEAD];

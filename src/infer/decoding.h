@@ -55,7 +55,7 @@ typedef struct zr_decoding {
     size_t scratch_bytes;
     int turn;
     zr_tensor_exchange exchange; // with the ranks that have the other slices of the model
-    zr_ledger ledger;            // of this memory, beside the engine's
+    zr_ledger ledger;            // of this memory, apart from the engine's
     zr_arena arena;
 } zr_decoding;
 

@@ -18,22 +18,22 @@ static zero_status append_id(const json_t *value, const char *path, zr_ids *out,
     return ZERO_OK;
 }
 
-static zero_status append_ids(const json_t *root, const char *path, bool *said, zr_ids *out,
+static zero_status append_ids(const json_t *root, const char *path, bool *found, zr_ids *out,
                               zero_error *error)
 {
     const json_t *value = json_object_get(root, KEY), *item;
     size_t i;
-    *said = value && !json_is_null(value);
+    *found = value && !json_is_null(value);
     if (!json_is_object(root))
         return zr_fail(error, ZERO_ERR_DATA, "%s: a JSON object is expected", path);
-    if (*said && !json_is_array(value))
+    if (*found && !json_is_array(value))
         return append_id(value, path, out, error);
     json_array_foreach(value, i, item) ZERO_TRY(append_id(item, path, out, error));
     return ZERO_OK;
 }
 
-// *said: whether the file exists and has the key.
-static zero_status read_end_tokens_file(const char *directory, const char *name, bool *said,
+// *found: whether the file exists and has the key.
+static zero_status read_end_tokens_file(const char *directory, const char *name, bool *found,
                                         zr_ids *out, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", directory, name);
@@ -41,9 +41,9 @@ static zero_status read_end_tokens_file(const char *directory, const char *name,
     zero_status status = !path                  ? ZERO_ERR_MEMORY
                          : zr_path_exists(path) ? zr_json_load(path, MOST_BYTES, &root, error)
                                                 : ZERO_OK;
-    *said = false;
+    *found = false;
     if (root)
-        status = append_ids(root, path, said, out, error);
+        status = append_ids(root, path, found, out, error);
     json_decref(root);
     zr_free(path);
     return status;
@@ -53,12 +53,12 @@ zero_status zr_end_tokens_read(const char *directory, const zr_tokenizer *tokeni
                                const zr_chat *chat, zr_ids *out, zero_error *error)
 {
     static const char *const files[] = {ZR_GENERATION_CONFIG, ZR_MODEL_CONFIG};
-    bool said = false;
+    bool found = false;
     int32_t turn;
     *out = (zr_ids){0};
-    for (int i = 0; i < ZR_COUNT(files) && !said; i++)
-        ZERO_TRY(read_end_tokens_file(directory, files[i], &said, out, error));
-    if (!said && zr_tokenizer_end(tokenizer) >= 0)
+    for (int i = 0; i < ZR_COUNT(files) && !found; i++)
+        ZERO_TRY(read_end_tokens_file(directory, files[i], &found, out, error));
+    if (!found && zr_tokenizer_end(tokenizer) >= 0)
         zr_ids_append(out, zr_tokenizer_end(tokenizer));
     if (chat && zr_tokenizer_find(tokenizer, zr_chat_turn_end(chat), &turn))
         zr_ids_append(out, turn);

@@ -26,7 +26,7 @@ typedef struct zr_sampling {
     uint64_t seed;
     // Ids that complete an answer, and are not part of it; NULL: none.
     const zr_ids *ends;
-    const zero_logger *logger;  // told when a context is full; may be NULL
+    const zero_logger *logger;  // gets a line when a context is full; may be NULL
     zr_generation_times *times; // takes what steps take; NULL: nothing is measured
 } zr_sampling;
 

@@ -13,14 +13,14 @@
 #include <string.h>
 #include <time.h>
 
-// Records of a step; one that has more is not measured. Kinds of steps that are told apart; those
-// beyond count as the last one.
+// Records of a step; a step with more is not measured. Kinds of steps; further ones count as the
+// last.
 enum { RECORDS = 1 << 14, MOST_KINDS = 64 };
-// A generation teaches from so many steps on.
+// A generation with fewer steps teaches nothing.
 enum { ENOUGH_STEPS = 8 };
 // No step is left out as one that warms up: prompts are read in the first ones of each generation.
 enum { WARM_CALLS = 2 };
-// A prediction of which more than this part is guessed is called a guess.
+// A prediction is called a guess if more than this part of it is guessed.
 static const double MOST_GUESSED = 0.3;
 
 zero_status zr_generation_times_count(zero_engine *engine, zr_generation_times *out,

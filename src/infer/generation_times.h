@@ -4,7 +4,7 @@
 #define ZR_INFER_GENERATION_TIMES_H
 
 #include "layers/layers.h"
-#include "monitor/sink_rates.h"
+#include "predict/measured_steps.h"
 #include <zero/engine.h>
 
 enum { ZR_GENERATION_READS, ZR_GENERATION_WRITES, ZR_GENERATION_PARTS };

@@ -13,7 +13,7 @@ typedef struct zr_windows_result {
     bool left;       // it ended early, and the other fields mean nothing
 } zr_windows_result;
 
-// Asked on each rank, between batches, whether to end early.
+// Called on each rank between batches: whether to end early.
 typedef struct zr_windows_leave {
     bool (*wanted)(void *user);
     void *user;
@@ -21,7 +21,7 @@ typedef struct zr_windows_leave {
 
 // Reads batches of at most `batch` windows (the engine's micro-batch or less); at most `most` of
 // these batches, spread evenly over the text (0: all). leave: as soon as any rank wants to leave,
-// all end early; NULL: none does. Collective, between steps only.
+// all end early; may be NULL. Collective, between steps only.
 zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int64_t batch,
                             int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
                             zero_error *error);

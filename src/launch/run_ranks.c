@@ -174,7 +174,7 @@ static zero_status run_once(attempt *a, int *exit_code, zero_error *error)
 }
 
 // Returns how many of the ranks that remain can go on: whole groups of them, but no fewer than the
-// least that were asked for.
+// caller's least number.
 static int ranks_of_next(const attempt *a)
 {
     int remaining = a->ranks - ZR_MAX(a->end.dead, 1);

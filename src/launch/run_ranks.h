@@ -32,7 +32,7 @@ zero_status zr_run_spawn(const zr_spawn *spawn, zr_child *out, zero_error *error
 
 typedef struct zr_run_end { // what is known of ranks that have ended
     int dead;               // those that a signal ended, except for the supervisor's own signals
-    int multiple;           // the job runs on multiples of so many ranks; 0: no rank has told that
+    int multiple;           // the job runs on multiples of it; 0 if no rank has reported it
 } zr_run_end;
 
 // run_watch.c: waits until every child has ended and was reaped. *exit_code and the message are

@@ -32,7 +32,7 @@ typedef struct watch {
     int alive, first;        // first: the rank whose failure is reported, -1: none
     int signal;              // by which the caller wants the ranks to end, 0: none
     double failed_at;        // when the end after a failure began
-    double kill_at;          // when an end that was asked for becomes SIGKILL
+    double kill_at;          // when a requested end becomes SIGKILL
     int sent;                // the strongest signal that was sent to all
     int noted;               // how much of *options->notes was passed on
     int dead;                // ranks that ended by a signal not sent from here
@@ -142,7 +142,7 @@ static int code_of(int wait_status)
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// Whether a rank died of the signal that it was sent because the caller asked for the end.
+// Whether a rank died of the signal that it was sent because the caller requested the end.
 static bool died_as_asked(const watch *w)
 {
     for (int r = 0; r < w->host->ranks; r++) {
@@ -206,7 +206,7 @@ static zero_status report_run_watch(const watch *w, int *exit_code, zero_error *
     return zr_fail(error, failure.status, "%s%s", own_words(&failure), memory);
 }
 
-// Asks all ranks, because one that died early has told nothing.
+// Reads what all ranks have reported, because one that died early has reported nothing.
 static int find_multiple(const zr_local_host *host)
 {
     int multiple = 0;

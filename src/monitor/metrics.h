@@ -71,8 +71,8 @@ typedef struct zr_metrics_reader {
 
 // Opens RUN/metrics.jsonl. Close the reader in any case, also after a failure.
 zero_status zr_metrics_reader_open(const char *run, zr_metrics_reader *out, zero_error *error);
-// Returns the next line's object (free it with json_decref), or NULL after the last one; a
-// later call continues with what was written meanwhile. ZERO_ERR_DATA names the line that is not an
+// Returns the next line's object (free it with json_decref), or NULL after the last one; a later
+// call continues with what was written meanwhile. ZERO_ERR_DATA names the line that is not an
 // object or is too long; or ZERO_ERR_IO.
 zero_status zr_metrics_reader_next(zr_metrics_reader *reader, json_t **out, zero_error *error);
 void zr_metrics_reader_close(zr_metrics_reader *reader); // a zeroed reader is allowed

@@ -53,7 +53,7 @@ static bool asks_for_records(const zr_observe_sinks *sinks, const zr_config *con
     return false;
 }
 
-// Whether a sink is open. On ranks that do not report, none is.
+// Returns whether a sink is open. No sink is open on ranks that do not report.
 static bool observe_is_open(const zr_observation *o, int sink)
 {
     return o->reports && o->sinks->at[sink]->is_asked(o->seen.config);
@@ -109,7 +109,7 @@ zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer
 }
 
 // Replaces a recorder that was too small by one with room for twice as many records, and copies
-// what it held. Called between steps. What nobody has asked for has a limit, and is not told.
+// what it held. Called between steps. What was not requested has a limit, and is not logged.
 static zero_status grow_observe(zr_observation *o, int64_t step, zero_error *error)
 {
     zr_recorder *larger, *old = o->seen.recorder;
@@ -140,8 +140,8 @@ static bool any_is_recorded(const zr_observation *o)
     return false;
 }
 
-// Whether a sink is told a step: one that it wants or, of steps that were recorded together, for
-// all of which it reads the same records, the last.
+// Returns whether a step is reported to a sink: each step that it wants; but only the last of steps
+// that were recorded together, if the sink reads their records.
 static bool is_told(const zr_observation *o, int sink, int64_t step)
 {
     const zr_observe_sink *of = o->sinks->at[sink];

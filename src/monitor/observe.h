@@ -1,24 +1,24 @@
-// What is written about an engine's steps, as the configuration asks: the sinks of sinks.h on rank
-// 0; the records of a range of steps on every rank, for zero train --profile; and what a training
-// measures of itself (sink_rates.h), on every rank as well. One recorder serves all of them. It is
-// attached only during steps that are wanted; if nothing is asked for, there is no recorder.
+// What is written about an engine's steps, as configured: the sinks of sinks.h on rank 0; the
+// records of a range of steps on every rank, for zero train --profile; and what a training measures
+// of itself (predict/measured_steps.h), on every rank as well. One recorder serves all of them. It
+// is attached only during steps that are wanted; if nothing is observed, there is no recorder.
 #ifndef ZR_MONITOR_OBSERVE_H
 #define ZR_MONITOR_OBSERVE_H
 
 #include "engine/engine_api.h"
-#include "monitor/sink_rates.h"
+#include "predict/measured_steps.h"
 
-// Steps first to last, counted from 1; first 0: none.
+// Steps first to last, counted from 1; empty if first is 0.
 typedef struct zr_step_range {
     int64_t first, last;
 } zr_step_range;
 
 typedef struct zr_observation zr_observation;
 
-// Observes the engine, which then owns *out (NULL if nothing is asked for). Collective if something
-// is asked for. kept: the steps whose records stay until the next step begins; it must be the same
-// on every rank. measured: takes what some steps have taken, and must outlive the engine; NULL, on
-// every rank: nothing is measured. logger: used on rank 0 only, and must outlive the engine.
+// Observes the engine, which then owns *out (NULL if nothing is to be observed). Collective if
+// something is. kept: the steps whose records stay until the next step begins; it must be the same
+// on every rank. measured: takes the times of some steps, and outlives the engine; NULL on all
+// ranks or on none. logger: used on rank 0 only, and must outlive the engine.
 // Returns ZERO_ERR_IO if flops_profiler.output_file or the directory of a monitor cannot be
 // written.
 zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_range kept,

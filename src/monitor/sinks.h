@@ -12,11 +12,11 @@ typedef struct zr_observed { // what a sink sees; it belongs to the observation
     zero_engine *engine;
     const zr_config *config; // the engine's
     const zero_logger *logger;
-    zr_recorder *recorder; // NULL: nothing is recorded
+    zr_recorder *recorder; // NULL if nothing is recorded
     int64_t begun;         // index of the first record of `steps`
     // What the records are of: one step, or all of an asynchronous pipeline's that overlap.
     zr_step_range steps;
-    int64_t updates;          // made by the end of the step that is told
+    int64_t updates;          // made by the end of the step that is reported
     const char **units;       // (unit_count) names
     const char **flat_params; // (flat_param_count) names
     char of[40];              // " of pipeline stage 0"; empty: there is no pipeline
@@ -29,11 +29,12 @@ typedef enum zr_wanted {
 } zr_wanted;
 
 typedef struct zr_observe_sink {
-    bool (*is_asked)(const zr_config *config); // whether the configuration asks for it at all
-    // There must be room for records; steps that overlap are told together, as the last of them.
+    bool (*is_asked)(const zr_config *config); // whether the configuration enables it
+    // There must be room for records; steps that overlap are reported together, as the last of
+    // them.
     bool reads_records;
     // What the sink wants of a step. Called before and after the step, with the same answer, if the
-    // sink is asked for.
+    // sink is enabled.
     zr_wanted (*wants)(const zr_config *config, int64_t step);
     // Called before the first step; refuses what cannot be written. *own belongs to the sink, and
     // is NULL at first. Optional.

@@ -36,7 +36,7 @@ typedef struct zr_common_task {
 typedef struct zr_members {
     const char *backend; // as zr_queue_open takes it
     int count, threads;  // members; threads of each
-    size_t bytes;        // of memory for each, of which the tasks take what they need in turn
+    size_t bytes;        // of memory for each, which the tasks use in turn
 } zr_members;
 
 // Runs the tasks in turn, each for a few rounds, and adds the usual mean (predict/meter.h) of each

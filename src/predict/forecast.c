@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-// What predictions are off by where no run has told (standard deviation of the logarithm), and how
-// many runs that assumption counts for next to those that have. Operations that nobody has measured
+// How far predictions are assumed to be off (standard deviation of the logarithm) before any run
+// has shown it, and for how many runs that assumption counts. Operations that were never measured
 // add to it.
 static const double UNLEARNT_SPREAD = 0.08, UNLEARNT_RUNS = 3, UNKNOWN_SPREAD = 0.3;
-// 80% of a normal distribution lie within so many standard deviations.
+// 80% of a normal distribution lie within this many standard deviations.
 static const double OF_80_PERCENT = 1.2816;
 
 // Steps that a rank runs; only the last one counts, because the first finds nothing under way.
@@ -44,8 +44,8 @@ static void run_forecast_rounds(zr_virtual_rank *rank, zr_forecast *out, double 
     *unknown = rank->unknown;
 }
 
-// Adds what ranks that do the same wait for each other, as far as runs have told: none is as fast
-// as the others all the time.
+// Adds how long equal ranks wait for each other, as measured by runs, because no rank is as fast as
+// the others all the time.
 static void wait_for_others(zr_virtual_rank *rank, zr_forecast *out)
 {
     int64_t busy = (int64_t)(sum_of(out->plain) * 1e9); // nanoseconds

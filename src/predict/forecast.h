@@ -1,6 +1,6 @@
 // How long a step of a plan takes: the plan's program, run on virtual time. Instructions take what
-// the rates say of their work; what is begun goes on beside the rank until it is awaited, as in the
-// engine, so overlap, prefetch, bubbles and waits count as they run. Pure.
+// the rates predict; what they begin overlaps with the rank until it is awaited, as in the engine,
+// so overlap, prefetch, bubbles and waits count as they happen. Pure.
 #ifndef ZR_PREDICT_FORECAST_H
 #define ZR_PREDICT_FORECAST_H
 
@@ -24,12 +24,12 @@ typedef struct zr_forecast_question {
     int stages;                           // 1: there is no pipeline
     const zr_rate_book *book;
     zr_rate_setting setting;
-    bool overlaps;                        // exchanges of data ranks go on beside computing
+    bool overlaps;                        // exchanges of data ranks overlap computing
     zr_link_speed data, tensor, pipeline; // where ranks exchange by messages
     const int *machines;                  // (stages) of pipeline stages; NULL: each has its own
     int kv_replicas;                      // ranks of this machine, which share its disk
-    // Cores of this machine, 0: enough. Where its ranks' threads take them all, what goes on beside
-    // a rank takes its time.
+    // Cores of this machine; 0: enough. If its ranks' threads take them all, what overlaps with a
+    // rank takes the rank's time.
     int cores;
 } zr_forecast_question;
 
@@ -50,8 +50,8 @@ double zr_flops_of_token(const zr_plan *plan);
 // ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/pipeline/simulate.h).
 zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,
                              zero_error *error);
-// Finds the seconds that evaluating takes for so many micro-batches of each data rank, without
-// corrections. unknown: the part of them whose operations nobody has measured; NULL: not asked for.
+// Finds the seconds in which each data rank evaluates `micro_batches`, without corrections.
+// *unknown: the part of them whose operations were never measured; may be NULL.
 // ZERO_ERR_MEMORY.
 zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t micro_batches,
                                    double *out, double *unknown, zero_error *error);

@@ -198,7 +198,7 @@ static size_t lay_out_harness(const zr_plan *plan, int unit, const zero_shape *s
     return carver.used;
 }
 
-// Likewise, of what a generation has besides them.
+// Finds what a generation needs in addition to them.
 static size_t lay_out_decode(const zr_plan *plan, const zr_harness_decode_question *decode,
                              char *base, size_t used, places *at)
 {
@@ -376,7 +376,7 @@ zero_status zr_harness_open(const zr_harness_question *question, zr_harness **ou
     *out = NULL;
     if (!zr_harness_can_call(question->plan))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "model \"%s\" is a program's own: what its units compute can be told only "
+                       "model \"%s\" is a program's own: what its units compute is known only "
                        "by running it",
                        question->plan->model->name);
     zr_harness *harness = zr_alloc(sizeof *harness, error);

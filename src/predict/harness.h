@@ -2,8 +2,8 @@
 // asks of the backend (operations.h), or to time it. Each operand has a place of its own. Exchanges
 // with tensor ranks move nothing; they are recorded as the engine records them.
 //
-// Address buffer alone suffices for a queue that counts (compute/compute.h): besides ids and
-// losses of rows, units then touch nothing. For a queue that computes, parameters, gradients of
+// Address buffer alone suffices for a queue that counts (compute/compute.h): units then touch
+// nothing but ids and losses of rows. For a queue that computes, parameters, gradients of
 // boundaries and what enters are small finite values, and the ids of tokens are scattered over the
 // vocabulary.
 #ifndef ZR_PREDICT_HARNESS_H

@@ -264,7 +264,7 @@ static zero_status add_units(measuring *m, double seconds, zero_error *error)
     return ZERO_OK;
 }
 
-// Keeps the items of which something is not known.
+// Keeps the items that are not known yet.
 static zero_status add_vectors(measuring *m, double seconds, zero_error *error)
 {
     zr_vector_task all, one;

@@ -14,17 +14,17 @@ typedef struct zr_unit_rates_question {
     int together;          // ranks of this machine that work at once; 0: 1
     double seconds;        // about so long, in all; 0: 1
     zr_update_kind update; // of the plan's optimizer
-    // On the disk of the NVMe tiers; NULL: no disk is measured.
+    // On the disk of the NVMe tiers; NULL if no disk is to be measured.
     const char *directory;
     const zero_logger *logger;
 } zr_unit_rates_question;
 
-// Finds the setting to which the rates belong of ranks of so many threads, `together` of them on a
-// machine, that store in this type: what is measured is looked up under it.
+// Finds the setting of the rates of ranks with `threads` threads each, `together` of them on a
+// machine, that store in this type.
 // ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED: there is no such backend.
 zero_status zr_unit_rates_setting(const char *backend, zero_dtype dtype, int threads, int together,
                                   zr_rate_setting *out, zero_error *error);
-// Measures what `known` (NULL: nothing) has not, and adds it to the setting's rates in `found`,
+// Measures what `known` lacks (NULL: everything), and adds it to the setting's rates in `found`,
 // another book; not collective, because threads of this process stand for the ranks. A unit whose
 // calls would take too long gets fewer samples, then shorter ones. What is known of exactly these
 // operations is not measured again; a unit for which there is no memory is left out, which a

@@ -24,7 +24,7 @@ enum { ZR_OPERATION_CALLS = 6 }; // zr_call
 // Returns the phase to which a call belongs: forward, backward or weight.
 zr_activity zr_call_phase(zr_call call);
 
-// The operations of one unit's calls, by zr_call; a call that the plan has not has none.
+// The operations of one unit's calls, by zr_call; empty for a call that the plan does not make.
 typedef struct zr_unit_operations {
     zr_operation_list calls[ZR_OPERATION_CALLS];
 } zr_unit_operations;
@@ -42,12 +42,12 @@ typedef struct zr_plan_operations { // of all units of a plan
 // error.
 zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
                                     zr_plan_operations *out, zero_error *error);
-// Finds, likewise, what a step of a generation asks for, as forwards of the units.
+// Finds the same for a step of a generation, as forwards of the units.
 zero_status zr_plan_operations_decode(const zr_plan *plan, const char *backend,
                                       const zr_harness_decode_question *decode,
                                       zr_plan_operations *out, zero_error *error);
-// Takes, for units that nobody may call before a run, the products that they list
-// (zero_unit_sizes), in thirds. Freed likewise.
+// Takes the products that units list (zero_unit_sizes), a third for each call, because a program's
+// own units may not be called before a run. Freed in the same way.
 zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *out,
                                       zero_error *error);
 void zr_plan_operations_free(zr_plan_operations *operations);

@@ -9,7 +9,7 @@
 
 static const char *const LINK_PATH = "network", *const ONE_COPY_PATH = "network, one copy";
 
-// What is said of a link of which nothing is known.
+// Assumed of a link that was never measured.
 static const double GUESSED_RATE = 1e8, GUESSED_LATENCY = 1e-4; // bytes a second, seconds
 // How unknown an exchange is whose seconds are those of another kind.
 static const double OF_ANOTHER_KIND = 0.3;
@@ -97,7 +97,8 @@ static double seconds_at(const ends *e, double bytes, double *unknown)
     return e->below->seconds + part * (e->above->seconds - e->below->seconds);
 }
 
-// Returns the activity whose samples tell what another one takes; ZR_ACTIVITY_COUNT: none does.
+// Returns the activity by whose samples another one is estimated; ZR_ACTIVITY_COUNT if there is
+// none.
 static int stand_in(const zr_rates *link, int what)
 {
     static const zr_activity likely[] = {ZR_ACTIVITY_all_gather, ZR_ACTIVITY_reduce_scatter,

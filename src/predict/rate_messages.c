@@ -124,7 +124,7 @@ static void list_rate_messages(zr_message_task *task, zr_message_item item)
     task->items[task->count++] = item;
 }
 
-// Returns the elements of a share of which a member fetches so many bytes.
+// Returns the elements of a share if a member fetches `bytes` in all.
 static int64_t share_of(const zr_message_task *task, int64_t bytes, zero_dtype dtype)
 {
     return bytes / (task->members - 1) / (int64_t)zero_dtype_bytes(dtype);

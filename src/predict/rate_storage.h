@@ -23,8 +23,8 @@ typedef struct zr_storage_rates {
     double copy, update;
 } zr_storage_rates;
 
-// Fills in the host, the disk that holds `directory` (NULL: the memory is meant),
-// and the time; the rest is zeroed. ZERO_ERR_USAGE: there is no such directory.
+// Fills in the host, the disk that holds `directory` (NULL: the memory is meant), and the time; the
+// rest is zeroed. ZERO_ERR_USAGE: there is no such directory.
 zero_status zr_storage_name(const char *directory, zr_storage_rates *out, zero_error *error);
 // Read and write a row as JSON. Reading returns false if it is not one.
 bool zr_storage_read(const json_t *entry, zr_storage_rates *out);

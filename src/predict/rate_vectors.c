@@ -18,7 +18,7 @@
 enum { MOST_ELEMS = 12 << 20, MOST_WALK = 1 << 20, MOST_SUM = 2 << 20, SQUARE_PARTS = 512 };
 enum { SOME_VALUES = 1 << 14 };
 // Times that an item is done in a row: caches delay what is written, so a single one seems faster
-// than those of a step, of which each waits for what those before it have written.
+// than those of a step, where each waits for what the ones before it have written.
 enum { MOST_IN_A_ROW = 8 };
 #define SMALL 0.01f
 

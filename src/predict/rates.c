@@ -1,6 +1,6 @@
 // Between two samples of an activity the seconds are found on the line through both, of the
 // logarithms of size and seconds. The size is FLOPs, where an operation has them, else bytes.
-// Products of one size differ by their shape, of which FLOPs a byte tell something: samples that
+// Products of one size differ by their shape, which shows in their FLOPs a byte: samples that
 // differ in them count as farther away. Beyond the largest sample an operation takes in proportion
 // what the nearest one does, and the farther it is, the more what large ones take.
 #include "predict/rates.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// What is said of operations of which nothing is known: roughly one core of a server.
+// Assumed if nothing is known of an operation: roughly one core of a server.
 static const double GUESSED_BYTES = 8e9, GUESSED_FLOPS = 3e10; // a second
 
 // What a thread computes at the least, by the path of its kernels, and of fp32 at the most.
@@ -21,9 +21,9 @@ static const double ASSUMED_OF_F32 = 8e10;
 
 // An operation of fewer FLOPs a byte waits for memory.
 static const double LEAST_INTENSITY = 4;
-// Smaller operations take mostly the time of being called, and say nothing of larger ones.
-static const double TELLING_BYTES = 1 << 16, TELLING_FLOPS = 1e6;
-// The nearest sample says nothing any more of an operation so far beyond it: of 16 times its size.
+// Smaller operations take mostly the time of the call, from which nothing follows for larger ones.
+static const double LEAST_BYTES = 1 << 16, LEAST_FLOPS = 1e6;
+// The nearest sample no longer counts for an operation so far beyond it: 16 times its size.
 static const double FAR_BEYOND = 2.77;
 
 // How much FLOPs a byte count in the distance of two operations, next to size.
@@ -99,21 +99,20 @@ static double work_of(const zr_rate_sample *s)
     return (double)(waits_for_memory(s) ? s->bytes : s->flops);
 }
 
-static bool tells_of_larger(const zr_rate_sample *s)
+static bool extrapolates(const zr_rate_sample *s)
 {
-    return work_of(s) >= (waits_for_memory(s) ? TELLING_BYTES : TELLING_FLOPS);
+    return work_of(s) >= (waits_for_memory(s) ? LEAST_BYTES : LEAST_FLOPS);
 }
 
-// Looks among an activity's samples for the one that tells what an operation takes which is larger
-// than all: the fastest, but of those that wait for memory the largest, because caches hold less
-// of it.
-static void look_for_telling(const zr_rates *rates, int what, const zr_rate_sample *wanted,
-                             const zr_rate_sample **found)
+// Picks the sample from which to extrapolate an operation larger than any measured one: the
+// fastest; but of operations that wait for memory the largest, because caches hold less of it.
+static void pick_extrapolation_base(const zr_rates *rates, int what, const zr_rate_sample *wanted,
+                                    const zr_rate_sample **found)
 {
     bool memory = waits_for_memory(wanted);
     for (int i = 0; i < rates->count[what]; i++) {
         const zr_rate_sample *s = &rates->at[what][i];
-        if (!s->flops != !wanted->flops || waits_for_memory(s) != memory || !tells_of_larger(s))
+        if (!s->flops != !wanted->flops || waits_for_memory(s) != memory || !extrapolates(s))
             continue;
         bool better =
             !*found || (memory ? s->bytes > (*found)->bytes
@@ -127,19 +126,19 @@ static void look_for_telling(const zr_rates *rates, int what, const zr_rate_samp
 static double seconds_of_large(const zr_rates *rates, zr_activity what,
                                const zr_rate_sample *wanted)
 {
-    const zr_rate_sample *told = NULL;
-    look_for_telling(rates, (int)what, wanted, &told);
-    for (int other = 0; other < ZR_ACTIVITY_COUNT && !told; other++)
+    const zr_rate_sample *base = NULL;
+    pick_extrapolation_base(rates, (int)what, wanted, &base);
+    for (int other = 0; other < ZR_ACTIVITY_COUNT && !base; other++)
         if (zr_activity_track((zr_activity)other) == ZR_TRACK_COMPUTE)
-            look_for_telling(rates, other, wanted, &told);
-    if (told)
-        return work_of(wanted) * told->seconds / work_of(told);
+            pick_extrapolation_base(rates, other, wanted, &base);
+    if (base)
+        return work_of(wanted) * base->seconds / work_of(base);
     return work_of(wanted) /
            (waits_for_memory(wanted) ? GUESSED_BYTES : zr_rates_assumed_flops(&rates->setting));
 }
 
-// Returns the seconds of an operation that computes, of which the nearest sample is smaller; they
-// are no less than those of one like it.
+// Returns the seconds of an operation that computes and is larger than the nearest sample; they are
+// at least those of a sample of its kind.
 static double seconds_beyond(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
                              const neighbour *nearest)
 {
@@ -151,8 +150,7 @@ static double seconds_beyond(const zr_rates *rates, zr_activity what, const zr_r
     return alike ? ZR_MAX(seconds, nearest->sample->seconds) : seconds;
 }
 
-// Returns the seconds that neighbours tell, of which there is at least one; the nearer one counts
-// more.
+// Returns the seconds by the neighbours, at least one of which exists; the nearer one counts more.
 static double seconds_by(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
                          const neighbours *found, double *away)
 {
@@ -175,9 +173,8 @@ static bool has_neighbour(const neighbours *found)
     return found->below.sample || found->above.sample;
 }
 
-// Returns whether nothing can be said of an activity from others, because `bytes` of its samples
-// are something else: a phase is explained by its operations, and ranks need not wait for each
-// other.
+// Returns whether an activity cannot be guessed from others, because the `bytes` of its samples
+// mean something else (zr_rate_sample).
 static bool stands_alone(zr_activity what)
 {
     return zr_activity_track(what) == ZR_TRACK_PHASE || what == ZR_ACTIVITY_wait;

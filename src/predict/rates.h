@@ -1,6 +1,6 @@
-// How long operations take on a machine: what runs and measurements have seen, kept for the user in
-// a file that can be read (~/.cache/libzero/rates-PROCESSOR.json), and the seconds of an operation
-// that nobody has seen, between those that somebody has.
+// The book of rates: how long operations take on a machine, as runs and measurements have found.
+// The user's file ~/.cache/libzero/rates-PROCESSOR.json keeps it. The seconds of an operation that
+// was never measured are interpolated between those that were.
 //
 // A sample belongs to a setting: the path of the kernels, the storage type, the threads of a rank,
 // and how many ranks of the machine work at once, because they share caches and memory. Exchanges
@@ -22,17 +22,18 @@ typedef struct zr_rate_setting {
     char path[ZR_RATE_PATH]; // "avx512_bf16"
     zero_dtype dtype;
     int threads, together; // of a rank; ranks
-    int machines; // that exchange (rate_links.c); 0: these are rates of what a rank computes
+    int machines;          // that exchange (rate_links.c); 0 for what a rank computes
 } zr_rate_setting;
 
 typedef struct zr_rate_sample {
-    // Of one operation, as recorded. A phase has neither: `bytes` is the number of operations in
-    // it, and `seconds` what they leave unexplained. Nor has `wait`: `bytes` are the nanoseconds of
-    // all else that a rank does in a step, and `seconds` what it waits for other ranks in it.
+    // Of one operation, as recorded. Two activities use `bytes` otherwise, with flops 0. A phase:
+    // the number of operations in it; `seconds` is its time outside of them. A wait: the
+    // nanoseconds that a rank is busy in a step; `seconds` is how long it waits for other ranks in
+    // that step.
     int64_t bytes, flops;
-    double seconds; // usual ones
+    double seconds; // zr_usual_mean of one operation
     int64_t seen;   // operations
-    double quiet;   // 1: nothing else ran; 0.5: others had every second turn (base/clock.h)
+    double quiet;   // 1: nothing else ran; 0.5: others had half of the cores' time (base/clock.h)
 } zr_rate_sample;
 
 typedef struct zr_rates { // of one setting
@@ -40,8 +41,7 @@ typedef struct zr_rates { // of one setting
     zr_rate_sample at[ZR_ACTIVITY_COUNT][ZR_RATE_SAMPLES];
     int count[ZR_ACTIVITY_COUNT];
     int64_t measured; // seconds since 1970, of the newest sample; 0: there are none
-    // What a run has found itself: how quiet the machine was, for all of its samples; 0: as they
-    // say.
+    // How quiet the machine was, for all samples, where one run has found them; 0: see each sample.
     double quiet;
 } zr_rates;
 
@@ -59,9 +59,9 @@ typedef enum zr_time_part {
 } zr_time_part;
 extern const char *const zr_time_part_names[ZR_TIME_PARTS];
 
-// What predictions of this machine were off by: measured / predicted, learnt from runs.
+// How far predictions for this machine were off: measured / predicted, learnt from runs.
 typedef struct zr_correction {
-    double factor; // geometric mean, of which later runs count more; zr_correction_factor
+    double factor; // geometric mean; later runs count more (zr_correction_factor)
     double spread; // standard deviation of its logarithm, of a run
     int64_t runs;
 } zr_correction;
@@ -77,44 +77,45 @@ typedef struct zr_rate_book { // what is known of this machine
     // zr_rate_book_use_disk has chosen; 0 if unknown.
     double read, write, mix;
     double checksum;     // bytes a second of a thread
-    zr_task_rates tasks; // besides steps
+    zr_task_rates tasks; // everything but steps
 } zr_rate_book;
 
-// Returns the seconds of one operation, and sets *unknown to how far it is from what was seen: 0:
-// the same operation; 1: nothing was seen of its activity, and the seconds are a guess from others.
-// rates NULL: nothing was seen at all.
+// Returns the seconds of one operation, and sets *unknown to its distance from what was measured: 0
+// for the same operation, 1 if its activity was never measured and the seconds are guessed from
+// others. rates NULL: nothing was measured.
 double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops,
                         double *unknown);
-// Returns the FLOP/s of large matrix products that a rank of a setting has at the least, as its
-// kernels are known, not measured.
+// Returns the least FLOP/s of large matrix products on a rank of a setting, assumed from the path
+// of its kernels.
 double zr_rates_assumed_flops(const zr_rate_setting *setting);
-// Adds an operation's time; samples of the same size are averaged, later ones counting more, and
-// where there is no room, the one most like another makes it. Times that are none are left out.
+// Adds an operation's time. Samples of the same size are averaged, and later ones count more. If
+// there is no room, the sample that is most like another one is dropped. A time that is not
+// positive and finite is ignored.
 void zr_rates_add(zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops, double seconds,
                   int64_t seen);
-// The same of a sample that was seen while the machine was as quiet as it says: a clearly quieter
-// one replaces what was known, a clearly less quiet one hardly counts.
+// Adds a sample with its `quiet`: one from a clearly quieter machine replaces what was known, one
+// from a clearly busier machine hardly counts.
 void zr_rates_add_sample(zr_rates *rates, zr_activity what, const zr_rate_sample *sample);
-// Returns the rates of a setting; if nothing is known of it, those of the nearest one of the same
-// path and type, whose times have to be multiplied with zr_rates_factor; NULL: nothing fits.
+// Returns the rates of a setting, or of the nearest one with the same path and type, whose times
+// have to be multiplied by zr_rates_factor; NULL if there is none.
 const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_setting *setting,
                                   bool *exact);
-// Returns what times of these rates are multiplied with for another setting: threads are in
-// proportion.
+// Returns the factor from times of these rates to those of another setting: times are inversely
+// proportional to threads.
 double zr_rates_factor(const zr_rates *rates, const zr_rate_setting *setting);
-// Returns the rates of a setting to add to, as measured now; they are made if there are none, in
-// place of the oldest if there is no room. Rates that were returned before may move. NULL: no
+// Returns the rates of a setting to add to, and marks them as measured now. Missing ones are made,
+// in place of the oldest if there is no room. Rates that were returned before may move. NULL: no
 // memory.
 zr_rates *zr_rate_book_take(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error);
-// Notes what a run has measured of a part that was predicted, without its correction. A part of
-// which either is nothing is not counted.
+// Adds what a run has measured of a part, and what was predicted without the correction. Ignored if
+// either is 0.
 void zr_correction_learn(zr_correction *correction, double predicted, double measured);
-// Returns what a prediction of the part is multiplied with: 1 where nothing is known, and closer to
-// 1 than what was learnt after few runs.
+// Returns the factor of a prediction of the part: 1 if nothing is known, and after few runs closer
+// to 1 than what they have shown.
 double zr_correction_factor(const zr_correction *correction);
-// Adds what one book has to another, as if its runs came later. ZERO_ERR_MEMORY: some is missing.
+// Adds one book to another, as if its runs came later. ZERO_ERR_MEMORY: only a part was added.
 zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zero_error *error);
-// Returns what a book tells of a machine's tasks before any of them was timed.
+// Returns the facts from which tasks are estimated that were never timed.
 zr_task_facts zr_rate_book_facts(const zr_rate_book *book);
 void zr_rate_book_free(zr_rate_book *book);
 
@@ -131,16 +132,16 @@ void zr_rate_book_use_disk(zr_rate_book *book, const char *directory);
 zero_status zr_rate_book_add_bandwidths(zr_rate_book *book, const char *file, const char *processor,
                                         zero_error *error);
 
-// Return the path of the user's file for this processor (zr_user_cache_file), read it, and change
-// it: what `from` has, which is what a run has found itself, is merged into what the file has by
-// now, under a lock, so that runs which end together lose nothing. A damaged file, or one of
-// another processor, counts as empty; reading it says so in a warning, keeping does not. Reading
-// never fails; a file that cannot be written is a warning, and keeping returns false.
+// Return the path of the user's file for this processor (zr_user_cache_file), read the file, and
+// merge `from`, what a run has found itself, into the file. Merging holds a lock and reads the file
+// again, so that runs which end together lose nothing. A damaged file, or one of another processor,
+// counts as empty; only reading warns of it. Reading never fails. If the file cannot be written,
+// keeping warns and returns false.
 zero_status zr_rate_book_file(char **file, zero_error *error);
 void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out);
 bool zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger);
-// Keeps the rates of the disk that holds `directory` (NULL: of the memory), whose names it fills
-// in.
+// Keeps the rates of the disk that holds `directory` (NULL: of the memory), and fills in their
+// names.
 // *file tells where (zr_free); NULL if they could not be kept, in which case a warning says why.
 void zr_storage_keep(const char *directory, const zr_storage_rates *measured,
                      const zero_logger *logger, char **file);
@@ -150,28 +151,28 @@ zero_status zr_rate_book_parse(const char *text, size_t length, const char *name
 void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffer *out);
 void zr_rate_book_text(const zr_rate_book *book, zr_buffer *out); // for people: zero doctor
 
-// How long exchanges by messages take: between machines, over their network, and among ranks of
-// this machine that do not map each other's memory. They are rates like others, in settings of
-// their own: so many machines, of so many ranks each that exchange at once and share its network.
-// `bytes` of a sample are what comes to a rank over the network (on one machine: from the others),
-// `seconds` all that the operation takes: sums, and what goes through memory.
-
-// What fills them, for messages.
+// rate_links.c: how long exchanges by messages take, between machines over their network, and among
+// ranks of this machine that do not map each other's memory. They are rates in settings of their
+// own, by the number of machines and of the ranks on each that share its network. `bytes` of a
+// sample come to a rank over the network (on one machine: from the others); `seconds` is the whole
+// operation, with sums and what goes through memory.
+// The command that measures them, for messages.
 #define ZR_LINK_TEACHER "mpirun ... zero bench comm"
 
-// Returns the setting of a link. machines 1: ranks of this machine. one_copy: of all-gathers into
+// Returns the setting of a link. machines 1: ranks of this machine. one_copy: all-gathers into
 // memory that the ranks of a machine share.
 zr_rate_setting zr_link_setting(int machines, int together, bool one_copy);
-// Returns the rates of a link, or those of the nearest one between machines if `setting` is;
-// NULL: nothing is known. The book's rates stay where they are until something is added to it.
+// Returns the rates of a link, or of the nearest link that is between machines, or within one, as
+// `setting` is; NULL if there is none. Adding to the book may move them.
 const zr_rates *zr_rate_book_link(const zr_rate_book *book, const zr_rate_setting *setting);
-// Returns the seconds of an exchange in which so many bytes come to a rank: on the line between the
-// samples next to it. Sets *unknown as zr_rates_seconds does. link NULL: a guess.
+// Returns the seconds of an exchange in which `bytes` come to a rank, on the line between the
+// nearest samples; a guess if link is NULL. Sets *unknown as zr_rates_seconds does.
 double zr_link_seconds(const zr_rates *link, zr_activity what, double bytes, double *unknown);
-// Finds the most bytes a second that came to a rank, and the seconds of the smallest exchange;
-// false: nothing is known.
+// Finds the most bytes a second that came to a rank, and the seconds of the smallest exchange.
+// Returns false if nothing is known.
 bool zr_link_describe(const zr_rates *link, double *rate, double *latency);
-bool zr_rate_book_knows_kernels(const zr_rate_book *book); // not links alone
-bool zr_rate_book_knows_network(const zr_rate_book *book); // between machines
+bool zr_rate_book_knows_kernels(const zr_rate_book *book); // whether anything but links is known
+bool zr_rate_book_knows_network(const zr_rate_book *book); // whether links between machines are
+                                                           // known
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { MOST_BYTES = 16 << 20, MOST_PROCESSOR = 128 };
 
-// How often, and how long in between, the lock is asked for. It is held while a file is written.
+// How often the lock is tried, and the pause between tries. It is held while a file is written.
 enum { TRIES = 100 };
 static const double BETWEEN_TRIES = 0.02; // seconds
 
@@ -118,7 +118,7 @@ static zero_status rates_file_write_file(const char *file, const zr_rate_book *b
     return status;
 }
 
-// Merges into what the file has. Whether that is damaged was told when it was read first.
+// Merges into the contents of the file. A damaged one was reported when the run read it.
 static zero_status merge_into(const char *file, const zr_rate_book *from, zero_error *error)
 {
     zr_rate_book book;

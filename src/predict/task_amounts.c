@@ -1,4 +1,4 @@
-#include "predict/task_amounts.h"
+#include "predict/run_tasks.h"
 #include "base/dtype.h"
 
 int64_t zr_checkpoint_bytes(const zr_plan *plan)

@@ -83,7 +83,7 @@ static double unlike(const zr_task_sample *a, const zr_task_sample *b)
            task_rates_distance(a->element, b->element);
 }
 
-// Copies the samples of the kind that is nearest to what is asked for. Returns their number.
+// Copies the samples of the kind that is nearest to `of`. Returns their number.
 static int choose_kind(const zr_task_sample *list, int count, const zr_task_sample *of,
                        zr_task_sample *out)
 {
@@ -102,7 +102,7 @@ typedef struct line {
     double constant, rate; // seconds, and seconds of one
 } line;
 
-// What tasks take on a usual machine, before a run has told.
+// What tasks take on a usual machine, assumed before any run.
 static const line usual[ZR_TASKS] = {
     [ZR_TASK_BEGIN] = {0.05, 1e-10},      [ZR_TASK_READ] = {0.01, 2e-8},
     [ZR_TASK_RESERVE] = {0.01, 3e-10},    [ZR_TASK_SHARE] = {0.01, 4e-10},
@@ -113,10 +113,10 @@ static const line usual[ZR_TASKS] = {
     [ZR_TASK_CHOOSE] = {1e-5, 1e-8},
 };
 // By how much one machine's differ from another's, and its samples from its line: mean distances of
-// logarithms. Constants differ most (a disk that has to be told to keep what it was given).
+// logarithms. Constants differ most (a disk that has to be flushed).
 static const double OFF_CONSTANT = 2.3, OFF_RATE = 1.1, OFF_SAMPLE = 0.05;
-// Of so many times the largest amount that is known, nothing is said if this part of the time comes
-// from a rate that no run has told.
+// An amount this many times the largest known one is unknown if this part of the time comes from a
+// rate that no run has shown.
 static const double FAR_BEYOND = 4, MOST_ASSUMED = 0.5;
 // Samples that are farther away than this (a logarithm) count no less.
 static const double MOST_AWAY = 3;
@@ -141,9 +141,9 @@ static line prior_of(zr_task task, const zr_task_sample *of, const zr_task_facts
 typedef struct fit {
     const zr_task_sample *list;
     int count;
-    int64_t amount; // that is asked for
+    int64_t amount; // whose time is wanted
     line prior, best;
-    bool told;    // the best line's rate is one that samples have told
+    bool sampled; // the best line's rate follows from samples
     double least; // how unlikely the best line is
 } fit;
 
@@ -158,7 +158,7 @@ static double unlike_usual(double value, double expected, double off)
 }
 
 // Takes a line if it is more likely than those before.
-static void consider_task_rates(fit *f, line l, bool told)
+static void consider_task_rates(fit *f, line l, bool sampled)
 {
     double off = unlike_usual(l.constant, f->prior.constant, OFF_CONSTANT) +
                  unlike_usual(l.rate, f->prior.rate, OFF_RATE);
@@ -171,7 +171,7 @@ static void consider_task_rates(fit *f, line l, bool told)
     if (off < f->least) {
         f->least = off;
         f->best = l;
-        f->told = told;
+        f->sampled = sampled;
     }
 }
 
@@ -204,7 +204,7 @@ static bool is_assumed(const fit *f)
     for (int i = 0; i < f->count; i++)
         largest = ZR_MAX(largest, f->list[i].amount);
     double grows = f->best.rate * (double)f->amount;
-    return !f->told && (double)f->amount > FAR_BEYOND * (double)largest &&
+    return !f->sampled && (double)f->amount > FAR_BEYOND * (double)largest &&
            grows > MOST_ASSUMED * seconds_on(&f->best, f->amount);
 }
 

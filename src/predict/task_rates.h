@@ -1,6 +1,6 @@
-// How long a run takes for what it does besides its steps: reading its text, making its engine,
-// saving. Runs teach it. The time of a task is a constant and a rate, those from which all that is
-// known of it differs least. A part of the book of rates (rates.h).
+// How long a run takes for its tasks, which are everything but its steps: reading text, making the
+// engine, saving. The time of a task is a constant and a rate, fitted to what earlier runs took. A
+// part of the book of rates (rates.h).
 #ifndef ZR_PREDICT_TASK_RATES_H
 #define ZR_PREDICT_TASK_RATES_H
 
@@ -19,7 +19,7 @@
     X(RESUME, resume, "loading a checkpoint", "bytes")                                             \
     X(ARRANGE, arrange, "samples of a step", "tokens")                                             \
     X(CHECKPOINT, checkpoint, "saving a checkpoint", "bytes")                                      \
-    X(OVERLAPPED, checkpoint_overlapped, "a checkpoint beside steps", "bytes")                     \
+    X(OVERLAPPED, checkpoint_overlapped, "a checkpoint during steps", "bytes")                     \
     X(MODEL, model, "saving a model", "parameters")                                                \
     X(CHOOSE, choose, "choosing a token", "ids")
 
@@ -41,9 +41,8 @@ typedef struct zr_task_sample {
     double quiet; // as of a zr_rate_sample; 0: 1
 } zr_task_sample;
 
-// Returns what a later sample counts for, which counts for `usual` if the machine was as quiet as
-// when what is known was seen: all, if it was clearly quieter, and little, if it was clearly less
-// so.
+// Returns the weight of a later sample, which is `usual` if the machine was as quiet as before, 1
+// if it was clearly quieter, and little if it was clearly busier.
 double zr_quiet_weight(double known, double later, double usual);
 
 typedef struct zr_task_rates {
@@ -51,28 +50,29 @@ typedef struct zr_task_rates {
     int count[ZR_TASKS];
 } zr_task_rates;
 
-// Adds what a run has taken; of equal amounts later runs count more, and where there is no room,
-// the sample most like another makes it. Times that are none are left out.
+// Adds what a run has taken. Of equal amounts later runs count more. If there is no room, the
+// sample that is most like another one is dropped. A time that is not positive and finite is
+// ignored.
 void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample *sample);
 typedef struct zr_task_facts { // of the machine
     double read, write;        // bytes a second of its disk; 0: unknown
 } zr_task_facts;
 
-// Returns the seconds of a task of this kind and amount; 0: nothing is known of it, or too little
-// of so large an amount. They are a constant and a rate: the most likely ones by what such tasks
-// take on such machines, which `facts` tell (NULL: nothing does), and by the samples, whose
-// logarithms they have to meet, the nearest amounts counting most; of the nearest number of ranks,
-// and there of the nearest type.
+// Returns the seconds of a task of this kind and amount; 0 if unknown, also because the amount is
+// far beyond the samples. The constant and the rate are the most likely ones, given what such tasks
+// usually take (with `facts`, which may be NULL), and given the logarithms of the samples, of which
+// the nearest amounts count most. Samples are those of the nearest number of ranks, then of the
+// nearest type.
 double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of,
                              const zr_task_facts *facts);
 bool zr_task_rates_are_empty(const zr_task_rates *rates);
 void zr_task_rates_merge(zr_task_rates *into, const zr_task_rates *from);
 
-// Read and append the member "quiet" of a sample, which is there if the machine was not.
+// Read and append the member "quiet" of a sample, which is absent if the machine was quiet.
 double zr_json_quiet(const json_t *entry);
 void zr_json_append_quiet(double quiet, zr_buffer *out);
-// As JSON: {"draw": [{"together": 2, "amount": N, "element": N, "seconds": S, "seen": N},
-// ...], ...}. Reading passes over tasks of other versions; false: a sample is none.
+// As JSON: {"draw": [{"together": 2, "amount": N, "element": N, "seconds": S, "seen": N}, ...],
+// ...}. Reading ignores tasks of other versions; it returns false if a sample is damaged.
 bool zr_task_rates_read(const json_t *tasks, zr_task_rates *out);
 void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out);
 void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out); // for people

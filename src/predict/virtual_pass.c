@@ -1,4 +1,4 @@
-// What each instruction of a program takes of a rank, and what it begins beside it.
+// What each instruction of a program costs a rank, and what it begins that overlaps with the rank.
 #include "base/numbers.h"
 #include "plan/accumulators.h"
 #include "plan/plan_parts.h"
@@ -173,7 +173,7 @@ double zr_virtual_disk_rate(const zr_virtual_rank *rank, double rate)
     return (rate > 0 ? rate : GUESSED) / ZR_MAX(rank->question->kv_replicas, 1);
 }
 
-// Checksums are computed beside the rank, too.
+// Checksums overlap with the rank, too.
 double zr_virtual_disk_begin(zr_virtual_rank *rank, double bytes, double rate)
 {
     const zr_rate_book *book = rank->question->book;
@@ -300,7 +300,7 @@ static void run_call(zr_virtual_rank *rank, const zr_instruction *call)
     }
 }
 
-// Those that are not here take no time that could be told apart.
+// Instructions that are not listed take no measurable time.
 static const run_instruction run[ZR_CODE_COUNT] = {
     [ZR_GATHER] = run_gather,
     [ZR_REDUCE] = run_reduce,

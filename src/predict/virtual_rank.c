@@ -54,7 +54,7 @@ zr_cost zr_virtual_tensor_cost(const zr_link_speed *link, zr_activity what, int6
     return zr_virtual_link_cost(link, what, (double)far);
 }
 
-// Returns what an exchange of tensor ranks costs inside of a call: nothing goes on beside it.
+// Returns what an exchange of tensor ranks costs inside of a call, with which nothing overlaps.
 static zr_cost exchange_cost(const zr_virtual_rank *rank, const zr_operation *o)
 {
     const zr_link_speed *link = &rank->question->tensor;
@@ -169,7 +169,7 @@ void zr_virtual_rank_take_tied_weights(zr_virtual_rank *rank, int64_t tied_weigh
 }
 
 // Every step here has a finite gradient. Parameters are written by a walk of their own where
-// updates are made beside the next step, and in asynchronous schedules into the copy of a version.
+// updates overlap the next step, and in asynchronous schedules into the copy of a version.
 void zr_virtual_rank_end_step(zr_virtual_rank *rank, int64_t tied_weights)
 {
     bool overlapped = rank->plan->settings.delayed,

@@ -1,9 +1,9 @@
-// One rank on virtual time: it runs passes of its plan's program, of which each instruction takes
-// the seconds that the rates say of its work, and no others are here. Next to the rank there are
+// One rank on virtual time: it runs passes of its plan's program, and each instruction costs what
+// the rates predict; other ranks are not simulated. Next to the rank there are
 //
 //   comm thread   the thread that exchanges with other data ranks, and the network
 //   disk      transfers to and from NVMe, one after another
-//   aside     an update beside the next step
+//   aside     an update that overlaps the next step
 //
 // What is begun there ends at a time that an AWAIT waits for. Where the machine has no core to
 // spare for them, their computing takes the rank's time.
@@ -35,7 +35,7 @@ typedef struct zr_virtual_rank {
     const zr_rates *rates; // NULL: nothing is known
     double factor;         // of their seconds
     bool exact;            // they are of the rank's own setting
-    bool spare;            // the machine has a core for what goes on beside
+    bool spare;            // the machine has a spare core for overlapped work
     uint32_t holds;        // conditions of the pass
     double now, comm_thread, disk;
     double slow_until, speed; // until then the rank gets this part of its cores
@@ -44,7 +44,7 @@ typedef struct zr_virtual_rank {
     zr_cost *squares;                    // (flat parameters) of the own shard's sum
     zr_cost *walks[ZR_VIRTUAL_WALKS];    // (shard slices)
     zr_begun *begun[ZR_SLOT_KIND_COUNT]; // (slots) by what is awaited; NULL: nothing waits
-    double *group_ends, walk_end;        // (groups) of the update beside the step
+    double *group_ends, walk_end;        // (groups) of the overlapped update
 } zr_virtual_rank;
 
 // Makes the rank of a pipeline stage, at time 0. Close it also after an error. ZERO_ERR_MEMORY.
@@ -60,21 +60,22 @@ static inline bool zr_link_is_there(const zr_link_speed *link)
 {
     return link->rates || link->reach.strangers > 0;
 }
-// Returns what an exchange over a link costs, of which so many bytes come to the rank.
+// Returns the cost of an exchange over a link in which `bytes` come to the rank.
 zr_cost zr_virtual_link_cost(const zr_link_speed *link, zr_activity what, double bytes);
-// The same of tensor ranks, of which those on other machines send their part of the bytes.
+// Returns the cost of an exchange of tensor ranks; those on other machines send their part of the
+// bytes over the link.
 zr_cost zr_virtual_tensor_cost(const zr_link_speed *link, zr_activity what, int64_t bytes);
-// Says whether messages of a pipeline's link go over the network, or to a rank that does not map
-// them, by the machines of its stages.
+// Returns whether messages of a pipeline's link leave this machine's shared memory, by the machines
+// of its two stages.
 bool zr_virtual_link_between(const zr_forecast_question *question, const zr_link *link);
-// The rank itself works, or waits.
+// Let the rank itself work, or wait.
 void zr_virtual_rank_spend(zr_virtual_rank *rank, zr_time_part part, zr_cost cost);
 void zr_virtual_rank_wait(zr_virtual_rank *rank, zr_time_part part, double until);
 
 // Runs a pass. holds: the conditions that hold in it, by bits.
 void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t holds);
-// Runs a micro-batch of the step, or a pass of a chunk of it, of which `outdated` says whether the
-// weights have changed since the one before.
+// Runs a micro-batch of the step, or a pass of one of its chunks. outdated: the weights have
+// changed since the micro-batch before.
 void zr_virtual_rank_micro_batch(zr_virtual_rank *rank, zr_pass_kind kind, int64_t micro_batch,
                                  bool outdated);
 // Runs the update and publication that end a step. tied weights: of the updates of a shared table's
@@ -86,9 +87,9 @@ void zr_virtual_rank_take_tied_weights(zr_virtual_rank *rank, int64_t tied_weigh
 // Finds the costs of the walks; zr_virtual_rank_open calls it.
 zero_status zr_virtual_walks_find(zr_virtual_rank *rank, zero_error *error);
 void zr_virtual_update(zr_virtual_rank *rank, const zr_instruction *update); // UPDATE
-// Adds up so many words with so many other ranks in one message.
+// Sums `words` with `others` other ranks in one message.
 void zr_virtual_rank_sum_small(zr_virtual_rank *rank, int64_t others, int64_t words);
-// The ranks that make a step together add up so many exact sums (base/numbers.h) in one message.
+// The ranks that make a step together add up `sums` exact sums (base/numbers.h) in one message.
 void zr_virtual_rank_sum_exact(zr_virtual_rank *rank, int64_t sums);
 // Begins a transfer to or from NVMe; returns when it has ended.
 double zr_virtual_disk_begin(zr_virtual_rank *rank, double bytes, double rate);

@@ -41,8 +41,7 @@ typedef struct zr_inherited {
 } zr_inherited;
 
 // Fills in what the configuration leaves open, before it is resolved. micro_batch: the program's
-// own choice. Returns ZERO_ERR_CONFIG if these ranks
-// cannot make the steps of the run before.
+// own choice. Returns ZERO_ERR_CONFIG if these ranks cannot make the steps of the run before.
 zero_status zr_inherited_apply(const zr_inherited *keep, zr_config *config, int64_t micro_batch,
                                const zero_logger *logger, zero_error *error);
 // Logs which of these values have changed, if that changes the training. Called after resolve.

@@ -9,7 +9,7 @@
 #include "plan/network.h"
 #include "plan/plan.h"
 #include "predict/forecast.h"
-#include "predict/task_amounts.h"
+#include "predict/run_tasks.h"
 #include "setup/model_part.h"
 
 typedef struct zr_rank_question {     // of one rank, which need not exist

@@ -106,7 +106,7 @@ static void describe_ranks(const zr_inherited *keep, zr_job_grid grid, char out[
         snprintf(out, RANKS_BYTES, "%s instead of %lld", now.text, (long long)before->ranks);
 }
 
-// Returns the grid of this run, with the data ranks that the caller has said.
+// Returns the grid of this run, with the data ranks that the caller gives.
 static zr_job_grid grid_of(const zr_inherited *keep, const zr_config *config)
 {
     return (zr_job_grid){

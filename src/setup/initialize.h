@@ -4,16 +4,16 @@
 
 #include "engine/create.h"
 
-// What the program's own jobs and tests ask for, besides a user's options.
+// What the program's own jobs and tests request in addition to a user's options.
 typedef struct zr_trial {
-    const zr_io_faults *faults; // done to the system calls of I/O; NULL: nothing
-    int tensor;                 // as --tensor says; 0: as the configuration says
-    bool sequence_parallel;     // --sequence-parallel asks for it
-    // As --pipeline, --schedule and --split say them; 0, NULL: as the configuration says.
+    const zr_io_faults *faults; // injected into the system calls of I/O; may be NULL
+    int tensor;                 // of --tensor; 0: the configuration's
+    bool sequence_parallel;     // of --sequence-parallel
+    // Of --pipeline, --schedule and --split; 0, NULL: the configuration's.
     int pipeline;
     const char *schedule, *split;
-    // A model without a split is held whole by all tensor ranks: each computes all of it, and the
-    // first one counts.
+    // All tensor ranks hold a model without a split whole: each computes all of it, and the result
+    // of the first one counts.
     bool unsplit;
 } zr_trial;
 

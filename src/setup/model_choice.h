@@ -1,6 +1,6 @@
-// What a command is asked about: a model of a shape, from a SPEC or a directory, in windows of
-// tokens. zero train, plan, tune, compare, simulate and bench read it here, in one way. No weights
-// are read. Not collective.
+// The model that a command is about: its shape, from a SPEC or a directory, and the tokens of its
+// windows. zero train, plan, tune, compare, simulate and bench read it here. No weights are read.
+// Not collective.
 #ifndef ZR_SETUP_MODEL_CHOICE_H
 #define ZR_SETUP_MODEL_CHOICE_H
 
@@ -14,9 +14,9 @@ typedef struct zr_subject_question {
     bool as_known; // a SPEC that says no vocabulary has that of its architecture, not that of bytes
     int64_t seq;   // tokens of a window; 0: zr_default_window
     // Of the data: its ids must fit into the vocabulary, and a SPEC that says none takes its. NULL:
-    // nothing is checked, and a SPEC that says none has the tokens of the tokenizer bytes.
+    // nothing is checked, and a SPEC without a vocabulary gets that of the tokenizer "bytes".
     const zr_tokenizer *tokenizer;
-    const zero_logger *logger; // is told which model and which window are taken; NULL: nobody is
+    const zero_logger *logger; // gets the model and the window that are taken; may be NULL
 } zr_subject_question;
 
 typedef struct zr_model_choice {
@@ -26,7 +26,7 @@ typedef struct zr_model_choice {
     zr_lm_shape shape;
     int64_t parameters;
     int64_t seq;             // tokens of a window, within the context
-    bool assumed_vocabulary; // nobody said it, and there was no tokenizer
+    bool assumed_vocabulary; // the SPEC has none, and there was no tokenizer
 } zr_model_choice;
 
 // The caller frees *out with zr_model_choice_free, also after an error. ZERO_ERR_USAGE: a SPEC or a

@@ -28,9 +28,9 @@ static zr_lm_slices slices_of(const zr_config *config, int tensor_rank)
     };
 }
 
-enum { ASKED = 512 }; // bytes of the words about who asks for slices
+enum { ASKED = 512 }; // bytes of the words about the key or flag that sets slices
 
-// Some key or flag asks for slices, if there are several.
+// Several slices are always set by a key or flag.
 static zr_slices_message model_part_words_of(const zr_config *config, const char *name,
                                              char asked[ASKED])
 {

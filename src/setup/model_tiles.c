@@ -50,7 +50,7 @@ static bool tiling_fits(const zero_options *options, const zr_config *config, zr
     return good;
 }
 
-// Finds the first choice that fits on this rank; 0 if none does.
+// Finds the first choice that fits on this rank; returns 0 if there is none.
 static zero_status find_choice(const zero_options *options, const zr_config *config,
                                const zr_lm_config *shape, int64_t *out, zero_error *error)
 {

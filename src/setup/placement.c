@@ -115,7 +115,7 @@ static zero_status try_form(search *s, bool last, zr_placement *at, zero_error *
     return ask_all(s, fits, &at->fits, error);
 }
 
-// Tries the forms of a placement until one fits; if none does, *at holds the last one.
+// Tries the forms of a placement until one fits; otherwise *at holds the last one.
 static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
 {
     const zr_config *config = s->question->run.config;

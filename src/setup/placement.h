@@ -39,7 +39,7 @@ typedef struct zr_placement_question {
     zero_comm *comm;
     const zero_logger *logger;
     // What is known of the machine; NULL: what the user's file says. The disk's room is then in
-    // run.machine.tier_limit; else the disk is asked.
+    // run.machine.tier_limit; else the free space of the disk counts.
     const zr_rate_book *book;
 } zr_placement_question;
 

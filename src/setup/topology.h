@@ -1,7 +1,7 @@
-// Tells where ranks lie. Tensor ranks of one model exchange sums in every layer, so they belong on
-// one machine; next come the data ranks of a pipeline stage, which exchange gradients and
-// parameters; between pipeline stages go only boundaries. Where the network carries what a machine
-// could, the user is warned, with the cost and what would keep those ranks together.
+// Warns if the placement of ranks sends over the network what one machine could keep, with the cost
+// and with what would keep those ranks together. Tensor ranks of one model exchange sums in every
+// layer, so they belong on one machine; next come the data ranks of a pipeline stage, which
+// exchange gradients and parameters; pipeline stages exchange only boundaries.
 #ifndef ZR_SETUP_TOPOLOGY_H
 #define ZR_SETUP_TOPOLOGY_H
 

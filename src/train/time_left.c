@@ -1,15 +1,14 @@
-// How long a training has still to go: by what it has measured itself, and where it has measured
-// nothing yet by what is predicted.
+// How long the rest of a training takes: by its own measurements, or by predictions where it has
+// measured nothing yet.
 #include "base/text.h"
-#include "train/time_left.h"
 #include "layers/layers.h"
 #include "train/training.h"
 
 #include <math.h>
 
-// The pace tells the length of a run after so many steps;
+// The length of a run follows from its pace after this many steps;
 enum { TELLING_STEPS = 4 };
-// what was predicted is corrected aloud if it is off by more than this factor.
+// a prediction is corrected in the log if it is off by more than this factor.
 static const double MOST_OFF = 1.5;
 enum { TOKENS_OF_A_SAMPLE = 200 };
 
@@ -24,7 +23,7 @@ static double mean_of_task(const zr_train *train, zr_task task)
     return either(tasks->seconds[task], tasks->calls[task], tasks->expected[task]);
 }
 
-// Returns the micro-batches of a rank in an evaluation of so many windows.
+// Returns the micro-batches of a rank in an evaluation of `windows` windows.
 static int64_t micro_batches_of(const zr_train *train, int64_t windows)
 {
     const zr_config *config = zr_engine_config(train->run.engine);
@@ -128,36 +127,4 @@ void zr_train_correct_length(zr_train *train, const zr_train_between *between, i
     zr_log(&train->logger, ZERO_LOG_INFO,
            "step %lld: the rest of the run: %s, by the steps so far (%.1f ms)", (long long)step,
            text, 1e3 * zr_run_pace_step(pace));
-}
-
-// What is left of a step's weight after each later one.
-static const double KEPT = 0.9;
-
-void zr_run_pace_add(zr_run_pace *pace, double seconds, bool cold)
-{
-    if (!cold && !pace->warm)
-        *pace = (zr_run_pace){.steps = pace->steps, .warm = true};
-    pace->sum = KEPT * pace->sum + (1 - KEPT) * seconds;
-    pace->weight = KEPT * pace->weight + (1 - KEPT);
-    pace->steps++;
-}
-
-double zr_run_pace_step(const zr_run_pace *pace)
-{
-    return pace->weight > 0 ? pace->sum / pace->weight : 0;
-}
-
-static double seconds_of(zr_work_item item) { return (double)item.count * item.seconds; }
-
-double zr_work_left_seconds(const zr_work_left *work)
-{
-    if (work->steps.count > 0 && !(work->steps.seconds > 0))
-        return 0;
-    return seconds_of(work->steps) + seconds_of(work->micro_batches) +
-           seconds_of(work->checkpoints) + seconds_of(work->models) + seconds_of(work->samples);
-}
-
-int64_t zr_run_multiples(int64_t after, int64_t last, int64_t every)
-{
-    return every > 0 && last > after ? last / every - after / every : 0;
 }

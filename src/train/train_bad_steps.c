@@ -1,5 +1,5 @@
-// What a training makes of a step that went wrong: a loss that is not finite ends it, a skipped
-// update and a loss that has grown without bounds are told.
+// What a training makes of a step that went wrong: a loss that is not finite ends it, and a
+// skipped update, an exploding loss, or steps without any target are logged.
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
 #include "train/training.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-// A loss so many times that of the first step is one of a training that diverges.
+// A training diverges if its loss is this many times that of the first step.
 enum { LOST = 100 };
 
 static zero_status refuse_nonfinite(const zr_train *train, const zero_step_info *info,
@@ -71,8 +71,6 @@ zero_status zr_train_check_step(zr_train *train, const zero_step_info *info, boo
         ZERO_TRY(zr_train_end_checkpoint(train, error));
     return info->skipped ? report_skip(train, info, last, error) : ZERO_OK;
 }
-
-// Steps without any target: their windows are all prompt.
 
 void zr_train_mark_idle_step(zr_train *train, zero_step_info *info)
 {

@@ -11,7 +11,7 @@
 #include "checkpoint/training_checkpoint.h"
 #include "comm/agreement.h"
 #include "formats/manifest.h"
-#include "predict/task_amounts.h"
+#include "predict/run_tasks.h"
 #include "train/training.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, c
     if (!saves->left_step)
         zr_log(logger, ZERO_LOG_WARNING,
                "\"%s\" is not removed, although newer checkpoints are there (--keep): it holds %s, "
-               "which is of no checkpoint; this is said once",
+               "which is of no checkpoint; this is logged once",
                path, others);
     saves->left_step = step;
 }
@@ -151,7 +151,7 @@ static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *e
     json_decref(more);
     zr_free(path);
     if (status != ZERO_OK)
-        zr_train_count_saving(train, task_of(train), status);
+        zr_run_tasks_count_saving(&train->run.tasks, task_of(train), status);
     return settle_checkpoint(train, status, error);
 }
 
@@ -160,7 +160,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = begin_checkpoint(train, step, error);
-    zr_train_end_saving(train, task_of(train), before);
+    zr_run_tasks_end_saving(&train->run.tasks, task_of(train), &train->run.clock, before);
     return status;
 }
 
@@ -196,9 +196,9 @@ zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
         return ZERO_OK;
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = end_checkpoint(train, error);
-    zr_train_count_saving(train, task_of(train), status);
+    zr_run_tasks_count_saving(&train->run.tasks, task_of(train), status);
     status = settle_checkpoint(train, status, error);
-    zr_train_end_saving(train, task_of(train), before);
+    zr_run_tasks_end_saving(&train->run.tasks, task_of(train), &train->run.clock, before);
     return status;
 }
 
@@ -218,7 +218,7 @@ bool zr_train_is_out_of_time(const zr_train *train)
            (double)time(NULL) + needed >= train->asked.options->end_by;
 }
 
-// Saves at once instead of beside the next step, and settles a failure like for any other save.
+// Saves now instead of overlapping the next step; a failure is handled as that of any other save.
 static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error *error)
 {
     ZERO_TRY(zr_train_end_checkpoint(train, error));

@@ -113,9 +113,9 @@ static zero_status check_drains(const zero_train_options *options, const zr_conf
     return zr_config_check_drain(config, "--save-every", options->save_every, error);
 }
 
-// Uses any number for the facts that are not known yet, the model's size and the text's length, so
-// nothing is refused because of them. The supervisor is told here already how many ranks compute a
-// model, because a rank may die before there is an engine.
+// The model's size and the text's length are not known yet. Any number stands for them, with which
+// nothing is refused. The ranks that compute a model are reported to the supervisor here already,
+// because a rank may die before there is an engine.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
     zr_config_facts facts = {.world = train->comm->size,

@@ -23,7 +23,18 @@ static zr_estimate_question question_of(const zr_train *train)
     return question;
 }
 
-// estimate: NULL if nothing is known of the kernels.
+zr_task_subject zr_train_task_subject(const zr_train *train)
+{
+    const zr_train_subject *subject = &train->subject;
+    return (zr_task_subject){
+        .plan = zr_engine_plan(train->run.engine),
+        .together = zr_local_ranks(train->comm),
+        .text = zr_corpus_bytes(subject->corpus) +
+                (subject->val_corpus ? zr_corpus_bytes(subject->val_corpus) : 0),
+    };
+}
+
+// estimate: NULL if the kernels' times are unknown.
 static void find_overheads(zr_train *train, zr_estimate *estimate, const zr_rate_book *book)
 {
     const zr_overheads_question question = {.subject = zr_train_task_subject(train),
@@ -36,7 +47,7 @@ static zero_status predict_forecast(zr_train *train, const zr_rate_book *book, z
 {
     const zr_estimate_question question = question_of(train);
     zr_estimate estimate;
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     zero_status status = zr_estimate_make(&question, &estimate, error);
     if (status == ZERO_OK)
         status = zr_estimate_forecast(&estimate, book, &train->resolved.forecast, error);
@@ -46,7 +57,7 @@ static zero_status predict_forecast(zr_train *train, const zr_rate_book *book, z
     if (status == ZERO_OK)
         find_overheads(train, &estimate, book);
     zr_estimate_free(&estimate);
-    zr_train_end_task(train, ZR_TASK_FORECAST);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_FORECAST);
     return status;
 }
 
@@ -87,7 +98,8 @@ void zr_train_foretell(zr_train *train)
         return;
     bool alone = zr_local_ranks(train->comm) == train->comm->size;
     zr_rate_book_read(&train->logger, &book);
-    zr_train_expect_tasks(train, &book);
+    const zr_task_subject subject = zr_train_task_subject(train);
+    zr_run_tasks_expect(&train->run.tasks, &subject, &book);
     find_overheads(train, NULL, &book);
     bool links = alone || zr_rate_book_knows_network(&book),
          kernels = zr_rate_book_knows_kernels(&book),

@@ -441,7 +441,7 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
               .window = zero_window(engine)};
     size_t count = (size_t)(l.window * zero_accumulation(engine)),
            bytes = count * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     zr_run_clock_start(&train->run.clock);
     plan_evaluations(&l);
     zr_train_tell_length(train, &l.between);

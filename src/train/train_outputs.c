@@ -135,10 +135,10 @@ zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
     train->run.saves.saved_at = zr_clock_seconds();
     if (!train->asked.resume)
         return ZERO_OK;
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_resume(train, error));
     if (train->asked.has_checkpoint)
-        zr_train_end_task(train, ZR_TASK_RESUME);
+        zr_run_tasks_end(&train->run.tasks, ZR_TASK_RESUME);
     zr_outputs *outputs = &train->run.outputs;
     if (train->comm->rank == 0)
         status =

@@ -27,7 +27,7 @@ static void say_stage(const zr_pipeline_part *part, const zero_model *model, int
     say_pipeline(logger, "", line);
 }
 
-// Says that samples are left out, if they are asked for.
+// Logs that requested samples are left out.
 static void say_samples(const zr_train *train)
 {
     if (train->asked.options->sample_every > 0)

@@ -49,7 +49,7 @@ zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *e
 {
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = save_model(train, name, error);
-    zr_train_count_saving(train, ZR_TASK_MODEL, status);
-    zr_train_end_saving(train, ZR_TASK_MODEL, before);
+    zr_run_tasks_count_saving(&train->run.tasks, ZR_TASK_MODEL, status);
+    zr_run_tasks_end_saving(&train->run.tasks, ZR_TASK_MODEL, &train->run.clock, before);
     return status;
 }

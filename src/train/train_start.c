@@ -74,7 +74,7 @@ static void describe_shape(const zr_train_subject *subject, const zero_logger *l
            (long long)shape->heads, sharing, (long long)shape->width);
 }
 
-// `val` is what was asked for; NULL: a part of the text.
+// `val` is the option's value; NULL: a part of the text.
 static void describe_held_out(const zr_train_subject *subject, const char *val, char *out,
                               size_t size)
 {
@@ -278,7 +278,7 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
            numbers, (long long)slices, threads, plural(threads));
 }
 
-// Says on which other pipelines steps that overlap have these bits.
+// Logs which other pipelines give bit-identical results under an asynchronous schedule.
 static void describe_exact_steps(const zr_config *config, const zr_plan *plan,
                                  const zero_logger *logger)
 {
@@ -298,7 +298,7 @@ static void describe_exact_steps(const zr_config *config, const zr_plan *plan,
 }
 
 // Says whether these are the bits of any number of pipeline stages: always, unless a table is
-// shared and nobody has asked for it, or the schedule is asynchronous.
+// shared and it was not requested, or the schedule is asynchronous.
 static void describe_exact_pipeline(const zr_config *config, const zr_plan *plan,
                                     const zero_logger *logger)
 {

@@ -1,5 +1,5 @@
-// One training, in parts: what is asked, what it is about, what was resolved, and what runs. Each
-// part says who fills it; after that the others only read it.
+// The state of one training, in parts: the request, its subject, what was resolved, and what runs.
+// Each part names the file that fills it; afterwards it is only read.
 #ifndef ZR_TRAIN_TRAIN_STATE_H
 #define ZR_TRAIN_TRAIN_STATE_H
 
@@ -14,8 +14,7 @@
 #include "setup/estimate.h"
 #include "setup/machine_facts.h"
 #include "train/outputs.h"
-#include "train/time_left.h"
-#include "train/run_times.h"
+#include "predict/run_tasks.h"
 #include <zero/tools.h>
 
 typedef struct zr_train_asked { // filled before anything is read, by training.c and train_resume.c
@@ -63,7 +62,7 @@ typedef struct zr_train_resolved { // how it is trained; filled by train_configu
     zr_rank_threads threads;
     zr_step_range profiled; // steps that --profile records; first 0: none
     zr_forecast forecast;   // rank 0: of a step; seconds 0: there is none
-    zr_overheads overheads; // rank 0: of what comes besides steps
+    zr_overheads overheads; // rank 0: of everything but steps
     zr_busy busy;           // rank 0: what other programs did before the first step
     // Rank 0: predicted seconds of evaluating one micro-batch of a rank, and two at once, without a
     // correction; 0: unknown.
@@ -76,10 +75,10 @@ typedef struct zr_train_saves { // the checkpoints; filled by train_checkpoint.c
     // Step of the last older checkpoint that was kept because its folder has other files; reported
     // once; 0: none.
     int64_t left_step;
-    zero_checkpoint *saving; // NULL: none is being written
+    zero_checkpoint *saving; // NULL if none is being written
     double saved_at;         // zr_clock_seconds when the last one was begun
     double longest;          // longest time that one took, in seconds
-    bool at_once;            // the one being written is not beside steps
+    bool at_once;            // the one being written does not overlap steps
 } zr_train_saves;
 
 typedef struct zr_train_evals { // evaluations of the held-out text; filled by train_loop.c
@@ -97,7 +96,7 @@ typedef struct zr_train_evals { // evaluations of the held-out text; filled by t
 
 typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.c, train_loop.c
     zero_engine *engine;
-    zr_observation *observed; // owned by the engine; NULL: nothing is asked for
+    zr_observation *observed; // owned by the engine; NULL if nothing is observed
     zr_measured *measured;    // what the run measures of itself; NULL: a replay does not
     zr_run_clock clock;
     zr_turns turns;              // when the run began, of this rank
@@ -115,7 +114,7 @@ typedef struct zr_train_run { // what runs; filled by training.c, train_outputs.
     bool metrics_failed;           // missing lines have been reported
     double longest_step;           // seconds
     double first_loss;             // of this start
-    bool has_first_loss, diverges; // diverges: which has been told
+    bool has_first_loss, diverges; // diverges: which was logged
     int64_t idle_steps;            // steps of this start that had no target
     zr_train_saves saves;
     zr_train_evals evals;

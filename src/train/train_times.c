@@ -1,4 +1,5 @@
-// What a training says of its own time at its end, and what it teaches the book of rates.
+// What a training logs of its own time at its end, and adds to the book of rates.
+#include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "engine/rank_grid.h"
 #include "predict/rates.h"
@@ -26,7 +27,7 @@ static bool times_is_across(const zr_train *train)
     return zr_local_ranks(train->comm) < train->comm->size;
 }
 
-// Lets exchanges tell of the network, if they are all of one group and take the rank's time.
+// Has exchanges measured as those of the network, if all are of one group and none overlaps.
 static void measure_links(const zr_train *train, zr_measured *measured)
 {
     const zero_comm *comm = train->comm;
@@ -72,7 +73,7 @@ typedef struct recorded {        // what the records of a rank say
     double interrupted;          // zr_measured_interrupted
 } recorded;
 
-// Finds those of the rank that is busiest, for which the others wait. Collective.
+// Finds the records of the busiest rank, for which the others wait. Collective.
 static zero_status find_recorded(const zr_train *train, recorded *out, zero_error *error)
 {
     zero_comm *comm = train->comm;
@@ -107,7 +108,7 @@ static double best_product(const zr_rates *rates)
 }
 
 // Returns the FLOP/s of the fastest product that this run or an earlier one has seen with its
-// setting; 0: none has.
+// setting; 0 if none was seen.
 static double product_rate(const zr_measured *measured, const zr_rate_book *known)
 {
     bool exact;
@@ -163,7 +164,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
     zr_run_times_take(&times, &train->run.clock);
     zr_run_times_divide(&times, recorded->parts);
     take_forecast(&times, train, known);
-    zr_train_take_tasks(train, &times);
+    zr_run_tasks_take(&train->run.tasks, &times);
     times.predicted[ZR_TIME_GENERATION] = zr_train_predict_samples(train, known);
     return times;
 }
@@ -187,14 +188,16 @@ static void keep_times(const zr_train *train, const zr_run_times *times)
     const zero_train_options *options = train->asked.options;
     if (options->dry_run)
         return;
-    if (zr_run_times_write(times, options->out_dir, &train->logger, &error) != ZERO_OK)
+    char *path = zr_sprintf(&error, "%s/" ZR_TIMES_FILE, options->out_dir);
+    if (!path || zr_run_times_write(times, path, &train->logger, &error) != ZERO_OK)
         zr_log(&train->logger, ZERO_LOG_WARNING, "the times of the run are not kept: %s",
                error.message);
+    zr_free(path);
 }
 
-// Adds what the prediction was off by, compared with the step in the middle: of each part without
-// its correction, of the whole with those of the parts as they are from now on, so that nothing is
-// learnt twice. What a network was off by says nothing of a step without one.
+// Adds how far the prediction was off the median step: for each part without its correction, for
+// the whole with the new corrections of the parts, so that nothing is learnt twice. Steps with a
+// network in them correct no step without one.
 static void correct(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
                     zr_rate_book *found)
 {
@@ -217,8 +220,8 @@ static void correct(const zr_train *train, const zr_run_times *times, const zr_r
                         times->measured[ZR_TIME_EVALUATION]);
 }
 
-// Adds how long this rank waited for others in a step, next to all else that it did there, if the
-// ranks do the same and nothing beside them.
+// Adds how long this rank waited for others in a step, and how long it was busy, if all ranks do
+// the same and nothing overlaps.
 static void teach_waits(const zr_train *train, zr_rates *rates)
 {
     const zr_measured *measured = train->run.measured;
@@ -277,7 +280,8 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
         correct(train, times, known, found);
 }
 
-// What runs do besides steps is learnt where no network is in it. times: NULL on ranks above 0.
+// Adds what the run has shown to the user's book of rates. Tasks (loading, saving, evaluation) are
+// learnt only from single-machine runs. times: NULL on ranks above 0.
 static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
 {
     bool steps = teaches_steps(train), tasks = times && !times_is_across(train);
@@ -286,8 +290,10 @@ static void teach(const zr_train *train, const zr_run_times *times, const zr_rat
         return;
     if (steps)
         teach_steps(train, times, known, &found);
-    if (tasks && !train->asked.options->dry_run)
-        zr_train_teach_tasks(train, times, &found.tasks);
+    if (tasks && !train->asked.options->dry_run) {
+        const zr_task_subject subject = zr_train_task_subject(train);
+        zr_run_tasks_teach(&train->run.tasks, times, &subject, &found.tasks);
+    }
     zr_rate_book_keep(&found, &train->logger);
     if (steps)
         teach_links(train);

@@ -83,16 +83,16 @@ void zr_train_init(zr_train *train, zero_comm *comm, const zero_train_options *o
     };
 }
 
-// Does, and refuses, everything that a rank can by itself. What is wrong is told in the order in
-// which a user would look: names, the configuration, the place for outputs; then what files hold.
+// Does and checks everything that a rank can by itself. Errors come in the order in which a user
+// would look: names, the configuration, the place for outputs; then the contents of files.
 zero_status zr_train_prepare(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_train_check_names(train, error));
     ZERO_TRY(zr_train_check_config(train, error));
     ZERO_TRY(zr_train_check_outputs(train, error));
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_read(train, error));
-    zr_train_end_task(train, ZR_TASK_READ);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_READ);
     zr_train_describe_model(train);
     ZERO_TRY(zr_train_configure(train, error));
     ZERO_TRY(zr_train_check_places(train, error));
@@ -135,13 +135,13 @@ static zero_status load_weights(zr_train *train, zero_error *error)
     if (train->subject.parameters > LONG_TO_READ)
         zr_log(&train->logger, ZERO_LOG_INFO, "start    the weights of \"%s\" are read, %.0f M",
                options->model_dir, (double)train->subject.parameters / 1e6);
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
-    zr_train_end_task(train, ZR_TASK_LOAD);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_LOAD);
     return ZERO_OK;
 }
 
-// Ends the start-up if any rank was asked to end. Nothing has been trained, so nothing is saved.
+// Ends the start-up if any rank got a signal to end. Nothing was trained, so nothing is saved.
 static zero_status leave_if_asked(const zr_train *train, zero_error *error)
 {
     const volatile int *stop = train->asked.options->stop;
@@ -170,12 +170,12 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
     zr_train_describe_runtime(&train->logger);
     ZERO_TRY(leave_if_asked(train, error));
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     ZERO_TRY(open_engine(train, error));
-    zr_train_end_task(train, ZR_TASK_RESERVE);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_RESERVE);
     const zr_engine_making making = zr_engine_making_of(train->run.engine);
-    zr_task_time_move(train, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
-    zr_task_time_move(train, ZR_TASK_RESERVE, ZR_TASK_DRAW, making.drawing);
+    zr_run_tasks_move(&train->run.tasks, ZR_TASK_RESERVE, ZR_TASK_SHARE, making.sharing);
+    zr_run_tasks_move(&train->run.tasks, ZR_TASK_RESERVE, ZR_TASK_DRAW, making.drawing);
     ZERO_TRY(check_sample(train, error));
     ZERO_TRY(leave_if_asked(train, error));
     ZERO_TRY(load_weights(train, error));
@@ -229,10 +229,10 @@ static zero_status finish_training(zr_train *train, zero_error *error)
 
 static zero_status run_training(zr_train *train, zero_error *error)
 {
-    zr_train_end_task(train, ZR_TASK_BEGIN);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     ZERO_TRY(zr_train_compare_inputs(train, error));
     ZERO_TRY(zr_train_hash_data(train, error));
-    zr_train_end_task(train, ZR_TASK_READ);
+    zr_run_tasks_end(&train->run.tasks, ZR_TASK_READ);
     ZERO_TRY(zr_train_make_engine(train, error));
     ZERO_TRY(leave_if_asked(train, error));
     ZERO_TRY(zr_train_open_outputs(train, error));

@@ -52,6 +52,8 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error);
 // train_forecast.c. Predicts a step on rank 0, from what is known of the machine, and prints it, or
 // why there is no prediction. Not collective.
 void zr_train_foretell(zr_train *train);
+// Returns what determines the amounts of tasks, once there is an engine.
+zr_task_subject zr_train_task_subject(const zr_train *train);
 // train_pipeline.c. Prints the pipeline stages, if there are any. Not collective.
 zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error);
 typedef struct zr_train_memory {                    // planned for one rank
@@ -60,18 +62,18 @@ typedef struct zr_train_memory {                    // planned for one rank
 } zr_train_memory;
 // Finds what the rank needs that needs most; without a pipeline, what this rank needs. Collective.
 zero_status zr_train_find_largest(const zr_train *train, zr_train_memory *out, zero_error *error);
-// train_sample_text.c. Returns whether samples are asked for, and can be made.
+// train_sample_text.c. Returns whether samples are requested, and can be made.
 bool zr_train_makes_samples(const zr_train *train);
 // Checks, once there is an engine, that a sample's memory fits. Not collective.
 zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *engine,
                                   zero_error *error);
-// Tells a sample of what the model writes after a step. Collective, between steps.
+// Logs a sample of what the model writes after a step. Collective, between steps.
 zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error);
 // Predicts, on rank 0, the seconds of all samples so far; 0: too little is known. Not collective.
 double zr_train_predict_samples(const zr_train *train, const zr_rate_book *book);
 // train_loop.c. Makes all steps. Collective.
 zero_status zr_train_loop(zr_train *train, zero_error *error);
-// Passes an event to the caller on rank 0 and returns its answer: whether it wants the run to end.
+// Passes an event to the caller on rank 0, and returns whether the caller wants the run to end.
 // Returns 0 on other ranks.
 int zr_train_tell(const zr_train *train, const zero_event *event);
 // train_bad_steps.c. Refuses a step whose loss is not finite, and warns of what else went wrong.
@@ -86,27 +88,11 @@ void zr_train_warn_idle(const zr_train *train, int64_t steps);
 // train_times.c. Makes what the run measures of itself, before the engine is observed. Not
 // collective.
 zero_status zr_train_measure(zr_train *train, zero_error *error);
-// Counts an evaluation of so many windows. Not collective.
+// Counts an evaluation of `windows` windows. Not collective.
 void zr_train_count_evaluation(zr_train *train, int64_t windows);
 // Says what the run has taken, next to what was predicted, writes it into out_dir and, unless
 // options->no_learn, into the user's book of rates. Collective, once everything is saved.
 zero_status zr_train_tell_times(zr_train *train, zero_error *error);
-// train_tasks.c, of rank 0's time; none is collective. What came since the last such call, or the
-// beginning, was of that task.
-void zr_train_end_task(zr_train *train, zr_task task);
-// Gives seconds that were counted as a task's to another one, which was a part of it.
-void zr_task_time_move(zr_train *train, zr_task from, zr_task to, double seconds);
-// Ends a time of saving, which was of that task, and turns the clock to the part before.
-void zr_train_end_saving(zr_train *train, zr_task task, zr_time_part before);
-// Counts what was saved, or could not be.
-void zr_train_count_saving(zr_train *train, zr_task task, zero_status status);
-// Returns what amounts of tasks follow from, once there is an engine.
-zr_task_subject zr_train_task_subject(const zr_train *train);
-// Fills in what is expected of the tasks, once there is an engine.
-void zr_train_expect_tasks(zr_train *train, const zr_rate_book *book);
-// Fills in the times of tasks, and what was predicted of them; adds what they teach.
-void zr_train_take_tasks(const zr_train *train, zr_run_times *times);
-void zr_train_teach_tasks(const zr_train *train, const zr_run_times *times, zr_task_rates *out);
 // train_profile.c. Returns the steps to record. Not collective.
 zr_step_range zr_train_profile_steps(const zr_train *train);
 // Checks that --profile replaces nothing but a profile. Not collective.
@@ -122,8 +108,8 @@ zero_status zr_train_resume(zr_train *train, zero_error *error);
 // train_checkpoint.c. Makes the checkpoint of saved_step the one that `latest` names, and removes
 // the older ones beyond --keep. Rank 0 calls it.
 void zr_train_announce_checkpoint(zr_train *train);
-// Begins to write a checkpoint of this step, beside the next step. Collective. This and the next
-// function only report a checkpoint that fails, since the run is not harmed.
+// Begins to write a checkpoint of this step, which overlaps the next step. Collective. This and the
+// next function only report a checkpoint that fails, since the run is not harmed.
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error);
 // Ends the checkpoint that is being written, if there is one. Collective.
 zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error);

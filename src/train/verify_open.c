@@ -1,5 +1,5 @@
-// Finds what of a run is verified: between which checkpoints, made by whom, and with which backend
-// they can be made again.
+// Finds the part of a run that is verified: its two checkpoints, how they were made, and the
+// backend with which they can be made again.
 #include "train/verify_state.h"
 
 #include "formats/manifest.h"
@@ -31,7 +31,7 @@ zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error)
     return status;
 }
 
-// Chooses the two newest whole checkpoints, or those that were asked for.
+// Chooses the two newest whole checkpoints, or those that the caller names.
 static zero_status choose_steps(const zr_verify *v, int64_t steps[2], zero_error *error)
 {
     zr_checkpoints found = {0};
@@ -100,8 +100,8 @@ static zero_status same_word(const zr_verify *v, int64_t step, const char *what,
     return refuse_maker(v, step, what, then, now, error);
 }
 
-// Says whether the bits depend on there being a pipeline: the gradient of a table that embedding
-// and head share is one sum, or, on several pipeline stages, two.
+// Returns whether the bits depend on whether there is a pipeline: the gradient of a table that
+// embedding and head share is one sum, or two on several pipeline stages.
 static bool sums_a_table(const json_t *state)
 {
     const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero"),
@@ -110,7 +110,7 @@ static bool sums_a_table(const json_t *state)
            !json_is_false(json_object_get(model, "tie_word_embeddings"));
 }
 
-// Which update the parameters of a micro-batch have seen. Those of one kind compute the same.
+// Which updates the parameters of a micro-batch contain. Equal kinds compute the same.
 typedef struct age {
     enum { NEWEST, ONE_UPDATE_OLD, BY_STAGE } of; // BY_STAGE: pipedream
     const char *schedule;                         // of a pipeline
@@ -119,7 +119,7 @@ typedef struct age {
     int64_t flush_every;
 } age;
 
-// Finds it in a configuration, for steps after `from` on so many pipeline stages.
+// Finds it in a configuration, for steps after `from` on `stages` pipeline stages.
 static age age_of(const json_t *config, int64_t stages, int64_t from)
 {
     const json_t *libzero = json_object_get(config, "libzero"),

@@ -1,5 +1,4 @@
-// A verification: what verify_open.c (what of a run is replayed) and verify_run.c (the replay)
-// share.
+// A verification: verify_open.c finds the part of a run that is replayed, verify_run.c replays it.
 #ifndef ZR_TRAIN_VERIFY_STATE_H
 #define ZR_TRAIN_VERIFY_STATE_H
 
@@ -19,7 +18,7 @@ typedef struct zr_verify {
     char *from, *to;           // paths of the checkpoints
     char backend[40];          // of the replay
     // The last step after `from` from which the run was resumed: config.json describes only what
-    // came after it. 0: none is known.
+    // came after it. 0 if there is none.
     int64_t resumed;
     // Lines of the run between the two checkpoints; rank 0.
     zr_metrics_reader metrics; // at the first line not compared yet

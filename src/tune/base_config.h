@@ -1,9 +1,10 @@
 // The configuration that zero tune starts from: the user's DeepSpeed file with the flags put in,
-// what of it is said and what is open, and the files of candidates that are made from it.
+// which of its keys are set and which are open, and the files of candidates that are made from it.
 //
-// Said is what the file has with a value other than "auto". DeepSpeed's autotuning gives lists for
-// two keys, zero_optimization.stage and train_micro_batch_size_per_gpu, which no other reader of
-// the file knows: they are taken out, and say what may be tried. So is the section itself.
+// A key is set if the file has it with a value other than "auto". DeepSpeed's autotuning gives
+// lists for two keys, zero_optimization.stage and train_micro_batch_size_per_gpu, which no other
+// reader of the file knows: they are taken out, and list what may be tried. The section itself is
+// taken out, too.
 #ifndef ZR_TUNE_BASE_CONFIG_H
 #define ZR_TUNE_BASE_CONFIG_H
 
@@ -33,7 +34,7 @@ typedef struct zr_tuning_file {
     json_t *section;                     // {"autotuning": {...}}; NULL: there is none
     zr_space_list stages, micro_batches; // lists of the file; count 0: none
     zr_config *config;                   // root, parsed, not resolved: what it says
-    zr_config *tuning;                   // section, likewise
+    zr_config *tuning;                   // its section
 } zr_tuning_file;
 
 typedef struct zr_tuning_flags {
@@ -52,10 +53,10 @@ void zr_tuning_file_free(zr_tuning_file *file);
 
 // Whether the file or a flag says a key; null says one, too, except of the batch's.
 bool zr_tuning_file_says(const zr_tuning_file *file, const char *path);
-int64_t zr_tuning_file_number(const zr_tuning_file *file, const char *path);   // 0: not said
-const char *zr_tuning_file_text(const zr_tuning_file *file, const char *path); // NULL: not said
+int64_t zr_tuning_file_number(const zr_tuning_file *file, const char *path);   // 0 if not set
+const char *zr_tuning_file_text(const zr_tuning_file *file, const char *path); // NULL if not set
 
-// Writes the configuration of a candidate as JSON: what is said, and what the candidate chooses.
+// Writes the configuration of a candidate as JSON: what is set, and what the candidate chooses.
 // quiet: without what a trial does not need: monitors, profilers. Freed with zr_free; NULL: no
 // memory.
 char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *candidate, bool quiet,

@@ -50,7 +50,7 @@ static bool is_listed(const zr_candidates *list, const zr_run_candidate *c)
     return false;
 }
 
-// Judges a candidate and lists it, unless it is listed. *index: its place; -1: it was left out.
+// Judges a candidate and lists it, unless it is listed. *index: its place; -1 if it was left out.
 static zero_status consider_candidates(search *s, const zr_run_candidate *candidate, int *index)
 {
     zr_candidates *list = s->out;
@@ -144,7 +144,7 @@ static zero_status consider_micro_batches(search *s, zr_run_candidate c, int64_t
     return ZERO_OK;
 }
 
-// With a batch that follows from the rest, the micro-batches are those that are said.
+// With a batch that follows from the rest, the micro-batches are those that the user has set.
 static zero_status consider_following(search *s, zr_run_candidate c)
 {
     int index;
@@ -240,8 +240,7 @@ static bool raise_stage(const zr_tuning_space *space, zr_run_candidate *c)
     return false;
 }
 
-// What travels between tiers does so in sub-groups, of which small ones hold less, and may overlap
-// better.
+// States move between tiers in sub-groups. Small ones hold less memory, and may overlap better.
 static zero_status vary_sub_groups(search *s, const zr_run_candidate *c)
 {
     int index;
@@ -285,7 +284,7 @@ static bool tier_is_open(const zr_tuning_space *space, zero_tier tier)
 }
 
 // On one memory the optimizer's states gain nothing by lying on the host, except that their update
-// may then go on beside the step.
+// may then overlap the step.
 static bool is_place(const zr_tuning_space *space, const zr_run_candidate *c)
 {
     bool for_delay =
@@ -346,7 +345,8 @@ static double candidates_cost_of(const search *s, int index)
     return zr_candidate_cost(&s->out->at[index], s->space->metric);
 }
 
-// Finds, of the first `count`, the best of a candidate's grid that fits, without `but`; -1: none.
+// Returns the best of a candidate's grid that fits, among the first `count` and except `but`; -1 if
+// there is none.
 static int best_of_grid(const search *s, int count, const zr_run_candidate *grid, int but)
 {
     int best = -1;
@@ -367,7 +367,7 @@ static bool is_first_of_grid(const search *s, int index)
     return true;
 }
 
-// Whether the one listed before it, of a smaller micro-batch, is too large already.
+// Returns whether the one listed before it, with a smaller micro-batch, is too large already.
 static bool follows_too_large(const search *s, int index)
 {
     if (index == 0)

@@ -1,12 +1,12 @@
 // What zero tune chooses among: every way to run a training that the configuration leaves open. The
-// space says what is open; the search lists candidates, has each of them judged (planned, and
-// predicted if that is possible), and varies those that are good or nearly fit.
+// space lists what is open. The search lists candidates, has each of them judged (planned, and
+// predicted if possible), and varies those that are good or nearly fit.
 //
 //   ranks x threads, tensor x pipeline x data, schedule, stage, micro-batch x accumulation: all
 //   activation checkpoints, tiers, sub-groups, delayed update, tiles: of the best of each grid, and
 //   of what does not fit without them
 //
-// Nothing here plans or measures: what a candidate costs is the judge's to say.
+// The search neither plans nor measures: the judge finds what a candidate costs.
 #ifndef ZR_TUNE_CANDIDATES_H
 #define ZR_TUNE_CANDIDATES_H
 
@@ -63,20 +63,20 @@ typedef struct zr_tuning_space { // what is open; a list of one value is not
     zr_space_list schedules; // zr_pipeline_kind
     int chunks;              // of an interleaved schedule
     zr_space_list batches;   // samples of a step
-    // Micro-batches that may be used; none: every divisor of a data rank's share, from least to
-    // most, of which as many as `micro_batch_count` are taken evenly (0: ZR_SPACE_MOST).
+    // Micro-batches that may be used. If empty: the divisors of a data rank's share from least to
+    // most, or `micro_batch_count` of them, evenly spread (0: ZR_SPACE_MOST).
     zr_space_list micro_batches;
     int64_t least_micro_batch, most_micro_batch; // most 0: no limit
     int micro_batch_count;
-    int64_t accumulation; // said; 0: it follows
+    int64_t accumulation; // as the user has set it; 0: it follows from the rest
     bool batch_follows;   // it is micro-batch x accumulation x data ranks; `batches` is not read
-    // What else may be varied, each beside what the configuration has.
+    // What else may be varied, in addition to the configuration's value.
     bool vary_checkpoints, vary_optimizer, vary_parameters, vary_sub_group, vary_delayed,
         vary_tiles;
     bool budgets;             // a device's memory is limited apart from the host's
     bool nvme;                // a directory on NVMe is named
     int64_t checkpoints;      // the usual number of segments
-    zr_run_candidate as_said; // what the configuration has of the varied, where it says so
+    zr_run_candidate as_said; // the configuration's values of what may be varied
     int tilings;              // of zr_tilings that may be tried
     int most;                 // candidates to judge; 0: no limit
     zr_tuning_metric metric;  // by which the best of a grid are found
@@ -100,18 +100,18 @@ zero_status zr_candidates_search(const zr_tuning_space *space, const zr_candidat
                                  zr_candidates *out, zero_error *error);
 void zr_candidates_free(zr_candidates *candidates);
 
-// Returns what a step of so many seconds costs: seconds a token, by which candidates of different
-// batches compare, or of the step where latency is what counts.
+// Returns the cost of a step of `seconds`: seconds a token, so that candidates of different batches
+// compare; with the metric latency, seconds of the step.
 double zr_candidate_cost_at(const zr_run_candidate *candidate, zr_tuning_metric metric,
                             double seconds);
-// Returns what its predicted step costs; INFINITY: unknown.
+// Returns the cost of its predicted step; INFINITY if unknown.
 double zr_candidate_cost(const zr_run_candidate *candidate, zr_tuning_metric metric);
-// Whether something of it moves to its device and back, which is done in sub-groups: from NVMe, and
-// from the host where the device's memory is limited.
+// Returns whether some of its states move to the device and back in sub-groups: from NVMe, or from
+// the host if the device's memory is limited.
 bool zr_candidate_travels(const zr_run_candidate *candidate, bool budgets);
-// Whether two candidates are one and the same run.
+// Returns whether two candidates are the same run.
 bool zr_candidate_is_same(const zr_run_candidate *a, const zr_run_candidate *b);
-// Says what it is in few words: "2 x 1, stage 2, micro-batch 4 x 3, checkpoints 4".
+// Describes it in few words: "2 x 1, stage 2, micro-batch 4 x 3, checkpoints 4".
 void zr_candidate_text(const zr_run_candidate *candidate, char *out, size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { USUAL_LAYERS = 48, MOST_LAYERS = 1024, MOST_WIDENING = 64 };
 
-// Returns the shape with so many layers, `times` as wide with as many more heads.
+// Returns the shape with `layers` layers, `times` as wide and with `times` as many heads.
 static zr_lm_config grown(const zr_lm_config *from, int64_t times, int64_t layers)
 {
     zr_lm_config shape = *from;
@@ -51,7 +51,7 @@ void zr_compare_choose_family(zr_comparison *c)
     c->family = grown(&c->subject.model, c->widened, zr_lm_shape_of(&c->subject.model).layers);
 }
 
-// Returns whether a model of so many layers fits, and notes the largest that does.
+// Returns whether a model of `layers` layers fits, and stores the largest that does.
 static bool try_layers(zr_comparison *c, zr_compare_row *row, int64_t layers)
 {
     const zr_lm_config shape = grown(&c->family, 1, layers);

@@ -1,5 +1,5 @@
-// The trainings of a comparison: every way that fits, one after another, in rounds, so that what
-// changes on the machine meanwhile meets all of them.
+// The trainings of a comparison: every way that fits, one after another, in rounds, so that
+// changes of the machine affect all of them.
 #include "tune/comparison.h"
 
 #include "base/file.h"
@@ -44,7 +44,7 @@ static zero_status make_text(zr_comparison *c, zero_error *error)
 
 // ---- one training
 
-typedef struct command { // what a training is told beside its configuration
+typedef struct command { // flags of a training, in addition to its configuration
     const char **words;  // NULL-terminated
     int count;
     char seq[24], tensor[16], pipeline[16];
@@ -132,7 +132,7 @@ static zero_status run_compare_measure_round(zr_comparison *c, int round, zero_e
     return ZERO_OK;
 }
 
-// What no way can train, such as data that are not there, is an error of the comparison.
+// If no way can train, because data are missing for example, the comparison fails.
 static zero_status check_any(const zr_comparison *c, zero_error *error)
 {
     const zr_compare_row *failed = NULL;

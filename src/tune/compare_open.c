@@ -33,7 +33,7 @@ static zero_status read_compare_open_model(zr_comparison *c, zero_error *error)
     return status;
 }
 
-// Resolves as a training would that has the flags --tensor and --pipeline; 0: it has them not.
+// Resolves as zero train with --tensor and --pipeline would; 0 means not given.
 static zero_status resolve_compare_open(const zr_comparison *c, zr_resolution *how, int tensor,
                                         int pipeline, zr_config **out, zero_error *error)
 {
@@ -73,7 +73,8 @@ static zero_status keep_base(zr_comparison *c, const zr_config *config, zero_err
     return status;
 }
 
-// Passes warnings and reasons on. What else a resolution says is about a run, and here are many.
+// Passes warnings and errors on. Drops informational messages: they describe one run, and here many
+// are resolved.
 static void pass_on(void *user, zero_log_level level, const char *message)
 {
     if (level != ZERO_LOG_INFO)

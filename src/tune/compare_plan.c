@@ -1,4 +1,4 @@
-// What plans say of the ways of a comparison: memory, messages, and the predicted step.
+// The ways of a comparison by their plans: memory, messages, and the predicted step.
 #include "tune/comparison.h"
 
 #include "plan/exchanges.h"

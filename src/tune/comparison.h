@@ -1,7 +1,7 @@
-// zero compare: what its files share. compare_all.c goes through the comparison;
-// compare_ways.c says what is compared, compare_open.c what all ways have in common,
-// compare_plan.c what plans and predictions say, compare_largest.c how large a model may be,
-// compare_measure.c trains, compare_text.c and compare_json.c write.
+// The state of zero compare. compare_all.c runs the comparison; compare_ways.c lists the ways,
+// compare_open.c what all ways have in common, compare_plan.c plans and predictions,
+// compare_largest.c how large a model may be, compare_measure.c trains, compare_text.c and
+// compare_json.c write.
 #ifndef ZR_TUNE_COMPARISON_H
 #define ZR_TUNE_COMPARISON_H
 
@@ -22,7 +22,7 @@ enum {
 typedef struct zr_compare_row { // of one way
     zr_way way;
     zr_config *config; // resolved
-    char *text;        // of which it was made: JSON
+    char *text;        // from which it was made: JSON
     // Why some numbers are missing: it cannot be planned, does not fit, or its training fails.
     char why[ZR_COMPARE_WHY];
 
@@ -58,7 +58,7 @@ typedef struct zr_comparison {
     zr_queue *queue;         // which knows the scratch of products
     zr_machine machine;      // of a rank
     zr_rate_book book;       // what is known of this machine
-    zr_lm_config family;     // the shape of which the largest models have more layers
+    zr_lm_config family;     // the shape to which the largest models add layers
     int64_t widened;         // how many times as wide as the model the family is
     char *scratch, *made;    // a directory, and the text in it; NULL: the data are the user's
     zr_compare_row rows[ZR_MOST_WAYS]; // (count)
@@ -66,16 +66,17 @@ typedef struct zr_comparison {
     bool stopped; // by a signal, before all rounds were made
 } zr_comparison;
 
-// Finds what all ways have in common, and the configuration of each. A way that has none is a row
-// with its reason. Closed with zr_comparison_close, also after an error.
+// Finds what all ways have in common, and the configuration of each. A way without one is a row
+// with the reason. Closed with zr_comparison_close, also after an error.
 zero_status zr_comparison_open(const zero_compare_options *options, zr_comparison *out,
                                zero_error *error);
 void zr_comparison_close(zr_comparison *c);
 
-// Plans a row; then predicts it, if it is not crowded, after measuring what the book does not know
-// of it. What cannot be planned is a reason.
+// Plans a row. Unless it is crowded, measures what the book lacks, then predicts it. If it cannot
+// be planned, `why` gets the reason.
 zero_status zr_compare_plan(zr_comparison *c, zr_compare_row *row, zero_error *error);
-// Asks about the row's ranks for a model of that shape, on machines of `together` ranks.
+// Returns the question for an estimate of the row with a model of that shape, on machines of
+// `together` ranks.
 zr_estimate_question zr_compare_question(const zr_comparison *c, const zr_compare_row *row,
                                          const zr_lm_config *shape, int together);
 // Chooses the family of the largest models: the model's shape, as many times as wide (a power of
@@ -89,7 +90,7 @@ zero_status zr_compare_measure(zr_comparison *c, zero_error *error);
 
 void zr_compare_text(const zr_comparison *c, zr_buffer *out); // Markdown
 void zr_compare_json(const zr_comparison *c, zr_buffer *out);
-// Says in one line what was compared, on what.
+// Writes in one line what was compared, and on what.
 void zr_compare_title(const zr_comparison *c, zr_buffer *out);
 
 #endif

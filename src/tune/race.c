@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-// How far trials of one and the same run may lie apart: of a single one this is all that is known,
-// and of several it is what their own distance leaves out.
+// How far trials of the same run may differ: all that is known of a single trial, and added to the
+// spread of several.
 #define DOUBT 0.12
 
 static bool was_measured(const zr_race_lane *lane) { return lane->trials > 0; }

@@ -1,6 +1,6 @@
-// Decides among candidates by measuring them in turn: each once a round, so that what changes about
-// the machine meanwhile meets all of them. Who is slower beyond doubt leaves the race, which ends
-// when one is left, when there is no time, or after the trials that are allowed.
+// A race among candidates (as in F-Race, Birattari et al. 2002): each is measured once a round, so
+// that changes of the machine affect all of them. A candidate that is slower beyond doubt leaves
+// the race. It ends when one is left, when there is no time, or after the allowed trials.
 #ifndef ZR_TUNE_RACE_H
 #define ZR_TUNE_RACE_H
 
@@ -29,9 +29,9 @@ typedef struct zr_race {
     int trials; // made
 } zr_race;
 
-// Runs it. Returns the lane with the least cost in *best; -1: none was measured.
+// Runs it. Returns the lane with the least cost in *best; -1 if none was measured.
 zero_status zr_race_run(zr_race *race, int *best, zero_error *error);
-// Returns the lane with the least cost without `but`; -1: there is none.
+// Returns the lane with the least cost except `but`; -1 if there is none.
 int zr_race_best(const zr_race *race, int but);
 
 #endif

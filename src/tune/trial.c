@@ -46,13 +46,14 @@ static bool find_in_path(char out[static 4096])
     return false;
 }
 
-zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error)
+zero_status zr_trial_program(const char *requested, char out[static 4096], zero_error *error)
 {
-    if (asked) {
-        if (snprintf(out, 4096, "%s", asked) < 4096 && zr_path_is_file(out) &&
+    if (requested) {
+        if (snprintf(out, 4096, "%s", requested) < 4096 && zr_path_is_file(out) &&
             access(out, X_OK) == 0)
             return ZERO_OK;
-        return zr_fail(error, ZERO_ERR_USAGE, "cannot run trials with %s: it is no program", asked);
+        return zr_fail(error, ZERO_ERR_USAGE, "cannot run trials with %s: it is no program",
+                       requested);
     }
     ssize_t length = readlink("/proc/self/exe", out, 4095);
     out[length > 0 ? length : 0] = 0;

@@ -1,7 +1,8 @@
 // One trial: a child process trains a configuration for some steps and is ended as soon as it has
 // made them, so nothing but steps is paid for. The child is the program `zero` itself, in a scratch
 // directory of its own that is removed afterwards; it dies with the caller. A training that fails,
-// is killed, or is not done by its deadline is an answer. zero tune and zero compare come here.
+// is killed, or is not done by its deadline is an answer, not an error. zero tune and zero compare
+// use trials.
 #ifndef ZR_TUNE_TRIAL_H
 #define ZR_TUNE_TRIAL_H
 
@@ -55,8 +56,7 @@ typedef struct zr_trial_answer {
 zero_status zr_trial_run(const zr_trial_question *question, zr_trial_answer *out,
                          zero_error *error);
 
-// Takes out of a configuration what costs time or writes files, and tells nothing of a step's own
-// time.
+// Removes from a configuration what costs time or writes files without being part of a step.
 void zr_trial_quiet(json_t *root);
 
 // Makes a directory of its own in `parent` (NULL: $TMPDIR or /tmp), which the caller removes;
@@ -67,11 +67,11 @@ zero_status zr_trial_scratch(const char *parent, char **out, zero_error *error);
 void zr_trial_summarize(zr_trial_answer *trial);
 
 // Refuses (ZERO_ERR_USAGE) to run trials in a process that is itself a rank of a job. `command` is
-// who asks: "zero tune".
+// named in the message: "zero tune".
 zero_status zr_trial_check_alone(const char *command, zero_error *error);
 
-// Finds the program: `asked`, this very program if it is zero, or the zero in PATH.
-zero_status zr_trial_program(const char *asked, char out[static 4096], zero_error *error);
+// Finds the program: `requested`, this very program if it is zero, or the zero in PATH.
+zero_status zr_trial_program(const char *requested, char out[static 4096], zero_error *error);
 
 // trial_process.c: how the process of a trial starts and ends.
 typedef struct zr_trial_process {

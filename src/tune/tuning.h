@@ -1,5 +1,5 @@
-// One search, in parts: what is asked, what was found, what was measured. tuning.c runs it; it is
-// reported by tuning_report.c and written by tuning_output.c.
+// The state of one search: its request, its candidates, its measurements. tuning.c runs it,
+// tuning_report.c reports it, tuning_output.c writes its files.
 #ifndef ZR_TUNE_TUNING_H
 #define ZR_TUNE_TUNING_H
 
@@ -9,7 +9,7 @@
 
 typedef struct zr_finalist { // a candidate that is measured
     int candidate;           // index of it
-    double seconds;          // of a step: the median of its trials; 0: none
+    double seconds;          // of a step: the median of its trials; 0 before the first
     double low, high;        // quartiles of all of its trials' steps
     int64_t memory;          // bytes that its rank 0 held, at most
     int steps;               // measured
@@ -30,8 +30,9 @@ typedef struct zr_tuning {
     zr_race race;
     int best;               // finalist; -1: none
     double begun, until;    // zr_clock_seconds
-    double wall;            // seconds of the last trial that was of use; 0: there is none
-    double start;           // of the first such trial, until its first step; 0: likewise
+    double wall;            // seconds of the last usable trial; 0 if there is none
+    double start;           // seconds of the first usable trial until its first step; 0 if there is
+                            // none
     const char *out_dir;    // of the answer
     char *exps_dir;         // of the experiments
     int experiments;        // written
@@ -45,15 +46,15 @@ static inline const zr_run_candidate *zr_tuning_candidate(const zr_tuning *t, in
 }
 
 // Returns the candidate that would be fastest of those that do not fit, if it is predicted to be
-// faster than all that fit; -1: there is none.
+// faster than all that fit; -1 if there is none.
 int zr_tuning_too_large(const zr_tuning *t);
 int zr_tuning_count(const zr_tuning *t, zr_candidate_state state);
 
 // tuning_trials.c: chooses the finalists among the candidates, in the order in which they are
 // measured. ZERO_ERR_MEMORY.
 zero_status zr_tuning_choose_finalists(zr_tuning *t, zero_error *error);
-// Where nobody has said how long it all may take: gives two rounds of trials time, if models are
-// slow or trials take long to start.
+// Without a time limit of the user's: allows time for two rounds of trials, if models are slow or
+// trials take long to start.
 void zr_tuning_allow_rounds(zr_tuning *t);
 // Measures them. ZERO_ERR_CANCELLED, ZERO_ERR_IO, ZERO_ERR_MEMORY.
 zero_status zr_tuning_race(zr_tuning *t, zero_error *error);

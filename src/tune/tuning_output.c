@@ -1,5 +1,5 @@
-// What a search leaves on the disk, under DeepSpeed's names: in one directory, unless the file
-// says two.
+// What a search leaves on the disk, under DeepSpeed's names: in one directory, or in two that
+// the file names.
 #include "base/file.h"
 #include "base/json.h"
 #include "tune/tuning.h"

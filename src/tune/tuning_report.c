@@ -73,7 +73,7 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
         {.label = "tokens/s", .width = 9},
         {.label = "", .left = true},
     };
-    bool said[ZR_RACE_LANES] = {false};
+    bool listed[ZR_RACE_LANES] = {false};
     zr_report *r = zr_report_create(NULL);
     zr_report_table(r, NULL, columns, ZR_COUNT(columns));
     for (int n = 0; n < t->race.count; n++) {
@@ -83,10 +83,10 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
             bool measured = lane->trials > 0;
             bool better = next < 0 || (measured && t->finalists[next].seconds == 0) ||
                           (measured && lane->cost < t->race.lanes[next].cost);
-            if (!said[i] && better)
+            if (!listed[i] && better)
                 next = i;
         }
-        said[next] = true;
+        listed[next] = true;
         put_report_row(t, next, r);
     }
     zr_report_end_table(r);

@@ -11,8 +11,8 @@ static const char *const metrics[] = {[ZR_METRIC_THROUGHPUT] = "throughput",
 
 const char *zr_tuning_metric_name(zr_tuning_metric metric) { return metrics[metric]; }
 
-// Returns a value of the section; NULL: it is not said, or "auto".
-static const json_t *said(const zr_tuning_file *file, const char *name)
+// Returns a value of the section; NULL if it is absent or "auto".
+static const json_t *section_value(const zr_tuning_file *file, const char *name)
 {
     char path[ZR_KEY_PATH_BYTES];
     snprintf(path, sizeof path, "autotuning.%s", name);
@@ -24,19 +24,19 @@ static const json_t *said(const zr_tuning_file *file, const char *name)
 
 static int64_t settings_number(const zr_tuning_file *file, const char *name, int64_t standard)
 {
-    const json_t *value = said(file, name);
+    const json_t *value = section_value(file, name);
     return value ? json_integer_value(value) : standard;
 }
 
 static bool flag(const zr_tuning_file *file, const char *name, bool standard)
 {
-    const json_t *value = said(file, name);
+    const json_t *value = section_value(file, name);
     return value ? json_is_true(value) : standard;
 }
 
 static const char *word(const zr_tuning_file *file, const char *name, const char *standard)
 {
-    const json_t *value = said(file, name);
+    const json_t *value = section_value(file, name);
     return value ? json_string_value(value) : standard;
 }
 
@@ -59,7 +59,7 @@ static zr_tuning_order order_of(const char *type)
 static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *out,
                               zero_error *error)
 {
-    if (!said(file, "start_profile_step") && !said(file, "end_profile_step"))
+    if (!section_value(file, "start_profile_step") && !section_value(file, "end_profile_step"))
         return ZERO_OK;
     out->first_step = settings_number(file, "start_profile_step", 3);
     out->last_step = settings_number(file, "end_profile_step", 5);

@@ -18,15 +18,15 @@ static void add_space(zr_space_list *list, int64_t value)
         list->at[list->count++] = value;
 }
 
-// Returns whether a key is open: nobody says it, and it is not one of those that stay when only
-// stage and micro-batch are tuned.
+// Returns whether a key is open: the file does not set it, and the search is not of stage and
+// micro-batch alone.
 static bool space_is_open(const zr_tuning_asked *a, const char *path)
 {
     return !a->settings->fast && !zr_tuning_file_says(a->file, path);
 }
 
-// Returns whether a key of those that libzero.offload auto chooses is open: asked for so, it is in
-// a search of stage and micro-batch alone, too, or what needs to be offloaded would never fit.
+// Returns whether a key that libzero.offload auto chooses is open. With "auto" it is open also in a
+// search of stage and micro-batch alone, or a model that needs offloading would never fit.
 static bool is_place_open(const zr_tuning_asked *a, const char *path)
 {
     const char *word = json_string_value(zr_json_get(a->file->root, "libzero.offload"));
@@ -36,25 +36,25 @@ static bool is_place_open(const zr_tuning_asked *a, const char *path)
 
 // ---- ranks
 
-// Returns the tensor ranks that are said; 0: nobody says them.
-static int64_t tensor_said(const zr_tuning_asked *a)
+// Returns the tensor ranks that the user has set; 0 if open.
+static int64_t tensor_set(const zr_tuning_asked *a)
 {
-    int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_TENSOR);
+    int64_t given = zr_tuning_file_number(a->file, ZR_TUNING_TENSOR);
     int64_t other = zr_tuning_file_number(a->file, "tensor_parallel.tp.tp_size");
-    if (said || other)
-        return ZR_MAX(said, other);
+    if (given || other)
+        return ZR_MAX(given, other);
     return a->settings->model_ranks > 1 ? a->settings->model_ranks : 0;
 }
 
-// Returns the ranks that have one model together, of which a job has a multiple.
+// Returns the ranks that hold one model together; a job has a multiple of them.
 static int64_t ranks_of_model(const zr_tuning_asked *a)
 {
     int64_t pipeline = zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE);
-    return ZR_MAX(tensor_said(a), 1) * ZR_MAX(pipeline, 1);
+    return ZR_MAX(tensor_set(a), 1) * ZR_MAX(pipeline, 1);
 }
 
-// Every number of ranks that divides the cores and that the said grid divides; where there is none,
-// the least that the grid needs.
+// Returns every number of ranks that divides the cores and is a multiple of the user's grid, or
+// else the least that the grid needs.
 static zr_space_list space_ranks_of(const zr_tuning_asked *a)
 {
     const zero_tune_options *o = a->options;
@@ -74,7 +74,7 @@ static zr_space_list space_ranks_of(const zr_tuning_asked *a)
 
 static zero_status check_ranks(const zr_tuning_asked *a, int64_t ranks, zero_error *error)
 {
-    int64_t tensor = ZR_MAX(tensor_said(a), 1), model = ranks_of_model(a);
+    int64_t tensor = ZR_MAX(tensor_set(a), 1), model = ranks_of_model(a);
     if (ranks % model == 0 && ranks <= ZERO_MAX_RANKS)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
@@ -103,9 +103,9 @@ static zr_space_list powers_to(int64_t most, int64_t divide)
 
 static zr_space_list tensor_of(const zr_tuning_asked *a, int ranks)
 {
-    int64_t said = tensor_said(a);
-    if (said)
-        return one(said);
+    int64_t given = tensor_set(a);
+    if (given)
+        return one(given);
     return space_is_open(a, ZR_TUNING_TENSOR) ? powers_to(ranks, a->subject->shape.heads) : one(1);
 }
 
@@ -121,19 +121,19 @@ static zr_space_list pipeline_of(const zr_tuning_asked *a, int ranks)
     return list;
 }
 
-// Asynchronous schedules compute something else, so they are only used if they are said.
+// Asynchronous schedules compute something else, so they are used only if the user sets them.
 static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out, zero_error *error)
 {
-    const char *said = zr_tuning_file_text(a->file, ZR_TUNING_SCHEDULE);
+    const char *given = zr_tuning_file_text(a->file, ZR_TUNING_SCHEDULE);
     zr_pipeline_kind kind = ZR_PIPELINE_INTERLEAVED;
     out->chunks = 2;
-    if (said && strcmp(said, zr_pipeline_kind_name(kind)) != 0 &&
-        !zr_pipeline_kind_read(said, &kind, &out->chunks))
+    if (given && strcmp(given, zr_pipeline_kind_name(kind)) != 0 &&
+        !zr_pipeline_kind_read(given, &kind, &out->chunks))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: " ZR_TUNING_SCHEDULE ": found \"%s\", expected one of %s",
-                       a->file->name, said, zr_pipeline_kinds());
+                       a->file->name, given, zr_pipeline_kinds());
     out->schedules = one(kind);
-    if (said)
+    if (given)
         return ZERO_OK;
     out->schedules = one(ZR_PIPELINE_1F1B);
     add_space(&out->schedules, ZR_PIPELINE_ZB_H1);
@@ -146,27 +146,27 @@ static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out
 
 static zr_space_list micro_batches_of(const zr_tuning_file *file)
 {
-    int64_t said = zr_tuning_file_number(file, ZR_TUNING_MICRO_BATCH);
-    return said ? one(said) : file->micro_batches;
+    int64_t given = zr_tuning_file_number(file, ZR_TUNING_MICRO_BATCH);
+    return given ? one(given) : file->micro_batches;
 }
 
-// Returns the samples of a step that zero train would make with what is said, on the most ranks, so
-// that all fewer can share them, too.
+// Returns the samples of a step of zero train with the user's settings on the most ranks, so that
+// fewer ranks can divide them, too.
 static int64_t space_batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
 {
     int64_t model = space->tensor.at[0] * space->pipeline.at[0];
     int64_t data = ZR_MAX(most_ranks(space) / model, 1);
-    int64_t said = zr_tuning_file_number(a->file, ZR_TUNING_BATCH);
+    int64_t given = zr_tuning_file_number(a->file, ZR_TUNING_BATCH);
     int64_t micro = zr_tuning_file_number(a->file, ZR_TUNING_MICRO_BATCH);
     int64_t usual = zr_default_batch(a->subject->parameters, a->subject->seq);
-    if (said)
-        return said;
+    if (given)
+        return given;
     if (!micro)
         micro = (usual + data - 1) / data;
     return micro * ZR_MAX(space->accumulation, 1) * data;
 }
 
-// Twice and half as many samples, and so on, where limits allow them.
+// Adds twice and half as many samples, and so on, within the limits.
 static void widen_batches(const zr_tuning_settings *settings, zr_space_list *list)
 {
     int64_t batch = list->at[0], most = ZR_MIN(settings->most_batch, ZR_SPACE_MOST_BATCH);
@@ -177,15 +177,15 @@ static void widen_batches(const zr_tuning_settings *settings, zr_space_list *lis
         add_space(list, less);
 }
 
-// What is said is checked before it is multiplied.
+// Checks the user's numbers before they are multiplied.
 static zero_status check_samples(const zr_tuning_asked *a, const char *path, int64_t most,
                                  zero_error *error)
 {
-    int64_t said = zr_tuning_file_number(a->file, path);
-    return said <= most ? ZERO_OK
-                        : zr_fail(error, ZERO_ERR_CONFIG,
-                                  "%s: %s: %lld is more than the %lld that zero tune tries",
-                                  a->file->name, path, (long long)said, (long long)most);
+    int64_t given = zr_tuning_file_number(a->file, path);
+    return given <= most ? ZERO_OK
+                         : zr_fail(error, ZERO_ERR_CONFIG,
+                                   "%s: %s: %lld is more than the %lld that zero tune tries",
+                                   a->file->name, path, (long long)given, (long long)most);
 }
 
 static zero_status find_batches(const zr_tuning_asked *a, zr_tuning_space *out, zero_error *error)
@@ -230,12 +230,12 @@ static bool says_path(const zr_tuning_file *file)
     static const char *const keys[] = {"libzero.nvme_path",
                                        "zero_optimization.offload_optimizer.nvme_path",
                                        "zero_optimization.offload_param.nvme_path"};
-    bool said = false;
+    bool given = false;
     for (int i = 0; i < ZR_COUNT(keys); i++) {
         const zr_setting *setting = zr_config_setting(file->config, keys[i]);
-        said = said || (setting->value && !json_is_null(setting->value));
+        given = given || (setting->value && !json_is_null(setting->value));
     }
-    return said;
+    return given;
 }
 
 static bool tiles_are_open(const zr_tuning_asked *a)
@@ -264,12 +264,12 @@ static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
     out->as_said.delayed = zr_tuning_file_number(file, ZR_TUNING_DELAYED) > 0;
 }
 
-// Stages below those that the said tiers need would be refused one by one.
-static zr_space_list space_stages_of(const zr_tuning_asked *a, const zr_run_candidate *said)
+// Leaves out stages below those that the user's tiers need, which would be refused one by one.
+static zr_space_list space_stages_of(const zr_tuning_asked *a, const zr_run_candidate *given)
 {
-    int64_t least = said->parameters != ZERO_TIER_device  ? 3
-                    : said->optimizer != ZERO_TIER_device ? 1
-                                                          : 0;
+    int64_t least = given->parameters != ZERO_TIER_device  ? 3
+                    : given->optimizer != ZERO_TIER_device ? 1
+                                                           : 0;
     zr_space_list list = {0};
     if (zr_tuning_file_says(a->file, ZR_TUNING_STAGE)) // a flag wins over a list
         return one(zr_tuning_file_number(a->file, ZR_TUNING_STAGE));

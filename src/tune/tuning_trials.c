@@ -21,15 +21,15 @@ enum {
 
 #define TRIAL_SECONDS 2.0 // of measured steps
 #define SPARE_SECONDS 30.0
-#define USUAL_START 5.0 // seconds before a first step, about, as long as no trial has told them
+#define USUAL_START 5.0 // seconds until a first step, before any trial has shown them
 #define MOST_START 600.0
-#define SLOW_STEP 2.0 // seconds from which on one step of a trial has to do
-// What is not plain has to be faster by so much: 1 / 1.02.
+#define SLOW_STEP 2.0 // seconds from which one step of a trial suffices
+// A candidate that is not plain has to be faster by this factor.
 #define LEAST_GAIN 1.02
-// How much longer a step of other ranks may be predicted to take, to be measured all the same.
+// A candidate on another number of ranks is measured if its predicted step is within this factor.
 #define FAR_BEHIND 1.5
 
-// ---- who is measured
+// ---- choosing the finalists
 
 typedef struct ranked { // a candidate, to be sorted
     double cost;
@@ -66,7 +66,7 @@ static bool is_same_grid(const zr_run_candidate *a, const zr_run_candidate *b)
            a->stages == b->stages;
 }
 
-// Whether it pays for memory with time or with old parameters.
+// Returns whether it saves memory at the cost of time, or uses old parameters.
 static bool is_plain(const zr_run_candidate *c)
 {
     return c->checkpoints == 0 && c->optimizer == ZERO_TIER_device &&
@@ -84,7 +84,7 @@ static int count_alike(const zr_tuning *t, const zr_run_candidate *c, bool micro
     return count;
 }
 
-// Whether a plain candidate of the same grid is predicted to be nearly as fast.
+// Returns whether a plain candidate of the same grid is predicted to be nearly as fast.
 static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
 {
     for (int i = 0; i < t->candidates.count && !is_plain(c); i++) {
@@ -96,8 +96,8 @@ static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
     return false;
 }
 
-// The best predicted ones, few of each grid and micro-batch, because what is wrong about one
-// prediction is wrong about its neighbours. After the third only those that may still be the best.
+// Takes the best predicted ones, few of each grid and micro-batch, because neighbours share the
+// error of a prediction. After the third, takes only those that may still be the best.
 static void choose_best(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
 {
     const zr_run_candidate *best = NULL;
@@ -121,8 +121,8 @@ static bool has_ranks(const zr_tuning *t, int ranks)
     return false;
 }
 
-// Other numbers of ranks have rates of their own, whose error the others do not share: the best of
-// them is measured, too, unless it is far behind.
+// Other numbers of ranks have rates and errors of their own: the best of them is measured, too,
+// unless it is far behind.
 static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
 {
     double most = FAR_BEHIND * trials_cost_of(t, sorted[0]);
@@ -184,7 +184,7 @@ zero_status zr_tuning_choose_finalists(zr_tuning *t, zero_error *error)
 
 // ---- their trials
 
-// Sets which steps are made and measured: as the section says, or for about so long.
+// Sets which steps are made and measured: those of the section, or as many as fit TRIAL_SECONDS.
 static void set_steps(const zr_tuning *t, double predicted, zr_trial_question *q)
 {
     const zr_tuning_settings *settings = &t->settings;
@@ -200,8 +200,8 @@ static void set_steps(const zr_tuning *t, double predicted, zr_trial_question *q
     q->steps = q->skipped + (int64_t)ZR_MIN(ZR_MAX(wanted, least), MOST_STEPS);
 }
 
-// The steps of a trial have several times what is predicted. How long reading data and a model
-// takes before them only the first trial tells, which has what is left of the whole time for it.
+// The steps of a trial have several times what is predicted. Only the first trial shows how long
+// reading data and a model takes before them, so it may take all of the remaining time.
 static void set_deadlines(const zr_tuning *t, double predicted, zr_trial_question *q)
 {
     double left = ZR_MAX(t->until - zr_clock_seconds(), 1);
@@ -249,7 +249,7 @@ static zero_status add_steps(zr_finalist *f, const zr_trial_answer *trial, zero_
     return ZERO_OK;
 }
 
-// A trial that the end of the whole time has cut is not slow: it says nothing.
+// A trial that was cut by the end of the whole time is ignored, because it need not be slow.
 static void excuse(const zr_tuning *t, zr_trial_answer *trial)
 {
     char why[ZR_TRIAL_WHY];
@@ -304,7 +304,7 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
     return zr_tuning_write_experiment(t, lane, &trial, error);
 }
 
-// What is reported of a finalist is what decided the race.
+// Takes over the numbers that decided the race.
 static void take_cost(zr_tuning *t, int i)
 {
     const zr_race_lane *lane = &t->race.lanes[i];
@@ -313,7 +313,7 @@ static void take_cost(zr_tuning *t, int i)
         t->finalists[i].seconds = lane->cost / cost_at(t, c, 1);
 }
 
-// Whether a trial like the last one would come to its end.
+// Returns whether a trial like the last one would end in time.
 static bool has_time(void *user)
 {
     const zr_tuning *t = user;

@@ -1,7 +1,7 @@
 // How much there is to do in the tasks of a run follows from its plan: its bytes are counted once,
 // ranks share the weights that they draw, and types are told apart where they matter.
 #include "lm_plan.h"
-#include "predict/task_amounts.h"
+#include "predict/run_tasks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

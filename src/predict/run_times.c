@@ -1,4 +1,4 @@
-#include "train/run_times.h"
+#include "predict/run_times.h"
 
 #include "base/clock.h"
 #include "base/dtype.h"
@@ -6,8 +6,7 @@
 #include "base/json.h"
 #include "base/numbers.h"
 #include "base/text.h"
-#include "checkpoint/run_directory.h"
-#include "monitor/sink_rates.h"
+#include "predict/measured_steps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -199,6 +198,40 @@ void zr_run_times_text(const zr_run_times *times, zr_buffer *out)
     append_spent(times, out);
 }
 
+// ---- the rest of a run --------------------------------------------------------------------------
+
+// What is left of a step's weight after each later one.
+static const double KEPT = 0.9;
+
+void zr_run_pace_add(zr_run_pace *pace, double seconds, bool cold)
+{
+    if (!cold && !pace->warm)
+        *pace = (zr_run_pace){.steps = pace->steps, .warm = true};
+    pace->sum = KEPT * pace->sum + (1 - KEPT) * seconds;
+    pace->weight = KEPT * pace->weight + (1 - KEPT);
+    pace->steps++;
+}
+
+double zr_run_pace_step(const zr_run_pace *pace)
+{
+    return pace->weight > 0 ? pace->sum / pace->weight : 0;
+}
+
+static double seconds_of(zr_work_item item) { return (double)item.count * item.seconds; }
+
+double zr_work_left_seconds(const zr_work_left *work)
+{
+    if (work->steps.count > 0 && !(work->steps.seconds > 0))
+        return 0;
+    return seconds_of(work->steps) + seconds_of(work->micro_batches) +
+           seconds_of(work->checkpoints) + seconds_of(work->models) + seconds_of(work->samples);
+}
+
+int64_t zr_run_multiples(int64_t after, int64_t last, int64_t every)
+{
+    return every > 0 && last > after ? last / every - after / every : 0;
+}
+
 // ---- the file -----------------------------------------------------------------------------------
 
 // Returns a number, or null for what is none, which JSON cannot write.
@@ -282,12 +315,9 @@ static json_t *load_run_times(const char *path, const zero_logger *logger)
     return json_array();
 }
 
-zero_status zr_run_times_write(const zr_run_times *times, const char *directory,
+zero_status zr_run_times_write(const zr_run_times *times, const char *path,
                                const zero_logger *logger, zero_error *error)
 {
-    char *path = zr_sprintf(error, "%s/" ZR_TIMES_FILE, directory);
-    if (!path)
-        return ZERO_ERR_MEMORY;
     json_t *root = load_run_times(path, logger);
     char *text = json_array_append_new(root, json_of(times)) == 0
                      ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS))
@@ -297,6 +327,5 @@ zero_status zr_run_times_write(const zr_run_times *times, const char *directory,
              : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path);
     free(text);
     json_decref(root);
-    zr_free(path);
     return status;
 }

@@ -2,8 +2,7 @@
 // the run is added.
 #include "base/clock.h"
 #include "base/file.h"
-#include "train/time_left.h"
-#include "train/run_times.h"
+#include "predict/run_times.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -217,13 +216,13 @@ static void test_file(void **state)
     zr_run_times times = ten_steps();
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/times.json", directory);
-    assert_int_equal(zr_run_times_write(&times, directory, &logger, NULL), ZERO_OK);
+    assert_int_equal(zr_run_times_write(&times, path, &logger, NULL), ZERO_OK);
     predict(&times);
     times.first_step = 17;
     times.predicted_to_first = 0.2;
     times.spread = NAN; // JSON has no such number
     times.start = -INFINITY;
-    assert_int_equal(zr_run_times_write(&times, directory, &logger, NULL), ZERO_OK);
+    assert_int_equal(zr_run_times_write(&times, path, &logger, NULL), ZERO_OK);
     json_t *root = json_load_file(path, 0, NULL), *one = json_array_get(root, 0),
            *two = json_array_get(root, 1), *parts = json_object_get(one, "parts");
     assert_int_equal(json_array_size(root), 2);
@@ -248,7 +247,7 @@ static void test_file(void **state)
     json_decref(root);
     assert_int_equal(warnings, 0);
     assert_int_equal(zr_file_write_durable(path, "[1,", 3, NULL), ZERO_OK);
-    assert_int_equal(zr_run_times_write(&times, directory, &logger, NULL), ZERO_OK);
+    assert_int_equal(zr_run_times_write(&times, path, &logger, NULL), ZERO_OK);
     root = json_load_file(path, 0, NULL);
     assert_true(json_array_size(root) == 1 && warnings == 1);
     json_decref(root);

@@ -1,14 +1,13 @@
-#include "monitor/sink_rates.h"
+#include "predict/measured_steps.h"
 
 #include "base/numbers.h"
-#include "monitor/breakdown.h"
 
 // Calls that warm up: of single steps, and of windows.
 enum { COLD_STEPS = 2, COLD_WINDOWS = 1 };
 // ENOUGH warm calls are measured among the first LONGEST_SEARCH; later ones are those whose number
 // is a power of two from LATER on, so that of n steps about log2(n) are recorded.
 enum { ENOUGH = 4, LONGEST_SEARCH = 100, LATER = 16 };
-// Different operations of a step, and times of each, of which the median is taken.
+// The most kinds of operations of a step, and times of each kind, whose median counts.
 enum { MOST_KINDS = 256, MOST_TIMES = 1024 };
 
 bool zr_measured_is_cold(int64_t call, int64_t together)
@@ -42,15 +41,15 @@ static bool is_wait(zr_activity what)
            what == ZR_ACTIVITY_checkpoint_wait;
 }
 
-// Whether the time of a record tells how long such an operation takes.
+// Returns whether the time of a record is that of the operation alone.
 static bool is_operation(const zr_measured *measured, zr_activity what)
 {
     zr_track track = zr_activity_track(what);
-    bool beside = measured->overlaps &&
-                  (what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_reduce_scatter);
+    bool overlapped = measured->overlaps &&
+                      (what == ZR_ACTIVITY_all_gather || what == ZR_ACTIVITY_reduce_scatter);
     if (track == ZR_TRACK_COMM && measured->across)
         return false;
-    return (track == ZR_TRACK_COMPUTE || track == ZR_TRACK_COMM) && !is_wait(what) && !beside;
+    return (track == ZR_TRACK_COMPUTE || track == ZR_TRACK_COMM) && !is_wait(what) && !overlapped;
 }
 
 // Divides the time of a phase among the parts. What operations leave unexplained is the phase's,
@@ -86,7 +85,7 @@ static bool is_of(const zr_record *record, const kind *of)
     return record->what == of->what && record->bytes == of->bytes && record->flops == of->flops;
 }
 
-// Whether the time of a record tells how long such an exchange takes over the network.
+// Returns whether the time of a record is that of an exchange over the network.
 static bool is_message(const zr_measured *measured, zr_activity what)
 {
     return measured->across && measured->reach.strangers > 0 &&

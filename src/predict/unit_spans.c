@@ -1,5 +1,5 @@
 // A record is written when it ends, so what is inside a phase or a collective is written before it.
-#include "monitor/breakdown.h"
+#include "predict/measured_steps.h"
 
 int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
 {
