@@ -3,7 +3,7 @@
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/pipeline/lanes.h"
-#include "report/pipeline_draw.h"
+#include "report/pipeline_timeline.h"
 #include "report/planner.h"
 #include "setup/pipeline_stages.h"
 
