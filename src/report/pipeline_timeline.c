@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {                 // pixels
     RIGHT = 225,       // room for what stands after a lane
@@ -43,8 +44,6 @@ static const int entry_of[ZR_ACT_COUNT] = {
     [ZR_ACT_FORWARD] = 0, [ZR_ACT_BACKWARD] = 1, [ZR_ACT_WEIGHT] = 2,
     [ZR_ACT_UPDATE] = 3,  [ZR_ACT_NORM] = 4,
 };
-
-enum { BUBBLE = ZR_ACT_COUNT }; // its place
 
 typedef struct drawing {
     const zr_pipeline_picture *picture;
@@ -112,7 +111,7 @@ static int column_of(const drawing *d, double seconds)
 }
 
 // Says what an action is; of the parameters, an update makes the version.
-static zr_timeline_text say_action(const drawing *d, const zr_action *action)
+static const char *say_action(const drawing *d, const zr_action *action)
 {
     char version[NAME] = "";
     if (d->asynchronous && action->act != ZR_ACT_NORM)
@@ -187,7 +186,7 @@ static void add_marks(const drawing *d, int stage, int lane)
 
 // Says "27.3% bubble, holds 4 micro-batches", of a stage; in asynchronous schedules also
 // "4 versions".
-static zr_timeline_text say_caption(const drawing *d, int stage)
+static const char *say_caption(const drawing *d, int stage)
 {
     const zr_simulated_pipeline_stage *of = &d->picture->simulation->stage[stage];
     int versions = zr_pipeline_versions(d->pipeline, stage);
@@ -212,15 +211,12 @@ static void add_stage(const drawing *d, int stage)
     add_actions(d, stage, lane, false);
     if (d->letters && d->pipeline->chunks > 1) {
         lane = zr_timeline_add_lane(
-            t,
-            &(zr_timeline_lane){.name = zr_timeline_say(t, "         chunk"), .background = ' '});
+            t, &(zr_timeline_lane){.name = "         chunk", .background = ' '});
         add_actions(d, stage, lane, true);
     }
     if (d->letters && d->has_marks)
         lane = zr_timeline_add_lane(
-            t, &(zr_timeline_lane){.name = zr_timeline_say(t, "         update"),
-                                   .background = ' ',
-                                   .trimmed = true});
+            t, &(zr_timeline_lane){.name = "         update", .background = ' ', .trimmed = true});
     if (!d->letters || d->has_marks)
         add_marks(d, stage, lane);
 }
@@ -239,7 +235,7 @@ static void time_text(const drawing *d, double seconds, char out[TIME])
 
 // Says "1f1b, 4 pipeline stages, 8 micro-batches: 33 ms, bubble 27.3%"; or, in micro-batches,
 // "... 2.75 times as long as a micro-batch on one rank, bubble 27.3%".
-static zr_timeline_text say_heading(const drawing *d)
+static const char *say_heading(const drawing *d)
 {
     const zr_pipeline *p = d->pipeline;
     char time[TIME], chunks[NAME] = "", steps[NAME] = "";
@@ -292,28 +288,20 @@ static void put_letters_notes(const drawing *d, zr_buffer *out)
                      d->asynchronous ? "; versions, of the parameters" : "");
 }
 
-// Makes the entry of an act, which the legend shows if the schedule has it.
-static void put_entry(const drawing *d, zr_act act, const char *text, bool used)
-{
-    d->t->entries[entry_of[act]] = (zr_timeline_entry){.class = zr_act_name(act),
-                                                       .last_shade = d->pipeline->chunks - 1,
-                                                       .text = zr_timeline_say(d->t, "%s", text),
-                                                       .used = used};
-}
-
 static void put_legend(const drawing *d)
 {
     bool weights = zr_pipeline_has_weights(d->pipeline->kind);
-    put_entry(d, ZR_ACT_FORWARD, "forward", true);
-    put_entry(d, ZR_ACT_BACKWARD, weights ? "backward of the input" : "backward", true);
-    put_entry(d, ZR_ACT_WEIGHT, "backward of the weights", weights);
-    put_entry(d, ZR_ACT_UPDATE, "update", d->asynchronous);
-    put_entry(d, ZR_ACT_NORM, "norm of a step, for all pipeline stages",
-              d->pipeline->kind == ZR_PIPELINE_2BW);
-    d->t->entries[BUBBLE] = (zr_timeline_entry){.class = "idle",
-                                                .last_shade = -1,
-                                                .text = zr_timeline_say(d->t, "bubble"),
-                                                .used = d->picture->simulation->bubble > 0};
+    int last = d->pipeline->chunks - 1;
+    const zr_timeline_entry entries[] = {
+        {"forward", last, "forward", true},
+        {"backward", last, weights ? "backward of the input" : "backward", true},
+        {"weight", last, "backward of the weights", weights},
+        {"update", last, "update", d->asynchronous},
+        {"norm", last, "norm of a step, for all pipeline stages",
+         d->pipeline->kind == ZR_PIPELINE_2BW},
+        {"idle", -1, "bubble", d->picture->simulation->bubble > 0},
+    };
+    memcpy(d->t->entries, entries, sizeof entries);
 }
 
 static void fill(drawing *d)
@@ -340,14 +328,13 @@ static void fill(drawing *d)
 
 static void draw(const zr_pipeline_picture *picture, bool letters, zr_buffer *out)
 {
-    zr_timeline t;
+    zr_timeline t = {.title = picture->title};
     drawing d = {.picture = picture,
                  .pipeline = picture->pipeline,
                  .t = &t,
                  .letters = letters,
                  .asynchronous = zr_pipeline_is_asynchronous(picture->pipeline->kind),
                  .total = picture->simulation->total};
-    zr_timeline_begin(&t, picture->title);
     fill(&d);
     (letters ? zr_timeline_draw_letters : zr_timeline_draw)(&t, out);
     zr_timeline_free(&t);

@@ -32,9 +32,8 @@ static void add_numbers(table *t)
     while (unit * 10 <= t->call_count)
         unit *= 10;
     for (; unit; unit /= 10, heading = "") {
-        int lane = zr_timeline_add_lane(
-            t->t,
-            &(zr_timeline_lane){.name = zr_timeline_say(t->t, "%s", heading), .background = ' '});
+        int lane =
+            zr_timeline_add_lane(t->t, &(zr_timeline_lane){.name = heading, .background = ' '});
         for (int c = unit - 1; c < t->call_count; c++)
             zr_timeline_add(t->t,
                             &(zr_timeline_interval){.lane = lane,
@@ -52,8 +51,7 @@ static void add_lanes(table *t)
     for (int p = 0; p < t->plan->flat_param_count; p++) {
         const char *name = t->plan->flat_params[p].name;
         width = ZR_MAX(width, (int)strlen(name));
-        zr_timeline_add_lane(t->t, &(zr_timeline_lane){.name = zr_timeline_say(t->t, "%s", name),
-                                                       .background = '.'});
+        zr_timeline_add_lane(t->t, &(zr_timeline_lane){.name = name, .background = '.'});
     }
     t->t->name_width = width + 1;
     t->t->columns = t->call_count;
@@ -163,8 +161,8 @@ static void add_all(table *t, const zr_live_ranges *ranges)
         end += i < t->pass->forward_end;
         t->calls[t->call_count++] = i;
     }
-    t->t->heading = zr_timeline_say(t->t, "A micro-batch: a row a piece, a column a call of a "
-                                          "unit; |: zero_forward returns");
+    t->t->heading = "A micro-batch: a row a piece, a column a call of a "
+                    "unit; |: zero_forward returns";
     add_lanes(t);
     zr_timeline_add(t->t, &(zr_timeline_interval){.lane = ZR_ALL_LANES, .begin = end, .end = end});
     add_flights(t, ZR_FETCH, ZR_SLOT_FETCHED, 'f');

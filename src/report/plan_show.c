@@ -59,8 +59,7 @@ static void write_title(const zr_plan *plan, const char *model, char out[static 
 static zero_status draw(const zr_plan *plan, bool letters, const char *title, zr_buffer *out,
                         zero_error *error)
 {
-    zr_timeline t;
-    zr_timeline_begin(&t, title);
+    zr_timeline t = {.title = title};
     zero_status status =
         letters ? zr_plan_letters(plan, &t, error) : zr_plan_timeline(plan, &t, error);
     if (status == ZERO_OK)

@@ -35,18 +35,16 @@ enum { // pixels
 enum { GATHER = ZR_CALL_BOTH + 1, REDUCE, FETCH, STORE, FLAT_PARAM, TINTS = 3 };
 
 // What a color means; a call has the entry of its number.
-static const struct {
-    const char *class, *text;
-} colors[] = {
-    [ZR_CALL_FORWARD] = {"forward", "forward"},
-    [ZR_CALL_AGAIN] = {"again", "forward again"},
-    [ZR_CALL_BACKWARD] = {"backward", "backward"},
-    [ZR_CALL_BOTH] = {"both", "both in one call"},
-    [GATHER] = {"gather", "gather"},
-    [REDUCE] = {"reduce", "reduce"},
-    [FETCH] = {"fetch", "fetch"},
-    [STORE] = {"store", "store"},
-    [FLAT_PARAM] = {"piece", "a piece, as high as its bytes, but never too thin to see"},
+static const zr_timeline_entry legend[] = {
+    [ZR_CALL_FORWARD] = {"forward", -1, "forward", false},
+    [ZR_CALL_AGAIN] = {"again", -1, "forward again", false},
+    [ZR_CALL_BACKWARD] = {"backward", -1, "backward", false},
+    [ZR_CALL_BOTH] = {"both", -1, "both in one call", false},
+    [GATHER] = {"gather", -1, "gather", false},
+    [REDUCE] = {"reduce", -1, "reduce", false},
+    [FETCH] = {"fetch", -1, "fetch", false},
+    [STORE] = {"store", -1, "store", false},
+    [FLAT_PARAM] = {"piece", 0, "a piece, as high as its bytes, but never too thin to see", false},
 };
 
 static const char style[] =
@@ -73,9 +71,8 @@ typedef struct drawing {
 static void add_calls(drawing *d)
 {
     zr_timeline *t = d->t;
-    int lane = zr_timeline_add_lane(t, &(zr_timeline_lane){.name = zr_timeline_say(t, "calls"),
-                                                           .height = CALL_HEIGHT,
-                                                           .row_height = CALL_HEIGHT});
+    int lane = zr_timeline_add_lane(
+        t, &(zr_timeline_lane){.name = "calls", .height = CALL_HEIGHT, .row_height = CALL_HEIGHT});
     for (int i = 0; i < d->pass->count; i++) {
         const zr_instruction *call = &d->pass->at[i];
         if (call->code != ZR_CALL || zr_fold_of(&d->columns, i))
@@ -88,7 +85,7 @@ static void add_calls(drawing *d)
                                                 .end = d->x[i + 1 + call->body],
                                                 .height = CALL_HEIGHT,
                                                 .entry = call->what,
-                                                .label = zr_timeline_say(t, "%s", unit),
+                                                .label = unit,
                                                 .words = zr_timeline_say(t, "%s %s", what, unit)});
     }
     for (const zr_fold *f = d->columns.folds; f < d->columns.folds + d->columns.fold_count; f++)
@@ -134,60 +131,53 @@ static const char *flat_param_name(const drawing *d, int flat_param)
     return flat_param < 0 ? "checkpoint" : d->plan->flat_params[flat_param].name;
 }
 
-static void add_flight(drawing *d, int lane, int from, int row, int height)
+// Adds what instruction `from` begins, in a row of its lane that is a pixel high for now.
+static void add_flight(drawing *d, int from, int to, int row)
 {
     const zr_instruction *begins = &d->pass->at[from];
     const char *name = flat_param_name(d, begins->flat_param);
-    int entry = entry_of(begins), to = zr_plan_flight_end(d->pass, from);
+    int entry = entry_of(begins);
+    const char *what = begins->code == ZR_JOIN ? "join" : legend[entry].class;
     char bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)begins->bytes, bytes);
-    if (zr_is_folded(&d->columns, from, to))
-        return;
     zr_timeline_add(
-        d->t, &(zr_timeline_interval){
-                  .lane = lane,
-                  .begin = d->x[from],
-                  .end = d->x[to],
-                  .top = row * height,
-                  .height = height - 1,
-                  .entry = entry,
-                  .dashed = begins->when != ZR_ALWAYS,
-                  .label = zr_timeline_say(d->t, "%s", name),
-                  .words = zr_timeline_say(d->t, "%s %s, %s, from %d until %d",
-                                           begins->code == ZR_JOIN ? "join" : colors[entry].class,
-                                           name, bytes, from, to)});
+        d->t, &(zr_timeline_interval){.lane = d->t->lane_count,
+                                      .begin = d->x[from],
+                                      .end = d->x[to],
+                                      .top = row,
+                                      .entry = entry,
+                                      .dashed = begins->when != ZR_ALWAYS,
+                                      .label = name,
+                                      .words = zr_timeline_say(d->t, "%s %s, %s, from %d until %d",
+                                                               what, name, bytes, from, to)});
 }
 
-// Finds the row of each flight whose entry is `first` or `last`, the lowest one in which no other
-// is at that time, and adds the flight unless `lane` is -1. Returns the number of rows.
-static int pack_flights(drawing *d, int first, int last, int lane, int height)
+// Adds a lane of the flights with an entry from `first` to `last`. Each has the lowest row in which
+// no other is at that time.
+static void add_flights(drawing *d, const char *name, int first, int last)
 {
-    int rows = 0;
+    zr_timeline *t = d->t;
+    int rows = 0, added = t->interval_count;
     for (int i = 0; i < d->pass->count; i++) {
-        int entry = entry_of(&d->pass->at[i]), row = 0;
+        int entry = entry_of(&d->pass->at[i]), row = 0, to;
         if (entry < first || entry > last)
             continue;
         while (row < rows && d->row_ends[row] > i)
             row++;
-        d->row_ends[row] = zr_plan_flight_end(d->pass, i);
+        d->row_ends[row] = to = zr_plan_flight_end(d->pass, i);
         rows = ZR_MAX(rows, row + 1);
-        if (lane >= 0)
-            add_flight(d, lane, i, row, height);
+        if (!zr_is_folded(&d->columns, i, to))
+            add_flight(d, i, to, row);
     }
-    return rows;
-}
-
-static void add_flights(drawing *d, const char *name, int first, int last)
-{
-    int rows = pack_flights(d, first, last, -1, 0);
     if (!rows)
         return;
     int height = ZR_MAX(ZR_MIN(ROW_HEIGHT, MOST_ROWS_HEIGHT / rows), LEAST_ROW);
-    int lane =
-        zr_timeline_add_lane(d->t, &(zr_timeline_lane){.name = zr_timeline_say(d->t, "%s", name),
-                                                       .height = rows * height,
-                                                       .row_height = height});
-    pack_flights(d, first, last, lane, height);
+    for (; added < t->interval_count; added++) {
+        t->intervals[added].top *= height;
+        t->intervals[added].height = height - 1;
+    }
+    zr_timeline_add_lane(
+        t, &(zr_timeline_lane){.name = name, .height = rows * height, .row_height = height});
 }
 
 static int order_of_bytes(const void *one, const void *other)
@@ -225,7 +215,7 @@ static void add_live_range(drawing *d, int lane, const zr_live_range *range)
                               .entry = FLAT_PARAM,
                               .shade = ZR_MAX(range->flat_param, 0) % TINTS,
                               .dashed = d->pass->at[range->from].when != ZR_ALWAYS,
-                              .label = zr_timeline_say(d->t, "%s", name),
+                              .label = name,
                               .words = zr_timeline_say(d->t, "%s: %s from byte %lld, from %d to %d",
                                                        name, bytes, (long long)range->first,
                                                        range->from, range->to)});
@@ -257,7 +247,7 @@ static void add_panel(drawing *d, const zr_live_ranges *ranges, zr_buffer_id buf
     find_edges(d, ranges, buffer);
     zr_bytes_text((double)whole, bytes);
     int lane = zr_timeline_add_lane(
-        d->t, &(zr_timeline_lane){.name = zr_timeline_say(d->t, "%s", zr_buffer_name(buffer)),
+        d->t, &(zr_timeline_lane){.name = zr_buffer_name(buffer),
                                   .caption = zr_timeline_say(d->t, "%s", bytes),
                                   .height = depth_of(d, whole),
                                   .around = "line"});
@@ -310,15 +300,9 @@ static void put_facts(const zr_plan *plan, zr_buffer *out)
     }
 }
 
-static void put_notes(drawing *d)
+static void put_notes(const drawing *d)
 {
     const zr_plan *plan = d->plan;
-    for (int e = 0; e < ZR_COUNT(colors); e++) {
-        zr_timeline_entry *entry = &d->t->entries[e];
-        entry->class = colors[e].class;
-        entry->last_shade = e == FLAT_PARAM ? 0 : -1;
-        entry->text = zr_timeline_say(d->t, "%s", colors[e].text);
-    }
     if (d->columns.fold_count)
         zr_buffer_printf(&d->t->notes,
                          "gray bands: the calls of %s to %s; what begins and ends in a band is not "
@@ -333,22 +317,21 @@ static void put_notes(drawing *d)
 static void add_all(drawing *d, const zr_live_ranges *ranges)
 {
     zr_timeline *t = d->t;
-    int title = (int)strlen(zr_timeline_words(t, t->title)) * ZR_SVG_TITLE_LETTER;
+    int title = (int)strlen(t->title) * ZR_SVG_TITLE_LETTER;
     int end = d->x[d->pass->forward_end];
-    d->t->columns = d->x[d->pass->count];
-    d->t->gap = GAP;
-    d->t->least_width = ZR_MAX(title + 2 * ZR_SVG_MARGIN, LEAST_WIDTH);
-    zr_buffer_printf(&d->t->style, "%s", style);
+    t->columns = d->x[d->pass->count];
+    t->gap = GAP;
+    t->least_width = ZR_MAX(title + 2 * ZR_SVG_MARGIN, LEAST_WIDTH);
+    memcpy(t->entries, legend, sizeof legend);
+    zr_buffer_printf(&t->style, "%s", style);
     add_calls(d);
     add_flights(d, "exchanges", GATHER, REDUCE);
     add_flights(d, "transfers", FETCH, STORE);
     for (int buffer = 0; buffer < ZR_BUFFER_COUNT; buffer++)
         add_panel(d, ranges, (zr_buffer_id)buffer);
-    zr_timeline_add(t,
-                    &(zr_timeline_interval){.lane = ZR_ALL_LANES,
-                                            .begin = end,
-                                            .end = end,
-                                            .words = zr_timeline_say(t, "zero_forward returns")});
+    zr_timeline_add(
+        t, &(zr_timeline_interval){
+               .lane = ZR_ALL_LANES, .begin = end, .end = end, .words = "zero_forward returns"});
     put_facts(d->plan, &t->facts);
     put_notes(d);
 }

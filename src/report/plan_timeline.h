@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 #include "report/timeline.h"
 
-// Both fill *t, which has begun, and return ZERO_ERR_MEMORY.
+// Both fill *t, which has a title, and return ZERO_ERR_MEMORY.
 //
 // For an SVG: lanes of calls, exchanges and transfers, and a panel for each buffer that holds bytes
 // for a while. What is done once a step is listed below in words.

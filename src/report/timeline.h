@@ -23,10 +23,8 @@ enum {
     ZR_SVG_LEFT = 128,       // where time begins; names of lanes stand before it
 };
 
-typedef int zr_timeline_text; // where a text begins in `texts`; 0: the empty text
-
 typedef struct zr_timeline_lane {
-    zr_timeline_text name, caption;
+    const char *name, *caption;  // caption: NULL if it has none
     int height, row_height;      // SVG: pixels; the name stands next to the first row
     const char *behind, *around; // SVG: class of a rectangle behind or around all; NULL if none
     char background;             // letters: what stands where no interval is
@@ -37,19 +35,19 @@ typedef struct zr_timeline_lane {
 // behind all lanes, its words in the first one; without a length it is a line across them: that is
 // dashed, with its words at the top (SVG), or | (letters).
 typedef struct zr_timeline_interval {
-    int lane, begin, end;   // columns [begin, end)
-    int top, height;        // SVG: pixels from the top of its lane
-    int entry, shade;       // of the legend
-    bool dashed;            // SVG: it happens only under a condition
-    zr_timeline_text label; // SVG: left out if there is no room for it
-    zr_timeline_text words; // SVG: what a viewer shows when the pointer is on it
+    int lane, begin, end; // columns [begin, end)
+    int top, height;      // SVG: pixels from the top of its lane
+    int entry, shade;     // of the legend
+    bool dashed;          // SVG: it happens only under a condition
+    const char *label;    // SVG: NULL, or left out if there is no room for it
+    const char *words;    // SVG: what a viewer shows when the pointer is on it
     char letter;
 } zr_timeline_interval;
 
 typedef struct zr_timeline_entry { // what a color means
     const char *class;             // CSS class of the style; with shades its number follows
     int last_shade;                // -1 if it has no shades; above 0, the first and last are shown
-    zr_timeline_text text;
+    const char *text;
     bool used; // the legend shows it: an interval has it, or the producer wants it
 } zr_timeline_entry;
 
@@ -59,8 +57,10 @@ typedef struct zr_timeline {
     zr_timeline_interval *intervals; // (interval_count)
     int interval_count, interval_capacity;
     zr_timeline_entry entries[ZR_TIMELINE_ENTRIES];
-    zr_timeline_text title, heading;
-    zr_buffer texts; // each ends with a 0; `failed` if anything of the timeline has no memory
+    const char *title, *heading; // heading: NULL if it has none
+    char **texts;                // (text_count) what zr_timeline_say made
+    int text_count, text_capacity;
+    bool failed;            // something could not be added: no memory
     zr_buffer facts, notes; // lines above and below the legend; a tab goes to where time begins
     zr_buffer style;        // SVG: CSS rules of the entries
     int columns;            // of all time
@@ -72,14 +72,12 @@ typedef struct zr_timeline {
     int name_width;         // letters: columns for the names of lanes
 } zr_timeline;
 
-// Begins an empty timeline. The caller frees it with zr_timeline_free.
-void zr_timeline_begin(zr_timeline *t, const char *title);
+// A timeline begins as zeros; what does not fit in memory makes it `failed`. Texts live as long as
+// it does: those that zr_timeline_say formats, and those of the caller.
 void zr_timeline_free(zr_timeline *t);
-// All that adds makes t->texts `failed` without memory.
-zr_timeline_text zr_timeline_say(zr_timeline *t, const char *format, ...) ZERO_PRINTF(2, 3);
+const char *zr_timeline_say(zr_timeline *t, const char *format, ...) ZERO_PRINTF(2, 3);
 int zr_timeline_add_lane(zr_timeline *t, const zr_timeline_lane *lane); // returns its number
 void zr_timeline_add(zr_timeline *t, const zr_timeline_interval *interval);
-const char *zr_timeline_words(const zr_timeline *t, zr_timeline_text text);
 
 // Append a drawing to *out, which becomes `failed` without memory, or if the timeline had none. All
 // coordinates are whole numbers, so that the text is the same in every locale.

@@ -3,44 +3,45 @@
 
 #include <string.h>
 
-void zr_timeline_begin(zr_timeline *t, const char *title)
-{
-    *t = (zr_timeline){0};
-    zr_timeline_say(t, "%s", ""); // text 0
-    t->title = zr_timeline_say(t, "%s", title);
-}
-
 void zr_timeline_free(zr_timeline *t)
 {
+    for (int n = 0; n < t->text_count; n++)
+        zr_free(t->texts[n]);
+    zr_free(t->texts);
     zr_free(t->lanes);
     zr_free(t->intervals);
-    zr_buffer_free(&t->texts);
     zr_buffer_free(&t->facts);
     zr_buffer_free(&t->notes);
     zr_buffer_free(&t->style);
 }
 
-zr_timeline_text zr_timeline_say(zr_timeline *t, const char *format, ...)
+// Returns the list with room for one entry more; NULL without memory.
+static void *grown(zr_timeline *t, void *list, int count, int *capacity, size_t width)
 {
-    zr_timeline_text at = (zr_timeline_text)t->texts.length;
-    va_list arguments;
-    va_start(arguments, format);
-    zr_buffer_vprintf(&t->texts, format, arguments);
-    va_end(arguments);
-    zr_buffer_append(&t->texts, "", 1);
-    return at;
+    void *longer = zr_list_grow(list, count, capacity, width, NULL);
+    t->failed |= !longer;
+    return longer;
 }
 
-const char *zr_timeline_words(const zr_timeline *t, zr_timeline_text text)
+const char *zr_timeline_say(zr_timeline *t, const char *format, ...)
 {
-    return t->texts.failed ? "" : t->texts.data + text;
+    char **texts = grown(t, t->texts, t->text_count, &t->text_capacity, sizeof *texts);
+    zr_buffer text = {0};
+    va_list arguments;
+    if (!texts)
+        return "";
+    t->texts = texts;
+    va_start(arguments, format);
+    zr_buffer_vprintf(&text, format, arguments);
+    va_end(arguments);
+    t->failed |= text.failed;
+    t->texts[t->text_count++] = text.data;
+    return text.failed ? "" : text.data;
 }
 
 int zr_timeline_add_lane(zr_timeline *t, const zr_timeline_lane *lane)
 {
-    zr_timeline_lane *lanes =
-        zr_list_grow(t->lanes, t->lane_count, &t->lane_capacity, sizeof *lanes, NULL);
-    t->texts.failed |= !lanes;
+    zr_timeline_lane *lanes = grown(t, t->lanes, t->lane_count, &t->lane_capacity, sizeof *lanes);
     if (!lanes)
         return 0;
     t->lanes = lanes;
@@ -50,9 +51,8 @@ int zr_timeline_add_lane(zr_timeline *t, const zr_timeline_lane *lane)
 
 void zr_timeline_add(zr_timeline *t, const zr_timeline_interval *interval)
 {
-    zr_timeline_interval *intervals = zr_list_grow(t->intervals, t->interval_count,
-                                                   &t->interval_capacity, sizeof *intervals, NULL);
-    t->texts.failed |= !intervals;
+    zr_timeline_interval *intervals =
+        grown(t, t->intervals, t->interval_count, &t->interval_capacity, sizeof *intervals);
     if (!intervals)
         return;
     t->intervals = intervals;
@@ -76,22 +76,21 @@ static void put_lane(const zr_timeline *t, int lane, char *line, zr_buffer *out)
         memset(line + i->begin, i->letter, (size_t)(i->end - i->begin));
         length = ZR_MAX(length, i->end);
     }
-    zr_buffer_printf(out, "%-*s", t->name_width, zr_timeline_words(t, of->name));
+    zr_buffer_printf(out, "%-*s", t->name_width, of->name);
     zr_buffer_append(out, line, (size_t)ZR_MIN(cut, length));
     if (cut < length) {
         zr_buffer_printf(out, "|");
         zr_buffer_append(out, line + cut, (size_t)(length - cut));
     }
-    zr_buffer_printf(out, "%s%s\n", of->caption ? "  " : "", zr_timeline_words(t, of->caption));
+    zr_buffer_printf(out, "%s%s\n", of->caption ? "  " : "", of->caption ? of->caption : "");
 }
 
 void zr_timeline_draw_letters(const zr_timeline *t, zr_buffer *out)
 {
     char *line = zr_alloc((size_t)t->columns + 1, NULL);
-    out->failed |= !line || t->texts.failed || t->notes.failed;
+    out->failed |= !line || t->failed || t->notes.failed;
     if (!out->failed) {
-        zr_buffer_printf(out, "%s\n%s\n\n", zr_timeline_words(t, t->title),
-                         zr_timeline_words(t, t->heading));
+        zr_buffer_printf(out, "%s\n%s\n\n", t->title, t->heading);
         for (int lane = 0; lane < t->lane_count; lane++)
             put_lane(t, lane, line, out);
         if (t->notes.length)

@@ -47,12 +47,11 @@ static void put_part(sheet *s, int x, int y, const char *class, const char *text
     zr_buffer_printf(&s->body, "</text>\n");
 }
 
-// Puts a text that is not empty.
-static void put_text(sheet *s, int x, int y, const char *class, zr_timeline_text text)
+// text: NULL if there is none.
+static void put_text(sheet *s, int x, int y, const char *class, const char *text)
 {
-    const char *words = zr_timeline_words(s->t, text);
-    if (*words)
-        put_part(s, x, y, class, words, (int)strlen(words));
+    if (text)
+        put_part(s, x, y, class, text, (int)strlen(text));
 }
 
 static void put_lines(sheet *s, const zr_buffer *lines)
@@ -79,9 +78,8 @@ static void put_rectangle(sheet *s, int begin, int end, int y, int height, const
 static void put_box(sheet *s, const zr_timeline_interval *i, int y)
 {
     const zr_timeline_entry *entry = &s->t->entries[i->entry];
-    const char *words = zr_timeline_words(s->t, i->words);
     int x = ZR_SVG_LEFT + i->begin, width = i->end - i->begin;
-    int label = (int)strlen(zr_timeline_words(s->t, i->label)) * ZR_SVG_LETTER;
+    int label = i->label ? (int)strlen(i->label) * ZR_SVG_LETTER : 0;
     char shade[16] = "";
     if (entry->last_shade >= 0)
         snprintf(shade, sizeof shade, "%d", i->shade);
@@ -90,7 +88,7 @@ static void put_box(sheet *s, const zr_timeline_interval *i, int y)
                      "<title>",
                      x, y + i->top, ZR_MAX(width, 1), ZR_MAX(i->height, 1), entry->class, shade,
                      i->dashed ? " if" : "");
-    put_escaped(s, words, (int)strlen(words));
+    put_escaped(s, i->words, (int)strlen(i->words));
     zr_buffer_printf(&s->body, "</title></rect>\n");
     if (label <= width && i->height >= LETTER_HEIGHT)
         put_text(s, x + (s->t->centered ? width / 2 : 2), y + i->top + i->height / 2 + 4,
@@ -167,7 +165,7 @@ static void put_legend(sheet *s)
         if (!entry->used)
             continue;
         put_text(s, x + 3, s->y + LETTER_HEIGHT - 1, NULL, entry->text);
-        x += ENTRY_GAP - 1 + (int)strlen(zr_timeline_words(s->t, entry->text)) * ZR_SVG_LETTER;
+        x += ENTRY_GAP - 1 + (int)strlen(entry->text) * ZR_SVG_LETTER;
     }
     s->y += LINE;
 }
@@ -194,7 +192,7 @@ static void put_all(sheet *s)
 void zr_timeline_draw(const zr_timeline *t, zr_buffer *out)
 {
     sheet s = {.t = t};
-    out->failed |= t->texts.failed || t->facts.failed || t->notes.failed || t->style.failed;
+    out->failed |= t->failed || t->facts.failed || t->notes.failed || t->style.failed;
     if (out->failed)
         return;
     put_all(&s);
