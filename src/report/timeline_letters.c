@@ -69,7 +69,7 @@ static void put_lane(const zr_timeline *t, int lane, char *line, zr_buffer *out)
     memset(line, of->background, (size_t)t->columns + 1);
     for (int n = 0; n < t->interval_count; n++) {
         const zr_timeline_interval *i = &t->intervals[n];
-        if (i->lane == ZR_ALL_LANES)
+        if (i->lane == ZR_ALL_LANES && i->begin == i->end)
             cut = i->begin;
         if (i->lane != lane)
             continue;
