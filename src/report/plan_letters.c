@@ -161,7 +161,7 @@ static void add_all(table *t, const zr_live_ranges *ranges)
         end += i < t->pass->forward_end;
         t->calls[t->call_count++] = i;
     }
-    t->t->heading = "A micro-batch: a row a piece, a column a call of a "
+    t->t->heading = "A micro-batch: a row a flat parameter, a column a call of a "
                     "unit; |: zero_forward returns";
     add_lanes(t);
     zr_timeline_add(t->t, &(zr_timeline_interval){.lane = ZR_ALL_LANES, .begin = end, .end = end});

@@ -3,7 +3,7 @@
 //   calls      [wte][h.0][h.1]...[head]¦[h.1][h.0][wte]      ¦ zero_forward returns
 //   exchanges     [gather h.1]   ...   [reduce h.1]          from begin to AWAIT, in rows
 //   transfers  [fetch h.2]  ...              [store h.1]
-//   a panel for each buffer that holds bytes for a while: a rectangle for each life
+//   a panel for each buffer that holds bytes for a while: a rectangle for each live range
 //   (plan/live_ranges.h) at its first byte, as high as its bytes
 //
 // A color is an operation's and has one meaning; flat parameters have tints of gray, so neighbors
@@ -28,7 +28,7 @@ enum { // pixels
     LEAST_ROW = 3,
     MOST_ROWS_HEIGHT = 360,
     PANEL_HEIGHT = 110,
-    LEAST_PIECE = 4, // height of a flat parameter, where all have room for it
+    LEAST_HEIGHT = 4, // height of a flat parameter, where all have room for it
     GAP = 16,
 };
 
@@ -44,7 +44,8 @@ static const zr_timeline_entry legend[] = {
     [REDUCE] = {"reduce", -1, "reduce", false},
     [FETCH] = {"fetch", -1, "fetch", false},
     [STORE] = {"store", -1, "store", false},
-    [FLAT_PARAM] = {"piece", 0, "a piece, as high as its bytes, but never too thin to see", false},
+    [FLAT_PARAM] = {"piece", 0, "a flat parameter, as high as its bytes, but never too thin to see",
+                    false},
 };
 
 static const char style[] =
@@ -190,7 +191,7 @@ static int order_of_bytes(const void *one, const void *other)
 // are bytes, but at least a little, so that small flat parameters can be seen.
 static int depth_of(const drawing *d, int64_t byte)
 {
-    int least = ZR_MIN(LEAST_PIECE, PANEL_HEIGHT / ZR_MAX(d->edge_count, 1)), depth = 0;
+    int least = ZR_MIN(LEAST_HEIGHT, PANEL_HEIGHT / ZR_MAX(d->edge_count, 1)), depth = 0;
     int64_t whole = d->edges[d->edge_count - 1];
     for (int e = 0; e + 1 < d->edge_count && d->edges[e] < byte; e++) {
         int64_t from = d->edges[e] * PANEL_HEIGHT / whole;
