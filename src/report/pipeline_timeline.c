@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {                 // pixels
+// Pixels.
+enum {
     RIGHT = 225,       // room for what stands after a lane
     VERSIONS = 80,     // room for versions, or chunks, there
     LEAST_WIDTH = 640, // of the lanes
@@ -19,9 +20,9 @@ enum {                 // pixels
     LABEL_MARGIN = 2, // on both sides of a number
     LANE_HEIGHT = 28,
     GAP = 6,
-    MARK_OUT = 2, // of the lane; and of a mark's time, on both sides together
-    NORM_HEIGHT = 8,
-    MARKS_APART = 6, // two marks that are nearer have one box
+    MARK_OUT = 2,    // how far a mark reaches out of its lane
+    NORM_HEIGHT = 8, // of the mark of a norm
+    MARKS_APART = 6, // marks of one act that are nearer have one box
 };
 
 enum { MOST_COLUMNS = 400, NAME_WIDTH = 18, LETTERS = 26, DIGITS = 10, TIME = 48, NAME = 64 };
@@ -154,12 +155,12 @@ static void add_actions(const drawing *d, int stage, int lane, bool chunks)
     }
 }
 
-// Adds what takes no time. In an SVG an update goes over the whole lane, a norm is at its lower
-// edge, and what is too near to the one before has no box of its own; letters show updates alone,
-// each below what begins then.
+// Adds what takes no time. In an SVG a mark is 3 pixels wide, because 1 is hard to see: an update
+// goes over the whole lane, a norm is at its lower edge, and a mark too near to the one before it
+// is left out. Letters show only updates, each below what begins then.
 static void add_marks(const drawing *d, int stage, int lane)
 {
-    int before[ZR_ACT_COUNT]; // the last one's column
+    int before[ZR_ACT_COUNT], around = d->letters ? 0 : 1; // before: the last mark's column
     for (int act = 0; act < ZR_ACT_COUNT; act++)
         before[act] = -MARKS_APART;
     for (int i = 0; i < d->picture->lanes[stage].count; i++) {
@@ -172,8 +173,8 @@ static void add_marks(const drawing *d, int stage, int lane)
             continue;
         zr_timeline_add(d->t, &(zr_timeline_interval){
                                   .lane = lane,
-                                  .begin = column - !d->letters,
-                                  .end = column + 1 + !d->letters,
+                                  .begin = column - around,
+                                  .end = column + 1 + around,
                                   .top = update ? -MARK_OUT : LANE_HEIGHT + MARK_OUT - NORM_HEIGHT,
                                   .height = update ? LANE_HEIGHT + MARK_OUT : NORM_HEIGHT,
                                   .entry = entry_of[action->act],

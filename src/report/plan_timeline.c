@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { // pixels
+// Pixels.
+enum {
     LEAST_WIDTH = 860,
     CALL_HEIGHT = 28,
     ROW_HEIGHT = 15,
