@@ -1,4 +1,5 @@
-#include "report/plan_columns.h"
+// Columns of the SVG of a micro-batch: what takes time is wide.
+#include "report/plan_timeline.h"
 
 #include "base/alloc.h"
 
@@ -10,26 +11,20 @@ enum {
     WIDTH = 6,       // any other instruction
 };
 
-static bool takes_time(const zr_instruction *i)
+// Returns an instruction's width. A call with a body computes between the instructions of its body.
+static int width_of(const zr_instruction *i)
 {
+    int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
     switch (i->code) {
+    case ZR_CALL: return i->body ? PART_WIDTH : CALL_WIDTH;
     case ZR_AWAIT:
     case ZR_BIND:
     case ZR_UNBIND:
     case ZR_RELEASE:
-    case ZR_PUBLISH: return false;
-    case ZR_GATHER: return i->slot.kind != ZR_NO_SLOT;
-    default: return true;
+    case ZR_PUBLISH: return part;
+    case ZR_GATHER: return part + (i->slot.kind != ZR_NO_SLOT ? WIDTH : 0);
+    default: return part + WIDTH;
     }
-}
-
-// Returns an instruction's width. A call with a body computes between the instructions of its body.
-static int columns_width_of(const zr_instruction *i)
-{
-    int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
-    if (i->code == ZR_CALL)
-        return i->body ? PART_WIDTH : CALL_WIDTH;
-    return part + (takes_time(i) ? WIDTH : 0);
 }
 
 const zr_fold *zr_fold_of(const zr_columns *columns, int at)
@@ -51,7 +46,7 @@ static int64_t wanted_width(const zr_columns *columns, const zr_pass *pass)
 {
     int64_t sum = 0;
     for (int i = 0; i < pass->count; i++)
-        sum += zr_fold_of(columns, i) ? 0 : columns_width_of(&pass->at[i]);
+        sum += zr_fold_of(columns, i) ? 0 : width_of(&pass->at[i]);
     return sum;
 }
 
@@ -79,21 +74,21 @@ static void find_folds(const zr_plan *plan, const zr_pass *pass, zr_columns *out
 }
 
 // Places all columns. If the sum is too wide, all but folds become narrower.
-static void place_columns(const zr_pass *pass, int left, zr_columns *out)
+static void place_columns(const zr_pass *pass, zr_columns *out)
 {
     int64_t whole = wanted_width(out, pass), sum = 0, folds = 0;
     int64_t room = ZR_MIN(whole, ZR_MAX(MOST_WIDTH - out->fold_count * FOLD_WIDTH, MOST_WIDTH / 2));
     for (int i = 0; i <= pass->count; i++) {
         const zr_fold *in = zr_fold_of(out, i);
         int part = in ? FOLD_WIDTH * (i - in->from) / (in->to - in->from) : 0;
-        out->x[i] = left + (int)(sum * room / ZR_MAX(whole, 1) + folds) + part;
+        out->x[i] = (int)(sum * room / ZR_MAX(whole, 1) + folds) + part;
         if (i < pass->count)
-            sum += in ? 0 : columns_width_of(&pass->at[i]);
+            sum += in ? 0 : width_of(&pass->at[i]);
         folds += in && i + 1 == in->to ? FOLD_WIDTH : 0;
     }
 }
 
-zero_status zr_columns_of(const zr_plan *plan, const zr_pass *pass, int left, zr_columns *out,
+zero_status zr_columns_of(const zr_plan *plan, const zr_pass *pass, zr_columns *out,
                           zero_error *error)
 {
     size_t count = (size_t)pass->count + 1;
@@ -104,7 +99,7 @@ zero_status zr_columns_of(const zr_plan *plan, const zr_pass *pass, int left, zr
         return ZERO_ERR_MEMORY;
     if (wanted_width(out, pass) > MOST_WIDTH)
         find_folds(plan, pass, out);
-    place_columns(pass, left, out);
+    place_columns(pass, out);
     return ZERO_OK;
 }
 

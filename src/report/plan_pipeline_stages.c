@@ -3,8 +3,9 @@
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/pipeline/simulate.h"
-#include "setup/pipeline_stages.h"
 #include "report/pipeline_draw.h"
+#include "report/pipeline_timeline.h"
+#include "setup/pipeline_stages.h"
 #include "report/planner.h"
 
 zero_status zr_plan_pipeline_make(const zero_model *model, zr_pipeline_part *division,

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "config/config_facts.h"
+#include "report/plan_timeline.h"
 
 #include <stdio.h>
 
@@ -55,15 +56,25 @@ static void write_title(const zr_plan *plan, const char *model, char out[static 
              plan->settings.precision.name);
 }
 
+static zero_status draw(const zr_plan *plan, bool letters, const char *title, zr_buffer *out,
+                        zero_error *error)
+{
+    zr_timeline t = {.title = title};
+    zero_status status =
+        letters ? zr_plan_letters(plan, &t, error) : zr_plan_timeline(plan, &t, error);
+    if (status == ZERO_OK)
+        (letters ? zr_timeline_draw_letters : zr_timeline_draw)(&t, out);
+    zr_timeline_free(&t);
+    return status;
+}
+
 zero_status zr_plan_show(const zr_plan *plan, zero_plan_view view, const char *model,
                          zr_buffer *out, zero_error *error)
 {
     char title[TITLE];
     write_title(plan, model, title);
-    if (view == ZERO_PLAN_DRAWING)
-        return zr_plan_draw(plan, title, out, error);
-    if (view == ZERO_PLAN_LETTERS)
-        return zr_plan_draw_letters(plan, title, out, error);
+    if (view == ZERO_PLAN_DRAWING || view == ZERO_PLAN_LETTERS)
+        return draw(plan, view == ZERO_PLAN_LETTERS, title, out, error);
     zr_plan_list_program(plan, title, out);
     return ZERO_OK;
 }

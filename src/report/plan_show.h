@@ -13,12 +13,6 @@ zero_status zr_plan_show(const zr_plan *plan, zero_plan_view view, const char *m
 
 // Lists every pass, one instruction a line (plan_program.c).
 void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out);
-// Draws a micro-batch as SVG; what is done once a step is listed below it in words (plan_draw.c).
-zero_status zr_plan_draw(const zr_plan *plan, const char *title, zr_buffer *out, zero_error *error);
-// Draws the same as a table of letters, with a row for each flat parameter and a column for each
-// CALL (plan_letters.c).
-zero_status zr_plan_draw_letters(const zr_plan *plan, const char *title, zr_buffer *out,
-                                 zero_error *error);
 
 const char *zr_plan_unit_name(const zr_plan *plan, int unit);
 // Says whether a view shows a pass of the plan. Each chunk of a pipeline has passes of its own, and

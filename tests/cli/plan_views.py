@@ -17,24 +17,27 @@ for name, lines in passes.items():
         assert not lines, name
         continue
     heading, *lines = lines
+    heading = heading.replace("flat parameter", "flat_parameter")
     starts = [(m.group(), m.start(), m.end()) for m in re.finditer(r"\S+", heading)]
     at = {word: (0 if word == "number" else begin, end) for word, begin, end in starts}
     def cell(line, word, after):
         begin = at[word][0] if word != "bytes" else line.rfind(" ", 0, at["bytes"][1]) + 1
         return line[begin:at[after][0] if after else None].strip()
-    seam = [i for i, line in enumerate(lines) if "seam:" in line]
-    assert len(seam) == (name == "micro-batch"), (name, seam)
-    lines = [line for line in lines if "seam:" not in line]
-    ends = {"code": "when", "when": "unit", "unit": "piece", "piece": "place", "slot": "mark"}
+    forward_end = [i for i, line in enumerate(lines) if "end of forward:" in line]
+    assert len(forward_end) == (name == "micro-batch"), (name, forward_end)
+    lines = [line for line in lines if "end of forward:" not in line]
+    ends = {"code": "when", "when": "unit", "unit": "flat_parameter", "flat_parameter": "place",
+            "slot": "mark"}
     rows[name] = [{word: cell(line, word, end) for word, end in ends.items()} for line in lines]
     numbers = [int(line[:at["number"][1]]) for line in lines]
     assert numbers == list(range(len(lines))), name
     counted = Counter(r["code"].split()[0] for r in rows[name])
     said = {code: int(number) for number, code in re.findall(r"(\d+) ([A-Z]+)", summary)}
     assert said == counted, (name, summary, counted)
-    if seam:
+    if forward_end:
         order = [r["code"] for r in rows[name]]
-        assert "CALL forward" not in order[seam[0]:] and "CALL backward" not in order[:seam[0]]
+        assert "CALL forward" not in order[forward_end[0]:]
+        assert "CALL backward" not in order[:forward_end[0]]
 batch = rows["micro-batch"]
 codes = Counter(r["code"] for r in batch)
 
@@ -53,7 +56,8 @@ boxes = [(r.get("class").split(), [int(r.get(k)) for k in ("x", "y", "width", "h
 drawn = Counter(c[1] for c, _, _ in boxes)
 legend = {k: int(kinds[k] > 0) for k in kinds}  # it has those that occur
 assert {k: drawn[k] - legend[k] for k in kinds} == kinds, (kinds, drawn)
-# A color has one meaning: operations and pieces share none, and the legend has pieces if there are any.
+# A color has one meaning: operations and flat parameters share none, and the
+# legend has flat parameters if there are any.
 style = drawing.find(svg + "style").text
 fills = re.findall(r"\.(\w+)\{fill:(#\w+)\}", style.split("@media")[1].split("}}")[1])
 assert len({fill for _, fill in fills}) == len(fills) >= len(kinds) + 3, fills
@@ -69,7 +73,8 @@ for kind, (x, y, w, h), told in boxes:
     if flight:
         begin, end = int(flight[3]), int(flight[4])
         begun = batch[begin]
-        assert (begun["code"].lower(), begun["piece"] or "checkpoint") == flight.groups()[:2], told
+        named = (begun["code"].lower(), begun["flat_parameter"] or "checkpoint")
+        assert named == flight.groups()[:2], told
         awaits = [i for i in range(begin, len(batch)) if batch[i]["code"] == "AWAIT"]
         ends = [i for i in awaits if batch[i]["slot"] == begun["slot"]]
         ends = [begin + 1] if flight[1] == "join" else ends
@@ -84,23 +89,24 @@ for i, (kind, (x, y, w, h), told) in enumerate(boxes):
         across, down = min(x + w, X + W) - max(x, X), min(y + h, Y + H) - max(y, Y)
         assert across <= 1 or down <= 1, (told, other)
 
-# The letters: a column a CALL; a piece is read in the calls of its unit, and their backward adds to
-# its gradient.
+# The letters: a column a CALL; a flat parameter is read in the calls of its unit, and their
+# backward adds to its gradient.
 calls = [r for r in batch if r["code"].startswith("CALL")]
 table = dict(re.findall(r"^(\S+) +([fgorFBb.|]+)$", letters, re.M))
-assert {r["piece"] for r in batch if r["piece"]} <= set(table), set(table)
-for piece, cells in table.items():
+assert {r["flat_parameter"] for r in batch if r["flat_parameter"]} <= set(table), set(table)
+for flat_param, cells in table.items():
     cells = cells.replace("|", "")
-    assert len(cells) == len(calls), piece
-    unit = piece.split("/")[0]
+    assert len(cells) == len(calls), flat_param
+    unit = flat_param.split("/")[0]
     for letter, call in zip(cells, calls):
         forward = call["code"] in ("CALL forward", "CALL forward again")
-        assert letter != "F" or forward, (piece, call)
-        assert letter not in "Bb" or not forward, (piece, call)
+        assert letter != "F" or forward, (flat_param, call)
+        assert letter not in "Bb" or not forward, (flat_param, call)
         if call["unit"] == unit:
-            assert letter == ("F" if forward else "B"), (piece, call, letter)
-    fetched = any(r["code"] == "FETCH" and r["slot"].startswith("fetched " + piece) for r in batch)
-    assert fetched or "f" not in cells, piece
+            assert letter == ("F" if forward else "B"), (flat_param, call, letter)
+    slot = "fetched " + flat_param
+    fetched = any(r["code"] == "FETCH" and r["slot"].startswith(slot) for r in batch)
+    assert fetched or "f" not in cells, flat_param
 # The last digits of the columns' numbers.
 units = letters.split("\n\n")[1].splitlines()[-len(table) - 1]
 assert re.findall(r"\d", units) == [str((c + 1) % 10) for c in range(len(calls))], units
