@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checkpoints become model directories, DeepSpeed's become checkpoints that a run goes on from, and inspect says what all of them are.
 . "$(dirname "$0")/lib.sh"
-DEEPSPEED=$HERE/../checkpoint/deepspeed
+DEEPSPEED=$HERE/../formats/deepspeed
 
 train --micro-batch 2 --seed 5 --steps 12 --save-every 4 --out run
 

@@ -50,7 +50,7 @@ mkdir -p examples/text && cp "$TEXT" examples/text/king-james.txt
 cp "$TEXT" book.txt
 printf 'What is 2 times 3?\nWho said so?\n' >questions.txt
 echo "localhost slots=4" >hosts
-cp -r "$HERE/../checkpoint/deepspeed/s2-schedule-r3" ds_checkpoints
+cp -r "$HERE/../formats/deepspeed/s2-schedule-r3" ds_checkpoints
 echo '{"train_batch_size": 6, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}}' >ds_config.json
 train --tokenizer chars --steps 1 --val none --out letters
 expect 0 "$ZERO" convert --from ds_checkpoints --to base-model --model letters

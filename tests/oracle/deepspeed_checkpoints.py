@@ -9,7 +9,7 @@ For every case CASE (stage, ranks, precision, parameter groups) under OUT:
   CASE.model/                            config.json of the model
 
     DS_ACCELERATOR=cpu torchrun --standalone --nproc_per_node=2 deepspeed_checkpoints.py OUT [--cases PATTERN]
-    deepspeed_checkpoints.py OUT --fixtures tests/checkpoint/deepspeed s1-groups-r2 s2-schedule-r3 s3-frozen-r3
+    deepspeed_checkpoints.py OUT --fixtures tests/formats/deepspeed s1-groups-r2 s2-schedule-r3 s3-frozen-r3
 
 The second copies cases, and writes expected.txt beside them: case, vector, tensor, CRC32C of its bytes in fp32.
 

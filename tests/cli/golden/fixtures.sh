@@ -5,7 +5,7 @@ fixtures()
 {
     local name
     cp -r "$HERE/format_1" "$HERE/saved_tokenizer" .
-    for name in s1-groups-r2 s2-schedule-r3 s3-frozen-r3; do cp -r "$HERE/../checkpoint/deepspeed/$name" $name; done
+    for name in s1-groups-r2 s2-schedule-r3 s3-frozen-r3; do cp -r "$HERE/../formats/deepspeed/$name" $name; done
     cp -r s2-schedule-r3 broken
     for name in gpt2:smollm2 llama:llama2; do
         cp -r "$HERE/generate/${name%:*}" ${name%:*}
