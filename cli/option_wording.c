@@ -25,7 +25,7 @@ cli_wording cli_option_wording(const cli_option *row, const cli_command *command
         const cli_wording *own = &row->differs[i];
         if (!names(own->commands, command))
             continue;
-        wording.help = own->help;
+        wording.help = own->help ? own->help : wording.help;
         wording.standard_text = own->standard_text ? own->standard_text : wording.standard_text;
         wording.choices = own->choices ? own->choices : wording.choices;
     }

@@ -1,81 +1,43 @@
 // Rows of elasticity.
-#include "config/config.h"
+#include "config/key_rows.h"
 
 #define ELASTICITY "elasticity.enabled"
 
+// clang-format off
 const zr_key zr_keys_elasticity[] = {
-    {.path = ELASTICITY,
-     .type = ZR_KEY_BOOL,
-     .standard = "false",
-     .help = "choose the batch so that many numbers of ranks can share it (DeepSpeed has removed "
-             "the section: 0.19.6 reads it, 0.19.8 refuses it)"},
-    {.path = "elasticity.max_train_batch_size",
-     .type = ZR_KEY_INT,
-     .standard = "null",
-     .nullable = true,
-     .above = true,
-     .most = ZR_ELASTIC_MOST_SAMPLES,
-     .needs = ELASTICITY,
-     .help = "largest batch, in samples; needed"},
-    {.path = "elasticity.micro_batch_sizes",
-     .type = ZR_KEY_LIST,
-     .standard = "null",
-     .nullable = true,
-     .needs = ELASTICITY,
-     .help = "micro-batches to choose from; needed"},
-    {.path = "elasticity.min_gpus",
-     .type = ZR_KEY_INT,
-     .standard = "1",
-     .above = true,
-     .most = ZR_ELASTIC_MOST_SAMPLES,
-     .needs = ELASTICITY,
-     .help = "fewest ranks"},
-    {.path = "elasticity.max_gpus",
-     .type = ZR_KEY_INT,
-     .standard = "10000",
-     .above = true,
-     .most = ZR_ELASTIC_MOST_SAMPLES,
-     .needs = ELASTICITY,
-     .help = "most ranks"},
-    {.path = "elasticity.num_gpus_per_node",
-     .type = ZR_KEY_INT,
-     .standard = "1",
-     .above = true,
-     .most = ZR_ELASTIC_MOST_SAMPLES,
-     .needs = ELASTICITY,
-     .help = "version 0.2: ranks of a machine, which come and go together"},
-    {.path = "elasticity.model_parallel_size",
-     .type = ZR_KEY_INT,
-     .standard = "1",
-     .above = true,
-     .needs = ELASTICITY,
-     .most = ZR_ELASTIC_MOST_SAMPLES,
-     .help =
-         "ranks of one model; it must equal the tensor ranks (tensor_parallel.autotp_size), and "
-         "above 1 it needs version 0.2"},
-    {.path = "elasticity.min_time",
-     .type = ZR_KEY_INT,
-     .standard = "0",
-     .treatment = ZR_KEY_NO_EFFECT,
-     .reason = "it tells a scheduler how often it may change the ranks",
-     .help = "minutes between two changes"},
-    {.path = "elasticity.prefer_larger_batch",
-     .type = ZR_KEY_BOOL,
-     .standard = "true",
-     .needs = ELASTICITY,
-     .help =
-         "of batches that equally many numbers of ranks can share the larger; false: the smaller"},
-    {.path = "elasticity.ignore_non_elastic_batch_info",
-     .type = ZR_KEY_BOOL,
-     .standard = "false",
-     .needs = ELASTICITY,
-     .help = "ignore other keys of the file for the batch, which are refused otherwise, as flags "
-             "for it always are"},
-    {.path = "elasticity.version",
-     .type = ZR_KEY_NUMBER,
-     .standard = "0.2",
-     .needs = ELASTICITY,
-     .help = "version of the rule: 0.1, or 0.2, which counts machines and gives other numbers of "
-             "ranks a batch of their own"},
+    KEY(BOOL, ELASTICITY, "false",
+        .help = "choose the batch so that many numbers of ranks can share it (DeepSpeed has "
+                "removed the section: 0.19.6 reads it, 0.19.8 refuses it)"),
+    KEY(INT, "elasticity.max_train_batch_size", "null", .nullable = true, .above = true,
+        .most = ZR_ELASTIC_MOST_SAMPLES, .needs = ELASTICITY,
+        .help = "largest batch, in samples; needed"),
+    KEY(LIST, "elasticity.micro_batch_sizes", "null", .nullable = true, .needs = ELASTICITY,
+        .help = "micro-batches to choose from; needed"),
+    KEY(INT, "elasticity.min_gpus", "1", .above = true, .most = ZR_ELASTIC_MOST_SAMPLES,
+        .needs = ELASTICITY,
+        .help = "fewest ranks"),
+    KEY(INT, "elasticity.max_gpus", "10000", .above = true, .most = ZR_ELASTIC_MOST_SAMPLES,
+        .needs = ELASTICITY,
+        .help = "most ranks"),
+    KEY(INT, "elasticity.num_gpus_per_node", "1", .above = true, .most = ZR_ELASTIC_MOST_SAMPLES,
+        .needs = ELASTICITY,
+        .help = "version 0.2: ranks of a machine, which come and go together"),
+    KEY(INT, "elasticity.model_parallel_size", "1", .above = true, .most = ZR_ELASTIC_MOST_SAMPLES,
+        .needs = ELASTICITY,
+        .help = "ranks of one model; it must equal the tensor ranks (tensor_parallel.autotp_size), "
+                "and above 1 it needs version 0.2"),
+    KEY(INT, "elasticity.min_time", "0",
+        NO_EFFECT("it tells a scheduler how often it may change the ranks"),
+        .help = "minutes between two changes"),
+    KEY(BOOL, "elasticity.prefer_larger_batch", "true", .needs = ELASTICITY,
+        .help = "of batches that equally many numbers of ranks can share the larger; false: the "
+                "smaller"),
+    KEY(BOOL, "elasticity.ignore_non_elastic_batch_info", "false", .needs = ELASTICITY,
+        .help = "ignore other keys of the file for the batch, which are refused otherwise, as "
+                "flags for it always are"),
+    KEY(NUMBER, "elasticity.version", "0.2", .needs = ELASTICITY,
+        .help = "version of the rule: 0.1, or 0.2, which counts machines and gives other numbers "
+                "of ranks a batch of their own"),
 };
+// clang-format on
 const int zr_keys_elasticity_count = ZR_COUNT(zr_keys_elasticity);
