@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "commands.h"
 #include "failure.h"
+#include "overrides.h"
 #include "ranks.h"
 
 #include <errno.h>
@@ -38,11 +39,7 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
                                   .depth = (int)a->integer[OPT_DEPTH],
                                   .json = a->given[OPT_JSON],
                                   .logger = {.write = cli_log_stderr},
-                                  .tensor = (int)a->integer[OPT_TENSOR],
-                                  .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
-                                  .pipeline = (int)a->integer[OPT_PIPELINE],
-                                  .schedule = a->text[OPT_SCHEDULE],
-                                  .split = a->text[OPT_SPLIT]};
+                                  .parallel = cli_parallel(a)};
     zero_error error = {0};
     if (zero_comm_rank(comm) == 0 && isatty(STDERR_FILENO))
         fprintf(stderr, "measuring; a large model or a slow disk takes a minute or more\n");

@@ -117,11 +117,6 @@ static zero_plan_options plan_options_of(const cli_arguments *a, const cli_overr
         .logger = {.write = cli_log_stderr, .user = (void *)a},
         .view = view,
         .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL,
-        .tensor = (int)a->integer[OPT_TENSOR],
-        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
-        .pipeline = (int)a->integer[OPT_PIPELINE],
-        .schedule = a->text[OPT_SCHEDULE],
-        .split = a->text[OPT_SPLIT],
         .machines = a->text[OPT_MACHINES],
         .predict = a->given[OPT_PREDICT],
     };

@@ -82,16 +82,10 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
     o->overrides = overrides->at;
     o->override_count = overrides->count;
     o->strict = a->given[OPT_STRICT];
-    o->tensor = (int)a->integer[OPT_TENSOR];
-    o->sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL];
-    o->pipeline = (int)a->integer[OPT_PIPELINE];
-    o->schedule = a->text[OPT_SCHEDULE];
-    o->split = a->text[OPT_SPLIT];
     o->seq = a->integer[OPT_SEQ];
     o->steps = a->integer[OPT_STEPS];
     o->epochs = a->real[OPT_EPOCHS];
-    o->lr = a->real[OPT_LR];
-    o->seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1;
+    o->seed = -1; // an override gives it
     o->threads = (int)a->integer[OPT_THREADS];
     o->backend = a->text[OPT_BACKEND];
 }

@@ -3,6 +3,7 @@
 #define ZERO_BENCH_H
 
 #include <zero/comm.h>
+#include <zero/configuration.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,10 +26,7 @@ typedef struct zero_bench_options {
     int depth; // io: transfers in flight; 0: 8
     int json;  // memory, io: writes one JSON object; rates are in bytes per second
     zero_logger logger;
-    int tensor;                   // step: as in zero_train_options
-    int sequence_parallel;        // step: as in zero_train_options
-    int pipeline;                 // likewise
-    const char *schedule, *split; // likewise
+    zero_parallel parallel; // step
 } zero_bench_options;
 // Runs the measurement `what` and writes its figures through `write`, on rank 0. Collective.
 // "memory" and "io" take one rank, and store what they measured for later plans of this user on

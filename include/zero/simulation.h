@@ -22,9 +22,9 @@ typedef struct zero_simulate_options {
     const char *config_path;
     const zero_override *overrides; // as in zero_plan_options
     int override_count;
-    int ranks, tensor, context, pipeline; // devices; of them, those that divide one model
-    const char *schedule;                 // of the pipeline, as in zero_train_options
-    int sequence_parallel;
+    int ranks;                 // devices
+    zero_parallel parallel;    // how they divide one model; `split` is not read
+    int context;               // devices that divide the tokens of each sample
     int64_t global_batch, seq; // samples of a step; tokens of a sample
     const char *recompute;     // "none", "selective", "full"
     const char *products;      // "fp8", "fp4": the numbers of products, where they are not dtype's

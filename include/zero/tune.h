@@ -21,13 +21,11 @@ typedef struct zero_tune_options {
     const char *config_path;
     const zero_override *overrides; // (override_count)
     int override_count;
-    int64_t seq;                  // 0: the model's context
-    int ranks;                    // of the job; 0: open
-    int threads;                  // of a rank; 0: its share of the cores
-    int tensor, pipeline;         // 0: open, unless the configuration says them
-    const char *schedule, *split; // NULL: likewise
-    int sequence_parallel;
-    const char *backend; // as in zero_options (engine.h); NULL: cpu
+    int64_t seq;            // 0: the model's context
+    int ranks;              // of the job; 0: open
+    int threads;            // of a rank; 0: its share of the cores
+    zero_parallel parallel; // 0, NULL: open, unless the configuration says them
+    const char *backend;    // as in zero_options (engine.h); NULL: cpu
     // Where the answer is written: tuned.json, the same as ds_config_optimal.json, cmd_optimal.txt,
     // summary.txt and summary.json, with experiments/; NULL: autotuning.results_dir, else "tuned".
     const char *out_dir;

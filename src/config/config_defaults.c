@@ -4,7 +4,7 @@
 // A key has a rule below if its "auto", absence or null depends on other settings or on the facts
 // of the run; every other key takes its row's default. Rows are settled in the table's order, so
 // the optimizer comes before the schedule.
-#include "config/pipeline_keys.h"
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <stdio.h>

@@ -5,15 +5,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <zero/configuration.h>
 #include <zero/tensor.h>
 
 typedef struct zr_config_facts {
-    int world;              // ranks of the job; 0: not known yet, which resolve refuses
-    int tensor;             // tensor ranks, as a flag says them (--tensor); 0: none does
-    bool sequence_parallel; // a flag (--sequence-parallel) asks for it
-    int pipeline;           // pipeline stages, likewise (--pipeline)
-    // As flags say them (--schedule interleaved:2, --split 0,6); NULL: none does.
-    const char *schedule, *split;
+    int world; // ranks of the job; 0: not known yet, which resolve refuses
+    // Flags that are not among the overrides of the configuration.
+    zero_parallel parallel;
     // A rank's micro-batch, used if neither file nor flags settle it; 0: it follows from `batch`.
     int64_t micro_batch;
     int64_t batch;        // samples of a step, which the data ranks share; 0: that is an error
@@ -25,6 +23,16 @@ typedef struct zr_config_facts {
     // What precision "auto" means here: BF16 if the processor has instructions for it, else F32.
     zero_dtype auto_dtype;
 } zr_config_facts;
+
+// The flags of a zero_parallel as overrides of their keys.
+enum { ZR_PARALLEL_FLAGS = 5 };
+typedef struct zr_parallel_flags {
+    zero_override at[ZR_PARALLEL_FLAGS]; // (count)
+    int count;
+    char tensor[16], pipeline[16]; // values of `at`
+} zr_parallel_flags;
+// *out must not move afterwards, because it points into itself; it uses the texts of `parallel`.
+void zr_parallel_flags_fill(const zero_parallel *parallel, zr_parallel_flags *out);
 
 // The ranks of a job by what they do: job = stages x data x tensor (config.h).
 typedef struct zr_job_grid {

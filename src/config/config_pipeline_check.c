@@ -2,7 +2,6 @@
 // says which bubble the micro-batches leave. src/plan checks the same numbers again for every list
 // that it makes.
 #include "config/config_ranks.h"
-#include "config/pipeline_keys.h"
 #include "config/settings.h"
 
 #include <inttypes.h>

@@ -5,10 +5,21 @@
 
 #include "config/config.h"
 
-// Fills world, tensor, ranks, exact_tensor and, of `pipeline`, the stages, the schedule and the
-// split, from the keys, the flags and the facts. It may be called before zr_config_resolve, once
-// the flags are put in; with facts->world 0, world and ranks stay 0. Returns ZERO_ERR_CONFIG or
-// ZERO_ERR_USAGE, with the numbers, if they contradict each other.
+// The keys that divide ranks.
+#define ZR_TENSOR_AUTOTP "tensor_parallel.autotp_size"
+#define ZR_TENSOR_SIZE "tensor_parallel.tp.tp_size"
+#define ZR_TENSOR_SEQUENCE "libzero.sequence_parallel"
+#define ZR_PIPELINE_STAGES "pipeline.stages"
+#define ZR_PIPELINE_PARTITION "pipeline.partition"
+#define ZR_PIPELINE_INTERVAL "pipeline.activation_checkpoint_interval"
+#define ZR_PIPELINE_SCHEDULE "libzero.pipeline.schedule"
+#define ZR_PIPELINE_SPLIT "libzero.pipeline.split"
+#define ZR_PIPELINE_FLUSH "libzero.pipeline.flush_every"
+
+// Puts in facts->parallel; then fills world, tensor, ranks, exact_tensor and, of `pipeline`, the
+// stages, the schedule and the split, from the keys and facts->world. It may be called before
+// zr_config_resolve, once the flags are put in; with facts->world 0, world and ranks stay 0.
+// Returns ZERO_ERR_CONFIG or ZERO_ERR_USAGE, with the numbers, if they contradict each other.
 zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts,
                                  zero_error *error);
 

@@ -1,4 +1,5 @@
 // Rows of the top level: batch sizes, averaging, clipping, printing; and our own section.
+#include "config/config_ranks.h"
 #include "config/key_rows.h"
 
 #define ALWAYS_PRESCALED                                                                           \
@@ -99,7 +100,7 @@ const zr_key zr_keys_batch[] = {
         .help = "slices into which the model is cut, a power of two: losses and weights are the "
                 "same bits on any number of tensor ranks that divides it; null: as many as there "
                 "are tensor ranks, and other bits on others"),
-    KEY(BOOL, "libzero.sequence_parallel", "null", .nullable = true, FIELD(sequence_parallel),
+    KEY(BOOL, ZR_TENSOR_SEQUENCE, "null", .nullable = true, FIELD(sequence_parallel), AGREES(0),
         .help = "tensor ranks divide the rows of the residual stream, norms and dropout, as "
                 "Megatron's sequence parallelism does (--sequence-parallel); null: false"),
     KEY(BOOL, "libzero.schedule_from_one", "false", FIELD(schedule.from_one),

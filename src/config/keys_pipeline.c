@@ -1,14 +1,15 @@
 // Rows of pipelines: names and defaults are those of DeepSpeed 0.19.8 in its section pipeline; what
 // DeepSpeed has no key for is in ours.
+#include "config/config_ranks.h"
 #include "config/key_rows.h"
-#include "config/pipeline_keys.h"
+#include "config/settings.h"
 
 #define BY_ROWS "tensor ranks always divide by rows what they pass on to the next pipeline stage"
 
 // clang-format off
 const zr_key zr_keys_pipeline[] = {
     KEY(INT, ZR_PIPELINE_STAGES, "auto", .nullable = true, .above = true,
-        .most = ZR_MOST_PIPELINE_STAGES,
+        .most = ZR_MOST_PIPELINE_STAGES, AGREES(1),
         .help = "pipeline stages: ranks that compute different units of one model (--pipeline); "
                 "auto, null, 1: one, which is no pipeline, unless the flag says more"),
     KEY(STRING, ZR_PIPELINE_PARTITION, "best",
@@ -28,13 +29,15 @@ const zr_key zr_keys_pipeline[] = {
         .help = "divide the activations that pipeline stages pass on among tensor ranks"),
     KEY(BOOL, "pipeline.grad_partitioned", "true", .allowed = "true", .reason = BY_ROWS,
         .help = "divide the gradients that pipeline stages pass back among tensor ranks"),
-    KEY(STRING, ZR_PIPELINE_SCHEDULE, "1f1b", .nullable = true,
+    KEY(STRING, ZR_PIPELINE_SCHEDULE, "1f1b", .nullable = true, AGREES(0),
+        .read_flag = zr_schedule_of_flag, .same = zr_schedule_is_same,
         .help = "in which order pipeline stages work (--schedule): 1f1b, gpipe, interleaved:CHUNKS "
                 "(each stage has 2 to 8 chunks of the model; 2 if no number is given) and zb-h1 "
                 "have the same bits; asynchronous ones, without a bubble between steps, have "
                 "others: 2bw (each step with weights one update old) and pipedream (each pipeline "
                 "stage updates by itself); null: 1f1b"),
-    KEY(LIST, ZR_PIPELINE_SPLIT, "null", .nullable = true,
+    KEY(LIST, ZR_PIPELINE_SPLIT, "null", .nullable = true, AGREES(0),
+        .read_flag = zr_split_of_flag, .same = zr_split_is_same,
         .help = "the first unit of each chunk (of each pipeline stage, where it has one), in "
                 "ascending order from 0, which need not be said: [0, 6], [6] (--split); null: as "
                 "pipeline.partition says"),

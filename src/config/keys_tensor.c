@@ -1,4 +1,5 @@
 // Rows of the section tensor_parallel: names and defaults are those of DeepSpeed 0.19.8.
+#include "config/config_ranks.h"
 #include "config/key_rows.h"
 #include <zero/comm.h>
 
@@ -8,10 +9,11 @@
 
 // clang-format off
 const zr_key zr_keys_tensor[] = {
-    KEY(INT, "tensor_parallel.autotp_size", "0", .most = ZERO_MAX_RANKS,
+    KEY(INT, ZR_TENSOR_AUTOTP, "0", .most = ZERO_MAX_RANKS, AGREES(0), .same_as = ZR_TENSOR_SIZE,
         .help = "tensor ranks: ranks that compute one model together (--tensor); 0: as tp.tp_size "
                 "says"),
-    KEY(INT, "tensor_parallel.tp.tp_size", "1", .above = true, .most = ZERO_MAX_RANKS,
+    KEY(INT, ZR_TENSOR_SIZE, "1", .above = true, .most = ZERO_MAX_RANKS, AGREES(1),
+        .same_as = ZR_TENSOR_AUTOTP,
         .help = "the same number; 1: as autotp_size says"),
     KEY(INT, "tensor_parallel.tp.tp_grain_size", "1", NO_EFFECT(OWN_SPLIT),
         .help = "widths are cut at multiples of it"),

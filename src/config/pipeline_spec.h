@@ -48,9 +48,9 @@ typedef struct zr_pipeline_spec {
 const char *zr_pipeline_kind_name(zr_pipeline_kind kind); // "1f1b", "zb-h1"
 bool zr_pipeline_is_asynchronous(zr_pipeline_kind kind);
 // Reads "1f1b", "interleaved:2", ... into *kind and *chunks. Returns false if there is no such
-// schedule; then zr_pipeline_kinds lists them.
+// schedule; then ZR_PIPELINE_KINDS lists them.
 bool zr_pipeline_kind_read(const char *text, zr_pipeline_kind *kind, int *chunks);
-const char *zr_pipeline_kinds(void); // "1f1b, gpipe, interleaved:CHUNKS, ..."
+#define ZR_PIPELINE_KINDS "1f1b, gpipe, interleaved:CHUNKS (2 to 8), zb-h1, pipedream, 2bw"
 
 enum { ZR_PIPELINE_WHY = 200 };
 // Returns whether a schedule refuses so many micro-batches of a data rank and step, and writes what

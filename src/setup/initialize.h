@@ -7,11 +7,7 @@
 // What the program's own jobs and tests ask for, besides a user's options.
 typedef struct zr_trial {
     const zr_io_faults *faults; // done to the system calls of I/O; NULL: nothing
-    int tensor;                 // as --tensor says; 0: as the configuration says
-    bool sequence_parallel;     // --sequence-parallel asks for it
-    // As --pipeline, --schedule and --split say them; 0, NULL: as the configuration says.
-    int pipeline;
-    const char *schedule, *split;
+    zero_parallel parallel;     // flags
     // A model without a split is held whole by all tensor ranks: each computes all of it, and the
     // first one counts.
     bool unsplit;

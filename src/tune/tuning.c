@@ -23,7 +23,7 @@ static zero_status check_tuning_numbers(const zero_tune_options *o, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_tune: %d ranks of %d threads: 0 (open), or at most %d ranks", o->ranks,
                        o->threads, ZERO_MAX_RANKS);
-    if (o->tensor < 0 || o->pipeline < 0 || o->seq < 0)
+    if (o->parallel.tensor < 0 || o->parallel.pipeline < 0 || o->seq < 0)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_tune: options.tensor, pipeline and seq cannot be negative");
     if (o->trials < 0 || !(o->seconds >= 0))
@@ -85,13 +85,8 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
 static zero_status read(zr_tuning *t, zero_error *error)
 {
     const zero_tune_options *o = t->options;
-    const zr_tuning_flags flags = {.overrides = o->overrides,
-                                   .count = o->override_count,
-                                   .tensor = o->tensor,
-                                   .pipeline = o->pipeline,
-                                   .schedule = o->schedule,
-                                   .split = o->split,
-                                   .sequence_parallel = o->sequence_parallel != 0};
+    const zr_tuning_flags flags = {
+        .overrides = o->overrides, .count = o->override_count, .parallel = o->parallel};
     ZERO_TRY(zr_tuning_file_read(o->config_path, &flags, &t->file, error));
     ZERO_TRY(zr_tuning_settings_read(&t->file, o->metric, &t->settings, error));
     ZERO_TRY(zr_tuning_subject_read(o, &t->subject, error));

@@ -131,7 +131,7 @@ static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out
         !zr_pipeline_kind_read(said, &kind, &out->chunks))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: " ZR_TUNING_SCHEDULE ": found \"%s\", expected one of %s",
-                       a->file->name, said, zr_pipeline_kinds());
+                       a->file->name, said, ZR_PIPELINE_KINDS);
     out->schedules = one(kind);
     if (said)
         return ZERO_OK;

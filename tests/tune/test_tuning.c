@@ -29,7 +29,7 @@ static void test_options_out_of_range(void **state)
     expect_refused((zero_tune_options){.ranks = -1}, "-1 ranks");
     expect_refused((zero_tune_options){.ranks = 1 << 20}, "at most 1024 ranks");
     expect_refused((zero_tune_options){.threads = -2}, "of -2 threads");
-    expect_refused((zero_tune_options){.tensor = -1}, "cannot be negative");
+    expect_refused((zero_tune_options){.parallel = {.tensor = -1}}, "cannot be negative");
     expect_refused((zero_tune_options){.trials = -1}, "cannot be negative");
     expect_refused((zero_tune_options){.seconds = NAN}, "cannot be negative");
     expect_refused((zero_tune_options){.override_count = 1}, "overrides is NULL");
