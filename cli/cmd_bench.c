@@ -21,8 +21,7 @@ enum { MOST_SECONDS = 60 }; // of a figure
 
 static int bench_rank(const cli_arguments *a, zero_comm *comm)
 {
-    zero_bench_options options = {.struct_size = sizeof options,
-                                  .what = a->operand,
+    zero_bench_options options = {.what = a->operand,
                                   .threads = (int)a->integer[OPT_THREADS],
                                   .seconds = a->real[OPT_SECONDS],
                                   .parameters = a->real[OPT_PARAMS],

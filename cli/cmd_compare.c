@@ -27,7 +27,6 @@ int cli_compare(const cli_arguments *a)
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
     const zero_compare_options options = {
-        .struct_size = sizeof options,
         .new_spec = a->text[OPT_NEW],
         .model = a->text[OPT_MODEL],
         .data = a->data,

@@ -38,8 +38,7 @@ int cli_convert(const cli_arguments *a)
                               a->command->usage);
     bar shown = {-1};
     bool shows = isatty(STDERR_FILENO) && !a->given[OPT_QUIET];
-    zero_convert_options options = {.struct_size = sizeof options,
-                                    .from = a->text[OPT_FROM],
+    zero_convert_options options = {.from = a->text[OPT_FROM],
                                     .to = cli_out(a),
                                     .format = a->text[OPT_FORMAT],
                                     .dtype = a->text[OPT_DTYPE],

@@ -49,7 +49,6 @@ static int emit_data(void *user, zero_data_mark mark, const char *text, size_t l
 static zero_data_options data_options_of(const cli_arguments *a, look *l)
 {
     return (zero_data_options){
-        .struct_size = sizeof(zero_data_options),
         .data = a->data,
         .data_count = a->data_count,
         .val = a->text[OPT_VAL],

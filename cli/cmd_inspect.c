@@ -8,8 +8,7 @@ int cli_inspect(const cli_arguments *a)
     if (!a->data_count)
         return cli_fail_usage(a->command, "what? usage: zero inspect %s", a->command->usage);
     for (int i = 0; i < a->data_count; i++) {
-        zero_inspect_options options = {.struct_size = sizeof options,
-                                        .path = a->data[i],
+        zero_inspect_options options = {.path = a->data[i],
                                         .sums = a->given[OPT_SUMS],
                                         .verify = a->given[OPT_VERIFY],
                                         .json = a->given[OPT_JSON]};

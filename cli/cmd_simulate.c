@@ -72,7 +72,6 @@ int cli_simulate(const cli_arguments *a)
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
     const zero_simulate_options options = {
-        .struct_size = sizeof options,
         .new_spec = a->text[OPT_NEW],
         .model = a->text[OPT_MODEL],
         .runs = a->text[OPT_RUNS],

@@ -33,7 +33,6 @@ static void say_tune(void *user, zero_log_level level, const char *message)
 static zero_tune_options tune_options_of(const cli_arguments *a, const cli_overrides *overrides)
 {
     return (zero_tune_options){
-        .struct_size = sizeof(zero_tune_options),
         .new_spec = a->text[OPT_NEW],
         .model_dir = a->text[OPT_MODEL],
         .data = a->data,

@@ -5,8 +5,7 @@
 
 static int verify_rank(const cli_arguments *a, zero_comm *comm)
 {
-    const zero_verify_options options = {.struct_size = sizeof options,
-                                         .run = a->operand,
+    const zero_verify_options options = {.run = a->operand,
                                          .from = a->integer[OPT_FROM_STEP],
                                          .to = a->integer[OPT_TO_STEP],
                                          .data = a->data_count ? a->data : NULL,

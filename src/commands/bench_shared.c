@@ -2,7 +2,6 @@
 #include "commands/bench_shared.h"
 
 #include "base/clock.h"
-#include "base/struct_take.h"
 #include "config/config_facts.h"
 #include "setup/threads.h"
 
@@ -108,11 +107,6 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
     ZR_NEED(error, comm);
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    zero_bench_options taken;
-    ZERO_TRY(zr_struct_take("zero_bench: options", options,
-                            ZR_STRUCT_UPTO(zero_bench_options, logger), &taken, sizeof taken,
-                            error));
-    options = &taken;
     const benchmark *of;
     ZERO_TRY(find_benchmark(options->what ? options->what : "", &of, error));
     ZERO_TRY(check_bench_shared(of, comm, options, error));

@@ -2,7 +2,6 @@
 // DeepSpeed's checkpoints as ours.
 #include "base/bytes_text.h"
 #include "base/file.h"
-#include "base/struct_take.h"
 #include "checkpoint/checkpoint_import.h"
 #include "formats/export.h"
 #include "commands/convert_mark.h"
@@ -12,7 +11,7 @@
 #include "checkpoint/run_directory.h"
 #include "checkpoint/run_names.h"
 #include <zero/comm.h>
-#include <zero/convert.h>
+#include <zero/commands.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,11 +332,6 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     ZR_NEED(error, options);
     zero_error local = {0};
     error = error ? error : &local;
-    zero_convert_options taken;
-    ZERO_TRY(zr_struct_take("zero_convert: options", options,
-                            ZR_STRUCT_UPTO(zero_convert_options, progress_user), &taken,
-                            sizeof taken, error));
-    options = &taken;
     if (!options->from || !options->to || !*options->to)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.from and options.to are needed");

@@ -3,12 +3,11 @@
 #include "base/file.h"
 #include "base/plain_text.h"
 #include "commands/diff_tensors.h"
-#include "base/struct_take.h"
 #include "checkpoint/run_directory.h"
 #include "model/model_compare.h"
 #include "monitor/metrics_read.h"
 #include "checkpoint/run_names.h"
-#include <zero/diff.h>
+#include <zero/commands.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -316,10 +315,6 @@ zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user
     ZR_NEED(error, write);
     ZR_NEED(error, out);
     bool runs;
-    zero_diff_options taken;
-    ZERO_TRY(zr_struct_take("zero_diff: options", options, ZR_STRUCT_UPTO(zero_diff_options, b),
-                            &taken, sizeof taken, error));
-    options = &taken;
     if (!options->a || !options->b)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.%s is missing",
                        options->a ? "b" : "a");

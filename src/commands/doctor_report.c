@@ -7,13 +7,12 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/plain_text.h"
-#include "base/struct_take.h"
 #include "compute/compute.h"
 #include "compute/product_ops.h"
 #include "memory/arena.h"
 #include "setup/threads.h"
 #include "commands/doctor_report.h"
-#include <zero/doctor.h>
+#include <zero/commands.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -232,11 +231,6 @@ zero_status zero_doctor(const zero_doctor_options *options,
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    zero_doctor_options taken;
-    ZERO_TRY(zr_struct_take("zero_doctor: options", options,
-                            ZR_STRUCT_UPTO(zero_doctor_options, path), &taken, sizeof taken,
-                            error));
-    options = &taken;
     zr_doctor_verdict verdict = {0};
     zr_buffer kept = {0};
     zr_doctor d = {.write = keep_doctor_report, .user = &kept, .verdict = &verdict};

@@ -6,7 +6,7 @@
 #include "simulate/failures.h"
 #include "simulate/remedy.h"
 #include "simulate/step.h"
-#include <zero/simulation.h>
+#include <zero/commands.h>
 
 typedef struct zr_simulate_saving { // what failures cost, if the options ask
     bool asked;

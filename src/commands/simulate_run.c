@@ -1,5 +1,4 @@
 // zero_simulate: from options to a run, its step, and what failures cost; or a table of runs.
-#include "base/struct_take.h"
 #include "setup/model_choice.h"
 #include "simulate/order.h"
 #include "simulate/runs_table.h"
@@ -242,11 +241,6 @@ zero_status zero_simulate(const zero_simulate_options *options,
     ZR_NEED(error, write);
     zr_buffer text = {0};
     zr_sim_catalogue catalogue;
-    zero_simulate_options taken;
-    ZERO_TRY(zr_struct_take("zero_simulate: options", options,
-                            ZR_STRUCT_UPTO(zero_simulate_options, logger), &taken, sizeof taken,
-                            error));
-    options = &taken;
     ZERO_TRY(check_simulate_run(options, error));
     zero_status status = zr_sim_catalogue_open(&catalogue, error);
     if (status == ZERO_OK && is_list(options))

@@ -11,7 +11,6 @@
 #include "engine/rank_grid.h"
 #include "plan/plan.h"
 #include <zero/engine.h>
-#include <zero/inspect.h>
 
 struct zr_queue;
 

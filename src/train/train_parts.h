@@ -17,7 +17,7 @@
 #include "train/outputs.h"
 #include "train/run_ahead.h"
 #include "train/run_times.h"
-#include <zero/tools.h>
+#include <zero/train.h>
 
 typedef struct zr_train_asked { // filled before anything is read, by training.c and train_resume.c
     const zero_train_options *options;

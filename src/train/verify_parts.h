@@ -6,7 +6,7 @@
 #include "checkpoint/run_record.h"
 #include "monitor/metrics_read.h"
 #include <zero/comm.h>
-#include <zero/verify.h>
+#include <zero/commands.h>
 
 typedef struct zr_verify {
     zero_comm *comm;

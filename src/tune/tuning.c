@@ -1,7 +1,6 @@
 // zero_tune: what is open is listed and judged, the best of it is measured in turn.
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/struct_take.h"
 #include "tune/tuning.h"
 
 #include <math.h>
@@ -219,19 +218,15 @@ static void release_tuning(zr_tuning *t)
 zero_status zero_tune(const zero_tune_options *options, void (*write)(void *user, const char *text),
                       void *user, zero_error *error)
 {
-    zero_tune_options taken;
     char seq[32];
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    ZERO_TRY(zr_struct_take("zero_tune: options", options,
-                            ZR_STRUCT_UPTO(zero_tune_options, logger), &taken, sizeof taken,
-                            error));
-    ZERO_TRY(check_tuning(&taken, error));
+    ZERO_TRY(check_tuning(options, error));
     zr_tuning *t = zr_alloc(sizeof *t, error);
     if (!t)
         return ZERO_ERR_MEMORY;
-    double seconds = taken.seconds > 0 ? taken.seconds : USUAL_SECONDS;
-    *t = (zr_tuning){.options = &taken, .best = -1, .begun = zr_clock_seconds()};
+    double seconds = options->seconds > 0 ? options->seconds : USUAL_SECONDS;
+    *t = (zr_tuning){.options = options, .best = -1, .begun = zr_clock_seconds()};
     t->until = t->begun + seconds;
     zero_status status = read(t, error);
     if (status == ZERO_OK)

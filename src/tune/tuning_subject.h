@@ -3,7 +3,7 @@
 #define ZR_TUNE_TUNING_SUBJECT_H
 
 #include "setup/model_choice.h"
-#include <zero/tune.h>
+#include <zero/commands.h>
 
 // Reads it as a training would; of the data only what the tokenizer needs, which has to fit to the
 // model. The caller frees *out with zr_model_choice_free, also after an error.
