@@ -2,9 +2,7 @@
 // installed MPI run the same benchmark.
 #define _GNU_SOURCE
 #include "commands.h"
-#include "failure.h"
-#include "overrides.h"
-#include "ranks.h"
+#include "running.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -95,4 +93,15 @@ int cli_bench(const cli_arguments *a)
         return code;
     }
     return code ? code : cli_run_rank(a, bench_rank);
+}
+
+// ---- zero doctor: reports what this machine has, and what it lacks
+
+int cli_doctor(const cli_arguments *a)
+{
+    zero_doctor_options options = {.path = a->text[OPT_PATH],
+                                   .write_machine = a->text[OPT_WRITE_MACHINE]};
+    zero_error error = {0};
+    return zero_doctor(&options, cli_print, NULL, &error) == ZERO_OK ? 0
+                                                                     : cli_fail(a->command, &error);
 }

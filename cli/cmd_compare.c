@@ -1,8 +1,6 @@
 // zero compare: one model, trained in every way that ranks can share the work.
 #include "commands.h"
-#include "failure.h"
-#include "overrides.h"
-#include "signals.h"
+#include "running.h"
 
 // Prints what is going on to standard error, because the answer goes to standard output; without
 // --quiet also how far it is.

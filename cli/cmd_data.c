@@ -1,7 +1,7 @@
 // zero data show: writes the first batch in a readable form.
 #include "commands.h"
-#include "failure.h"
-#include "terminal.h"
+#include "running.h"
+#include "console.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,8 +1,7 @@
 // zero plan: writes the bytes of every rank, or the program of a step, without a run.
 #include "commands.h"
-#include "failure.h"
+#include "running.h"
 #include "option_table.h"
-#include "overrides.h"
 
 #include <string.h>
 
@@ -42,7 +41,7 @@ static zero_plan_view view_of(const cli_arguments *a)
     return a->given[OPT_PROGRAM] ? ZERO_PLAN_PROGRAM : ZERO_PLAN_TABLE;
 }
 
-// Returns the name of the first of these options that is given; NULL: none is.
+// Returns the name of the first of these options that is given; NULL if none is.
 static const char *first_given(const cli_arguments *a, const cli_option_id *ids, int count)
 {
     for (int i = 0; i < count; i++)

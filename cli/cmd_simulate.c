@@ -1,12 +1,11 @@
 // zero simulate: predicts runs on machines that are not here.
 #include "commands.h"
-#include "failure.h"
+#include "running.h"
 #include "option_table.h"
-#include "overrides.h"
 
 #include <string.h>
 
-// Whether the machines that there are, are asked for.
+// Whether the list of known machines is requested.
 static bool is_list(const cli_arguments *a)
 {
     return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");

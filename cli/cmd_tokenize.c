@@ -1,6 +1,6 @@
 // zero tokenize and zero tokenizer train: make token files and tokenizers from text and records.
 #include "commands.h"
-#include "failure.h"
+#include "running.h"
 
 #include <time.h>
 #include <unistd.h>

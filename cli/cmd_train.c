@@ -1,10 +1,7 @@
 // zero train: runs one rank of a training, or starts and supervises its ranks as their parent.
 #include "commands.h"
 #include "console.h"
-#include "failure.h"
-#include "overrides.h"
-#include "ranks.h"
-#include "signals.h"
+#include "running.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,10 +90,10 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
 // Returns zero_train_options.eval_every: 0 leaves it to the library, -1 wants no evaluations.
 static int64_t eval_every(const cli_arguments *a)
 {
-    int64_t asked = a->integer[OPT_EVAL_EVERY];
+    int64_t every = a->integer[OPT_EVAL_EVERY];
     if (!a->given[OPT_EVAL_EVERY])
         return 0;
-    return asked ? asked : -1;
+    return every ? every : -1;
 }
 
 static void take_outputs(const cli_arguments *a, zero_train_options *o)

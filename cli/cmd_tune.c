@@ -1,8 +1,6 @@
 // zero tune: finds the fastest way to train a model here.
 #include "commands.h"
-#include "failure.h"
-#include "overrides.h"
-#include "signals.h"
+#include "running.h"
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.

@@ -52,9 +52,8 @@ enum {
 
 // The tables, joined by option_table.c.
 extern const cli_option cli_options_model[], cli_options_machine[], cli_options_training[],
-    cli_options_simulation[], cli_options_generation[], cli_options_files[], cli_options_reports[];
+    cli_options_simulation[], cli_options_reports[];
 extern const int cli_options_model_count, cli_options_machine_count, cli_options_training_count,
-    cli_options_simulation_count, cli_options_generation_count, cli_options_files_count,
-    cli_options_reports_count;
+    cli_options_simulation_count, cli_options_reports_count;
 
 #endif

@@ -1,4 +1,5 @@
-// Options for what plan, bench and doctor report, and for the form of a command's answer.
+// Options for answers: what plan, bench and doctor report, what verify, convert and inspect read,
+// and the text that generate writes.
 #include "option_rows.h"
 
 // clang-format off
@@ -51,6 +52,50 @@ const cli_option cli_options_reports[] = {
         .help = "measure this machine for some seconds and describe it in FILE, for zero simulate "
                 "--machine FILE: a core is a device"),
     FLAG(HELP, "--help", EVERY, .help = "this text"),
+    OPTION(INTEGER, FROM_STEP, "--from-step", "S", VERIFY, RANGE(1, INT64_SAFE),
+        .standard_text = "the newest before the later one",
+        .help = "checkpoint to replay from"),
+    OPTION(INTEGER, TO_STEP, "--to-step", "S", VERIFY, RANGE(2, INT64_SAFE),
+        .standard_text = "the newest",
+        .help = "checkpoint to replay to"),
+    OPTION(TEXT, FROM, "--from", "PATH", CONVERT,
+        .help = "a checkpoint, a run (its newest intact checkpoint), a Hugging Face directory, or "
+                "a DeepSpeed checkpoint of ZeRO stage 1, 2 or 3"),
+    OPTION(TEXT, TO, "--to", "DIR", CONVERT, .standard_text = "converted",
+        .help = "the directory to make; it appears only when it is complete"),
+    OPTION(CHOICE, FORMAT, "--format", "KIND", CONVERT, .choices = "hf|libzero", .standard = "hf",
+        .help = "hf makes a model directory; libzero makes DIR/checkpoints/step-N with weights and "
+                "the optimizer's states, which zero train --resume continues"),
+    OPTION(BYTES, SHARD_SIZE, "--shard-size", "BYTES", CONVERT, RANGE(1, INT64_SAFE),
+        .standard_text = "5GB",
+        .help = "bytes of tensors per file; a larger model becomes several files and an index"),
+    FLAG(SUMS, "--sums", INSPECT,
+        .help = "least, most, mean, root mean square and checksum of every tensor"),
+    FLAG(VERIFY, "--verify", INSPECT,
+        .help = "compare every byte with its checksum; damage is named, and the exit code is 65"),
+    OPTION(EACH, PROMPT, "--prompt", "TEXT", GENERATE,
+        .standard_text = "the tokenizer's begin token, else a new line",
+        .help = "what the text begins with; given several times, several texts"),
+    OPTION(TEXT, PROMPTS, "--prompts", "FILE", GENERATE,
+        .help = "more prompts, one per line, or one per record of JSONL (*.jsonl, or jsonl:FILE); "
+                "they follow those of --prompt"),
+    OPTION(INTEGER, BATCH, "--batch", "N", GENERATE, RANGE(1, 4096), .standard = "8",
+        .help = "how many prompts are answered at once, at most"),
+    FLAG(IGNORE_END, "--ignore-end", GENERATE,
+        .help = "go on after the model's end token, up to --tokens"),
+    OPTION(COUNT, TOKENS, "--tokens", "N", GENERATE | SIMULATE, RANGE(1, INT64_SAFE),
+        .standard = "200",
+        .help = "tokens to generate for each prompt, at most",
+        .differs = {FOR(SIMULATE,
+                        .help = "tokens of the training (15T, 300B, 1e12), whose days and device "
+                                "hours are told",
+                        .standard_text = NONE)}),
+    OPTION(REAL, TEMPERATURE, "--temperature", "X", GENERATE, RANGE(0, 100), .standard = "0.8",
+        .help = "how much chance there is in the choice; 0 takes the likeliest token"),
+    OPTION(INTEGER, TOP_K, "--top-k", "K", GENERATE, RANGE(0, INT_MOST), .standard = "0",
+        .help = "only the K likeliest tokens; 0: all"),
+    OPTION(REAL, TOP_P, "--top-p", "P", GENERATE, RANGE(1e-6, 1), .standard = "1",
+        .help = "only the likeliest tokens that together have probability P"),
 };
 // clang-format on
 const int cli_options_reports_count = sizeof cli_options_reports / sizeof *cli_options_reports;

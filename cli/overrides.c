@@ -1,5 +1,4 @@
-#include "overrides.h"
-
+// The options that set keys of the configuration, as the library takes them.
 #include "option_table.h"
 
 // Commands whose configuration says how ranks are divided.

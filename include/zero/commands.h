@@ -106,7 +106,7 @@ typedef struct zero_verify_result {
     int64_t from, to; // steps
 } zero_verify_result;
 
-// Replays the steps between two checkpoints of a run, on as many ranks and (unless told otherwise)
+// Replays the steps between two checkpoints of a run, on as many ranks and (by default)
 // threads as made it. Compares every loss and every bit of the state with what the run has kept,
 // and each model with its receipt. Writes what it found through `write`, and nothing into the run.
 // Refuses a configuration or a text that is not the run's, an instruction path that this machine
@@ -183,7 +183,7 @@ typedef struct zero_tokenize_result {
 // Writes the token file. Takes one rank. After a failure the file still holds its old content, and
 // a training that reads it gets the ids that it would have made of these data itself.
 // Returns ZERO_ERR_DATA for data that hold tokens already, ZERO_ERR_USAGE for data with weights,
-// and ZERO_ERR_UNSUPPORTED for records of which some parts are not targets, because a token file
+// and ZERO_ERR_UNSUPPORTED for records whose parts are not all targets, because a token file
 // cannot express that.
 ZERO_API zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_result *out,
                                    zero_error *error);

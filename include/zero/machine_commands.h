@@ -5,6 +5,7 @@
 
 #include <zero/comm.h>
 #include <zero/configuration.h>
+#include <zero/grid.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,7 +57,7 @@ typedef struct zero_tune_options {
     int data_count;
     const char *field, *chat, *tokenizer;
     int ignore_unused;
-    // What is said already; everything else is open. A list in the configuration for
+    // Settings that are fixed; everything else is searched. A list in the configuration for
     // zero_optimization.stage and train_micro_batch_size_per_gpu says what may be tried.
     const char *config_path;
     const zero_override *overrides; // (override_count)
@@ -143,16 +144,16 @@ typedef struct zero_simulate_options {
     // The axes of the mesh over the nodes, those of neighbouring devices first:
     // "tensor,context,data,pipeline" (the default) in any order, or "best".
     const char *order;
-    // Failures are asked about with mtbf_hours > 0: those between two failures of a node.
+    // Hours between two failures of a node; 0: failures are not simulated.
     double mtbf_hours;
     double checkpoint_rate; // bytes a second of the whole storage; 0: of the nodes' NVMe
     double restart;         // seconds until training goes on, without reading the checkpoint
-    int asynchronous;       // checkpoints are written beside training
+    int asynchronous;       // checkpoints are written while training goes on
     int json;
     // With `runs`: a CSV file to which predictions are durably written; NULL: none.
     const char *out;
     zero_logger logger;
-    // The length of the training, whose time is told: its tokens or its steps; 0: not asked.
+    // The length of the training, in tokens or steps, whose time is reported; 0: not given.
     int64_t tokens, steps;
     int explain; // with the machine "list": their constants, too
 } zero_simulate_options;

@@ -81,7 +81,7 @@ typedef struct zero_train_options {
     // The caller sets it to a signal number, on any rank, to end the run: all ranks save after the
     // current step and end with ZERO_ERR_STOPPED. May be NULL.
     const volatile int *stop;
-    // Seconds since 1970: the run saves and ends likewise shortly before that time; 0: none.
+    // Seconds since 1970: the run also saves and ends shortly before that time; 0: none.
     double end_by;
     // dry_run: makes one step and keeps nothing; strict: a flag that contradicts the configuration
     // file is an error; overwrite: replaces what an earlier run wrote to out_dir.

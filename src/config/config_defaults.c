@@ -1,4 +1,4 @@
-// Fills in what nobody gave: "auto", the defaults of the chosen optimizer and schedule, and the
+// Fills in what was not given: "auto", the defaults of the chosen optimizer and schedule, and the
 // program's own defaults.
 //
 // A key has a rule below if its "auto", absence or null depends on other settings or on the facts

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <zero/configuration.h>
+#include <zero/grid.h>
 #include <zero/tensor.h>
 
 typedef struct zr_config_facts {
@@ -53,7 +54,7 @@ zr_ranks_words zr_ranks_in_words(zr_job_grid grid);
 typedef struct zr_grid_words {
     char text[80]; // "2 pipeline stages x 2 data x 4 tensor"; empty: they all share the batch
 } zr_grid_words;
-// Says how the ranks of a job are divided, likewise.
+// Describes how the ranks of a job are divided.
 zr_grid_words zr_grid_in_words(zr_job_grid grid);
 
 #endif

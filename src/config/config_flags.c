@@ -93,14 +93,14 @@ static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *valu
     return zr_setting_put(setting, value, ZR_FROM_FLAG, f->error);
 }
 
-// Keys that say the same as libzero.dtype. beside() returns what each must say when libzero.dtype
+// Keys that mean the same as libzero.dtype. implied() returns the value of each if libzero.dtype
 // is `word`; "auto" is never fp16.
 static const struct {
     const char *path, *type; // NULL: the key names a type; else the key switches this type on
 } precision_keys[] = {
     {"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
 
-static json_t *beside(int key, const json_t *word)
+static json_t *implied(int key, const json_t *word)
 {
     const char *type = precision_keys[key].type, *name = json_string_value(word);
     if (!type || (!strcmp(name, "auto") && strcmp(type, "fp16")))
@@ -113,7 +113,7 @@ static zero_status report_precision(const flagging *f, const json_t *word)
 {
     for (int i = 0; i < ZR_COUNT(precision_keys); i++) {
         const zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
-        json_t *value = beside(i, word);
+        json_t *value = implied(i, word);
         bool contradicts = value && differs(setting, value);
         json_decref(value);
         if (contradicts)
@@ -128,7 +128,7 @@ static zero_status put_precision(const flagging *f, const json_t *word)
         zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
         bool needed = precision_keys[i].type || json_is_string(setting->value);
         if (needed)
-            ZERO_TRY(put_flag(f, setting, beside(i, word)));
+            ZERO_TRY(put_flag(f, setting, implied(i, word)));
     }
     return ZERO_OK;
 }

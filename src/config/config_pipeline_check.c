@@ -40,7 +40,7 @@ static zero_status check_interval(const zr_config *config, zero_error *error)
         zr_config_said(config, ZR_PIPELINE_INTERVAL).text, zr_config_said(config, number).text);
 }
 
-// An asynchronous schedule is itself a rule of which update a gradient belongs to.
+// An asynchronous schedule decides by itself to which update a gradient belongs.
 static zero_status check_delayed(const zr_config *config, zero_error *error)
 {
     if (!config->offload.delayed_from)

@@ -67,7 +67,7 @@ zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts
     return zr_config_settle_slices(config, error);
 }
 
-// Says what the ranks of the job are besides data ranks; `out` is empty if nothing.
+// Writes how many ranks of the job are not data ranks; `out` is empty if there are none.
 static void say_others(zr_job_grid grid, char *out, size_t size)
 {
     int64_t job = grid.stages * grid.data * grid.tensor;

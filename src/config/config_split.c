@@ -1,6 +1,6 @@
 // Settles where a pipeline is cut, if libzero.pipeline.split [0, 6] or --split 0,6 names the first
-// units of the chunks. Where the first of them is missing it is 0. Whether the model has so many
-// units is checked by those who know it.
+// units of the chunks. Where the first of them is missing it is 0. Callers that know the
+// model check whether it has that many units.
 #include "config/config_ranks.h"
 #include "config/settings.h"
 
@@ -126,15 +126,15 @@ zero_status zr_config_settle_split(zr_config *config, zero_error *error)
     zr_setting *setting = zr_config_at(config, ZR_PIPELINE_SPLIT);
     bool by_flag = setting->origin == ZR_FROM_FLAG, piped = config->pipeline.stages > 1;
     const zr_said who = zr_config_said(config, ZR_PIPELINE_SPLIT);
-    split said = {0};
-    if (json_is_array(setting->value) && !read_list(setting->value, &said))
+    split chosen = {0};
+    if (json_is_array(setting->value) && !read_list(setting->value, &chosen))
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: expected " WANTED "[0, 6]", who.text);
-    if (said.count && (piped || by_flag)) // without a pipeline a file's list divides nothing
+    if (chosen.count && (piped || by_flag)) // without a pipeline a file's list divides nothing
         ZERO_TRY(
-            complete(&said, config, who.text, by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG, error));
-    if (said.count && by_flag)
-        ZERO_TRY(zr_setting_put(setting, list_of(&said), ZR_FROM_FLAG, error));
-    config->pipeline.split_count = piped ? said.count : 0;
-    memcpy(config->pipeline.split, said.at, sizeof said.at);
+            complete(&chosen, config, who.text, by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG, error));
+    if (chosen.count && by_flag)
+        ZERO_TRY(zr_setting_put(setting, list_of(&chosen), ZR_FROM_FLAG, error));
+    config->pipeline.split_count = piped ? chosen.count : 0;
+    memcpy(config->pipeline.split, chosen.at, sizeof chosen.at);
     return ZERO_OK;
 }

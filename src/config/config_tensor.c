@@ -1,5 +1,5 @@
-// Settles how many ranks compute one layer together (tensor ranks), and into how many slices, which
-// they divide, a model is cut.
+// Determines how many ranks compute one layer together (tensor ranks), and into how many slices,
+// which they divide, a model is cut.
 //
 // A key at DeepSpeed's default (autotp_size 0, tp_size 1) is as good as absent, because a file may
 // name it without meaning it. Where nothing is trained only the flag counts, because the file of a
@@ -15,7 +15,7 @@
 #define TP_SIZE ZR_TENSOR_SIZE
 #define EXACT "libzero.exact_tensor"
 
-// Returns the key that says how many tensor ranks there are; NULL: none does.
+// Returns the key that says how many tensor ranks there are; NULL if no key does.
 static const char *tensor_key(const zr_config *config)
 {
     if (zr_config_number(config, AUTOTP, 0))
@@ -80,7 +80,7 @@ zero_status zr_config_settle_slices(zr_config *config, zero_error *error)
     return config->exact_tensor % config->tensor ? refuse_slices(config, slices, error) : ZERO_OK;
 }
 
-// Says who cuts the model into slices, of which there are more than one.
+// Names what cuts the model into slices; there are several slices.
 static zr_said slices_said(const zr_config *config)
 {
     return config->exact_tensor_said ? zr_config_said(config, EXACT)

@@ -100,13 +100,11 @@ const char *zr_treatment_name(zr_treatment treatment);
 
 // Rows by section; keys.c joins them.
 extern const zr_key zr_keys_batch[], zr_keys_zero[], zr_keys_offload[], zr_keys_precision[],
-    zr_keys_optimizer[], zr_keys_schedule[], zr_keys_activations[], zr_keys_tensor[],
-    zr_keys_pipeline[], zr_keys_monitors[], zr_keys_autotuning[], zr_keys_elasticity[],
-    zr_keys_checkpoint[], zr_keys_unbuilt[];
+    zr_keys_optimizer[], zr_keys_schedule[], zr_keys_tensor[], zr_keys_pipeline[],
+    zr_keys_monitors[], zr_keys_autotuning[], zr_keys_elasticity[], zr_keys_unbuilt[];
 extern const int zr_keys_batch_count, zr_keys_zero_count, zr_keys_offload_count,
-    zr_keys_precision_count, zr_keys_optimizer_count, zr_keys_schedule_count,
-    zr_keys_activations_count, zr_keys_tensor_count, zr_keys_pipeline_count, zr_keys_monitors_count,
-    zr_keys_autotuning_count, zr_keys_elasticity_count, zr_keys_checkpoint_count,
-    zr_keys_unbuilt_count;
+    zr_keys_precision_count, zr_keys_optimizer_count, zr_keys_schedule_count, zr_keys_tensor_count,
+    zr_keys_pipeline_count, zr_keys_monitors_count, zr_keys_autotuning_count,
+    zr_keys_elasticity_count, zr_keys_unbuilt_count;
 
 #endif

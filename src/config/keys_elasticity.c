@@ -1,7 +1,9 @@
-// Rows of elasticity.
+// Rows of elasticity, and of checkpoints, whose saving DeepSpeed lets a file describe and the
+// library decides itself.
 #include "config/key_rows.h"
 
 #define ELASTICITY "elasticity.enabled"
+#define ONE_SAVE "the library owns the save: each rank writes its own ranges of one file"
 
 // clang-format off
 const zr_key zr_keys_elasticity[] = {
@@ -38,6 +40,20 @@ const zr_key zr_keys_elasticity[] = {
     KEY(NUMBER, "elasticity.version", "0.2", .needs = ELASTICITY,
         .help = "version of the rule: 0.1, or 0.2, which counts machines and gives other numbers "
                 "of ranks a batch of their own"),
+    KEY(ENUM, "checkpoint.tag_validation", "Warn", .any_case = true, .choices = "Ignore|Warn|Fail",
+        NO_EFFECT("ranks cannot save under different names"),
+        .help = "compare the names that ranks save under"),
+    KEY(BOOL, "checkpoint.load_universal", "false",
+        NO_EFFECT("weights load at any number of ranks as they are"),
+        .help = "load a universal checkpoint"),
+    KEY(BOOL, "checkpoint.use_node_local_storage", "false", NO_EFFECT(ONE_SAVE),
+        .help = "save on every machine"),
+    KEY(BOOL, "checkpoint.parallel_write.pipeline_stage", "false", NO_EFFECT(ONE_SAVE),
+        .help = "pipeline stages write in parallel"),
+    KEY(BOOL, "checkpoint.checkpoint_serialization", "true", NO_EFFECT(ONE_SAVE),
+        .help = "serialise when saving"),
+    KEY(ANY, "checkpoint.writer", "null", .nullable = true, NO_EFFECT(ONE_SAVE),
+        .help = "how files are written"),
 };
 // clang-format on
 const int zr_keys_elasticity_count = ZR_COUNT(zr_keys_elasticity);

@@ -72,7 +72,7 @@ const zr_key zr_keys_offload[] = {
                 "more than 1048576, which keeps the disk busy; 0: each parameter by itself (those "
                 "that share 2048 elements go together)"),
     KEY(INT, Z "stage3_param_persistence_threshold", "1e5", FIELD(offload.persistent),
-        .help = "offloaded pieces (a unit's parameters) below so many elements stay on the device "
+        .help = "offloaded flat parameters (a unit's) below so many elements stay on the device "
                 "until the weights change"),
     KEY(INT, Z "stage3_model_persistence_threshold", "max", FIELD(offload.persistent_most),
         .help = "elements that stay on the device so, at most"),

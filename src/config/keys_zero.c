@@ -31,7 +31,8 @@ const zr_key zr_keys_zero[] = {
         NO_EFFECT("gradients are always reduce-scattered, in one order"),
         .help = "buckets of several ranks together"),
     KEY(BOOL, Z "round_robin_gradients", "false",
-        NO_EFFECT("every piece is cut into equal shards, so that no rank waits for another's copy"),
+        NO_EFFECT("every flat parameter is cut into equal shards, so that no rank waits for "
+                  "another's copy"),
         .help = "spread the copying of gradients to the host"),
     KEY(BOOL, Z "load_from_fp32_weights", "true", NO_EFFECT("checkpoints hold fp32 weights"),
         .help = "start from a checkpoint's fp32 weights"),
