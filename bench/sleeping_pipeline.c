@@ -57,7 +57,7 @@ static zero_status measure(rank *r, zero_error *error)
                                   .config_text = config,
                                   .shape = {.batch = 1, .seq = 1},
                                   .threads = 1};
-    const zr_trial trial = {.pipeline = STAGES, .schedule = r->schedule};
+    const zr_trial trial = {.parallel = {.pipeline = STAGES, .schedule = r->schedule}};
     ZERO_TRY(zr_initialize(&options, &trial, &r->engine, error));
     ZERO_TRY(one_step(r, error));
     return zr_pipeline_times_measure(r->comm, r->engine, r->steps, one_step, r, &r->times, error);

@@ -2,8 +2,7 @@
 // installed MPI run the same benchmark.
 #define _GNU_SOURCE
 #include "commands.h"
-#include "failure.h"
-#include "ranks.h"
+#include "running.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,8 +19,7 @@ enum { MOST_SECONDS = 60 }; // of a figure
 
 static int bench_rank(const cli_arguments *a, zero_comm *comm)
 {
-    zero_bench_options options = {.struct_size = sizeof options,
-                                  .what = a->operand,
+    zero_bench_options options = {.what = a->operand,
                                   .threads = (int)a->integer[OPT_THREADS],
                                   .seconds = a->real[OPT_SECONDS],
                                   .parameters = a->real[OPT_PARAMS],
@@ -38,11 +36,7 @@ static int bench_rank(const cli_arguments *a, zero_comm *comm)
                                   .depth = (int)a->integer[OPT_DEPTH],
                                   .json = a->given[OPT_JSON],
                                   .logger = {.write = cli_log_stderr},
-                                  .tensor = (int)a->integer[OPT_TENSOR],
-                                  .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
-                                  .pipeline = (int)a->integer[OPT_PIPELINE],
-                                  .schedule = a->text[OPT_SCHEDULE],
-                                  .split = a->text[OPT_SPLIT]};
+                                  .parallel = cli_parallel(a)};
     zero_error error = {0};
     if (zero_comm_rank(comm) == 0 && isatty(STDERR_FILENO))
         fprintf(stderr, "measuring; a large model or a slow disk takes a minute or more\n");
@@ -99,4 +93,15 @@ int cli_bench(const cli_arguments *a)
         return code;
     }
     return code ? code : cli_run_rank(a, bench_rank);
+}
+
+// ---- zero doctor: reports what this machine has, and what it lacks
+
+int cli_doctor(const cli_arguments *a)
+{
+    zero_doctor_options options = {.path = a->text[OPT_PATH],
+                                   .write_machine = a->text[OPT_WRITE_MACHINE]};
+    zero_error error = {0};
+    return zero_doctor(&options, cli_print, NULL, &error) == ZERO_OK ? 0
+                                                                     : cli_fail(a->command, &error);
 }

@@ -1,8 +1,6 @@
 // zero compare: one model, trained in every way that ranks can share the work.
 #include "commands.h"
-#include "failure.h"
-#include "overrides.h"
-#include "signals.h"
+#include "running.h"
 
 // Prints what is going on to standard error, because the answer goes to standard output; without
 // --quiet also how far it is.
@@ -27,7 +25,6 @@ int cli_compare(const cli_arguments *a)
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
     const zero_compare_options options = {
-        .struct_size = sizeof options,
         .new_spec = a->text[OPT_NEW],
         .model = a->text[OPT_MODEL],
         .data = a->data,

@@ -1,7 +1,7 @@
 // zero data show: writes the first batch in a readable form.
 #include "commands.h"
-#include "failure.h"
-#include "terminal.h"
+#include "running.h"
+#include "console.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,7 +49,6 @@ static int emit_data(void *user, zero_data_mark mark, const char *text, size_t l
 static zero_data_options data_options_of(const cli_arguments *a, look *l)
 {
     return (zero_data_options){
-        .struct_size = sizeof(zero_data_options),
         .data = a->data,
         .data_count = a->data_count,
         .val = a->text[OPT_VAL],

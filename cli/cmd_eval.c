@@ -1,8 +1,7 @@
 // zero eval: runs one rank, or starts its ranks as their parent. Rank 0 writes the measures of a
 // text to standard output, and everything else to stderr.
 #include "commands.h"
-#include "failure.h"
-#include "ranks.h"
+#include "running.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,23 +11,14 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
 {
     return (zero_eval_options){
         .struct_size = sizeof(zero_eval_options),
-        .model_dir = a->text[OPT_MODEL],
+        CLI_LOAD_OPTIONS(a, first),
         .data = a->data,
         .data_count = a->data_count,
         .field = a->text[OPT_FIELD],
         .chat = a->text[OPT_CHAT],
         .seq = a->integer[OPT_SEQ],
-        .threads = (int)a->integer[OPT_THREADS],
-        .backend = a->text[OPT_BACKEND],
-        .config_path = a->text[OPT_CONFIG],
-        .dtype = a->text[OPT_DTYPE],
-        .device_memory = a->integer[OPT_DEVICE_MEMORY],
-        .host_memory = a->integer[OPT_HOST_MEMORY],
-        .ignore_unused = a->given[OPT_IGNORE_UNUSED],
-        .tensor = (int)a->integer[OPT_TENSOR],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .tokenizer = a->text[OPT_TOKENIZER],
-        .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a},
     };
 }
 

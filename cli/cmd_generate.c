@@ -2,9 +2,8 @@
 // standard output as it is generated. With several prompts it prints each answer once those before
 // it are complete, or all as JSON.
 #include "commands.h"
-#include "failure.h"
-#include "ranks.h"
-#include "terminal.h"
+#include "running.h"
+#include "console.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -215,7 +214,7 @@ static zero_generate_options generate_options_of(const cli_arguments *a, zero_co
 {
     return (zero_generate_options){
         .struct_size = sizeof(zero_generate_options),
-        .model_dir = a->text[OPT_MODEL],
+        CLI_LOAD_OPTIONS(a, first),
         .chat = a->text[OPT_CHAT],
         .tokens = a->integer[OPT_TOKENS],
         .batch = a->integer[OPT_BATCH],
@@ -224,15 +223,6 @@ static zero_generate_options generate_options_of(const cli_arguments *a, zero_co
         .top_k = (int)a->integer[OPT_TOP_K],
         .top_p = a->real[OPT_TOP_P],
         .seed = a->given[OPT_SEED] ? (uint64_t)a->integer[OPT_SEED] : 1337,
-        .threads = (int)a->integer[OPT_THREADS],
-        .backend = a->text[OPT_BACKEND],
-        .config_path = a->text[OPT_CONFIG],
-        .dtype = a->text[OPT_DTYPE],
-        .device_memory = a->integer[OPT_DEVICE_MEMORY],
-        .host_memory = a->integer[OPT_HOST_MEMORY],
-        .ignore_unused = a->given[OPT_IGNORE_UNUSED],
-        .logger = {.write = first ? cli_log_stderr : NULL, .user = (void *)a},
-        .tensor = (int)a->integer[OPT_TENSOR],
         .comm = comm,
         .no_learn = a->given[OPT_NO_LEARN],
     };

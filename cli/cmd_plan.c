@@ -1,9 +1,8 @@
 // zero plan: writes the bytes of every rank, or the program of a step, without a run.
 #include "commands.h"
-#include "failure.h"
+#include "console.h"
 #include "option_table.h"
-#include "overrides.h"
-#include "terminal.h"
+#include "running.h"
 
 #include <string.h>
 
@@ -43,7 +42,7 @@ static zero_plan_view view_of(const cli_arguments *a)
     return a->given[OPT_PROGRAM] ? ZERO_PLAN_PROGRAM : ZERO_PLAN_TABLE;
 }
 
-// Returns the name of the first of these options that is given; NULL: none is.
+// Returns the name of the first of these options that is given; NULL if none is.
 static const char *first_given(const cli_arguments *a, const cli_option_id *ids, int count)
 {
     for (int i = 0; i < count; i++)
@@ -118,11 +117,6 @@ static zero_plan_options plan_options_of(const cli_arguments *a, const cli_overr
         .logger = {.write = cli_log_stderr, .user = (void *)a},
         .view = view,
         .path = view == ZERO_PLAN_DRAWING ? a->text[OPT_DRAW] : NULL,
-        .tensor = (int)a->integer[OPT_TENSOR],
-        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
-        .pipeline = (int)a->integer[OPT_PIPELINE],
-        .schedule = a->text[OPT_SCHEDULE],
-        .split = a->text[OPT_SPLIT],
         .machines = a->text[OPT_MACHINES],
         .predict = a->given[OPT_PREDICT],
         .columns = cli_columns(),

@@ -1,7 +1,6 @@
 // zero run: starts a program of the user on N ranks of this machine.
 #include "commands.h"
-#include "failure.h"
-#include "signals.h"
+#include "running.h"
 
 int cli_run(const cli_arguments *a)
 {

@@ -1,12 +1,11 @@
 // zero simulate: predicts runs on machines that are not here.
 #include "commands.h"
-#include "failure.h"
+#include "running.h"
 #include "option_table.h"
-#include "overrides.h"
 
 #include <string.h>
 
-// Whether the question is for the list of machines.
+// Whether the list of known machines is requested.
 static bool is_list(const cli_arguments *a)
 {
     return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");
@@ -80,7 +79,6 @@ int cli_simulate(const cli_arguments *a)
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
     const zero_simulate_options options = {
-        .struct_size = sizeof options,
         .new_spec = a->text[OPT_NEW],
         .model = a->text[OPT_MODEL],
         .run = a->text[OPT_RUN_FILE],
@@ -89,11 +87,8 @@ int cli_simulate(const cli_arguments *a)
         .overrides = overrides.at,
         .override_count = overrides.count,
         .ranks = (int)a->integer[OPT_RANKS],
-        .tensor = (int)a->integer[OPT_TENSOR],
+        .parallel = cli_parallel(a),
         .context = (int)a->integer[OPT_CONTEXT],
-        .pipeline = (int)a->integer[OPT_PIPELINE],
-        .schedule = a->text[OPT_SCHEDULE],
-        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .global_batch = a->integer[OPT_GLOBAL_BATCH],
         .seq = a->integer[OPT_SEQ],
         .recompute = a->text[OPT_RECOMPUTE],

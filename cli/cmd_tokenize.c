@@ -1,6 +1,6 @@
 // zero tokenize and zero tokenizer train: make token files and tokenizers from text and records.
 #include "commands.h"
-#include "failure.h"
+#include "running.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -42,7 +42,6 @@ static void clear(const shown *shown)
 static zero_tokenize_options tokenize_options(const cli_arguments *a, shown *shown)
 {
     return (zero_tokenize_options){
-        .struct_size = sizeof(zero_tokenize_options),
         .tokenizer = a->text[OPT_TOKENIZER],
         .data = a->data,
         .data_count = a->data_count,

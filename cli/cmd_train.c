@@ -1,10 +1,7 @@
 // zero train: runs one rank of a training, or starts and supervises its ranks as their parent.
 #include "commands.h"
 #include "console.h"
-#include "failure.h"
-#include "overrides.h"
-#include "ranks.h"
-#include "signals.h"
+#include "running.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,16 +79,10 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
     o->overrides = overrides->at;
     o->override_count = overrides->count;
     o->strict = a->given[OPT_STRICT];
-    o->tensor = (int)a->integer[OPT_TENSOR];
-    o->sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL];
-    o->pipeline = (int)a->integer[OPT_PIPELINE];
-    o->schedule = a->text[OPT_SCHEDULE];
-    o->split = a->text[OPT_SPLIT];
     o->seq = a->integer[OPT_SEQ];
     o->steps = a->integer[OPT_STEPS];
     o->epochs = a->real[OPT_EPOCHS];
-    o->lr = a->real[OPT_LR];
-    o->seed = a->given[OPT_SEED] ? a->integer[OPT_SEED] : -1;
+    o->seed = -1; // an override gives it
     o->threads = (int)a->integer[OPT_THREADS];
     o->backend = a->text[OPT_BACKEND];
 }
@@ -99,10 +90,10 @@ static void take_settings(const cli_arguments *a, const cli_overrides *overrides
 // Returns zero_train_options.eval_every: 0 leaves it to the library, -1 wants no evaluations.
 static int64_t eval_every(const cli_arguments *a)
 {
-    int64_t asked = a->integer[OPT_EVAL_EVERY];
+    int64_t every = a->integer[OPT_EVAL_EVERY];
     if (!a->given[OPT_EVAL_EVERY])
         return 0;
-    return asked ? asked : -1;
+    return every ? every : -1;
 }
 
 static void take_outputs(const cli_arguments *a, zero_train_options *o)

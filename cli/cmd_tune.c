@@ -1,8 +1,6 @@
 // zero tune: finds the fastest way to train a model here.
 #include "commands.h"
-#include "failure.h"
-#include "overrides.h"
-#include "signals.h"
+#include "running.h"
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
@@ -33,7 +31,6 @@ static void say_tune(void *user, zero_log_level level, const char *message)
 static zero_tune_options tune_options_of(const cli_arguments *a, const cli_overrides *overrides)
 {
     return (zero_tune_options){
-        .struct_size = sizeof(zero_tune_options),
         .new_spec = a->text[OPT_NEW],
         .model_dir = a->text[OPT_MODEL],
         .data = a->data,
@@ -48,11 +45,6 @@ static zero_tune_options tune_options_of(const cli_arguments *a, const cli_overr
         .seq = a->integer[OPT_SEQ],
         .ranks = (int)a->integer[OPT_RANKS],
         .threads = (int)a->integer[OPT_THREADS],
-        .tensor = (int)a->integer[OPT_TENSOR],
-        .pipeline = (int)a->integer[OPT_PIPELINE],
-        .schedule = a->text[OPT_SCHEDULE],
-        .split = a->text[OPT_SPLIT],
-        .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .backend = a->given[OPT_BACKEND] ? a->text[OPT_BACKEND] : NULL,
         .out_dir = a->text[OPT_OUT],
         .trials = a->integer[OPT_TRIALS],

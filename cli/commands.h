@@ -33,7 +33,7 @@ typedef struct cli_command {
     const char *purpose; // one line
     const char *detail;  // a paragraph for --help and the man page; may be NULL
     const char *choices; // values of its one operand, separated by '|'; NULL: none
-    const char *out;     // where it writes unless told; NULL: nowhere
+    const char *out;     // where it writes by default; NULL: nowhere
     bool takes_paths;    // its operands are paths, any number of them
     bool takes_path;     // its one operand is a path
     bool runs_program;   // a program and its arguments follow the options

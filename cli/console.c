@@ -1,11 +1,10 @@
 #define _GNU_SOURCE
 #include "console.h"
 
-#include "terminal.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,7 +73,7 @@ static void duration(double seconds, char *out, size_t size)
         snprintf(out, size, "%lld:%02lld", left / 60, left % 60);
 }
 
-// A step of which no window had a target has no loss.
+// A step without any target has no loss.
 static const char *loss_text(double loss, int digits, char text[32])
 {
     snprintf(text, 32, isnan(loss) ? "-" : "%.*f", digits, loss);
@@ -193,4 +192,33 @@ int cli_console_progress(void *user, const zero_event *event)
         fflush(stdout);
     }
     return 0;
+}
+
+// Returns the length of the control character at the start of text[0..length), or 0 if there is
+// none: C0, DEL, and C1 in UTF-8.
+static size_t control_bytes(const unsigned char *text, size_t length)
+{
+    if (text[0] == '\n' || text[0] == '\t')
+        return 0;
+    if (text[0] < 0x20 || text[0] == 0x7f)
+        return 1;
+    return length > 1 && text[0] == 0xc2 && text[1] < 0xa0 ? 2 : 0;
+}
+
+bool cli_put_text(const char *text, size_t length)
+{
+    if (!isatty(STDOUT_FILENO))
+        return fwrite(text, 1, length, stdout) == length;
+    for (size_t i = 0; i < length;) {
+        size_t control = control_bytes((const unsigned char *)text + i, length - i);
+        putchar(control ? '.' : text[i]);
+        i += control ? control : 1;
+    }
+    return !ferror(stdout);
+}
+
+int cli_columns(void)
+{
+    struct winsize window = {0};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
 }

@@ -4,6 +4,7 @@
 #define CLI_CONSOLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <zero/zero.h>
 
 typedef struct cli_console {
@@ -23,5 +24,13 @@ int cli_console_progress(void *console, const zero_event *event);
 void cli_console_log(void *console, zero_log_level level, const char *message);
 // Clears the bar; call it before printing anything else.
 void cli_console_clear(cli_console *console);
+
+// Writes UTF-8 text that a model wrote to stdout. If that is a terminal, control characters other
+// than new line and tab become dots, so that it does not take them for commands. Returns false if
+// writing failed.
+bool cli_put_text(const char *text, size_t length);
+
+// Returns the columns of the terminal to which stdout goes; 0 if it goes elsewhere.
+int cli_columns(void);
 
 #endif

@@ -1,5 +1,5 @@
 #include "commands.h"
-#include "failure.h"
+#include "running.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 // lock that zero_comm_abort needs.
 #define _GNU_SOURCE
 #include "commands.h"
-#include "faults.h"
+#include "running.h"
 
 #include <fcntl.h>
 #include <signal.h>

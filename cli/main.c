@@ -2,9 +2,7 @@
 // file cmd_NAME.c; the library does the work.
 #define _GNU_SOURCE
 #include "commands.h"
-#include "failure.h"
-#include "faults.h"
-#include "output_names.h"
+#include "running.h"
 
 #include <errno.h>
 #include <stdlib.h>

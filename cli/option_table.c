@@ -13,8 +13,6 @@ static const struct {
     {.rows = cli_options_machine, .count = &cli_options_machine_count},
     {.rows = cli_options_training, .count = &cli_options_training_count},
     {.rows = cli_options_simulation, .count = &cli_options_simulation_count},
-    {.rows = cli_options_generation, .count = &cli_options_generation_count},
-    {.rows = cli_options_files, .count = &cli_options_files_count},
     {.rows = cli_options_reports, .count = &cli_options_reports_count},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };

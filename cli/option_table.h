@@ -21,9 +21,10 @@ enum { CLI_MOST_WORDINGS = 8 };
 
 typedef struct cli_wording { // how a command describes an option
     unsigned commands;       // bit 1 << cli_command_id
+    // In a row's `differs`, NULL is as in the row.
     const char *help;
-    const char *standard_text; // in a row's `differs`, NULL: as in the row; "": no default
-    const char *choices;       // in a row's `differs`, NULL: as in the row
+    const char *standard_text; // "": no default
+    const char *choices;
 } cli_wording;
 
 typedef struct cli_option {

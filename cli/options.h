@@ -134,4 +134,31 @@ void cli_arguments_free(cli_arguments *arguments);
 // Returns where the command writes: what --out (of convert, --to) says, or the command's default.
 const char *cli_out(const cli_arguments *arguments);
 
+// ---- overrides.c: the options that set keys of the configuration, in the form that the library
+// takes
+
+enum { CLI_MOST_OVERRIDES = 14 }; // rows in overrides.c
+
+typedef struct cli_overrides {
+    zero_override at[CLI_MOST_OVERRIDES];
+    char number[CLI_MOST_OVERRIDES][32]; // the value of at[i], if it is a number
+    int count;
+} cli_overrides;
+
+// Fills *out with the options that are given. *out must not move afterwards, because it points into
+// itself.
+void cli_overrides_fill(const cli_arguments *arguments, cli_overrides *out);
+
+// Returns how ranks are divided, for a command that takes this in place of overrides, because it
+// has no configuration, or one that its flags replace.
+zero_parallel cli_parallel(const cli_arguments *arguments);
+
+// ---- output_names.c: checks the names of what a command writes, before it does anything
+
+// Returns ZERO_ERR_USAGE if an option names its output by an extension that stands for something
+// else than what is written: a drawing as x.png, a model's directory as q.gguf. A name without an
+// extension and one with an unknown one promise nothing. Where a directory is to be, what is there
+// already is judged by the command.
+zero_status cli_check_output_names(const cli_arguments *arguments, zero_error *error);
+
 #endif

@@ -1,4 +1,4 @@
-#include "output_names.h"
+#include "options.h"
 
 #include "option_rows.h"
 

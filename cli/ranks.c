@@ -1,10 +1,7 @@
 #define _GNU_SOURCE
-#include "ranks.h"
+#include "running.h"
 
 #include "commands.h"
-#include "failure.h"
-#include "faults.h"
-#include "signals.h"
 
 #include <limits.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "signals.h"
+#include "running.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ static void put_line(const char *line)
     static const char clear[] = "\r\033[K";
     bool kept = (!isatty(STDERR_FILENO) || write(STDERR_FILENO, clear, sizeof clear - 1) >= 0) &&
                 write(STDERR_FILENO, line, strlen(line)) >= 0;
-    (void)kept; // nobody is left to be told
+    (void)kept; // nobody is left to inform
 }
 
 static void announce(int number)

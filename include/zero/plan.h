@@ -36,10 +36,10 @@ typedef struct zero_plan_options {
     const char *path;
     int tensor;                   // as in zero_train_options
     int sequence_parallel;        // as in zero_train_options
-    int pipeline;                 // likewise
-    const char *schedule, *split; // likewise
+    int pipeline;                 // as there
+    const char *schedule, *split; // as there
     // The machines that `ranks` ranks fill in their order: their number ("2"), where each has as
-    // many ranks, or the ranks of each ("4,2,2"). NULL: all are on one, and nothing is said of it.
+    // many ranks, or the ranks of each ("4,2,2"). NULL: all are on one.
     const char *machines;
     // Times what the plan's steps do here, as far as that is not known yet, in about a second; it
     // is remembered. Without it, predictions are made from what runs have taught.

@@ -31,7 +31,7 @@ typedef struct zero_run_options {
     // the ranks have reported, which they do once they have read their configuration.
     int tensor;
     int reserved; // not read: it was padding, in which older programs have anything
-    int pipeline; // the same of the pipeline stages of a model
+    int pipeline; // the same for the pipeline stages of a model
 } zero_run_options;
 // Starts argv on `ranks` ranks of this machine and supervises them: if one fails, the others are
 // ended within two seconds. *exit_code is that of the rank that failed first (128+n for signal n),

@@ -2,36 +2,26 @@
 #ifndef ZERO_ZERO_H
 #define ZERO_ZERO_H
 
-#include <zero/bench.h>
 #include <zero/checkpoint.h>
 #include <zero/comm.h>
-#include <zero/comparison.h>
+#include <zero/commands.h>
 #include <zero/configuration.h>
-#include <zero/convert.h>
-#include <zero/data.h>
-#include <zero/diff.h>
-#include <zero/doctor.h>
 #include <zero/engine.h>
 #include <zero/eval.h>
 #include <zero/generate.h>
 #include <zero/gpt2.h>
 #include <zero/grid.h>
-#include <zero/inspect.h>
 #include <zero/llama.h>
 #include <zero/memory.h>
 #include <zero/model.h>
 #include <zero/plan.h>
 #include <zero/run.h>
-#include <zero/simulation.h>
 #include <zero/status.h>
 #include <zero/tensor.h>
-#include <zero/tokenize.h>
 #include <zero/tokenizer.h>
 #include <zero/traffic.h>
 #include <zero/train.h>
-#include <zero/tune.h>
 #include <zero/unit_exchange.h>
-#include <zero/verify.h>
 #include <zero/weights.h>
 
 #endif

@@ -25,7 +25,7 @@ static zero_status read_bench_engine_shape(const zero_bench_options *options, zr
 static const char *clipping_of(const zero_bench_options *options)
 {
     const char *alone = zr_pipeline_kind_name(ZR_PIPELINE_PIPEDREAM);
-    bool is = options->schedule && !strcmp(options->schedule, alone);
+    bool is = options->parallel.schedule && !strcmp(options->parallel.schedule, alone);
     return is ? "\"gradient_clipping\": 0, " : "";
 }
 
@@ -49,11 +49,7 @@ static zero_status make_engine(const zr_bench *bench, const zero_bench_options *
                            .seed = 1337,
                            .total_steps = 1000,
                            .logger = options->logger};
-    const zr_trial flags = {.tensor = options->tensor,
-                            .sequence_parallel = options->sequence_parallel != 0,
-                            .pipeline = options->pipeline,
-                            .schedule = options->schedule,
-                            .split = options->split};
+    const zr_trial flags = {.parallel = options->parallel};
     return zr_initialize(&engine, &flags, &e->engine, error);
 }
 

@@ -72,12 +72,13 @@ static zero_status check_bench_shared(const benchmark *of, const zero_comm *comm
     if (!of->of_machine && options->json)
         return zr_fail(error, ZERO_ERR_USAGE, "bench %s prints no JSON: memory and io do",
                        options->what);
-    if ((options->tensor || options->sequence_parallel) && of->run != zr_bench_step)
+    const zero_parallel *parallel = &options->parallel;
+    if ((parallel->tensor || parallel->sequence_parallel) && of->run != zr_bench_step)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "bench %s knows no tensor parallelism (--tensor, --sequence-parallel): step "
                        "does",
                        options->what);
-    if ((options->pipeline || options->schedule || options->split) && of->run != zr_bench_step)
+    if ((parallel->pipeline || parallel->schedule || parallel->split) && of->run != zr_bench_step)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "bench %s knows no pipelines (--pipeline, --schedule, --split): step does",
                        options->what);
@@ -89,13 +90,13 @@ static void say_ranks(const zr_bench *bench, const zero_bench_options *options,
 {
     zero_comm *comm = bench->meter.comm;
     char words[112] = "";
-    zr_job_grid grid = {.stages = ZR_MAX(options->pipeline, 1),
-                        .tensor = ZR_MAX(options->tensor, 1)};
+    zr_job_grid grid = {.stages = ZR_MAX(options->parallel.pipeline, 1),
+                        .tensor = ZR_MAX(options->parallel.tensor, 1)};
     int64_t model = grid.stages * grid.tensor;
     grid.data = comm->size / model;
     if (model > 1 && comm->size % model == 0) // else it is refused later
         snprintf(words, sizeof words, ", %s%s", zr_grid_in_words(grid).text,
-                 options->sequence_parallel ? ", rows divided" : "");
+                 options->parallel.sequence_parallel ? ", rows divided" : "");
     zr_bench_say(bench, "%d rank%s (%s%s), %d thread%s each (%s)\n", comm->size,
                  comm->size == 1 ? "" : "s", zero_comm_name(comm), words, threads->count,
                  threads->count == 1 ? "" : "s", threads->reason);
@@ -107,11 +108,6 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
     ZR_NEED(error, comm);
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    zero_bench_options taken;
-    ZERO_TRY(zr_struct_take("zero_bench: options", options,
-                            ZR_STRUCT_UPTO(zero_bench_options, logger), &taken, sizeof taken,
-                            error));
-    options = &taken;
     const benchmark *of;
     ZERO_TRY(find_benchmark(options->what ? options->what : "", &of, error));
     ZERO_TRY(check_bench_shared(of, comm, options, error));

@@ -4,7 +4,7 @@
 
 #include "compute/compute.h"
 #include "predict/meter.h"
-#include <zero/bench.h>
+#include <zero/commands.h>
 
 typedef struct zr_bench {
     zr_meter meter;

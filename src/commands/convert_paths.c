@@ -5,12 +5,12 @@
 #include "base/text.h"
 #include "checkpoint/states.h"
 #include "formats/safetensors_write.h"
+#include "commands/convert_mark.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
-#include "commands/convert_mark.h"
 #include <zero/comm.h>
-#include <zero/convert.h>
+#include <zero/commands.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,11 +330,6 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     ZR_NEED(error, options);
     zero_error local = {0};
     error = error ? error : &local;
-    zero_convert_options taken;
-    ZERO_TRY(zr_struct_take("zero_convert: options", options,
-                            ZR_STRUCT_UPTO(zero_convert_options, progress_user), &taken,
-                            sizeof taken, error));
-    options = &taken;
     if (!options->from || !options->to || !*options->to)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.from and options.to are needed");

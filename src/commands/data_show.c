@@ -5,7 +5,7 @@
 #include "infer/token_reading.h"
 #include "model/architecture.h"
 #include "setup/defaults.h"
-#include <zero/data.h>
+#include <zero/commands.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -132,10 +132,6 @@ static zero_status show_batch(show *s, zero_error *error)
 zero_status zero_data_show(const zero_data_options *options, zero_error *error)
 {
     ZR_NEED(error, options);
-    zero_data_options taken;
-    ZERO_TRY(zr_struct_take("zero_data_show: options", options,
-                            ZR_STRUCT_UPTO(zero_data_options, user), &taken, sizeof taken, error));
-    options = &taken;
     show s = {.options = options};
     if (!options->data || options->data_count < 1 || !options->emit)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_data_show: options.%s is missing",

@@ -7,7 +7,7 @@
 #include "commands/diff_tensors.h"
 #include "model/architecture.h"
 #include "monitor/metrics.h"
-#include <zero/diff.h>
+#include <zero/commands.h>
 
 #include <math.h>
 #include <stdarg.h>
@@ -315,10 +315,6 @@ zero_status zero_diff(const zero_diff_options *options, void (*write)(void *user
     ZR_NEED(error, write);
     ZR_NEED(error, out);
     bool runs;
-    zero_diff_options taken;
-    ZERO_TRY(zr_struct_take("zero_diff: options", options, ZR_STRUCT_UPTO(zero_diff_options, b),
-                            &taken, sizeof taken, error));
-    options = &taken;
     if (!options->a || !options->b)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_diff: options.%s is missing",
                        options->a ? "b" : "a");

@@ -12,7 +12,7 @@
 #include "compute/product_ops.h"
 #include "memory/arena.h"
 #include "setup/machine_facts.h"
-#include <zero/doctor.h>
+#include <zero/commands.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -231,11 +231,6 @@ zero_status zero_doctor(const zero_doctor_options *options,
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    zero_doctor_options taken;
-    ZERO_TRY(zr_struct_take("zero_doctor: options", options,
-                            ZR_STRUCT_UPTO(zero_doctor_options, path), &taken, sizeof taken,
-                            error));
-    options = &taken;
     zr_doctor_verdict verdict = {0};
     zr_buffer kept = {0};
     zr_doctor d = {.write = keep_doctor_report, .user = &kept, .verdict = &verdict};

@@ -298,11 +298,6 @@ zero_status zero_inspect(const zero_inspect_options *options,
     ZR_NEED(error, write);
     zero_error local = {0};
     error = error ? error : &local;
-    zero_inspect_options taken;
-    ZERO_TRY(zr_struct_take("zero_inspect: options", options,
-                            ZR_STRUCT_UPTO(zero_inspect_options, json), &taken, sizeof taken,
-                            error));
-    options = &taken;
     if (!options->path || !write)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_inspect: options.path and write are needed");
     inspecting in = {.options = options, .write = write, .user = user, .error = error};

@@ -163,7 +163,7 @@ static zero_status fill_inspect_report(const reporting *r, json_t *report)
     if (r->options->verify &&
         json_array_size(json_object_get(json_object_get(report, "verify"), "damaged")))
         return add_vectors(&(reporting){.source = r->source,
-                                        .options = &(zero_inspect_options){.struct_size = 0},
+                                        .options = &(zero_inspect_options){0},
                                         .error = r->error},
                            report);
     return add_vectors(r, report);

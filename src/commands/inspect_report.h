@@ -3,7 +3,7 @@
 #define ZR_COMMANDS_INSPECT_REPORT_H
 
 #include "formats/source.h"
-#include <zero/inspect.h>
+#include <zero/commands.h>
 
 // Makes {"path", "kind", "files_bytes", "parameters", "state"?,
 //  "vectors": [{"name", "elements", "bytes",

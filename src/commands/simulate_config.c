@@ -1,6 +1,6 @@
 // Reads a simulated run from a DeepSpeed file. Its keys are read but not resolved, because a
 // simulation does not depend on what libzero would refuse or choose for a training.
-#include "config/pipeline_keys.h"
+#include "config/config_ranks.h"
 #include "config/settings.h"
 #include "setup/resolve.h"
 #include "commands/simulate_report.h"
@@ -55,7 +55,7 @@ static zero_status read_grid(const zr_config *config, zr_sim_run *run, zero_erro
     run->sequence_parallel = is_on(config, "libzero.sequence_parallel");
     if (schedule && !zr_pipeline_kind_read(schedule, &run->schedule, &run->chunks))
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: \"%s\" is no schedule; there are %s",
-                       ZR_PIPELINE_SCHEDULE, schedule, zr_pipeline_kinds());
+                       ZR_PIPELINE_SCHEDULE, schedule, ZR_PIPELINE_KINDS);
     return ZERO_OK;
 }
 

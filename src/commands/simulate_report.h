@@ -5,7 +5,7 @@
 #include "simulate/catalogue.h"
 #include "simulate/failures.h"
 #include "simulate/step.h"
-#include <zero/simulation.h>
+#include <zero/commands.h>
 
 typedef struct zr_simulate_saving { // what failures cost
     bool asked;

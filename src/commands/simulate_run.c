@@ -1,7 +1,7 @@
 // zero_simulate: from options, or a file that describes a run, to its step, and what failures cost.
 #include "base/errors.h"
-#include "commands/simulate_report.h"
 #include "setup/model_choice.h"
+#include "commands/simulate_report.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,16 +59,17 @@ static zero_status read_products(const char *text, zr_sim_run *run, zero_error *
 static zero_status set_flags(const zero_simulate_options *options, zr_sim_run *run,
                              zero_error *error)
 {
+    const zero_parallel *parallel = &options->parallel;
     run->devices = options->ranks;
-    run->tensor = options->tensor ? options->tensor : run->tensor;
+    run->tensor = parallel->tensor ? parallel->tensor : run->tensor;
     run->context = options->context;
-    run->pipeline = options->pipeline ? options->pipeline : run->pipeline;
-    run->sequence_parallel |= options->sequence_parallel != 0;
+    run->pipeline = parallel->pipeline ? parallel->pipeline : run->pipeline;
+    run->sequence_parallel |= parallel->sequence_parallel != 0;
     run->global_batch = options->global_batch ? options->global_batch : run->global_batch;
-    if (options->schedule &&
-        !zr_pipeline_kind_read(options->schedule, &run->schedule, &run->chunks))
-        return zr_fail(error, ZERO_ERR_USAGE, "schedule \"%s\": there are %s", options->schedule,
-                       zr_pipeline_kinds());
+    if (parallel->schedule &&
+        !zr_pipeline_kind_read(parallel->schedule, &run->schedule, &run->chunks))
+        return zr_fail(error, ZERO_ERR_USAGE, "schedule \"%s\": there are %s", parallel->schedule,
+                       ZR_PIPELINE_KINDS);
     ZERO_TRY(read_recompute(options->recompute, run, error));
     return read_products(options->products, run, error);
 }
@@ -162,8 +163,12 @@ static zero_status simulate_run_simulate(const zero_simulate_options *options,
 static zero_status check_simulate_run_numbers(const zero_simulate_options *options,
                                               zero_error *error)
 {
-    int64_t numbers[] = {options->tensor,       options->context, options->pipeline,
-                         options->global_batch, options->seq,     options->tokens,
+    int64_t numbers[] = {options->parallel.tensor,
+                         options->context,
+                         options->parallel.pipeline,
+                         options->global_batch,
+                         options->seq,
+                         options->tokens,
                          options->steps};
     double reals[] = {options->mtbf_hours, options->checkpoint_rate, options->restart};
     for (int i = 0; i < ZR_COUNT(numbers); i++)
@@ -197,9 +202,6 @@ static zero_status check_simulate_run(const zero_simulate_options *options, zero
     if (options->tokens && options->steps)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.tokens and options.steps are both given");
-    if (options->runs)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_simulate: options.runs: tools/score-runs reads tables of runs");
     if (is_list(options))
         return ZERO_OK;
     if (!!options->new_spec + !!options->model + !!options->run != 1)
@@ -221,11 +223,6 @@ zero_status zero_simulate(const zero_simulate_options *options,
     ZR_NEED(error, write);
     zr_buffer text = {0};
     zr_sim_catalogue catalogue;
-    zero_simulate_options taken;
-    ZERO_TRY(zr_struct_take("zero_simulate: options", options,
-                            ZR_STRUCT_UPTO(zero_simulate_options, logger), &taken, sizeof taken,
-                            error));
-    options = &taken;
     ZERO_TRY(check_simulate_run(options, error));
     zero_status status = zr_sim_catalogue_open(&catalogue, error);
     if (status == ZERO_OK && is_list(options))

@@ -9,7 +9,7 @@
 #include "data/token_note.h"
 #include "infer/token_reading.h"
 #include "tokenizer/bpe_train.h"
-#include <zero/tokenize.h>
+#include <zero/commands.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -140,11 +140,6 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
 {
     ZR_NEED(error, options);
     ZR_NEED(error, out);
-    zero_tokenize_options taken;
-    ZERO_TRY(zr_struct_take("zero_tokenize: options", options,
-                            ZR_STRUCT_UPTO(zero_tokenize_options, user), &taken, sizeof taken,
-                            error));
-    options = &taken;
     double start = zr_clock_seconds();
     ZERO_TRY(check_tokenize(options, error));
     tokenizing job = {.telling = {.progress = options->progress, .user = options->user},

@@ -16,14 +16,13 @@
 #include "config/keys.h"
 #include "config/optimizer_spec.h"
 #include "config/pipeline_spec.h"
-#include "config/profilers.h"
 #include <zero/tensor.h>
 
 #define ZR_CONFIG_MAX_BYTES ((size_t)64 << 20)
 #define ZR_CONFIG_MOST_SLICES 65536 // of a model
 
 typedef enum zr_origin {
-    ZR_FROM_DEFAULT, // DeepSpeed's default, because nobody gave a value
+    ZR_FROM_DEFAULT, // DeepSpeed's default, because no value was given
     ZR_FROM_FILE,
     ZR_FROM_FLAG,
     ZR_FROM_AUTO,    // "auto" in the file, resolved from the facts or our default
@@ -38,6 +37,26 @@ typedef struct zr_setting { // one for each row of the key table
     int line, column;      // position in the file; 0: the value is not from there
 } zr_setting;
 
+// What a run reports about itself.
+typedef struct zr_flops_profiler {
+    bool enabled, detailed;
+    int64_t step;      // the step that is profiled, 1-based
+    char *output_file; // NULL: the log
+    double recompute_factor;
+} zr_flops_profiler;
+
+typedef struct zr_comms_logger {
+    // verbose: a log line for each operation of the first step, in addition to the table at the
+    // end.
+    bool enabled, verbose;
+    uint32_t ops; // one bit for each zero_comm_op
+} zr_comms_logger;
+
+typedef struct zr_monitor_config {
+    bool enabled;
+    char *directory; // output_path and job_name joined; NULL unless enabled
+} zr_monitor_config;
+
 typedef struct zr_config {
     char *name;           // name of the file, for messages
     zr_setting *settings; // (zr_key_count())
@@ -48,11 +67,11 @@ typedef struct zr_config {
     int world;  // ranks of the job
     int tensor; // tensor ranks; 1: none. tensor x pipeline.stages divides world
     int ranks;  // data ranks: world / (tensor x pipeline.stages)
-    // Its split is empty where nobody has said one. `regex` belongs to the configuration.
+    // Its split is empty if no key or flag gives one. `regex` belongs to the configuration.
     zr_pipeline_spec pipeline;
-    // Slices into which a model is cut, whoever computes them: a multiple of `tensor`; 1: none.
+    // Slices into which a model is cut: a multiple of `tensor`; 1: none.
     int64_t exact_tensor;
-    bool for_inference;         // the keys of tensor ranks say nothing: the flag alone does
+    bool for_inference;         // the keys of tensor ranks are ignored; only --tensor counts
     bool exact_tensor_said;     // the bits are those of any number of tensor ranks that divides it
     bool sequence_parallel;     // tensor ranks divide rows where they need no others
     bool partition_activations; // tensor ranks divide activation checkpoints

@@ -1,10 +1,10 @@
-// Fills in what nobody gave: "auto", the defaults of the chosen optimizer and schedule, and the
+// Fills in what was not given: "auto", the defaults of the chosen optimizer and schedule, and the
 // program's own defaults.
 //
 // A key has a rule below if its "auto", absence or null depends on other settings or on the facts
 // of the run; every other key takes its row's default. Rows are settled in the table's order, so
 // the optimizer comes before the schedule.
-#include "config/pipeline_keys.h"
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@ static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_
                                          "gradient_accumulation_steps"};
 
 // Returns a new reference to a key's value or its default; NULL if memory has run out.
-static json_t *said(const zr_config *config, const char *path)
+static json_t *elastic_value(const zr_config *config, const char *path)
 {
     const zr_setting *setting = zr_config_at(config, path);
     if (setting->value && !zr_setting_is_auto(setting))
@@ -21,7 +21,7 @@ static json_t *said(const zr_config *config, const char *path)
 
 static int64_t integer(const zr_config *config, const char *path)
 {
-    json_t *value = said(config, path);
+    json_t *value = elastic_value(config, path);
     int64_t number = json_integer_value(value); // 0 if it is null
     json_decref(value);
     return number;
@@ -29,7 +29,7 @@ static int64_t integer(const zr_config *config, const char *path)
 
 static bool is_set(const zr_config *config, const char *path)
 {
-    json_t *value = said(config, path);
+    json_t *value = elastic_value(config, path);
     bool set = json_is_true(value);
     json_decref(value);
     return set;
@@ -66,7 +66,7 @@ static zero_status read_micros(const zr_config *config, zr_elastic_rule *rule, z
 
 static zero_status read_version(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
-    json_t *value = said(config, E "version");
+    json_t *value = elastic_value(config, E "version");
     double version = json_number_value(value);
     json_decref(value);
     rule->by_node = version == 0.2;
@@ -166,7 +166,7 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
 {
     const zr_setting *setting = zr_config_at(config, path);
     zr_where where = zr_setting_where(config, setting);
-    zr_shown said = zr_value_shown(setting->value);
+    zr_shown shown = zr_value_shown(setting->value);
     bool flag = setting->origin == ZR_FROM_FLAG,
          other = json_integer_value(setting->value) != chosen;
     if (!zr_setting_is_given(setting) || zr_setting_is_auto(setting) ||
@@ -176,15 +176,15 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
         return zr_fail(error, flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
                        "%s: %s %s is given together with elasticity, which chooses the batch: drop "
                        "one of them, or set elasticity.ignore_non_elastic_batch_info",
-                       where.text, path, said.text);
+                       where.text, path, shown.text);
     if (flag && other)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%s: %s %s contradicts elasticity of %s, which takes %" PRId64
                        ": drop one of them",
-                       where.text, path, said.text, config->name, chosen);
+                       where.text, path, shown.text, config->name, chosen);
     if (other)
         zr_log(logger, ZERO_LOG_WARNING, "%s: %s %s is ignored: elasticity takes %" PRId64,
-               where.text, path, said.text, chosen);
+               where.text, path, shown.text, chosen);
     return ZERO_OK;
 }
 

@@ -5,15 +5,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <zero/configuration.h>
+#include <zero/grid.h>
 #include <zero/tensor.h>
 
 typedef struct zr_config_facts {
-    int world;              // ranks of the job; 0: not known yet, which resolve refuses
-    int tensor;             // tensor ranks, as a flag says them (--tensor); 0: none does
-    bool sequence_parallel; // a flag (--sequence-parallel) asks for it
-    int pipeline;           // pipeline stages, likewise (--pipeline)
-    // As flags say them (--schedule interleaved:2, --split 0,6); NULL: none does.
-    const char *schedule, *split;
+    int world; // ranks of the job; 0: not known yet, which resolve refuses
+    // Flags that are not among the overrides of the configuration.
+    zero_parallel parallel;
     // A rank's micro-batch, used if neither file nor flags settle it; 0: it follows from `batch`.
     int64_t micro_batch;
     int64_t batch;        // samples of a step, which the data ranks share; 0: that is an error
@@ -25,6 +24,16 @@ typedef struct zr_config_facts {
     // What precision "auto" means here: BF16 if the processor has instructions for it, else F32.
     zero_dtype auto_dtype;
 } zr_config_facts;
+
+// The flags of a zero_parallel as overrides of their keys.
+enum { ZR_PARALLEL_FLAGS = 5 };
+typedef struct zr_parallel_flags {
+    zero_override at[ZR_PARALLEL_FLAGS]; // (count)
+    int count;
+    char tensor[16], pipeline[16]; // values of `at`
+} zr_parallel_flags;
+// *out must not move afterwards, because it points into itself; it uses the texts of `parallel`.
+void zr_parallel_flags_fill(const zero_parallel *parallel, zr_parallel_flags *out);
 
 // The ranks of a job by what they do: job = stages x data x tensor (config.h).
 typedef struct zr_job_grid {
@@ -45,7 +54,7 @@ zr_ranks_words zr_ranks_in_words(zr_job_grid grid);
 typedef struct zr_grid_words {
     char text[80]; // "2 pipeline stages x 2 data x 4 tensor"; empty: they all share the batch
 } zr_grid_words;
-// Says how the ranks of a job are divided, likewise.
+// Describes how the ranks of a job are divided.
 zr_grid_words zr_grid_in_words(zr_job_grid grid);
 
 #endif

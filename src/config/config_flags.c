@@ -1,6 +1,10 @@
-// Applies the flags on top of the file: the flag wins, and a log line says so.
+// Applies the flags on top of the file. A key's row says whether its flag wins, which a log line
+// says then, or must agree with the file.
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static json_t *read_value(const zr_key *key, const char *text)
@@ -28,7 +32,10 @@ static zero_status check_value(const zr_key *key, const char *text, const char *
                                zero_error *error)
 {
     char wanted[ZR_KEY_WANTED_BYTES] = "";
-    json_t *value = read_value(key, text);
+    const char *form = "";
+    json_t *value = key->read_flag ? key->read_flag(text, &form) : read_value(key, text);
+    if (form[0])
+        return zr_fail(error, ZERO_ERR_USAGE, "%s %.64s: expected %s", flag, text, form);
     *out = value ? zr_key_check(key, value, wanted) : NULL;
     json_decref(value);
     if (wanted[0])
@@ -86,14 +93,14 @@ static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *valu
     return zr_setting_put(setting, value, ZR_FROM_FLAG, f->error);
 }
 
-// Keys that say the same as libzero.dtype. beside() returns what each must say when libzero.dtype
+// Keys that mean the same as libzero.dtype. implied() returns the value of each if libzero.dtype
 // is `word`; "auto" is never fp16.
 static const struct {
     const char *path, *type; // NULL: the key names a type; else the key switches this type on
 } precision_keys[] = {
     {"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
 
-static json_t *beside(int key, const json_t *word)
+static json_t *implied(int key, const json_t *word)
 {
     const char *type = precision_keys[key].type, *name = json_string_value(word);
     if (!type || (!strcmp(name, "auto") && strcmp(type, "fp16")))
@@ -106,7 +113,7 @@ static zero_status report_precision(const flagging *f, const json_t *word)
 {
     for (int i = 0; i < ZR_COUNT(precision_keys); i++) {
         const zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
-        json_t *value = beside(i, word);
+        json_t *value = implied(i, word);
         bool contradicts = value && differs(setting, value);
         json_decref(value);
         if (contradicts)
@@ -121,9 +128,69 @@ static zero_status put_precision(const flagging *f, const json_t *word)
         zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
         bool needed = precision_keys[i].type || json_is_string(setting->value);
         if (needed)
-            ZERO_TRY(put_flag(f, setting, beside(i, word)));
+            ZERO_TRY(put_flag(f, setting, implied(i, word)));
     }
     return ZERO_OK;
+}
+
+// Returns whether the key leaves it to a flag what it is.
+static bool is_left_open(const zr_key *key, const zr_setting *setting)
+{
+    const json_t *value = setting->value;
+    return !value || json_is_null(value) || zr_setting_is_auto(setting) ||
+           (json_is_integer(value) && json_integer_value(value) == key->silent);
+}
+
+static zero_status refuse_flag(const flagging *f, const zr_key *key, const char *text,
+                               const char *other)
+{
+    bool alone = key->type == ZR_KEY_BOOL;
+    return zr_fail(f->error, ZERO_ERR_USAGE,
+                   "%s%s%.80s contradicts %s: say one of them, or both alike", f->flag,
+                   alone ? "" : " ", alone ? "" : text, zr_config_said(f->config, other).text);
+}
+
+// Where nothing is trained the flag divides the ranks by itself, because the file of a training
+// serves any number of them: its keys keep their numbers, which are reported. Returns whether the
+// key is one of these.
+static bool divides_inference(const flagging *f, const zr_key *key, const json_t *value,
+                              zero_status *status)
+{
+    int64_t number = json_integer_value(value);
+    bool tensor = !strcmp(key->path, ZR_TENSOR_AUTOTP);
+    *status = ZERO_OK;
+    if (!f->config->for_inference || (!tensor && strcmp(key->path, ZR_PIPELINE_STAGES)))
+        return false;
+    if (tensor)
+        f->config->tensor = (int)number;
+    else if (number > 1)
+        *status = zr_fail(f->error, ZERO_ERR_USAGE,
+                          "%s %" PRId64 ": evaluation and generation need a run without a pipeline",
+                          f->flag, number);
+    return true;
+}
+
+// Puts in a flag that must agree with the file, and takes over `value`. Where the file has the same
+// value already it stays as the file has it, so that messages name the file.
+static zero_status take_agreeing(const flagging *f, const zr_key *key, const char *text,
+                                 json_t *value)
+{
+    zero_status status;
+    const char *const paths[] = {key->path, key->same_as};
+    if (divides_inference(f, key, value, &status)) {
+        json_decref(value);
+        return status;
+    }
+    for (int i = 0; i < ZR_COUNT(paths) && paths[i]; i++) {
+        const zr_setting *setting = zr_config_at(f->config, paths[i]);
+        if (is_left_open(zr_key_at(zr_key_find(paths[i])), setting))
+            continue;
+        bool same =
+            key->same ? key->same(setting->value, value) : json_equal(setting->value, value);
+        json_decref(value);
+        return same ? ZERO_OK : refuse_flag(f, key, text, paths[i]);
+    }
+    return put_flag(f, zr_config_at(f->config, key->path), value);
 }
 
 zero_status zr_config_override(zr_config *config, const char *path, const char *text,
@@ -138,6 +205,8 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
     ZERO_TRY(check_value(key, text, flag, &value, error));
+    if (key->agrees)
+        return take_agreeing(&f, key, text, value);
     bool precision = !strcmp(path, "libzero.dtype") && json_is_string(value);
     zero_status status = ZERO_OK;
     if (differs(setting, value))
@@ -155,5 +224,40 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
     static const char warmup_max[] = "scheduler.params.warmup_max_lr";
     if (!strcmp(path, "optimizer.params.lr") && json_is_number(zr_config_value(config, warmup_max)))
         return zr_config_override(config, warmup_max, text, flag, strict, logger, error);
+    return ZERO_OK;
+}
+
+static void add_flag(zr_parallel_flags *out, const char *key, const char *value, const char *flag)
+{
+    out->at[out->count++] = (zero_override){.key = key, .value = value, .flag = flag};
+}
+
+void zr_parallel_flags_fill(const zero_parallel *parallel, zr_parallel_flags *out)
+{
+    out->count = 0;
+    snprintf(out->tensor, sizeof out->tensor, "%d", parallel->tensor);
+    snprintf(out->pipeline, sizeof out->pipeline, "%d", parallel->pipeline);
+    if (parallel->tensor)
+        add_flag(out, ZR_TENSOR_AUTOTP, out->tensor, "--tensor");
+    if (parallel->sequence_parallel)
+        add_flag(out, ZR_TENSOR_SEQUENCE, "true", "--sequence-parallel");
+    if (parallel->pipeline)
+        add_flag(out, ZR_PIPELINE_STAGES, out->pipeline, "--pipeline");
+    if (parallel->schedule)
+        add_flag(out, ZR_PIPELINE_SCHEDULE, parallel->schedule, "--schedule");
+    if (parallel->split)
+        add_flag(out, ZR_PIPELINE_SPLIT, parallel->split, "--split");
+}
+
+zero_status zr_config_override_parallel(zr_config *config, const zero_parallel *parallel,
+                                        zero_error *error)
+{
+    zr_parallel_flags flags;
+    zr_parallel_flags_fill(parallel, &flags);
+    for (int i = 0; i < flags.count; i++) {
+        const zero_override *flag = &flags.at[i];
+        ZERO_TRY(
+            zr_config_override(config, flag->key, flag->value, flag->flag, false, NULL, error));
+    }
     return ZERO_OK;
 }

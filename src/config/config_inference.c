@@ -1,4 +1,4 @@
-// What a configuration says when nothing is trained: the precision, where parameters lie, how they
+// What a configuration sets when nothing is trained: the precision, where parameters lie, how they
 // travel, and budgets. Everything else is forgotten before anything is resolved, so that the file
 // of a training also serves every user of its model, on any number of ranks.
 #include "config/settings.h"
@@ -26,7 +26,7 @@ static const char *const read_too[] = {
     "libzero.host_memory",
     "libzero.tiling.",
     "libzero.nvme_path",
-    // They decide nothing here; they are kept so that the file is told so.
+    // They decide nothing here; they are kept so that a log line can say so.
     "tensor_parallel.autotp_size",
     "tensor_parallel.tp.tp_size",
     "pipeline.stages",

@@ -68,7 +68,7 @@ static zero_status check_stage(const zr_config *config, int tier, const char *ke
 }
 
 // LAMB's norms are sums over the ranks, which must be exchanged in one order on every rank, so an
-// update beside a step cannot ask for them.
+// update that runs during a step cannot request them.
 static zero_status check_delayed(const zr_config *config, zero_error *error)
 {
     const zr_offload_config *offload = &config->offload;

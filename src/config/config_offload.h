@@ -27,7 +27,7 @@ typedef struct zr_offload_config {
     bool read_ahead, write_behind;
     int64_t block, queue_depth, lanes; // of I/O
     bool single_submit, overlap_events;
-    int64_t delayed_from;               // first step whose update is delayed; 0: none is
+    int64_t delayed_from;               // first step whose update is delayed; 0 if none
     int64_t device_memory, host_memory; // bytes of a rank, bytes of a machine; 0: not given
     // Tiles of each weight. After resolve each operator has its own number, at least 1.
     int64_t tiles, tiles_embedding, tiles_attention, tiles_mlp;

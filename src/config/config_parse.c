@@ -35,7 +35,7 @@ static zero_status fail_at(const parsing *p, const char *path, const char *messa
     return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: %s", p->config->name, message);
 }
 
-// Refuses an optimizer that there is not, of which a parameter is unknown for that reason.
+// Refuses an unknown optimizer before one of its parameters is refused as unknown.
 static zero_status refuse_optimizer(const parsing *p)
 {
     static const char path[] = "optimizer.type";

@@ -1,38 +1,14 @@
 // Settles how many stages a pipeline has, in which order they work, and how they are cut.
 //
-// A key at its default (pipeline.stages "auto", null or 1; no schedule, no split) says nothing;
-// then the flag may say more. What both say has to be the same. Where nothing is trained there is
-// no pipeline, because evaluation and generation run whole models.
-#include "config/pipeline_keys.h"
+// Where nothing is trained there is no pipeline, because evaluation and generation run whole
+// models.
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-static zero_status refuse_inference(int flag, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_USAGE,
-                   "--pipeline %d: evaluation and generation need a run without a pipeline", flag);
-}
-
-static zero_status settle_stages(zr_config *config, int flag, zero_error *error)
-{
-    int64_t said = zr_config_number(config, ZR_PIPELINE_STAGES, 1);
-    char text[24], words[40];
-    config->pipeline.stages = 1;
-    if (config->for_inference)
-        return flag > 1 ? refuse_inference(flag, error) : ZERO_OK;
-    snprintf(text, sizeof text, "%d", flag);
-    snprintf(words, sizeof words, "--pipeline %d", flag);
-    if (flag && said && said != flag)
-        return zr_config_refuse_flag(config, words, ZR_PIPELINE_STAGES, error);
-    if (flag && !said)
-        ZERO_TRY(zr_config_put_flag(config, ZR_PIPELINE_STAGES, text, "--pipeline", error));
-    config->pipeline.stages = flag ? flag : said ? (int)said : 1;
-    return ZERO_OK;
-}
 
 typedef struct order { // in which the stages work
     zr_pipeline_kind kind;
@@ -47,60 +23,51 @@ static bool read_order(const char *text, order *out)
     return !strcmp(text, interleaved) || zr_pipeline_kind_read(text, &out->kind, &out->chunks);
 }
 
-// Reads the schedule of the key; *given: it says one.
-static zero_status read_key(const zr_config *config, order *out, bool *given, zero_error *error)
+json_t *zr_schedule_of_flag(const char *text, const char **wanted)
+{
+    static const char one_of[] = "one of " ZR_PIPELINE_KINDS;
+    char full[32];
+    order flag;
+    bool good = read_order(text, &flag);
+    *wanted = good ? "" : one_of;
+    if (!good || flag.kind != ZR_PIPELINE_INTERLEAVED)
+        return good ? json_string(text) : NULL;
+    snprintf(full, sizeof full, "%s:%d", zr_pipeline_kind_name(flag.kind), flag.chunks);
+    return json_string(full);
+}
+
+bool zr_schedule_is_same(const json_t *in_file, const json_t *by_flag)
+{
+    order file, flag;
+    if (!read_order(json_string_value(in_file), &file))
+        return true; // settle_schedule refuses it
+    return read_order(json_string_value(by_flag), &flag) && file.kind == flag.kind &&
+           file.chunks == flag.chunks;
+}
+
+static zero_status settle_schedule(zr_config *config, zero_error *error)
 {
     const zr_setting *setting = zr_config_at(config, ZR_PIPELINE_SCHEDULE);
-    *out = (order){.kind = ZR_PIPELINE_1F1B, .chunks = 1};
-    *given = json_is_string(setting->value) && !zr_setting_is_auto(setting);
-    if (!*given || read_order(json_string_value(setting->value), out))
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_CONFIG,
-                   "%s: " ZR_PIPELINE_SCHEDULE ": found %s, expected one of %s",
-                   zr_setting_where(config, setting).text, zr_value_shown(setting->value).text,
-                   zr_pipeline_kinds());
-}
-
-// Puts the schedule of the flag into the key, in full.
-static zero_status put_order(zr_config *config, const order *said, zero_error *error)
-{
-    char text[32];
-    const char *name = zr_pipeline_kind_name(said->kind);
-    if (said->kind == ZR_PIPELINE_INTERLEAVED)
-        snprintf(text, sizeof text, "%s:%d", name, said->chunks);
-    else
-        snprintf(text, sizeof text, "%s", name);
-    return zr_config_put_flag(config, ZR_PIPELINE_SCHEDULE, text, "--schedule", error);
-}
-
-static zero_status settle_schedule(zr_config *config, const char *flag, zero_error *error)
-{
-    order by_key, by_flag;
-    bool given;
-    char words[96];
-    ZERO_TRY(read_key(config, &by_key, &given, error));
-    by_flag = by_key;
-    if (flag && !read_order(flag, &by_flag))
-        return zr_fail(error, ZERO_ERR_USAGE, "--schedule %.64s: expected one of %s", flag,
-                       zr_pipeline_kinds());
-    snprintf(words, sizeof words, "--schedule %s", flag ? flag : "");
-    if (given && (by_flag.kind != by_key.kind || by_flag.chunks != by_key.chunks))
-        return zr_config_refuse_flag(config, words, ZR_PIPELINE_SCHEDULE, error);
-    if (flag && !given)
-        ZERO_TRY(put_order(config, &by_flag, error));
+    order chosen = {.kind = ZR_PIPELINE_1F1B, .chunks = 1};
+    bool given = json_is_string(setting->value) && !zr_setting_is_auto(setting);
+    if (given && !read_order(json_string_value(setting->value), &chosen))
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "%s: " ZR_PIPELINE_SCHEDULE ": found %s, expected one of %s",
+                       zr_setting_where(config, setting).text, zr_value_shown(setting->value).text,
+                       ZR_PIPELINE_KINDS);
     if (config->pipeline.stages == 1) // one stage has nothing to take turns with
-        by_flag = (order){.kind = ZR_PIPELINE_1F1B, .chunks = 1};
-    config->pipeline.kind = by_flag.kind;
-    config->pipeline.chunks = by_flag.chunks;
+        chosen = (order){.kind = ZR_PIPELINE_1F1B, .chunks = 1};
+    config->pipeline.kind = chosen.kind;
+    config->pipeline.chunks = chosen.chunks;
     return ZERO_OK;
 }
 
-zero_status zr_config_settle_pipeline(zr_config *config, const zr_config_facts *facts,
-                                      zero_error *error)
+zero_status zr_config_settle_pipeline(zr_config *config, zero_error *error)
 {
-    ZERO_TRY(settle_stages(config, facts->pipeline, error));
-    ZERO_TRY(settle_schedule(config, facts->schedule, error));
-    return zr_config_settle_split(config, facts->split, error);
+    int64_t stages = zr_config_number(config, ZR_PIPELINE_STAGES, 1);
+    config->pipeline.stages = stages && !config->for_inference ? (int)stages : 1;
+    ZERO_TRY(settle_schedule(config, error));
+    return zr_config_settle_split(config, error);
 }
 
 static zero_status check_regex(const zr_config *config, const char *regex, zero_error *error)

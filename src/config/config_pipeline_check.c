@@ -2,7 +2,6 @@
 // says which bubble the micro-batches leave. src/plan checks the same numbers again for every list
 // that it makes.
 #include "config/config_ranks.h"
-#include "config/pipeline_keys.h"
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -41,7 +40,7 @@ static zero_status check_interval(const zr_config *config, zero_error *error)
         zr_config_said(config, ZR_PIPELINE_INTERVAL).text, zr_config_said(config, number).text);
 }
 
-// An asynchronous schedule is itself a rule of which update a gradient belongs to.
+// An asynchronous schedule decides by itself to which update a gradient belongs.
 static zero_status check_delayed(const zr_config *config, zero_error *error)
 {
     if (!config->offload.delayed_from)

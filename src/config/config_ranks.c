@@ -4,7 +4,6 @@
 //
 // and says in words how they are divided.
 #include "config/config_ranks.h"
-#include "config/pipeline_keys.h"
 #include "config/settings.h"
 
 #include <inttypes.h>
@@ -61,13 +60,14 @@ static zero_status settle_world(zr_config *config, int world, zero_error *error)
 
 zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts, zero_error *error)
 {
-    ZERO_TRY(zr_config_settle_tensor(config, facts, error));
-    ZERO_TRY(zr_config_settle_pipeline(config, facts, error));
+    ZERO_TRY(zr_config_override_parallel(config, &facts->parallel, error));
+    ZERO_TRY(zr_config_settle_tensor(config, error));
+    ZERO_TRY(zr_config_settle_pipeline(config, error));
     ZERO_TRY(settle_world(config, facts->world, error));
-    return zr_config_settle_slices(config, facts, error);
+    return zr_config_settle_slices(config, error);
 }
 
-// Says what the ranks of the job are besides data ranks; `out` is empty if nothing.
+// Writes how many ranks of the job are not data ranks; `out` is empty if there are none.
 static void say_others(zr_job_grid grid, char *out, size_t size)
 {
     int64_t job = grid.stages * grid.data * grid.tensor;

@@ -1,7 +1,7 @@
-// Settles where a pipeline is cut, if somebody says so: libzero.pipeline.split [0, 6] or --split
-// 0,6, the first units of the chunks. Where the first of them is missing it is 0. Whether the model
-// has so many units is for those to check who know it.
-#include "config/pipeline_keys.h"
+// Settles where a pipeline is cut, if libzero.pipeline.split [0, 6] or --split 0,6 names the first
+// units of the chunks. Where the first of them is missing it is 0. Callers that know the
+// model check whether it has that many units.
+#include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <errno.h>
@@ -31,25 +31,21 @@ static bool add_split(split *out, int64_t unit)
     return fits;
 }
 
-// Reads the key; a list that is none of ascending units is refused.
-static zero_status read_key(const zr_config *config, split *out, zero_error *error)
+// Reads a list of ascending units. Returns false if the value is something else.
+static bool read_list(const json_t *list, split *out)
 {
-    const zr_setting *setting = zr_config_at(config, ZR_PIPELINE_SPLIT);
-    size_t size = json_array_size(setting->value); // 0 if it is no list
-    bool good = size || !json_is_array(setting->value);
+    size_t size = json_array_size(list); // 0 if it is no list
+    bool good = size > 0;
     *out = (split){0};
     for (size_t i = 0; i < size && good; i++) {
-        const json_t *unit = json_array_get(setting->value, i);
+        const json_t *unit = json_array_get(list, i);
         good = json_is_integer(unit) && add_split(out, json_integer_value(unit));
     }
-    if (good)
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: expected " WANTED "[0, 6]",
-                   zr_config_said(config, ZR_PIPELINE_SPLIT).text);
+    return good;
 }
 
-// Reads "0,6" likewise.
-static zero_status read_flag(const char *text, split *out, zero_error *error)
+// Reads "0,6" in the same way.
+static bool read_text(const char *text, split *out)
 {
     const char *at = text;
     bool good = true;
@@ -64,9 +60,41 @@ static zero_status read_flag(const char *text, split *out, zero_error *error)
         good = good && *end == ',';
         at = end + 1;
     }
+    return good;
+}
+
+static json_t *list_of(const split *s)
+{
+    json_t *list = json_array();
+    bool good = list;
+    for (int i = 0; i < s->count && good; i++)
+        good = !json_array_append_new(list, json_integer(s->at[i]));
     if (good)
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "--split %.64s: expected " WANTED "0,6", text);
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *zr_split_of_flag(const char *text, const char **wanted)
+{
+    split flag;
+    json_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
+    bool good = list ? read_list(list, &flag) : read_text(text, &flag);
+    json_decref(list);
+    *wanted = good ? "" : WANTED "0,6";
+    return good ? list_of(&flag) : NULL;
+}
+
+bool zr_split_is_same(const json_t *in_file, const json_t *by_flag)
+{
+    split file, flag;
+    if (!read_list(in_file, &file))
+        return true; // settle_split refuses it
+    if (!read_list(by_flag, &flag))
+        return false;
+    int a = file.at[0] == 0, b = flag.at[0] == 0; // the first unit 0 may be missing
+    return file.count - a == flag.count - b &&
+           !memcmp(file.at + a, flag.at + b, (size_t)(file.count - a) * sizeof *file.at);
 }
 
 // Checks that there is one first unit for each chunk; `who` says them. Adds the first chunk's where
@@ -93,55 +121,20 @@ static zero_status complete(split *s, const zr_config *config, const char *who, 
     return ZERO_OK;
 }
 
-static zero_status put_split(zr_config *config, const split *said, zero_error *error)
+zero_status zr_config_settle_split(zr_config *config, zero_error *error)
 {
-    zr_buffer text = {0};
-    for (int i = 0; i < said->count; i++)
-        zr_buffer_printf(&text, "%s%d", i ? ", " : "[", said->at[i]);
-    zr_buffer_printf(&text, "]");
-    zero_status status =
-        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "--split: no memory for a setting")
-                    : zr_config_put_flag(config, ZR_PIPELINE_SPLIT, text.data, "--split", error);
-    zr_buffer_free(&text);
-    return status;
-}
-
-static bool split_is_same(const split *a, const split *b)
-{
-    return a->count == b->count && !memcmp(a->at, b->at, (size_t)a->count * sizeof *a->at);
-}
-
-// Without a pipeline, a list of the file's has nothing to divide.
-static zero_status settle_key(const zr_config *config, split *out, zero_error *error)
-{
-    ZERO_TRY(read_key(config, out, error));
-    if (config->pipeline.stages == 1)
-        out->count = 0;
-    return out->count ? complete(out, config, zr_config_said(config, ZR_PIPELINE_SPLIT).text,
-                                 ZERO_ERR_CONFIG, error)
-                      : ZERO_OK;
-}
-
-static zero_status settle_flag(zr_config *config, const char *flag, const split *by_key, split *out,
-                               zero_error *error)
-{
-    char words[96];
-    snprintf(words, sizeof words, "--split %s", flag);
-    ZERO_TRY(read_flag(flag, out, error));
-    ZERO_TRY(complete(out, config, words, ZERO_ERR_USAGE, error));
-    if (by_key->count && !split_is_same(out, by_key))
-        return zr_config_refuse_flag(config, words, ZR_PIPELINE_SPLIT, error);
-    return by_key->count ? ZERO_OK : put_split(config, out, error);
-}
-
-zero_status zr_config_settle_split(zr_config *config, const char *flag, zero_error *error)
-{
-    split by_key, said;
-    ZERO_TRY(settle_key(config, &by_key, error));
-    said = by_key;
-    if (flag)
-        ZERO_TRY(settle_flag(config, flag, &by_key, &said, error));
-    config->pipeline.split_count = config->pipeline.stages > 1 ? said.count : 0;
-    memcpy(config->pipeline.split, said.at, sizeof said.at);
+    zr_setting *setting = zr_config_at(config, ZR_PIPELINE_SPLIT);
+    bool by_flag = setting->origin == ZR_FROM_FLAG, piped = config->pipeline.stages > 1;
+    const zr_said who = zr_config_said(config, ZR_PIPELINE_SPLIT);
+    split chosen = {0};
+    if (json_is_array(setting->value) && !read_list(setting->value, &chosen))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: expected " WANTED "[0, 6]", who.text);
+    if (chosen.count && (piped || by_flag)) // without a pipeline a file's list divides nothing
+        ZERO_TRY(
+            complete(&chosen, config, who.text, by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG, error));
+    if (chosen.count && by_flag)
+        ZERO_TRY(zr_setting_put(setting, list_of(&chosen), ZR_FROM_FLAG, error));
+    config->pipeline.split_count = piped ? chosen.count : 0;
+    memcpy(config->pipeline.split, chosen.at, sizeof chosen.at);
     return ZERO_OK;
 }

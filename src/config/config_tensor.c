@@ -1,23 +1,21 @@
-// Settles how many ranks compute one layer together (tensor ranks), and into how many slices, which
-// they divide, a model is cut.
+// Determines how many ranks compute one layer together (tensor ranks), and into how many slices,
+// which they divide, a model is cut.
 //
-// A key at DeepSpeed's default (autotp_size 0, tp_size 1) says nothing, because a file may name it
-// without meaning it; then the flag may say more. What both say has to be the same. Where nothing
-// is trained the flag alone counts, because the file of a training serves any number of ranks.
+// A key at DeepSpeed's default (autotp_size 0, tp_size 1) is as good as absent, because a file may
+// name it without meaning it. Where nothing is trained only the flag counts, because the file of a
+// training serves any number of ranks.
 #include "config/config_ranks.h"
 #include "config/settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <zero/comm.h>
 
-#define AUTOTP "tensor_parallel.autotp_size"
-#define TP_SIZE "tensor_parallel.tp.tp_size"
+#define AUTOTP ZR_TENSOR_AUTOTP
+#define TP_SIZE ZR_TENSOR_SIZE
 #define EXACT "libzero.exact_tensor"
-#define SEQUENCE "libzero.sequence_parallel"
 
-// Returns the key that says how many tensor ranks there are; NULL: none does.
+// Returns the key that says how many tensor ranks there are; NULL if no key does.
 static const char *tensor_key(const zr_config *config)
 {
     if (zr_config_number(config, AUTOTP, 0))
@@ -40,38 +38,18 @@ bool zr_config_tensor_is_flag(const zr_config *config)
     return config->for_inference || (key && zr_config_at(config, key)->origin == ZR_FROM_FLAG);
 }
 
-// Where nothing is trained, the flag stays out of the keys, whose own numbers are still reported.
-static zero_status settle_by_flag(zr_config *config, int flag, zero_error *error)
+zero_status zr_config_settle_tensor(zr_config *config, zero_error *error)
 {
-    if (flag < 0 || flag > ZERO_MAX_RANKS)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "--tensor: found %d, expected an integer from 0 to %d", flag,
-                       ZERO_MAX_RANKS);
-    config->tensor = ZR_MAX(flag, 1);
-    return ZERO_OK;
-}
-
-zero_status zr_config_settle_tensor(zr_config *config, const zr_config_facts *facts,
-                                    zero_error *error)
-{
-    int flag = facts->tensor;
     int64_t own = zr_config_number(config, AUTOTP, 0), other = zr_config_number(config, TP_SIZE, 1);
     const char *key = tensor_key(config);
-    char text[24], words[40];
-    if (config->for_inference)
-        return settle_by_flag(config, flag, error);
-    snprintf(text, sizeof text, "%d", flag);
-    snprintf(words, sizeof words, "--tensor %d", flag);
-    if (own && other && own != other)
+    if (!config->for_inference && own && other && own != other)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s contradicts %s: both are the number of tensor ranks",
                        zr_config_said(config, TP_SIZE).text, zr_config_said(config, AUTOTP).text);
-    if (flag && key && zr_config_number(config, key, 0) != flag)
-        return zr_config_refuse_flag(config, words, key, error);
-    if (flag && !key)
-        ZERO_TRY(zr_config_put_flag(config, AUTOTP, text, "--tensor", error));
-    key = tensor_key(config);
-    config->tensor = key ? (int)zr_config_number(config, key, 0) : 1;
+    if (config->for_inference)
+        config->tensor = ZR_MAX(config->tensor, 1); // what the flag says
+    else
+        config->tensor = key ? (int)zr_config_number(config, key, 0) : 1;
     return ZERO_OK;
 }
 
@@ -87,7 +65,7 @@ static zero_status refuse_slices(const zr_config *config, int64_t slices, zero_e
                    zr_config_tensor_said(config).text, fits);
 }
 
-static zero_status settle_slices(zr_config *config, zero_error *error)
+zero_status zr_config_settle_slices(zr_config *config, zero_error *error)
 {
     int64_t slices = zr_config_number(config, EXACT, 0), below = 1;
     while (2 * below <= slices)
@@ -102,24 +80,7 @@ static zero_status settle_slices(zr_config *config, zero_error *error)
     return config->exact_tensor % config->tensor ? refuse_slices(config, slices, error) : ZERO_OK;
 }
 
-static zero_status settle_sequence(zr_config *config, bool flag, zero_error *error)
-{
-    const json_t *value = zr_config_value(config, SEQUENCE);
-    if (flag && json_is_false(value))
-        return zr_config_refuse_flag(config, "--sequence-parallel", SEQUENCE, error);
-    if (flag && !json_is_true(value))
-        return zr_config_put_flag(config, SEQUENCE, "true", "--sequence-parallel", error);
-    return ZERO_OK;
-}
-
-zero_status zr_config_settle_slices(zr_config *config, const zr_config_facts *facts,
-                                    zero_error *error)
-{
-    ZERO_TRY(settle_slices(config, error));
-    return settle_sequence(config, facts->sequence_parallel, error);
-}
-
-// Says who cuts the model into slices, of which there are more than one.
+// Names what cuts the model into slices; there are several slices.
 static zr_said slices_said(const zr_config *config)
 {
     return config->exact_tensor_said ? zr_config_said(config, EXACT)

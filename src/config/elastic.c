@@ -51,7 +51,7 @@ static int64_t least_micro(const zr_elastic_rule *rule)
     return least;
 }
 
-// Returns the largest micro-batch of the list that divides `samples`; 0: none does.
+// Returns the largest micro-batch of the list that divides `samples`; 0 if there is none.
 static int64_t micro_of(const zr_elastic_rule *rule, int64_t samples)
 {
     int64_t found = 0;

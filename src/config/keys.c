@@ -19,13 +19,11 @@ static const struct {
     {.rows = zr_keys_precision, .count = &zr_keys_precision_count},
     {.rows = zr_keys_optimizer, .count = &zr_keys_optimizer_count},
     {.rows = zr_keys_schedule, .count = &zr_keys_schedule_count},
-    {.rows = zr_keys_activations, .count = &zr_keys_activations_count},
     {.rows = zr_keys_tensor, .count = &zr_keys_tensor_count},
     {.rows = zr_keys_pipeline, .count = &zr_keys_pipeline_count},
     {.rows = zr_keys_monitors, .count = &zr_keys_monitors_count},
     {.rows = zr_keys_autotuning, .count = &zr_keys_autotuning_count},
     {.rows = zr_keys_elasticity, .count = &zr_keys_elasticity_count},
-    {.rows = zr_keys_checkpoint, .count = &zr_keys_checkpoint_count},
     {.rows = zr_keys_unbuilt, .count = &zr_keys_unbuilt_count},
 };
 

@@ -43,11 +43,24 @@ typedef struct zr_key {
     // Honoured keys: the path of a switch, earlier in the table, without which this key has no
     // effect. The switch is on if it is true, or an enum that is not "none". NULL: none is needed.
     const char *needs;
+    // The path of another key that means the same, so that a flag of one must agree with both.
+    const char *same_as;
+    // Reads the text of a flag where it is not the key's JSON ("0,6"). Returns NULL, with what
+    // would be right in *wanted, or with "" there if memory has run out. NULL: the text is read as
+    // JSON.
+    json_t *(*read_flag)(const char *text, const char **wanted);
+    // Whether a file's value, which may be invalid, and a flag's mean the same; NULL: if they are
+    // equal.
+    bool (*same)(const json_t *in_file, const json_t *by_flag);
     zr_key_type type;
     zr_treatment treatment;
-    bool nullable;      // null is allowed
-    bool any_case;      // enum: case does not matter
-    bool above;         // `least` itself is out of range
+    bool nullable; // null is allowed
+    bool any_case; // enum: case does not matter
+    bool above;    // `least` itself is out of range
+    // A flag that sets this key must agree with the file: another value there is an error. false:
+    // the flag wins, and a log line says so.
+    bool agrees;
+    int silent; // with agrees: the integer that, as null and "auto" do, leaves the key to the flag
     double least, most; // of int and number; most 0: no limit
     // optimizer.params, scheduler.params: bit k means that kind k has this parameter; 0: all have.
     unsigned kinds;
@@ -87,13 +100,11 @@ const char *zr_treatment_name(zr_treatment treatment);
 
 // Rows by section; keys.c joins them.
 extern const zr_key zr_keys_batch[], zr_keys_zero[], zr_keys_offload[], zr_keys_precision[],
-    zr_keys_optimizer[], zr_keys_schedule[], zr_keys_activations[], zr_keys_tensor[],
-    zr_keys_pipeline[], zr_keys_monitors[], zr_keys_autotuning[], zr_keys_elasticity[],
-    zr_keys_checkpoint[], zr_keys_unbuilt[];
+    zr_keys_optimizer[], zr_keys_schedule[], zr_keys_tensor[], zr_keys_pipeline[],
+    zr_keys_monitors[], zr_keys_autotuning[], zr_keys_elasticity[], zr_keys_unbuilt[];
 extern const int zr_keys_batch_count, zr_keys_zero_count, zr_keys_offload_count,
-    zr_keys_precision_count, zr_keys_optimizer_count, zr_keys_schedule_count,
-    zr_keys_activations_count, zr_keys_tensor_count, zr_keys_pipeline_count, zr_keys_monitors_count,
-    zr_keys_autotuning_count, zr_keys_elasticity_count, zr_keys_checkpoint_count,
-    zr_keys_unbuilt_count;
+    zr_keys_precision_count, zr_keys_optimizer_count, zr_keys_schedule_count, zr_keys_tensor_count,
+    zr_keys_pipeline_count, zr_keys_monitors_count, zr_keys_autotuning_count,
+    zr_keys_elasticity_count, zr_keys_unbuilt_count;
 
 #endif

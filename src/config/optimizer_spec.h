@@ -36,7 +36,7 @@ typedef struct zr_optimizer_traits {
 } zr_optimizer_traits;
 
 const zr_optimizer_traits *zr_optimizer_traits_of(zr_optimizer_kind kind);
-// Returns how many fp32 vectors per element this optimizer keeps besides the weights: 0 (SGD
+// Returns how many fp32 vectors per element this optimizer keeps in addition to the weights: 0 (SGD
 // without momentum), 1 or 2.
 int zr_optimizer_states(const zr_optimizer_spec *spec);
 

@@ -45,11 +45,6 @@ bool zr_pipeline_kind_read(const char *text, zr_pipeline_kind *kind, int *chunks
     return false;
 }
 
-const char *zr_pipeline_kinds(void)
-{
-    return "1f1b, gpipe, interleaved:CHUNKS (2 to 8), zb-h1, pipedream, 2bw";
-}
-
 bool zr_pipeline_refuses_count(zr_pipeline_kind kind, int stages, int64_t micro_batches,
                                char why[static ZR_PIPELINE_WHY])
 {

@@ -17,7 +17,7 @@ typedef enum zr_pipeline_kind {
     ZR_PIPELINE_KIND_COUNT
 } zr_pipeline_kind;
 
-// How units are divided among the stages where nobody has said which.
+// How units are divided among the pipeline stages unless a split is given.
 typedef enum zr_split_method {
     ZR_SPLIT_BEST,       // the least largest stage, by time, within the memory limit
     ZR_SPLIT_UNIFORM,    // equal numbers of units
@@ -37,10 +37,11 @@ typedef struct zr_pipeline_spec {
     int chunks; // of each stage, 1 unless interleaved
     zr_split_method method;
     const char *regex; // of ZR_SPLIT_TYPE; else NULL
-    // The first unit of each chunk of the whole model, in order, as somebody has said it.
-    int split_count; // stages * chunks; 0: nobody has
+    // The first unit of each chunk of the whole model, in order, as a key or a flag gives it.
+    int split_count; // stages * chunks; 0 if no split is given
     int split[ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS];
-    int64_t checkpoint_interval; // units between two activation checkpoints; 0: as elsewhere said
+    int64_t checkpoint_interval; // units between two activation checkpoints; 0: as
+                                 // activation_checkpointing says
     int64_t flush_every;         // asynchronous: steps after which the pipeline drains
     bool exact; // a shared table is summed as two contributions, at any number of stages
 } zr_pipeline_spec;
@@ -48,13 +49,13 @@ typedef struct zr_pipeline_spec {
 const char *zr_pipeline_kind_name(zr_pipeline_kind kind); // "1f1b", "zb-h1"
 bool zr_pipeline_is_asynchronous(zr_pipeline_kind kind);
 // Reads "1f1b", "interleaved:2", ... into *kind and *chunks. Returns false if there is no such
-// schedule; then zr_pipeline_kinds lists them.
+// schedule; then ZR_PIPELINE_KINDS lists them.
 bool zr_pipeline_kind_read(const char *text, zr_pipeline_kind *kind, int *chunks);
-const char *zr_pipeline_kinds(void); // "1f1b, gpipe, interleaved:CHUNKS, ..."
+#define ZR_PIPELINE_KINDS "1f1b, gpipe, interleaved:CHUNKS (2 to 8), zb-h1, pipedream, 2bw"
 
 enum { ZR_PIPELINE_WHY = 200 };
-// Returns whether a schedule refuses so many micro-batches of a data rank and step, and writes what
-// is wrong with their number, and what would do. A configuration and a simulation ask this.
+// Returns whether a schedule refuses this number of micro-batches of a data rank and step, and
+// writes what is wrong with it, and what would do. Used by the configuration and by simulations.
 bool zr_pipeline_refuses_count(zr_pipeline_kind kind, int stages, int64_t micro_batches,
                                char why[static ZR_PIPELINE_WHY]);
 // The same for a stage of ZeRO.

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN_BYTES 48 // bytes shown of a string that a message repeats
@@ -176,4 +177,43 @@ void zr_key_list_parameters(const char *prefix, int kind, zr_buffer *out)
             key->treatment == ZR_KEY_HONOURED)
             zr_buffer_printf(out, "%s%s", out->length > before ? ", " : "", key->path + length);
     }
+}
+
+int64_t zr_config_number(const zr_config *config, const char *path, int64_t silent)
+{
+    int64_t number = json_integer_value(zr_config_value(config, path)); // 0 if "auto" or null
+    return number == silent ? 0 : number;
+}
+
+// Writes a value as a flag has it, "gpipe" or "0,6", or as the file has it.
+static void write_value(const json_t *value, bool of_flag, char *out, size_t size)
+{
+    if (of_flag && json_is_string(value)) {
+        snprintf(out, size, "%s", json_string_value(value));
+    } else if (json_is_array(value)) {
+        char *text = json_dumps(value, JSON_COMPACT);
+        size_t length = text ? strlen(text) : 0;
+        if (of_flag && length)
+            snprintf(out, size, "%.*s", (int)length - 2, text + 1);
+        else
+            snprintf(out, size, "%s", text ? text : "a list");
+        free(text);
+    } else {
+        snprintf(out, size, "%s", zr_value_shown(value).text);
+    }
+}
+
+zr_said zr_config_said(const zr_config *config, const char *path)
+{
+    zr_said out;
+    char value[80];
+    const zr_setting *setting = zr_config_at(config, path);
+    bool of_flag = setting->origin == ZR_FROM_FLAG;
+    zr_where where = zr_setting_where(config, setting);
+    write_value(setting->value, of_flag, value, sizeof value);
+    if (of_flag)
+        snprintf(out.text, sizeof out.text, "%s %s", where.text, value);
+    else
+        snprintf(out.text, sizeof out.text, "%s %s (%s)", path, value, where.text);
+    return out;
 }

@@ -32,16 +32,19 @@ zr_shown zr_value_shown(const json_t *value);
 typedef struct zr_said {
     char text[384];
 } zr_said;
-// Keys that a flag with a field of its own may say, too (config_said.c). The number of a key; 0:
-// none, or `silent`, with which it says nothing.
-int64_t zr_config_number(const zr_config *config, const char *path, int64_t silent);
 zr_said zr_config_said(const zr_config *config, const char *path);
-// Refuses a flag ("--tensor 2") that differs from the key.
-zero_status zr_config_refuse_flag(const zr_config *config, const char *flag, const char *path,
-                                  zero_error *error);
-// Puts the flag into the key, so that the resolved file says it, too.
-zero_status zr_config_put_flag(zr_config *config, const char *path, const char *value,
-                               const char *flag, zero_error *error);
+// Returns the number of a key; 0: it has none, or `silent`, which is as good as none.
+int64_t zr_config_number(const zr_config *config, const char *path, int64_t silent);
+
+// Puts flags into the keys that divide ranks, each of which must agree with the file.
+zero_status zr_config_override_parallel(zr_config *config, const zero_parallel *parallel,
+                                        zero_error *error);
+// Rows of the key table use these (zr_key.read_flag, zr_key.same): config_pipeline.c and
+// config_split.c.
+json_t *zr_schedule_of_flag(const char *text, const char **wanted);
+bool zr_schedule_is_same(const json_t *in_file, const json_t *by_flag);
+json_t *zr_split_of_flag(const char *text, const char **wanted);
+bool zr_split_is_same(const json_t *in_file, const json_t *by_flag);
 
 // Writes the value as JSON; numbers read back have the same bits.
 void zr_value_write(const json_t *value, int indent, zr_buffer *out);
@@ -84,11 +87,9 @@ zero_status zr_config_fill_offload(zr_config *config, zero_error *error);
 // config_profilers.c
 zero_status zr_config_fill_profilers(zr_config *config, zero_error *error);
 // config_tensor.c: the first two are steps of zr_config_find_ranks.
-zero_status zr_config_settle_tensor(zr_config *config, const zr_config_facts *facts,
-                                    zero_error *error);
-zero_status zr_config_settle_slices(zr_config *config, const zr_config_facts *facts,
-                                    zero_error *error);
-// Who says how many tensor ranks there are, of whom somebody does, and whether that is a flag.
+zero_status zr_config_settle_tensor(zr_config *config, zero_error *error);
+zero_status zr_config_settle_slices(zr_config *config, zero_error *error);
+// What says how many tensor ranks there are, where something does, and whether that is a flag.
 zr_said zr_config_tensor_said(const zr_config *config);
 bool zr_config_tensor_is_flag(const zr_config *config);
 // Returns whether `path` says how many tensor ranks there are, and another number holds, because
@@ -96,14 +97,13 @@ bool zr_config_tensor_is_flag(const zr_config *config);
 bool zr_config_overrules_tensor(const zr_config *config, const char *path);
 zero_status zr_config_fill_tensor(zr_config *config, zero_error *error);
 // config_pipeline.c: the first is a step of zr_config_find_ranks.
-zero_status zr_config_settle_pipeline(zr_config *config, const zr_config_facts *facts,
-                                      zero_error *error);
+zero_status zr_config_settle_pipeline(zr_config *config, zero_error *error);
 zero_status zr_config_fill_partition(zr_config *config, zero_error *error);
 // Returns why a key of pipelines has nothing to decide; NULL: it decides, asks for nothing or is
 // another key.
 const char *zr_config_pipeline_idle(const zr_config *config, const zr_key *key);
-// config_split.c: a step of zr_config_settle_pipeline. `flag` is as --split says it, or NULL.
-zero_status zr_config_settle_split(zr_config *config, const char *flag, zero_error *error);
+// config_split.c: a step of zr_config_settle_pipeline
+zero_status zr_config_settle_split(zr_config *config, zero_error *error);
 // config_pipeline_check.c
 zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger,
                                     zero_error *error);

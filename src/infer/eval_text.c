@@ -26,18 +26,9 @@ typedef struct subject {         // what is evaluated, and on what
 
 static zr_load_options load_options_of(const zero_eval_options *options)
 {
-    return (zr_load_options){.directory = options->model_dir,
-                             .config_path = options->config_path,
-                             .dtype = options->dtype,
-                             .device_memory = options->device_memory,
-                             .host_memory = options->host_memory,
-                             .threads = options->threads,
-                             .backend = options->backend,
-                             .ignore_unused = options->ignore_unused,
-                             .no_tokenizer = true,
-                             .tensor = options->tensor,
-                             .sequence_parallel = options->sequence_parallel != 0,
-                             .logger = options->logger};
+    return (zr_load_options){
+        ZR_LOAD_OPTIONS(options), .directory = options->model_dir, .no_tokenizer = true,
+        .parallel = {.tensor = options->tensor, .sequence_parallel = options->sequence_parallel}};
 }
 
 static zero_status read_data(zero_comm *comm, const zero_eval_options *options, int64_t seq,

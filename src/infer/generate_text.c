@@ -72,18 +72,8 @@ static zero_status read_prompts(job *j, zero_error *error)
 static zr_load_options load_of(const job *j)
 {
     const zero_generate_options *options = j->options;
-    return (zr_load_options){
-        .directory = j->model_dir,
-        .config_path = options->config_path,
-        .dtype = options->dtype,
-        .device_memory = options->device_memory,
-        .host_memory = options->host_memory,
-        .threads = options->threads,
-        .backend = options->backend,
-        .ignore_unused = options->ignore_unused,
-        .tensor = options->tensor,
-        .logger = options->logger,
-    };
+    return (zr_load_options){ZR_LOAD_OPTIONS(options), .directory = j->model_dir,
+                             .parallel = {.tensor = options->tensor}};
 }
 
 static zr_sampling sampling_of(job *j)

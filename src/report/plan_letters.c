@@ -2,7 +2,6 @@
 // what happens to the flat parameter while the unit computes; if several things do, the last in
 // this order is shown: f < g < o < r < b < F, B.
 #include "plan/program.h"
-#include "report/plan_in_flight.h"
 #include "report/plan_show.h"
 #include "report/plan_timeline.h"
 

@@ -70,11 +70,6 @@ static zero_status resolve_model(zr_planner *p, zero_error *error)
         .logger = &options->logger,
         .amend = find_ranks,
     };
-    how.facts.tensor = options->tensor;
-    how.facts.sequence_parallel = options->sequence_parallel != 0;
-    how.facts.pipeline = options->pipeline;
-    how.facts.schedule = options->schedule;
-    how.facts.split = options->split;
     ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
     how.text = text;
     zero_status status = zr_resolve(&how, &p->config, error);

@@ -3,7 +3,6 @@
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/pipeline/simulate.h"
-#include "report/pipeline_draw.h"
 #include "report/pipeline_timeline.h"
 #include "setup/pipeline_stages.h"
 #include "report/planner.h"

@@ -1,4 +1,5 @@
 // zero_plan: the choice between the two ways of planning, and the tables that both write.
+#include "setup/resolve.h"
 #include "report/plan_report.h"
 
 #include "base/errors.h"
@@ -303,6 +304,21 @@ static zero_status check_report(const zero_plan_options *options, zero_error *er
     return ZERO_OK;
 }
 
+// Makes every flag an override.
+static zero_status take_flags(zero_plan_options *options, zr_flag_list *flags, zero_error *error)
+{
+    const zero_parallel parallel = {.tensor = options->tensor,
+                                    .sequence_parallel = options->sequence_parallel,
+                                    .pipeline = options->pipeline,
+                                    .schedule = options->schedule,
+                                    .split = options->split};
+    ZERO_TRY(zr_flag_list_make(options->overrides, options->override_count, &parallel, -1, 0, flags,
+                               error));
+    options->overrides = flags->at;
+    options->override_count = flags->count;
+    return ZERO_OK;
+}
+
 zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user, const char *text),
                       void *user, zero_error *error)
 {
@@ -310,11 +326,13 @@ zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user
     ZR_NEED(error, write);
     zr_buffer text = {0};
     zero_plan_options taken;
+    zr_flag_list flags;
     ZERO_TRY(zr_struct_take("zero_plan: options", options,
                             ZR_STRUCT_UPTO(zero_plan_options, logger), &taken, sizeof taken,
                             error));
     options = &taken;
     ZERO_TRY(check_report(options, error));
+    ZERO_TRY(take_flags(&taken, &flags, error));
     zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error)
                                                  : zr_plan_by_model(options, &text, error);
     if (status == ZERO_OK && text.failed)
@@ -323,6 +341,7 @@ zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user
         status = zr_file_write_durable(options->path, text.data, text.length, error);
     else if (status == ZERO_OK)
         write(user, text.data);
+    zr_flag_list_free(&flags);
     zr_buffer_free(&text);
     return status;
 }

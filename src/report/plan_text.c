@@ -15,25 +15,24 @@ static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int s
     return &rows[0];
 }
 
-// Appends the options that divide a model as they were given.
-static void append_grid(const zero_plan_options *options, zr_buffer *out)
-{
-    if (options->tensor)
-        zr_buffer_printf(out, " --tensor %d", options->tensor);
-    if (options->sequence_parallel)
-        zr_buffer_printf(out, " --sequence-parallel");
-    if (options->pipeline)
-        zr_buffer_printf(out, " --pipeline %d", options->pipeline);
-    if (options->schedule)
-        zr_buffer_printf(out, " --schedule %s", options->schedule);
-    if (options->split)
-        zr_buffer_printf(out, " --split %s", options->split);
-}
-
 static bool is_of_row(const char *key)
 {
     return !strcmp(key, "zero_optimization.stage") ||
            !strcmp(key, "train_micro_batch_size_per_gpu");
+}
+
+// Appends the flags as they were given: those that divide ranks, or the others. Without those that
+// a row has numbers for, if `in_row`.
+static void append_flags(const zero_plan_options *options, bool divide, bool in_row, zr_buffer *out)
+{
+    for (int i = 0; i < options->override_count; i++) {
+        const zero_override *flag = &options->overrides[i];
+        const zr_key *key = zr_key_at(zr_key_find(flag->key));
+        if (key->agrees != divide || (in_row && is_of_row(flag->key)))
+            continue;
+        zr_buffer_printf(out, " %s%s%s", flag->flag, key->type == ZR_KEY_BOOL ? "" : " ",
+                         key->type == ZR_KEY_BOOL ? "" : flag->value);
+    }
 }
 
 static bool is_far(const zr_planner *p) { return p->machines && p->machines->job.count > 1; }
@@ -55,12 +54,9 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
         zr_buffer_printf(out, " --config %s", options->config_path);
     if (options->seq)
         zr_buffer_printf(out, " --seq %lld", (long long)options->seq);
-    for (int i = 0; i < options->override_count; i++)
-        if (!row || !is_of_row(options->overrides[i].key))
-            zr_buffer_printf(out, " %s %s", options->overrides[i].flag,
-                             options->overrides[i].value);
+    append_flags(options, false, row, out);
     zr_buffer_printf(out, " --ranks %d", ranks);
-    append_grid(options, out);
+    append_flags(options, true, row, out);
     if (row)
         zr_buffer_printf(out, " --stage %d", row->stage);
     if (row && !p->config->elastic)

@@ -60,11 +60,8 @@ static zr_resolution resolution_of(const zero_options *options, const zr_trial *
         .logger = options->comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.micro_batch = options->shape.batch;
-    how.facts.tensor = trial ? trial->tensor : 0;
-    how.facts.sequence_parallel = trial && trial->sequence_parallel;
-    how.facts.pipeline = trial ? trial->pipeline : 0;
-    how.facts.schedule = trial ? trial->schedule : NULL;
-    how.facts.split = trial ? trial->split : NULL;
+    if (trial)
+        how.facts.parallel = trial->parallel;
     return how;
 }
 

@@ -7,11 +7,7 @@
 // What the program's own jobs and tests request in addition to a user's options.
 typedef struct zr_trial {
     const zr_io_faults *faults; // injected into the system calls of I/O; may be NULL
-    int tensor;                 // of --tensor; 0: the configuration's
-    bool sequence_parallel;     // of --sequence-parallel
-    // Of --pipeline, --schedule and --split; 0, NULL: the configuration's.
-    int pipeline;
-    const char *schedule, *split;
+    zero_parallel parallel;     // of the flags
     // All tensor ranks hold a model without a split whole: each computes all of it, and the result
     // of the first one counts.
     bool unsplit;

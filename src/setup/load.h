@@ -27,13 +27,19 @@ typedef struct zr_load_options {
     int64_t device_memory, host_memory;
     int threads;
     const char *backend;
-    int tensor;             // tensor ranks, whatever the configuration says; 0: 1
-    bool sequence_parallel; // they divide rows, too
+    zero_parallel parallel; // no pipeline; tensor ranks, whatever the configuration says; 0: 1
     // Tensors of the files that have no place in the model are left out instead of refused.
     bool ignore_unused;
     bool no_tokenizer; // the caller makes it, with what it is needed for
     zero_logger logger;
 } zr_load_options;
+
+// What zero_eval_options and zero_generate_options both have, under the same names.
+#define ZR_LOAD_OPTIONS(options)                                                                   \
+    .config_path = (options)->config_path, .dtype = (options)->dtype,                              \
+    .device_memory = (options)->device_memory, .host_memory = (options)->host_memory,              \
+    .threads = (options)->threads, .backend = (options)->backend,                                  \
+    .ignore_unused = (options)->ignore_unused, .logger = (options)->logger
 
 // Reads config.json, the tokenizer and the configuration. Not collective.
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,

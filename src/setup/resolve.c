@@ -6,6 +6,10 @@
 #include "setup/defaults.h"
 #include "setup/machine_facts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_error *error)
 {
     *text = NULL;
@@ -18,6 +22,34 @@ zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_
     if (error) // a directory, or too large; base/ gives such files another status
         error->status = ZERO_ERR_CONFIG;
     return ZERO_ERR_CONFIG;
+}
+
+zero_status zr_flag_list_make(const zero_override *given, int count, const zero_parallel *parallel,
+                              int64_t seed, double lr, zr_flag_list *out, zero_error *error)
+{
+    *out = (zr_flag_list){0};
+    zr_parallel_flags_fill(parallel, &out->parallel);
+    count = ZR_MAX(count, 0);
+    out->at = zr_alloc((size_t)(count + out->parallel.count + 2) * sizeof *out->at, error);
+    if (!out->at)
+        return ZERO_ERR_MEMORY;
+    for (int i = 0; i < count; i++)
+        out->at[out->count++] = given[i];
+    for (int i = 0; i < out->parallel.count; i++)
+        out->at[out->count++] = out->parallel.at[i];
+    snprintf(out->seed, sizeof out->seed, "%" PRId64, seed);
+    snprintf(out->lr, sizeof out->lr, "%.17g", lr);
+    if (seed >= 0)
+        out->at[out->count++] = (zero_override){"libzero.seed", out->seed, "--seed"};
+    if (lr > 0)
+        out->at[out->count++] = (zero_override){"optimizer.params.lr", out->lr, "--lr"};
+    return ZERO_OK;
+}
+
+void zr_flag_list_free(zr_flag_list *list)
+{
+    zr_free(list->at);
+    *list = (zr_flag_list){0};
 }
 
 zr_config_facts zr_resolve_facts(int world, int64_t parameters, int64_t total_steps)

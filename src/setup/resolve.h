@@ -11,7 +11,6 @@
 #include "engine/rank_grid.h"
 #include "plan/plan.h"
 #include <zero/engine.h>
-#include <zero/inspect.h>
 
 struct zr_queue;
 
@@ -32,6 +31,20 @@ struct zr_resolution {
     zero_status (*amend)(zr_resolution *how, zr_config *config, zero_error *error);
     void *user; // for amend
 };
+
+// All flags of a job as overrides: those that its caller gives, and those that its options have
+// fields for.
+typedef struct zr_flag_list {
+    zero_override *at; // (count)
+    int count;
+    zr_parallel_flags parallel; // this and the next two have values of `at`
+    char seed[24], lr[32];
+} zr_flag_list;
+// seed -1, lr 0: not given. *out must not move afterwards, and uses the texts of `given` and
+// `parallel`. It may be freed after a failure.
+zero_status zr_flag_list_make(const zero_override *given, int count, const zero_parallel *parallel,
+                              int64_t seed, double lr, zr_flag_list *out, zero_error *error);
+void zr_flag_list_free(zr_flag_list *list); // A zeroed one is allowed.
 
 // Reads a configuration file once, because it may be a pipe and a job may resolve it again. path
 // NULL gives *text NULL. Returns ZERO_ERR_CONFIG if the path exists but cannot be a configuration.

@@ -11,63 +11,27 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_SEED = 1337 };
-
-// --seed and --lr have option fields of their own, so they are applied here.
-static zero_status apply_seed(const zero_train_options *options, zr_config *config,
-                              const zero_logger *logger, zero_error *error)
-{
-    char number[40];
-    bool given = options->seed >= 0;
-    if (!given && zr_config_says(config, "libzero.seed"))
-        return ZERO_OK;
-    snprintf(number, sizeof number, "%lld", (long long)(given ? options->seed : DEFAULT_SEED));
-    return zr_config_override(config, "libzero.seed", number, given ? "--seed" : "default",
-                              options->strict, logger, error);
-}
-
-static zero_status apply_lr(const zero_train_options *options, zr_config *config,
-                            const zero_logger *logger, zero_error *error)
-{
-    char number[40];
-    if (!(options->lr > 0))
-        return ZERO_OK;
-    snprintf(number, sizeof number, "%.17g", options->lr);
-    return zr_config_override(config, "optimizer.params.lr", number, "--lr", options->strict,
-                              logger, error);
-}
-
-// Puts in what the options say of tensor parallelism and pipelines.
-static void take_grid(const zero_train_options *options, zr_config_facts *facts)
-{
-    facts->tensor = options->tensor;
-    facts->sequence_parallel = options->sequence_parallel != 0;
-    facts->pipeline = options->pipeline;
-    facts->schedule = options->schedule;
-    facts->split = options->split;
-}
+#define SEED "libzero.seed"
+#define DEFAULT_SEED "1337"
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
-    const zero_train_options *options = train->asked.options;
     zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
     facts.batch = zr_default_batch(train->subject.parameters, train->resolved.seq);
     facts.hidden = train->subject.shape.width;
-    take_grid(options, &facts);
-    if (options->model_dir)
+    if (train->asked.options->model_dir)
         facts.lr = zr_default_lr_further(train->subject.parameters);
-    if (options->lr > 0)
-        facts.lr = options->lr;
     return facts;
 }
 
-// Applies, after the other flags, those with fields of their own, and what a run that continues
-// keeps.
+// Puts in, after the flags, the program's seed if nothing else gives one, and what a run that
+// continues keeps.
 static zero_status amend(zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zr_train *train = how->user;
-    ZERO_TRY(apply_seed(train->asked.options, config, how->logger, error));
-    ZERO_TRY(apply_lr(train->asked.options, config, how->logger, error));
+    if (!zr_config_says(config, SEED))
+        ZERO_TRY(zr_config_override(config, SEED, DEFAULT_SEED, "default", how->strict, how->logger,
+                                    error));
     const zr_inherited keep = {
         .before = &train->asked.before,
         .ranks = config->ranks,
@@ -123,7 +87,6 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
                              .total_steps = ZR_MAX(train->asked.options->steps, 1),
                              .auto_dtype = zr_default_dtype()};
     zr_config *config = NULL;
-    take_grid(train->asked.options, &facts);
     ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
                              &train->resolved.file_length, error));
     zr_resolution how = resolution_of(train, facts, NULL);

@@ -11,18 +11,22 @@
 #include "infer/token_reading.h"
 #include "monitor/observe.h"
 #include "predict/forecast.h"
+#include "predict/run_tasks.h"
 #include "setup/estimate.h"
 #include "setup/machine_facts.h"
+#include "setup/resolve.h"
 #include "train/outputs.h"
-#include "predict/run_tasks.h"
 #include <zero/tools.h>
+#include <zero/train.h>
 
 typedef struct zr_train_asked { // filled before anything is read, by training.c and train_resume.c
     const zero_train_options *options;
-    // For zero_train: the options that it was given, with model and tokenizer as directories.
+    // For zero_train: the options that it was given, with model and tokenizer as directories, and
+    // with every flag among the overrides.
     struct {
         zero_train_options options;
         char *model_dir, *tokenizer;
+        zr_flag_list flags;
     } own;
     int64_t replay_to;    // a replay ends after this step and keeps nothing; 0: a training
     bool resume;          // the run continues what is in out_dir; the same on every rank

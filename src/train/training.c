@@ -47,7 +47,7 @@ static zero_status check_options(const zero_train_options *options, zero_error *
 }
 
 // Takes over the options, whatever their version. A run that is given as model or tokenizer is
-// replaced by its directory of the model or tokenizer.
+// replaced by its directory of the model or tokenizer, and every flag becomes an override.
 static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
 {
     zero_train_options *own = &train->asked.own.options;
@@ -61,6 +61,15 @@ static zero_status accept(zr_train *train, const zero_train_options *options, ze
         zr_model_directory(own->model_dir, &train->logger, &train->asked.own.model_dir, error));
     ZERO_TRY(
         zr_tokenizer_directory(own->tokenizer, &train->logger, &train->asked.own.tokenizer, error));
+    const zero_parallel parallel = {.tensor = own->tensor,
+                                    .sequence_parallel = own->sequence_parallel,
+                                    .pipeline = own->pipeline,
+                                    .schedule = own->schedule,
+                                    .split = own->split};
+    ZERO_TRY(zr_flag_list_make(own->overrides, own->override_count, &parallel, own->seed, own->lr,
+                               &train->asked.own.flags, error));
+    own->overrides = train->asked.own.flags.at;
+    own->override_count = train->asked.own.flags.count;
     own->model_dir = train->asked.own.model_dir;
     own->tokenizer = train->asked.own.tokenizer;
     train->asked.options = own;
@@ -255,6 +264,7 @@ void zr_train_free(zr_train *train)
     zr_free(train->resolved.file_text);
     zr_free(train->asked.own.model_dir);
     zr_free(train->asked.own.tokenizer);
+    zr_flag_list_free(&train->asked.own.flags);
     zr_train_release_subject(&train->subject);
 }
 

@@ -2,10 +2,10 @@
 // code, from the configuration that the run resolved.
 #include "base/errors.h"
 #include "base/text.h"
+#include "comm/agreement.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
 #include "checkpoint/training_checkpoint.h"
-#include "comm/agreement.h"
 #include "model/architecture.h"
 #include "train/training.h"
 #include "train/verify_state.h"
@@ -297,11 +297,6 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
     zero_error local = {0};
     if (!error)
         error = &local;
-    zero_verify_options taken;
-    ZERO_TRY(zr_struct_take("zero_verify: options", options,
-                            ZR_STRUCT_UPTO(zero_verify_options, logger), &taken, sizeof taken,
-                            error));
-    options = &taken;
     if (!options->run)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_verify: options.run is missing");
     if (options->threads < 0)

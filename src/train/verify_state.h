@@ -5,7 +5,7 @@
 #include "checkpoint/run_record.h"
 #include "monitor/metrics.h"
 #include <zero/comm.h>
-#include <zero/verify.h>
+#include <zero/commands.h>
 
 typedef struct zr_verify {
     zero_comm *comm;

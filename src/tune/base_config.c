@@ -63,10 +63,15 @@ static zero_status take_section(zr_tuning_file *file, zero_error *error)
     return file->section ? ZERO_OK : no_memory(error);
 }
 
-static json_t *value_of(const char *text)
+static json_t *value_of(const zero_override *flag)
 {
-    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
-    return value ? value : json_string(text);
+    json_t *value = json_loads(flag->value, JSON_DECODE_ANY, NULL);
+    if (value || strcmp(flag->key, ZR_TUNING_SPLIT))
+        return value ? value : json_string(flag->value);
+    char *text = zr_sprintf(NULL, "[%s]", flag->value); // 0,6
+    value = text ? json_loads(text, 0, NULL) : NULL;
+    zr_free(text);
+    return value ? value : json_string(flag->value);
 }
 
 // A type that a flag gives replaces every other way to say one.
@@ -78,33 +83,23 @@ static void forget_types(json_t *root)
         zr_json_drop(root, others[i]);
 }
 
-static json_t *list_of(const char *numbers)
+// Here every flag wins over the file.
+static bool put_flag(zr_tuning_file *file, const zero_override *flag)
 {
-    char *text = zr_sprintf(NULL, "[%s]", numbers);
-    json_t *list = text ? json_loads(text, 0, NULL) : NULL;
-    zr_free(text);
-    return list ? list : json_string(numbers);
+    if (strcmp(flag->key, "libzero.dtype") == 0)
+        forget_types(file->root);
+    return zr_json_put(file->root, flag->key, value_of(flag));
 }
 
 static zero_status put_flags(zr_tuning_file *file, const zr_tuning_flags *flags, zero_error *error)
 {
     bool good = true;
-    for (int i = 0; i < flags->count && good; i++) {
-        const zero_override *flag = &flags->overrides[i];
-        if (strcmp(flag->key, "libzero.dtype") == 0)
-            forget_types(file->root);
-        good = zr_json_put(file->root, flag->key, value_of(flag->value));
-    }
-    if (flags->tensor)
-        good = good && zr_json_put(file->root, ZR_TUNING_TENSOR, json_integer(flags->tensor));
-    if (flags->pipeline)
-        good = good && zr_json_put(file->root, ZR_TUNING_PIPELINE, json_integer(flags->pipeline));
-    if (flags->schedule)
-        good = good && zr_json_put(file->root, ZR_TUNING_SCHEDULE, json_string(flags->schedule));
-    if (flags->split)
-        good = good && zr_json_put(file->root, ZR_TUNING_SPLIT, list_of(flags->split));
-    if (flags->sequence_parallel)
-        good = good && zr_json_put(file->root, "libzero.sequence_parallel", json_true());
+    zr_parallel_flags parallel;
+    zr_parallel_flags_fill(&flags->parallel, &parallel);
+    for (int i = 0; i < flags->count && good; i++)
+        good = put_flag(file, &flags->overrides[i]);
+    for (int i = 0; i < parallel.count && good; i++)
+        good = put_flag(file, &parallel.at[i]);
     return good ? ZERO_OK : no_memory(error);
 }
 

@@ -40,9 +40,7 @@ typedef struct zr_tuning_file {
 typedef struct zr_tuning_flags {
     const zero_override *overrides; // (count)
     int count;
-    int tensor, pipeline;         // 0: not given
-    const char *schedule, *split; // NULL: not given
-    bool sequence_parallel;
+    zero_parallel parallel; // further flags
 } zr_tuning_flags;
 
 // Reads the file (path NULL: an empty one) and puts the flags in. The caller frees *out with

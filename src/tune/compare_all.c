@@ -91,15 +91,11 @@ zero_status zero_compare(const zero_compare_options *options,
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    zero_compare_options taken;
-    ZERO_TRY(zr_struct_take("zero_compare: options", options,
-                            ZR_STRUCT_UPTO(zero_compare_options, stop), &taken, sizeof taken,
-                            error));
-    ZERO_TRY(check_compare_all(&taken, error));
+    ZERO_TRY(check_compare_all(options, error));
     zr_comparison *c = zr_alloc(sizeof *c, error);
     if (!c)
         return ZERO_ERR_MEMORY;
-    zero_status status = zr_comparison_open(&taken, c, error);
+    zero_status status = zr_comparison_open(options, c, error);
     if (status == ZERO_OK)
         status = compare_all_compare(c, write, user, error);
     zr_comparison_close(c);

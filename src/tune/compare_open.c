@@ -39,8 +39,7 @@ static zero_status resolve_compare_open(const zr_comparison *c, zr_resolution *h
 {
     how->quiet = true;
     how->facts = zr_model_choice_facts(&c->subject, c->ranks);
-    how->facts.tensor = tensor;
-    how->facts.pipeline = pipeline;
+    how->facts.parallel = (zero_parallel){.tensor = tensor, .pipeline = pipeline};
     return zr_resolve(how, out, error);
 }
 

@@ -10,7 +10,7 @@
 #include "setup/model_choice.h"
 #include "tune/compare_ways.h"
 #include "tune/trial.h"
-#include <zero/comparison.h>
+#include <zero/commands.h>
 
 enum {
     ZR_COMPARE_ROUNDS = 3,

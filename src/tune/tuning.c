@@ -23,7 +23,7 @@ static zero_status check_tuning_numbers(const zero_tune_options *o, zero_error *
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_tune: %d ranks of %d threads: 0 (open), or at most %d ranks", o->ranks,
                        o->threads, ZERO_MAX_RANKS);
-    if (o->tensor < 0 || o->pipeline < 0 || o->seq < 0)
+    if (o->parallel.tensor < 0 || o->parallel.pipeline < 0 || o->seq < 0)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_tune: options.tensor, pipeline and seq cannot be negative");
     if (o->trials < 0 || !(o->seconds >= 0))
@@ -85,13 +85,8 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
 static zero_status read(zr_tuning *t, zero_error *error)
 {
     const zero_tune_options *o = t->options;
-    const zr_tuning_flags flags = {.overrides = o->overrides,
-                                   .count = o->override_count,
-                                   .tensor = o->tensor,
-                                   .pipeline = o->pipeline,
-                                   .schedule = o->schedule,
-                                   .split = o->split,
-                                   .sequence_parallel = o->sequence_parallel != 0};
+    const zr_tuning_flags flags = {
+        .overrides = o->overrides, .count = o->override_count, .parallel = o->parallel};
     ZERO_TRY(zr_tuning_file_read(o->config_path, &flags, &t->file, error));
     ZERO_TRY(zr_tuning_settings_read(&t->file, o->metric, &t->settings, error));
     ZERO_TRY(zr_tuning_subject_read(o, &t->subject, error));
@@ -224,19 +219,15 @@ static void release_tuning(zr_tuning *t)
 zero_status zero_tune(const zero_tune_options *options, void (*write)(void *user, const char *text),
                       void *user, zero_error *error)
 {
-    zero_tune_options taken;
     char seq[32];
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    ZERO_TRY(zr_struct_take("zero_tune: options", options,
-                            ZR_STRUCT_UPTO(zero_tune_options, logger), &taken, sizeof taken,
-                            error));
-    ZERO_TRY(check_tuning(&taken, error));
+    ZERO_TRY(check_tuning(options, error));
     zr_tuning *t = zr_alloc(sizeof *t, error);
     if (!t)
         return ZERO_ERR_MEMORY;
-    double seconds = taken.seconds > 0 ? taken.seconds : USUAL_SECONDS;
-    *t = (zr_tuning){.options = &taken, .best = -1, .begun = zr_clock_seconds()};
+    double seconds = options->seconds > 0 ? options->seconds : USUAL_SECONDS;
+    *t = (zr_tuning){.options = options, .best = -1, .begun = zr_clock_seconds()};
     t->until = t->begun + seconds;
     zero_status status = read(t, error);
     if (status == ZERO_OK)

@@ -5,7 +5,7 @@
 
 #include "setup/model_choice.h"
 #include "tune/base_config.h"
-#include <zero/tune.h>
+#include <zero/commands.h>
 
 typedef enum zr_tuning_order { // in which candidates are measured
     ZR_ORDER_MODEL,            // the best predicted ones first

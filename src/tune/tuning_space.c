@@ -131,7 +131,7 @@ static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out
         !zr_pipeline_kind_read(given, &kind, &out->chunks))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: " ZR_TUNING_SCHEDULE ": found \"%s\", expected one of %s",
-                       a->file->name, given, zr_pipeline_kinds());
+                       a->file->name, given, ZR_PIPELINE_KINDS);
     out->schedules = one(kind);
     if (given)
         return ZERO_OK;

@@ -105,6 +105,10 @@ static void of_units(const tiny *t)
     assert_int_equal(zero_piece_end(NULL, 0), ZERO_ERR_USAGE);
     FUNCTION(zero_flat_param_end);
     assert_int_equal(zero_flat_param_end(NULL, 0), ZERO_ERR_USAGE);
+    FUNCTION(zero_piece_begin);
+    assert_int_equal(zero_piece_begin(NULL, 0), ZERO_ERR_USAGE);
+    FUNCTION(zero_piece_end);
+    assert_int_equal(zero_piece_end(NULL, 0), ZERO_ERR_USAGE);
     FUNCTION(zero_gradient);
     assert_null(zero_gradient(NULL, 0, 0, &add));
     assert_int_equal(add, 5);
@@ -251,6 +255,8 @@ static void of_models(const tiny *t)
 
 #define SIZED(type)                                                                                \
     &(type) { .struct_size = sizeof(type) }
+#define ZEROED(type)                                                                               \
+    &(type) { 0 }
 
 static void of_jobs(const tiny *t)
 {
@@ -274,9 +280,7 @@ static void of_jobs(const tiny *t)
     REFUSES("options", zero_generate(NULL, e));
     FUNCTION(zero_data_show);
     REFUSES("options", zero_data_show(NULL, e));
-    REFUSES("data", zero_data_show(&(zero_data_options){.struct_size = sizeof(zero_data_options),
-                                                        .emit = emit_nothing},
-                                   e));
+    REFUSES("data", zero_data_show(&(zero_data_options){.emit = emit_nothing}, e));
 }
 
 static void of_files(const tiny *t)
@@ -291,13 +295,13 @@ static void of_files(const tiny *t)
     zero_prompts_free(NULL);
     FUNCTION(zero_tokenize);
     REFUSES("options", zero_tokenize(NULL, &tokens, e));
-    REFUSES("out", zero_tokenize(SIZED(zero_tokenize_options), NULL, e));
+    REFUSES("out", zero_tokenize(ZEROED(zero_tokenize_options), NULL, e));
     FUNCTION(zero_tokenizer_train);
     REFUSES("options", zero_tokenizer_train(NULL, &learnt, e));
     REFUSES("out", zero_tokenizer_train(SIZED(zero_tokenizer_train_options), NULL, e));
     FUNCTION(zero_convert);
     REFUSES("options", zero_convert(NULL, e));
-    REFUSES("from", zero_convert(SIZED(zero_convert_options), e));
+    REFUSES("from", zero_convert(ZEROED(zero_convert_options), e));
 }
 
 static void of_answers(const tiny *t)
@@ -307,40 +311,40 @@ static void of_answers(const tiny *t)
     int ranks;
     FUNCTION(zero_inspect);
     REFUSES("options", zero_inspect(NULL, write_nothing, NULL, e));
-    REFUSES("write", zero_inspect(SIZED(zero_inspect_options), NULL, NULL, e));
+    REFUSES("write", zero_inspect(ZEROED(zero_inspect_options), NULL, NULL, e));
     FUNCTION(zero_plan);
     REFUSES("options", zero_plan(NULL, write_nothing, NULL, e));
     REFUSES("write", zero_plan(SIZED(zero_plan_options), NULL, NULL, e));
     FUNCTION(zero_compare);
     REFUSES("options", zero_compare(NULL, write_nothing, NULL, e));
-    REFUSES("write", zero_compare(SIZED(zero_compare_options), NULL, NULL, e));
+    REFUSES("write", zero_compare(ZEROED(zero_compare_options), NULL, NULL, e));
     FUNCTION(zero_bench);
-    REFUSES("comm", zero_bench(NULL, SIZED(zero_bench_options), write_nothing, NULL, e));
+    REFUSES("comm", zero_bench(NULL, ZEROED(zero_bench_options), write_nothing, NULL, e));
     REFUSES("options", zero_bench(t->comm, NULL, write_nothing, NULL, e));
-    REFUSES("write", zero_bench(t->comm, SIZED(zero_bench_options), NULL, NULL, e));
+    REFUSES("write", zero_bench(t->comm, ZEROED(zero_bench_options), NULL, NULL, e));
     FUNCTION(zero_tune);
     REFUSES("options", zero_tune(NULL, write_nothing, NULL, e));
-    REFUSES("write", zero_tune(SIZED(zero_tune_options), NULL, NULL, e));
+    REFUSES("write", zero_tune(ZEROED(zero_tune_options), NULL, NULL, e));
     FUNCTION(zero_simulate);
     REFUSES("options", zero_simulate(NULL, write_nothing, NULL, e));
-    REFUSES("write", zero_simulate(SIZED(zero_simulate_options), NULL, NULL, e));
+    REFUSES("write", zero_simulate(ZEROED(zero_simulate_options), NULL, NULL, e));
     FUNCTION(zero_doctor);
     REFUSES("options", zero_doctor(NULL, write_nothing, NULL, e));
-    REFUSES("write", zero_doctor(SIZED(zero_doctor_options), NULL, NULL, e));
+    REFUSES("write", zero_doctor(ZEROED(zero_doctor_options), NULL, NULL, e));
     FUNCTION(zero_describe_configuration);
     REFUSES("write", zero_describe_configuration(NULL, NULL, e));
     FUNCTION(zero_bytes_read);
     assert_true(zero_bytes_read(NULL) == -1);
     FUNCTION(zero_diff);
     REFUSES("options", zero_diff(NULL, write_nothing, NULL, &difference, e));
-    REFUSES("write", zero_diff(SIZED(zero_diff_options), NULL, NULL, &difference, e));
-    REFUSES("out", zero_diff(SIZED(zero_diff_options), write_nothing, NULL, NULL, e));
+    REFUSES("write", zero_diff(ZEROED(zero_diff_options), NULL, NULL, &difference, e));
+    REFUSES("out", zero_diff(ZEROED(zero_diff_options), write_nothing, NULL, NULL, e));
     FUNCTION(zero_verify);
     REFUSES("comm",
-            zero_verify(NULL, SIZED(zero_verify_options), write_nothing, NULL, &verified, e));
+            zero_verify(NULL, ZEROED(zero_verify_options), write_nothing, NULL, &verified, e));
     REFUSES("options", zero_verify(t->comm, NULL, write_nothing, NULL, &verified, e));
-    REFUSES("write", zero_verify(t->comm, SIZED(zero_verify_options), NULL, NULL, &verified, e));
-    REFUSES("out", zero_verify(t->comm, SIZED(zero_verify_options), write_nothing, NULL, NULL, e));
+    REFUSES("write", zero_verify(t->comm, ZEROED(zero_verify_options), NULL, NULL, &verified, e));
+    REFUSES("out", zero_verify(t->comm, ZEROED(zero_verify_options), write_nothing, NULL, NULL, e));
     FUNCTION(zero_verify_ranks);
     REFUSES("run", zero_verify_ranks(NULL, &ranks, e));
     REFUSES("ranks", zero_verify_ranks("x", NULL, e));

@@ -84,10 +84,10 @@ static zero_status accepts(const grid *g, zero_error *error)
                          .facts = zr_resolve_facts(g->ranks, 100000, 1000)};
     zr_config *config = NULL;
     how.facts.batch = 8;
-    how.facts.tensor = g->tensor;
-    how.facts.pipeline = g->pipeline;
-    how.facts.schedule = g->schedule;
-    how.facts.sequence_parallel = g->sequence_parallel;
+    how.facts.parallel.tensor = g->tensor;
+    how.facts.parallel.pipeline = g->pipeline;
+    how.facts.parallel.schedule = g->schedule;
+    how.facts.parallel.sequence_parallel = g->sequence_parallel;
     if (g->ranks > ZERO_MAX_RANKS)
         return zr_fail(error, ZERO_ERR_USAGE, "%d ranks", g->ranks);
     zero_status status = zr_resolve(&how, &config, error);

@@ -59,37 +59,11 @@ static zero_status load(const call *c)
     return zero_load_weights_with(c->t->engine, "/nonexistent", c->options, c->error);
 }
 
-static zero_status inspect(const call *c)
-{
-    return zero_inspect(c->options, write_nothing, NULL, c->error);
-}
-static zero_status convert(const call *c) { return zero_convert(c->options, c->error); }
 static zero_status plan(const call *c)
 {
     return zero_plan(c->options, write_nothing, NULL, c->error);
 }
-static zero_status compare(const call *c)
-{
-    return zero_compare(c->options, write_nothing, NULL, c->error);
-}
-static zero_status tune(const call *c)
-{
-    return zero_tune(c->options, write_nothing, NULL, c->error);
-}
-static zero_status simulate(const call *c)
-{
-    return zero_simulate(c->options, write_nothing, NULL, c->error);
-}
-static zero_status bench(const call *c)
-{
-    return zero_bench(c->t->comm, c->options, write_nothing, NULL, c->error);
-}
-static zero_status doctor(const call *c)
-{
-    return zero_doctor(c->options, write_nothing, NULL, c->error);
-}
 static zero_status generate(const call *c) { return zero_generate(c->options, c->error); }
-static zero_status show(const call *c) { return zero_data_show(c->options, c->error); }
 static zero_status train(const call *c) { return zero_train(c->t->comm, c->options, c->error); }
 
 static zero_status eval(const call *c)
@@ -108,28 +82,10 @@ static zero_status run(const call *c)
     return zero_run(c->options, &code, c->error);
 }
 
-static zero_status tokenize(const call *c)
-{
-    zero_tokenize_result result;
-    return zero_tokenize(c->options, &result, c->error);
-}
-
 static zero_status tokenizer_train(const call *c)
 {
     zero_tokenizer_train_result result;
     return zero_tokenizer_train(c->options, &result, c->error);
-}
-
-static zero_status diff(const call *c)
-{
-    zero_diff_result result;
-    return zero_diff(c->options, write_nothing, NULL, &result, c->error);
-}
-
-static zero_status verify(const call *c)
-{
-    zero_verify_result result;
-    return zero_verify(c->t->comm, c->options, write_nothing, NULL, &result, c->error);
 }
 
 typedef struct row {
@@ -146,15 +102,9 @@ static const row rows[] = {
     ROW(zero_comm_options, comm_options), ROW(zero_comm_options, threads_options),
     ROW(zero_options, initialize),        ROW(zero_gpt2_config, gpt2),
     ROW(zero_llama_config, llama),        ROW(zero_load_options, load),
-    ROW(zero_inspect_options, inspect),   ROW(zero_convert_options, convert),
-    ROW(zero_plan_options, plan),         ROW(zero_bench_options, bench),
-    ROW(zero_doctor_options, doctor),     ROW(zero_generate_options, generate),
-    ROW(zero_data_options, show),         ROW(zero_train_options, train),
-    ROW(zero_eval_options, eval),         ROW(zero_run_options, run),
-    ROW(zero_tokenize_options, tokenize), ROW(zero_tokenizer_train_options, tokenizer_train),
-    ROW(zero_diff_options, diff),         ROW(zero_verify_options, verify),
-    ROW(zero_compare_options, compare),   ROW(zero_simulate_options, simulate),
-    ROW(zero_tune_options, tune),
+    ROW(zero_plan_options, plan),         ROW(zero_generate_options, generate),
+    ROW(zero_train_options, train),       ROW(zero_eval_options, eval),
+    ROW(zero_run_options, run),           ROW(zero_tokenizer_train_options, tokenizer_train),
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

@@ -12,7 +12,8 @@
 #define STEPS(k) "\"gradient_accumulation_steps\": " #k
 
 static const zr_config_facts eight = {.world = 8, .micro_batch = 2};
-static const zr_config_facts two_stages = {.world = 8, .micro_batch = 2, .pipeline = 2};
+static const zr_config_facts two_stages = {
+    .world = 8, .micro_batch = 2, .parallel = {.pipeline = 2}};
 
 static inline zr_config *must_be(const char *text, const zr_config_facts *facts, int stages,
                                  recorder *log)

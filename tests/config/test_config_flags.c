@@ -67,6 +67,59 @@ static void test_strict_makes_it_an_error(void **state)
     zr_config_destroy(f.config);
 }
 
+#define AGREEING_FILE                                                                              \
+    "{\"tensor_parallel\": {\"tp\": {\"tp_size\": 4}}, \"pipeline\": {\"stages\": 1},"             \
+    " \"libzero\": {\"sequence_parallel\": false,"                                                 \
+    " \"pipeline\": {\"schedule\": \"interleaved\", \"split\": [6]}}}"
+
+// A flag adds what the file leaves open, and what the file sets stays as the file has it.
+static void test_flags_that_must_agree(void **state)
+{
+    static const struct {
+        const char *key, *value, *flag;
+        const char *refused; // NULL: the flag agrees
+        bool is_put;
+    } rows[] = {
+        {"tensor_parallel.autotp_size", "4", "--tensor", NULL, false},
+        {"tensor_parallel.autotp_size", "2", "--tensor",
+         "--tensor 2 contradicts tensor_parallel.tp.tp_size 4 (ds.json:1:40): say one of them, or "
+         "both alike",
+         false},
+        {"tensor_parallel.tp.tp_size", "4", "--x", NULL, false},
+        {"pipeline.stages", "2", "--pipeline", NULL, true},
+        {"libzero.sequence_parallel", "true", "--sequence-parallel",
+         "--sequence-parallel contradicts libzero.sequence_parallel false (ds.json:1:105): say one "
+         "of them, or both alike",
+         false},
+        {"libzero.pipeline.schedule", "interleaved:2", "--schedule", NULL, false},
+        {"libzero.pipeline.schedule", "gpipe", "--schedule",
+         "--schedule gpipe contradicts libzero.pipeline.schedule \"interleaved\" (ds.json:1:137): "
+         "say "
+         "one of them, or both alike",
+         false},
+        {"libzero.pipeline.schedule", "zb", "--schedule",
+         "--schedule zb: expected one of " ZR_PIPELINE_KINDS, false},
+        {"libzero.pipeline.split", "0,6", "--split", NULL, false},
+        {"libzero.pipeline.split", "[0, 6]", "--split", NULL, false},
+        {"libzero.pipeline.split", "5", "--split",
+         "--split 5 contradicts libzero.pipeline.split [6] (ds.json:1:161): say one of them, or "
+         "both alike",
+         false},
+    };
+    for (int i = 0; i < ZR_COUNT(rows); i++) {
+        fixture f;
+        begin(&f, AGREEING_FILE);
+        zero_status status = set(&f, rows[i].key, rows[i].value, rows[i].flag, true);
+        if (rows[i].refused)
+            assert_string_equal(f.error.message, rows[i].refused);
+        assert_int_equal(status, rows[i].refused ? ZERO_ERR_USAGE : ZERO_OK);
+        zr_origin origin = zr_config_setting(f.config, rows[i].key)->origin;
+        assert_int_equal(origin == ZR_FROM_FLAG, rows[i].is_put);
+        assert_string_equal(f.log.lines, "");
+        zr_config_destroy(f.config);
+    }
+}
+
 static void test_wrong_flags(void **state)
 {
     static const struct {
@@ -278,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_a_flag_wins_and_says_so),
         cmocka_unit_test(test_agreement_and_new_keys_are_silent),
         cmocka_unit_test(test_strict_makes_it_an_error),
+        cmocka_unit_test(test_flags_that_must_agree),
         cmocka_unit_test(test_wrong_flags),
         cmocka_unit_test(test_the_last_flag_counts),
         cmocka_unit_test(test_lr_reaches_the_schedule),

@@ -82,7 +82,8 @@ static void test_tensor_ranks_are_the_flags(void **state)
                                         "ds.json:1:40: no effect here: tensor_parallel.tp.tp_size"};
     for (int i = 0; i < ZR_COUNT(texts); i++)
         for (int tensor = 0; tensor <= 4; tensor += 2) {
-            const zr_config_facts on = {.world = 4, .tensor = tensor, .micro_batch = 1};
+            const zr_config_facts on = {
+                .world = 4, .parallel = {.tensor = tensor}, .micro_batch = 1};
             recorder log;
             zr_config *c = must_resolve_on(texts[i], &on, &log);
             assert_int_equal(c->tensor, tensor ? tensor : 1);
@@ -96,7 +97,8 @@ static void test_tensor_ranks_are_the_flags(void **state)
             zr_config_destroy(c);
         }
     for (int i = 0; i < 2; i++) {
-        const zr_config_facts on = {.world = 4, .tensor = i ? -1 : 1025, .micro_batch = 1};
+        const zr_config_facts on = {
+            .world = 4, .parallel = {.tensor = i ? -1 : 1025}, .micro_batch = 1};
         zero_error error;
         zr_config *c = parsed("{}", &error);
         assert_int_equal(zr_config_keep_inference(c, &error), ZERO_OK);

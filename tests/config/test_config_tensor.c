@@ -7,7 +7,8 @@
 #define EXACT(t) "\"libzero\": {\"exact_tensor\": " t "}"
 
 static const zr_config_facts eight = {.world = 8, .micro_batch = 2};
-static const zr_config_facts eight_by_flag = {.world = 8, .micro_batch = 2, .tensor = 2};
+static const zr_config_facts eight_by_flag = {
+    .world = 8, .micro_batch = 2, .parallel = {.tensor = 2}};
 
 static void must_be(const char *text, const zr_config_facts *facts, int tensor, int64_t slices)
 {
@@ -66,17 +67,18 @@ static void test_who_contradicts_whom(void **state)
     must_fail("{" TP_SIZE("8") "}", &eight_by_flag, ZERO_ERR_USAGE,
               "--tensor 2 contradicts tensor_parallel.tp.tp_size 8 (ds.json:1:40): say one of "
               "them, or both alike");
-    must_fail("{}", &(zr_config_facts){.world = 8, .micro_batch = 2, .tensor = -1}, ZERO_ERR_USAGE,
+    must_fail("{}", &(zr_config_facts){.world = 8, .micro_batch = 2, .parallel = {.tensor = -1}},
+              ZERO_ERR_USAGE,
               "--tensor: tensor_parallel.autotp_size: found -1, expected an integer from 0 to "
               "1024");
 }
 
 static void test_ranks_that_are_no_multiple(void **state)
 {
-    must_fail("{}", &(zr_config_facts){.world = 3, .micro_batch = 2, .tensor = 2}, ZERO_ERR_USAGE,
-              "3 ranks are no multiple of --tensor 2: --ranks 2 or 4");
-    must_fail("{}", &(zr_config_facts){.world = 1, .micro_batch = 2, .tensor = 2}, ZERO_ERR_USAGE,
-              "1 rank is no multiple of --tensor 2: --ranks 2 or 4");
+    must_fail("{}", &(zr_config_facts){.world = 3, .micro_batch = 2, .parallel = {.tensor = 2}},
+              ZERO_ERR_USAGE, "3 ranks are no multiple of --tensor 2: --ranks 2 or 4");
+    must_fail("{}", &(zr_config_facts){.world = 1, .micro_batch = 2, .parallel = {.tensor = 2}},
+              ZERO_ERR_USAGE, "1 rank is no multiple of --tensor 2: --ranks 2 or 4");
     must_fail("{" AUTOTP("3") "}", &eight, ZERO_ERR_CONFIG,
               "8 ranks are no multiple of tensor_parallel.autotp_size 3 (ds.json:1:37): 6 or 9 "
               "ranks");
@@ -96,7 +98,8 @@ static void test_slices(void **state)
     must_fail("{" EXACT("1") "}", &eight_by_flag, ZERO_ERR_CONFIG,
               "ds.json:1:30: libzero.exact_tensor 1 is no multiple of --tensor 2: it goes with "
               "--tensor 1");
-    must_fail("{" EXACT("4") "}", &(zr_config_facts){.world = 6, .micro_batch = 2, .tensor = 3},
+    must_fail("{" EXACT("4") "}",
+              &(zr_config_facts){.world = 6, .micro_batch = 2, .parallel = {.tensor = 3}},
               ZERO_ERR_CONFIG,
               "ds.json:1:30: libzero.exact_tensor 4 is no multiple of --tensor 3: it goes with "
               "--tensor 1, 2, 4");
@@ -105,13 +108,14 @@ static void test_slices(void **state)
 // Nothing said: any number of tensor ranks is as good as a power of two.
 static void test_three_tensor_ranks(void **state)
 {
-    must_be("{}", &(zr_config_facts){.world = 6, .micro_batch = 2, .tensor = 3}, 3, 3);
+    must_be("{}", &(zr_config_facts){.world = 6, .micro_batch = 2, .parallel = {.tensor = 3}}, 3,
+            3);
 }
 
 static void test_batches_are_of_data_ranks(void **state)
 {
     recorder log;
-    const zr_config_facts shared = {.world = 8, .batch = 10, .tensor = 2};
+    const zr_config_facts shared = {.world = 8, .batch = 10, .parallel = {.tensor = 2}};
     zr_config *config = resolved_well("{}", &shared, &log);
     assert_int_equal(config->micro_batch, 3); // 10 samples on 4 data ranks
     assert_int_equal(config->train_batch, 12);
@@ -142,7 +146,8 @@ static void test_exact_world_counts_data_ranks(void **state)
     static const char text[] =
         "{\"train_micro_batch_size_per_gpu\": 2, \"libzero\": {\"exact_world\": true}}";
     recorder log;
-    const zr_config_facts six = {.world = 6, .tensor = 3}, twelve = {.world = 12, .tensor = 4};
+    const zr_config_facts six = {.world = 6, .parallel = {.tensor = 3}},
+                          twelve = {.world = 12, .parallel = {.tensor = 4}};
     zr_config_destroy(resolved_well(text, &six, &log)); // two models of three ranks
     must_fail(text, &twelve, ZERO_ERR_CONFIG,
               "ds.json:1:66: libzero.exact_world on 3 data ranks (12 ranks, 4 a model): found 3, "
@@ -155,7 +160,7 @@ static void test_the_resolved_file_says_the_same(void **state)
     for (int i = 0; i < ZR_COUNT(texts); i++) {
         recorder log;
         zr_config_facts facts = {
-            .world = 8, .micro_batch = 2, .tensor = 2, .sequence_parallel = true};
+            .world = 8, .micro_batch = 2, .parallel = {.tensor = 2, .sequence_parallel = true}};
         zr_config *config = resolved_well(texts[i], &facts, &log);
         zr_buffer text = {0};
         zr_config_write(config, &text);
@@ -175,7 +180,7 @@ static void test_a_resolved_file_leaves_it_to_a_flag(void **state)
 {
     recorder log;
     const zr_config_facts facts = {
-        .world = 8, .micro_batch = 2, .tensor = 2, .sequence_parallel = true};
+        .world = 8, .micro_batch = 2, .parallel = {.tensor = 2, .sequence_parallel = true}};
     zr_config *config = resolved_well("{\"train_micro_batch_size_per_gpu\": 2, "
                                       "\"gradient_accumulation_steps\": 2}",
                                       &(zr_config_facts){.world = 4}, &log);
@@ -195,7 +200,7 @@ static void test_sequence_parallel(void **state)
                       no[] = "{\"libzero\": {\"sequence_parallel\": false}}";
     zr_config_facts asked = eight_by_flag;
     recorder log;
-    asked.sequence_parallel = true;
+    asked.parallel.sequence_parallel = true;
     zr_config *config = resolved_well(yes, &eight_by_flag, &log);
     assert_true(config->sequence_parallel);
     assert_lacks(log.lines, "no effect");
@@ -214,7 +219,7 @@ static void test_sequence_parallel(void **state)
     assert_contains(log.lines, "ds.json:1:35: no effect here: libzero.sequence_parallel: there are "
                                "no tensor-parallel ranks, among which rows could be divided\n");
     zr_config_destroy(config);
-    asked.tensor = 0;
+    asked.parallel.tensor = 0;
     config = resolved_well("{}", &asked, &log);
     assert_contains(log.lines, "warning: --sequence-parallel: no effect here: "
                                "libzero.sequence_parallel: there are no tensor-parallel ranks");
@@ -254,7 +259,7 @@ static void test_partitioned_activations(void **state)
     assert_lacks(log.lines, "no effect");
     zr_config_destroy(config);
     zr_config_facts rows = eight_by_flag;
-    rows.sequence_parallel = true;
+    rows.parallel.sequence_parallel = true;
     config = resolved_well(PARTITIONED("\"number_checkpoints\": 2, "), &rows, &log);
     assert_false(config->partition_activations);
     assert_contains(log.lines, "activation_checkpointing.partition_activations: with rows divided "

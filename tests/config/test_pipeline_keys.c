@@ -18,11 +18,12 @@ static void who_says_how_many_stages(void **state)
     must_fail("{" STAGES("4") "}", &two_stages, ZERO_ERR_USAGE,
               "--pipeline 2 contradicts pipeline.stages 4 (ds.json:1:25): say one of them, or both "
               "alike");
-    must_fail("{" STAGES("4") "}", &(zr_config_facts){.world = 8, .micro_batch = 2, .pipeline = 1},
+    must_fail("{" STAGES("4") "}",
+              &(zr_config_facts){.world = 8, .micro_batch = 2, .parallel = {.pipeline = 1}},
               ZERO_ERR_USAGE,
               "--pipeline 1 contradicts pipeline.stages 4 (ds.json:1:25): say one of them, or both "
               "alike");
-    must_fail("{}", &(zr_config_facts){.world = 8, .micro_batch = 2, .pipeline = -1},
+    must_fail("{}", &(zr_config_facts){.world = 8, .micro_batch = 2, .parallel = {.pipeline = -1}},
               ZERO_ERR_USAGE,
               "--pipeline: pipeline.stages: found -1, expected an integer above 0 to 256 or null");
     must_fail("{" STAGES("257") "}", &eight, ZERO_ERR_CONFIG,
@@ -32,11 +33,12 @@ static void who_says_how_many_stages(void **state)
 
 static void ranks_that_are_no_multiple(void **state)
 {
-    const zr_config_facts six = {.world = 6, .micro_batch = 2, .pipeline = 2, .tensor = 2};
-    must_fail("{}", &(zr_config_facts){.world = 3, .micro_batch = 2, .pipeline = 2}, ZERO_ERR_USAGE,
-              "3 ranks are no multiple of --pipeline 2: --ranks 2 or 4");
-    must_fail("{}", &(zr_config_facts){.world = 1, .micro_batch = 2, .pipeline = 4}, ZERO_ERR_USAGE,
-              "1 rank is no multiple of --pipeline 4: --ranks 4 or 8");
+    const zr_config_facts six = {
+        .world = 6, .micro_batch = 2, .parallel = {.pipeline = 2, .tensor = 2}};
+    must_fail("{}", &(zr_config_facts){.world = 3, .micro_batch = 2, .parallel = {.pipeline = 2}},
+              ZERO_ERR_USAGE, "3 ranks are no multiple of --pipeline 2: --ranks 2 or 4");
+    must_fail("{}", &(zr_config_facts){.world = 1, .micro_batch = 2, .parallel = {.pipeline = 4}},
+              ZERO_ERR_USAGE, "1 rank is no multiple of --pipeline 4: --ranks 4 or 8");
     must_fail("{" STAGES("3") "}", &eight, ZERO_ERR_CONFIG,
               "8 ranks are no multiple of pipeline.stages 3 (ds.json:1:25): 6 or 9 ranks");
     must_fail("{}", &six, ZERO_ERR_USAGE,
@@ -63,21 +65,21 @@ static void who_says_which_schedule(void **state)
     schedule_is("{" SCHEDULE("\"gpipe\"") "}", &two_stages, ZR_PIPELINE_GPIPE, 1);
     schedule_is("{" SCHEDULE("null") "}", &two_stages, ZR_PIPELINE_1F1B, 1);
     schedule_is("{" SCHEDULE("\"auto\"") "}", &two_stages, ZR_PIPELINE_1F1B, 1);
-    asked.schedule = "zb-h1";
+    asked.parallel.schedule = "zb-h1";
     schedule_is("{}", &asked, ZR_PIPELINE_ZB_H1, 1);
     schedule_is("{" SCHEDULE("\"zb-h1\"") "}", &asked, ZR_PIPELINE_ZB_H1, 1);
-    asked.schedule = "interleaved";
+    asked.parallel.schedule = "interleaved";
     schedule_is("{" STEPS(8) "}", &asked, ZR_PIPELINE_INTERLEAVED, 2);
     schedule_is("{" STEPS(8) ", " SCHEDULE("\"interleaved:2\"") "}", &asked,
                 ZR_PIPELINE_INTERLEAVED, 2);
-    asked.schedule = "interleaved:4";
+    asked.parallel.schedule = "interleaved:4";
     schedule_is("{" STEPS(8) "}", &asked, ZR_PIPELINE_INTERLEAVED, 4);
-    asked.schedule = NULL;
+    asked.parallel.schedule = NULL;
     schedule_is("{" STEPS(8) ", " SCHEDULE("\"interleaved\"") "}", &asked, ZR_PIPELINE_INTERLEAVED,
                 2);
-    asked.schedule = "2bw";
+    asked.parallel.schedule = "2bw";
     schedule_is("{" STEPS(8) "}", &asked, ZR_PIPELINE_2BW, 1);
-    asked.schedule = "pipedream";
+    asked.parallel.schedule = "pipedream";
     schedule_is("{" STEPS(8) ", \"gradient_clipping\": 0}", &asked, ZR_PIPELINE_PIPEDREAM, 1);
 }
 
@@ -88,13 +90,13 @@ static void schedules_that_are_none_or_differ(void **state)
     zr_config_facts asked = two_stages;
     must_fail("{" SCHEDULE("\"1F1B\"") "}", &eight, ZERO_ERR_CONFIG,
               "ds.json:1:39: libzero.pipeline.schedule: found \"1F1B\", expected " KINDS);
-    asked.schedule = "zero-bubble";
+    asked.parallel.schedule = "zero-bubble";
     must_fail("{}", &asked, ZERO_ERR_USAGE, "--schedule zero-bubble: expected " KINDS);
-    asked.schedule = "gpipe";
+    asked.parallel.schedule = "gpipe";
     must_fail("{" SCHEDULE("\"1f1b\"") "}", &asked, ZERO_ERR_USAGE,
               "--schedule gpipe contradicts libzero.pipeline.schedule \"1f1b\" (ds.json:1:39): say "
               "one of them, or both alike");
-    asked.schedule = "interleaved:4";
+    asked.parallel.schedule = "interleaved:4";
     must_fail("{" STEPS(8) ", " SCHEDULE("\"interleaved\"") "}", &asked, ZERO_ERR_USAGE,
               "--schedule interleaved:4 contradicts libzero.pipeline.schedule \"interleaved\" "
               "(ds.json:1:73): say one of them, or both alike");
@@ -103,7 +105,7 @@ static void schedules_that_are_none_or_differ(void **state)
 static void split_is(const char *text, const zr_config_facts *facts, int count, const int *split)
 {
     recorder log;
-    zr_config *config = must_be(text, facts, facts->pipeline, &log);
+    zr_config *config = must_be(text, facts, facts->parallel.pipeline, &log);
     assert_int_equal(config->pipeline.split_count, count);
     for (int i = 0; i < count; i++)
         assert_int_equal(config->pipeline.split[i], split[i]);
@@ -119,24 +121,24 @@ static void who_says_where_it_is_cut(void **state)
     split_is("{" SPLIT("null") "}", &two_stages, 0, NULL);
     split_is("{" SPLIT("[0, 6]") "}", &two_stages, 2, halves);
     split_is("{" SPLIT("[6]") "}", &two_stages, 2, halves);
-    asked.split = "0,6";
+    asked.parallel.split = "0,6";
     split_is("{}", &asked, 2, halves);
     split_is("{" SPLIT("[0, 6]") "}", &asked, 2, halves);
     split_is("{" SPLIT("[6]") "}", &asked, 2, halves);
-    asked.split = "6";
+    asked.parallel.split = "6";
     split_is("{" SPLIT("[0, 6]") "}", &asked, 2, halves);
-    asked.split = "3,6,14";
-    asked.schedule = "interleaved:2";
+    asked.parallel.split = "3,6,14";
+    asked.parallel.schedule = "interleaved:2";
     split_is("{" STEPS(8) "}", &asked, 4, quarters);
-    asked.pipeline = 4;
-    asked.schedule = NULL;
+    asked.parallel.pipeline = 4;
+    asked.parallel.schedule = NULL;
     split_is("{" STEPS(16) "}", &asked, 4, quarters);
 }
 
 static void flag_must_fail(const char *split, const char *message)
 {
     zr_config_facts asked = two_stages;
-    asked.split = split;
+    asked.parallel.split = split;
     must_fail("{}", &asked, ZERO_ERR_USAGE, message);
 }
 
@@ -159,13 +161,13 @@ static void splits_that_are_none_or_differ(void **state)
                    "--split 0,6,9 begins 3 chunks, and there are 2: 2 pipeline stages of 1 chunk");
     flag_must_fail("3,6,9",
                    "--split 3,6,9 begins 4 chunks, and there are 2: 2 pipeline stages of 1 chunk");
-    asked.pipeline = 0;
-    asked.split = "0,6";
+    asked.parallel.pipeline = 0;
+    asked.parallel.split = "0,6";
     must_fail("{}", &asked, ZERO_ERR_USAGE,
               "--split 0,6 begins 2 chunks, and there is 1: 1 pipeline stage of 1 chunk");
     asked = two_stages;
-    asked.schedule = "interleaved:2";
-    asked.split = "0";
+    asked.parallel.schedule = "interleaved:2";
+    asked.parallel.split = "0";
     must_fail("{}", &asked, ZERO_ERR_USAGE,
               "--split 0 begins 1 chunk, and there are 4: 2 pipeline stages of 2 chunks");
     must_fail("{" SPLIT("[6, 0]") "}", &two_stages, ZERO_ERR_CONFIG,
@@ -178,7 +180,7 @@ static void splits_that_are_none_or_differ(void **state)
               "libzero.pipeline.split [0,3,6] (ds.json:1:36) begins 3 chunks, and there are 2: 2 "
               "pipeline stages of 1 chunk");
     asked = two_stages;
-    asked.split = "0,4";
+    asked.parallel.split = "0,4";
     must_fail("{" SPLIT("[0, 6]") "}", &asked, ZERO_ERR_USAGE,
               "--split 0,4 contradicts libzero.pipeline.split [0,6] (ds.json:1:36): say one of "
               "them, or both alike");
@@ -191,7 +193,7 @@ static void a_split_has_an_end(void **state)
     zr_buffer text = {0};
     for (int i = 0; i <= ZR_MOST_PIPELINE_STAGES * ZR_MOST_CHUNKS; i++)
         zr_buffer_printf(&text, "%s%d", i ? "," : "", i);
-    asked.split = text.data;
+    asked.parallel.split = text.data;
     zero_error error;
     recorder log;
     assert_null(resolved("{}", &asked, &log, &error));
@@ -298,7 +300,7 @@ static void keys_that_decide_nothing(void **state)
     explained("{" SCHEDULE("\"gpipe\"") "}", &eight,
               "libzero.pipeline.schedule: there is no pipeline\n");
     explained("{" SPLIT("[0, 6]") "}", &eight, "libzero.pipeline.split: there is no pipeline\n");
-    asked.schedule = "gpipe";
+    asked.parallel.schedule = "gpipe";
     explained("{}", &asked,
               "warning: --schedule: no effect here: libzero.pipeline.schedule: there is no "
               "pipeline\n");
@@ -319,8 +321,8 @@ static void the_resolved_file_says_the_same(void **state)
                                "\"activation_checkpoint_interval\": 2}, " STEPS(
                                    8) ", \"libzero\": {\"exact_pipeline\": true}}";
     zr_config_facts asked = two_stages;
-    asked.schedule = "interleaved";
-    asked.split = "3,6,9";
+    asked.parallel.schedule = "interleaved";
+    asked.parallel.split = "3,6,9";
     recorder log;
     zr_config *config = must_be(text, &asked, 2, &log);
     zr_buffer out = {0}, again = {0};
@@ -346,7 +348,8 @@ static void the_resolved_file_says_the_same(void **state)
 // What a run without a pipeline writes says nothing about one, so later flags may.
 static void a_resolved_file_leaves_it_to_flags(void **state)
 {
-    zr_config_facts asked = {.world = 8, .pipeline = 2, .schedule = "gpipe", .split = "0,6"};
+    zr_config_facts asked = {.world = 8,
+                             .parallel = {.pipeline = 2, .schedule = "gpipe", .split = "0,6"}};
     recorder log;
     zr_config *config = must_be("{\"train_micro_batch_size_per_gpu\": 2, " STEPS(2) "}",
                                 &(zr_config_facts){.world = 4}, 1, &log);
@@ -365,10 +368,11 @@ static void a_resolved_file_leaves_it_to_flags(void **state)
 // A caller that finds the ranks before it resolves gets the same.
 static void ranks_may_be_found_before(void **state)
 {
-    zr_config_facts asked = {.micro_batch = 2, .pipeline = 2, .tensor = 2, .schedule = "gpipe"};
+    zr_config_facts asked = {.micro_batch = 2,
+                             .parallel = {.pipeline = 2, .tensor = 2, .schedule = "gpipe"}};
     zero_error error;
     zr_config *config = parsed("{}", &error);
-    asked.split = "0,6";
+    asked.parallel.split = "0,6";
     assert_int_equal(zr_config_find_ranks(config, &asked, &error), ZERO_OK); // of any job
     assert_int_equal(zr_config_model_ranks(config), 4);
     assert_int_equal(config->ranks, 0);
@@ -385,7 +389,8 @@ static void ranks_may_be_found_before(void **state)
 
 static zero_status infer(const char *text, int pipeline, recorder *log, zero_error *error)
 {
-    const zr_config_facts facts = {.world = 3, .micro_batch = 1, .pipeline = pipeline};
+    const zr_config_facts facts = {
+        .world = 3, .micro_batch = 1, .parallel = {.pipeline = pipeline}};
     zr_config *config = parsed(text, error);
     recorder_begin(log);
     zero_status status = zr_config_keep_inference(config, error);

@@ -4,8 +4,9 @@
 
 static void micro_batches_of_schedules(void **state)
 {
-    zr_config_facts asked = {.world = 8, .micro_batch = 2, .pipeline = 4, .tensor = 2};
-    asked.schedule = "interleaved:2";
+    zr_config_facts asked = {
+        .world = 8, .micro_batch = 2, .parallel = {.pipeline = 4, .tensor = 2}};
+    asked.parallel.schedule = "interleaved:2";
     must_fail(
         "{" STEPS(6) "}", &asked, ZERO_ERR_CONFIG,
         "--schedule interleaved:2: a step has 6 micro-batches (gradient_accumulation_steps; a "
@@ -16,8 +17,8 @@ static void micro_batches_of_schedules(void **state)
               "batch of 2 = 2 x 1 x 1 data rank (8 ranks: 4 pipeline stages x 2 tensor)), no "
               "multiple of 4 pipeline stages; 4 or 8 would do, or 1f1b");
     must_have("{" STEPS(12) "}", &asked, 4);
-    asked.schedule = "2bw";
-    asked.tensor = 0;
+    asked.parallel.schedule = "2bw";
+    asked.parallel.tensor = 0;
     must_fail("{" STEPS(3) "}", &asked, ZERO_ERR_CONFIG,
               "--schedule 2bw: a step has 3 micro-batches (gradient_accumulation_steps; a batch of "
               "12 = 2 x 3 x 2 data ranks (8 ranks: 4 pipeline stages)), fewer than 4 pipeline "
@@ -26,7 +27,7 @@ static void micro_batches_of_schedules(void **state)
     // Others work with fewer than there are stages.
     static const char *const any[] = {"1f1b", "gpipe", "zb-h1", "pipedream"};
     for (int i = 0; i < ZR_COUNT(any); i++) {
-        asked.schedule = any[i];
+        asked.parallel.schedule = any[i];
         must_have("{\"gradient_clipping\": 0}", &asked, 4);
     }
 }
@@ -34,7 +35,7 @@ static void micro_batches_of_schedules(void **state)
 static void what_pipedream_cannot_wait_for(void **state)
 {
     zr_config_facts asked = two_stages;
-    asked.schedule = "pipedream";
+    asked.parallel.schedule = "pipedream";
     must_fail("{\"gradient_clipping\": 0, \"zero_optimization\": {\"stage\": 3}}", &asked,
               ZERO_ERR_CONFIG,
               "--schedule pipedream keeps whole versions of the parameters (up to 2 on the first "
@@ -54,7 +55,7 @@ static void what_pipedream_cannot_wait_for(void **state)
         "ds.json:1:90: libzero.exact_world cannot hold with --schedule pipedream: how old the "
         "parameters of a micro-batch are depends on how many its data rank has; 2bw can, and "
         "the synchronous schedules");
-    asked.schedule = "2bw";
+    asked.parallel.schedule = "2bw";
     must_have("{\"train_micro_batch_size_per_gpu\": 2, " STEPS(
                   2) ", \"libzero\": {\"exact_world\": true}}",
               &asked, 2);
@@ -64,7 +65,7 @@ static void what_pipedream_cannot_wait_for(void **state)
 static void what_2bw_cannot_wait_for(void **state)
 {
     zr_config_facts asked = two_stages;
-    asked.schedule = "2bw";
+    asked.parallel.schedule = "2bw";
     must_fail("{\"fp16\": {\"enabled\": true}, " STEPS(2) "}", &asked, ZERO_ERR_CONFIG,
               "--schedule 2bw begins a step before the norm of the step before it is known, from "
               "which the dynamic loss scale of fp16 follows: a fixed fp16.loss_scale would do, or "
@@ -83,7 +84,7 @@ static void versions_stay_on_the_device(void **state)
     zr_config_facts asked = two_stages;
     must_have(kept, &asked, 2);
     must_have(offloaded, &asked, 2);
-    asked.schedule = "2bw";
+    asked.parallel.schedule = "2bw";
     must_fail(kept, &asked, ZERO_ERR_CONFIG,
               "--schedule 2bw reads versions of the parameters in turn, and "
               "zero_optimization.zero_hpz_partition_size 2 (ds.json:1:63) keeps on each machine "
@@ -105,13 +106,13 @@ static void an_asynchronous_schedule_is_delay_enough(void **state)
                                             "1}}}";
     zr_config_facts asked = two_stages;
     must_have(text, &asked, 2);
-    asked.schedule = "2bw";
+    asked.parallel.schedule = "2bw";
     must_fail(
         text, &asked, ZERO_ERR_CONFIG,
         "--schedule 2bw and libzero.delayed_update.start_step 1 (ds.json:1:180) both say with "
         "how old parameters a step computes (2bw: one update old, as a delayed update): keep "
         "one of them");
-    asked.schedule = "pipedream";
+    asked.parallel.schedule = "pipedream";
     must_fail(text, &asked, ZERO_ERR_CONFIG,
               "--schedule pipedream and libzero.delayed_update.start_step 1 (ds.json:1:180) both "
               "say with how old parameters a step computes (2bw: one update old, as a delayed "
@@ -133,7 +134,7 @@ static void saves_come_where_the_pipeline_drains(void **state)
     zr_config *config = must_be("{" STEPS(2) "}", &asked, 2, &log);
     drains(config, 5, NULL);
     zr_config_destroy(config);
-    asked.schedule = "2bw";
+    asked.parallel.schedule = "2bw";
     config = must_be("{" STEPS(2) "}", &asked, 2, &log);
     static const int64_t good[] = {-1, 0, 8, 16};
     for (int i = 0; i < ZR_COUNT(good); i++)
@@ -151,7 +152,7 @@ static void saves_come_where_the_pipeline_drains(void **state)
 static void hinted(const char *schedule, int stages, const char *text, const char *line)
 {
     zr_config_facts asked = {
-        .world = 8, .micro_batch = 2, .pipeline = stages, .schedule = schedule};
+        .world = 8, .micro_batch = 2, .parallel = {.pipeline = stages, .schedule = schedule}};
     recorder log;
     zr_config *config = must_be(text, &asked, stages, &log);
     if (line)
@@ -192,7 +193,8 @@ static void each_stage_would_need_a_placement(void **state)
 
 static void batches_are_of_data_ranks(void **state)
 {
-    const zr_config_facts asked = {.world = 8, .batch = 10, .tensor = 2, .pipeline = 2};
+    const zr_config_facts asked = {
+        .world = 8, .batch = 10, .parallel = {.tensor = 2, .pipeline = 2}};
     recorder log;
     zr_config *config = must_be("{" STEPS(4) "}", &asked, 2, &log);
     assert_int_equal(config->micro_batch, 5); // 10 samples on 2 data ranks
@@ -246,8 +248,8 @@ static void elasticity_counts_data_ranks(void **state)
         "{\"elasticity\": {\"enabled\": true, \"max_train_batch_size\": 2000, "
         "\"micro_batch_sizes\": [2, 4, 6], \"num_gpus_per_node\": 8, \"min_gpus\": 16, "
         "\"max_gpus\": 42, \"model_parallel_size\": 4}}";
-    const zr_config_facts whole = {.world = 16, .tensor = 4},
-                          piped = {.world = 16, .tensor = 2, .pipeline = 2};
+    const zr_config_facts whole = {.world = 16, .parallel = {.tensor = 4}},
+                          piped = {.world = 16, .parallel = {.tensor = 2, .pipeline = 2}};
     recorder other;
     zr_config *a = must_be(text, &whole, 1, &other), *b = must_be(text, &piped, 2, &other);
     assert_int_equal(a->train_batch, b->train_batch);
@@ -256,7 +258,7 @@ static void elasticity_counts_data_ranks(void **state)
     assert_int_equal(a->elastic->ranks[0], b->elastic->ranks[0]);
     zr_config_destroy(a);
     zr_config_destroy(b);
-    const zr_config_facts asked = {.world = 8, .pipeline = 2, .tensor = 2};
+    const zr_config_facts asked = {.world = 8, .parallel = {.pipeline = 2, .tensor = 2}};
     recorder log;
     zr_config *config = must_be(ELASTIC(", \"model_parallel_size\": 4"), &asked, 2, &log);
     assert_int_equal(config->ranks, 2);

@@ -289,12 +289,12 @@ static void *run_rank(void *argument)
                             .seed = 7,
                             .backend = c->backend ? c->backend : "ref"};
     const zr_trial trial = {.faults = c->faults ? c->faults : &nothing_lingers,
-                            .tensor = c->twice    ? 2
-                                      : c->slices ? c->tensor
-                                                  : 0,
-                            .pipeline = c->stages,
-                            .schedule = c->schedule,
-                            .split = c->split,
+                            .parallel = {.tensor = c->twice    ? 2
+                                                   : c->slices ? c->tensor
+                                                               : 0,
+                                         .pipeline = c->stages,
+                                         .schedule = c->schedule,
+                                         .split = c->split},
                             .unsplit = c->twice};
     zero_engine *engine = NULL;
     zero_error *error = &job->failure.error;

@@ -181,9 +181,9 @@ static zero_status train(zero_comm *comm, const zero_model *model, const fault *
                                                  "{\"flush_every\": 2}}}",
                                   .shape = {.batch = 1, .seq = SEQ},
                                   .backend = "ref"};
-    const zr_trial trial = {.pipeline = FAULT_STAGES,
-                            .schedule = fault->schedule,
-                            .split = interleaved ? "0,2,3,4,5,6" : "0,3,5"};
+    const zr_trial trial = {.parallel = {.pipeline = FAULT_STAGES,
+                                         .schedule = fault->schedule,
+                                         .split = interleaved ? "0,2,3,4,5,6" : "0,3,5"}};
     zero_status status = zr_initialize(&options, &trial, &engine, error);
     for (int64_t s = 0, n; s < STEPS && status == ZERO_OK; s += n) {
         n = ZR_MIN(zero_window(engine), STEPS - s);

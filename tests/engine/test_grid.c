@@ -290,7 +290,7 @@ static zero_status split_open(const split_job *job, const zero_model *model, zer
                                   .config_text = config,
                                   .shape = {.batch = SPLIT_BATCH, .seq = 1},
                                   .backend = "ref"};
-    const zr_trial trial = {.tensor = job->tensor, .pipeline = job->stages};
+    const zr_trial trial = {.parallel = {.tensor = job->tensor, .pipeline = job->stages}};
     return zr_initialize(&options, &trial, engine, error);
 }
 

@@ -46,7 +46,8 @@ static void *run_rank(void *argument)
                                   .comm = job->comm,
                                   .shape = {.batch = SPLIT_BATCH, .seq = 1},
                                   .backend = "ref"};
-    job->status = zr_initialize(&options, &(zr_trial){.tensor = m->tensor}, &engine, &job->error);
+    job->status = zr_initialize(&options, &(zr_trial){.parallel = {.tensor = m->tensor}}, &engine,
+                                &job->error);
     assert_true((engine != NULL) == (job->status == ZERO_OK));
     zero_destroy(engine);
     return NULL;

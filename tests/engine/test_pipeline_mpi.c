@@ -127,7 +127,7 @@ static zero_status run_grid(zero_comm *comm, const struct grid *grid, char *out,
                                   .shape = {.batch = BATCH, .seq = HARNESS_SEQ},
                                   .backend = "ref"};
     const zr_trial trial = {
-        .tensor = grid->tensor, .pipeline = grid->stages, .schedule = grid->schedule};
+        .parallel = {.tensor = grid->tensor, .pipeline = grid->stages, .schedule = grid->schedule}};
     zero_status status = zr_initialize(&options, &trial, &engine, error);
     if (status == ZERO_OK)
         status = tell(engine, model, out, error);

@@ -193,7 +193,8 @@ static void *run_rank(void *argument)
                                   .config_text = config,
                                   .shape = {.batch = 1, .seq = 1},
                                   .backend = "ref"};
-    job->status = zr_initialize(&options, &(zr_trial){.tensor = TENSOR}, &engine, &job->error);
+    job->status =
+        zr_initialize(&options, &(zr_trial){.parallel = {.tensor = TENSOR}}, &engine, &job->error);
     if (job->status == ZERO_OK)
         job->status = train(job, engine);
     zero_destroy(engine);

@@ -335,11 +335,11 @@ static void *run_rank(void *argument)
                             .config_text = config,
                             .shape = {.batch = BATCH, .seq = 1},
                             .backend = "ref"};
-    const zr_trial trial = {.tensor = each,
-                            .unsplit = each > 1,
-                            .pipeline = self->stages,
-                            .schedule = self->schedule,
-                            .split = self->split};
+    const zr_trial trial = {.unsplit = each > 1,
+                            .parallel = {.tensor = each,
+                                         .pipeline = self->stages,
+                                         .schedule = self->schedule,
+                                         .split = self->split}};
     must(zr_initialize(&options, &trial, &engine, &error), &error, self);
     if (self->load)
         must(zero_load_checkpoint(engine, self->load, &error), &error, self);

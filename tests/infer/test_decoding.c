@@ -251,7 +251,7 @@ static zero_status open_and_decode(slice_rank *rank, zero_model *part, const zr_
         .threads = 1,
         .seed = 7,
         .total_steps = 10};
-    const zr_trial trial = {.tensor = rank->tensor};
+    const zr_trial trial = {.parallel = {.tensor = rank->tensor}};
     ZERO_TRY(zr_initialize(&options, &trial, &engine, &rank->error));
     rank->cache = zr_lm_decode_cache_bytes(part, 1, POSITIONS);
     zero_status status = decode(rank, engine, config);

@@ -1,7 +1,6 @@
 // Drawings of pipelines: what the letters are, that each action has its box where it ran, and that
 // large ones have a bound.
 #include "plan/pipeline/simulate.h"
-#include "report/pipeline_draw.h"
 #include "report/pipeline_timeline.h"
 
 #include <setjmp.h>

@@ -45,7 +45,8 @@ static void *run_rank(void *argument)
                                   .config_text = CONFIG,
                                   .shape = {.batch = 1, .seq = 1},
                                   .threads = 1};
-    const zr_trial trial = {.pipeline = STAGES, .schedule = r->schedule, .split = "0,1"};
+    const zr_trial trial = {
+        .parallel = {.pipeline = STAGES, .schedule = r->schedule, .split = "0,1"}};
     r->status = zr_initialize(&options, &trial, &r->engine, &r->error);
     if (r->status == ZERO_OK)
         r->status =

@@ -80,7 +80,7 @@ static void test_data_ranks_keep_the_samples(void **state)
         .user = (void *)&keep,
     };
     how.facts.micro_batch = 4;
-    how.facts.tensor = 2;
+    how.facts.parallel.tensor = 2;
     zr_config *config;
     zero_error error = {0};
     assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
@@ -146,8 +146,8 @@ static void test_ranks_are_called_what_they_are(void **state)
             .user = &keep,
         };
         how.facts.micro_batch = 4;
-        how.facts.tensor = rows[i].tensor;
-        how.facts.pipeline = rows[i].stages;
+        how.facts.parallel.tensor = rows[i].tensor;
+        how.facts.parallel.pipeline = rows[i].stages;
         assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
         if (strncmp(last.text, rows[i].says, strlen(rows[i].says)))
             fail_msg("\"%s\" instead of \"%s\"", last.text, rows[i].says);

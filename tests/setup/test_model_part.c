@@ -33,7 +33,7 @@ static zr_config *config_of(const question *q)
 {
     char text[64];
     zr_config *config;
-    const zr_config_facts facts = {.world = q->tensor, .tensor = q->tensor};
+    const zr_config_facts facts = {.world = q->tensor, .parallel = {.tensor = q->tensor}};
     snprintf(text, sizeof text, "{\"libzero\": {\"exact_tensor\": %d}}", q->slices);
     assert_int_equal(zr_config_parse(q->slices ? text : NULL, q->slices ? strlen(text) : 0, "test",
                                      &config, NULL),

@@ -99,7 +99,7 @@ static void test_the_caller_amends_once_the_ranks_are_known(void **state)
     zero_error error = {0};
     zr_resolution how = of(TEXT);
     how.facts.world = 6;
-    how.facts.tensor = 2;
+    how.facts.parallel.tensor = 2;
     how.amend = look_at_ranks;
     how.user = &seen;
     assert_int_equal(zr_resolve_read(&how, &config, &error), ZERO_OK);
@@ -120,7 +120,7 @@ static void expect_refused(zr_resolution how, zero_status status, const char *pa
 static void test_slices_follow_from_file_and_flags(void **state)
 {
     zr_resolution how = of(TEXT);
-    how.facts.tensor = 2;
+    how.facts.parallel.tensor = 2;
     zr_config *config = must_resolve(&how);
     assert_int_equal(config->exact_tensor, 2);
     assert_false(config->exact_tensor_said);
@@ -134,7 +134,7 @@ static void test_slices_follow_from_file_and_flags(void **state)
     assert_true(config->exact_tensor_said);
     zr_config_destroy(config);
     how = of("{\"train_batch_size\": 3, \"train_micro_batch_size_per_gpu\": 2}");
-    how.facts.tensor = 2;
+    how.facts.parallel.tensor = 2;
     expect_refused(how, ZERO_ERR_CONFIG, "on 1 data rank (2 ranks, 2 a model)");
     // A training's file serves its model's users on any number of ranks.
     how = of("{\"tensor_parallel\": {\"autotp_size\": 4}}");

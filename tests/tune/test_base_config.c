@@ -40,10 +40,7 @@ static void ask(const char *text, zero_tune_options options, asked *out)
     zero_error error = {0};
     const zr_tuning_flags flags = {.overrides = options.overrides,
                                    .count = options.override_count,
-                                   .tensor = options.tensor,
-                                   .pipeline = options.pipeline,
-                                   .schedule = options.schedule,
-                                   .split = options.split};
+                                   .parallel = options.parallel};
     *out = (asked){.subject = {.parameters = 1000000, .seq = 64}};
     out->subject.shape = (zr_lm_shape){.layers = 4, .heads = 4, .width = 64};
     assert_int_equal(read_file(text, &flags, &out->file, &error), ZERO_OK);
@@ -94,8 +91,7 @@ static void test_what_is_said_stays(void **state)
         (zero_tune_options){.ranks = 2,
                             .overrides = &stage,
                             .override_count = 1,
-                            .pipeline = 2,
-                            .schedule = "gpipe"},
+                            .parallel = {.pipeline = 2, .schedule = "gpipe"}},
         &a);
     EXPECT(a.space.ranks, 2);
     EXPECT(a.space.stages, 2);
@@ -137,7 +133,7 @@ static zero_status refused_space(const char *text, zero_tune_options options, co
 {
     zero_error error = {0};
     asked a = {.subject = {.parameters = 1000000, .seq = 64}};
-    const zr_tuning_flags none = {.tensor = options.tensor, .pipeline = options.pipeline};
+    const zr_tuning_flags none = {.parallel = options.parallel};
     a.subject.shape = (zr_lm_shape){.layers = 4, .heads = 4, .width = 64};
     assert_int_equal(read_file(text, &none, &a.file, &error), ZERO_OK);
     assert_int_equal(zr_tuning_settings_read(&a.file, NULL, &a.settings, &error), ZERO_OK);
@@ -176,9 +172,9 @@ static void test_ranks_are_a_multiple_of_the_grid(void **state)
     } cases[] = {
         {"{\"autotuning\": {\"enabled\": true, \"mp_size\": 2}}", {0}, 2},
         {"{\"autotuning\": {\"enabled\": true}, \"pipeline\": {\"stages\": 2}}", {0}, 2},
-        {"{}", {.tensor = 4, .pipeline = 2}, 8}, // of 4 cores
-        {"{}", {.threads = 4, .pipeline = 2}, 2},
-        {"{}", {.tensor = 3}, 3},
+        {"{}", {.parallel = {.tensor = 4, .pipeline = 2}}, 8}, // of 4 cores
+        {"{}", {.threads = 4, .parallel = {.pipeline = 2}}, 2},
+        {"{}", {.parallel = {.tensor = 3}}, 3},
     };
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         asked a;
@@ -187,11 +183,11 @@ static void test_ranks_are_a_multiple_of_the_grid(void **state)
         zr_tuning_file_free(&a.file);
     }
     asked a;
-    ask("{}", (zero_tune_options){.tensor = 2}, &a);
+    ask("{}", (zero_tune_options){.parallel = {.tensor = 2}}, &a);
     EXPECT(a.space.ranks, 2, 4);
     zr_tuning_file_free(&a.file);
     assert_int_equal(
-        refused_space("{}", (zero_tune_options){.ranks = 3, .tensor = 2},
+        refused_space("{}", (zero_tune_options){.ranks = 3, .parallel = {.tensor = 2}},
                       "3 ranks cannot be divided into 2 tensor ranks x 1 pipeline stage"),
         ZERO_ERR_CONFIG);
 }

@@ -1,5 +1,5 @@
 // zero_tune refuses options that make no sense, before it looks for anything.
-#include <zero/tune.h>
+#include <zero/commands.h>
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,6 @@ static void expect_refused(zero_tune_options options, const char *why)
 {
     static const char *const data[] = {"/nowhere/text"};
     zero_error error = {0};
-    options.struct_size = sizeof options;
     options.new_spec = "gpt2";
     options.data = data;
     options.data_count = 1;
@@ -29,7 +28,7 @@ static void test_options_out_of_range(void **state)
     expect_refused((zero_tune_options){.ranks = -1}, "-1 ranks");
     expect_refused((zero_tune_options){.ranks = 1 << 20}, "at most 1024 ranks");
     expect_refused((zero_tune_options){.threads = -2}, "of -2 threads");
-    expect_refused((zero_tune_options){.tensor = -1}, "cannot be negative");
+    expect_refused((zero_tune_options){.parallel = {.tensor = -1}}, "cannot be negative");
     expect_refused((zero_tune_options){.trials = -1}, "cannot be negative");
     expect_refused((zero_tune_options){.seconds = NAN}, "cannot be negative");
     expect_refused((zero_tune_options){.override_count = 1}, "overrides is NULL");
