@@ -6,33 +6,40 @@
 
 #include <string.h>
 
-// Whether the machines that there are, are asked for.
+// Whether the question is for the list of machines.
 static bool is_list(const cli_arguments *a)
 {
     return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");
 }
 
-// Checks that only what goes with a table is given with --runs. Returns 0, or the exit code after a
-// message.
-static int check_table(const cli_arguments *a)
+// Checks that no option describes the run in addition to the file of --run. Returns 0, or the exit
+// code after a message.
+static int check_run_file(const cli_arguments *a)
 {
-    static const bool of_table[CLI_OPTIONS] = {
-        [OPT_RUNS] = true, [OPT_MACHINE] = true, [OPT_OUT] = true};
+    static const bool allowed[CLI_OPTIONS] = {[OPT_RUN_FILE] = true,
+                                              [OPT_MACHINE] = true,
+                                              [OPT_FRAMEWORK] = true,
+                                              [OPT_ORDER] = true,
+                                              [OPT_MTBF] = true,
+                                              [OPT_TOKENS] = true,
+                                              [OPT_CHECKPOINT_RATE] = true,
+                                              [OPT_CHECKPOINT_ASYNC] = true,
+                                              [OPT_STEPS] = true,
+                                              [OPT_RESTART_TIME] = true,
+                                              [OPT_EXPLAIN] = true,
+                                              [OPT_JSON] = true};
     for (int id = 0; id < CLI_OPTIONS; id++)
-        if (a->given[id] && !of_table[id])
-            return cli_fail_usage(a->command,
-                                  "%s does not go with --runs: each row says what it needs",
+        if (a->given[id] && !allowed[id])
+            return cli_fail_usage(a->command, "%s does not go with --run: the file says it",
                                   cli_option_row((cli_option_id)id)->name);
     return 0;
 }
 
-// The same for one run.
-static int check_run(const cli_arguments *a)
+// Checks what goes together. Returns 0, or the exit code after a message.
+static int check_together(const cli_arguments *a)
 {
     static const cli_option_id of_failures[] = {OPT_CHECKPOINT_RATE, OPT_CHECKPOINT_ASYNC,
                                                 OPT_RESTART_TIME};
-    if (a->given[OPT_OUT])
-        return cli_fail_usage(a->command, "--out gets the predictions of --runs, which is missing");
     if (a->given[OPT_TOKENS] && a->given[OPT_STEPS])
         return cli_fail_usage(a->command,
                               "--tokens and --steps are both given: each says how long the "
@@ -40,7 +47,8 @@ static int check_run(const cli_arguments *a)
     if (a->given[OPT_EXPLAIN])
         return cli_fail_usage(a->command, "--explain goes with --machine list alone: an answer "
                                           "tells its constants in any case");
-    if (!a->given[OPT_MACHINE] || !a->given[OPT_RANKS])
+    bool ranks = a->given[OPT_RANKS] || a->given[OPT_RUN_FILE];
+    if (!a->given[OPT_MACHINE] || !ranks)
         return cli_fail_usage(a->command, "%s is missing; usage: zero simulate %s",
                               a->given[OPT_MACHINE] ? "--ranks" : "--machine", a->command->usage);
     for (int i = 0; i < (int)(sizeof of_failures / sizeof *of_failures); i++)
@@ -54,14 +62,14 @@ static int check_run(const cli_arguments *a)
 // message.
 static int check_simulate(const cli_arguments *a)
 {
-    int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUNS];
+    int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUN_FILE];
     if (!models && is_list(a))
         return 0;
     if (models != 1)
-        return cli_fail_usage(a->command,
-                              "%s of --new, --model and --runs; usage: zero simulate %s",
+        return cli_fail_usage(a->command, "%s of --new, --model and --run; usage: zero simulate %s",
                               models ? "more than one" : "none", a->command->usage);
-    return a->given[OPT_RUNS] ? check_table(a) : check_run(a);
+    int code = a->given[OPT_RUN_FILE] ? check_run_file(a) : 0;
+    return code ? code : check_together(a);
 }
 
 int cli_simulate(const cli_arguments *a)
@@ -75,7 +83,7 @@ int cli_simulate(const cli_arguments *a)
         .struct_size = sizeof options,
         .new_spec = a->text[OPT_NEW],
         .model = a->text[OPT_MODEL],
-        .runs = a->text[OPT_RUNS],
+        .run = a->text[OPT_RUN_FILE],
         .machine = a->text[OPT_MACHINE],
         .config_path = a->text[OPT_CONFIG],
         .overrides = overrides.at,
@@ -97,7 +105,6 @@ int cli_simulate(const cli_arguments *a)
         .restart = a->real[OPT_RESTART_TIME],
         .asynchronous = a->given[OPT_CHECKPOINT_ASYNC],
         .json = a->given[OPT_JSON],
-        .out = a->text[OPT_OUT],
         .tokens = a->given[OPT_TOKENS] ? a->integer[OPT_TOKENS] : 0,
         .steps = a->given[OPT_STEPS] ? a->integer[OPT_STEPS] : 0,
         .explain = a->given[OPT_EXPLAIN],
@@ -106,7 +113,5 @@ int cli_simulate(const cli_arguments *a)
     zero_error error = {0};
     if (zero_simulate(&options, cli_print, NULL, &error) != ZERO_OK)
         return cli_fail(a->command, &error);
-    if (options.out)
-        fprintf(stderr, "%s: the predictions\n", options.out);
     return 0;
 }

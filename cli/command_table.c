@@ -150,7 +150,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "up. More ranks than cores take turns, which the tables say."},
     [CLI_SIMULATE] =
         {.name = "simulate",
-         .usage = "--new SPEC | --model DIR  --machine NAME --ranks N [OPTION...]  |  --runs FILE",
+         .usage = "--new SPEC --ranks N | --model DIR --ranks N | --run FILE  --machine NAME "
+                  "[OPTION...]",
          .run = cli_simulate,
          .purpose = "predict a step on machines that are not here",
          .detail =
@@ -158,8 +159,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "crosses which links, and the fitted constants of the machine. Machines are data: "
              "v100-dgx2, a100-dgx, h100-hgx and others are built in, machines/NAME.json below the "
              "working directory wins over them, and zero doctor --write-machine writes that of "
-             "this machine. With --runs, each row of a table of published runs is predicted, and "
-             "the predictions are scored. docs/scale.md says what is modelled, and what is not."},
+             "this machine. tools/score-runs predicts tables of published runs and scores the "
+             "predictions. docs/scale.md says what is modelled, and what is not."},
     [CLI_BENCH] =
         {.name = "bench",
          .usage = "comm|gemm|optimizer|step|checkpoint|memory|io [OPTION...]",

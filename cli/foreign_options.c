@@ -93,6 +93,7 @@ static const struct {
 } absent[] = {
     {OPT_MACHINE, "--ranks counts the devices of all machines",
      "nodes nnodes num-nodes num-machines"},
+    {OPT_MACHINE, "tools/score-runs reads tables of published runs", "runs"},
     {OPT_COMM, "mpirun or srun starts ranks on several machines, without --ranks",
      "nodes nnodes num-nodes num-machines N hostfile hosts node-rank machine-rank master-addr "
      "master-port main-process-ip main-process-port rdzv-endpoint rdzv-backend include exclude"},

@@ -33,7 +33,7 @@ typedef enum cli_option_id {
     OPT_MACHINES,
     OPT_PREDICT,
     OPT_MACHINE,
-    OPT_RUNS,
+    OPT_RUN_FILE,
     OPT_CONTEXT,
     OPT_GLOBAL_BATCH,
     OPT_RECOMPUTE,

@@ -9,15 +9,15 @@ const cli_option cli_options_simulation[] = {
      .commands = SIMULATE,
      .help =
          "the machine: one that is built in, the NAME of a file machines/NAME.json, a path of such "
-         "a file, or what can mean only one of these (h100); with --runs, that of all rows, "
-         "instead of each row's own; list, alone: prints those that there are"},
-    {.id = OPT_RUNS,
-     .name = "--runs",
+         "a file, or what can mean only one of these (h100); list, alone: prints those that there "
+         "are"},
+    {.id = OPT_RUN_FILE,
+     .name = "--run",
      .argument = "FILE",
      .kind = CLI_TEXT,
      .commands = SIMULATE,
-     .help = "a table of runs (CSV): each row is predicted, and scored if it says what was "
-             "measured"},
+     .help = "a file (JSON) that describes the run: its model, grid, batch and states, instead of "
+             "--new, --model and the options that describe them"},
     {.id = OPT_CONTEXT,
      .name = "--context",
      .argument = "P",

@@ -19,7 +19,6 @@ static const output outputs[] = {
     {OPT_OUT, TOKENIZER, "a directory with a tokenizer", NULL},
     {OPT_OUT, TOKENIZE, "a token file", ".bin"},
     {OPT_OUT, COMPARE, "Markdown", ".md .markdown .txt"},
-    {OPT_OUT, SIMULATE, "CSV", ".csv .txt"},
     {OPT_TO, CONVERT, "a directory", NULL},
     {OPT_PROFILE, TRAIN, "a trace in JSON", ".json .jsonl .txt"},
     {OPT_DRAW, PLAN, "an SVG", ".svg"},

@@ -8,17 +8,18 @@
 extern "C" {
 #endif
 
-// Either new_spec or model, machine and ranks: one run is simulated. Or `runs`: a table of them. Or
-// the machine "list" alone: the machines that there are.
+// One run is simulated: of new_spec or model on so many ranks of a machine, or the run that a file
+// describes, on a machine. Or the machine "list" alone: the machines that there are.
 // Numbers that are 0 and texts that are NULL are not given: the configuration's value is taken, and
 // without one a default.
 typedef struct zero_simulate_options {
     size_t struct_size;
     const char *new_spec, *model; // a SPEC; or a directory or config.json
-    const char *runs;             // a CSV file of runs, each of which is predicted and scored
-    // The name of a machine, or a path of a machine's file (docs/scale.md). With `runs`: that of
-    // all rows, instead of each row's own.
-    const char *machine;
+    // A JSON file that describes a run (docs/scale.md): its model, grid, batch and states. Of the
+    // fields below, machine, framework, order, json, and those of failures and of the length go
+    // with it; the others are not read.
+    const char *run;
+    const char *machine; // its name, or a path of a machine's file (docs/scale.md)
     const char *config_path;
     const zero_override *overrides; // as in zero_plan_options
     int override_count;
@@ -32,16 +33,15 @@ typedef struct zero_simulate_options {
     // The axes of the mesh over the nodes, those of neighbouring devices first:
     // "tensor,context,data,pipeline" (the default) in any order, or "best".
     const char *order;
-    // Failures are asked about with mtbf_hours > 0: those between two failures of a node.
+    // Failures count if mtbf_hours > 0: the hours between two failures of a node.
     double mtbf_hours;
     double checkpoint_rate; // bytes a second of the whole storage; 0: of the nodes' NVMe
     double restart;         // seconds until training goes on, without reading the checkpoint
-    int asynchronous;       // checkpoints are written beside training
+    int asynchronous;       // checkpoints are written during training
     int json;
-    // With `runs`: a CSV file to which predictions are durably written; NULL: none.
-    const char *out;
+    const char *reserved; // not read: it was a file for the predictions of a table of runs
     zero_logger logger;
-    // The length of the training, whose time is told: its tokens or its steps; 0: not asked.
+    // The tokens or the steps of a training whose time is wanted; 0 if it is not.
     int64_t tokens, steps;
     int explain; // with the machine "list": their constants, too
 } zero_simulate_options;

@@ -1,5 +1,5 @@
-// What a DeepSpeed file says of a run that is simulated. Its keys are only read, not resolved:
-// what libzero would refuse or choose for a run of its own does not matter to a simulation.
+// Reads a simulated run from a DeepSpeed file. Its keys are read but not resolved, because a
+// simulation does not depend on what libzero would refuse or choose for a training.
 #include "config/pipeline_keys.h"
 #include "config/settings.h"
 #include "setup/resolve.h"
@@ -36,10 +36,10 @@ static void read_states(const zr_config *config, zr_sim_run *run)
 static void read_precision(const zr_config *config, zr_sim_run *run)
 {
     static const char dtype[] = "libzero.dtype";
-    bool said = json_is_string(zr_config_value(config, dtype));
-    if (said ? is_text(config, dtype, "fp32")
-             : zr_config_says(config, "bf16.enabled") && !is_on(config, "bf16.enabled") &&
-                   !is_on(config, "fp16.enabled"))
+    bool named = json_is_string(zr_config_value(config, dtype));
+    if (named ? is_text(config, dtype, "fp32")
+              : zr_config_says(config, "bf16.enabled") && !is_on(config, "bf16.enabled") &&
+                    !is_on(config, "fp16.enabled"))
         run->number = ZR_SIM_FP32;
 }
 

@@ -1,9 +1,7 @@
-// zero_simulate: from options to a run, its step, and what failures cost; or a table of runs.
+// zero_simulate: from options, or a file that describes a run, to its step, and what failures cost.
 #include "base/errors.h"
 #include "commands/simulate_report.h"
 #include "setup/model_choice.h"
-#include "simulate/order.h"
-#include "simulate/runs_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,7 +55,7 @@ static zero_status read_products(const char *text, zr_sim_run *run, zero_error *
                    run->machine.device, run->machine.name);
 }
 
-// Sets what the options say themselves; the configuration has been read.
+// Sets the options that override the configuration, which has been read.
 static zero_status set_flags(const zero_simulate_options *options, zr_sim_run *run,
                              zero_error *error)
 {
@@ -96,6 +94,8 @@ static zero_status set_run(const zero_simulate_options *options, const zr_sim_ca
     run->number = run->machine.peak[ZR_SIM_16_BIT] > 0 ? ZR_SIM_16_BIT : ZR_SIM_FP32;
     ZERO_TRY(set_framework(catalogue, options->framework, run, error));
     zr_sim_run_set_attention(run);
+    if (options->run)
+        return zr_sim_run_read(options->run, run, error);
     ZERO_TRY(set_model(options, run, error));
     ZERO_TRY(zr_simulate_configure(options, run, error));
     ZERO_TRY(set_flags(options, run, error));
@@ -103,7 +103,7 @@ static zero_status set_run(const zero_simulate_options *options, const zr_sim_ca
     return zr_sim_run_check(run, error);
 }
 
-// Finds how long the whole training takes; failures and saving count, if they are asked about.
+// Finds how long the whole training takes, with failures and saving if the options have them.
 static void find_length(const zero_simulate_options *options, zr_simulate_answer *answer)
 {
     zr_simulate_length *length = &answer->length;
@@ -137,7 +137,9 @@ static zero_status simulate_run_simulate(const zero_simulate_options *options,
                                          const zr_sim_catalogue *catalogue, zr_buffer *out,
                                          zero_error *error)
 {
-    zr_simulate_answer answer = {.model = options->new_spec ? options->new_spec : options->model};
+    zr_simulate_answer answer = {.model = options->new_spec ? options->new_spec
+                                          : options->model  ? options->model
+                                                            : options->run};
     bool best = options->order && !strcmp(options->order, "best");
     ZERO_TRY(
         zr_sim_order_read(options->order && !best ? options->order : "tensor", &answer.run, error));
@@ -155,24 +157,6 @@ static zero_status simulate_run_simulate(const zero_simulate_options *options,
     else
         zr_simulate_text(&answer, out);
     return ZERO_OK;
-}
-
-static zero_status simulate_runs(const zero_simulate_options *options,
-                                 const zr_sim_catalogue *catalogue, zr_buffer *out,
-                                 zero_error *error)
-{
-    zr_sim_machine machine;
-    zr_sim_table table;
-    if (options->machine)
-        ZERO_TRY(zr_sim_machine_find(catalogue, options->machine, &machine, error));
-    zero_status status = zr_sim_table_read(catalogue, options->runs,
-                                           options->machine ? &machine : NULL, &table, error);
-    if (status == ZERO_OK && options->out)
-        status = zr_sim_table_write(&table, options->out, error);
-    if (status == ZERO_OK)
-        zr_sim_table_score(&table, out);
-    zr_sim_table_free(&table);
-    return status;
 }
 
 static zero_status check_simulate_run_numbers(const zero_simulate_options *options,
@@ -195,7 +179,7 @@ static zero_status check_simulate_run_numbers(const zero_simulate_options *optio
 
 static bool is_list(const zero_simulate_options *options)
 {
-    return !options->runs && !options->new_spec && !options->model && options->machine &&
+    return !options->run && !options->new_spec && !options->model && options->machine &&
            !strcmp(options->machine, "list");
 }
 
@@ -213,19 +197,16 @@ static zero_status check_simulate_run(const zero_simulate_options *options, zero
     if (options->tokens && options->steps)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.tokens and options.steps are both given");
-    if (options->runs && (options->new_spec || options->model || options->json))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_simulate: options.runs is a table of models: options.new_spec, "
-                       "options.model and options.json do not go with it");
-    if (options->runs || is_list(options))
+    if (is_list(options))
         return ZERO_OK;
-    if (!options->new_spec == !options->model)
+    if (!!options->new_spec + !!options->model + !!options->run != 1)
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_simulate: exactly one of options.new_spec and options.model must be "
-                       "given, or options.runs");
-    if (!options->machine || options->ranks <= 0)
+                       "zero_simulate: exactly one of options.new_spec, options.model and "
+                       "options.run must be given");
+    if (!options->machine || (!options->run && options->ranks <= 0))
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_simulate: options.machine and options.ranks must be given");
+                       "zero_simulate: options.machine and options.ranks must be given%s",
+                       options->run ? "; options.run says the ranks" : "");
     return check_simulate_run_numbers(options, error);
 }
 
@@ -247,8 +228,7 @@ zero_status zero_simulate(const zero_simulate_options *options,
     if (status == ZERO_OK && is_list(options))
         list_machines(options, &catalogue, &text);
     else if (status == ZERO_OK)
-        status = options->runs ? simulate_runs(options, &catalogue, &text, error)
-                               : simulate_run_simulate(options, &catalogue, &text, error);
+        status = simulate_run_simulate(options, &catalogue, &text, error);
     zr_sim_catalogue_close(&catalogue);
     if (status == ZERO_OK && text.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the simulation");

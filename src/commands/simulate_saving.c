@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-// Of a parameter: fp32 weights and two moments, from which 16-bit weights follow.
+// Bytes of a parameter in a checkpoint: fp32 weights and two moments; 16-bit weights follow from
+// them.
 enum { CHECKPOINT_BYTES = 12 };
 
 // Seconds in which all devices copy their states to their hosts at once.
@@ -12,11 +13,11 @@ static double copied_in(const zr_sim_run *run, double bytes)
     return bytes / ((double)run->devices * run->machine.host_link);
 }
 
-// The least part of the time that has to make progress.
+// The least goodput that is an answer.
 #define LEAST_GOODPUT 1e-6
 
-// A run saves after whole steps: takes the better of the two numbers of steps around the best
-// interval, of which no interval is shorter than a write.
+// Takes the better of the two whole numbers of steps around the best interval, because a run saves
+// after whole steps. No interval is shorter than a write.
 static void take_whole_steps(zr_simulate_saving *saving, double step)
 {
     const zr_sim_failures *f = &saving->failures;
@@ -48,11 +49,11 @@ zero_status zr_simulate_save(const zero_simulate_options *options, zr_simulate_a
                        "storage takes",
                        run->machine.name);
     double written = saving->bytes / saving->rate;
-    bool beside = options->asynchronous && run->machine.host_link > 0;
+    bool asynchronous = options->asynchronous && run->machine.host_link > 0;
     saving->failures = (zr_sim_failures){
         .mtbf = options->mtbf_hours * 3600 / saving->nodes,
-        .blocked = beside ? copied_in(run, saving->bytes) : written,
-        .behind = beside ? written : 0,
+        .blocked = asynchronous ? copied_in(run, saving->bytes) : written,
+        .behind = asynchronous ? written : 0,
         .restart = options->restart + written, // it is read again as fast as it was written
     };
     ZERO_TRY(zr_sim_survive(&saving->failures, &saving->survival, error));

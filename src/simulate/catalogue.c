@@ -2,7 +2,6 @@
 #include "simulate/catalogue.h"
 
 #include "base/file.h"
-#include "simulate/machine_file.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 
 enum { MOST_BYTES = 1 << 20 }; // of a file
 
-// Reads a file, if it is there; *data NULL: it is not. The caller frees *data.
+// Reads a file if it exists; else *data is NULL. The caller frees *data.
 static zero_status read_catalogue_file(const char *path, char **data, zr_sim_text *out,
                                        zero_error *error)
 {
@@ -29,7 +28,7 @@ static zero_status read_catalogue_file(const char *path, char **data, zr_sim_tex
     return ZERO_OK;
 }
 
-// What takes a text: a machine's, or that of the frameworks.
+// A function that reads the text of a machine's file, or of the file of frameworks.
 typedef zero_status take_text(const zr_sim_text *file, void *out, zero_error *error);
 
 static zero_status take_machine(const zr_sim_text *file, void *out, zero_error *error)
@@ -51,7 +50,7 @@ static zero_status take_frameworks(const zr_sim_text *file, void *out, zero_erro
                                    error);
 }
 
-// Hands on the file of a path; if there is none, the built-in text; *found: either was there.
+// Reads the file at a path, or the built-in text if there is no file. *found: there is one of them.
 static zero_status take_path(const char *path, const char *built_in, take_text *take, void *out,
                              bool *found, zero_error *error)
 {
@@ -106,37 +105,27 @@ void zr_sim_catalogue_close(zr_sim_catalogue *catalogue)
     *catalogue = (zr_sim_catalogue){0};
 }
 
-// Appends the texts that begin with the first word of `name` as a whole word, whatever the case:
-// "h100-96gb, h100-hgx" of "H100" and "h100-pcie". Returns how many there are.
-static int append_family(const zr_sim_catalogue *catalogue, const char *name,
-                         const char *field(const zr_sim_machine *), zr_buffer *out)
+// Appends the machines whose names begin with the first word of `name`, whatever its capitals:
+// "h100-hgx or h100-96gb" for "h100-pcie". Returns their number.
+static int append_family(const zr_sim_catalogue *catalogue, const char *name, zr_buffer *out)
 {
     size_t word = strcspn(name, "-_ ");
-    const char *last = "";
     int count = 0;
     for (int i = 0; i < catalogue->machine_count && word; i++) {
-        const char *text = field(&catalogue->machines[i]);
-        bool begins = !strncasecmp(text, name, word) && (!text[word] || text[word] == '-');
-        if (!begins || !strcmp(text, last))
-            continue;
-        zr_buffer_printf(out, "%s%s", count++ ? " or " : "", text);
-        last = text;
+        const char *text = catalogue->machines[i].name;
+        if (!strncasecmp(text, name, word) && (!text[word] || text[word] == '-'))
+            zr_buffer_printf(out, "%s%s", count++ ? " or " : "", text);
     }
     return count;
 }
 
 static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char *what,
-                                  const char *name, const char *field(const zr_sim_machine *),
-                                  zero_error *error)
+                                  const char *name, zero_error *error)
 {
     zr_buffer list = {0}, family = {0};
-    for (int i = 0; i < catalogue->machine_count; i++) {
-        const char *text = field(&catalogue->machines[i]);
-        bool again = i && !strcmp(text, field(&catalogue->machines[i - 1]));
-        if (!again)
-            zr_buffer_printf(&list, "%s%s", i ? ", " : "", text);
-    }
-    bool meant = append_family(catalogue, name, field, &family) && !family.failed;
+    for (int i = 0; i < catalogue->machine_count; i++)
+        zr_buffer_printf(&list, "%s%s", i ? ", " : "", catalogue->machines[i].name);
+    bool meant = append_family(catalogue, name, &family) && !family.failed;
     zero_status status = zr_fail(error, ZERO_ERR_USAGE, "no %s \"%s\"; %s%s%sthere are %s", what,
                                  name, meant ? "did you mean " : "", meant ? family.data : "",
                                  meant ? "? " : "", list.failed ? "others" : list.data);
@@ -145,17 +134,13 @@ static zero_status refuse_machine(const zr_sim_catalogue *catalogue, const char 
     return status;
 }
 
-static const char *catalogue_name_of(const zr_sim_machine *machine) { return machine->name; }
-
-static const char *device_of(const zr_sim_machine *machine) { return machine->device; }
-
 static bool is_path(const char *name)
 {
     size_t length = strlen(name), ending = strlen(ENDING);
     return strchr(name, '/') || (length > ending && !strcmp(name + length - ending, ENDING));
 }
 
-// Returns where `part` is in `text`, whatever their capitals; NULL: nowhere.
+// Returns where `part` stands in `text`, whatever their capitals; NULL if it is not there.
 static const char *find_text(const char *text, const char *part)
 {
     size_t length = strlen(part);
@@ -175,8 +160,8 @@ static bool is_gigabytes(const char *text)
     return !isalnum((unsigned char)*text) && *text != '/';
 }
 
-// Returns the memory that a device's name tells, in bytes, as in "A100-80GB" and "A100 80 GB"; 0:
-// none. Digits within a word are none: "A10G" has no 10 GB.
+// Returns the bytes of memory in a device's name, as in "A100-80GB" and "A100 80 GB"; 0 if it has
+// none. Digits inside a word do not count: "A10G" does not mean 10 GB.
 static double named_memory(const char *device)
 {
     for (const char *at = device; *at; at++) {
@@ -201,44 +186,19 @@ static bool is_kind(const char *text, const char *device)
     return false;
 }
 
-// Returns how well a machine is what a table names; 0: not at all. The device's exact name decides,
-// then its memory, of which a machine that is named by it is the likelier one, then the devices of
-// a node.
-static int likeness(const zr_sim_machine *machine, const char *device, double memory, int devices)
+// Returns how well a machine matches a name of a device; 0 if it does not. The exact name decides,
+// then the memory in the name: a machine with this memory in its own name matches best.
+static int likeness(const zr_sim_machine *machine, const char *device, double memory)
 {
     if (!is_kind(device, machine->device))
         return 0;
     bool same = memory > 0 && memory == machine->memory,
          named = memory > 0 && memory == named_memory(machine->device);
-    return 1 + (strcasecmp(device, machine->device) ? 0 : 8) + (same ? 2 : 0) + (named ? 2 : 0) +
-           (devices == machine->devices);
+    return 1 + (strcasecmp(device, machine->device) ? 0 : 8) + (same ? 2 : 0) + (named ? 2 : 0);
 }
 
-zero_status zr_sim_machine_of_device(const zr_sim_catalogue *catalogue, const char *device,
-                                     int devices, zr_sim_machine *out, zero_error *error)
-{
-    const zr_sim_machine *best = NULL;
-    int most = 0;
-    double memory = named_memory(device);
-    for (int i = 0; i < catalogue->machine_count; i++) {
-        int like = likeness(&catalogue->machines[i], device, memory, devices);
-        if (like <= most)
-            continue;
-        best = &catalogue->machines[i];
-        most = like;
-    }
-    if (!best)
-        return refuse_machine(catalogue, "machine has the device", device, device_of, error);
-    *out = *best;
-    if (devices > 0)
-        out->devices = devices;
-    if (memory > 0)
-        out->memory = memory;
-    return ZERO_OK;
-}
-
-// Returns whether a word of a machine's name tells nothing but a device's memory, and that it
-// stands in the usual machine of its maker.
+// Returns whether a word of a machine's name adds nothing: it is the device's memory, or a name of
+// its maker's usual machine.
 static bool is_usual_word(const char *word, size_t length)
 {
     static const char *const usual[] = {"sxm", "sxm2", "sxm3", "sxm4", "sxm5",
@@ -270,8 +230,8 @@ static bool is_makers(const zr_sim_machine *machine)
     return !strcmp(end, "-hgx") || !strcmp(end, "-dgx");
 }
 
-// Finds the one machine that such a name can mean ("H100", "a100-80gb"): the likest, and of equally
-// likely ones its maker's. Returns false if it means none or several.
+// Finds the one machine that a short name can mean ("H100", "a100-80gb"): the best match, and of
+// several its maker's. Returns false if there is no match, or more than one.
 static bool find_obvious(const zr_sim_catalogue *catalogue, const char *name, zr_sim_machine *out)
 {
     double memory = named_memory(name);
@@ -279,7 +239,7 @@ static bool find_obvious(const zr_sim_catalogue *catalogue, const char *name, zr
     for (int i = 0; i < catalogue->machine_count; i++) {
         const zr_sim_machine *machine = &catalogue->machines[i];
         bool has = memory == 0 || memory == machine->memory;
-        int like = has && is_usual(name, machine) ? 2 * likeness(machine, name, memory, 0) : 0;
+        int like = has && is_usual(name, machine) ? 2 * likeness(machine, name, memory) : 0;
         like += like && is_makers(machine);
         if (!like || like < most)
             continue;
@@ -306,8 +266,7 @@ zero_status zr_sim_machine_find(const zr_sim_catalogue *catalogue, const char *n
     if (!found && !is_path(name))
         found = find_obvious(catalogue, name, out);
     return found ? ZERO_OK
-                 : refuse_machine(catalogue, is_path(name) ? "file" : "machine", name,
-                                  catalogue_name_of, error);
+                 : refuse_machine(catalogue, is_path(name) ? "file" : "machine", name, error);
 }
 
 bool zr_sim_framework_find(const zr_sim_catalogue *catalogue, const char *text,

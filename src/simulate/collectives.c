@@ -1,4 +1,4 @@
-#include "simulate/collectives.h"
+#include "simulate/costs.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,15 +14,14 @@ const char *const zr_sim_axis_names[] = {
     [ZR_SIM_AXIS_PIPELINE] = "pipeline",
 };
 
-// Returns how many of some ranks, of which each is the stride-th device after the one before, are
-// in one node.
+// Returns the number of ranks in one node, if each is the stride-th device after the one before.
 static int ranks_within(const zr_sim_machine *machine, int ranks, int stride)
 {
     return ZR_MIN(ranks, ZR_MAX(1, ZR_MAX(1, machine->devices) / stride));
 }
 
-// A group of so many devices, `within` of them in each node, the last of which is so many devices
-// after the first.
+// Makes a group of devices, `within` of them in each node; `last` is the distance from the first
+// device to the last.
 static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int within, int64_t last)
 {
     zr_sim_group group = {.ranks = ranks, .within = within};
@@ -34,7 +33,7 @@ static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int withi
     group.tree_latency = in_node->latency * log2(group.within);
     if (group.nodes == 1)
         return group;
-    // How far it reaches decides, not how many nodes it has members in.
+    // The distance decides, not the number of nodes with members.
     int64_t reached = ZR_MAX(group.nodes, last / ZR_MAX(1, machine->devices) + 1);
     bool spine = machine->rail_nodes > 0 && reached > machine->rail_nodes;
     group.reach = spine ? ZR_SIM_SPINE : ZR_SIM_RAIL;

@@ -2,10 +2,10 @@
 //
 // Failures come at random, independent of the past, at one a `mtbf` seconds of the whole machine
 // (that of a node divided by the nodes). After one, everything starts again from the last
-// checkpoint that is complete, which takes `restart` seconds; failures during these start it again.
+// checkpoint that is complete, which takes `restart` seconds; a failure meanwhile starts it again.
 //
 // Saving stops training for `blocked` seconds. If it is asynchronous, what was copied in that time
-// is written for another `behind` seconds beside training, and only then counts. One checkpoint is
+// is written during another `behind` seconds of training, and only then counts. One checkpoint is
 // written at a time. With the rate of failures f = 1 / mtbf, an interval t of training between two
 // checkpoints, and L = t + blocked, the part of the time that makes progress is
 //
@@ -34,8 +34,8 @@ typedef struct zr_sim_survival {
 
 // Returns the goodput of an interval (above 0).
 double zr_sim_goodput(const zr_sim_failures *failures, double interval);
-// Finds the best interval. ZERO_ERR_USAGE, with the numbers: so many failures that nothing is ever
-// finished.
+// Finds the best interval. ZERO_ERR_USAGE, with the numbers: failures are so frequent that no
+// interval is ever finished.
 zero_status zr_sim_survive(const zr_sim_failures *failures, zr_sim_survival *out,
                            zero_error *error);
 

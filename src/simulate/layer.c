@@ -1,25 +1,25 @@
-#include "simulate/layer.h"
+#include "simulate/costs.h"
 
 #include <math.h>
 
-// The part of their rate that products keep whose rows begin at multiples of 16 bytes, but not of
-// the 128 that a line of a cache has, and of those that begin anywhere.
+// The part of their rate that products keep if their rows are aligned to 16 bytes but not to the
+// 128 of a cache line, and if they are not aligned at all.
 #define HALF_ALIGNED 0.6
 #define UNALIGNED 0.55
-// How many times the peak in 32 bits products over a head at a time reach whose rows are not
-// aligned, because nobody copies them into aligned places as is done with large ones.
+// The rate of attention's products with unaligned rows, as a multiple of the peak in 32 bits. It is
+// low because libraries copy only large operands into aligned places.
 #define BATCHED 1.4
-// Bytes that are moved for a logit in forward, and half as many again in backward, in 16 bits and
-// in 32: it is made wide, the largest of its row is found, exponentials are summed and divided.
+// Bytes that forward moves for a logit, in 16 and in 32 bits: it is converted, the largest of its
+// row is found, exponentials are summed and divided. Backward moves half as many.
 #define LOGIT 9
-// The least elements of k of which a part of a tile is the sum.
+// The fewest elements of k in a part, where tiles are computed in parts along k.
 #define PART 256
 
-// The part of the peak that attention reaches at least whose kernels were made for the device, as
-// those of A100, B200 and GB300 have it; A100's reach less of it on their successors.
+// The least part of the peak that attention reaches with kernels made for the device, as on A100,
+// B200 and GB300. Kernels made for A100 reach less of the peak of its successors.
 #define NATIVE 0.33
 
-// How late the last host of two is in an exchange, as a multiple of the time to launch a kernel.
+// How late the later of two hosts starts an exchange, as a multiple of the time to launch a kernel.
 #define LATE 2.2
 // How much longer it takes to launch kernels where all devices of a node wait for each other.
 #define LAG 0.4
@@ -33,8 +33,7 @@ double zr_sim_tokens(const zr_sim_run *run)
     return (double)run->micro_batch * (double)run->seq / run->context;
 }
 
-// Returns the number that products are in where one is asked for: that, or the next wider one that
-// the device has.
+// Returns the number format of products: the wanted one, or the next wider one that the device has.
 static zr_sim_number layer_number_of(const zr_sim_machine *machine, zr_sim_number number)
 {
     while (number > ZR_SIM_FP32 && machine->peak[number] <= 0)
@@ -55,8 +54,8 @@ static double product_rate(const zr_sim_machine *machine, zr_sim_number number)
     return zr_sim_peak(machine, number) * part;
 }
 
-// The part of its rate that a product keeps by where its rows, of so many elements of 16 bits,
-// begin.
+// Returns the part of its rate that a product keeps, by the alignment of its rows of 16-bit
+// elements.
 static double alignment(double elements)
 {
     if (fmod(elements, 64) == 0)
@@ -64,9 +63,9 @@ static double alignment(double elements)
     return fmod(elements, 8) == 0 ? HALF_ALIGNED : UNALIGNED;
 }
 
-// Returns how much longer a product takes because the last of its tiles leave processors idle, or
-// reach beyond its edges: tiles of 128 x 256 elements, or smaller ones where they waste less. Few
-// tiles are computed in parts along k.
+// Returns how much longer a product takes because its last tiles leave processors idle or cross its
+// edges: tiles of 128 x 256 elements, or smaller ones where they waste less. Few tiles are computed
+// in parts along k.
 static double idle(const zr_sim_machine *machine, double m, double n, double k)
 {
     static const double tiles[][2] = {{128, 256}, {256, 128}, {128, 128}};
@@ -84,7 +83,7 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
                       double k)
 {
     double half = machine->constants[ZR_SIM_HALF];
-    // Narrow products end sooner, and begin no sooner.
+    // Products in fewer bits take less time, but not less time to start.
     if (number > ZR_SIM_16_BIT && machine->peak[number] > 0)
         half *= machine->peak[number] / zr_sim_peak(machine, ZR_SIM_16_BIT);
     double rate = product_rate(machine, number);
@@ -93,7 +92,7 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
     return 2 * m * n * k * (idle(machine, m, n, k) + small) / rate;
 }
 
-// Adds the product and, to backward, those of its two gradients.
+// Adds the product to forward, and those of its two gradients to backward.
 static void add_product(const zr_sim_run *run, zr_sim_layer *layer, double m, double n, double k)
 {
     const zr_sim_machine *machine = &run->machine;
@@ -110,8 +109,7 @@ static void add_product(const zr_sim_run *run, zr_sim_layer *layer, double m, do
     layer->backward.kernels++;
 }
 
-// Adds kernels that read and write so many bytes, of elements of 16 bits; backward moves half as
-// many again.
+// Adds kernels that move these bytes, for elements of 16 bits; backward moves 1.5 times as many.
 static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, double kernels)
 {
     const zr_sim_machine *machine = &run->machine;
@@ -144,7 +142,7 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
         double peak = zr_sim_peak(machine, number);
         double rate = peak * attended(run) * 1.25 * d / (d + 32);
         // Half of the scores are masked. Each context rank has an early and a late part of the
-        // tokens, so that all have as many of the others.
+        // tokens, so that all ranks have equal work.
         double part = 0.5;
         layer->forward.attention += flops * part / rate;
         layer->forward.kernels += 2;
@@ -182,14 +180,14 @@ static zr_sim_work scaled(const zr_sim_work *work, double part)
     };
 }
 
-// What backward does again of a layer's forward work.
+// Sets the part of a layer's forward work that backward repeats.
 static zr_sim_work again(const zr_sim_run *run, const zr_sim_work *forward)
 {
     zr_sim_work none = {0};
     switch (run->recompute) {
     case ZR_SIM_KEEP: return none;
     case ZR_SIM_SELECTIVE: {
-        // Flash attention does its scores again in any case.
+        // Flash attention always computes its scores again.
         if (run->attention == ZR_SIM_FLASH)
             return none;
         zr_sim_work scores = {.attention = forward->attention, .kernels = 6};

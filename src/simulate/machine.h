@@ -1,11 +1,9 @@
-// A machine that need not be here, as data: what its devices, links, host and disks reach, for
-// `zero simulate`. Built in, or read from machines/NAME.json. Pure, except for reading and writing
-// files.
+// A machine as data, for `zero simulate`: the rates of its devices, links, host and disks. It is
+// built in, or read from machines/NAME.json. Pure.
 #ifndef ZR_SIMULATE_MACHINE_H
 #define ZR_SIMULATE_MACHINE_H
 
-#include "base/alloc.h"
-#include "base/errors.h"
+#include "simulate/fields.h"
 
 enum { ZR_SIM_NAME = 48, ZR_SIM_CONSTANTS = 6, ZR_SIM_FRAMEWORK_CONSTANTS = 2 };
 
@@ -25,9 +23,9 @@ typedef enum zr_sim_reach { // a class of links
 } zr_sim_reach;
 
 typedef struct zr_sim_link { // of one device, in one direction
-    double rate;             // bytes a second, if no other device of the node uses what is shared
-    double latency;          // seconds of a step of a collective
-    int sharers;             // devices that share this rate (a NIC); 1: none
+    double rate;    // bytes a second, while no other device of the node uses the shared link
+    double latency; // seconds of a step of a collective
+    int sharers;    // devices that share this rate (a NIC); 1: it is the device's alone
 } zr_sim_link;
 
 typedef struct zr_sim_machine {
@@ -45,7 +43,7 @@ typedef struct zr_sim_machine {
     double nvme_read, nvme_write;  // of a node, bytes a second; 0: there is none
     // Fitted to published runs (tools/fit-machines), in the order of zr_sim_constant_names.
     double constants[ZR_SIM_CONSTANTS];
-    char fit[160]; // on how many runs, and how well; "": they are estimates
+    char fit[160]; // the number of runs and the error; "": they are estimates
 } zr_sim_machine;
 
 typedef struct zr_sim_framework {
@@ -54,11 +52,11 @@ typedef struct zr_sim_framework {
     bool native_attention; // its attention has kernels made for each device
     bool balanced;         // its pipeline stages have equal work, head and all, not equal layers
     bool wide_gradients;   // it sums gradients in 32 bits
-    bool overlaps_tensor;  // it exchanges between tensor ranks beside products
+    bool overlaps_tensor;  // its tensor ranks exchange during products
     bool by_weight;        // it gathers each weight of a layer by itself, not a layer at a time
-    bool recomputes;       // it computes layers again where nothing is said
-    bool whole_states;     // its ranks keep all states where no stage of ZeRO is said
-    bool interleaved;      // its pipelines run two chunks a stage where nothing is said
+    bool recomputes;       // it computes layers again by default
+    bool whole_states;     // its default is stage 0 of ZeRO
+    bool interleaved;      // its pipelines have two chunks a stage by default
     double constants[ZR_SIM_FRAMEWORK_CONSTANTS]; // as zr_sim_framework_constant_names
     char fit[160];
 } zr_sim_framework;
@@ -73,13 +71,24 @@ typedef enum zr_sim_constant {
 } zr_sim_constant;
 typedef enum zr_sim_framework_constant {
     ZR_SIM_KERNELS, // bytes that kernels other than products move, as a multiple of the fewest
-    ZR_SIM_HIDDEN,  // part of exchanges of data ranks that runs beside products at no cost
+    ZR_SIM_HIDDEN,  // part of exchanges of data ranks that overlaps with products at no cost
 } zr_sim_framework_constant;
 
 extern const char *const zr_sim_reach_names[ZR_SIM_REACHES];
 extern const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS];
 extern const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS];
 
-void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out); // JSON
+// Machines and frameworks as JSON: the files machines/NAME.json and machines/frameworks.json. A key
+// carries its unit ("memory_GB"), and every key but nvme's, "about" and "fit" must be there. A
+// machine's name is that of its file.
+
+// Reads a machine, but for its name. ZERO_ERR_CONFIG, with file, position and key: an unknown or
+// missing key, a wrong type, a number out of its range. ZERO_ERR_DATA: it is no JSON.
+zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, zero_error *error);
+void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out);
+// Reads all frameworks of a file, in its order. The caller frees *out with zr_free, also after an
+// error. Errors as above.
+zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **out, int *count,
+                                    zero_error *error);
 
 #endif

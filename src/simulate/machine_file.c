@@ -1,31 +1,28 @@
-// Machines as JSON: a row a key, by which files are read, checked and written.
-#include "simulate/machine_file.h"
-
-#include "base/json.h"
+// Machines and frameworks as JSON. A machine has a table with a row for each key, by which its file
+// is read, checked and written.
+#include "simulate/fields.h"
+#include "simulate/machine.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef enum kind { TEXT, COUNT, REAL } kind;
+const char *const zr_sim_constant_names[ZR_SIM_CONSTANTS] = {
+    [ZR_SIM_REACHED] = "reached",   [ZR_SIM_HALF] = "half",     [ZR_SIM_STREAMED] = "streamed",
+    [ZR_SIM_ATTENDED] = "attended", [ZR_SIM_LAUNCH] = "launch", [ZR_SIM_NARROW] = "narrow",
+};
 
-typedef struct row {
-    const char *path; // "links.rail.GB_s"; its section is what stands before the last point
-    kind kind;
-    size_t at;         // of the field
-    size_t room;       // bytes of a text
-    double unit;       // what 1 in the file is in the field
-    double least;      // in the file's unit, for numbers
-    bool optional;     // else the key must be there
-    const char *wants; // "bytes of a device's memory / 10^9"
-} row;
+const char *const zr_sim_framework_constant_names[ZR_SIM_FRAMEWORK_CONSTANTS] = {
+    [ZR_SIM_KERNELS] = "kernels",
+    [ZR_SIM_HIDDEN] = "hidden",
+};
 
 #define AT(field) .at = offsetof(zr_sim_machine, field)
 #define NAME(field) AT(field), .room = sizeof((zr_sim_machine *)0)->field
-#define GIGA .kind = REAL, .unit = 1e9
-#define TERA .kind = REAL, .unit = 1e12
-#define FEW .kind = COUNT, .unit = 1
+#define GIGA .kind = ZR_SIM_REAL, .unit = 1e9
+#define TERA .kind = ZR_SIM_REAL, .unit = 1e12
+#define FEW .kind = ZR_SIM_COUNT
 #define LINK(name, reach)                                                                          \
     {.path = "links." name ".GB_s",                                                                \
      GIGA,                                                                                         \
@@ -33,7 +30,7 @@ typedef struct row {
      .least = 1e-6,                                                                                \
      .wants = "GB/s of a device in one direction"},                                                \
         {.path = "links." name ".latency_us",                                                      \
-         .kind = REAL,                                                                             \
+         .kind = ZR_SIM_REAL,                                                                      \
          .unit = 1e-6,                                                                             \
          AT(links[reach].latency),                                                                 \
          .wants = "microseconds of a step of a collective"},                                       \
@@ -42,10 +39,13 @@ typedef struct row {
         .wants = "devices that share this rate"                                                    \
     }
 
-static const row rows[] = {
-    {.path = "device", .kind = TEXT, NAME(device), .wants = "the device's name, as H100-80GB"},
+static const zr_sim_field rows[] = {
+    {.path = "device",
+     .kind = ZR_SIM_TEXT,
+     NAME(device),
+     .wants = "the device's name, as H100-80GB"},
     {.path = "about",
-     .kind = TEXT,
+     .kind = ZR_SIM_TEXT,
      .optional = true,
      .wants = "where the numbers are from, for readers"},
     {.path = "devices", FEW, AT(devices), .least = 1, .wants = "devices of a node"},
@@ -81,7 +81,7 @@ static const row rows[] = {
     LINK("spine", ZR_SIM_SPINE),
     {.path = "rail_nodes", FEW, AT(rail_nodes), .wants = "nodes below one switch; 0: all of them"},
     {.path = "taper",
-     .kind = REAL,
+     .kind = ZR_SIM_REAL,
      .unit = 1,
      AT(taper),
      .least = 1e-6,
@@ -100,7 +100,7 @@ static const row rows[] = {
      .optional = true,
      .wants = "GB/s of a node's disks; 0: there are none"},
     {.path = "fit",
-     .kind = TEXT,
+     .kind = ZR_SIM_TEXT,
      NAME(fit),
      .optional = true,
      .wants = "on how many runs the constants were fitted, and how well"},
@@ -115,56 +115,6 @@ typedef struct reading {
 } reading;
 
 enum { PATH_BYTES = 96 };
-
-static zero_status fail_at(const zr_sim_text *file, const char *path, zero_error *error,
-                           const char *message)
-{
-    zr_json_position place = zr_json_find(file->text, file->length, path);
-    if (!place.line)
-        return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s", file->name, message);
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s:%d:%d: %s", file->name, place.line, place.column,
-                   message);
-}
-
-static zero_status refuse_machine_file(const zr_sim_text *file, const char *path, const char *what,
-                                       const char *wants, zero_error *error)
-{
-    char message[PATH_BYTES + 256];
-    snprintf(message, sizeof message, "\"%s\" %s: %s", path, what, wants);
-    return fail_at(file, path, error, message);
-}
-
-static zero_status take_text(const reading *r, const row *row, const json_t *value)
-{
-    if (!json_is_string(value))
-        return refuse_machine_file(r->file, row->path, "is not a text", row->wants, r->error);
-    if (!row->room) // nothing keeps it
-        return ZERO_OK;
-    if (json_string_length(value) >= row->room)
-        return refuse_machine_file(r->file, row->path, "is too long", row->wants, r->error);
-    snprintf(r->base + row->at, row->room, "%s", json_string_value(value));
-    return ZERO_OK;
-}
-
-static zero_status take_number(const reading *r, const row *row, const json_t *value)
-{
-    double number = json_number_value(value);
-    char what[64];
-    if (!json_is_number(value) || (row->kind == COUNT && !json_is_integer(value)))
-        return refuse_machine_file(r->file, row->path,
-                                   row->kind == COUNT ? "is not a whole number" : "is not a number",
-                                   row->wants, r->error);
-    bool bounded = number >= row->least && (row->kind != COUNT || number <= 1 << 24);
-    if (!bounded) {
-        snprintf(what, sizeof what, "is %.6g", number);
-        return refuse_machine_file(r->file, row->path, what, row->wants, r->error);
-    }
-    if (row->kind == COUNT)
-        *(int *)(r->base + row->at) = (int)number;
-    else
-        *(double *)(r->base + row->at) = number * row->unit;
-    return ZERO_OK;
-}
 
 // Returns whether a row stands in the section `path`.
 static bool is_section(const char *path)
@@ -206,7 +156,7 @@ static const char *find_fault(const constants_of *all, int i, const json_t *valu
     return number > 1 && (all->shares >> i & 1) ? "is more than 1, and a part of something" : NULL;
 }
 
-// Reads an object of constants, each a number by its name. known[i] tells which were there.
+// Reads an object of constants, each a number by its name. known[i]: the i-th is in the file.
 static zero_status take_constants(const zr_sim_text *file, const char *path, const json_t *object,
                                   const constants_of *all, double *out, bool *known,
                                   zero_error *error)
@@ -215,8 +165,7 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
     json_t *value;
     char at[2 * PATH_BYTES];
     if (!json_is_object(object))
-        return refuse_machine_file(file, path, "is not an object", "constants by their names",
-                                   error);
+        return zr_sim_refuse_key(file, path, "is not an object", "constants by their names", error);
     json_object_foreach((json_t *)object, key, value)
     {
         int i = 0;
@@ -224,18 +173,17 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
             i++;
         snprintf(at, sizeof at, "%s.%s", path, key);
         if (i == all->count)
-            return refuse_machine_file(file, at, "is no constant", "docs/scale.md lists them",
-                                       error);
+            return zr_sim_refuse_key(file, at, "is no constant", "docs/scale.md lists them", error);
         const char *fault = find_fault(all, i, value);
         if (fault)
-            return refuse_machine_file(file, at, fault, "a constant", error);
+            return zr_sim_refuse_key(file, at, fault, "a constant", error);
         out[i] = json_number_value(value);
         known[i] = true;
     }
     for (int i = 0; i < all->count; i++)
         if (!known[i]) {
             snprintf(at, sizeof at, "%s.%s", path, all->names[i]);
-            return refuse_machine_file(file, at, "is missing", "a constant", error);
+            return zr_sim_refuse_key(file, at, "is missing", "a constant", error);
         }
     return ZERO_OK;
 }
@@ -250,15 +198,14 @@ static zero_status take_machine_file(reading *r, const char *path, const json_t 
     for (int i = 0; i < ZR_COUNT(rows); i++)
         if (!strcmp(rows[i].path, path)) {
             r->seen[i] = true;
-            return rows[i].kind == TEXT ? take_text(r, &rows[i], value)
-                                        : take_number(r, &rows[i], value);
+            return zr_sim_field_read(r->file, &rows[i], value, r->base, r->error);
         }
     if (!is_section(path))
-        return refuse_machine_file(r->file, path, "is no key of a machine",
-                                   "docs/scale.md lists them", r->error);
+        return zr_sim_refuse_key(r->file, path, "is no key of a machine",
+                                 "docs/scale.md lists them", r->error);
     if (!json_is_object(value))
-        return refuse_machine_file(r->file, path, "is not an object", "it has keys of its own",
-                                   r->error);
+        return zr_sim_refuse_key(r->file, path, "is not an object", "it has keys of its own",
+                                 r->error);
     return walk_machine_file(r, path, value);
 }
 
@@ -279,22 +226,11 @@ static zero_status find_missing(const reading *r)
 {
     for (int i = 0; i < ZR_COUNT(rows); i++)
         if (!r->seen[i] && !rows[i].optional)
-            return refuse_machine_file(r->file, rows[i].path, "is missing", rows[i].wants,
-                                       r->error);
+            return zr_sim_refuse_key(r->file, rows[i].path, "is missing", rows[i].wants, r->error);
     if (!r->known[0])
-        return refuse_machine_file(r->file, "constants", "is missing", "constants by their names",
-                                   r->error);
+        return zr_sim_refuse_key(r->file, "constants", "is missing", "constants by their names",
+                                 r->error);
     return ZERO_OK;
-}
-
-// Parses a file whose root is an object. The caller releases *out.
-static zero_status parse_machine_file(const zr_sim_text *file, json_t **out, zero_error *error)
-{
-    ZERO_TRY(zr_json_parse(file->text, file->length, file->name, out, error));
-    if (json_is_object(*out))
-        return ZERO_OK;
-    json_decref(*out);
-    return zr_fail(error, ZERO_ERR_CONFIG, "%s: not an object { ... }", file->name);
 }
 
 zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, zero_error *error)
@@ -302,7 +238,7 @@ zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, z
     json_t *root;
     *out = (zr_sim_machine){0};
     reading r = {.file = file, .base = (char *)out, .error = error};
-    ZERO_TRY(parse_machine_file(file, &root, error));
+    ZERO_TRY(zr_sim_file_parse(file, &root, error));
     zero_status status = walk_machine_file(&r, "", root);
     if (status == ZERO_OK)
         status = find_missing(&r);
@@ -310,46 +246,40 @@ zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, z
     return status;
 }
 
-static zero_status take_flag(const zr_sim_text *file, const char *path, const json_t *value,
-                             bool *out, zero_error *error)
-{
-    if (!json_is_boolean(value))
-        return refuse_machine_file(file, path, "is neither true nor false",
-                                   "a property of the framework", error);
-    *out = json_is_true(value);
-    return ZERO_OK;
-}
+#define PROPERTY(name)                                                                             \
+    {                                                                                              \
+#name, offsetof(zr_sim_framework, name)                                                    \
+    }
+static const struct {
+    const char *key;
+    size_t at;
+} properties[] = {
+    PROPERTY(flash),          PROPERTY(interleaved),  PROPERTY(balanced),
+    PROPERTY(wide_gradients), PROPERTY(by_weight),    PROPERTY(overlaps_tensor),
+    PROPERTY(recomputes),     PROPERTY(whole_states), PROPERTY(native_attention),
+};
 
-// Reads one key of a framework. *known: its constants were there.
+// Reads one key of a framework. *known: this key is its constants.
 static zero_status take_property(const zr_sim_text *file, const char *path, const char *key,
                                  const json_t *value, zr_sim_framework *out, bool *known,
                                  zero_error *error)
 {
     bool seen[ZR_SIM_FRAMEWORK_CONSTANTS] = {false};
-    const struct {
-        const char *name;
-        bool *flag;
-    } flags[] = {
-        {"flash", &out->flash},
-        {"interleaved", &out->interleaved},
-        {"balanced", &out->balanced},
-        {"wide_gradients", &out->wide_gradients},
-        {"by_weight", &out->by_weight},
-        {"overlaps_tensor", &out->overlaps_tensor},
-        {"recomputes", &out->recomputes},
-        {"whole_states", &out->whole_states},
-        {"native_attention", &out->native_attention},
-    };
-    for (int i = 0; i < ZR_COUNT(flags); i++)
-        if (!strcmp(key, flags[i].name))
-            return take_flag(file, path, value, flags[i].flag, error);
+    for (int i = 0; i < ZR_COUNT(properties); i++)
+        if (!strcmp(key, properties[i].key)) {
+            const zr_sim_field field = {.path = path,
+                                        .kind = ZR_SIM_FLAG,
+                                        .at = properties[i].at,
+                                        .wants = "a property of the framework"};
+            return zr_sim_field_read(file, &field, value, out, error);
+        }
     if (!strcmp(key, "constants")) {
         *known = true;
         return take_constants(file, path, value, &framework_constants, out->constants, seen, error);
     }
     bool fits = json_is_string(value) && json_string_length(value) < sizeof out->fit;
     if (strcmp(key, "fit") || !fits)
-        return refuse_machine_file(
+        return zr_sim_refuse_key(
             file, path, "is no key of a framework",
             "flash, interleaved, balanced, wide_gradients, overlaps_tensor, by_weight, "
             "recomputes, whole_states, native_attention, constants, and a text fit",
@@ -367,8 +297,7 @@ static zero_status take_framework(const zr_sim_text *file, const char *name, con
     bool known = false;
     *out = (zr_sim_framework){0};
     if (strlen(name) >= sizeof out->name || !json_is_object(object))
-        return refuse_machine_file(file, name, "is no framework", "an object with constants",
-                                   error);
+        return zr_sim_refuse_key(file, name, "is no framework", "an object with constants", error);
     snprintf(out->name, sizeof out->name, "%s", name);
     json_object_foreach((json_t *)object, key, value)
     {
@@ -376,7 +305,7 @@ static zero_status take_framework(const zr_sim_text *file, const char *name, con
         ZERO_TRY(take_property(file, path, key, value, out, &known, error));
     }
     return known ? ZERO_OK
-                 : refuse_machine_file(file, name, "is incomplete", "it has no constants", error);
+                 : zr_sim_refuse_key(file, name, "is incomplete", "it has no constants", error);
 }
 
 zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **out, int *count,
@@ -385,7 +314,7 @@ zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **
     json_t *root, *value;
     const char *key;
     *count = 0;
-    ZERO_TRY(parse_machine_file(file, &root, error));
+    ZERO_TRY(zr_sim_file_parse(file, &root, error));
     *out = zr_alloc(ZR_MAX(json_object_size(root), 1) * sizeof **out, error);
     zero_status status = *out ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
@@ -402,26 +331,26 @@ zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **
     return status;
 }
 
-static void write_value(const zr_sim_machine *machine, const row *row, zr_buffer *out)
+static void write_value(const zr_sim_machine *machine, const zr_sim_field *row, zr_buffer *out)
 {
     const char *at = (const char *)machine + row->at;
-    if (row->kind == TEXT)
+    if (row->kind == ZR_SIM_TEXT)
         zr_json_append_string(out, at, strlen(at));
-    else if (row->kind == COUNT)
+    else if (row->kind == ZR_SIM_COUNT)
         zr_buffer_printf(out, "%d", *(const int *)at);
     else // Ten digits: dividing by the unit has left an error in the last of sixteen.
         zr_json_append_digits(out, 10, *(const double *)at / row->unit);
 }
 
-// Bytes of the section of a path with its point: 0 for "name".
+// Returns the bytes of a path's section with its point; 0 for "name".
 static size_t section_of(const char *path)
 {
     const char *point = strrchr(path, '.');
     return point ? (size_t)(point - path) + 1 : 0;
 }
 
-// Closes sections of the path `from` and opens those of `to`; "": outside of all.
-static void turn(const char *from, const char *to, bool first, zr_buffer *out)
+// Closes the sections of the path `from` and opens those of `to`; "" has no section.
+static void change_section(const char *from, const char *to, bool first, zr_buffer *out)
 {
     size_t old = section_of(from), new = section_of(to), common = 0;
     for (size_t i = 0; i < old && i < new &&from[i] == to[i]; i++)
@@ -445,15 +374,15 @@ void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out)
     bool first = true;
     zr_buffer_printf(out, "{");
     for (int i = 0; i < ZR_COUNT(rows); i++) {
-        if (rows[i].kind == TEXT && !rows[i].room) // nothing keeps it
+        if (rows[i].kind == ZR_SIM_TEXT && !rows[i].room) // nothing keeps it
             continue;
-        turn(last, rows[i].path, first, out);
+        change_section(last, rows[i].path, first, out);
         first = false;
         last = rows[i].path;
         zr_buffer_printf(out, "\"%s\": ", last + section_of(last));
         write_value(machine, &rows[i], out);
     }
-    turn(last, "", false, out);
+    change_section(last, "", false, out);
     zr_buffer_printf(out, "\"constants\": {");
     for (int i = 0; i < ZR_SIM_CONSTANTS; i++) {
         zr_buffer_printf(out, "%s\n    \"%s\": ", i ? "," : "", zr_sim_constant_names[i]);

@@ -1,16 +1,13 @@
-#include "simulate/memory.h"
+#include "simulate/costs.h"
 
 #include <math.h>
-
-#include "simulate/collectives.h"
-#include "simulate/layer.h"
 
 double zr_sim_pipeline_stage_layers(const zr_sim_run *run)
 {
     double layers = ceil((double)run->layers / run->pipeline);
     if (!run->framework.balanced || run->pipeline == 1)
         return layers;
-    // The head counts as the layers that have as many parameters.
+    // The head counts as many layers as have its parameters.
     double tables = (double)run->width * (double)run->vocab;
     double layer = (run->parameters - tables * (run->tied ? 1 : 2)) / (double)run->layers;
     double all = (double)run->layers + tables / layer;
@@ -48,7 +45,7 @@ double zr_sim_states(const zr_sim_run *run)
     double copy = run->stage >= 3 && run->fully_sharded_in_node
                       ? element * own / zr_sim_group_of_states(run).within
                       : 0;
-    // Asynchronous schedules keep the weights of the micro-batches that are on their way.
+    // Asynchronous schedules keep the weights of the micro-batches in flight.
     double versions = run->pipeline > 1 ? versions_of(run) - 1 : 0;
     if (run->frozen)
         return parameters + copy;
@@ -83,7 +80,7 @@ double zr_sim_boundary(const zr_sim_run *run)
     return whole / (divided ? run->tensor : 1);
 }
 
-// Returns how many micro-batches the first stage of a pipeline keeps at its most.
+// Returns the most micro-batches that the first pipeline stage keeps at one time.
 static double most_waiting(const zr_sim_run *run)
 {
     if (run->pipeline > 1 && run->schedule == ZR_PIPELINE_GPIPE)
@@ -109,11 +106,11 @@ double zr_sim_activations(const zr_sim_run *run)
         kept = boundary + (1 - 1.0 / run->recompute_every) * whole;
     }
     double logits = 6 * t * (double)run->vocab / run->tensor;
-    // Attention without scores in memory has nothing that could be computed again selectively.
+    // Without scores in memory, selective recomputation has nothing to compute again.
     bool flash = run->attention == ZR_SIM_FLASH;
     bool again = run->recompute != ZR_SIM_KEEP && !(run->recompute == ZR_SIM_SELECTIVE && flash);
     double working = again ? whole : 0;
-    // The first stage has most micro-batches at one time, and the last one the logits.
+    // The first pipeline stage keeps the most micro-batches, and the last one has the logits.
     double first = waiting * layers * kept + (run->pipeline == 1 ? logits : 0);
     double last = layers * kept + logits;
     return ZR_MAX(first, last) + working;
@@ -121,7 +118,7 @@ double zr_sim_activations(const zr_sim_run *run)
 
 double zr_sim_memory(const zr_sim_run *run)
 {
-    // What is gathered: two units at a time.
+    // Stage 3 gathers two units at a time.
     double own = zr_sim_device_parameters(run);
     double gathered = run->stage >= 3 ? 2 * zr_sim_element(run) * own /
                                             (double)ZR_MAX(1, run->layers / run->pipeline)

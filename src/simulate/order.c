@@ -1,12 +1,11 @@
 // Orders of a mesh over the nodes: reading one, and trying all.
-#include "simulate/order.h"
-
-#include "simulate/collectives.h"
+#include "simulate/costs.h"
+#include "simulate/step.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// Returns the number of the axis that a text names; -1: none.
+// Returns the number of the axis that a text names; -1 if it names no axis.
 static int axis_of(const char *text, size_t length)
 {
     for (int i = 0; i < ZR_SIM_AXES; i++)
@@ -53,7 +52,7 @@ static void swap(axis *axes, int at, int with)
 typedef struct search {
     zr_sim_run run; // the best one so far
     zr_sim_step step;
-    zero_status status; // of that; ZERO_ERR_LIMIT: it does not fit, as none does
+    zero_status status; // of `run`; ZERO_ERR_LIMIT: no order fits
     bool found;
 } search;
 
@@ -72,8 +71,8 @@ static zero_status weigh(const axis axes[ZR_SIM_AXES], search *best, zero_error 
     return ZERO_OK;
 }
 
-// Tries all orders of the axes from `at` on. An axis of one rank makes no difference where it is,
-// so such axes stay where they are.
+// Tries all orders of the axes from `at` on. Axes of one rank stay where they are, because their
+// places make no difference.
 static zero_status permute(axis axes[ZR_SIM_AXES], int at, search *best, zero_error *error)
 {
     if (at == ZR_SIM_AXES)

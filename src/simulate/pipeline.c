@@ -1,5 +1,5 @@
-// A pipeline's step by its lists.
-#include "simulate/pipeline.h"
+// The seconds of a pipeline's step, by the lists of its schedule.
+#include "simulate/costs.h"
 
 #include "base/alloc.h"
 #include "plan/pipeline/simulate.h"
@@ -23,8 +23,8 @@ static int simulated(const zr_sim_pipeline *pipeline)
     return (int)count;
 }
 
-// Seconds of chunk g of the model. Half of a backward are the weights' gradients, which zb-h1 has
-// apart.
+// Seconds of chunk g of the model. Half of backward computes the weights' gradients, which zb-h1
+// runs separately.
 static zr_chunk_cost pipeline_cost_of(const zr_sim_pipeline *pipeline, int g)
 {
     bool last = g == pipeline->stages * pipeline->chunks - 1;
@@ -46,7 +46,7 @@ static int window_of(const zr_sim_pipeline *pipeline)
     return pipeline->flush_every > 0 ? pipeline->flush_every : FLUSH_EVERY;
 }
 
-// Simulates so many steps of so many micro-batches.
+// Simulates `steps` steps of `count` micro-batches.
 static zero_status run_pipeline_steps(const zr_sim_pipeline *pipeline, int steps, int micro_batches,
                                       const zr_chunk_cost *costs, double *seconds,
                                       zero_error *error)
@@ -63,8 +63,8 @@ static zero_status run_pipeline_steps(const zr_sim_pipeline *pipeline, int steps
     return status;
 }
 
-// Finds the seconds of a step of so many micro-batches: a window's, divided by its steps, of which
-// later ones go on at the pace of the last that is simulated.
+// Finds the mean seconds of the steps of a window. The steps after the simulated ones continue at
+// the pace of the last of these.
 static zero_status simulate_pipeline(const zr_sim_pipeline *pipeline, int micro_batches,
                                      const zr_chunk_cost *costs, double *seconds, zero_error *error)
 {
@@ -94,9 +94,9 @@ static zero_status simulate_some(const zr_sim_pipeline *pipeline, const zr_chunk
     return ZERO_OK;
 }
 
-// The closed forms of the schedules: work at the pace of the slowest stage, and one micro-batch
-// through all others, of which interleaving leaves a chunk's part, zb-h1 a third, and an
-// asynchronous schedule a step's part of the window.
+// The closed forms of the schedules: all micro-batches in the slowest pipeline stage, and one
+// micro-batch through all the others. Interleaving divides the latter by the chunks, zb-h1 by
+// three, and an asynchronous schedule by the steps of the window.
 static double closed_form(const zr_sim_pipeline *pipeline)
 {
     double both = pipeline->forward + pipeline->backward;

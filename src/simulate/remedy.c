@@ -1,14 +1,13 @@
-#include "simulate/remedy.h"
-
-#include "simulate/memory.h"
+#include "simulate/costs.h"
+#include "simulate/step.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { LEAST_SEQ = 1024, MOST_TIMES = 64 }; // tokens of a sample; the devices, at the most
 
-// Changes of a run that are tried, from the one that costs most to the one that costs least. Each
-// makes the next stronger form of itself, and returns false where there is none.
+// A change that is tried: it makes the run's next stronger form, and returns false if there is
+// none. The table below goes from the change that costs the most to the one that costs the least.
 typedef bool change(zr_sim_run *run);
 
 static bool more_devices(zr_sim_run *run)
@@ -22,7 +21,8 @@ static bool more_devices(zr_sim_run *run)
     return true;
 }
 
-// Tensor ranks are taken from the data ranks, whose micro-batches the others then have as well.
+// Doubles the tensor ranks and halves the data ranks, so that each data rank has twice as many
+// micro-batches.
 static bool more_tensor(zr_sim_run *run)
 {
     bool divides = run->heads % (2 * (int64_t)run->tensor) == 0;
@@ -34,8 +34,8 @@ static bool more_tensor(zr_sim_run *run)
     return true;
 }
 
-// States leave the device one after another: the optimizer's for the host, at stage 3 the
-// parameters, too, and then both for NVMe.
+// States leave the device in turn: the optimizer's go to the host, at stage 3 the parameters as
+// well, and then both go to NVMe.
 static bool farther(zr_sim_run *run)
 {
     if (run->optimizer_on_nvme || run->parameters_on_nvme || run->machine.host_link <= 0 ||

@@ -1,4 +1,4 @@
-// Completing a run: what is left out follows from the rest, and what cannot be is refused.
+// Completes runs: fills in fields that follow from others, and refuses contradictions.
 #include "simulate/run.h"
 
 #include "config/config_offload.h"
@@ -45,8 +45,8 @@ static void set_if_none64(int64_t *number, int64_t value)
         *number = value;
 }
 
-// The usual number of heads: those nearest to 128 elements that divide the width and the tensor
-// ranks, and are aligned.
+// Returns the usual number of heads: the size of a head is aligned, divides the width of a tensor
+// rank, and is nearest to 128.
 static int64_t usual_heads(const zr_sim_run *run)
 {
     int64_t best = 0;
@@ -69,7 +69,7 @@ static void complete_model(zr_sim_run *run)
         run->parameters = zr_sim_run_parameters(run);
 }
 
-// Several chunks are interleaved, and interleaving has two where nobody says how many.
+// More than one chunk means interleaving, and interleaving means two chunks by default.
 static void complete_schedule(zr_sim_run *run)
 {
     if (run->pipeline == 1)
@@ -136,7 +136,7 @@ static zero_status complete_batch(zr_sim_run *run, zero_error *error)
     return ZERO_OK;
 }
 
-// Refuses what the machine has no rates for, since it would take no time, or never end.
+// Refuses work for which the machine has no rate: it would take no time, or never end.
 static zero_status check_machine(const zr_sim_run *run, zero_error *error)
 {
     const zr_sim_machine *machine = &run->machine;
@@ -181,8 +181,7 @@ zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error)
     return check_machine(run, error);
 }
 
-// Refuses what the schedule of a pipeline refuses of a training, by the checks of its
-// configuration.
+// Refuses what a training's configuration refuses for this schedule.
 static zero_status check_schedule(const zr_sim_run *run, zero_error *error)
 {
     char why[ZR_PIPELINE_WHY];
@@ -195,7 +194,7 @@ static zero_status check_schedule(const zr_sim_run *run, zero_error *error)
     return ZERO_OK;
 }
 
-// The same for states that leave the device.
+// Refuses what a training's configuration refuses for offloaded states.
 static zero_status check_offload(const zr_sim_run *run, zero_error *error)
 {
     bool parameters = run->parameters_on_host || run->parameters_on_nvme,

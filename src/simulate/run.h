@@ -1,5 +1,6 @@
 // A training run as numbers: the shape of its model, its batch, its grid of devices, and how it
-// keeps states. What `zero simulate` is asked about, whether libzero could run it or not. Pure.
+// keeps states. The question of `zero simulate`; libzero need not be able to run it. Pure except
+// for zr_sim_run_read.
 #ifndef ZR_SIMULATE_RUN_H
 #define ZR_SIMULATE_RUN_H
 
@@ -38,29 +39,36 @@ typedef struct zr_sim_run {
     zr_sim_number number;
     bool block_scales; // numbers of 8 and 4 bits have a scale for every few elements, not a tensor
     zr_sim_recompute recompute;
-    int recompute_every; // of so many layers one is computed again; 0: 1
+    int recompute_every; // one in this many layers is computed again; 0: 1
     bool frozen;         // only small added matrices learn (LoRA): no gradients of weights
     zr_sim_attention attention;
     bool divided_checkpoints; // tensor ranks divide what full recomputation keeps (P_a)
     bool checkpoints_on_host; // and it is kept there (P_a+cpu)
     bool optimizer_on_host, parameters_on_host, optimizer_on_nvme, parameters_on_nvme;
-    // The mesh over the nodes: a permutation of "tensor,context,data,pipeline", the first of which
-    // has neighbouring devices; "": that one.
+    // The mesh over the nodes: a permutation of "tensor,context,data,pipeline", the default;
+    // neighbouring devices differ in the first axis.
     char order[40];
     zr_sim_framework framework;
     zr_sim_machine machine;
 } zr_sim_run;
 
-// Sets whether attention writes scores, from the run's framework and machine, both of which must be
-// set. Frameworks that write them on older devices do not where there are kernels against it.
+// Sets whether attention writes scores, from the run's framework and machine, which are set before.
+// Frameworks that write scores on older devices use flash attention on devices with 8-bit products.
 void zr_sim_run_set_attention(zr_sim_run *run);
-// Fills in what is 0 and follows from the rest, and refuses what cannot be: ZERO_ERR_USAGE, with
-// the numbers and what would do.
+// Fills in the fields that are 0 and follow from the others. ZERO_ERR_USAGE, with the numbers and a
+// remedy: the fields contradict each other.
 zero_status zr_sim_run_complete(zr_sim_run *run, zero_error *error);
 // Refuses a complete run whose grid does not divide its model: heads by tensor ranks, samples by
 // context ranks, layers by chunks; and one whose schedule refuses its batch or its stage of ZeRO,
-// as a training would. Tables of runs have such grids, and tell them instead.
+// as a training would. Published runs have such grids; a run's file may ask for them.
 zero_status zr_sim_run_check(const zr_sim_run *run, zero_error *error);
+// Reads the complete run that a JSON file describes (docs/scale.md lists its keys; all are
+// optional). *run has the machine, the framework, the attention and the order already, and keeps
+// what the file does not set; after an error it is as it was. zr_sim_run_check is part of it unless
+// the file says "unchecked". ZERO_ERR_CONFIG, with file, position and key; ZERO_ERR_DATA: it is no
+// JSON; else as zr_sim_run_complete.
+zero_status zr_sim_run_parse(const zr_sim_text *file, zr_sim_run *run, zero_error *error);
+zero_status zr_sim_run_read(const char *path, zr_sim_run *run, zero_error *error); // ZERO_ERR_IO
 // Returns the parameters of its shape.
 double zr_sim_run_parameters(const zr_sim_run *run);
 // Sets the model of a run from one of our own specs.

@@ -3,34 +3,45 @@
 
 #include <math.h>
 
-#include "simulate/collectives.h"
-#include "simulate/layer.h"
-#include "simulate/memory.h"
-#include "simulate/pipeline.h"
+#include "simulate/costs.h"
 
-// Bytes of a parameter that are read or written around an exchange of it, and the kernels that the
-// exchange of a unit takes the host as long as.
+// Bytes of a parameter that are copied before and after its exchange, and the time that the host
+// spends on starting the exchange of a unit, in launches of a kernel.
 #define COPIES 9
-#define ASKED 6
+#define STARTED_EXCHANGE 6
 // The large weights of a layer: of keys and values, of attention's output, and two of the MLP.
 #define WEIGHTS 4
 // Bytes of a parameter that an update in 16 bits moves, a pass for each of its steps: gradients to
 // 32 bits and their norm, Adam, masters to 16 bits, and gradients set to zero.
 #define UPDATED 44
-// The kernels that beginning a micro-batch, fetching and sharing its samples, takes as long as.
+// The time in which a micro-batch gets its samples, in launches of a kernel.
 #define STARTED 60
-// How much slower the slowest device is each time that there are twice as many nodes.
+// How much slower the slowest device is for each doubling of the nodes.
 #define SLOWEST 0.012
-// The part of exchanges of tensor ranks that takes time where they run beside products.
+// The part of the exchanges of tensor ranks that remains where they overlap with products.
 #define LEFT 0.6
-// How far four of five published runs are from what constants fitted to others predict: |log|.
+// |log(predicted / measured)| of four of five published runs, by constants fitted to other runs.
 #define APART 0.13
+
+const char *const zr_sim_part_names[ZR_SIM_PARTS] = {
+    [ZR_SIM_PRODUCTS] = "products",   [ZR_SIM_ATTENTION] = "attention",
+    [ZR_SIM_OTHER] = "other kernels", [ZR_SIM_RECOMPUTE] = "computed again",
+    [ZR_SIM_TENSOR] = "tensor ranks", [ZR_SIM_DATA] = "data ranks",
+    [ZR_SIM_PIPELINE] = "messages",   [ZR_SIM_BUBBLE] = "bubble",
+    [ZR_SIM_UPDATE] = "update",       [ZR_SIM_OFFLOAD] = "offload",
+};
+
+const char *const zr_sim_reach_names[ZR_SIM_REACHES] = {
+    [ZR_SIM_IN_NODE] = "node",
+    [ZR_SIM_RAIL] = "rail",
+    [ZR_SIM_SPINE] = "spine",
+};
 
 typedef struct stage_time { // seconds of one micro-batch in a stage
     double forward, backward;
 } stage_time;
 
-static double both(const stage_time *stage) { return stage->forward + stage->backward; }
+static double stage_seconds(const stage_time *stage) { return stage->forward + stage->backward; }
 
 static void add_axis(zr_sim_step *step, zr_sim_axis axis, const zr_sim_group *group, double bytes,
                      double seconds)
@@ -50,7 +61,7 @@ typedef struct exchanged { // by a device
     double bytes, seconds;
 } exchanged;
 
-// What tensor ranks exchange of a layer, in one direction of a micro-batch: two sums.
+// What tensor ranks exchange for a layer in forward or in backward of a micro-batch: two sums.
 static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tensor)
 {
     double bytes = zr_sim_element(run) * zr_sim_tokens(run) * (double)run->width;
@@ -60,7 +71,7 @@ static exchanged tensor_exchange(const zr_sim_run *run, const zr_sim_group *tens
                        .seconds = 2 * zr_sim_all_reduce(tensor, bytes)};
 }
 
-// What context ranks exchange, likewise: keys and values of all tokens.
+// The same for context ranks: the keys and values of all tokens.
 static exchanged context_exchange(const zr_sim_run *run, const zr_sim_group *context)
 {
     double kv = (double)run->width / (double)run->heads * (double)run->kv_heads;
@@ -82,16 +93,13 @@ static double checkpoint_gather(const zr_sim_run *run, const zr_sim_group *tenso
     return zr_sim_all_gather(tensor, whole) / run->recompute_every;
 }
 
-// A sum of two that run beside each other: hidden is the part of the shorter that costs nothing.
-static double beside(double a, double b, double hidden)
+// The time of two activities that overlap; hidden: the part of the shorter one that costs nothing.
+static double overlapped(double a, double b, double hidden)
 {
     return ZR_MAX(a, b) + (1 - hidden) * ZR_MIN(a, b);
 }
 
-static double share_step(double part, double all, double of)
-{
-    return all > 0 ? of * part / all : 0;
-}
+static double share_of(double part, double all, double of) { return all > 0 ? of * part / all : 0; }
 
 // Adds the time of work to the parts of a step.
 static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work *work,
@@ -99,25 +107,26 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
 {
     double all = work->products + work->attention + work->other;
     double seconds = zr_sim_work_seconds(run, work, 0, 0) * times;
-    step->parts[ZR_SIM_PRODUCTS] += share_step(work->products, all, seconds);
-    step->parts[ZR_SIM_ATTENTION] += share_step(work->attention, all, seconds);
-    step->parts[ZR_SIM_OTHER] += share_step(work->other, all, seconds);
+    step->parts[ZR_SIM_PRODUCTS] += share_of(work->products, all, seconds);
+    step->parts[ZR_SIM_ATTENTION] += share_of(work->attention, all, seconds);
+    step->parts[ZR_SIM_OTHER] += share_of(work->other, all, seconds);
 }
 
-typedef struct folding { // what a step is folded of
+typedef struct folding { // a step while it is computed
     const zr_sim_run *run;
     zr_sim_layer layer, head;
-    zr_sim_group tensor, context, data, pipeline; // data: with context ranks, of states
-    double layers;                                // of a stage
-    stage_time stage;                             // of a middle stage, with exchanges
-    double head_seconds;                          // of the last one, beyond that
-    double head_exchange;                         // of these, that its tensor ranks exchange
-    double tensor_seconds;                        // in the stage, of a micro-batch
+    zr_sim_group tensor, context, data,
+        pipeline;          // data: the ranks that divide states, context ranks included
+    double layers;         // of a stage
+    stage_time stage;      // of a middle pipeline stage, with exchanges
+    double head_seconds;   // of the last pipeline stage, in addition
+    double head_exchange;  // the part of head_seconds in which tensor ranks exchange
+    double tensor_seconds; // exchanges of tensor ranks in `stage`
     zr_sim_step *step;
 } folding;
 
-// What is fetched from the host or NVMe in each micro-batch, and kept there: parameters before
-// forward and before backward, and what full recomputation begins with.
+// Adds the transfers of each micro-batch from and to the host or NVMe: parameters before forward
+// and before backward, and the inputs of layers for full recomputation.
 static void fold_fetches(folding *f)
 {
     const zr_sim_run *run = f->run;
@@ -131,13 +140,14 @@ static void fold_fetches(folding *f)
         fetched = fmax(fetched, part * machine->devices / machine->nvme_read);
     if (run->checkpoints_on_host && run->recompute == ZR_SIM_FULL)
         kept = f->layers * zr_sim_boundary(run) / machine->host_link;
-    double before = both(&f->stage), hidden = run->framework.constants[ZR_SIM_HIDDEN];
-    f->stage.forward = beside(f->stage.forward, fetched + kept, hidden);
-    f->stage.backward = beside(f->stage.backward, fetched + kept, hidden);
-    f->step->parts[ZR_SIM_OFFLOAD] += (both(&f->stage) - before) * (double)run->accumulation;
+    double before = stage_seconds(&f->stage), hidden = run->framework.constants[ZR_SIM_HIDDEN];
+    f->stage.forward = overlapped(f->stage.forward, fetched + kept, hidden);
+    f->stage.backward = overlapped(f->stage.backward, fetched + kept, hidden);
+    f->step->parts[ZR_SIM_OFFLOAD] +=
+        (stage_seconds(&f->stage) - before) * (double)run->accumulation;
 }
 
-// Exchanges of parameters and gradients in each micro-batch (stage 3).
+// Adds the exchanges of parameters and gradients of each micro-batch (stage 3).
 static void fold_gathers(folding *f)
 {
     const zr_sim_run *run = f->run;
@@ -155,16 +165,16 @@ static void fold_gathers(folding *f)
     double backward = units * zr_sim_all_gather(&again, own / units * element);
     backward += units * zr_sim_all_gather(&f->data, own / units * back_bits / 8);
     double hidden = run->framework.constants[ZR_SIM_HIDDEN];
-    double before = both(&f->stage);
-    f->stage.forward = beside(f->stage.forward, forward, hidden);
-    f->stage.backward = beside(f->stage.backward, backward, hidden);
-    // What is gathered is copied into place, and gradients out of it, in the way of other kernels.
+    double before = stage_seconds(&f->stage);
+    f->stage.forward = overlapped(f->stage.forward, forward, hidden);
+    f->stage.backward = overlapped(f->stage.backward, backward, hidden);
+    // Gathered parameters are copied into place, and gradients out of it; no kernel runs meanwhile.
     const zr_sim_machine *machine = &run->machine;
     double copied = own / (machine->memory_rate * machine->constants[ZR_SIM_STREAMED]);
-    double asked = layers * ASKED * machine->constants[ZR_SIM_LAUNCH];
-    f->stage.forward += COPIES * copied + asked;
-    f->stage.backward += 2 * (COPIES * copied + asked);
-    f->step->parts[ZR_SIM_DATA] += (both(&f->stage) - before) * (double)run->accumulation;
+    double started = layers * STARTED_EXCHANGE * machine->constants[ZR_SIM_LAUNCH];
+    f->stage.forward += COPIES * copied + started;
+    f->stage.backward += 2 * (COPIES * copied + started);
+    f->step->parts[ZR_SIM_DATA] += (stage_seconds(&f->stage) - before) * (double)run->accumulation;
     add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data,
              own * (bits / 8 + element + back_bits / 8) * (double)run->accumulation,
              (forward + backward) * (double)run->accumulation);
@@ -180,7 +190,7 @@ static double reduction_seconds(folding *f)
     double seconds = zr_sim_all_reduce(&f->data, bytes);
     add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data, 2 * bytes, seconds);
     double room = f->stage.backward; // of the last micro-batch
-    return beside(room, seconds, run->framework.constants[ZR_SIM_HIDDEN]) - room;
+    return overlapped(room, seconds, run->framework.constants[ZR_SIM_HIDDEN]) - room;
 }
 
 static double update_seconds(const zr_sim_run *run, double *offload)
@@ -249,14 +259,15 @@ static void fold_stage(folding *f)
              context.seconds * times * n * m);
 }
 
-// Seconds in which a stage sends and receives what a micro-batch passes on, which it waits for.
+// Seconds in which a pipeline stage sends and receives the activations and gradients of a
+// micro-batch; it waits meanwhile.
 static double message_seconds(folding *f)
 {
     const zr_sim_run *run = f->run;
     double m = (double)run->accumulation, v = run->chunks;
     if (run->pipeline == 1)
         return 0;
-    // Each tensor rank sends its part, and they gather it after.
+    // Each tensor rank sends its part, and the receivers gather it.
     double bytes = zr_sim_element(run) * zr_sim_tokens(run) * (double)run->width / run->tensor;
     double sends = 2 * v * zr_sim_message(&f->pipeline, bytes);
     add_axis(f->step, ZR_SIM_AXIS_PIPELINE, &f->pipeline, 2 * bytes * v * m, sends * m);
@@ -264,9 +275,8 @@ static double message_seconds(folding *f)
     return sends;
 }
 
-// Makes the parts those of the slowest stage: it is the last one, with the head and fewer layers
-// where the stages do not divide them, or one with more layers. Returns its seconds of a
-// micro-batch.
+// Makes the parts those of the slowest pipeline stage: the last one, which has the head and may
+// have fewer layers, or one of those with most layers. Returns its seconds for a micro-batch.
 static double find_slowest(folding *f, double stage)
 {
     const zr_sim_run *run = f->run;
@@ -288,12 +298,12 @@ static double find_slowest(folding *f, double stage)
     return stage * layers / mean + f->head_seconds;
 }
 
-// Folds the stages over the micro-batches, by the lists of the schedule. What is beyond the work of
-// the slowest stage is its bubble.
+// Finds the seconds of all micro-batches by the lists of the schedule. What exceeds the work of the
+// slowest pipeline stage is the bubble.
 static zero_status fold_pipeline(folding *f, double *seconds, zero_error *error)
 {
     const zr_sim_run *run = f->run;
-    double sends = message_seconds(f), stage = both(&f->stage) + sends;
+    double sends = message_seconds(f), stage = stage_seconds(&f->stage) + sends;
     double slowest = find_slowest(f, stage), work = slowest * (double)run->accumulation;
     *seconds = work;
     if (run->pipeline == 1)
@@ -342,7 +352,7 @@ zero_status zr_sim_step_find(const zr_sim_run *run, zr_sim_step *out, zero_error
     fold_stage(&f);
     fold_fetches(&f);
     fold_gathers(&f);
-    // All wait for the slowest device in turn, and of more nodes it is slower.
+    // All devices wait for the slowest one, and of more nodes the slowest one is slower.
     double wait = 1 + SLOWEST * log2(fmax(1, (double)run->devices / run->machine.devices));
     ZERO_TRY(fold_pipeline(&f, &out->seconds, error));
     out->seconds *= wait;

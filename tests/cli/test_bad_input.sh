@@ -31,7 +31,6 @@ named '--profile t.csv: what is written there is a trace in JSON' train --new $T
 named 'name it t.bin, for example' tokenize --tokenizer bytes --data missing --out t.npy
 named 'name it t, for example' tokenizer train --data missing --out t.json
 named 'name it t, for example' tune --new $TINY --out t.json
-named 'name it t.csv, for example' simulate --runs missing --machine missing --out t.json
 named 'name it t.md, for example' compare --new $TINY --out t.html
 named 'name it m.json, for example' doctor --write-machine m.yaml
 [ ! -e q.gguf ] && [ ! -e m.safetensors ] || fail "something was made: $(ls)"

@@ -140,16 +140,14 @@ simulate()
     is simulate --machine list
     is simulate --machine list --explain
     is simulate --machine list --json
-    is simulate --runs runs.csv --out predicted.csv
-    holds predicted.csv
-    is simulate --runs runs.csv --json
-    is simulate --runs cells.csv --machine h100-hgx --out predicted.csv
+    is simulate --run run.json --machine h100 --framework torchtitan
+    is simulate --run run.json --machine h100 --tensor 2
+    is simulate --runs runs.csv
     is simulate --new gpt2 --machine dgx --ranks 8
     is simulate --new gpt2 --machine h100-hgx --ranks 8 --framework abacus
     is simulate --new gpt2 --machine h100-hgx --ranks 100 --tensor 8
     is simulate --new gpt2 --machine h100-hgx --ranks 64 --pipeline 64
     is simulate --new gpt2 --machine v100-dgx2 --ranks 8 --products fp8
-    is simulate --runs lacks.csv
     is simulate --new gpt2 --machine wrong.json --ranks 8
 }
 

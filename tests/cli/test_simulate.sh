@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# zero simulate: machines by name and file, grids that cannot be, tables of runs, failures; zero doctor writes a machine.
+# zero simulate: machines by name and file, grids that cannot be, runs described by a file, failures; zero doctor writes a machine.
 . "$(dirname "$0")/lib.sh"
 
 H100=(simulate --new llama-3.1-405b --machine h100-hgx --ranks 16384 --tensor 8 --pipeline 16 --seq 8192)
@@ -95,11 +95,15 @@ refused 64 '64 pipeline stages' "$ZERO" simulate --new gpt2 --machine h100-hgx -
 refused 64 '100' "$ZERO" simulate --new gpt2 --machine h100-hgx --ranks 16 --global-batch 100 --micro-batch 8
 refused 64 'tensor, context, data and pipeline' "$ZERO" simulate --new gpt2 --machine h100-hgx --ranks 8 --order tensor,rail
 refused 64 'V100-32GB of v100-dgx2 has none' "$ZERO" simulate --new gpt2 --machine v100-dgx2 --ranks 8 --products fp8
-refused 64 'none of --new, --model and --runs' "$ZERO" simulate --machine h100-hgx --ranks 8
+refused 64 'none of --new, --model and --run;' "$ZERO" simulate --machine h100-hgx --ranks 8
 refused 64 '--machine is missing' "$ZERO" simulate --new gpt2 --ranks 8
 refused 64 '--ranks is missing' "$ZERO" simulate --new gpt2 --machine h100-hgx
-refused 64 '--tensor does not go with --runs' "$ZERO" simulate --runs runs.csv --tensor 2
-refused 64 '--out gets the predictions of --runs' "$ZERO" simulate --new gpt2 --machine h100-hgx --ranks 8 --out p.csv
+refused 64 'unknown option --runs; tools/score-runs reads tables of published runs' "$ZERO" simulate --runs runs.csv
+refused 64 '--tensor does not go with --run: the file says it' "$ZERO" simulate --run run.json --machine h100 --tensor 2
+refused 64 'more than one of --new, --model and --run;' "$ZERO" simulate --run run.json --new gpt2 --machine h100
+refused 64 '--machine is missing' "$ZERO" simulate --run run.json
+refused 64 '--checkpoint-rate is about failures, and --mtbf is missing' "$ZERO" simulate --run run.json --machine h100 --checkpoint-rate 1
+refused 74 'cannot open "run.json"' "$ZERO" simulate --run run.json --machine h100
 
 expect 0 "$ZERO" simulate --machine list
 grep -qE '^h100-hgx +8 x H100-80GB +80 GB +989 +1979 +3350 +450 +50.0 +2000 GB$' out.txt && ! grep -q reached out.txt && ! grep -q '^frameworks' out.txt || fail "the list: $(cat out.txt)"
@@ -151,34 +155,20 @@ refused 78 'machines/h100-hgx.json:3:' "$ZERO" simulate --new $TINY --machine h1
 grep -qF '"gpus" is no key of a machine' err.txt || fail "a wrong key: $(cat err.txt)"
 rm -r machines
 
-# A table of runs: rows are predicted and scored; one that cannot be stays, with the reason.
-cat >runs.csv <<'C'
-id,set,quality,source,where,system,model,params_B,layers,hidden,heads,kv_heads,ffn,vocab,seq,global_batch,micro_batch,grad_accum,gpus,gpu,gpus_per_node,link_in_node_GBps,link_between_nodes_Gbps_per_node,tp,pp,vpp,cp,dp,zero_stage,precision,recompute,offload,iter_s,tokens_per_s_per_gpu,tflops_per_gpu,tflops_kind,mfu_pct,memory_GB_per_gpu,memory_kind,notes
-a,dev,A,,,"Megatron-LM, its own",GPT,,24,2304,24,,,51200,2048,512 (of 1 micro-batch),4,,32,A100-80GB,8,,,1,1,,,,1,bf16,none,none,5,,,,,,,
-b,dev,A,,,Megatron-LM,GPT,,24,2304,24,,,51200,2048,512,4,,32,Abacus 9000,8,,,1,1,,,,1,bf16,none,none,5,,,,,,,
-C
-expect 0 "$ZERO" simulate --runs runs.csv --out predicted.csv
-grep -q '^ *1 rows could not be predicted' out.txt || fail "the score does not count row b: $(cat out.txt)"
-python3 - <<'PY' || fail "predictions: $(cat predicted.csv)"
-import csv
-a, b = csv.DictReader(open("predicted.csv"))
-assert list(a) == ["id", "predicted_s", "predicted_GB", "why"], a
-assert a["id"] == "a" and 0.5 < float(a["predicted_s"]) < 50 and float(a["predicted_GB"]) > 5, a
-assert b["id"] == "b" and not b["predicted_s"] and "Abacus 9000" in b["why"], b
-PY
-expect 0 "$ZERO" simulate --runs runs.csv --machine h100-hgx --out predicted.csv
-[ "$(grep -c '^[ab],[0-9]' predicted.csv)" -eq 2 ] || fail "--machine is not that of all rows: $(cat predicted.csv)"
-sed '3s/,.*/,dev/' runs.csv >short.csv
-refused 65 'line 3' "$ZERO" simulate --runs short.csv
-sed '1s/,gpu,/,device,/' runs.csv >lacks.csv
-refused 65 '"gpu"' "$ZERO" simulate --runs lacks.csv
-sed -i '1s/^id,/name,/' lacks.csv
-expect 0 "$ZERO" simulate --runs lacks.csv --machine h100-hgx --out predicted.csv
-[ "$(grep -c '^line [23],[0-9]' predicted.csv)" -eq 2 ] || fail "rows without id and gpu: $(cat predicted.csv)"
-printf 'id,gpu\na\0,b\n' >bytes.csv
-refused 65 'bytes that are 0' "$ZERO" simulate --runs bytes.csv
-
-# Cells at which nothing may divide by 0.
-printf 'params_B,micro_batch,gpus,gpu\n13,about 1024 tokens a GPU,64,A100\n13,tokens per GPU: 2048,64,A100\n' >cells.csv
-expect 0 "$ZERO" simulate --runs cells.csv --out predicted.csv
-[ "$(grep -c '^line [23],[0-9]' predicted.csv)" -eq 2 ] || fail "cells without numbers: $(cat predicted.csv)"
+# A run that a file describes is the same as one that options describe, and takes what goes with both.
+cat >run.json <<'J'
+{"layers": 126, "width": 16384, "heads": 128, "kv_heads": 8, "ffn": 53248, "vocab": 128256, "seq": 8192, "gated": true,
+ "devices": 16384, "tensor": 8, "pipeline": 16, "global_batch": 2048, "stage": 1}
+J
+with=(--machine h100-hgx --framework megatron --order best --mtbf 6300 --checkpoint-rate 2000 --tokens 15T --json)
+expect 0 "$ZERO" "${H100[@]:0:3}" --ranks 16384 --tensor 8 --pipeline 16 --seq 8192 --global-batch 2048 --stage 1 "${with[@]}"
+sed 's/"parameters":[0-9]*/"parameters":N/; s/"model":"[^"]*"/"model":"M"/' out.txt >options.json
+parameters=$(sed -n 's/.*"parameters":\([0-9]*\).*/\1/p' out.txt)
+sed -i "s/\"layers\"/\"parameters\": $parameters, &/" run.json
+expect 0 "$ZERO" simulate --run run.json "${with[@]}"
+sed 's/"parameters":[0-9]*/"parameters":N/; s/"model":"run.json"/"model":"M"/' out.txt | cmp - options.json || fail "a run of a file: $(cat out.txt)"
+expect 0 "$ZERO" simulate --run run.json --machine h100
+grep -q '^model     run.json: 405.9 billion parameters' out.txt || fail "a run of a file in words: $(cat out.txt)"
+sed -i 's/"stage"/"zero"/' run.json
+refused 78 'run.json:2:' "$ZERO" simulate --run run.json --machine h100
+grep -qF '"zero" is no key of a run: docs/scale.md lists them' err.txt || fail "a wrong key of a run: $(cat err.txt)"

@@ -3,7 +3,7 @@
 // above 0.
 #include "fuzz.h"
 
-#include "simulate/machine_file.h"
+#include "simulate/machine.h"
 
 #include <math.h>
 #include <string.h>

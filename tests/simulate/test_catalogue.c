@@ -57,9 +57,6 @@ static void unknown_machines_get_the_list(void **state)
     assert_null(strstr(error.message, "frameworks"));
     assert_int_equal(zr_sim_machine_find(*state, "./h100.json", &machine, &error), ZERO_ERR_USAGE);
     assert_non_null(strstr(error.message, "no file \"./h100.json\""));
-    assert_int_equal(zr_sim_machine_of_device(*state, "TPU", 0, &machine, &error), ZERO_ERR_USAGE);
-    assert_non_null(
-        strstr(error.message, "no machine has the device \"TPU\"; there are V100-32GB, A"));
 }
 
 static void obvious_names_are_machines(void **state)
@@ -113,39 +110,6 @@ static void wrong_files_are_refused(void **state)
     zr_sim_catalogue_close(&again);
 }
 
-static void devices_are_found_by_what_tables_say(void **state)
-{
-    static const struct {
-        const char *device;
-        int devices;
-        const char *machine;
-    } cases[] = {{"V100-32GB", 16, "v100-dgx2"},     {"V100", 4, "v100-4"},
-                 {"a100-40GB", 8, "a100-40gb"},      {"A100", 0, "a100"},
-                 {"A100-SXM4-40GB", 0, "a100-40gb"}, {"A100-80GB", 0, "a100-dgx"},
-                 {"A100 80GB", 8, "a100-dgx"},       {"A100 80 GB", 0, "a100-dgx"},
-                 {"A100-SXM4-80GB", 0, "a100-dgx"},  {"NVIDIA A100-80GB SXM", 4, "a100-dgx"},
-                 {"a100-80g", 0, "a100-dgx"},        {"A100 (80 GiB)", 0, "a100-dgx"},
-                 {"A100 (600 GB/s)", 0, "a100"},     {"H100", 0, "h100-hgx"},
-                 {"8 x H100 SXM", 8, "h100-hgx"},    {"H100-96GB", 8, "h100-96gb"}};
-    for (int i = 0; i < ZR_COUNT(cases); i++) {
-        zr_sim_machine machine;
-        assert_int_equal(
-            zr_sim_machine_of_device(*state, cases[i].device, cases[i].devices, &machine, NULL),
-            ZERO_OK);
-        assert_string_equal(machine.name, cases[i].machine);
-        if (cases[i].devices)
-            assert_int_equal(machine.devices, cases[i].devices);
-    }
-}
-
-static void tables_say_nodes_and_memory(void **state)
-{
-    zr_sim_machine machine;
-    assert_int_equal(zr_sim_machine_of_device(*state, "V100-16GB", 2, &machine, NULL), ZERO_OK);
-    assert_int_equal(machine.devices, 2);
-    assert_float_equal(machine.memory, 16e9, 1);
-}
-
 static void frameworks_are_found_in_texts(void **state)
 {
     zr_sim_framework framework, standard;
@@ -178,8 +142,6 @@ int main(void)
         cmocka_unit_test(obvious_names_are_machines),
         cmocka_unit_test(files_win),
         cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(devices_are_found_by_what_tables_say),
-        cmocka_unit_test(tables_say_nodes_and_memory),
         cmocka_unit_test(frameworks_are_found_in_texts),
         cmocka_unit_test(the_list_has_a_line_for_each),
     };

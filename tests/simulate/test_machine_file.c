@@ -1,6 +1,6 @@
 // Machine files: what is written reads back, every built-in file is right, and every wrong key is
 // named with its place.
-#include "simulate/machine_file.h"
+#include "simulate/catalogue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

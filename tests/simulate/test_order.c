@@ -1,6 +1,6 @@
 // Orders of the mesh: texts, and that the best one is no worse than any.
 #include "simulate/catalogue.h"
-#include "simulate/order.h"
+#include "simulate/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // Pipelines of a step: closed forms of the schedules, and that what is not simulated goes on at the
 // pace of the slowest stage.
-#include "simulate/pipeline.h"
+#include "simulate/costs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,7 +85,8 @@ static void what_is_not_simulated_keeps_the_pace(void **state)
     double many = seconds_of(pipeline);
     pipeline.micro_batches = 100001;
     assert_float_equal(seconds_of(pipeline) - many, 3.5, 1e-6);
-    // Micro-batches that no interleaving can be made of are between those of which it can.
+    // Micro-batches that do not divide into rounds take a time between that of their neighbours
+    // that do.
     double below = seconds_of(of(ZR_PIPELINE_INTERLEAVED, 4, 2, 8)),
            between = seconds_of(of(ZR_PIPELINE_INTERLEAVED, 4, 2, 10)),
            above = seconds_of(of(ZR_PIPELINE_INTERLEAVED, 4, 2, 12));

@@ -1,8 +1,8 @@
-// The least change with which a run fits: it fits, nothing that costs less would, and it is said in
-// flags and keys.
+// The least change with which a run fits: it fits, nothing that costs less would, and it is
+// described in flags and keys.
 #include "example.h"
-#include "simulate/memory.h"
-#include "simulate/remedy.h"
+#include "simulate/costs.h"
+#include "simulate/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static zr_sim_run complete(zr_sim_run run, double memory)
     return run;
 }
 
-// Returns what is said for a device that has `part` of what the run needs.
+// Returns the description for a device that has `part` of what the run needs.
 static zr_sim_remedy remedy_for(zr_sim_run run, double part, bool keep_seq)
 {
     zr_sim_remedy remedy;

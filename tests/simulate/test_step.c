@@ -1,9 +1,7 @@
 // The time of a step against closed forms, and that it goes the right way with each rate.
 #include "plan/pipeline/simulate.h"
 #include "example.h"
-#include "simulate/collectives.h"
-#include "simulate/layer.h"
-#include "simulate/memory.h"
+#include "simulate/costs.h"
 #include "simulate/step.h"
 
 #include <math.h>

@@ -38,14 +38,7 @@ END
     printf '{"text": "fine"}\n{"text": 7}\n' >bad.jsonl
     printf '{"text": "one"}\n{"text": ""}\n{"text": "two"}\n' >records.jsonl
     printf '{"asked": "Speak"}\n{"asked": "First Citizen:"}\n' >prompts.jsonl
-    cat >runs.csv <<'END'
-id,set,quality,source,where,system,model,params_B,layers,hidden,heads,kv_heads,ffn,vocab,seq,global_batch,micro_batch,grad_accum,gpus,gpu,gpus_per_node,link_in_node_GBps,link_between_nodes_Gbps_per_node,tp,pp,vpp,cp,dp,zero_stage,precision,recompute,offload,iter_s,tokens_per_s_per_gpu,tflops_per_gpu,tflops_kind,mfu_pct,memory_GB_per_gpu,memory_kind,notes
-a,dev,A,,,"Megatron-LM, its own",GPT,,24,2304,24,,,51200,2048,512 (of 1 micro-batch),4,,32,A100-80GB,8,,,1,1,,,,1,bf16,none,none,5,,,,,,,
-b,dev,A,,,Megatron-LM,GPT,,24,2304,24,,,51200,2048,512,4,,32,Abacus 9000,8,,,1,1,,,,1,bf16,none,none,5,,,,,,,
-c,test,B,,,torchtitan,llama,70,80,8192,64,8,28672,128256,8192,512,1,,512,H100-80GB,8,,,8,1,,,,3,bf16,full,none,,600,,,,60,,
-END
-    printf 'params_B,micro_batch,gpus,gpu\n13,about 1024 tokens a GPU,64,A100\n13,tokens per GPU: 2048,64,A100\n' >cells.csv
-    printf 'id,set\na,dev\n' >lacks.csv
+    printf '{"layers": 80, "width": 8192, "heads": 64, "kv_heads": 8, "gated": true, "devices": 512, "tensor": 8, "seq": 8192,\n "global_batch": 512, "stage": 3, "products": "fp8", "recompute": "operators", "overlaps_tensor": true}\n' >run.json
     python3 - <<'END'
 import json, struct
 for name, last in (("made", 2.5), ("changed", 2.75)):
