@@ -121,3 +121,23 @@ zero_status zr_file_write_in(const char *directory, const char *name, const void
     zr_free(path);
     return status;
 }
+
+zero_status zr_file_write_text(const char *path, zr_buffer *text, zero_error *error)
+{
+    zero_status status =
+        text->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path)
+                     : zr_file_write_durable(path, text->data, text->length, error);
+    zr_buffer_free(text);
+    return status;
+}
+
+zero_status zr_file_write_text_in(const char *directory, const char *name, zr_buffer *text,
+                                  zero_error *error)
+{
+    zero_status status = text->failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY,
+                                       "no memory for the text of \"%s/%s\"", directory, name)
+                             : zr_file_write_in(directory, name, text->data, text->length, error);
+    zr_buffer_free(text);
+    return status;
+}

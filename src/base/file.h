@@ -50,6 +50,11 @@ zero_status zr_file_write_durable(const char *path, const void *data, size_t len
 // The same for directory/name.
 zero_status zr_file_write_in(const char *directory, const char *name, const void *data,
                              size_t length, zero_error *error);
+// Write a text durably and free it. ZERO_ERR_MEMORY if there was no memory for it (text->failed).
+struct zr_buffer;
+zero_status zr_file_write_text(const char *path, struct zr_buffer *text, zero_error *error);
+zero_status zr_file_write_text_in(const char *directory, const char *name, struct zr_buffer *text,
+                                  zero_error *error);
 
 // Creates the directory and its parents durably; it may exist already.
 zero_status zr_directory_create(const char *path, zero_error *error);

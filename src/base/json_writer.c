@@ -20,8 +20,10 @@ static void put_line(zr_json_writer *w)
 // Writes what stands before a value: the comma, the new line, the key.
 static void begin_item(zr_json_writer *w, const char *key)
 {
-    const char *space = w->style == ZR_JSON_SPACED ? " " : "";
+    const char *space = w->style == ZR_JSON_COMPACT ? "" : " ";
     bool inside = w->depth > 0;
+    if (w->style == ZR_JSON_INDENTED && w->depth == 1)
+        w->line = 2;
     if (inside && w->has_item[w->depth - 1])
         zr_buffer_printf(w->out, ",%s", w->line < 0 ? space : "");
     put_line(w);
@@ -58,14 +60,31 @@ void zr_json_end(zr_json_writer *w)
         w->out->failed = true;
         return;
     }
+    if (w->style == ZR_JSON_INDENTED && w->depth == 1)
+        w->line = 0;
     put_line(w);
     zr_buffer_printf(w->out, w->array[--w->depth] ? "]" : "}");
+}
+
+void zr_json_finish(zr_json_writer *w)
+{
+    while (w->depth)
+        zr_json_end(w);
+    zr_buffer_append(w->out, "\n", 1);
 }
 
 void zr_json_integer(zr_json_writer *w, const char *key, int64_t value)
 {
     begin_item(w, key);
     zr_buffer_printf(w->out, "%lld", (long long)value);
+}
+
+void zr_json_integers(zr_json_writer *w, const char *key, const int64_t *values, int count)
+{
+    zr_json_begin_array(w, key);
+    for (int i = 0; i < count; i++)
+        zr_json_integer(w, NULL, values[i]);
+    zr_json_end(w);
 }
 
 void zr_json_real(zr_json_writer *w, const char *key, double value)
@@ -116,5 +135,5 @@ void zr_json_text_of(zr_json_writer *w, const char *key, const char *value, size
 void zr_json_verbatim(zr_json_writer *w, const char *key, const char *json)
 {
     begin_item(w, key);
-    zr_buffer_printf(w->out, "%s", json);
+    zr_buffer_append(w->out, json, strlen(json));
 }

@@ -21,6 +21,9 @@
 typedef enum zr_json_style {
     ZR_JSON_COMPACT, // {"a":1,"b":2}
     ZR_JSON_SPACED,  // {"a": 1, "b": 2}
+    // Spaced; items of the outermost value, and its end, stand on lines of their own: the items
+    // after two spaces.
+    ZR_JSON_INDENTED,
 } zr_json_style;
 
 typedef struct zr_json_writer {
@@ -37,11 +40,14 @@ zr_json_writer zr_json_writer_on(zr_buffer *out, zr_json_style style);
 void zr_json_begin_object(zr_json_writer *w, const char *key);
 void zr_json_begin_array(zr_json_writer *w, const char *key);
 void zr_json_end(zr_json_writer *w);
+// Ends all that has begun, and the line.
+void zr_json_finish(zr_json_writer *w);
 
 // What comes next, an item or an end, stands on a new line after so many spaces.
 void zr_json_line(zr_json_writer *w, int spaces);
 
 void zr_json_integer(zr_json_writer *w, const char *key, int64_t value);
+void zr_json_integers(zr_json_writer *w, const char *key, const int64_t *values, int count);
 // Numbers that are not finite are written as null. zr_json_real: the shortest digits that give the
 // same bits when read, always with a point or an exponent; _fixed: as "%.*f"; _digits: as "%.*g".
 void zr_json_real(zr_json_writer *w, const char *key, double value);

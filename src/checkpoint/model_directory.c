@@ -60,13 +60,9 @@ static zero_status write_model_directory_config(json_t *config, const char *dtyp
     char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     zr_buffer out = {0};
     zr_buffer_printf(&out, "%s\n", text ? text : "");
-    zero_status status =
-        text && !out.failed
-            ? zr_file_write_in(directory, ZR_MODEL_CONFIG, out.data, out.length, error)
-            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for " ZR_MODEL_CONFIG);
-    zr_buffer_free(&out);
+    out.failed |= !text;
     free(text);
-    return status;
+    return zr_file_write_text_in(directory, ZR_MODEL_CONFIG, &out, error);
 }
 
 static zero_status copy_config(const char *from, const char *dtype, const char *to, bool *there,

@@ -1,6 +1,7 @@
 #include "checkpoint/receipt.h"
 
 #include "base/file.h"
+#include "base/json_writer.h"
 #include "base/random.h"
 #include "model/architecture.h"
 #include "checkpoint/run_directory.h"
@@ -24,8 +25,13 @@ enum { HEAD = 256 }; // in bytes
 
 zero_status zr_receipt_begin(const char *directory, zero_error *error)
 {
-    static const char text[] = "{\n  \"format\": \"" TRAINED "\",\n  \"weights\": null\n}\n";
-    return zr_file_write_in(directory, ZR_RECEIPT, text, strlen(text), error);
+    zr_buffer text = {0};
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_INDENTED);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "format", TRAINED);
+    zr_json_null(&w, "weights");
+    zr_json_finish(&w);
+    return zr_file_write_text_in(directory, ZR_RECEIPT, &text, error);
 }
 
 bool zr_receipt_is_of_training(const char *directory)

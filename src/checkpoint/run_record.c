@@ -1,6 +1,7 @@
 #include "checkpoint/run_record.h"
 
 #include "base/file.h"
+#include "base/json_writer.h"
 #include "formats/manifest.h"
 #include "checkpoint/run_directory.h"
 
@@ -32,47 +33,43 @@ static int64_t several_of(const json_t *object, const char *key)
     return ZR_MIN(ZR_MAX(run_record_number_of(object, key), 1), INT32_MAX);
 }
 
-static void append_run_record_text(zr_buffer *out, const char *key, const char *text)
+static void put_text(zr_json_writer *w, const char *key, const char *text)
 {
-    if (!text)
-        return;
-    zr_buffer_printf(out, "\"%s\": ", key);
-    zr_json_append_string(out, text, strlen(text));
-    zr_buffer_printf(out, ", ");
+    if (text)
+        zr_json_text(w, key, text);
 }
 
 void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
 {
-    zr_buffer_printf(out, "{");
-    append_run_record_text(out, record->new_spec ? "new" : "model",
-                           record->new_spec ? record->new_spec : record->model);
-    append_run_record_text(out, "tokenizer", record->tokenizer);
-    zr_buffer_printf(out, "\"tokenizer_of_model\": %s, ",
-                     record->tokenizer_of_model ? "true" : "false");
-    zr_buffer_printf(out, "\"data\": [");
-    for (int i = 0; i < record->data_count; i++) {
-        zr_buffer_printf(out, i ? ", " : "");
-        zr_json_append_string(out, record->data[i], strlen(record->data[i]));
-    }
-    zr_buffer_printf(out, "], ");
-    append_run_record_text(out, "val", record->val ? record->val : LAST_TENTH);
-    append_run_record_text(out, "field", record->field);
-    append_run_record_text(out, "chat", record->chat);
-    append_run_record_text(out, "allow_change", record->allow_change);
-    append_run_record_text(out, "backend", record->backend);
-    append_run_record_text(out, "comm", record->comm);
-    append_run_record_text(out, "instructions", record->instructions);
-    append_run_record_text(out, "data_hash", record->data_hash);
-    zr_buffer_printf(out, "\"vocabulary\": %lld, \"parameters\": %lld, \"seq\": %lld, ",
-                     (long long)record->vocabulary, (long long)record->parameters,
-                     (long long)record->seq);
-    zr_buffer_printf(out, "\"steps\": %lld, \"ranks\": %d, ", (long long)record->steps,
-                     record->ranks);
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_SPACED);
+    zr_json_begin_object(&w, NULL);
+    put_text(&w, record->new_spec ? "new" : "model",
+             record->new_spec ? record->new_spec : record->model);
+    put_text(&w, "tokenizer", record->tokenizer);
+    zr_json_flag(&w, "tokenizer_of_model", record->tokenizer_of_model);
+    zr_json_begin_array(&w, "data");
+    for (int i = 0; i < record->data_count; i++)
+        zr_json_text(&w, NULL, record->data[i]);
+    zr_json_end(&w);
+    zr_json_text(&w, "val", record->val ? record->val : LAST_TENTH);
+    put_text(&w, "field", record->field);
+    put_text(&w, "chat", record->chat);
+    put_text(&w, "allow_change", record->allow_change);
+    put_text(&w, "backend", record->backend);
+    put_text(&w, "comm", record->comm);
+    put_text(&w, "instructions", record->instructions);
+    put_text(&w, "data_hash", record->data_hash);
+    zr_json_integer(&w, "vocabulary", record->vocabulary);
+    zr_json_integer(&w, "parameters", record->parameters);
+    zr_json_integer(&w, "seq", record->seq);
+    zr_json_integer(&w, "steps", record->steps);
+    zr_json_integer(&w, "ranks", record->ranks);
     if (record->tensor > 1)
-        zr_buffer_printf(out, "\"tensor\": %d, ", record->tensor);
+        zr_json_integer(&w, "tensor", record->tensor);
     if (record->stages > 1)
-        zr_buffer_printf(out, "\"pipeline\": %d, ", record->stages);
-    zr_buffer_printf(out, "\"threads\": %d}", record->threads);
+        zr_json_integer(&w, "pipeline", record->stages);
+    zr_json_integer(&w, "threads", record->threads);
+    zr_json_end(&w);
 }
 
 int64_t zr_run_data_ranks(const zr_run_record *record)

@@ -1,5 +1,4 @@
 // `zero bench io`: what the disk of a directory reaches through the I/O engine.
-#include "base/json.h"
 #include "predict/disk.h"
 #include "predict/rates.h"
 #include "commands/bench_shared.h"
@@ -38,43 +37,35 @@ static void say_bench_io(const zr_bench *bench, const zr_disk_options *options, 
              "; sub-groups read and written in place, three deep: both together");
 }
 
-static void append_rate(zr_buffer *out, const char *name, const zr_disk_rate *rate)
+static void write_rate(zr_json_writer *w, const char *key, const zr_disk_rate *rate)
 {
-    zr_buffer_printf(out, ", \"%s\": {\"median\": %.0f, \"least\": %.0f, \"most\": %.0f}", name,
-                     rate->median, rate->least, rate->most);
-}
-
-static void append_bench_io_text(zr_buffer *out, const char *name, const char *text)
-{
-    zr_buffer_printf(out, "\"%s\": ", name);
-    zr_json_append_string(out, text, strlen(text));
-    zr_buffer_printf(out, ", ");
+    zr_json_begin_object(w, key);
+    zr_json_fixed(w, "median", 0, rate->median);
+    zr_json_fixed(w, "least", 0, rate->least);
+    zr_json_fixed(w, "most", 0, rate->most);
+    zr_json_end(w);
 }
 
 static zero_status say_json(const zr_bench *bench, const zr_disk_options *options,
                             const zr_disk *disk, zero_error *error)
 {
     zr_buffer text = {0};
-    zr_buffer_printf(&text, "{");
-    append_bench_io_text(&text, "directory", options->directory);
-    append_bench_io_text(&text, "file_system", disk->kind);
-    append_bench_io_text(&text, "engine", disk->engine);
-    zr_buffer_printf(&text,
-                     "\"direct\": %s, \"available\": %lld, \"scratch\": %lld, \"group\": %lld, "
-                     "\"block\": %lld, \"depth\": %d, \"rounds\": %d",
-                     disk->direct ? "true" : "false", (long long)disk->available,
-                     (long long)disk->scratch, (long long)disk->group, (long long)options->block,
-                     options->depth, options->rounds);
-    append_rate(&text, "read", &disk->read);
-    append_rate(&text, "write", &disk->write);
-    append_rate(&text, "update", &disk->mix);
-    zr_buffer_printf(&text, "}\n");
-    zero_status status =
-        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a JSON object") : ZERO_OK;
-    if (status == ZERO_OK && bench->write)
-        bench->write(bench->user, text.data);
-    zr_buffer_free(&text);
-    return status;
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_SPACED);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "directory", options->directory);
+    zr_json_text(&w, "file_system", disk->kind);
+    zr_json_text(&w, "engine", disk->engine);
+    zr_json_flag(&w, "direct", disk->direct);
+    zr_json_integer(&w, "available", disk->available);
+    zr_json_integer(&w, "scratch", disk->scratch);
+    zr_json_integer(&w, "group", disk->group);
+    zr_json_integer(&w, "block", options->block);
+    zr_json_integer(&w, "depth", options->depth);
+    zr_json_integer(&w, "rounds", options->rounds);
+    write_rate(&w, "read", &disk->read);
+    write_rate(&w, "write", &disk->write);
+    write_rate(&w, "update", &disk->mix);
+    return zr_bench_say_json(bench, &w, error);
 }
 
 static void keep_bench_io(const zr_bench *bench, const zr_disk_options *options,

@@ -1,6 +1,5 @@
 // `zero bench memory`: bytes per second that a copy, a triad and an update in place read and write,
 // by number of threads.
-#include "base/alloc.h"
 #include "base/numbers.h"
 #include "commands/bench_shared.h"
 #include "memory/arena.h"
@@ -52,15 +51,14 @@ static zero_status measure_row(const zr_bench *bench, memory_bench *m, memory_ro
     return ZERO_OK;
 }
 
-static void say_bench_memory_row(const zr_bench *bench, const memory_row *row, bool first)
+static void write_row(zr_json_writer *w, const memory_row *row)
 {
-    if (bench->json)
-        zr_bench_say(bench,
-                     "%s{\"threads\": %d, \"copy\": %.0f, \"triad\": %.0f, \"update\": %.0f}",
-                     first ? "" : ", ", row->threads, row->copy, row->triad, row->update);
-    else
-        zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f GB/s\n", row->threads, row->copy * 1e-9,
-                     row->triad * 1e-9, row->update * 1e-9);
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "threads", row->threads);
+    zr_json_fixed(w, "copy", 0, row->copy);
+    zr_json_fixed(w, "triad", 0, row->triad);
+    zr_json_fixed(w, "update", 0, row->update);
+    zr_json_end(w);
 }
 
 static void keep_bench_memory(const zr_bench *bench, const memory_row *row)
@@ -73,24 +71,39 @@ static void keep_bench_memory(const zr_bench *bench, const memory_row *row)
     zr_free(file);
 }
 
-static zero_status measure_bench_memory(const zr_bench *bench, memory_bench *m, zero_error *error)
+// Measures rows of 1, 2, 4, ... threads. They are said at once, except as JSON.
+static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_writer *w,
+                                zero_error *error)
 {
     memory_row row = {0};
-    zr_bench_say(bench,
-                 bench->json ? "{\"rows\": ["
-                             : "what is read and written together, the median of %d:\nthreads      "
-                               "copy     triad  update in place\n",
-                 ROUNDS);
+    if (!bench->json)
+        zr_bench_say(bench,
+                     "what is read and written together, the median of %d:\nthreads      "
+                     "copy     triad  update in place\n",
+                     ROUNDS);
     while (row.threads < bench->meter.threads) {
-        bool first = row.threads == 0;
-        row.threads = first ? 1 : ZR_MIN(2 * row.threads, bench->meter.threads);
+        row.threads = row.threads ? ZR_MIN(2 * row.threads, bench->meter.threads) : 1;
         ZERO_TRY(measure_row(bench, m, &row, error));
-        say_bench_memory_row(bench, &row, first);
+        write_row(w, &row);
+        if (!bench->json)
+            zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f GB/s\n", row.threads, row.copy * 1e-9,
+                         row.triad * 1e-9, row.update * 1e-9);
     }
-    if (bench->json)
-        zr_bench_say(bench, "]}\n");
     keep_bench_memory(bench, &row);
     return ZERO_OK;
+}
+
+static zero_status measure_bench_memory(const zr_bench *bench, memory_bench *m, zero_error *error)
+{
+    zr_buffer text = {0};
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_SPACED);
+    zr_json_begin_object(&w, NULL);
+    zr_json_begin_array(&w, "rows");
+    zero_status status = measure_rows(bench, m, &w, error);
+    if (status == ZERO_OK && bench->json)
+        return zr_bench_say_json(bench, &w, error);
+    zr_buffer_free(&text);
+    return status;
 }
 
 zero_status zr_bench_memory(const zr_bench *bench, const zero_bench_options *options,

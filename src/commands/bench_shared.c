@@ -22,6 +22,18 @@ void zr_bench_say(const zr_bench *bench, const char *format, ...)
     bench->write(bench->user, line);
 }
 
+zero_status zr_bench_say_json(const zr_bench *bench, zr_json_writer *json, zero_error *error)
+{
+    zr_json_finish(json);
+    zero_status status = json->out->failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a JSON object")
+                             : ZERO_OK;
+    if (status == ZERO_OK && bench->write)
+        bench->write(bench->user, json->out->data);
+    zr_buffer_free(json->out);
+    return status;
+}
+
 double zr_bench_peak(const zr_queue *queue)
 {
     double best = 0;

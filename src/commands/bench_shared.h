@@ -2,6 +2,7 @@
 #ifndef ZR_COMMANDS_BENCH_SHARED_H
 #define ZR_COMMANDS_BENCH_SHARED_H
 
+#include "base/json_writer.h"
 #include "compute/compute.h"
 #include "predict/meter.h"
 #include <zero/commands.h>
@@ -15,6 +16,8 @@ typedef struct zr_bench {
 } zr_bench;
 
 void zr_bench_say(const zr_bench *bench, const char *format, ...) ZERO_PRINTF(2, 3);
+// Finishes the JSON, says it and frees its buffer.
+zero_status zr_bench_say_json(const zr_bench *bench, zr_json_writer *json, zero_error *error);
 
 // Returns the flops per second that one thread reaches when it multiplies and adds in registers:
 // the best of some tries, since other programs may take the core.

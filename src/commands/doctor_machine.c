@@ -117,10 +117,7 @@ zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, co
         machine_of(&rates, cores, memory, zr_rate_book_storage(&book, directory));
     zr_rate_book_free(&book);
     zr_sim_machine_write(&machine, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %s", file)
-                                     : zr_file_write_durable(file, text.data, text.length, error);
-    zr_buffer_free(&text);
-    if (status == ZERO_OK)
-        say_doctor_machine(doctor, file, &rates, &machine);
-    return status;
+    ZERO_TRY(zr_file_write_text(file, &text, error));
+    say_doctor_machine(doctor, file, &rates, &machine);
+    return ZERO_OK;
 }

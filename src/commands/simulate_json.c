@@ -139,6 +139,5 @@ void zr_simulate_json(const zr_simulate_answer *answer, zr_buffer *out)
                   run->machine.constants, ZR_SIM_CONSTANTS, run->machine.fit, &w);
     put_constants("framework_constants", run->framework.name, zr_sim_framework_constant_names,
                   run->framework.constants, ZR_SIM_FRAMEWORK_CONSTANTS, run->framework.fit, &w);
-    zr_json_end(&w);
-    zr_buffer_printf(out, "\n");
+    zr_json_finish(&w);
 }

@@ -1,9 +1,9 @@
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_writer.h"
 #include "data/token_file.h"
 #include "data/token_note.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,18 +17,21 @@ char *zr_token_note_path(const char *path, zero_error *error)
 zero_status zr_token_note_write(const char *path, const zr_token_note *note, zero_error *error)
 {
     char *where = zr_token_note_path(path, error);
+    char fingerprint[20];
     zr_buffer text = {0};
     if (!where)
         return ZERO_ERR_MEMORY;
-    zr_buffer_printf(&text,
-                     "{\"tokenizer\":\"%s\",\"fingerprint\":\"%016" PRIx64
-                     "\",\"vocabulary\":%lld,\"end\":%d,\"tokens\":%lld,\"documents\":%lld}\n",
-                     note->tokenizer, note->fingerprint, (long long)note->vocabulary,
-                     (int)note->end, (long long)note->tokens, (long long)note->documents);
-    zero_status status =
-        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", where)
-                    : zr_file_write_durable(where, text.data, text.length, error);
-    zr_buffer_free(&text);
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)note->fingerprint);
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "tokenizer", note->tokenizer);
+    zr_json_text(&w, "fingerprint", fingerprint);
+    zr_json_integer(&w, "vocabulary", note->vocabulary);
+    zr_json_integer(&w, "end", note->end);
+    zr_json_integer(&w, "tokens", note->tokens);
+    zr_json_integer(&w, "documents", note->documents);
+    zr_json_finish(&w);
+    zero_status status = zr_file_write_text(where, &text, error);
     zr_free(where);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/json_writer.h"
 #include "base/random.h"
 #include "formats/rectangle.h"
 
@@ -11,47 +12,49 @@
 
 #define FORMAT "libzero checkpoint 1"
 #define FORMAT_RECTANGLES "libzero checkpoint 2"
-#define HASH ",\"hash\":\""
 #define MOST_BYTES ((size_t)1 << 30) // of a manifest
 
-enum { HASH_DIGITS = 16, MOST_FILES = 64 };
+enum { MOST_FILES = 64 };
 
-static void write_manifest_extent(const zr_extent *extent, zr_buffer *out)
+static void write_manifest_extent(const zr_extent *extent, zr_json_writer *w)
 {
     const zr_rectangle *at = &extent->at;
-    zr_buffer_printf(out, "[%lld,%lld,", (long long)at->first, (long long)at->width);
+    const int64_t row[] = {at->first, at->width, extent->checksum},
+                  rows[] = {at->first, at->width, at->stride, at->rows, extent->checksum};
     if (at->rows > 1)
-        zr_buffer_printf(out, "%lld,%lld,", (long long)at->stride, (long long)at->rows);
-    zr_buffer_printf(out, "%u]", (unsigned)extent->checksum);
+        zr_json_integers(w, NULL, rows, ZR_COUNT(rows));
+    else
+        zr_json_integers(w, NULL, row, ZR_COUNT(row));
 }
 
-static void write_manifest_tensor(const zr_manifest_tensor *tensor, zr_buffer *out)
+static void write_manifest_tensor(const zr_manifest_tensor *tensor, zr_json_writer *w)
 {
-    zr_buffer_printf(out, "{\"name\":");
-    zr_json_append_string(out, tensor->name, strlen(tensor->name));
-    zr_buffer_printf(out, ",\"shape\":[");
-    for (int d = 0; d < tensor->dims; d++)
-        zr_buffer_printf(out, "%s%lld", d ? "," : "", (long long)tensor->shape[d]);
-    zr_buffer_printf(out, "],\"begin\":%lld,\"extents\":[", (long long)tensor->begin);
-    for (int e = 0; e < tensor->extent_count; e++) {
-        zr_buffer_printf(out, e ? "," : "");
-        write_manifest_extent(&tensor->extents[e], out);
-    }
-    zr_buffer_printf(out, "]}");
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, NULL);
+    zr_json_text(w, "name", tensor->name);
+    zr_json_integers(w, "shape", tensor->shape, tensor->dims);
+    zr_json_integer(w, "begin", tensor->begin);
+    zr_json_begin_array(w, "extents");
+    for (int e = 0; e < tensor->extent_count; e++)
+        write_manifest_extent(&tensor->extents[e], w);
+    zr_json_end(w);
+    zr_json_end(w);
 }
 
-static void write_manifest_file(const zr_manifest_file *file, zr_buffer *out)
+static void write_manifest_file(const zr_manifest_file *file, zr_json_writer *w)
 {
-    zr_buffer_printf(out, "{\"name\":");
-    zr_json_append_string(out, file->name, strlen(file->name));
-    zr_buffer_printf(out, ",\"dtype\":\"%s\",\"bytes\":%lld,\"header\":[%lld,%u],\"tensors\":[",
-                     zr_dtype_name(file->dtype), (long long)file->bytes,
-                     (long long)file->header_bytes, (unsigned)file->header_checksum);
-    for (int t = 0; t < file->tensor_count; t++) {
-        zr_buffer_printf(out, t ? ",\n" : "\n");
-        write_manifest_tensor(&file->tensors[t], out);
-    }
-    zr_buffer_printf(out, "]}");
+    const int64_t header[] = {file->header_bytes, file->header_checksum};
+    zr_json_line(w, 0);
+    zr_json_begin_object(w, NULL);
+    zr_json_text(w, "name", file->name);
+    zr_json_text(w, "dtype", zr_dtype_name(file->dtype));
+    zr_json_integer(w, "bytes", file->bytes);
+    zr_json_integers(w, "header", header, 2);
+    zr_json_begin_array(w, "tensors");
+    for (int t = 0; t < file->tensor_count; t++)
+        write_manifest_tensor(&file->tensors[t], w);
+    zr_json_end(w);
+    zr_json_end(w);
 }
 
 static bool has_rectangles(const zr_manifest *manifest)
@@ -64,21 +67,32 @@ static bool has_rectangles(const zr_manifest *manifest)
     return false;
 }
 
+// The last member: the hash of all before its comma.
+static void write_hash(zr_json_writer *w, uint64_t hash)
+{
+    char digits[20];
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)hash);
+    zr_json_text(w, "hash", digits);
+    zr_json_finish(w);
+}
+
 void zr_manifest_write(const zr_manifest *manifest, zr_buffer *out)
 {
     char *state = json_dumps(manifest->state, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    zr_buffer_printf(out, "{\"format\":\"%s\",\n\"state\":%s,\n\"files\":[",
-                     has_rectangles(manifest) ? FORMAT_RECTANGLES : FORMAT, state ? state : "");
-    for (int f = 0; f < manifest->file_count; f++) {
-        zr_buffer_printf(out, f ? ",\n" : "\n");
-        write_manifest_file(&manifest->files[f], out);
-    }
-    zr_buffer_printf(out, "]");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "format", has_rectangles(manifest) ? FORMAT_RECTANGLES : FORMAT);
+    zr_json_line(&w, 0);
+    zr_json_verbatim(&w, "state", state ? state : "");
+    zr_json_line(&w, 0);
+    zr_json_begin_array(&w, "files");
+    for (int f = 0; f < manifest->file_count; f++)
+        write_manifest_file(&manifest->files[f], &w);
+    zr_json_end(&w);
     out->failed = out->failed || !state;
     free(state);
     if (!out->failed)
-        zr_buffer_printf(out, HASH "%016llx\"}\n",
-                         (unsigned long long)zr_hash_bytes(out->data, out->length, 0));
+        write_hash(&w, zr_hash_bytes(out->data, out->length, 0));
 }
 
 typedef struct reader {
@@ -345,13 +359,16 @@ static zero_status read_root(reader *r, const json_t *root, zr_manifest *out)
 // Checks that the text ends with its hash, with nothing after it.
 static zero_status check_hash(const reader *r, const char *text, size_t length)
 {
-    const size_t tail = strlen(HASH) + HASH_DIGITS + strlen("\"}\n");
-    char wanted[64];
+    static const char before[] = ",\"hash\":\"", after[] = "\"}\n";
+    char digits[20];
+    const size_t tail = strlen(before) + 16 + strlen(after);
     if (length <= tail)
         return refuse_manifest(r, "its end", "the hash of all before it");
-    snprintf(wanted, sizeof wanted, HASH "%016llx\"}\n",
+    const char *at = text + length - tail;
+    snprintf(digits, sizeof digits, "%016llx",
              (unsigned long long)zr_hash_bytes(text, length - tail, 0));
-    return !memcmp(text + length - tail, wanted, tail)
+    return !memcmp(at, before, strlen(before)) && !memcmp(at + strlen(before), digits, 16) &&
+                   !memcmp(text + length - strlen(after), after, strlen(after))
                ? ZERO_OK
                : refuse_manifest(
                      r, "its end",

@@ -212,14 +212,10 @@ static zero_status write_index(const exporting *e, zero_error *error)
     zr_buffer text = {0};
     char *dumped = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
-    zero_status status =
-        dumped && !text.failed
-            ? zr_file_write_in(e->export->directory, ZR_MODEL_INDEX, text.data, text.length, error)
-            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the index of the shards");
-    zr_buffer_free(&text);
+    text.failed |= !dumped;
     free(dumped);
     json_decref(root);
-    return status;
+    return zr_file_write_text_in(e->export->directory, ZR_MODEL_INDEX, &text, error);
 }
 
 static zero_status prepare_export(exporting *e, zero_error *error)

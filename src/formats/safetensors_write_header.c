@@ -1,12 +1,10 @@
 // Makes the header of a new file byte for byte as the reference writer does: dtypes by falling
 // alignment, then names.
-#include "base/json.h"
+#include "base/json_writer.h"
 #include "formats/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define METADATA "{\"__metadata__\":{\"format\":\"pt\"}"
 
 typedef struct placed { // an entry in the order of the file
     const zr_st_entry *entry;
@@ -23,17 +21,16 @@ static int by_dtype_then_name(const void *a, const void *b)
 }
 
 static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
-                        zr_buffer *name, zr_buffer *out)
+                        zr_buffer *name, zr_json_writer *w)
 {
     name->length = 0;
     zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
-    zr_buffer_printf(out, ",");
-    if (!name->failed)
-        zr_json_append_string(out, name->data, name->length);
-    zr_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", place->dtype->name);
-    for (int i = 0; i < place->entry->dims; i++)
-        zr_buffer_printf(out, i ? ",%lld" : "%lld", (long long)place->entry->shape[i]);
-    zr_buffer_printf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin, (long long)end);
+    w->out->failed |= name->failed;
+    zr_json_begin_object(w, name->data);
+    zr_json_text(w, "dtype", place->dtype->name);
+    zr_json_integers(w, "shape", place->entry->shape, place->entry->dims);
+    zr_json_integers(w, "data_offsets", (const int64_t[]){begin, end}, 2);
+    zr_json_end(w);
 }
 
 // Writes the JSON after 8 bytes that are kept for its length. out->begin counts from the header's
@@ -42,9 +39,13 @@ static zero_status write_json(const placed *order, int count, const char *prefix
                               zero_error *error)
 {
     zr_buffer name = {0};
+    zr_json_writer w = zr_json_writer_on(&out->header, ZR_JSON_COMPACT);
     zero_status status = ZERO_OK;
     zr_buffer_append(&out->header, "\0\0\0\0\0\0\0", 8);
-    zr_buffer_printf(&out->header, METADATA);
+    zr_json_begin_object(&w, NULL);
+    zr_json_begin_object(&w, "__metadata__");
+    zr_json_text(&w, "format", "pt");
+    zr_json_end(&w);
     for (int i = 0; i < count && status == ZERO_OK; i++) {
         const zr_st_entry *entry = order[i].entry;
         int64_t bytes, begin = out->total;
@@ -53,13 +54,13 @@ static zero_status write_json(const placed *order, int count, const char *prefix
             status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written",
                              entry->name);
         else
-            write_entry(&order[i], prefix, begin, out->total, &name, &out->header);
+            write_entry(&order[i], prefix, begin, out->total, &name, &w);
         out->begin[order[i].index] = begin;
     }
-    zr_buffer_printf(&out->header, "}");
+    zr_json_end(&w);
     while (out->header.length % 8 && !out->header.failed)
         zr_buffer_append(&out->header, " ", 1);
-    if (status == ZERO_OK && (name.failed || out->header.failed))
+    if (status == ZERO_OK && out->header.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the header of %d tensors", count);
     zr_buffer_free(&name);
     return status;

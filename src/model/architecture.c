@@ -150,12 +150,14 @@ zero_status zr_lm_config_read_in(const char *directory, zr_lm_config *out, zero_
 
 void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
 {
-    zr_buffer_printf(out, "{\n");
-    architectures[config->kind]->write(config, out);
-    zr_model_json_put_tokens(out, "bos_token_id", &config->bos);
-    zr_model_json_put_tokens(out, "eos_token_id", &config->eos);
-    zr_model_json_put_tokens(out, "pad_token_id", &config->pad);
-    zr_buffer_printf(out, "  \"torch_dtype\": \"float32\"\n}\n");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_INDENTED);
+    zr_json_begin_object(&w, NULL);
+    architectures[config->kind]->write(config, &w);
+    zr_model_json_put_tokens(&w, "bos_token_id", &config->bos);
+    zr_model_json_put_tokens(&w, "eos_token_id", &config->eos);
+    zr_model_json_put_tokens(&w, "pad_token_id", &config->pad);
+    zr_json_text(&w, "torch_dtype", "float32");
+    zr_json_finish(&w);
 }
 
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)

@@ -7,11 +7,9 @@
 #ifndef ZR_MODEL_ARCHITECTURE_H
 #define ZR_MODEL_ARCHITECTURE_H
 
-#include "base/alloc.h"
 #include "model/lm_fields.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
-#include "base/json.h"
 
 typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
 
@@ -64,7 +62,7 @@ typedef struct zr_architecture {
                          zero_error *error);
     void (*read)(struct zr_model_json *file, zr_lm_config *out); // a failure stays in `file`
     // Writes the lines of the JSON object, each with its comma.
-    void (*write)(const zr_lm_config *config, zr_buffer *out);
+    void (*write)(const zr_lm_config *config, zr_json_writer *w); // its members
     zero_status (*check)(const zr_lm_config *config, zero_error *error);
     zr_lm_shape (*shape)(const zr_lm_config *config);
     const zr_lm_field *vocabulary; // in the architecture's struct

@@ -23,22 +23,24 @@ void zr_gpt2_config_read(zr_model_json *file, zr_lm_config *out)
                       &out->gpt2);
 }
 
-void zr_gpt2_config_write(const zr_lm_config *of, zr_buffer *out)
+void zr_gpt2_config_write(const zr_lm_config *of, zr_json_writer *w)
 {
     const zero_gpt2_config *config = &of->gpt2;
-    zr_buffer_printf(out,
-                     "  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
-    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_POSITIONS, config, out);
-    zr_model_json_put_size(out, "n_ctx", config->n_positions);
-    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_WIDTH, ZR_GPT2_HEADS, config, out);
+    zr_json_begin_array(w, "architectures");
+    zr_json_text(w, NULL, "GPT2LMHeadModel");
+    zr_json_end(w);
+    zr_json_text(w, "model_type", "gpt2");
+    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_POSITIONS, config, w);
+    zr_json_integer(w, "n_ctx", config->n_positions);
+    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_WIDTH, ZR_GPT2_HEADS, config, w);
     if (config->n_inner == 0 || config->n_inner == 4 * config->n_embd)
-        zr_buffer_printf(out, "  \"n_inner\": null,\n");
+        zr_json_null(w, "n_inner");
     else
-        zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_INNER, ZR_GPT2_INNER, config, out);
-    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_ATTENTION_DROPOUT, config, out);
-    zr_buffer_printf(
-        out,
-        "  \"activation_function\": \"gelu_new\",\n  \"scale_attn_weights\": true,\n"
-        "  \"scale_attn_by_inverse_layer_idx\": false,\n  \"reorder_and_upcast_attn\": false,\n"
-        "  \"tie_word_embeddings\": true,\n");
+        zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_INNER, ZR_GPT2_INNER, config, w);
+    zr_lm_fields_write(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_ATTENTION_DROPOUT, config, w);
+    zr_json_text(w, "activation_function", "gelu_new");
+    zr_json_flag(w, "scale_attn_weights", true);
+    zr_json_flag(w, "scale_attn_by_inverse_layer_idx", false);
+    zr_json_flag(w, "reorder_and_upcast_attn", false);
+    zr_json_flag(w, "tie_word_embeddings", true);
 }

@@ -47,7 +47,7 @@ const char *zr_gpt2_preset_name(int i);
 zero_status zr_gpt2_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
                           zero_error *error);
 void zr_gpt2_config_read(struct zr_model_json *file, zr_lm_config *out);
-void zr_gpt2_config_write(const zr_lm_config *config, zr_buffer *out);
+void zr_gpt2_config_write(const zr_lm_config *config, zr_json_writer *w);
 void zr_gpt2_design(const zr_lm_config *config, zr_lm_design *out);
 
 #endif

@@ -209,13 +209,7 @@ void zr_llama_config_read(zr_model_json *file, zr_lm_config *out)
     read_rope(file, config);
 }
 
-static void write_number(zr_buffer *out, const char *key, double value)
-{
-    zr_buffer_printf(out, ", \"%s\": ", key);
-    zr_json_append_double(out, value);
-}
-
-static void write_rope(const zero_rope *rope, zr_buffer *out)
+static void write_rope(const zero_rope *rope, zr_json_writer *w)
 {
     const struct {
         const char *key;
@@ -230,49 +224,52 @@ static void write_rope(const zero_rope *rope, zr_buffer *out)
         {"mscale", rope->mscale},
         {"mscale_all_dim", rope->mscale_all_dim},
     };
-    zr_model_json_put_real(out, "rope_theta", rope->theta);
+    zr_model_json_put_real(w, "rope_theta", rope->theta, false);
     if (rope->scaling == ZERO_ROPE_default) {
-        zr_buffer_printf(out, "  \"rope_scaling\": null,\n");
+        zr_json_null(w, "rope_scaling");
         return;
     }
-    zr_buffer_printf(out, "  \"rope_scaling\": {\"rope_type\": \"%s\"",
-                     zr_rope_scaling_name(rope->scaling));
+    zr_json_begin_object(w, "rope_scaling");
+    zr_json_text(w, "rope_type", zr_rope_scaling_name(rope->scaling));
     for (int i = 0; i < ZR_COUNT(numbers); i++)
         if (numbers[i].value > 0)
-            write_number(out, numbers[i].key, numbers[i].value);
+            zr_json_real(w, numbers[i].key, numbers[i].value);
     if (rope->original_max_positions)
-        zr_buffer_printf(out, ", \"original_max_position_embeddings\": %lld",
-                         (long long)rope->original_max_positions);
-    zr_buffer_printf(out, "%s},\n", rope->whole_range ? ", \"truncate\": false" : "");
+        zr_json_integer(w, "original_max_position_embeddings", rope->original_max_positions);
+    if (rope->whole_range)
+        zr_json_flag(w, "truncate", false);
+    zr_json_end(w);
 }
 
 static void write_variant(const zero_llama_config *config, const variant_facts *facts,
-                          zr_buffer *out)
+                          zr_json_writer *w)
 {
     if (facts->reads_attention_bias)
-        zr_model_json_put_bool(out, "attention_bias", config->output_bias);
+        zr_json_flag(w, "attention_bias", config->output_bias);
     if (facts->reads_mlp_bias)
-        zr_model_json_put_bool(out, "mlp_bias", config->mlp_bias);
+        zr_json_flag(w, "mlp_bias", config->mlp_bias);
     if (facts->slides_optionally)
-        zr_model_json_put_bool(out, "use_sliding_window", false);
+        zr_json_flag(w, "use_sliding_window", false);
     if (facts->window && config->sliding_window)
-        zr_model_json_put_size(out, "sliding_window", config->sliding_window);
+        zr_json_integer(w, "sliding_window", config->sliding_window);
     else if (facts->window)
-        zr_buffer_printf(out, "  \"sliding_window\": null,\n");
+        zr_json_null(w, "sliding_window");
 }
 
-void zr_llama_config_write(const zr_lm_config *of, zr_buffer *out)
+void zr_llama_config_write(const zr_lm_config *of, zr_json_writer *w)
 {
     const zero_llama_config *config = &of->llama;
     const variant_facts *facts = &variants[config->variant];
-    zr_buffer_printf(out, "  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
-                     facts->architecture, zr_llama_variant_name(config->variant));
-    zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_HEADS, config, out);
-    zr_model_json_put_size(out, "num_key_value_heads", zr_llama_kv_heads(config));
-    zr_model_json_put_size(out, "head_dim", zr_llama_head_dim(config));
-    zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, config, out);
-    write_rope(&config->rope, out);
-    write_variant(config, facts, out);
-    zr_buffer_printf(out, "  \"hidden_act\": \"silu\",\n");
-    zr_model_json_put_bool(out, "tie_word_embeddings", config->tied);
+    zr_json_begin_array(w, "architectures");
+    zr_json_text(w, NULL, facts->architecture);
+    zr_json_end(w);
+    zr_json_text(w, "model_type", zr_llama_variant_name(config->variant));
+    zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_HEADS, config, w);
+    zr_json_integer(w, "num_key_value_heads", zr_llama_kv_heads(config));
+    zr_json_integer(w, "head_dim", zr_llama_head_dim(config));
+    zr_lm_fields_write(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, config, w);
+    write_rope(&config->rope, w);
+    write_variant(config, facts, w);
+    zr_json_text(w, "hidden_act", "silu");
+    zr_json_flag(w, "tie_word_embeddings", config->tied);
 }

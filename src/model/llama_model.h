@@ -67,7 +67,7 @@ const char *zr_llama_preset_name(int i);
 zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
                            zero_error *error);
 void zr_llama_config_read(struct zr_model_json *file, zr_lm_config *out);
-void zr_llama_config_write(const zr_lm_config *config, zr_buffer *out);
+void zr_llama_config_write(const zr_lm_config *config, zr_json_writer *w);
 void zr_llama_design(const zr_lm_config *config, zr_lm_design *out);
 
 #endif

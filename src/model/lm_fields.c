@@ -96,12 +96,12 @@ void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, zr_model_
 }
 
 void zr_lm_fields_write(const zr_lm_field *fields, int first, int last, const void *config,
-                        zr_buffer *out)
+                        zr_json_writer *w)
 {
     for (int i = first; i <= last; i++) {
         if (is_size(&fields[i]))
-            zr_model_json_put_size(out, fields[i].key, zr_lm_field_size(&fields[i], config));
+            zr_json_integer(w, fields[i].key, zr_lm_field_size(&fields[i], config));
         else
-            zr_model_json_put_float(out, fields[i].key, *float_at(config, fields[i].at));
+            zr_model_json_put_real(w, fields[i].key, *float_at(config, fields[i].at), true);
     }
 }

@@ -5,7 +5,7 @@
 #ifndef ZR_MODEL_LM_FIELDS_H
 #define ZR_MODEL_LM_FIELDS_H
 
-#include "base/alloc.h"
+#include "base/json_writer.h"
 
 typedef enum zr_lm_field_kind {
     ZR_FIELD_SIZE,        // int64_t, 1 or more; a file must have it
@@ -35,7 +35,7 @@ zero_status zr_lm_fields_check(const zr_lm_field *fields, int first, int last, c
 void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, struct zr_model_json *file,
                        void *config);
 void zr_lm_fields_write(const zr_lm_field *fields, int first, int last, const void *config,
-                        zr_buffer *out);
+                        zr_json_writer *w);
 
 // Returns the value of a size, optional or not.
 int64_t zr_lm_field_size(const zr_lm_field *field, const void *config);

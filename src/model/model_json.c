@@ -132,49 +132,29 @@ void zr_model_json_tokens(zr_model_json *file, const char *key, zr_token_ids *ou
                     file->path, key, ZR_MOST_TOKEN_IDS);
 }
 
-static void put_digits(zr_buffer *out, const char *key, const char *digits)
+void zr_model_json_put_real(zr_json_writer *w, const char *key, double value, bool single)
 {
-    zr_buffer_printf(out, "  \"%s\": %s%s,\n", key, digits, strpbrk(digits, ".e") ? "" : ".0");
-}
-
-void zr_model_json_put_float(zr_buffer *out, const char *key, float value)
-{
-    char digits[32];
-    for (int precision = 1; precision <= 9; precision++) {
-        snprintf(digits, sizeof(digits), "%.*g", precision, (double)value);
-        if (strtof(digits, NULL) == value)
-            break;
-    }
-    put_digits(out, key, digits);
-}
-
-void zr_model_json_put_real(zr_buffer *out, const char *key, double value)
-{
-    char digits[32];
+    char digits[40];
     for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof(digits), "%.*g", precision, value);
-        if (strtod(digits, NULL) == value)
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if ((single ? (double)strtof(digits, NULL) : strtod(digits, NULL)) == value)
             break;
     }
-    put_digits(out, key, digits);
+    if (!strpbrk(digits, ".e"))
+        strcat(digits, ".0");
+    zr_json_verbatim(w, key, digits);
 }
 
-void zr_model_json_put_size(zr_buffer *out, const char *key, int64_t value)
-{
-    zr_buffer_printf(out, "  \"%s\": %lld,\n", key, (long long)value);
-}
-
-void zr_model_json_put_bool(zr_buffer *out, const char *key, bool value)
-{
-    zr_buffer_printf(out, "  \"%s\": %s,\n", key, value ? "true" : "false");
-}
-
-void zr_model_json_put_tokens(zr_buffer *out, const char *key, const zr_token_ids *ids)
+void zr_model_json_put_tokens(zr_json_writer *w, const char *key, const zr_token_ids *ids)
 {
     if (!ids->given)
         return;
-    zr_buffer_printf(out, "  \"%s\": %s", key, ids->listed ? "[" : ids->count ? "" : "null");
+    if (ids->listed)
+        zr_json_begin_array(w, key);
+    else if (!ids->count)
+        zr_json_null(w, key);
     for (int i = 0; i < ids->count; i++)
-        zr_buffer_printf(out, i ? ", %lld" : "%lld", (long long)ids->at[i]);
-    zr_buffer_printf(out, "%s,\n", ids->listed ? "]" : "");
+        zr_json_integer(w, ids->listed ? NULL : key, ids->at[i]);
+    if (ids->listed)
+        zr_json_end(w);
 }

@@ -3,7 +3,7 @@
 #ifndef ZR_MODEL_MODEL_JSON_H
 #define ZR_MODEL_MODEL_JSON_H
 
-#include "base/json.h"
+#include "base/json_writer.h"
 #include "model/architecture.h"
 
 typedef struct zr_model_json { // sticky: after the first failure further calls do nothing
@@ -34,12 +34,9 @@ void zr_model_json_require_text(zr_model_json *file, const char *key, const char
 // Fails with ZERO_ERR_UNSUPPORTED if the key is present and not null.
 void zr_model_json_refuse(zr_model_json *file, const char *key, const char *why);
 
-// Write "  "key": value,\n". Reals get the fewest digits that give the same value when read.
-void zr_model_json_put_float(zr_buffer *out, const char *key, float value);
-void zr_model_json_put_real(zr_buffer *out, const char *key, double value);
-void zr_model_json_put_size(zr_buffer *out, const char *key, int64_t value);
-void zr_model_json_put_bool(zr_buffer *out, const char *key, bool value);
+// Writes the fewest digits that give the same value when read, as a float if it is `single`.
+void zr_model_json_put_real(zr_json_writer *w, const char *key, double value, bool single);
 // Writes nothing if the ids are not given.
-void zr_model_json_put_tokens(zr_buffer *out, const char *key, const zr_token_ids *ids);
+void zr_model_json_put_tokens(zr_json_writer *w, const char *key, const zr_token_ids *ids);
 
 #endif

@@ -133,8 +133,7 @@ static void put_io(zr_json_writer *w, const zero_io *io)
 
 static zero_status end_metrics_line(zr_metrics *metrics, zr_json_writer *w, zero_error *error)
 {
-    zr_json_end(w);
-    zr_buffer_printf(&metrics->line, "\n");
+    zr_json_finish(w);
     zero_status status = zr_append_file_append(&metrics->file, &metrics->line, error);
     metrics->lines += status == ZERO_OK;
     return status;

@@ -67,17 +67,6 @@ static zero_status make_table(const zr_observed *seen, zr_buffer *text, zero_err
     return status;
 }
 
-static zero_status write_table(const char *path, zr_buffer *text, zero_error *error)
-{
-    zero_status status;
-    if (text->failed)
-        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of \"%s\"", path);
-    else
-        status = zr_file_write_durable(path, text->data, text->length, error);
-    zr_buffer_free(text);
-    return status;
-}
-
 static zero_status sink_flops_step_done(void *own, const zr_observed *seen,
                                         const zero_step_info *info, zero_error *error)
 {
@@ -88,7 +77,8 @@ static zero_status sink_flops_step_done(void *own, const zr_observed *seen,
         zr_buffer_free(&text);
         return status;
     }
-    return path ? write_table(path, &text, error) : zr_observed_log(seen, "flops", &text, error);
+    return path ? zr_file_write_text(path, &text, error)
+                : zr_observed_log(seen, "flops", &text, error);
 }
 
 const zr_observe_sink zr_observe_flops = {

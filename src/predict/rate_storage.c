@@ -12,7 +12,6 @@
 // It is still read (zr_rate_book_add_bandwidths), but no longer written.
 #define _GNU_SOURCE
 #include "base/file.h"
-#include "base/json.h"
 #include "predict/rates.h"
 
 #include <errno.h>
@@ -167,32 +166,25 @@ bool zr_storage_read(const json_t *entry, zr_storage_rates *out)
            read_row_rates(entry, out);
 }
 
-static void append_storage_number(zr_buffer *out, const char *name, double value)
+void zr_storage_json(const zr_storage_rates *rates, zr_json_writer *w)
 {
-    zr_buffer_printf(out, ", \"%s\": ", name);
-    zr_json_append_double(out, value);
-}
-
-void zr_storage_json(const zr_storage_rates *rates, zr_buffer *out)
-{
-    zr_buffer_printf(out, "{\"host\": ");
-    zr_json_append_string(out, rates->host, strlen(rates->host));
+    zr_json_begin_object(w, NULL);
+    zr_json_text(w, "host", rates->host);
+    if (rates->disk[0])
+        zr_json_text(w, "disk", rates->disk);
+    zr_json_integer(w, "measured", rates->measured);
     if (rates->disk[0]) {
-        zr_buffer_printf(out, ", \"disk\": ");
-        zr_json_append_string(out, rates->disk, strlen(rates->disk));
-    }
-    zr_buffer_printf(out, ", \"measured\": %lld", (long long)rates->measured);
-    if (rates->disk[0]) {
-        append_storage_number(out, "read", rates->read);
-        append_storage_number(out, "write", rates->write);
-        append_storage_number(out, "mix", rates->mix);
-        zr_buffer_printf(out, ", \"direct\": %s, \"block\": %lld, \"depth\": %d",
-                         rates->direct ? "true" : "false", (long long)rates->block, rates->depth);
+        zr_json_real(w, "read", rates->read);
+        zr_json_real(w, "write", rates->write);
+        zr_json_real(w, "mix", rates->mix);
+        zr_json_flag(w, "direct", rates->direct);
+        zr_json_integer(w, "block", rates->block);
+        zr_json_integer(w, "depth", rates->depth);
     } else {
-        append_storage_number(out, "copy", rates->copy);
-        append_storage_number(out, "update", rates->update);
+        zr_json_real(w, "copy", rates->copy);
+        zr_json_real(w, "update", rates->update);
     }
-    zr_buffer_printf(out, "}");
+    zr_json_end(w);
 }
 
 // Adds a row of a file of bandwidths. What is damaged in it can be measured again.

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/errors.h"
-#include "base/json.h"
+#include "base/json_writer.h"
 
 enum { ZR_STORAGE_NAME = 256 };
 
@@ -28,6 +28,6 @@ typedef struct zr_storage_rates {
 zero_status zr_storage_name(const char *directory, zr_storage_rates *out, zero_error *error);
 // Read and write a row as JSON. Reading returns false if it is not one.
 bool zr_storage_read(const json_t *entry, zr_storage_rates *out);
-void zr_storage_json(const zr_storage_rates *rates, zr_buffer *out);
+void zr_storage_json(const zr_storage_rates *rates, zr_json_writer *w);
 
 #endif

@@ -112,10 +112,7 @@ static zero_status rates_file_write_file(const char *file, const zr_rate_book *b
     zr_buffer text = {0};
     zr_cpu_model(processor, sizeof processor);
     zr_rate_book_json(book, processor, &text);
-    zero_status status = text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for \"%s\"", file)
-                                     : zr_file_write_durable(file, text.data, text.length, error);
-    zr_buffer_free(&text);
-    return status;
+    return zr_file_write_text(file, &text, error);
 }
 
 // Merges into the contents of the file. A damaged one was reported when the run read it.

@@ -19,7 +19,6 @@
 // Members that are not there are unknown; "quiet" is there where it is below 1. Activities of other
 // versions are passed over.
 #include "base/dtype.h"
-#include "base/json.h"
 #include "predict/rates.h"
 
 #include <limits.h>
@@ -204,107 +203,91 @@ zero_status zr_rate_book_parse(const char *text, size_t length, const char *name
     return status;
 }
 
-static void append_number(zr_buffer *out, const char *name, double value)
+static void write_samples(const zr_rates *rates, int what, zr_json_writer *w)
 {
-    zr_buffer_printf(out, "\"%s\": ", name);
-    zr_json_append_double(out, value);
-}
-
-// Begins a member of an object, or an item of a list: after a comma, unless it is the first one.
-static void begin_line(zr_buffer *out, bool *first, int depth)
-{
-    zr_buffer_printf(out, "%s\n%*s", *first ? "" : ",", 2 * depth, "");
-    *first = false;
-}
-
-static void write_samples(const zr_rates *rates, int what, zr_buffer *out)
-{
-    bool first = true;
-    zr_buffer_printf(out, "\"%s\": [", zr_activity_name((zr_activity)what));
+    zr_json_line(w, 8);
+    zr_json_begin_array(w, zr_activity_name((zr_activity)what));
     for (int i = 0; i < rates->count[what]; i++) {
         const zr_rate_sample *s = &rates->at[what][i];
-        begin_line(out, &first, 5);
-        zr_buffer_printf(out, "{\"bytes\": %lld, \"flops\": %lld, ", (long long)s->bytes,
-                         (long long)s->flops);
-        append_number(out, "seconds", s->seconds);
-        zr_buffer_printf(out, ", \"seen\": %lld", (long long)s->seen);
-        zr_json_append_quiet(s->quiet, out);
-        zr_buffer_printf(out, "}");
+        zr_json_line(w, 10);
+        zr_json_begin_object(w, NULL);
+        zr_json_integer(w, "bytes", s->bytes);
+        zr_json_integer(w, "flops", s->flops);
+        zr_json_real(w, "seconds", s->seconds);
+        zr_json_integer(w, "seen", s->seen);
+        zr_json_put_quiet(s->quiet, w);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "]");
+    zr_json_end(w);
 }
 
-static void write_rates(const zr_rates *rates, zr_buffer *out)
+static void write_rates(const zr_rates *rates, zr_json_writer *w)
 {
     const zr_rate_setting *s = &rates->setting;
-    bool first = true;
-    zr_buffer_printf(out, "{\"path\": ");
-    zr_json_append_string(out, s->path, strlen(s->path));
-    zr_buffer_printf(out, ", \"dtype\": \"%s\", \"threads\": %d, \"together\": %d",
-                     zr_dtype_name(s->dtype), s->threads, s->together);
+    zr_json_line(w, 4);
+    zr_json_begin_object(w, NULL);
+    zr_json_text(w, "path", s->path);
+    zr_json_text(w, "dtype", zr_dtype_name(s->dtype));
+    zr_json_integer(w, "threads", s->threads);
+    zr_json_integer(w, "together", s->together);
     if (s->machines)
-        zr_buffer_printf(out, ", \"machines\": %d", s->machines);
-    zr_buffer_printf(out, ", \"measured\": %lld,\n      \"samples\": {",
-                     (long long)rates->measured);
-    for (int what = 0; what < ZR_ACTIVITY_COUNT; what++) {
-        if (!rates->count[what])
+        zr_json_integer(w, "machines", s->machines);
+    zr_json_integer(w, "measured", rates->measured);
+    zr_json_line(w, 6);
+    zr_json_begin_object(w, "samples");
+    for (int what = 0; what < ZR_ACTIVITY_COUNT; what++)
+        if (rates->count[what])
+            write_samples(rates, what, w);
+    zr_json_end(w);
+    zr_json_end(w);
+}
+
+static void write_corrections(const zr_rate_book *book, zr_json_writer *w)
+{
+    zr_json_begin_object(w, "corrections");
+    for (int part = 0; part <= ZR_TIME_PARTS; part++) {
+        const zr_correction *correction =
+            part < ZR_TIME_PARTS ? &book->corrections[part] : &book->whole;
+        if (!correction->runs)
             continue;
-        begin_line(out, &first, 4);
-        write_samples(rates, what, out);
+        zr_json_line(w, 4);
+        zr_json_begin_object(w, name_of_correction(part));
+        zr_json_real(w, "factor", correction->factor);
+        zr_json_real(w, "spread", correction->spread);
+        zr_json_integer(w, "runs", correction->runs);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "}}");
+    zr_json_end(w);
 }
 
-static void write_correction(const zr_correction *correction, const char *name, bool *first,
-                             zr_buffer *out)
+static void write_disks(const zr_rate_book *book, zr_json_writer *w)
 {
-    if (!correction->runs)
-        return;
-    begin_line(out, first, 2);
-    zr_buffer_printf(out, "\"%s\": {", name);
-    append_number(out, "factor", correction->factor);
-    zr_buffer_printf(out, ", ");
-    append_number(out, "spread", correction->spread);
-    zr_buffer_printf(out, ", \"runs\": %lld}", (long long)correction->runs);
-}
-
-static void write_disk(const zr_rate_book *book, zr_buffer *out)
-{
-    zr_buffer_printf(out, "{");
-    append_number(out, "read", book->read);
-    zr_buffer_printf(out, ", ");
-    append_number(out, "write", book->write);
-    zr_buffer_printf(out, ", ");
-    append_number(out, "mix", book->mix);
-    zr_buffer_printf(out, "}");
+    zr_json_begin_object(w, "disk");
+    zr_json_real(w, "read", book->read);
+    zr_json_real(w, "write", book->write);
+    zr_json_real(w, "mix", book->mix);
+    zr_json_end(w);
+    zr_json_begin_array(w, "storage");
+    for (int i = 0; i < book->storage_count; i++) {
+        zr_json_line(w, 4);
+        zr_storage_json(&book->storage[i], w);
+    }
+    zr_json_end(w);
 }
 
 void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffer *out)
 {
-    bool first = true;
-    zr_buffer_printf(out, "{\n  \"format\": %d,\n  \"processor\": ", FORMAT);
-    zr_json_append_string(out, processor, strlen(processor));
-    zr_buffer_printf(out, ",\n  \"settings\": [");
-    for (int i = 0; i < book->count; i++) {
-        begin_line(out, &first, 2);
-        write_rates(&book->settings[i], out);
-    }
-    zr_buffer_printf(out, "],\n  \"corrections\": {");
-    first = true;
-    for (int part = 0; part <= ZR_TIME_PARTS; part++)
-        write_correction(part < ZR_TIME_PARTS ? &book->corrections[part] : &book->whole,
-                         name_of_correction(part), &first, out);
-    zr_buffer_printf(out, "},\n  \"disk\": ");
-    write_disk(book, out);
-    zr_buffer_printf(out, ",\n  \"storage\": [");
-    first = true;
-    for (int i = 0; i < book->storage_count; i++) {
-        begin_line(out, &first, 2);
-        zr_storage_json(&book->storage[i], out);
-    }
-    zr_buffer_printf(out, "],\n  ");
-    append_number(out, "checksum", book->checksum);
-    zr_buffer_printf(out, ",\n  \"tasks\": ");
-    zr_task_rates_json(&book->tasks, out);
-    zr_buffer_printf(out, "\n}\n");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_INDENTED);
+    zr_json_begin_object(&w, NULL);
+    zr_json_integer(&w, "format", FORMAT);
+    zr_json_text(&w, "processor", processor);
+    zr_json_begin_array(&w, "settings");
+    for (int i = 0; i < book->count; i++)
+        write_rates(&book->settings[i], &w);
+    zr_json_end(&w);
+    write_corrections(book, &w);
+    write_disks(book, &w);
+    zr_json_real(&w, "checksum", book->checksum);
+    zr_task_rates_json(&book->tasks, "tasks", &w);
+    zr_json_finish(&w);
 }

@@ -5,7 +5,7 @@
 #define ZR_PREDICT_TASK_RATES_H
 
 #include "base/alloc.h"
-#include "base/json.h"
+#include "base/json_writer.h"
 
 // name, what people read, what its amount is (NULL: it has none)
 #define ZR_TASK_LIST(X)                                                                            \
@@ -68,13 +68,14 @@ double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_
 bool zr_task_rates_are_empty(const zr_task_rates *rates);
 void zr_task_rates_merge(zr_task_rates *into, const zr_task_rates *from);
 
-// Read and append the member "quiet" of a sample, which is absent if the machine was quiet.
+// Read and write the member "quiet" of a sample, which is absent if the machine was quiet.
 double zr_json_quiet(const json_t *entry);
-void zr_json_append_quiet(double quiet, zr_buffer *out);
-// As JSON: {"draw": [{"together": 2, "amount": N, "element": N, "seconds": S, "seen": N}, ...],
-// ...}. Reading ignores tasks of other versions; it returns false if a sample is damaged.
+void zr_json_put_quiet(double quiet, zr_json_writer *w);
+// As JSON, `key` NULL if it stands alone: {"draw": [{"together": 2, "amount": N, "element": N,
+// "seconds": S, "seen": N}, ...], ...}. Reading ignores tasks of other versions; it returns false
+// if a sample is damaged.
 bool zr_task_rates_read(const json_t *tasks, zr_task_rates *out);
-void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out);
+void zr_task_rates_json(const zr_task_rates *rates, const char *key, zr_json_writer *w);
 void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out); // for people
 
 #endif

@@ -22,12 +22,10 @@ double zr_json_quiet(const json_t *entry)
     return quiet > 0 && quiet < 1 ? quiet : 1;
 }
 
-void zr_json_append_quiet(double quiet, zr_buffer *out)
+void zr_json_put_quiet(double quiet, zr_json_writer *w)
 {
-    if (quiet <= 0 || quiet >= 1)
-        return;
-    zr_buffer_printf(out, ", \"quiet\": ");
-    zr_json_append_double(out, quiet);
+    if (quiet > 0 && quiet < 1)
+        zr_json_real(w, "quiet", quiet);
 }
 
 static bool read_sample(const json_t *entry, zr_task_sample *out)
@@ -60,34 +58,33 @@ bool zr_task_rates_read(const json_t *all, zr_task_rates *out)
     return true;
 }
 
-static void write_samples(const zr_task_sample *list, int count, zr_buffer *out)
+static void write_sample(const zr_task_sample *sample, zr_json_writer *w)
 {
-    for (int i = 0; i < count; i++) {
-        zr_buffer_printf(out, "%s\n      {\"together\": %d, \"amount\": %lld, ", i ? "," : "",
-                         list[i].together, (long long)list[i].amount);
-        if (list[i].element)
-            zr_buffer_printf(out, "\"element\": %d, ", list[i].element);
-        zr_buffer_printf(out, "\"seconds\": ");
-        zr_json_append_double(out, list[i].seconds);
-        zr_buffer_printf(out, ", \"seen\": %lld", (long long)list[i].seen);
-        zr_json_append_quiet(list[i].quiet, out);
-        zr_buffer_printf(out, "}");
-    }
+    zr_json_line(w, 6);
+    zr_json_begin_object(w, NULL);
+    zr_json_integer(w, "together", sample->together);
+    zr_json_integer(w, "amount", sample->amount);
+    if (sample->element)
+        zr_json_integer(w, "element", sample->element);
+    zr_json_real(w, "seconds", sample->seconds);
+    zr_json_integer(w, "seen", sample->seen);
+    zr_json_put_quiet(sample->quiet, w);
+    zr_json_end(w);
 }
 
-void zr_task_rates_json(const zr_task_rates *rates, zr_buffer *out)
+void zr_task_rates_json(const zr_task_rates *rates, const char *key, zr_json_writer *w)
 {
-    const char *separator = "";
-    zr_buffer_printf(out, "{");
+    zr_json_begin_object(w, key);
     for (int task = 0; task < ZR_TASKS; task++) {
         if (!rates->count[task])
             continue;
-        zr_buffer_printf(out, "%s\n    \"%s\": [", separator, tasks[task].name);
-        write_samples(rates->at[task], rates->count[task], out);
-        zr_buffer_printf(out, "]");
-        separator = ",";
+        zr_json_line(w, 4);
+        zr_json_begin_array(w, tasks[task].name);
+        for (int i = 0; i < rates->count[task]; i++)
+            write_sample(&rates->at[task][i], w);
+        zr_json_end(w);
     }
-    zr_buffer_printf(out, "}");
+    zr_json_end(w);
 }
 
 // Returns the sample of the largest amount.

@@ -2,6 +2,7 @@
 #include "simulate/catalogue.h"
 
 #include "base/file.h"
+#include "base/json_writer.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -319,11 +320,14 @@ void zr_sim_machine_list(const zr_sim_catalogue *catalogue, bool constants, zr_b
 
 void zr_sim_machine_list_json(const zr_sim_catalogue *catalogue, zr_buffer *out)
 {
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+    zr_json_begin_array(&w, NULL);
     for (int i = 0; i < catalogue->machine_count; i++) {
-        zr_buffer_printf(out, "%s{\"name\":\"%s\",\"machine\":\n", i ? "," : "[",
-                         catalogue->machines[i].name);
+        zr_json_begin_object(&w, NULL);
+        zr_json_text(&w, "name", catalogue->machines[i].name);
+        zr_json_verbatim(&w, "machine", "\n"); // the object follows, as in a file of its own
         zr_sim_machine_write(&catalogue->machines[i], out);
-        zr_buffer_printf(out, "}");
+        zr_json_end(&w);
     }
-    zr_buffer_printf(out, "]\n");
+    zr_json_finish(&w);
 }

@@ -1,5 +1,6 @@
 // Machines and frameworks as JSON. A machine has a table with a row for each key, by which its file
 // is read, checked and written.
+#include "base/json_writer.h"
 #include "simulate/fields.h"
 #include "simulate/machine.h"
 
@@ -331,15 +332,16 @@ zero_status zr_sim_frameworks_parse(const zr_sim_text *file, zr_sim_framework **
     return status;
 }
 
-static void write_value(const zr_sim_machine *machine, const zr_sim_field *row, zr_buffer *out)
+static void write_value(const zr_sim_machine *machine, const zr_sim_field *row, const char *key,
+                        zr_json_writer *w)
 {
     const char *at = (const char *)machine + row->at;
     if (row->kind == ZR_SIM_TEXT)
-        zr_json_append_string(out, at, strlen(at));
+        zr_json_text(w, key, at);
     else if (row->kind == ZR_SIM_COUNT)
-        zr_buffer_printf(out, "%d", *(const int *)at);
+        zr_json_integer(w, key, *(const int *)at);
     else // Ten digits: dividing by the unit has left an error in the last of sixteen.
-        zr_json_append_digits(out, 10, *(const double *)at / row->unit);
+        zr_json_digits(w, key, 10, *(const double *)at / row->unit);
 }
 
 // Returns the bytes of a path's section with its point; 0 for "name".
@@ -349,44 +351,45 @@ static size_t section_of(const char *path)
     return point ? (size_t)(point - path) + 1 : 0;
 }
 
-// Closes the sections of the path `from` and opens those of `to`; "" has no section.
-static void change_section(const char *from, const char *to, bool first, zr_buffer *out)
+// Ends the sections of the path `from` and begins those of `to`; "" has no section.
+static void change_section(const char *from, const char *to, zr_json_writer *w)
 {
+    char name[64];
     size_t old = section_of(from), new = section_of(to), common = 0;
     for (size_t i = 0; i < old && i < new &&from[i] == to[i]; i++)
         if (from[i] == '.')
             common = i + 1;
     for (size_t i = common; i < old; i++)
         if (from[i] == '.')
-            zr_buffer_printf(out, "}");
-    zr_buffer_printf(out, "%s", first ? "" : ",");
-    zr_buffer_printf(out, "%s", !common ? "\n  " : new > common ? "\n    " : " ");
+            zr_json_end(w);
+    if (common && new > common)
+        zr_json_line(w, 4);
     for (size_t i = common; i < new; i = common) {
-        size_t end = i + strcspn(to + i, ".");
-        zr_buffer_printf(out, "\"%.*s\": {", (int)(end - i), to + i);
-        common = end + 1;
+        size_t length = strcspn(to + i, ".");
+        snprintf(name, sizeof name, "%.*s", (int)length, to + i);
+        zr_json_begin_object(w, name);
+        common = i + length + 1;
     }
 }
 
 void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out)
 {
     const char *last = "";
-    bool first = true;
-    zr_buffer_printf(out, "{");
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_INDENTED);
+    zr_json_begin_object(&w, NULL);
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         if (rows[i].kind == ZR_SIM_TEXT && !rows[i].room) // nothing keeps it
             continue;
-        change_section(last, rows[i].path, first, out);
-        first = false;
+        change_section(last, rows[i].path, &w);
         last = rows[i].path;
-        zr_buffer_printf(out, "\"%s\": ", last + section_of(last));
-        write_value(machine, &rows[i], out);
+        write_value(machine, &rows[i], last + section_of(last), &w);
     }
-    change_section(last, "", false, out);
-    zr_buffer_printf(out, "\"constants\": {");
+    change_section(last, "", &w);
+    zr_json_begin_object(&w, "constants");
     for (int i = 0; i < ZR_SIM_CONSTANTS; i++) {
-        zr_buffer_printf(out, "%s\n    \"%s\": ", i ? "," : "", zr_sim_constant_names[i]);
-        zr_json_append_digits(out, 6, machine->constants[i]);
+        zr_json_line(&w, 4);
+        zr_json_digits(&w, zr_sim_constant_names[i], 6, machine->constants[i]);
     }
-    zr_buffer_printf(out, "\n  }\n}\n");
+    zr_json_line(&w, 2);
+    zr_json_finish(&w);
 }

@@ -40,9 +40,9 @@ static zero_status write_json(const zr_tokenizer *tokenizer, const zr_token_sett
     ZERO_TRY(zr_json_parse(of_vocab->data, of_vocab->length, of_vocab->name, &vocab, error));
     zero_status status =
         zr_gpt2_json(directory, settings, vocab, merges->data, merges->length, &text, error);
-    if (status == ZERO_OK)
-        status = zr_file_write_in(directory, "tokenizer.json", text.data, text.length, error);
     json_decref(vocab);
+    if (status == ZERO_OK)
+        return zr_file_write_text_in(directory, "tokenizer.json", &text, error);
     zr_buffer_free(&text);
     return status;
 }
@@ -85,14 +85,10 @@ static zero_status write_bpe_save_config(const zr_tokenizer *tokenizer,
     char *dumped = made ? json_dumps(config, JSON_INDENT(2)) : NULL;
     zr_buffer text = {0};
     zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
-    zero_status status =
-        dumped && !text.failed
-            ? zr_file_write_in(directory, "tokenizer_config.json", text.data, text.length, error)
-            : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a tokenizer_config.json");
-    zr_buffer_free(&text);
+    text.failed |= !dumped;
     free(dumped);
     json_decref(config);
-    return status;
+    return zr_file_write_text_in(directory, "tokenizer_config.json", &text, error);
 }
 
 static zero_status complete(const zr_tokenizer *tokenizer, const zr_token_settings *settings,

@@ -1,44 +1,29 @@
 // Writes GPT-2's two files and the settings next to them as one tokenizer.json, for readers that
 // would take the two files for those of another architecture.
 #include "tokenizer/bpe_load.h"
+#include "tokenizer/tokenizer_json.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n\"added_tokens\":["
-
 bool zr_gpt2_json_is(const char *text, size_t length)
 {
-    return length >= sizeof HEAD - 1 && !memcmp(text, HEAD, sizeof HEAD - 1);
+    static const char head[] =
+        "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n\"added_tokens\":[";
+    return length >= sizeof head - 1 && !memcmp(text, head, sizeof head - 1);
 }
 
-static void write_added(const json_t *added, zr_buffer *out)
-{
-    static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized", "special"};
-    const json_t *token;
-    size_t i;
-    json_array_foreach(added, i, token)
-    {
-        const json_t *content = json_object_get(token, "content");
-        zr_buffer_printf(out, "%s{\"id\":%lld,\"content\":", i ? ",\n" : "\n",
-                         (long long)json_integer_value(json_object_get(token, "id")));
-        zr_json_append_string(out, json_string_value(content), json_string_length(content));
-        for (int f = 0; f < ZR_COUNT(flags); f++)
-            zr_buffer_printf(out, ",\"%s\":%s", flags[f],
-                             json_is_true(json_object_get(token, flags[f])) ? "true" : "false");
-        zr_buffer_printf(out, "}");
-    }
-}
-
-static void write_merges(const char *merges, size_t length, zr_buffer *out)
+static void write_merges(const char *merges, size_t length, zr_json_writer *w)
 {
     size_t at = 0, bytes;
     const char *line;
-    for (bool first = true; zr_merges_next(merges, length, &at, &line, &bytes); first = false) {
-        zr_buffer_printf(out, first ? "\n" : ",\n");
-        zr_json_append_string(out, line, bytes);
+    zr_json_begin_array(w, "merges");
+    while (zr_merges_next(merges, length, &at, &line, &bytes)) {
+        zr_json_line(w, 0);
+        zr_json_text_of(w, NULL, line, bytes);
     }
+    zr_json_line(w, 0);
+    zr_json_end(w);
 }
 
 // Returns the token that add_bos_token puts before a text; NULL if there is none.
@@ -62,59 +47,22 @@ static json_int_t id_of(const char *token, const json_t *added, const json_t *vo
     return json_is_integer(id) ? json_integer_value(id) : -1;
 }
 
-static void write_special(const zr_buffer *token, int type, zr_buffer *out)
+// Writes all up to the model's vocabulary.
+static void write_gpt2_head(const zr_token_settings *settings, const json_t *added,
+                            const json_t *vocab, zr_json_writer *w)
 {
-    zr_buffer_printf(out, "{\"SpecialToken\":{\"id\":%s,\"type_id\":%d}},", token->data, type);
-}
-
-// Writes the post-processor that puts the begin token, if there is one, before a text and before
-// the second text of a pair.
-static void write_post_processor(const char *begin, json_int_t id, zr_buffer *out)
-{
-    static const char text[] = "{\"Sequence\":{\"id\":\"%c\",\"type_id\":%d}}%s";
-    zr_buffer token = {0};
-    if (id < 0) {
-        zr_buffer_printf(out, "\"post_processor\":null,\n");
-        return;
-    }
-    zr_json_append_string(&token, begin, strlen(begin));
-    out->failed |= token.failed;
-    if (!out->failed) {
-        zr_buffer_printf(out, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[");
-        write_special(&token, 0, out);
-        zr_buffer_printf(out, text, 'A', 0, "],\"pair\":[");
-        write_special(&token, 0, out);
-        zr_buffer_printf(out, text, 'A', 0, ",");
-        write_special(&token, 1, out);
-        zr_buffer_printf(out, text, 'B', 1, "],");
-        zr_buffer_printf(out,
-                         "\"special_tokens\":{%s:{\"id\":%s,\"ids\":[%lld],\"tokens\":[%s]}}},\n",
-                         token.data, token.data, (long long)id, token.data);
-    }
-    zr_buffer_free(&token);
-}
-
-// Writes everything before the merges.
-static void write_gpt2_json_all(const zr_token_settings *settings, const json_t *added,
-                                const json_t *vocab, const char *vocab_text, zr_buffer *out)
-{
-    char byte_level[128];
     const char *begin = begin_of(settings);
-    bool prefix = json_is_true(json_object_get(settings->config, "add_prefix_space"));
-    snprintf(byte_level, sizeof byte_level,
-             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,"
-             "\"use_regex\":true}",
-             prefix ? "true" : "false");
-    zr_buffer_printf(out, HEAD);
-    write_added(added, out);
-    zr_buffer_printf(out, "],\n\"normalizer\":null,\n\"pre_tokenizer\":%s,\n", byte_level);
-    write_post_processor(begin, begin ? id_of(begin, added, vocab) : -1, out);
-    zr_buffer_printf(out, "\"decoder\":%s,\n\"model\":{\"type\":\"BPE\",\"dropout\":null,",
-                     byte_level);
-    zr_buffer_printf(out, "\"unk_token\":null,\"continuing_subword_prefix\":null,"
-                          "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
-                          "\"ignore_merges\":false,\"vocab\":");
-    zr_buffer_append(out, vocab_text, strlen(vocab_text));
+    json_int_t id = begin ? id_of(begin, added, vocab) : -1;
+    const zr_tokenizer_json head = {
+        .added = added,
+        .added_lines = true,
+        .byte_level = true,
+        .prefix = json_is_true(json_object_get(settings->config, "add_prefix_space")),
+        .splits = true,
+        .begin = id >= 0 ? begin : NULL,
+        .begin_id = id};
+    zr_tokenizer_json_begin(w, &head);
+    zr_tokenizer_json_parts(w, &head);
 }
 
 zero_status zr_gpt2_json(const char *path, const zr_token_settings *settings, const json_t *vocab,
@@ -126,10 +74,11 @@ zero_status zr_gpt2_json(const char *path, const zr_token_settings *settings, co
     zero_status status = zr_gpt2_added(path, settings, vocab, &added, &unused, error);
     char *text = status == ZERO_OK ? json_dumps(vocab, JSON_COMPACT) : NULL;
     if (text) {
-        write_gpt2_json_all(settings, added, vocab, text, out);
-        zr_buffer_printf(out, ",\"merges\":[");
-        write_merges(merges, merges_length, out);
-        zr_buffer_printf(out, "\n]}}\n");
+        zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
+        write_gpt2_head(settings, added, vocab, &w);
+        zr_json_verbatim(&w, "vocab", text);
+        write_merges(merges, merges_length, &w);
+        zr_json_finish(&w);
     }
     if (status == ZERO_OK && (!text || out->failed))
         status = zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a tokenizer.json", path);

@@ -9,15 +9,11 @@
 // A file is read as one of these only if it is equivalent to one that this code writes; every other
 // file is a BPE (tokenizer_files.c).
 #include "base/file.h"
-#include "base/json.h"
 #include "tokenizer/bpe_load.h"
+#include "tokenizer/tokenizer_json.h"
 
 #include <string.h>
 #include <utf8proc.h>
-
-#define BYTE_LEVEL                                                                                 \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":false,\"use_regex\":"     \
-    "false}"
 
 static int32_t symbol_of(const zr_tokenizer *tokenizer, int32_t id)
 {
@@ -25,45 +21,32 @@ static int32_t symbol_of(const zr_tokenizer *tokenizer, int32_t id)
                                                       : tokenizer->code_points[id];
 }
 
-static void write_vocabulary(const zr_tokenizer *tokenizer, zr_buffer *out)
+static void write_vocabulary(const zr_tokenizer *tokenizer, zr_json_writer *w)
 {
+    zr_json_begin_object(w, "vocab");
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
-        utf8proc_uint8_t symbol[4];
-        utf8proc_ssize_t bytes = utf8proc_encode_char(symbol_of(tokenizer, id), symbol);
-        zr_buffer_printf(out, id ? ",\n" : "\n");
-        zr_json_append_string(out, (const char *)symbol, (size_t)bytes);
-        zr_buffer_printf(out, ":%d", (int)id);
+        utf8proc_uint8_t symbol[5] = {0};
+        utf8proc_encode_char(symbol_of(tokenizer, id), symbol);
+        zr_tokenizer_json_token(w, (const char *)symbol, id);
     }
-}
-
-static void write_tokenizer(const zr_tokenizer *tokenizer, zr_buffer *out)
-{
-    bool bytes = tokenizer->ops->kind == ZR_TOKENIZER_BYTES;
-    zr_buffer_printf(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_"
-                          "tokens\":[],\"normalizer\":null,\n");
-    zr_buffer_printf(out, "\"pre_tokenizer\":%s,\n", bytes ? BYTE_LEVEL : "null");
-    zr_buffer_printf(out, "\"post_processor\":null,\n\"decoder\":%s,\n",
-                     bytes ? BYTE_LEVEL : "{\"type\":\"Fuse\"}");
-    zr_buffer_printf(out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
-                          "\"continuing_subword_prefix\":null,"
-                          "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
-                          "\"ignore_merges\":false,\"vocab\":{");
-    write_vocabulary(tokenizer, out);
-    zr_buffer_printf(out, "\n},\"merges\":[]}}\n");
+    zr_json_line(w, 0);
+    zr_json_end(w);
 }
 
 zero_status zr_plain_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
 {
-    static const char config[] = "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"clean_up_"
-                                 "tokenization_spaces\":false}\n";
-    zr_buffer text = {0};
-    write_tokenizer(tokenizer, &text);
-    zero_status status =
-        text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of tokenizer.json")
-                    : zr_file_write_in(directory, "tokenizer.json", text.data, text.length, error);
-    zr_buffer_free(&text);
-    ZERO_TRY(status);
-    return zr_file_write_in(directory, "tokenizer_config.json", config, sizeof config - 1, error);
+    const zr_tokenizer_json head = {.byte_level = tokenizer->ops->kind == ZR_TOKENIZER_BYTES};
+    zr_buffer text = {0}, config = {0};
+    zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_COMPACT);
+    zr_tokenizer_json_begin(&w, &head);
+    zr_tokenizer_json_parts(&w, &head);
+    write_vocabulary(tokenizer, &w);
+    zr_json_begin_array(&w, "merges");
+    zr_json_end(&w);
+    zr_json_finish(&w);
+    ZERO_TRY(zr_file_write_text_in(directory, "tokenizer.json", &text, error));
+    zr_tokenizer_json_config(NULL, &config);
+    return zr_file_write_text_in(directory, "tokenizer_config.json", &config, error);
 }
 
 // Finds the plain kind that a tokenizer.json describes; *plain is false if it describes a BPE. A

@@ -289,12 +289,7 @@ static zero_status write_model_config(const char *directory, const zr_lm_config 
 {
     zr_buffer text = {0};
     zr_lm_config_write(config, &text);
-    zero_status status =
-        text.failed ? zr_fail(error, ZERO_ERR_MEMORY,
-                              "no memory for the text of \"%s/" ZR_MODEL_CONFIG "\"", directory)
-                    : zr_file_write_in(directory, ZR_MODEL_CONFIG, text.data, text.length, error);
-    zr_buffer_free(&text);
-    return status;
+    return zr_file_write_text_in(directory, ZR_MODEL_CONFIG, &text, error);
 }
 
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,

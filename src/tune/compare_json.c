@@ -95,7 +95,5 @@ void zr_compare_json(const zr_comparison *c, zr_buffer *out)
         put_row(&w, &c->rows[i]);
     }
     zr_json_line(&w, 0);
-    zr_json_end(&w);
-    zr_json_end(&w);
-    zr_buffer_printf(out, "\n");
+    zr_json_finish(&w);
 }

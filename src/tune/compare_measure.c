@@ -35,11 +35,7 @@ static zero_status make_text(zr_comparison *c, zero_error *error)
     if (!c->made)
         return ZERO_ERR_MEMORY;
     write_words(ZR_MAX(BATCHES_OF_TEXT * c->batch.samples * c->subject.seq, LEAST_TEXT), &words);
-    zero_status status = words.failed
-                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a text")
-                             : zr_file_write_durable(c->made, words.data, words.length, error);
-    zr_buffer_free(&words);
-    return status;
+    return zr_file_write_text(c->made, &words, error);
 }
 
 // ---- one training

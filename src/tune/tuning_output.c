@@ -1,7 +1,7 @@
 // What a search leaves on the disk, under DeepSpeed's names: in one directory, or in two that
 // the file names.
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_writer.h"
 #include "tune/tuning.h"
 
 #include <dirent.h>
@@ -72,71 +72,82 @@ zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error)
     return visit_experiments(t, false, error);
 }
 
-static zero_status write_buffer(const char *directory, const char *name, zr_buffer *text,
-                                zero_error *error)
+static void put_text(zr_json_writer *w, const char *key, const char *text)
 {
-    zero_status status = text->failed
-                             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for %s", name)
-                             : zr_file_write_in(directory, name, text->data, text->length, error);
-    zr_buffer_free(text);
-    return status;
+    zr_json_line(w, 1);
+    zr_json_text(w, key, text);
 }
 
-static void append_output_text(zr_buffer *out, const char *name, const char *text)
+static void put_seconds(zr_json_writer *w, const char *key, double seconds)
 {
-    zr_buffer_printf(out, ",\n \"%s\": ", name);
-    zr_json_append_string(out, text, strlen(text));
+    zr_json_line(w, 1);
+    zr_json_real(w, key, seconds);
 }
 
-static void append_output_seconds(zr_buffer *out, const char *name, double seconds)
+static void write_outcome(const zr_trial_answer *trial, zr_json_writer *w)
 {
-    zr_buffer_printf(out, ",\n \"%s\": ", name);
-    zr_json_append_double(out, seconds);
+    if (trial->good) {
+        put_seconds(w, "seconds", trial->seconds);
+        put_seconds(w, "tokens_per_second", trial->token_rate);
+        zr_json_line(w, 1);
+        zr_json_integer(w, "steps", trial->count);
+        zr_json_integer(w, "memory", trial->memory);
+    } else {
+        put_text(w, "failed", trial->why);
+    }
+    put_seconds(w, "wall_seconds", trial->wall);
+}
+
+// config: what the experiment was run with, as JSON.
+static void write_experiment(int number, const zr_run_candidate *c, const zr_trial_answer *trial,
+                             const char *config, zr_buffer *out)
+{
+    char name[200];
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_SPACED);
+    zr_candidate_text(c, name, sizeof name);
+    zr_json_begin_object(&w, NULL);
+    zr_json_integer(&w, "exp_id", number);
+    put_text(&w, "name", name);
+    zr_json_line(&w, 1);
+    zr_json_integer(&w, "ranks", c->ranks);
+    zr_json_integer(&w, "threads", c->threads);
+    put_seconds(&w, "predicted_seconds", c->step.seconds);
+    put_seconds(&w, "predicted_low", c->step.low);
+    put_seconds(&w, "predicted_high", c->step.high);
+    zr_json_line(&w, 1);
+    zr_json_integer(&w, "predicted_memory", c->memory);
+    write_outcome(trial, &w);
+    zr_json_line(&w, 1);
+    zr_json_verbatim(&w, "ds_config", config);
+    zr_json_finish(&w);
 }
 
 zero_status zr_tuning_write_experiment(zr_tuning *t, int finalist, const zr_trial_answer *trial,
                                        zero_error *error)
 {
     const zr_run_candidate *c = zr_tuning_candidate(t, finalist);
-    char text[200], name[40];
+    char file[40];
     if (t->experiments == 0) // those of an earlier search stay until there are others
         ZERO_TRY(visit_experiments(t, true, error));
     char *config = zr_tuning_file_of(&t->file, c, true, error);
     if (!config)
         return ZERO_ERR_MEMORY;
     zr_buffer out = {0};
-    snprintf(name, sizeof name, EXPERIMENT, t->experiments);
-    zr_candidate_text(c, text, sizeof text);
-    zr_buffer_printf(&out, "{\"exp_id\": %d", t->experiments++);
-    append_output_text(&out, "name", text);
-    zr_buffer_printf(&out, ",\n \"ranks\": %d, \"threads\": %d", c->ranks, c->threads);
-    append_output_seconds(&out, "predicted_seconds", c->step.seconds);
-    append_output_seconds(&out, "predicted_low", c->step.low);
-    append_output_seconds(&out, "predicted_high", c->step.high);
-    zr_buffer_printf(&out, ",\n \"predicted_memory\": %lld", (long long)c->memory);
-    if (trial->good) {
-        append_output_seconds(&out, "seconds", trial->seconds);
-        append_output_seconds(&out, "tokens_per_second", trial->token_rate);
-        zr_buffer_printf(&out, ",\n \"steps\": %d, \"memory\": %lld", trial->count,
-                         (long long)trial->memory);
-    } else {
-        append_output_text(&out, "failed", trial->why);
-    }
-    append_output_seconds(&out, "wall_seconds", trial->wall);
-    zr_buffer_printf(&out, ",\n \"ds_config\": %s}\n", config);
+    snprintf(file, sizeof file, EXPERIMENT, t->experiments);
+    write_experiment(t->experiments++, c, trial, config, &out);
     zr_free(config);
-    return write_buffer(t->exps_dir, name, &out, error);
+    return zr_file_write_text_in(t->exps_dir, file, &out, error);
 }
 
 static zero_status write_reports(zr_tuning *t, zero_error *error)
 {
     zr_buffer command = {0}, table = {0}, summary = {0};
     zr_tuning_command(t, &command);
-    ZERO_TRY(write_buffer(t->out_dir, COMMAND, &command, error));
+    ZERO_TRY(zr_file_write_text_in(t->out_dir, COMMAND, &command, error));
     zr_tuning_table(t, &table);
-    ZERO_TRY(write_buffer(t->out_dir, TABLE, &table, error));
+    ZERO_TRY(zr_file_write_text_in(t->out_dir, TABLE, &table, error));
     zr_tuning_json(t, &summary);
-    return write_buffer(t->out_dir, SUMMARY, &summary, error);
+    return zr_file_write_text_in(t->out_dir, SUMMARY, &summary, error);
 }
 
 zero_status zr_tuning_write_answer(zr_tuning *t, zero_error *error)

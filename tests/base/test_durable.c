@@ -194,6 +194,26 @@ static void places_that_cannot_be_written_are_named(void **state)
     assert_int_equal(scratch_entries(dir->directory), 1);
 }
 
+static void texts_are_written_and_freed(void **state)
+{
+    scratch *dir = *state;
+    zero_error error = {0};
+    for (int failed = 0; failed <= 1; failed++) {
+        zr_buffer text = {0}, again = {0};
+        zr_buffer_printf(&text, "%s", failed ? "not written" : "text");
+        zr_buffer_printf(&again, "%s", failed ? "not written" : "text");
+        text.failed = again.failed = failed;
+        zero_status wanted = failed ? ZERO_ERR_MEMORY : ZERO_OK;
+        assert_int_equal(zr_file_write_text(scratch_path(dir, "f"), &text, &error), wanted);
+        assert_content(dir->path, "text");
+        assert_int_equal(zr_file_write_text_in(dir->directory, "g", &again, &error), wanted);
+        assert_content(scratch_path(dir, "g"), "text");
+        assert_true(!text.data && !again.data);
+    }
+    assert_contains(error.message, "no memory for the text of");
+    assert_contains(error.message, "/g\"");
+}
+
 static void every_failing_allocation_is_reported(void **state)
 {
     scratch *dir = *state;
@@ -221,6 +241,7 @@ int main(void)
         CASE(short_and_interrupted_transfers_go_on),
         CASE(discarded_files_leave_nothing),
         CASE(places_that_cannot_be_written_are_named),
+        CASE(texts_are_written_and_freed),
         CASE(every_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

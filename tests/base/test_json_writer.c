@@ -41,6 +41,25 @@ static void containers_nest_and_commas_stand_between(void **state)
     }
 }
 
+// Only the outermost value's items have lines of their own, unless a line is requested.
+static void members_are_indented(void **state)
+{
+    zr_buffer out = {0};
+    zr_json_writer w = zr_json_writer_on(&out, ZR_JSON_INDENTED);
+    zr_json_begin_object(&w, NULL);
+    zr_json_text(&w, "a", "b");
+    zr_json_integers(&w, "list", (const int64_t[]){1, 2}, 2);
+    zr_json_integers(&w, "none", NULL, 0);
+    zr_json_begin_object(&w, "deep");
+    zr_json_line(&w, 4);
+    zr_json_integer(&w, "c", 3);
+    zr_json_finish(&w);
+    assert_false(out.failed);
+    assert_string_equal(out.data, "{\n  \"a\": \"b\",\n  \"list\": [1, 2],\n  \"none\": [],\n"
+                                  "  \"deep\": {\n    \"c\": 3}\n}\n");
+    zr_buffer_free(&out);
+}
+
 static void misuse_fails(void **state)
 {
     for (int mistake = 0; mistake < 4; mistake++) {
@@ -86,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(containers_nest_and_commas_stand_between),
+        cmocka_unit_test(members_are_indented),
         cmocka_unit_test(misuse_fails),
         cmocka_unit_test(numbers_are_written_as_said),
     };
