@@ -4,7 +4,7 @@
 //   exchanges     [gather h.1]   ...   [reduce h.1]          from begin to AWAIT, in rows
 //   transfers  [fetch h.2]  ...              [store h.1]
 //   a panel for each buffer that holds bytes for a while: a rectangle for each live range
-//   (plan/live_ranges.h) at its first byte, as high as its bytes
+//   (plan/program.h) at its first byte, as high as its bytes
 //
 // A color is an operation's and has one meaning; flat parameters have tints of gray, so neighbors
 // differ. Calls that fold (plan_columns.c) have a gray band; what begins and ends in one is not

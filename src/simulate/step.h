@@ -7,7 +7,7 @@
 //   collectives  rings, and for sums trees where they are faster: bytes at the rate of the slowest
 //                link that they cross, and latency times their steps; the framework's part `hidden`
 //                of them overlaps with products at no cost
-//   pipeline     the same lists of actions as a run has (plan/pipeline/schedules.h), on virtual time
+//   pipeline     the lists of actions of a run (plan/pipeline/schedules.h), on virtual time
 #ifndef ZR_SIMULATE_STEP_H
 #define ZR_SIMULATE_STEP_H
 
