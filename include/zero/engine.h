@@ -130,7 +130,7 @@ ZERO_API int64_t zero_parameter_count(const zero_engine *engine);
 // must be the tensor's size. Between steps only.
 ZERO_API zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out,
                                          int64_t elements, zero_error *error);
-// Likewise copies the accumulated gradient of the last completed zero_step, before clipping and
+// Copies the accumulated gradient of the last completed zero_step, before clipping and
 // divided by the loss scale. It is for tests and for inspection.
 ZERO_API zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out,
                                         int64_t elements, zero_error *error);

@@ -112,7 +112,7 @@ typedef struct zero_compare_options {
 } zero_compare_options;
 
 // Plans every way, predicts those for which there are cores, and trains each in turn for some
-// steps, in processes of their own. A way that cannot be on so many ranks, does not fit, or fails
+// steps, in processes of their own. A way that is impossible on these ranks, does not fit, or fails
 // is one line of the answer, which goes through `write`, as Markdown or JSON.
 // ZERO_ERR_USAGE: bad options, or nothing could be trained; ZERO_ERR_CONFIG: a configuration that
 // leaves no choice; ZERO_ERR_CANCELLED: *stop was set; what was measured before it is written.

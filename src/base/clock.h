@@ -24,9 +24,9 @@ zr_turns zr_turns_now(void);
 // Returns the part (0 to 1) of the time since then that the thread ran, of the time that it wanted
 // to run; 1 if it never waited.
 double zr_turns_quiet(const zr_turns *since, const zr_turns *now);
-// Finds how busy the machine is for a job of `threads` threads here, of which `own` run or want to
-// run now. since: turns at the job's begin, which are the better evidence once they are long
-// enough; NULL: there are none.
+// Finds how busy the machine is for a job of `threads` threads here, with `own` of them running or
+// ready to run now. since: turns at the job's begin, which are the better evidence once they are
+// long enough; NULL: there are none.
 void zr_busy_find(int threads, int own, const zr_turns *since, zr_busy *out);
 // The same from numbers that are known. load: the mean of a minute; running: threads that run or
 // want to run now.

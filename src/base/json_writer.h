@@ -43,7 +43,7 @@ void zr_json_end(zr_json_writer *w);
 // Ends all that has begun, and the line.
 void zr_json_finish(zr_json_writer *w);
 
-// What comes next, an item or an end, stands on a new line after so many spaces.
+// What comes next, an item or an end, stands on a new line after `spaces` spaces.
 void zr_json_line(zr_json_writer *w, int spaces);
 
 void zr_json_integer(zr_json_writer *w, const char *key, int64_t value);

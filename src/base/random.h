@@ -32,7 +32,7 @@ uint64_t zr_permute(uint64_t key, uint64_t i, uint64_t n);
 // normal.c
 enum { ZR_NORMAL_BLOCK = 32 };
 // Makes a block of standard normal numbers from random bits (Box-Muller), with the same bits on
-// every machine. Each radius and each angle takes 64 random bits, of which the upper 52 count;
+// every machine. Each radius and each angle takes 64 random bits, whose upper 52 count;
 // out[2i] and out[2i+1] are two independent numbers, accurate to about 1e-15. It uses no math
 // library, because those differ in the last digits.
 void zr_normal_block(const uint64_t radius[ZR_NORMAL_BLOCK], const uint64_t angle[ZR_NORMAL_BLOCK],

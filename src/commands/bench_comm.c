@@ -229,7 +229,7 @@ static zero_status time_middle(const zr_bench *bench, comm_work *w, const operat
     return agree_on_slowest(w, seconds, error);
 }
 
-// Measures an operation on an operand of so many bytes.
+// Measures an operation on an operand of `bytes` bytes.
 static zero_status measure_size(const zr_bench *bench, comm_work *w, const operation *o,
                                 int64_t bytes, double *seconds, zero_error *error)
 {

@@ -78,7 +78,7 @@ static zero_status make_steps(step_bench *s, zero_error *error)
     return zero_train_window(s->made.engine, s->batches, s->window, s->infos, error);
 }
 
-// Returns how many windows have at least so many steps.
+// Returns how many windows have at least `steps` steps.
 static int windows_of(const step_bench *s, int64_t steps)
 {
     return (int)((steps + s->window - 1) / s->window);

@@ -243,7 +243,7 @@ static zero_status compare_common(diff *d, const zr_checkpoints *a, const zr_che
     return ZERO_OK;
 }
 
-// Compares checkpoints of common steps only, because how many a run keeps, and of which steps, is a
+// Compares checkpoints of common steps only, because how many a run keeps, and at which steps, is a
 // matter of taste.
 static zero_status compare_checkpoints(diff *d, zero_error *error)
 {

@@ -152,7 +152,7 @@ static zero_status compare_samples(zero_engine *engine, zero_error *error)
     return zr_samples_settle(engine, difference, error);
 }
 
-// Returns the list of a window of so many steps; one of fewer than the plan has is written anew.
+// Returns the list of a window of `steps` steps; one of fewer than the plan has is written anew.
 static const zr_action *list_of(const zr_window_run *run, int *count)
 {
     zero_engine *engine = run->engine;

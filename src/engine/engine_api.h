@@ -110,7 +110,7 @@ void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress);
 // elements [first, first+count) of the flat parameter.
 typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count);
 void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user);
-// Describes how bytes travel to and from NVMe; NULL: none do.
+// Describes how bytes travel to and from NVMe; NULL if there are none.
 const char *zr_engine_io_description(const zero_engine *engine);
 // Returns the loss scale of the next step; 1 where the precision has none.
 double zr_engine_loss_scale(const zero_engine *engine);

@@ -104,7 +104,7 @@ struct zero_engine {
     // Where a schedule is asynchronous: the copy of the parameters that is read, or made, and that
     // of the accumulators. Else 0.
     int copy, sum_copy;
-    int64_t together;       // steps that the loop makes, of which some overlap; 0: one
+    int64_t together;       // steps that the loop makes, some overlapping; 0: one
     uint64_t *published;    // (plan->versions) the version of each copy
     bool lags;              // the parameters are one update older than the master, between steps
     zr_action *actions;     // (plan->action_count) of a window of fewer steps than planned

@@ -165,7 +165,7 @@ static int64_t first_wrong(const fault *f)
     return wrong;
 }
 
-// Returns the rank of the job of which f->ranks[r] tells.
+// Returns the rank of the job that f->ranks[r] describes.
 static int job_rank(const fault *f, int r)
 {
     const zr_mesh *mesh = &f->grid->mesh;
@@ -213,7 +213,7 @@ static bool all_have_all(const fault *f)
     return all;
 }
 
-// Says what is wrong with a tensor of which kv replicas have the same, and what would be right.
+// Says what is wrong with a tensor that kv replicas share, and what would be right.
 static void say_count(const fault *f, zr_buffer *text)
 {
     int ranks = f->count;

@@ -123,7 +123,7 @@ typedef struct copying { // between a buffer in fp32 and the part of a tensor th
     zr_span own;
     float *out;      // not NULL: from the shard to the tensor's elements
     const float *in; // else: into the shard, from those of the tensor that is asked for
-    bool tile;       // of which this tensor is a tile
+    bool tile;       // this tensor is a tile of that one
 } copying;
 
 static zero_status copy_portion(void *user, const zr_portion *portion, zero_error *error)

@@ -10,7 +10,7 @@ zr_rectangle zr_rectangle_of_stretch(int64_t first, int64_t count);
 int64_t zr_rectangle_elements(const zr_rectangle *rectangle);
 // Returns the element of the whole after its last one.
 int64_t zr_rectangle_end(const zr_rectangle *rectangle);
-// Returns the rectangle in units of which each element has `size`, such as bytes.
+// Returns the rectangle in smaller units (bytes): `size` of them are an element.
 zr_rectangle zr_rectangle_scaled(const zr_rectangle *rectangle, int64_t size);
 // Takes its elements from number `done` on. Returns how many of them, at most `most`, are a
 // rectangle again: whole rows if there are any, else a stretch of one row. A rectangle without gaps

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// Tokens of a prompt that go through the units at once. With so many, the arithmetic of a unit
+// Tokens of a prompt that go through the units at once. With this many, the arithmetic of a unit
 // takes longer than fetching it.
 #define CHUNK 256
 

@@ -103,7 +103,7 @@ static void cut_segments(zr_plan *plan)
 }
 
 // Divides the segments that were asked for among the chunks, by the units that they have of the
-// whole model's; or cuts each chunk into segments of so many units.
+// whole model's; or cuts each chunk into segments of that many units.
 static void count_segments(zr_plan *plan, int64_t asked)
 {
     int64_t units = zr_pipeline_stage_origin(plan->model)->unit_count - 1;

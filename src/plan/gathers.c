@@ -229,7 +229,7 @@ static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
             zr_first_fit_give_back(staged, v * ZERO_MAX_FLAT_PARAMS + i);
 }
 
-// So many elements keep the disk busy where the visits ahead are small.
+// This many elements keep the disk busy where the visits ahead are small.
 enum { LEAST_AHEAD = 1 << 20 };
 
 // Returns the last visit, of a pass that ends at `end`, whose parameters may be on their way while

@@ -42,7 +42,7 @@ typedef enum zr_code {
     ZR_SQUARES, // the squares of the own shard's gradient are added to the norm
     ZR_CALL,    // one of the unit's functions
     ZR_UPDATE,  // a walk of the update
-    // Of a pipeline: slots of a link between chunks, of which the micro-batch's is meant.
+    // Of a pipeline: the slot of the micro-batch in a link between chunks.
     ZR_RECEIVE,     // waits until the slot holds what the other chunk's rank has sent
     ZR_TAKE,        // waits until the slot may be written
     ZR_SEND,        // what is in the slot is complete

@@ -1,4 +1,4 @@
-// What of a plan's messages crosses the network, once it is known where ranks are: the bytes that
+// Which of a plan's messages cross the network, once it is known where ranks are: the bytes that
 // the engine's communicators count as `network` (zero/traffic.h). Scalars (loss, norm,
 // squares of tensors) are no part of it. Pure.
 #ifndef ZR_PLAN_NETWORK_H
@@ -47,7 +47,7 @@ int zr_plan_gathered(const zr_plan *plan);
 // Adds up the messages of a step.
 void zr_step_traffic_find(const zr_plan *plan, zr_step_traffic *out);
 zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at);
-// Returns what of a collective's bytes, which are those of `counted` shards, comes over the
+// Returns how many of a collective's bytes, those of `counted` shards, come over the
 // network.
 int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted);
 // Returns what a traffic brings to a rank over the network. gathered: shards as whose bytes it
@@ -63,7 +63,7 @@ typedef struct zr_job_machines {
 
 // Returns the reach of the mesh's rank in its group on an axis.
 zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);
-// Returns its reach among `replicas` neighbours, of which it is one; replicas 0: there are none.
+// Returns its reach among `replicas` neighbours, itself included; 0 if there are none.
 zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *mesh, int replicas);
 // Returns the ranks of the group that share a machine, the fewest of all its machines.
 int zr_job_kv_replicas(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis);

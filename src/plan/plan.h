@@ -37,7 +37,8 @@ struct zr_plan {
     zero_shape shape;
     int ranks;                     // data ranks
     int tensor_ranks, tensor_rank; // 1, 0: no layer is split
-    int replicas; // tensor ranks, some but not all, that share a flat parameter; 0: none do
+    int replicas; // tensor ranks, some but not all, that share a flat parameter; 0 if there are
+                  // none
     int world;    // ranks of the job
     // What this rank computes of a pipeline; NULL: there is none.
     const zr_pipeline_part *pipeline;
@@ -60,7 +61,7 @@ struct zr_plan {
     zr_holding holding;
     bool updates_whole; // a rank updates whole flat parameters, else its own shards
     zero_memory_category gradient_window_is; // what the bytes of the gradient window count as
-    int machine_ranks;                       // ranks that share what is gathered; 1: none do
+    int machine_ranks; // ranks that share what is gathered; 1 if no ranks share
     int flat_param_count, unit_count;
     int tensor_count;           // zr_plan_tensor.number is below it
     zr_flat_param *flat_params; // (flat_param_count)

@@ -46,7 +46,7 @@ zero_status zr_plan_program(zr_plan *plan, zero_error *error); // emit.c: the pa
 // fold.c: the messages of the passes, and the bytes that they move between tiers.
 void zr_plan_fold(zr_plan *plan);
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine); // footprint.c: bytes by category
-// fold.c: adds a SEND or a RECEIVE of so many bytes.
+// fold.c: adds a SEND or a RECEIVE of `bytes` bytes.
 void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
                   zr_traffic_plan *traffic);
 // fold.c: adds to *moved what an instruction moves between tiers.

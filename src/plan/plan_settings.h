@@ -162,7 +162,8 @@ typedef struct zr_machine {
     const struct zr_pipeline_part *pipeline;
     int threads; // of one rank
     bool mapped; // the ranks share memory: stage 3 gathers nothing
-    // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: none do.
+    // Ranks of a machine that share what is gathered, the fewest of all machines; 0 or 1: no ranks
+    // share.
     int machine_ranks;
     int64_t staging_bytes; // kept by the communicator for shards on their way
     int64_t memory_limit;  // bytes a rank may hold; 0: unknown

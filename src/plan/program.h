@@ -1,9 +1,9 @@
 // The program of a step (contract 8): plan/ writes it, engine/ runs it, and neither decides anew
 // what the other has decided.
 //
-// A pass is a list of instructions (instruction.h). Which pass comes next, and what of a pass holds
-// (zr_when), follows from the number of the step and of the micro-batch, or from scalars that all
-// ranks share, because ranks have to send the same messages in the same order.
+// A pass is a list of instructions (instruction.h). Which pass comes next, and which instructions
+// of a pass run (zr_when), follows from the number of the step and of the micro-batch, or from
+// scalars that all ranks share, because ranks have to send the same messages in the same order.
 //
 //   micro-batch   forward of every unit | end of forward: zero_forward returns
 //                 | backward of every unit, last first

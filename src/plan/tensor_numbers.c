@@ -57,8 +57,8 @@ static bool has_shape_of(const zero_tensor_desc *part, const zero_tensor_desc *w
     return same;
 }
 
-// Finds the tensor of a unit of the whole of which `desc` is a part, and its number among the
-// unit's; its desc is NULL if there is none.
+// Finds the tensor of the whole unit that `desc` is a part of, and its number among the unit's; its
+// desc is NULL if there is none.
 static zr_tensor_walk find_in_unit(const zero_model *whole, int unit, const zero_tensor_desc *desc)
 {
     zr_tensor_walk walk = zr_tensors_of_unit(whole, unit);

@@ -50,7 +50,7 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     // Own shards that come from NVMe: bytes in the host buffers; -1: the shard is in memory.
     int64_t staged_first[ZERO_MAX_FLAT_PARAMS];
     // When this visit is acquired, the parameters of visits up to and including that one begin to
-    // travel from NVMe; -1: none do.
+    // travel from NVMe; -1 if there are none.
     int fetches_visit;
     // The same before the first visit of a pass is gathered; -1: it is not the first.
     int first_fetches;

@@ -43,9 +43,9 @@ typedef struct zr_vector_task {
 } zr_vector_task;
 extern const zr_common_work zr_vector_work;
 size_t zr_vector_task_bytes(const zr_vector_task *task); // of memory
-// Shortens the vectors to so many bytes of memory, as far as their items leave room for it.
+// Shortens the vectors to `bytes` bytes of memory, as far as their items leave room for it.
 void zr_vector_task_shorten(zr_vector_task *task, int64_t most);
-// Lists the items of a plan, of which long ones are cut, because time grows in proportion.
+// Lists the items of a plan and cuts long ones, because time grows in proportion.
 void zr_vector_task_list(const zr_plan *plan, zr_update_kind update, zr_vector_task *out);
 
 enum { ZR_MOST_MESSAGE_ITEMS = 32 };

@@ -60,8 +60,8 @@ typedef struct zr_task_facts { // of the machine
 
 // Returns the seconds of a task of this kind and amount; 0 if unknown, also because the amount is
 // far beyond the samples. The constant and the rate are the most likely ones, given what such tasks
-// usually take (with `facts`, which may be NULL), and given the logarithms of the samples, of which
-// the nearest amounts count most. Samples are those of the nearest number of ranks, then of the
+// usually take (with `facts`, which may be NULL), and given the logarithms of the samples; the
+// nearest amounts count most. Samples are those of the nearest number of ranks, then of the
 // nearest type.
 double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_task_sample *of,
                              const zr_task_facts *facts);

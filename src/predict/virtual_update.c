@@ -126,8 +126,8 @@ static void await_staging_buffer(walk *w, int g)
         zr_virtual_rank_wait(w->rank, ZR_TIME_DISK, w->staging_buffers[g % count]);
 }
 
-// Begins to read or write what of a group is on NVMe, after what was begun before in its staging
-// buffer.
+// Begins to read or write the part of a group that is on NVMe, after what was begun before in its
+// staging buffer.
 static void move_group(walk *w, int g, bool write)
 {
     const zr_plan *plan = w->rank->plan;

@@ -19,8 +19,8 @@ typedef struct zr_pipeline_times { // means over the steps, in seconds
     zr_chunk_cost *cost; // (chunks) by chunk of the whole model; without waits, the slowest rank's
 } zr_pipeline_times;
 
-// Calls `step`, which makes one step of the engine, or a whole window (zero_window) where the
-// schedule is asynchronous, so many times and records them. The engine is part of a pipeline, and
+// Calls `step` a number of times and records the calls; `step` makes one step of the engine, or a
+// whole window (zero_window) if the schedule is asynchronous. The engine is part of a pipeline, and
 // warm. Collective over `world`, the engine's
 // communicator. The caller frees *out with zr_pipeline_times_free, also after an error.
 // ZERO_ERR_LIMIT: a step has more records than there is room for.

@@ -1,4 +1,4 @@
-// The paper's formulas (arXiv 1910.02054, section 5), for a model of which only the number of
+// The paper's formulas (arXiv 1910.02054, section 5), for a model with a known number of
 // parameters P is known. Mixed-precision Adam has 2P bytes of parameters, 2P of gradients and 12P
 // of optimizer states (fp32 weights, momentum, variance):
 //

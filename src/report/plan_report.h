@@ -33,11 +33,11 @@ typedef struct zr_plan_messages {
 typedef struct zr_report_pipeline_stage { // a rank of one pipeline stage
     int64_t parameters;                   // of its units, over all tensor ranks
     int64_t bytes[ZERO_MEM_COUNT];        // as in a row
-    int64_t tiers[ZERO_TIER_COUNT];       // likewise
+    int64_t tiers[ZERO_TIER_COUNT];       // the same
     int sets[ZR_MOST_CHUNKS];             // of activations that live at one time, by chunk
     int slots;                            // of the channels through which it receives
     int versions;                         // of its parameters, in `bytes`
-    int summed_steps;                     // whose gradients it has at one time, likewise
+    int summed_steps;                     // whose gradients it has at one time, in `bytes`
     zr_plan_messages messages[ZERO_AXIS_COUNT];
     zr_plan_messages sums; // of those in the pipeline: 2bw, loss and norm of a step
 } zr_report_pipeline_stage;
@@ -51,8 +51,8 @@ typedef struct zr_plan_pipeline { // of a row
 
 typedef struct zr_plan_row {
     int stage, ranks;
-    int tensor;        // of the ranks, those that hold slices of the same layers; 0, 1: none do
-    int64_t exchanged; // bytes that a rank fetches from other tensor ranks in a step
+    int tensor; // of the ranks, those that hold slices of the same layers; 0, 1: there are none
+    int64_t exchanged;           // bytes that a rank fetches from other tensor ranks in a step
     zr_exchange_table exchanges; // of a micro-batch
     int64_t windows;             // bytes of those through which all exchanges go
     zr_checkpoint_layout keeps;
@@ -63,7 +63,8 @@ typedef struct zr_plan_row {
     int64_t micro_batch;            // for which `bytes` hold; 0: the formula does not depend on it
     int64_t bytes[ZERO_MEM_COUNT];  // of one rank, on device and host together
     int64_t tiers[ZERO_TIER_COUNT]; // the same bytes by tier, and those on NVMe
-    // Largest micro-batch that fits into the memory given; 0: none does, -1: no memory was given.
+    // Largest micro-batch that fits into the memory given; 0 if no one fits, -1 if no memory was
+    // given.
     int64_t largest;
     // The other fields are those of the pipeline stage whose rank needs most; NULL: there is none.
     zr_plan_pipeline *pipeline;
@@ -120,7 +121,8 @@ void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w);
 // plan_time.c: how long a step takes here, if that is known.
 void zr_plan_time_json(const zr_plan_row *row, zr_json_writer *w);
 
-// plan_zero_r.c: what of ZeRO-R (arXiv 1910.02054, section 6) holds, if there are tensor ranks.
+// plan_zero_r.c: which ZeRO-R techniques (arXiv 1910.02054, section 6) are used, if there are
+// tensor ranks.
 void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out);
 void zr_plan_residual_json(const zr_plan_row *row, zr_json_writer *w);
 

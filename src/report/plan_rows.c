@@ -46,7 +46,7 @@ static zero_status compare_kept(const row_making *m, const tensor_rank *rank, co
 {
     zr_plan_row *row = m->row;
     zr_rank_plan otherwise;
-    // Shallow copies, of which one field differs.
+    // Shallow copies that differ in one field.
     zr_estimate other = *m->estimate;
     zr_estimate_question question = *other.question;
     zr_config config = *question.config;

@@ -1,4 +1,4 @@
-// What of ZeRO-R (arXiv 1910.02054, section 6: residual states) holds in a plan with tensor ranks:
+// Which ZeRO-R techniques (arXiv 1910.02054, section 6: residual states) a plan uses:
 //
 //   P_a  activation checkpoints are divided among them
 //   C_B  buffers have a constant size: none grows with the number of layers

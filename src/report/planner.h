@@ -55,13 +55,13 @@ bool zr_planner_is_limited(const zr_planner *p); // whether memory is limited
 // Writes `count` rows, which the caller frees with zr_plan_rows_free, also after an error.
 zero_status zr_planner_rows(const zr_planner *p, zr_plan_row rows[ZR_PLANNER_MOST_ROWS], int *count,
                             zero_error *error);
-// Returns the smallest row that fits: fewest ranks, then the lowest stage; NULL if none does.
+// Returns the smallest row that fits: fewest ranks, then the lowest stage; NULL if no row fits.
 const zr_plan_row *zr_planner_least(const zr_planner *p, const zr_plan_row *rows, int count);
 
 // Writes the least change with which a point fits that does not. Returns false if none is known.
 bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, size_t size);
 
-// Asks for an estimate of a point, whose ranks have so many threads.
+// Asks for an estimate of a point, whose ranks have `threads` threads.
 void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, zr_plan_asked *out);
 
 // Implemented in plan_pipeline_stages.c: what a pipeline adds.

@@ -18,7 +18,7 @@ typedef struct zr_tuning_settings { // the section autotuning
     zr_tuning_metric metric;
     zr_tuning_order order;
     int64_t first_step, last_step; // measured steps of a trial, from 1; 0: zero tune chooses
-    int64_t early_stopping;        // the search ends after so many trials without a better one
+    int64_t early_stopping;        // the search ends after this many trials without a better one
     int64_t trials;                // at most
     int64_t model_ranks;           // mp_size
     int micro_batches;             // to try for each grid and stage; 0: all

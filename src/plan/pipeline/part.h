@@ -55,7 +55,7 @@ typedef struct zr_chunk_plan {     // neighbouring units; without a pipeline the
     // Of the activations, and of activation checkpoints: where set 0 begins, and a set's bytes.
     int64_t set_first, set_bytes;
     int64_t kept_first, kept_bytes;
-    // In the store of activation checkpoints: bytes of a set, of which set 0 is first.
+    // In the store of activation checkpoints: bytes of a set; set 0 is first.
     int64_t stored_first, stored_bytes;
 } zr_chunk_plan;
 

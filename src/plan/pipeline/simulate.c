@@ -105,7 +105,7 @@ static bool run_simulate_next(run *r, int stage)
     return true;
 }
 
-// Fails for stages of which none can go on. What one waits for is the next one's to do, so after as
+// Fails if no stage can go on. What one waits for is the next one's to do, so after as
 // many turns as there are stages one is found that waits, through others, for itself.
 static zero_status refuse_deadlock(const run *r, int stage, zero_error *error)
 {

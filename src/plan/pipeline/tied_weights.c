@@ -109,8 +109,8 @@ static int slots_of(const zr_plan *plan)
                : 1;
 }
 
-// Makes the two links of a tied weight between pipeline stages, and returns how many it made: of a
-// table of which a tensor rank has nothing, nothing is sent. A slot holds one data rank's shard.
+// Makes the two links of a tied weight between pipeline stages, and returns how many it made: none
+// of a table if the tensor rank has no part of it. A slot holds one data rank's shard.
 static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int first)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
