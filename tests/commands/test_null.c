@@ -105,10 +105,6 @@ static void of_units(const tiny *t)
     assert_int_equal(zero_piece_end(NULL, 0), ZERO_ERR_USAGE);
     FUNCTION(zero_flat_param_end);
     assert_int_equal(zero_flat_param_end(NULL, 0), ZERO_ERR_USAGE);
-    FUNCTION(zero_piece_begin);
-    assert_int_equal(zero_piece_begin(NULL, 0), ZERO_ERR_USAGE);
-    FUNCTION(zero_piece_end);
-    assert_int_equal(zero_piece_end(NULL, 0), ZERO_ERR_USAGE);
     FUNCTION(zero_gradient);
     assert_null(zero_gradient(NULL, 0, 0, &add));
     assert_int_equal(add, 5);
