@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-typedef struct part { // a tensor of the plan: the one asked for, or a tile of it
+typedef struct part { // a tensor of the plan: the wanted one, or a tile of it
     int flat_param;
     const zr_plan_tensor *tensor;
 } part;
 
-typedef struct wanted { // the tensor that is asked for
+typedef struct wanted { // the tensor that the caller named
     const char *name;
     // Of a part of a model: zr_plan_tensor.number; else, or if it is a tile, -1.
     int number;
@@ -122,8 +122,8 @@ typedef struct copying { // between a buffer in fp32 and the part of a tensor th
     const zr_plan_tensor *tensor;
     zr_span own;
     float *out;      // not NULL: from the shard to the tensor's elements
-    const float *in; // else: into the shard, from those of the tensor that is asked for
-    bool tile;       // of which this tensor is a tile
+    const float *in; // else: into the shard, from the elements of the wanted tensor
+    bool tile;       // this tensor is a tile of the wanted one
 } copying;
 
 static zero_status copy_portion(void *user, const zr_portion *portion, zero_error *error)

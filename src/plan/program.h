@@ -1,9 +1,9 @@
 // The program of a step (contract 8): plan/ writes it, engine/ runs it, and neither decides anew
 // what the other has decided.
 //
-// A pass is a list of instructions (instruction.h). Which pass comes next, and what of a pass holds
-// (zr_when), follows from the number of the step and of the micro-batch, or from scalars that all
-// ranks share, because ranks have to send the same messages in the same order.
+// A pass is a list of instructions (instruction.h). Which pass comes next, and which conditions
+// (zr_when) hold in it, follows from the number of the step and of the micro-batch, or from scalars
+// that all ranks share, because ranks have to send the same messages in the same order.
 //
 //   micro-batch   forward of every unit | end of forward: zero_forward returns
 //                 | backward of every unit, last first
@@ -22,9 +22,9 @@
 // (plan/pipeline/schedules.h).
 //
 //   forward       forward of the chunk's units, except of a last unit that does both in one call
-//   backward      backward of the chunk's units, last first; of units that can do it in two parts
-//                 and are asked to, the part of the input
-//   weight        the other part of these
+//   backward      backward of the chunk's units, last first; for units whose backward is made in
+//                 two parts, the part of the input
+//   weight        the part of the weights of these units
 //   evaluation    forward of the chunk's units
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H
@@ -63,7 +63,7 @@ typedef struct zr_pass {
 } zr_pass;
 
 typedef struct zr_program {
-    zr_pass passes[ZR_PASSES]; // those that there are not have no instructions
+    zr_pass passes[ZR_PASSES]; // a pass that does not exist is empty
     int fetch_count;           // number of slots of ZR_SLOT_FETCHED
 } zr_program;
 

@@ -14,7 +14,7 @@ typedef enum zr_field_kind { // the type of each is ZR_FIELD_TYPE_... of plan_se
     ZR_FIELD_dtype,
     ZR_FIELD_tier,
     ZR_FIELD_precision, // a struct with fields of its own
-    ZR_FIELD_tiering,   // likewise
+    ZR_FIELD_tiering,   // a struct with fields of its own
 } zr_field_kind;
 
 typedef struct zr_field {

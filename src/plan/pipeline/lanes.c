@@ -77,7 +77,7 @@ static zero_status check_range(const progress *at, const zr_action *a, zero_erro
     return ZERO_OK;
 }
 
-// Checks that an action ends the step that is due, of which it is the `number`-th of its kind.
+// Checks that a NORM or UPDATE, the `number`-th of its kind, belongs to the next step in order.
 static zero_status check_ends_step(const progress *at, const zr_action *a, int number,
                                    zero_error *error)
 {

@@ -42,7 +42,8 @@ static size_t at(const division *d, int part, int unit)
     return (size_t)part * (size_t)(d->of->count + 1) + (size_t)unit;
 }
 
-// Returns the value of parts of which the last one is `s` and the others have the value `before`.
+// Returns the value of a division whose last part is `s` and whose other parts have the value
+// `before`.
 static double joined(const division *d, double before, const sums *s, int64_t bytes)
 {
     if (d->goal == LEAST_SQUARES)
