@@ -14,7 +14,7 @@ struct zero_context { // what the engine passes to forward and backward; read on
     const zero_unit *unit;
     int unit_index;
     zero_shape shape;
-    int training; // 0: evaluation (no dropout, nothing is saved)
+    int training; // 0 in evaluation (no dropout, nothing is saved)
     int threads;  // of this rank
     // Randomness is a pure function of (seed, step, micro_batch, unit_index, site, element).
     uint64_t seed, step;
@@ -30,9 +30,9 @@ struct zero_context { // what the engine passes to forward and backward; read on
     const struct zr_accessor *accessor; // used by zero_parameter
     const struct zr_sink *sink;         // used by zero_gradient
     zero_error *error;                  // for the message of a unit that fails; may be NULL
-    // Used by zero_loss_factor; NULL: all micro-batches count the same.
+    // Used by zero_loss_factor; NULL if all micro-batches count the same.
     struct zr_loss_weight *weight;
-    // Exchanges with other tensor ranks; NULL: there are none.
+    // Exchanges with other tensor ranks; NULL if there are none.
     const struct zr_exchanger *exchanger;
     // (held_bytes), 64-byte aligned, in backward_input and backward_weight; otherwise NULL.
     void *held;
@@ -62,8 +62,8 @@ ZERO_API float *zero_gradient(zero_context *context, int flat_param, int tensor,
 
 // For a last unit whose loss is a mean over only `targets` of the micro-batch's positions
 // (zero_shape.batch x seq), because the others are masked.
-// Returns the factor for the gradient of the *sum* of their losses (0 if targets is 0), and tells
-// the engine how many there are. The micro-batch then has the weight targets / positions in the
+// Returns the factor for the gradient of the *sum* of their losses (0 if targets is 0), and sets
+// the engine's number of targets. The micro-batch then has the weight targets / positions in the
 // step's mean, so that the loss and the gradient of a step are means over all of its targets (with
 // "libzero": {"loss_mean": "micro_batch"} they are means over its micro-batches).
 // Call it whenever gradients are computed, always with the same number. A unit that does not call

@@ -42,39 +42,39 @@ typedef struct zero_options {
     zero_comm *comm;         // must outlive the engine, and serves one engine at a time
     const char *config_path; // a DeepSpeed JSON file, or NULL
     const char *config_text; // or the text of one, or NULL: all defaults
-    // The shape of a micro-batch; batch 0: from the configuration. Larger batches are refused;
-    // evaluation may use smaller ones.
+    // The shape of a micro-batch; batch 0 if the configuration sets it. Larger batches are
+    // rejected; evaluation may use smaller ones.
     zero_shape shape;
-    int threads;   // OpenMP threads of this rank; 0: 1
+    int threads;   // OpenMP threads of this rank; 0 means 1
     uint64_t seed; // of weights, dropout and data order
     // "cpu": the best path of this processor; "cpu:portable", "cpu:avx2", "cpu:avx512",
     // "cpu:avx512_bf16", "cpu:amx": that path; "ref": plain C, slow; NULL: "cpu". It applies to
     // this engine, not to the process. A path that this machine does not offer is ZERO_ERR_USAGE.
     const char *backend;
-    // Updates of the whole run; 0: unknown. "auto" in a schedule needs it, and the schedule's beta1
-    // is checked up to this update.
+    // Updates of the whole run; 0 if unknown. "auto" in a schedule needs it, and the schedule's
+    // beta1 is checked up to this update.
     int64_t total_steps;
     zero_logger logger;
     // 1: reserves no memory for gradients and optimizer states; only zero_evaluate and functions
     // that read weights may then be called.
     int inference;
-    // What zero_load_checkpoint lets differ in the model, as names with commas: "dropout"; NULL:
-    // nothing.
+    // What may differ between the model and the checkpoint that zero_load_checkpoint reads, as
+    // names with commas: "dropout"; NULL if nothing may.
     const char *allow_change;
 } zero_options;
 
 typedef struct zero_step_info {
     int64_t step; // steps made so far, including skipped ones
-    int updated;  // 0: the step is not complete, more micro-batches follow
+    int updated;  // 0 if the step is not complete: more micro-batches follow
     // Mean over the targets of the step, in all micro-batches on all ranks; 0 if it has none.
     double loss;
     double lr;        // used by this update
     double grad_norm; // of the unscaled gradient, before clipping
-    // 1: the gradient was not finite, and no state was changed; under pipedream, of the pipeline
-    // stages whose own gradient was not
+    // 1 if the gradient was not finite, and no state was changed; under pipedream, on the pipeline
+    // stages whose own gradient was not finite.
     int skipped;
     int64_t samples;   // of the step, on all ranks
-    double loss_scale; // by which fp16 multiplied this step's loss; 0 in other precisions
+    double loss_scale; // factor of this step's loss under fp16; 0 in other precisions
 } zero_step_info;
 
 // Creates the engine of this rank. Collective. If the seed, the seq, the configuration (compared
@@ -92,7 +92,7 @@ ZERO_API zero_status zero_backward(zero_engine *engine, zero_error *error);
 ZERO_API zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error);
 // Makes a whole step: forward and backward of all of this rank's micro-batches, and the update.
 // `count` is zero_accumulation; batches (count) are in the order of their numbers (zero_position).
-// With a pipeline it is the one way to make a step, because several micro-batches are under way at
+// With a pipeline it is the only way to make a step, because several micro-batches are under way at
 // once; then only ranks of the first and last pipeline stage read the batches, which are the same
 // on both, and others may pass NULL. Without one it does what zero_forward, zero_backward and
 // zero_step do. Collective.
@@ -118,8 +118,8 @@ ZERO_API zero_status zero_finish_update(zero_engine *engine, zero_error *error);
 ZERO_API zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,
                                    zero_error *error);
 
-// Gives the number g of the micro-batch that the next zero_forward on this rank takes, and the step
-// that it belongs to; either pointer may be NULL. Not collective.
+// Returns the number g of the micro-batch that the next zero_forward on this rank takes, and the
+// step that it belongs to; either pointer may be NULL. Not collective.
 ZERO_API void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch);
 // Return the micro-batches of a step on each rank, and the model's trainable and frozen elements.
 // Not collective.

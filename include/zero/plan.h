@@ -26,7 +26,7 @@ typedef struct zero_plan_options {
     const zero_override *overrides;
     int override_count;
     int64_t seq;
-    int ranks; // of a job; 0 with memory > 0: asks how many are needed
+    int ranks; // of a job; 0 with memory > 0: finds how many are needed
     // Bytes of each machine, which its ranks share; with `parameters`, of each rank; 0: not given.
     int64_t memory;
     int json;
@@ -41,8 +41,9 @@ typedef struct zero_plan_options {
     // The machines that `ranks` ranks fill in their order: their number ("2"), where each has as
     // many ranks, or the ranks of each ("4,2,2"). NULL: all are on one.
     const char *machines;
-    // Times what the plan's steps do here, as far as that is not known yet, in about a second; it
-    // is remembered. Without it, predictions are made from what runs have taught.
+    // Times the operations of the plan's steps on this machine, unless their rates are known, in
+    // about a second, and remembers the rates. Without it, predictions use the rates that earlier
+    // runs have measured.
     int predict;
     int columns; // of the terminal for which tables are written; 0: they are as wide as they are
 } zero_plan_options;

@@ -31,11 +31,11 @@ typedef enum zero_comm_op {
 typedef struct zero_traffic {
     int64_t calls[ZERO_COMM_OP_COUNT];
     // Bytes that this rank had to fetch from others: (N-1)/N of the operands; 0 for mapped flat
-    // parameters. Of messages between pipeline stages: send, the bytes that this rank has sent,
-    // however they went; recv, those that it was sent, and 0 where it read them in place.
+    // parameters. Between pipeline stages: send counts the bytes that this rank has sent by any
+    // way; recv those that it has received, and 0 if it read them in place.
     int64_t bytes[ZERO_COMM_OP_COUNT];
-    // Those of them that came from other machines (send: went there); not counted for broadcast and
-    // reduce.
+    // The part of them that came from other machines (send: went to them); not counted for
+    // broadcast and reduce.
     int64_t network[ZERO_COMM_OP_COUNT];
 } zero_traffic;
 
@@ -46,7 +46,7 @@ typedef struct zero_io {        // bytes that moved between tiers
 
 ZERO_API void zero_traffic_report(const struct zero_engine *engine, zero_traffic *out);
 ZERO_API void zero_io_report(const struct zero_engine *engine, zero_io *out);
-// Returns what was added from `before` to `after`. before = NULL: nothing had been counted yet.
+// Returns what was added from `before` to `after`. before: NULL if nothing had been counted yet.
 ZERO_API zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after);
 ZERO_API zero_io zero_io_between(const zero_io *before, const zero_io *after);
 

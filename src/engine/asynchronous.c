@@ -125,7 +125,7 @@ zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero
     return action->act == ZR_ACT_NORM ? ZERO_OK : update_by(run, step, error);
 }
 
-// Adds up what the stages have for each step, each with its loss or none, and describes the steps.
+// Adds up the stages' sums of each step (one stage has the loss) and describes the steps.
 static zero_status describe_steps(zr_window_run *run, zero_error *error)
 {
     zero_engine *engine = run->engine;
@@ -143,7 +143,7 @@ static zero_status describe_steps(zr_window_run *run, zero_error *error)
     return ZERO_OK;
 }
 
-// Compares the samples of the ranks that have to have the same.
+// Compares the samples of the ranks that have to read the same ones.
 static zero_status compare_samples(zero_engine *engine, zero_error *error)
 {
     int64_t difference = zr_samples_difference(engine);
@@ -173,7 +173,8 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     const zr_action *actions = list_of(run, &count);
     run->copy = engine->copy;
     ZERO_TRY(zr_window_actions(run, actions, count, error));
-    // The next window's version 0: under 2bw one update behind the master, which the other copy is.
+    // The next window's version 0: under 2bw it is one update older than the master, and the other
+    // copy is the master's.
     engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
     ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(engine->plan, run->steps - 1),
                                run->steps, error));

@@ -10,7 +10,8 @@
 
 #include "engine/engine_api.h"
 
-// Returns the address of a place that is not in ZR_BUFFER_SHARDS or ZR_BUFFER_STORED.
+// Returns the address of a place; in ZR_BUFFER_PARAMETERS, of the current copy (engine->copy).
+// Places in ZR_BUFFER_SHARDS or ZR_BUFFER_STORED are in stores instead (offload.h).
 char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place);
 // Returns the slot of a link of the plan that belongs to the current micro-batch or evaluation, and
 // its address.

@@ -9,7 +9,7 @@
 #include "comm/communicator.h"
 #include "engine/create.h"
 #include "engine/engine_internal.h"
-#include "engine/unit_context.h"
+#include "engine/interpret.h"
 #include "model/lm_build.h"
 #include "model/pipeline_stage_cut.h"
 
@@ -160,8 +160,8 @@ static zero_status compare_among(zero_engine *engine, zero_comm *comm, uint64_t 
 }
 
 // Tensor ranks hold different parts of the model, so only what does not depend on the part is
-// compared among all ranks. If the data ranks of one part differ, all others hear of it, because
-// they would wait for those.
+// compared among all ranks. If the data ranks of one part differ, all other ranks are told, because
+// they would wait for them.
 static zero_status compare_plans(zero_engine *engine, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
@@ -239,7 +239,7 @@ static int64_t planned_in(const zero_engine *engine, zero_tier tier)
     return bytes;
 }
 
-// Says on rank 0 what is begun and takes long.
+// Logs on rank 0 what is about to take long.
 static void say_reserve(const zero_engine *engine)
 {
     int64_t nvme = planned_in(engine, ZERO_TIER_nvme),
@@ -300,8 +300,8 @@ static void release_parts(const zr_engine_parts *parts)
 }
 
 // Ends the waits of the other ranks after a failure of only this rank, such as lack of memory: they
-// wait for it in `prepare`. Plans that differ (ZERO_ERR_USAGE) are found by all ranks at once, so
-// nobody waits.
+// wait for it in prepare_create. All ranks find at once that plans differ (ZERO_ERR_USAGE), so no
+// rank waits then.
 static zero_status end_waits(zero_comm *comm, zero_status status, const zero_error *error)
 {
     if (status != ZERO_ERR_USAGE)
@@ -354,9 +354,9 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     return ZERO_OK;
 }
 
-// Ends what other threads do with the engine's memory, which is under way still where a step has
-// failed: an update beside the step, transfers to and from NVMe, and exchanges, each of which a
-// window's end waits for. After it nobody but the caller touches the engine.
+// Ends what other threads do with the engine's memory, which may still be under way after a step
+// has failed: an overlapped update, transfers to and from NVMe, and exchanges, for which destroying
+// a window waits. Afterwards only the caller touches the engine.
 static void stop_threads(zero_engine *engine)
 {
     zr_delayed_destroy(engine->delayed);

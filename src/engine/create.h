@@ -7,11 +7,10 @@
 
 typedef struct zr_engine_parts {
     zr_plan *plan;
-    // The part of a model that was made for this rank (zr_lm_cut), which the plan is of; NULL: none
-    // was made.
+    // The model that was cut for this rank (zr_lm_cut) and planned; NULL if it is not cut.
     zero_model *part;
-    zero_model *stage; // of a pipeline, made from it (zr_pipeline_stage_cut); NULL: none was made
-    zr_pipeline_part *pipeline; // which the plan refers to; NULL: there is none
+    zero_model *stage;          // cut from it (zr_pipeline_stage_cut); NULL without a pipeline
+    zr_pipeline_part *pipeline; // the plan refers to it; NULL without a pipeline
     zr_config *config;          // resolved
     zr_queue *queue;
     zr_grid grid; // zr_comm_attach has been called for its world
@@ -26,18 +25,19 @@ typedef struct zr_engine_parts {
 // detaches from the job's communicator at its end; both hold also when this function fails.
 zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, zero_error *error);
 
-typedef struct zr_engine_making { // seconds that parts of creating an engine have taken
+typedef struct zr_engine_making { // seconds that creating an engine took
     double sharing;               // reserving the memory that other ranks may reach
-    double drawing; // drawing the initial weights, and bringing them to all that read them
+    double drawing;               // drawing the initial weights and publishing them
 } zr_engine_making;
 zr_engine_making zr_engine_making_of(const zero_engine *engine);
 
 // parts_check.c
-// Checks that every element of zero_model.whole counts by one tensor rank of one pipeline stage,
-// and that the ranks that share a flat parameter hold the same tiles in it. Collective over the
-// tensor ranks of each data rank, and then over the job, all of whose ranks return the same; one
-// message a few thousand tensors. Does nothing where the model is not split. ZERO_ERR_USAGE: the
-// parts do not make up the whole; the message says what each rank has of the first such tensor.
+// Checks that exactly one tensor rank of one pipeline stage counts each element of
+// zero_model.whole, and that the ranks that share a flat parameter hold the same tiles in it.
+// Collective over the tensor ranks of each data rank, and then over the job, all of whose ranks
+// return the same; one message a few thousand tensors. Does nothing where the model is not split.
+// ZERO_ERR_USAGE: the parts do not make up the whole; the message says what each rank has of the
+// first such tensor.
 zero_status zr_parts_check(const zr_grid *grid, const zr_plan *plan, zero_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-// The engine's interface inside of the library, besides the public functions of
+// The engine's interface to the rooms above, in addition to the public functions of
 // include/zero/engine.h.
 #ifndef ZR_ENGINE_ENGINE_API_H
 #define ZR_ENGINE_ENGINE_API_H
@@ -19,7 +19,7 @@ typedef enum zr_scratch_kind {
     ZR_SCRATCH_COUNT
 } zr_scratch_kind;
 
-// How offloaded states travel to and from NVMe. Without any, all but `faults` is ignored.
+// How offloaded states travel to and from NVMe. If no states are on NVMe, only `faults` counts.
 typedef struct zr_nvme_options {
     // The directories over which each kind of scratch space is striped.
     struct {
@@ -33,7 +33,7 @@ typedef struct zr_nvme_options {
 
 // For the rooms above (files, train):
 const zr_plan *zr_engine_plan(const zero_engine *engine);
-zero_comm *zr_engine_comm(const zero_engine *engine); // of the job: all ranks
+zero_comm *zr_engine_comm(const zero_engine *engine); // all ranks of the job
 zr_queue *zr_engine_queue(const zero_engine *engine);
 const zr_config *zr_engine_config(const zero_engine *engine);
 // Returns the number g of this rank's current micro-batch in its step (contract 4).
@@ -79,18 +79,16 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
 // also wrote optimizer states use the second one.
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
-// Collective. The first waits until a delayed update has ended; then *behind says whether the
-// parameters that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that
-// update. The second is the way back: it is called after such parameters, one update older than the
-// weights, have been written.
+// Collective. The first waits until a delayed update has ended and sets *stale if the parameters
+// that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that update. Callers
+// that write such parameters, one update older than the weights, call the second afterwards.
 zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error);
 zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
-// A guard lets another thread read states beside the steps: before an update changes this rank's
-// part of a flat parameter, it calls `await`, until the guard is taken away (NULL). Meanwhile,
-// other callers that would change states are refused. Set between steps; not collective. Some
-// states cannot be read like that (zr_engine_can_guard): those on NVMe, because they leave it
-// through the update's buffers, and those under a delayed update. For them, `await` waits for
-// nothing.
+// A guard lets another thread read states while steps run: an update calls `await` before it
+// changes this rank's part of a flat parameter, until the guard is removed (NULL). Other callers
+// that would change states are rejected meanwhile. Set between steps; not collective. Some states
+// cannot be guarded (zr_engine_can_guard): those on NVMe, because they leave it through the
+// update's buffers, and those under a delayed update. `await` is not called for them.
 typedef struct zr_guard {
     zero_status (*await)(void *user, int flat_param, zero_error *error); // on the rank's thread
     void *user;
@@ -98,7 +96,7 @@ typedef struct zr_guard {
 bool zr_engine_can_guard(const zero_engine *engine);
 bool zr_engine_is_guarded(const zero_engine *engine);
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
-typedef struct zr_progress { // all state that is not a vector of the model's size
+typedef struct zr_progress { // all state except vectors of the model's size
     int64_t step, updates;
     zr_loss_scale scale;   // of the next step
     double gradient_scale; // of the last step
@@ -127,14 +125,14 @@ int64_t zr_engine_steps_together(const zero_engine *engine);
 // recorder NULL ends it. Between steps; not collective. The recorder must outlive the recording.
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error);
 
-// An observer is told of every step on every rank, between steps; observers are called in the order
-// in which they were added, and one of them may record. Not collective.
+// An observer is called for every step on every rank, between steps. Observers run in the order in
+// which they were added, and one of them may record. Not collective.
 typedef struct zr_observer {
     // Called before the step's first forward; optional.
     zero_status (*step_begun)(void *user, zero_engine *engine, zero_error *error);
     zero_status (*step_done)(void *user, zero_engine *engine, const zero_step_info *info,
                              zero_error *error);
-    // Called before the engine goes, for the last observer first.
+    // Called before the engine is destroyed, for the last observer first.
     void (*destroy)(void *user, zero_engine *engine);
     void *user;
 } zr_observer;
@@ -143,7 +141,8 @@ enum { ZR_MOST_OBSERVERS = 4 };
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error);
 
 // Calls `visit` for each unit in forward order, with that unit's parameters acquired: for decoding
-// and other inference. A visit first says what the unit exchanges (zr_tensor_exchange_expect).
+// and other inference. Each visit first announces what the unit exchanges
+// (zr_tensor_exchange_expect).
 typedef zero_status (*zr_unit_fn)(void *user, zero_context *context, zero_error *error);
 zero_status zr_engine_visit_units(zero_engine *engine, zr_unit_fn visit, void *user,
                                   zero_error *error);

@@ -2,14 +2,13 @@
 #include "engine/engine_api.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
-#include "engine/unit_context.h"
 #include "model/pipeline_stage_cut.h"
 #include "plan/exchanges.h"
 #include "plan/plan_parts.h"
 
 #include <string.h>
 
-// Begins one pass of an evaluation. What ranks exchange in it is found out as units are visited.
+// Begins one pass of an evaluation. Visits of units announce what ranks exchange in it.
 static void begin_pass(zero_engine *engine, zr_pass_kind kind, bool outdated, zr_unit_fn visit,
                        void *user)
 {
@@ -92,7 +91,8 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     return ZERO_OK;
 }
 
-// Finds what enters a chunk when the batch has this shape: units say it from the first on.
+// Finds what enters a chunk for a batch of this shape: the sizes of all units before it follow from
+// each other.
 static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_error *error)
 {
     const zero_engine *engine = e->engine;
@@ -175,8 +175,8 @@ zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, d
     return zr_step_end_waits(engine, status, error);
 }
 
-// Gives all ranks of a pipeline the loss, which the last one has, and compares in the same message
-// the batches of the first one and of that.
+// Sends the last rank's loss to all ranks of a pipeline, and compares in the same message the
+// batches of the first rank and the last.
 static zero_status share_loss(zero_engine *engine, const zero_tensors *batch, double *loss,
                               zero_error *error)
 {

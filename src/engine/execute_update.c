@@ -62,8 +62,8 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
                           error);
 }
 
-// Begins the update beside the next step. What that update moves is counted with the next step, so
-// this step's bytes are compared before it begins.
+// Begins an update that overlaps the next step. Its bytes count with the next step, so those of
+// this step are compared before it begins.
 static zero_status update_overlapped(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(zr_tier_traffic_check(engine, error));

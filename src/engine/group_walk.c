@@ -1,5 +1,5 @@
-// Walks over a rank's elements, group by group, whatever tiers they lie on: for the update, and for
-// all that reads or writes vectors on NVMe between steps.
+// Walks over a rank's elements, group by group, on whatever tiers they lie. The update uses it, and
+// so does everything that reads or writes vectors on NVMe between steps.
 //
 // A vector in memory is used where it lies. A vector on NVMe travels: group g uses staging buffer g
 // % staging buffer.count.
@@ -125,14 +125,14 @@ static zr_range_states states_of(const zero_engine *engine, int g,
     return states;
 }
 
-// Counts what the update of a group moves between device and host. What goes to NVMe and comes from
-// there the stores count themselves.
+// Counts what the update of a group moves between device and host. Stores count their own bytes to
+// and from NVMe.
 static void count_crossing(zero_engine *engine, const zr_group *group,
                            const zr_walk_vectors *vectors)
 {
     zr_moved moved = {0};
     zr_group_moves(engine->plan, group, vectors, &moved);
-    // An update beside the step moves no parameters, and writes nothing here that the step does.
+    // An overlapped update moves no parameters, so it does not write what the step writes here.
     if (!(moved.to_device | moved.to_host))
         return;
     engine->offload.to_device += moved.to_device;

@@ -1,7 +1,6 @@
 // Runs the plan's program: each instruction by one function of a few lines. The plan has decided
 // what runs and in which order; the caller of a pass says which conditions (zr_when) hold in it.
 #include "engine/interpret.h"
-#include "engine/unit_context.h"
 
 static const zr_execute execute[ZR_CODE_COUNT] = {
     [ZR_GATHER] = zr_execute_gather,
@@ -61,8 +60,8 @@ zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t
     return zr_program_run_until(engine, engine->cursor.pass->count, error);
 }
 
-// Returns the next instruction of the current body after which the unit goes on; NULL: there is
-// none.
+// Returns the next instruction of the current body after which the unit goes on; NULL if there is
+// no other.
 static const zr_instruction *next_mark(const zr_cursor *cursor)
 {
     for (int at = cursor->at; at < cursor->body_end; at++)
@@ -76,11 +75,11 @@ static zero_status out_of_order(zero_engine *engine, int flat_param, const char 
     const zero_context *context = &engine->context;
     const zr_instruction *next = next_mark(&engine->cursor);
     bool begins = next && next->mark == ZR_BEGUN;
-    return zr_fail(
-        context->error, ZERO_ERR_USAGE,
-        "unit \"%s\": %s of piece %d, out of the order in which streamed pieces come (next: %s)",
-        context->unit->name, call, flat_param,
-        begins ? engine->plan->flat_params[next->stream].name : "none");
+    return zr_fail(context->error, ZERO_ERR_USAGE,
+                   "unit \"%s\": %s of flat parameter %d, out of the order in which streamed ones "
+                   "come (next: %s)",
+                   context->unit->name, call, flat_param,
+                   begins ? engine->plan->flat_params[next->stream].name : "none");
 }
 
 zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,

@@ -40,8 +40,8 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
 }
 
-// Adds each element to the norms once, at the rank that owns its shard, at every stage, and by
-// which the flat parameter counts.
+// Adds each element to the norms once, at every stage: on the rank that owns its shard and counts
+// the flat parameter.
 static void add_norms(lamb *l, int flat_param)
 {
     if (!l->engine->plan->flat_params[flat_param].counted)

@@ -1,5 +1,5 @@
-// Between the files of engine/: model states on their tiers, and how they travel. Contract 2:
-// stages and stores know nothing of each other.
+// Model states on their tiers, and how they travel. Contract 2: stages and stores do not know each
+// other.
 //
 //   parameters   NVMe ─> staged (host) ─> gather window (device)     transfers.c, gather_reduce.c
 //   gradients    reduced ─> staged (host) ─> NVMe                    transfers.c
@@ -13,7 +13,7 @@
 #include "engine/engine_api.h"
 #include "memory/store.h"
 
-typedef struct zr_offload { // zeroed: everything is in memory
+typedef struct zr_offload { // all zero if everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];
     zr_io *io;
     bool overwrite; // of zr_io_faults
@@ -43,8 +43,8 @@ zero_status zr_transfers_await_sums(zero_engine *engine, int flat_param, zero_er
 // state_vectors.c
 zero_status zr_vectors_reserve(zero_engine *engine, const zr_nvme_options *options,
                                zero_error *error);
-// Ends all transfers: those under way come to their end, others never begin. Their buffers are
-// nobody's then.
+// Ends all transfers: those under way are completed, others never begin. Nothing uses their buffers
+// afterwards.
 void zr_vectors_stop(zero_engine *engine);
 void zr_vectors_release(zero_engine *engine); // after zr_vectors_stop
 // Returns the address of element `first` of this rank's part of a flat parameter, in a vector that
@@ -63,8 +63,8 @@ zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slo
 typedef zero_status (*zr_shard_slice_fn)(void *user, zero_engine *engine,
                                          const zr_shard_slice *shard_slice,
                                          const zr_range_states *states, zero_error *error);
-// What a walk beside the rank's own thread does instead of it. Such a walk begins with the last
-// group, because backward overwrites the gradients of the last unit first.
+// What a walk does differently on another thread while the rank's own thread computes. Such a walk
+// begins with the last group, because backward overwrites the gradients of the last unit first.
 typedef struct zr_overlapped_walk {
     zero_status (*await)(zero_engine *engine, zr_transfer *transfer, zero_error *error);
     void (*group_done)(zero_engine *engine, int group);
@@ -81,7 +81,7 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
 // Returns the same states from element `first` on.
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first);
 // Between steps: calls `take` for a vector of the own shard of a flat parameter that is on NVMe, in
-// portions, and writes them back where `changed`.
+// portions, and writes them back if `changed`.
 zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
                                     bool changed, zr_weights_fn take, void *user,
                                     zero_error *error);
@@ -91,21 +91,21 @@ char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector);
 // Returns the number of elements from `first` of the own shard to the end of its shard slice.
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first);
 
-// tier_traffic.c: the bytes moved between tiers are counted, and compared with what the plan has.
+// tier_traffic.c: counts the bytes that move between tiers and compares them with the plan.
 //
-// Begins to count for a step, or for an evaluation between two steps. What an update beside them
-// moves counts with the step in which that update ends.
+// Begins to count for a step, or for an evaluation between two steps. The bytes of an overlapped
+// update count with the step in which that update ends.
 void zr_tier_traffic_begin(zero_engine *engine);
-// Adds what the plan has for a walk of the update; first: it is the first of all updates.
+// Adds the planned bytes of a walk of the update; first: it is the first of all updates.
 void zr_tier_traffic_expect_update(zero_engine *engine, int walk, bool first);
-// Adds what it has for the walk that makes parameters from the master.
+// Adds those of the walk that makes parameters from the master.
 void zr_tier_traffic_expect_copy(zero_engine *engine);
-// Adds what the plan has for the micro-batch, or evaluation, that begins; stale: the weights have
-// changed since the kept flat parameters were gathered.
+// Adds those of the micro-batch, or evaluation, that begins; outdated: the weights have changed
+// since the kept flat parameters were gathered.
 void zr_tier_traffic_expect_micro_batch(zero_engine *engine, bool outdated);
 void zr_tier_traffic_expect_evaluation(zero_engine *engine, bool outdated);
-// Compares the bytes counted with those planned; while an update beside the step is under way, it
-// leaves that for later.
+// Compares the bytes counted with those planned; does nothing while an overlapped update is under
+// way.
 zero_status zr_tier_traffic_check(zero_engine *engine, zero_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
-// bits or updated beside the step, the fp32 master that they are rounded from.
+// bits or their update overlaps a step, the fp32 master that they are rounded from.
 #include "compute/element_ops.h"
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
@@ -139,7 +139,7 @@ static zero_status fill_copy(zero_engine *engine, zero_error *error)
     return zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error);
 }
 
-// Brings what has no master from one copy of the parameters to another, as this rank holds it.
+// Copies flat parameters without a master from one copy of the parameters to another.
 static void copy_frozen(zero_engine *engine, int from, int to)
 {
     const zr_plan *plan = engine->plan;

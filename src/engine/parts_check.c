@@ -140,7 +140,7 @@ static int64_t size_along(const held *ranks, int count)
     return tile ? tile->size : 0;
 }
 
-// Counts the ranks by which a number along the axis counts.
+// Counts the ranks that count an index along the axis.
 static int times_of(const fault *f, int64_t number)
 {
     int times = 0;
@@ -152,7 +152,7 @@ static int times_of(const fault *f, int64_t number)
     return times;
 }
 
-// Returns the first number that does not count by one rank: a tile begins or ends there.
+// Returns the first index that is not counted by exactly one rank: a tile begins or ends there.
 static int64_t first_wrong(const fault *f)
 {
     int64_t wrong = times_of(f, 0) == 1 ? f->size : 0;
@@ -194,7 +194,7 @@ static void say_rank(const fault *f, int r, zr_buffer *text)
                          (long long)h->end - 1, (long long)h->size, (long long)h->axis);
     if (h->tiles > 1)
         zr_buffer_printf(text, " and %lld more", (long long)h->tiles - 1);
-    zr_buffer_printf(text, " (holders %lld)", (long long)h->replicas);
+    zr_buffer_printf(text, " (replicas %lld)", (long long)h->replicas);
 }
 
 static void say_ranks(const fault *f, zr_buffer *text)
@@ -219,8 +219,8 @@ static void say_count(const fault *f, zr_buffer *text)
     int ranks = f->count;
     if (all_have_all(f)) {
         zr_buffer_printf(text,
-                         "; what all of them have needs zero_piece_desc.holders %d, or 0 in a "
-                         "piece without tiles",
+                         "; what all of them have needs zero_flat_param_desc.replicas %d, or 0 in "
+                         "a flat parameter without tiles",
                          ranks);
         return;
     }
@@ -229,8 +229,9 @@ static void say_count(const fault *f, zr_buffer *text)
         int times = times_of(f, wrong);
         zr_buffer_printf(text, "; number %lld counts by %d of them", (long long)wrong, times);
     }
-    zr_buffer_printf(text, "; each element has to be on one rank, or on all "
-                           "zero_piece_desc.holders neighbours that share its piece");
+    zr_buffer_printf(text,
+                     "; each element has to be on one rank, or on all "
+                     "zero_flat_param_desc.replicas neighbours that share its flat parameter");
 }
 
 static zero_status refuse_parts_check(const fault *f, bool alike, zero_error *error)
@@ -240,8 +241,9 @@ static zero_status refuse_parts_check(const fault *f, bool alike, zero_error *er
     if (alike)
         say_count(f, &text);
     else
-        zr_buffer_printf(&text, "; neighbours that share a piece have the same zero_piece_desc."
-                                "holders and the same tiles; others have holders 1");
+        zr_buffer_printf(&text, "; neighbours that share a flat parameter have the same "
+                                "zero_flat_param_desc.replicas and the same tiles; others have "
+                                "replicas 1");
     zero_status status =
         text.failed
             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to say what is wrong with a model's parts")
@@ -252,7 +254,7 @@ static zero_status refuse_parts_check(const fault *f, bool alike, zero_error *er
     return status;
 }
 
-// Finds out what the tensor ranks, or those of the job, have of a tensor, and says it.
+// Collects what the tensor ranks, or those of the job, have of a tensor, and describes it.
 static zero_status describe_parts_check(const zr_grid *grid, bool of_job, const zr_plan *plan,
                                         int number, bool alike, zero_error *error)
 {
@@ -299,8 +301,8 @@ static zero_status compare_tensor_ranks(const zr_grid *grid, const zr_plan *plan
     return ZERO_OK;
 }
 
-// All ranks find the same of what is covered, and describe it together; of what is alike, those of
-// a tensor group do.
+// All ranks find the same faults of coverage and describe them together; faults of likeness are
+// found and described within a tensor group.
 static zero_status compare_job(const zr_grid *grid, const zr_plan *plan, uint64_t *numbers,
                                zero_error *error)
 {

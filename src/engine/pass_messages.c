@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-// Says where units of one's own list what they exchange with other tensor ranks, and which unit has
-// exchanged other things, if that is known: not of visits, which have shapes of their own.
+// Explains where a user's unit lists what it exchanges with other tensor ranks, and names the unit
+// whose exchanges differ, if it is known. It is not known in visits, which have their own shapes.
 static void explain_pass_messages(const zero_engine *engine, char *text, size_t size)
 {
     int unit = engine->exchange.differing;

@@ -17,9 +17,10 @@ zero_status zr_grid_create(zero_comm *world, int tensor, int replicas, int stage
     if (tensor == 1 && stages == 1)
         return ZERO_OK;
     if (replicas && tensor % replicas)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "a piece is shared by %d tensor ranks at a time, which does not divide %d",
-                       replicas, tensor);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "a flat parameter is shared by %d tensor ranks at a time, which does not divide %d",
+            replicas, tensor);
     out->data = NULL;
     // All ranks make their groups in the same order.
     if (tensor > 1)

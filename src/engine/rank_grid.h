@@ -19,10 +19,11 @@ typedef struct zr_grid {
     zr_mesh mesh;
     zero_comm *world;  // the job's; not owned
     zero_comm *data;   // ranks among which ZeRO partitions; the world itself if it is one group
-    zero_comm *tensor; // ranks that hold slices of the same layers; NULL: this one alone
-    // Those of them that share a flat parameter, if they are some but not all; else NULL.
+    zero_comm *tensor; // ranks that hold slices of the same layers; NULL if layers are not split
+    // The tensor ranks that share flat parameters with this one, if those are some but not all;
+    // else NULL.
     zero_comm *replicas;
-    zero_comm *pipeline; // ranks that hold different layers, by stage; NULL: this one alone
+    zero_comm *pipeline; // ranks that hold different layers, by stage; NULL without a pipeline
 } zr_grid;
 
 // Splits the world, between operations, so that `tensor` neighbouring ranks hold slices of the same
@@ -37,21 +38,21 @@ void zr_grid_destroy(zr_grid *grid);
 // Says whether this rank reports a micro-batch's loss and its targets: the first tensor rank of the
 // last pipeline stage.
 bool zr_grid_reports(const zr_grid *grid);
-// Sets what records the collectives and waits of the job and of data ranks; NULL: nothing does.
+// Sets the recorder of collectives and waits of the job and of data ranks; NULL if there is none.
 // Exchanges of tensor ranks are recorded where units make them.
 void zr_grid_record(const zr_grid *grid, struct zr_recorder *recorder);
 // Returns the bytes that this rank's groups keep for shards on their way.
 int64_t zr_grid_staging_bytes(const zr_grid *grid);
-// Begins to count messages anew, in every group.
+// Resets the message hash of every group.
 void zr_grid_hash_reset(const zr_grid *grid);
 
 // For the rooms above: the groups that this rank of an engine is in, and its place among them.
 const zr_grid *zr_engine_grid(const zero_engine *engine);
-// Tells what this rank has exchanged with the ranks of an axis; those that share a flat parameter
+// Reports what this rank has exchanged with the ranks of an axis; ranks that share a flat parameter
 // are on the tensor axis.
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out);
-// Tells what it has exchanged with all ranks of the job at once. Where there are tensor ranks, this
-// and that of the axes add up to zero_traffic_report; else it is that of the data axis.
+// Reports what it has exchanged in collectives of the whole job. With tensor ranks, this and the
+// traffic of the axes add up to zero_traffic_report; without, it equals that of the data axis.
 void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out);
 
 #endif

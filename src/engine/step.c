@@ -143,7 +143,7 @@ zero_status zr_step_add_loss(zero_engine *engine, zero_error *error)
     if (weight->targets < 0 || weight->targets > weight->positions)
         return zr_fail(
             error, ZERO_ERR_USAGE,
-            "zero_loss_factor: %lld targets were told of a micro-batch of %lld positions",
+            "zero_loss_factor: %lld targets were set for a micro-batch of %lld positions",
             (long long)weight->targets, (long long)weight->positions);
     if (!zr_grid_reports(&engine->grid))
         return ZERO_OK;
@@ -209,8 +209,7 @@ zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, 
     return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
 }
 
-// Runs what this step does of its own update, and what the update beside it has left to do; then
-// publishes.
+// Runs this step's part of the update and finishes the previous delayed one; then publishes.
 static zero_status update_step(zero_engine *engine, bool finite, zero_error *error)
 {
     bool overlapped = finite && zr_delayed_applies(engine), at_once = finite && !overlapped;

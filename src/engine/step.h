@@ -6,8 +6,8 @@
 #include "engine/engine_internal.h"
 
 // phases.c
-// Ends the waits of the other ranks when this one has failed, because they would wait for it in
-// vain. Returns `status`.
+// If this rank has failed, ends the waits of the other ranks, which would wait for it in vain.
+// Returns `status`.
 zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
 // Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
 // failed.
@@ -23,31 +23,32 @@ zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *erro
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
 
 // step.c
-// Says that something that the caller has to give is NULL or empty.
+// Rejects a call whose argument `what` is NULL or empty.
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
 // Ends the record of a phase that began at `begin`.
 void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin);
-// Says whether the pass that begins gathers kept flat parameters: it does if the weights have
-// changed since they were last gathered.
+// Says whether the next pass gathers kept flat parameters: it does if the weights have changed
+// since they were last gathered.
 bool zr_step_begin_gathers(zero_engine *engine);
 
 // Begins the sums of a step, before its first micro-batch.
 void zr_step_begin_sums(zero_engine *engine);
 // Makes engine->micro_batch the one that units compute; *loss is where the last unit writes.
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
-// Returns what holds (zr_when) in the passes of engine->micro_batch. stale: kept flat parameters
-// are gathered.
+// Returns the bits of zr_when that hold in the passes of engine->micro_batch. outdated: kept flat
+// parameters are gathered.
 uint32_t zr_step_holds(const zero_engine *engine, bool outdated);
-// Adds the micro-batch's loss after backward, because only then the last unit has said how many
-// targets count.
+// Adds the micro-batch's loss, after backward, because the last unit sets the number of targets
+// only there.
 zero_status zr_step_add_loss(zero_engine *engine, zero_error *error);
 // Tell observers that a step has begun.
 zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error);
-// Describes the step that engine->sums are of. *factor is what summed gradients have to be divided
-// by to be the mean's: the loss scale, times the share of positions that are targets, where the
-// mean is over targets.
+// Describes the step whose sums are in engine->sums. *factor is the divisor that turns summed
+// gradients into the mean gradient: the loss scale, times the share of positions that are targets
+// if the mean is over targets.
 void zr_step_describe(const zero_engine *engine, zero_step_info *info, double *factor);
-// Around an update: describes its step, and what the update multiplies by; counts it.
+// Called before and after an update: describe its step and set its learning rate and scale; count
+// it.
 zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero_error *error);
 zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, zero_error *error);
 // Ends steps that are complete: counts them, and tells observers.
@@ -56,16 +57,16 @@ zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t coun
 // Makes the update, after the step's last micro-batch, and tells observers that the step is done.
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error);
 
-// pass_messages.c: check, at the end of a pass, the messages of every group; `exchanged` are those
-// of tensor ranks and of pipeline stages if the plan does not know them.
+// pass_messages.c: check the messages of every group at the end of a pass. exchanged: the messages
+// of tensor ranks and pipeline stages, if the plan does not know them.
 zero_status zr_step_check_pass(zero_engine *engine, zr_pass_kind kind,
                                const zr_pass_traffic *exchanged, zero_error *error);
 zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error);
 
-// phases.c: tell the other ranks of a pipeline what this one begins. chunk -1: nothing,
-// until the next micro-batch; micro_batch -1: an evaluation.
+// phases.c: tells the other ranks of a pipeline what this one begins. chunk: -1 if it waits for the
+// next micro-batch; micro_batch: -1 for an evaluation.
 void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
-// Says, after what went wrong on this rank itself, what it was at ("forward of micro-batch 2").
+// Appends to the message of this rank's own failure what it was doing ("forward of micro-batch 2").
 // Returns `status`.
 zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
                              zero_status status, zero_error *error);
@@ -76,13 +77,14 @@ uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash);
 // Says whether several ranks compute the same samples.
 bool zr_samples_are_shared(const zr_grid *grid);
 // Returns a number whose sum over the tensor ranks and pipeline stages of a data rank is 0 if those
-// that read samples had the same in this step. It rides in the message of the scalars, and sums
-// over data ranks do not cancel.
+// that read samples read the same in this step. It is sent with the scalars, and sums over data
+// ranks do not cancel.
 int64_t zr_samples_difference(const zero_engine *engine);
-// Compares the step's hashes where that sum, over all ranks, is not 0. Collective over the job.
-// ZERO_ERR_USAGE: they differ, and where they do the message names two ranks.
+// If that sum over all ranks is not 0, compares the step's hashes. Collective over the job.
+// ZERO_ERR_USAGE: they differ; the message names two ranks.
 zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_error *error);
-// Compares `hash` with those of the other tensor ranks. Collective over them. ZERO_ERR_USAGE, too.
+// Compares `hash` with those of the other tensor ranks. Collective over them. ZERO_ERR_USAGE: they
+// differ.
 zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
 // Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
 zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error);
@@ -92,11 +94,11 @@ zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error)
 // those of an asynchronous schedule until it drains.
 typedef struct zr_window_run {
     zero_engine *engine;
-    const zero_tensors *batches; // (steps * accumulation); NULL: this stage reads none
+    const zero_tensors *batches; // (steps * accumulation); NULL if this stage reads no batch
     int64_t steps;
     zero_step_info *infos; // (steps)
     bool outdated;         // the window gathers kept flat parameters
-    int copy;              // of the parameters that version 0 is
+    int copy;              // the copy of the parameters that is version 0
 } zr_window_run;
 
 // train_batch.c: runs the actions (count) of this stage, from the first to the last.
@@ -107,7 +109,7 @@ zero_status zr_window_actions(zr_window_run *run, const zr_action *actions, int 
 zero_status zr_window_asynchronous(zr_window_run *run, zero_error *error);
 // Runs NORM or UPDATE.
 zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error);
-// Makes the copies of parameters and accumulators those that the action reads or, UPDATE, writes.
+// Selects the copies of parameters and accumulators that the action reads, or that UPDATE writes.
 void zr_window_set_copies(const zr_window_run *run, const zr_action *action);
 
 #endif

@@ -8,11 +8,12 @@
 #include "model/unit.h"
 
 typedef struct zr_tensor_exchange {
-    struct zr_exchanger units; // what units see; zeroed: there is nobody to exchange with
+    struct zr_exchanger units; // what units see; all zero on a single tensor rank
     const zero_engine *engine; // whose units exchange
     zr_window window;          // among all tensor ranks
     zr_window shared; // among those that share a flat parameter, if units exchange among them
-    // The first unit of the pass that has exchanged other things than its sizes list; -1: none has.
+    // The first unit of the pass whose exchanges differ from those that its sizes list; -1 if there
+    // is none.
     int differing;
 } zr_tensor_exchange;
 
@@ -20,21 +21,21 @@ typedef struct zr_exchanged { // hashes of a rank's messages so far
     uint64_t tensor, replicas;
 } zr_exchanged;
 
-// Makes a window in which units find `bytes` for their operands; if the model is not split, or this
-// rank has all of it, nothing. For calls of units that the plan does not know (generation); *out
-// must not move. Collective over the groups of tensor ranks; what it holds is the caller's to note.
+// Makes a window with `bytes` for the operands of units; makes nothing if the model is not split or
+// this rank has all of it. It is for calls of units that the plan does not know (generation). *out
+// must not move. Collective over the groups of tensor ranks; the caller records the bytes held.
 zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tensor_exchange *out,
                                     zero_error *error);
-// Says, before a call of a unit that the plan does not know in this shape, what it exchanges. When
-// all units were visited, the messages of tensor ranks are compared with all that was said.
+// Announces what a unit will exchange, before a call in a shape that the plan does not know. After
+// all units were visited, the messages of tensor ranks are compared with what was announced.
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes);
-// Returns what a rank has exchanged with other tensor ranks; zeroes where there are none.
+// Returns what a rank has exchanged with other tensor ranks; zeroes if there are none.
 zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine);
-// Compares what the call of a unit has exchanged since `before` with the unit's sizes, and notes
-// the unit if it differs: the end of the pass will find out, and then names it.
+// Compares what a call of a unit has exchanged since `before` with the unit's sizes, and records
+// the unit if they differ, so that the check at the end of the pass can name it.
 void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
                              const zr_exchanged *before);
-// Frees the windows; not collective, and nothing to free is fine.
+// Frees the windows, if there are any; not collective.
 void zr_tensor_exchange_close(zr_tensor_exchange *exchange);
 
 // Makes the engine's own windows, which the plan lists, and lets units exchange where the model is

@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-typedef struct part { // a tensor of the plan: the one asked for, or a tile of it
+typedef struct part { // a tensor of the plan: the wanted one, or a tile of it
     int flat_param;
     const zr_plan_tensor *tensor;
 } part;
 
-typedef struct wanted { // the tensor that is asked for
+typedef struct wanted { // the tensor that the caller named
     const char *name;
     // Of a part of a model: zr_plan_tensor.number; else, or if it is a tile, -1.
     int number;

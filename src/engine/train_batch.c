@@ -15,7 +15,7 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     int k = action->micro_batch;
     int64_t accumulation = engine->plan->settings.accumulation;
     zr_step_begin_work(engine, action->chunk, k);
-    if (zr_plan_is_asynchronous(engine->plan)) // else an update beside the step may read them
+    if (zr_plan_is_asynchronous(engine->plan)) // else an overlapped update may read them
         zr_window_set_copies(run, action);
     engine->chunk = action->chunk;
     engine->micro_batch = k % accumulation;
@@ -41,8 +41,8 @@ static void record_action(zero_engine *engine, const zr_action *action, zr_activ
                     zr_record_action((int)(action->micro_batch / of), action->chunk));
 }
 
-// Without all stages' targets a stage does not know what one counts, so all positions have to be
-// targets.
+// A stage that does not know the targets of all stages cannot weigh its own, so all positions have
+// to be targets.
 static zero_status check_targets(const zero_engine *engine, zero_error *error)
 {
     const struct zr_loss_weight *weight = &engine->weight;

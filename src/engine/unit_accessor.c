@@ -2,7 +2,6 @@
 // instructions that run meanwhile if flat parameters come and go inside of the call.
 #include "engine/engine_internal.h"
 #include "engine/interpret.h"
-#include "engine/unit_context.h"
 
 #include <stddef.h>
 
@@ -14,7 +13,7 @@ static const void *parameter(const struct zr_accessor *self, const zero_context 
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
     int number = engine->plan->units[engine->unit].flat_params[flat_param];
-    assert(engine->at[number] && "a unit reads a piece that was not acquired for it");
+    assert(engine->at[number] && "a unit reads a flat parameter that was not acquired for it");
     return engine->at[number] +
            engine->plan->flat_params[number].tensors[tensor].first *
                (int64_t)zero_dtype_bytes(engine->plan->flat_params[number].dtype);
@@ -37,14 +36,14 @@ static zero_status begin_flat_param(const struct zr_accessor *self, zero_context
 {
     zero_engine *engine = ENGINE_OF(self, accessor);
     zr_comm_progress(engine->grid.world, engine->step);
-    return zr_program_run_to_mark(engine, ZR_BEGUN, flat_param, "zero_piece_begin");
+    return zr_program_run_to_mark(engine, ZR_BEGUN, flat_param, "zero_flat_param_begin");
 }
 
 static zero_status end_flat_param(const struct zr_accessor *self, zero_context *context,
                                   int flat_param)
 {
     return zr_program_run_to_mark(ENGINE_OF(self, accessor), ZR_ENDED, flat_param,
-                                  "zero_piece_end");
+                                  "zero_flat_param_end");
 }
 
 struct zr_accessor zr_engine_accessor(void)

@@ -2,7 +2,7 @@
 #include "base/dtype.h"
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/unit_context.h"
+#include "engine/interpret.h"
 #include "model/pipeline_stage_cut.h"
 
 #include <stddef.h>

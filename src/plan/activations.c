@@ -111,7 +111,7 @@ static void count_segments(zr_plan *plan, int64_t asked)
     for (int c = 0; c < plan->chunk_count; c++) {
         zr_chunk_plan *chunk = &plan->chunks[c];
         int here = units_in_segments(plan, chunk);
-        int64_t share = units > 0 ? (asked * here + units - 1) / units : 0;
+        int64_t share = units > 0 ? (requested * here + units - 1) / units : 0;
         if (interval > 0)
             share = (here + interval - 1) / interval;
         chunk->first_segment = plan->segment_count;
@@ -305,14 +305,14 @@ static void place_pipeline(zr_plan *plan)
 
 void zr_plan_activations(zr_plan *plan)
 {
-    int64_t asked = plan->settings.activation_checkpoints;
+    int64_t requested = plan->settings.activation_checkpoints;
     for (int u = 0; u < plan->unit_count; u++)
         plan->boundary_bytes = ZR_MAX(plan->boundary_bytes, out_bytes(plan, u));
     if (plan->settings.inference) {
         place_in_turn(plan);
         return;
     }
-    count_segments(plan, asked);
+    count_segments(plan, requested);
     if (plan->segment_count > 0) {
         cut_segments(plan);
         if (boundaries_travel(plan))

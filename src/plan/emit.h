@@ -1,6 +1,6 @@
-// Between the emitters. Each writes the instructions of one concern, when emit_accumulate.c, which
-// knows the order of passes, calls it. Emitters decide nothing about places, because gathers.c,
-// reduction.c and activations.c have found these before.
+// The emitters. Each writes the instructions of one concern when emit_accumulate.c, which knows the
+// order of a pass, calls it. Emitters do not choose places: gathers.c, reduction.c and
+// activations.c have found them before.
 #ifndef ZR_PLAN_EMIT_H
 #define ZR_PLAN_EMIT_H
 
@@ -25,13 +25,13 @@ typedef struct zr_stage_emitter {
     // Runs before the first read of a visit's flat parameters. visits: number of visits in this
     // pass.
     void (*acquire)(zr_emitter *e, int visit, int visits);
-    // Runs before a flat parameter's contributions are summed. NULL: there is nothing to do.
+    // Runs before a flat parameter's contributions are summed. NULL if there is nothing to do.
     void (*seal)(zr_emitter *e, int flat_param);
-    // Runs after the last micro-batch, to complete what the update reads. NULL: it is complete.
+    // Runs after the last micro-batch, to complete what the update reads. NULL if it is complete.
     void (*boundary)(zr_emitter *e);
-    // Runs before this rank's part of a flat parameter is written. NULL: nobody else reads it.
+    // Runs before this rank's part of a flat parameter is written. NULL if no other rank reads it.
     void (*before_update)(zr_emitter *e, int flat_param);
-    void (*publish)(zr_emitter *e); // NULL: other ranks read nothing of this rank's
+    void (*publish)(zr_emitter *e); // NULL if other ranks do not read this rank's memory
 } zr_stage_emitter;
 
 extern const zr_stage_emitter zr_emit_stage0, zr_emit_stage12, zr_emit_mapped, zr_emit_gathered;
@@ -126,7 +126,7 @@ void zr_emit_total(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
 
-// emit_links.c: TAKE, RECEIVE, SEND or GIVE of the current slot of a link; -1: nothing.
+// emit_links.c: TAKE, RECEIVE, SEND or GIVE of the current slot of a link; nothing for link -1.
 void zr_emit_link(zr_emitter *e, zr_code code, int link);
 // emit_links.c: around a call of the emitter's unit, what comes from other chunks and goes to them.
 void zr_emit_link_before(zr_emitter *e, zr_call what);

@@ -1,6 +1,6 @@
-// The order of a pipeline: each chunk of units has a pass of its own for forward, for backward, for
-// the weights' part of a backward in two, and for evaluation. Which of them runs when is not
-// written here: a stage's list of actions says it (plan/pipeline/schedules.h).
+// The passes of a pipeline: each chunk of units has its own for forward, for backward, for the
+// weights' part of a backward in two, and for evaluation. The order in which a stage runs them,
+// such as 1F1B, is in plan/pipeline/schedules.c.
 #include "plan/emit.h"
 
 static void emit_turns(zr_emitter *e, int first, int end, bool forward)

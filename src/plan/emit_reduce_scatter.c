@@ -1,5 +1,6 @@
-// Gradients of a micro-batch, around the visits of backward: they are opened, sealed, and reduced
-// into the owners' accumulators (contract 4). reduction.c has found when and where.
+// Gradients of a micro-batch, around the visits of backward: they are opened, sealed, and
+// reduce-scattered into the owners' accumulators, at every stage (contract 4). reduction.c has
+// found when and where.
 #include "plan/emit.h"
 #include "plan/accumulators.h"
 
@@ -60,7 +61,7 @@ void zr_emit_gradients_open(zr_emitter *e, int v)
 }
 
 // Seals a flat parameter, to which all contributions of this micro-batch have been made, and begins
-// the exchange. An update beside the step must have read the previous step's sum before.
+// the exchange. An overlapped update must have read the previous step's sum before.
 static void seal(zr_emitter *e, int v, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
@@ -110,7 +111,7 @@ void zr_emit_reductions_end(zr_emitter *e, int v)
     }
 }
 
-// Seals what this visit completes; then ends the reductions that reduction.c wants ended.
+// Seals what this visit completes; then ends the reductions that are due at this visit.
 void zr_emit_gradients_close(zr_emitter *e, int v)
 {
     const zr_plan *plan = e->plan;

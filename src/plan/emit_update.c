@@ -100,8 +100,8 @@ void zr_emit_update(zr_emitter *e)
         emit_update_update(e, ZR_STALE, ZR_PART_COPY, -1, none);
 }
 
-// Publishes the parameters. An update beside the next step begins with the last group, because
-// backward overwrites the last unit's gradients first; so when group 0 is done, all are.
+// Publishes the parameters. An update that overlaps the next step begins with the last group,
+// because backward overwrites the last unit's gradients first; so when group 0 is done, all are.
 void zr_emit_publish(zr_emitter *e)
 {
     zr_emit_tied_weights_publish(e);

@@ -30,10 +30,11 @@ zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *ou
             if (replicas <= 1 || replicas >= tensor_ranks)
                 continue;
             if (*out && *out != replicas)
-                return zr_fail(error, ZERO_ERR_USAGE,
-                               "model %s: %d tensor ranks share piece %d of unit \"%s\", and %d "
-                               "share another one; the number has to be the same",
-                               model->name, replicas, p, model->units[u].name, *out);
+                return zr_fail(
+                    error, ZERO_ERR_USAGE,
+                    "model %s: %d tensor ranks share flat parameter %d of unit \"%s\", and %d "
+                    "share another one; the number has to be the same",
+                    model->name, replicas, p, model->units[u].name, *out);
             *out = replicas;
         }
     return ZERO_OK;
@@ -236,7 +237,8 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
     if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
         return refuse_exchanges(unit, i, "its purpose is no zero_exchange_purpose", error);
     if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
-        return refuse_exchanges(unit, i, "no piece is held by so many tensor ranks", error);
+        return refuse_exchanges(unit, i, "no flat parameter is held by that many tensor ranks",
+                                error);
     if (exchange->elements < 0 || exchange->calls < 0 ||
         __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
         (uint64_t)bytes > sizes->exchange_bytes)

@@ -1,6 +1,6 @@
 // What tensor ranks exchange: units inside of a call (zero_unit_sizes.exchanges), and shares of
-// activation checkpoints between calls. Which messages these are, so that the plan and the engine
-// count the same.
+// activation checkpoints between calls. The plan and the engine both count their messages with
+// these functions, so that they agree.
 #ifndef ZR_PLAN_EXCHANGES_H
 #define ZR_PLAN_EXCHANGES_H
 
@@ -13,8 +13,8 @@ enum { ZR_EXCHANGE_JOIN = ZR_EXCHANGE_KINDS, ZR_EXCHANGE_SLOTS };
 zero_comm_op zr_exchange_op(zero_exchange_kind kind);
 // Returns the bytes that a rank fetches in one exchange among `ranks` ranks.
 int64_t zr_exchange_fetched(zero_exchange_kind kind, int ranks, int64_t elements, zero_dtype dtype);
-// Finds how many neighbouring tensor ranks, but neither one nor all of them, share a flat parameter
-// of the model; 0: no flat parameter is shared so. ZERO_ERR_USAGE: the number differs between flat
+// Finds how many neighbouring tensor ranks share a flat parameter of the model, if that is neither
+// one nor all of them; else 0. ZERO_ERR_USAGE: the number differs between flat
 // parameters.
 zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *out,
                               zero_error *error);

@@ -4,9 +4,10 @@
 // A flat parameter is cut into N equal shards of a multiple of ZR_CHUNK elements; rank r owns shard
 // r of every flat parameter. Tensors start at multiples of ZR_TENSOR_ALIGN elements:
 //
-//   flat parameter   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]  padded = N * shard
-//   elements
-//           [     shard 0      |     shard 1      |     shard 2      ]
+//   flat parameter   [ tensor 0 |gap| tensor 1 |gap| ...            | padding ]
+//                    [     shard 0      |     shard 1      |     shard 2      ]
+//
+//   padded = N * shard elements
 //
 // A rank's own shards on one tier, one after another in flat parameter order, are a "shard vector".
 // Optimizer states, accumulators and, where they are split, parameters lie in such vectors. A full

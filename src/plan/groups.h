@@ -1,9 +1,10 @@
 // How the update walks over a rank's elements, and what moves between tiers.
 //
-//   shard of a flat parameter    [ shard slice | shard slice | shard slice ]      a shard slice
-//   lies in one flat parameter and in one group groups              [ shard slice | shard slice ][
-//   shard slice ...   at most sub_group elements, of one tier:
-//                                                      what one staging buffer of the update holds
+//   shard of a flat parameter   [ shard slice | shard slice | shard slice ]
+//   groups                      [ shard slice | shard slice ][ shard slice ...
+//
+// A shard slice lies in one flat parameter and in one group. A group has at most sub_group elements
+// of one tier: what one staging buffer of the update holds.
 //
 // Where anything of a group is on NVMe, its vectors travel through a staging buffer in host memory,
 // and several staging buffers make a pipeline: while group i is updated, i+1 is read and i-1 is
@@ -11,7 +12,7 @@
 //
 //   staging buffer   [ master | state 0 | state 1 | direction | gradient | parameters ]
 //
-// A staging buffer has only those vectors that are on NVMe, with staging buffer.elems elements
+// A staging buffer has only those vectors that are on NVMe, with staging_buffer.elems elements
 // each.
 #ifndef ZR_PLAN_GROUPS_H
 #define ZR_PLAN_GROUPS_H
@@ -32,7 +33,7 @@ typedef enum zr_vector {
 } zr_vector;
 
 typedef struct zr_shard_slice {
-    int flat_param, group; // group -1: the shard slice is not updated
+    int flat_param, group; // group: -1 if the slice is not updated
     int64_t first, count;  // elements of the own shard; at stage 0 of the whole flat parameter
 } zr_shard_slice;
 
@@ -45,8 +46,8 @@ typedef struct zr_group { // consecutive shard slices that are updated together
 #define ZR_MOST_STAGING_BUFFERS 3 // one that is updated, one read ahead, one written behind
 
 typedef struct zr_staging_buffer_plan { // what is in host memory while states travel
-    int count;                          // staging buffers; 0: nothing is on NVMe
-    int64_t elems; // of the largest group (or shard slice without one) that travels
+    int count;                          // staging buffers; 0 if nothing is on NVMe
+    int64_t elems; // of the largest group (or shard slice without a group) that travels
     int64_t
         first[ZR_VECTOR_COUNT]; // byte of the staging buffer where a vector begins; -1: never in a
                                 // staging buffer

@@ -28,12 +28,12 @@ typedef enum zr_code {
     // Tensor ranks' shares of a boundary, this one's at `from`, are brought together at `place`; of
     // one that has come in shares, in its slot.
     ZR_JOIN,
-    ZR_AWAIT,   // waits until what the slot has begun has ended
-    ZR_RELEASE, // this rank reads the flat parameter's parameters no more in this step
+    ZR_AWAIT,   // waits until the slot's operation has ended
+    ZR_RELEASE, // this rank no longer reads the flat parameter's parameters in this step
     ZR_PUBLISH, // this rank's shard of the flat parameter's parameters is new
     ZR_BIND,    // units read the flat parameter's parameters at `place`, or add their contributions
                 // there
-    ZR_UNBIND,  // and from now on no more
+    ZR_UNBIND,  // units no longer do that
     // The unit is the first of this micro-batch to contribute to the flat parameter: the gaps at
     // `place` are zeroed, and the flat parameter is bound there.
     ZR_OPEN,
@@ -58,12 +58,12 @@ typedef enum zr_when { // what has to hold for an instruction to run; a pass has
     ZR_LATER,      // micro-batch: its sums are added to earlier ones
     ZR_LAST,       // micro-batch: it is the last of a step, perhaps the first too
     ZR_OUTDATED,   // the weights have changed since kept flat parameters were gathered
-    ZR_FRESH,      // they have not
+    ZR_FRESH,      // the weights have not changed since then
     ZR_CHANGED,    // update: parameters or buffers will be written; publish: they were
     ZR_FINITE,     // update: the step's gradient is finite
-    ZR_AT_ONCE,    // update: it is, and its update is made before the next step
+    ZR_AT_ONCE,    // update: the gradient is finite, and the update is made before the next step
     ZR_STALE,      // update: parameters are older than their master
-    ZR_OVERLAPPED, // publish: the update is made beside the next step
+    ZR_OVERLAPPED, // publish: the update overlaps the next step
     ZR_REWRITTEN,  // publish: something other than an update has written weights
     ZR_WHEN_COUNT
 } zr_when;
@@ -104,7 +104,7 @@ typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits 
     ZR_SLOT_TRAVELLED, // its accumulators' transfers have ended
     ZR_SLOT_PARKED,    // the transfer of its parked contributions has ended
     ZR_SLOT_KEPT,      // the transfer through the buffer of kept boundaries `index` has ended
-    ZR_SLOT_GROUP,     // an update beside the step is done with groups from `index` on
+    ZR_SLOT_GROUP,     // an overlapped update is done with groups from `index` on
     ZR_SLOT_LINK,      // no AWAIT: of link `index` of the plan, the slot of the micro-batch
     ZR_SLOT_KIND_COUNT
 } zr_slot_kind;
@@ -155,8 +155,8 @@ typedef struct zr_instruction {
                 // end, or -1
     // CALL: zr_call; UPDATE: zr_update_part; TIE: zr_tied_weight_part; SCALARS: zr_scalars_part
     int what;
-    int unit;       // for which it is run; -1: for none
-    int flat_param; // -1: none
+    int unit;       // for which it is run; -1 if for no unit
+    int flat_param; // -1 if it has none
     zr_buffer_ref place, from;
     int64_t bytes; // fetched by this rank from other ranks, or moved between tiers
     zr_slot slot;

@@ -7,16 +7,16 @@
 #include "plan/plan.h"
 #include "plan/mesh.h"
 
-typedef struct zr_reach { // a rank's view of a group that it is in; zeroed: it is in none
+typedef struct zr_reach { // how a rank sees one of its groups; all zero if it has no such group
     int size;             // ranks
-    int strangers;        // of these, on other machines
-    int fetches; // of the strangers, those whose shards it brings to its machine in an all-gather
+    int strangers;        // ranks on other machines
+    int fetches;          // strangers whose shards this rank brings to its machine in an all-gather
 } zr_reach;
 
 typedef struct zr_reaches { // of one rank
     zr_reach data, tensor, replicas;
     // (stages) the machines of the ranks that differ from this one by their pipeline stage alone;
-    // NULL: there is no pipeline, or it is on one machine.
+    // NULL without a pipeline, or if it is on one machine.
     const int *stages;
 } zr_reaches;
 
@@ -34,8 +34,8 @@ typedef struct zr_network {         // what comes to a rank over the network in 
 
 typedef struct zr_step_traffic { // of a plan, wherever its ranks are
     zr_pass_traffic groups;      // zr_traffic_of_step
-    int gathered;                // shards as whose bytes the plan counts a gather of data ranks
-    int stage, stages;           // of the pipeline; 0, 1: there is none
+    int gathered;                // number of shards that the plan counts for a gather of data ranks
+    int stage, stages;           // of the pipeline; 0, 1 without a pipeline
     int64_t links[ZR_MOST_PIPELINE_STAGES],
         tied_weights[ZR_MOST_PIPELINE_STAGES]; // received from each pipeline stage
 } zr_step_traffic;
@@ -50,8 +50,8 @@ zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at);
 // Returns how many of a collective's bytes, those of `counted` shards, come over the
 // network.
 int64_t zr_reach_bytes(const zr_reach *reach, zero_comm_op op, int64_t bytes, int counted);
-// Returns what a traffic brings to a rank over the network. gathered: shards as whose bytes it
-// counts a gather; those of exchanges are all others'.
+// Returns the bytes of a traffic that a rank receives over the network. gathered: the number of
+// shards that the traffic counts for a gather; for exchanges it counts all other ranks' shards.
 int64_t zr_network_bytes(const zr_traffic_plan *traffic, const zr_reach *reach, int gathered);
 
 // The machines of a job, which its ranks fill in their order.

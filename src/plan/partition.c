@@ -123,11 +123,12 @@ static zero_status choose_replica(const zr_plan *plan, const zero_flat_param_des
 {
     flat_param->replicas = replicas_of(plan, desc);
     if (flat_param->replicas < 1 || plan->tensor_ranks % flat_param->replicas)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "planning %s: piece %s is held by %d tensor ranks at a time, which does not "
-                       "divide %d tensor rank%s",
-                       plan->model->name, flat_param->name, flat_param->replicas,
-                       plan->tensor_ranks, plan->tensor_ranks == 1 ? "" : "s");
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "planning %s: flat parameter %s is held by %d tensor ranks at a time, which does not "
+            "divide %d tensor rank%s",
+            plan->model->name, flat_param->name, flat_param->replicas, plan->tensor_ranks,
+            plan->tensor_ranks == 1 ? "" : "s");
     flat_param->tied_copy = zr_pipeline_stage_tied_copy_at(plan->model, flat_param->ref);
     flat_param->counted = !flat_param->tied_copy && plan->tensor_rank % flat_param->replicas == 0;
     return ZERO_OK;

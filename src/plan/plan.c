@@ -102,8 +102,8 @@ static uint64_t plan_hash(const zr_plan *plan)
     return hash;
 }
 
-// Refuses another tier for what the stage does not partition, because every rank would keep a copy
-// of it there.
+// Rejects another tier for states that the stage does not partition, because every rank would keep
+// a copy of them there.
 static zero_status check_tiers(const zero_model *model, const zr_settings *settings,
                                zero_error *error)
 {
@@ -123,7 +123,7 @@ static zero_status check_tiers(const zero_model *model, const zr_settings *setti
     return ZERO_OK;
 }
 
-// Checks that there can be one tree over micro-batches and ranks, none of whose sums is rounded to
+// Checks that there can be one tree over micro-batches and ranks without a sum that is rounded to
 // 16 bits.
 static zero_status check_tree(const zero_model *model, const zr_settings *settings,
                               const zr_machine *machine, zero_error *error)
@@ -198,7 +198,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);
 }
 
-// Returns the first unit of the whole model that has a buffer; NULL: none has.
+// Returns the first unit of the whole model that has a buffer; NULL if there is none.
 static const zero_unit *unit_with_buffer(const zero_model *model)
 {
     for (int u = 0; u < model->unit_count; u++)
@@ -208,7 +208,8 @@ static const zero_unit *unit_with_buffer(const zero_model *model)
     return NULL;
 }
 
-// Refuses what has no meaning with several versions of the parameters, on all stages alike.
+// Rejects what has no meaning with several versions of the parameters; all pipeline stages decide
+// the same.
 static zero_status check_versions(const zr_plan *plan, zero_error *error)
 {
     const zero_model *model = zr_pipeline_stage_origin(plan->model);

@@ -40,22 +40,22 @@ struct zr_plan {
     int replicas; // tensor ranks, some but not all, that share a flat parameter; 0 if there are
                   // none
     int world;    // ranks of the job
-    // What this rank computes of a pipeline; NULL: there is none.
+    // The part of a pipeline that this rank computes; NULL without a pipeline.
     const zr_pipeline_part *pipeline;
     int chunk_count; // of units; 1 without a pipeline
     zr_chunk_plan chunks[ZR_MOST_CHUNKS];
-    zr_action *actions; // (action_count) what this stage does in a window
+    zr_action *actions; // (action_count) of this pipeline stage in a window
     int action_count;
     zr_link
         *links; // (link_count) of the whole pipeline: between chunks, then two for each tied weight
     int link_count;
     zr_tied_weight_plan *tied_weights; // (tied_weight_count) of the whole model
     int tied_weight_count;
-    // Versions of the parameters, and steps whose gradients there are at one time: 1, unless an
+    // Versions of the parameters, and number of steps whose gradients coexist: 1, unless an
     // asynchronous schedule needs more.
     int versions, step_sums;
-    // 2bw: the first of the links of a step's sums, two for each stage but the first: to the first
-    // and back; -1: there are none.
+    // 2bw: the first link of a step's sums; each pipeline stage but the first has two, to the first
+    // stage and back. -1 for other schedules.
     int sums_link;
     bool mapped;
     zr_holding holding;
@@ -63,7 +63,7 @@ struct zr_plan {
     zero_memory_category gradient_window_is; // what the bytes of the gradient window count as
     int machine_ranks; // ranks that share what is gathered; 1 if no ranks share
     int flat_param_count, unit_count;
-    int tensor_count;           // zr_plan_tensor.number is below it
+    int tensor_count;           // zr_plan_tensor.number is less than this
     zr_flat_param *flat_params; // (flat_param_count)
     zr_unit_plan *units;        // (unit_count)
     int64_t parameters;         // trainable and frozen, of the whole model, without padding
@@ -91,25 +91,25 @@ struct zr_plan {
     // (visit_count) of each chunk, forward of its units and then backward. A visit's flat
     // parameters are acquired and released once in a micro-batch.
     zr_visit *visits;
-    // Unmapped stage 3: the gather window, with kept flat parameters first, then places that visits
-    // take in turn.
+    // Bytes of the gather window of unmapped stage 3: kept flat parameters first, then places that
+    // visits take in turn.
     int64_t gather_bytes;
-    // This rank's part of gather_bytes, as it is on the smallest machine; a rank of a larger
-    // machine holds less.
+    // This rank's part of gather_bytes on the smallest machine; a rank of a larger machine holds
+    // less.
     int64_t gather_share;
     int64_t activation_bytes; // saved buffers, boundaries, two boundary gradients
-    int segment_count;        // 0: nothing is computed again
-    // Tensor ranks that divide each activation checkpoint among them; 1: each keeps all of it.
+    int segment_count;        // 0 if nothing is computed again
+    // Number of tensor ranks that divide each activation checkpoint; 1 if each keeps all of it.
     int checkpoint_shares;
     // On the device: the boundaries between segments, or two buffers through which they go.
     int64_t activation_checkpoint_buffer_bytes;
-    // Kept of those that go through the buffers: on their tier, this rank's shares.
+    // This rank's shares of the boundaries that go through the buffers, on their tier.
     int64_t activation_checkpoint_bytes;
     int64_t boundary_first[2]; // bytes in the activations arena, of both boundary gradients
     int64_t boundary_bytes;    // of each boundary gradient
     int64_t workspace_bytes, product_scratch_bytes;
-    // Of the windows in which units exchange with the other tensor ranks, and with those of them
-    // that share a flat parameter; 0: they do not.
+    // Bytes of the windows for exchanges with the other tensor ranks, and with those of them that
+    // share a flat parameter; 0 if there are no such exchanges.
     int64_t exchange_bytes, shared_exchange_bytes;
     int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
@@ -132,8 +132,8 @@ bool zr_plan_fits(const zr_plan *plan, const zr_machine *machine);
 // Writes, for a plan that does not fit, which limit it exceeds, and by how much.
 void zr_plan_describe_excess(const zr_plan *plan, const zr_machine *machine, char *out,
                              size_t size);
-// Writes the least change with which it would fit: stage, places of states, micro-batch, activation
-// checkpoints, windows. Returns false, and writes what else helps, if none of these does.
+// Writes the least change with which it would fit: stage, tiers of states, micro-batch, activation
+// checkpoints, windows. If no such change suffices, writes other advice and returns false.
 bool zr_plan_suggest(const zr_plan *plan, const zr_machine *machine, char *out, size_t size);
 // ZERO_ERR_LIMIT: the plan exceeds the machine's memory or a budget; the message says what would
 // fit (stage, offload, micro-batch).

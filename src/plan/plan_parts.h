@@ -1,4 +1,4 @@
-// Between the files of plan/: the parts of a plan, which zr_plan_create makes in this order.
+// The parts of a plan, which zr_plan_create makes in this order. For the files of plan/ alone.
 #ifndef ZR_PLAN_PLAN_PARTS_H
 #define ZR_PLAN_PLAN_PARTS_H
 
@@ -20,9 +20,9 @@ zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error);
 zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error);
 // partition.c: sizes, boundaries, which units read and contribute.
 zero_status zr_plan_units(zr_plan *plan, zero_error *error);
-// partition.c: asks a unit for its sizes, given the boundary that arrives, and checks what it says.
-// precision: its name, for messages. *total: bytes that units asked before keep, to which this
-// one's are added. ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, or the unit's own error.
+// partition.c: gets a unit's sizes for the boundary that enters it, and checks them. precision: its
+// name, for messages. *total: bytes that the units before it keep, to which this one's are added.
+// ZERO_ERR_USAGE, ZERO_ERR_UNSUPPORTED, or the unit's own error.
 zero_status zr_unit_ask(const zero_unit *unit, const zero_shape *shape, const char *precision,
                         const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
                         zero_error *error);
@@ -32,11 +32,13 @@ zero_status zr_plan_exchanges(zr_plan *plan, const zero_unit *unit, const zero_u
 // activations.c: where activations lie, and the segments that are computed again.
 void zr_plan_activations(zr_plan *plan);
 int64_t zr_boundary_bytes(const zero_tensors *tensors);
-// Says whether what the units of a segment save is gone when its backward begins.
+// Says whether a segment is computed again, because what its units save is gone when its backward
+// begins.
 bool zr_plan_computes_again(const zr_plan *plan, int segment);
 // emit_accumulate.c: the order in which flat parameters are acquired.
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
-// gathers.c: where visits find their flat parameters; keep_all: every flat parameter stays.
+// gathers.c: where visits find their flat parameters; keep_all: every flat parameter stays in the
+// gather window.
 zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error);
 // reduction.c: when flat parameters are sealed and reduced, and where gradients lie.
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);

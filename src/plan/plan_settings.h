@@ -156,9 +156,10 @@ typedef struct zr_machine {
     size_t (*product_scratch)(void *user, zero_dtype dtype, const zero_product_shape *product);
     void *user;
     int ranks; // among which ZeRO partitions: data ranks
-    // Ranks that hold slices of the same layers, and which of them this one is; 0: 1, 0.
+    // Number of ranks that hold slices of the same layers (0 means 1), and this one's index.
     int tensor_ranks, tensor_rank;
-    // What this rank computes of a pipeline; it outlives the plan. NULL: there is none.
+    // The part of a pipeline that this rank computes; it outlives the plan. NULL without a
+    // pipeline.
     const struct zr_pipeline_part *pipeline;
     int threads; // of one rank
     bool mapped; // the ranks share memory: stage 3 gathers nothing
@@ -166,8 +167,8 @@ typedef struct zr_machine {
     // share.
     int machine_ranks;
     int64_t staging_bytes; // kept by the communicator for shards on their way
-    int64_t memory_limit;  // bytes a rank may hold; 0: unknown
-    // Of memory_limit, the bytes on each tier by its budget; 0: no budget was given.
+    int64_t memory_limit;  // bytes a rank may hold; 0 if unknown
+    // Budget of each tier, in bytes, within memory_limit; 0 if there is none.
     int64_t tier_limit[ZERO_TIER_COUNT];
     char memory_reason[128];
 } zr_machine;

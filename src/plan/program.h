@@ -22,9 +22,9 @@
 // (plan/pipeline/schedules.h).
 //
 //   forward       forward of the chunk's units, except of a last unit that does both in one call
-//   backward      backward of the chunk's units, last first; of units that can do it in two parts
-//                 and are asked to, the part of the input
-//   weight        the other part of these
+//   backward      backward of the chunk's units, last first; for units whose backward is made in
+//                 two parts, the part of the input
+//   weight        the part of the weights of these units
 //   evaluation    forward of the chunk's units
 #ifndef ZR_PLAN_PROGRAM_H
 #define ZR_PLAN_PROGRAM_H
@@ -63,7 +63,7 @@ typedef struct zr_pass {
 } zr_pass;
 
 typedef struct zr_program {
-    zr_pass passes[ZR_PASSES]; // those that there are not have no instructions
+    zr_pass passes[ZR_PASSES]; // a pass that does not exist is empty
     int fetch_count;           // number of slots of ZR_SLOT_FETCHED
 } zr_program;
 

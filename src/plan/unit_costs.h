@@ -2,8 +2,8 @@
 // among its stages (plan/pipeline/stage_split.h). Pure.
 //
 // Times are FLOPs of the matrix products of forward and backward, 2 m n k each, so only their
-// shares mean anything. Memory is what can be said of a unit by itself; the plan of a pipeline
-// stage, made later, is exact.
+// shares mean anything. Memory is an estimate from each unit alone; the plan of a pipeline stage,
+// made later, is exact.
 #ifndef ZR_PLAN_UNIT_COSTS_H
 #define ZR_PLAN_UNIT_COSTS_H
 

@@ -27,19 +27,18 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     int stream;         // the flat parameter that comes and goes; -1: this is the unit's own visit
     int turn_end;       // last visit of the turn
     zr_visit_kind kind; // a streamed flat parameter's: FORWARD or BACKWARD
-    // Backward in two parts: this is that of the input, which makes no gradients, or of the
-    // weights.
+    // Set if backward is made in two parts: this visit is the part of the input, which makes no
+    // gradients, or the part of the weights.
     bool of_input, of_weights;
     int pass_end; // the end of the visits of its pass; without a pipeline, of all
     // Backward of a streamed flat parameter whose contributions collect apart: bytes in the open
     // arena.
     int64_t open_first;
-    // What collects there goes to the parked vector after the visit; it came from there before the
-    // visit.
+    // The contributions go to the parked vector after the visit; they come from there before it.
     bool parks, returns;
-    bool ahead; // gathered, if at all, while the visit before it computes
-    // Unmapped stage 3: the visit whose gathered flat parameters stay for this one; -1: it gathers
-    // its own.
+    bool ahead; // what it gathers is gathered while the visit before it computes
+    // Unmapped stage 3: the visit whose gathered flat parameters stay for this one; -1 if it
+    // gathers its own.
     int reuses;
     int flat_param_count;
     int flat_params[ZERO_MAX_FLAT_PARAMS]; // global numbers of the flat parameters that are read
@@ -47,12 +46,13 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     // is reused.
     bool gathers[ZERO_MAX_FLAT_PARAMS];
     int64_t gather_first[ZERO_MAX_FLAT_PARAMS]; // bytes in the gather window
-    // Own shards that come from NVMe: bytes in the host buffers; -1: the shard is in memory.
+    // Own shards that come from NVMe: bytes in the host buffers; -1 if the shard is in
+    // memory.
     int64_t staged_first[ZERO_MAX_FLAT_PARAMS];
     // When this visit is acquired, the parameters of visits up to and including that one begin to
     // travel from NVMe; -1 if there are none.
     int fetches_visit;
-    // The same before the first visit of a pass is gathered; -1: it is not the first.
+    // The same before the first visit of a pass is gathered; -1 for other visits.
     int first_fetches;
 } zr_visit;
 
@@ -83,7 +83,7 @@ typedef struct zr_traffic_plan { // of one pass in one group
 } zr_traffic_plan;
 
 enum { ZR_EXCHANGE_KINDS = ZERO_EXCHANGE_GATHER + 1 };
-// What tensor ranks exchange, by what it is for and how.
+// What tensor ranks exchange, by purpose and kind.
 typedef struct zr_exchange_table {
     int64_t calls[ZERO_EXCHANGE_PURPOSE_COUNT][ZR_EXCHANGE_KINDS];
     int64_t bytes[ZERO_EXCHANGE_PURPOSE_COUNT][ZR_EXCHANGE_KINDS]; // that a rank fetches
@@ -92,7 +92,7 @@ typedef struct zr_exchange_table {
 typedef struct zr_pass_traffic { // of one pass, by the group of ranks that exchanges
     zr_traffic_plan data;        // ranks among which ZeRO partitions
     zr_traffic_plan tensor;      // ranks that hold slices of the same layers
-    zr_traffic_plan replicas;    // those of them that share a flat parameter
+    zr_traffic_plan replicas;    // tensor ranks that share a flat parameter
     zr_traffic_plan pipeline;    // ranks of neighbouring stages
     zr_exchange_table exchanges; // of tensor ranks and of replicas together
 } zr_pass_traffic;

@@ -262,7 +262,8 @@ typedef struct listed { // AWAITs that a run can do without, where this is the r
 // One at a time.
 static const listed redundant[] = {
     {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, PASSED,
-     "a piece that was sealed later has been awaited since, or another piece's readers are"},
+     "a flat parameter that was sealed later has been awaited since, or another flat parameter's "
+     "readers are"},
     {MICRO_BATCH, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GATHERED, PASSED,
      "a gather that began later has been awaited since: all ranks came to it"},
     {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, PASSED,
@@ -271,11 +272,12 @@ static const listed redundant[] = {
      "a window that ranks share is written once all of them have started the next gather"},
     {MICRO_BATCH, ZR_SLOT_READERS, ZR_OUTDATED, ZR_BUFFER_GATHERED, ENTERED, "the same"},
     {MICRO_BATCH, ZR_SLOT_PUBLISHED, ZR_ALWAYS, ZR_BUFFER_NONE, PASSED,
-     "another piece is awaited before the first is read, and ranks publish when all are updated"},
+     "another flat parameter is awaited before the first is read, and ranks publish when all are "
+     "updated"},
     {MICRO_BATCH, ZR_SLOT_GROUP, ZR_FIRST, ZR_BUFFER_NONE, ENDED,
-     "the piece before it has awaited the same group or one that comes after it"},
+     "the flat parameter before it has awaited the same group or one that comes after it"},
     {MICRO_BATCH, ZR_SLOT_GROUP, ZR_FIRST, ZR_BUFFER_NONE, NEXT,
-     "a sum goes to NVMe only after the next piece has awaited a later group"},
+     "a sum goes to NVMe only after the next flat parameter has awaited a later group"},
     {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_BUFFER_NONE, ENDED,
      "the boundary, or the fetch of this sum, has awaited what was in the buffer"},
     {MICRO_BATCH, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_BUFFER_NONE, NEXT,
@@ -294,7 +296,8 @@ static const listed redundant[] = {
     {ZR_PASS_BOUNDARY, ZR_SLOT_TRAVELLED, ZR_ALWAYS, ZR_BUFFER_NONE, ENDED,
      "another sum has come to its place in the buffer since"},
     {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, PASSED,
-     "the readers of a piece that was reduced later are awaited before the first is gathered"},
+     "the readers of a flat parameter that was reduced later are awaited before the first is "
+     "gathered"},
     {ZR_PASS_BOUNDARY, ZR_SLOT_READERS, ZR_ALWAYS, ZR_BUFFER_FULL_GRADS, PASSED,
      "all ranks came to the scalars after the last boundary's gathers"},
     {ZR_PASS_UPDATE, ZR_SLOT_READERS, ZR_CHANGED, ZR_BUFFER_PARAMETERS, PASSED,

@@ -335,7 +335,7 @@ static void more_targets_than_positions_are_refused(void **state)
     for (int r = 0; r < OWN_RANKS; r++) {
         assert_int_not_equal(ranks[r].status, ZERO_OK);
         said += strstr(ranks[r].error.message,
-                       "targets were told of a micro-batch of 4 positions") != NULL;
+                       "targets were set for a micro-batch of 4 positions") != NULL;
     }
     assert_true(said > 0);
 }

@@ -102,10 +102,11 @@ static void make_first_part(split_mlp *part, const split_mlp *whole, int rank, i
 static void same_tiles_are_refused(void **state)
 {
     for (int data = 1; data <= 2; data++)
-        expect_refused((mistake){2, data, make_first_part},
-                       "the parts of tensor ranks do not make up model split: of tensor \"fc\" "
-                       "rank 0 has 0 to 31 of 64 along dimension 0 (holders 1), rank 1 has 0 to 31 "
-                       "of 64 along dimension 0 (holders 1); number 0 counts by 2 of them");
+        expect_refused(
+            (mistake){2, data, make_first_part},
+            "the parts of tensor ranks do not make up model split: of tensor \"fc\" "
+            "rank 0 has 0 to 31 of 64 along dimension 0 (replicas 1), rank 1 has 0 to 31 "
+            "of 64 along dimension 0 (replicas 1); number 0 counts by 2 of them");
 }
 
 static void make_short(split_mlp *part, const split_mlp *whole, int rank, int data)
@@ -118,8 +119,8 @@ static void missing_elements_are_refused(void **state)
 {
     expect_refused(
         (mistake){2, 1, make_short},
-        "of tensor \"proj\" rank 0 has 0 to 31 of 64 along dimension 1 (holders 1), "
-        "rank 1 has 32 to 62 of 64 along dimension 1 (holders 1); number 63 counts by 0");
+        "of tensor \"proj\" rank 0 has 0 to 31 of 64 along dimension 1 (replicas 1), "
+        "rank 1 has 32 to 62 of 64 along dimension 1 (replicas 1); number 63 counts by 0");
 }
 
 // As many elements as the whole has, of which two lie in two tiles and two in none.
@@ -132,8 +133,8 @@ static void make_overlap(split_mlp *part, const split_mlp *whole, int rank, int 
 static void overlaps_are_refused(void **state)
 {
     expect_refused((mistake){4, 1, make_overlap},
-                   "of tensor \"fc.bias\" rank 0 has 0 to 15 of 64 along dimension 0 (holders 1), "
-                   "rank 1 has 14 to 29 of 64 along dimension 0 (holders 1), ");
+                   "of tensor \"fc.bias\" rank 0 has 0 to 15 of 64 along dimension 0 (replicas 1), "
+                   "rank 1 has 14 to 29 of 64 along dimension 0 (replicas 1), ");
     expect_refused((mistake){4, 1, make_overlap}, "; number 14 counts by 2 of them; ");
 }
 
@@ -152,8 +153,8 @@ static void make_mixed(split_mlp *part, const split_mlp *whole, int rank, int da
 static void what_all_have_counts_once(void **state)
 {
     static const char words[] =
-        "of tensor \"proj.bias\" rank 0 has all (holders 1), rank 1 has all "
-        "(holders 1); what all of them have needs zero_piece_desc.holders 2";
+        "of tensor \"proj.bias\" rank 0 has all (replicas 1), rank 1 has all "
+        "(replicas 1); what all of them have needs zero_flat_param_desc.replicas 2";
     expect_refused((mistake){2, 1, make_counted_by_each}, words);
     expect_refused((mistake){2, 1, make_mixed}, words);
 }
@@ -188,14 +189,15 @@ static void make_one_sided(split_mlp *part, const split_mlp *whole, int rank, in
 
 static void kv_replicas_have_the_same(void **state)
 {
-    static const char words[] = "; neighbours that share a piece have the same";
+    static const char words[] = "; neighbours that share a flat parameter have the same";
     expect_refused((mistake){2, 1, make_shared}, words);
     expect_refused((mistake){4, 2, make_crossed}, words);
-    expect_refused((mistake){4, 1, make_crossed},
-                   "rank 0 has 0 to 31 of 64 along dimension 0 (holders 2), rank 1 has 32 to 63 of "
-                   "64 along dimension 0 (holders 2), rank 2 has 32");
-    expect_refused((mistake){2, 1, make_one_sided}, "rank 0 has all (holders 2), rank 1 has all "
-                                                    "(holders 1); neighbours");
+    expect_refused(
+        (mistake){4, 1, make_crossed},
+        "rank 0 has 0 to 31 of 64 along dimension 0 (replicas 2), rank 1 has 32 to 63 of "
+        "64 along dimension 0 (replicas 2), rank 2 has 32");
+    expect_refused((mistake){2, 1, make_one_sided}, "rank 0 has all (replicas 2), rank 1 has all "
+                                                    "(replicas 1); neighbours");
 }
 
 // Tiles have their whole's names and equal sizes, so that parts differ by where they lie alone.
@@ -404,7 +406,7 @@ static void tied_copies_do_not_count(void **state)
     assert_int_equal(zr_lm_create(&config, &model, NULL), ZERO_OK);
     check_stages((cutting){2, 2, 1, last_alone, model}, NULL);
     check_stages((cutting){2, 1, 1, (const zr_unit_range[]){{1, 3}, {3, 4}}, model},
-                 "of tensor \"wte.weight\" rank 0 has nothing (holders 0), rank 1 has nothing");
+                 "of tensor \"wte.weight\" rank 0 has nothing (replicas 0), rank 1 has nothing");
     zr_lm_free(model);
 }
 
@@ -431,21 +433,22 @@ static void wrong_pipeline_stages_are_refused(void **state)
 {
     split_mlp whole;
     split_whole(&whole, INNER);
-    check_stages((cutting){2, 2, 1, with_gap, &whole.model},
-                 "the parts of pipeline stages and tensor ranks do not make up model split: of "
-                 "tensor \"fc\" rank 0 has nothing (holders 0), rank 2 has nothing (holders 0); ");
+    check_stages(
+        (cutting){2, 2, 1, with_gap, &whole.model},
+        "the parts of pipeline stages and tensor ranks do not make up model split: of "
+        "tensor \"fc\" rank 0 has nothing (replicas 0), rank 2 has nothing (replicas 0); ");
     check_stages((cutting){2, 1, 2, with_overlap, .whole = &whole},
-                 "of tensor \"fc\" rank 0 has 0 to 31 of 64 along dimension 0 (holders 1), rank 1 "
-                 "has 32 to 63 of 64 along dimension 0 (holders 1), rank 2 has 0 to 31 of 64");
+                 "of tensor \"fc\" rank 0 has 0 to 31 of 64 along dimension 0 (replicas 1), rank 1 "
+                 "has 32 to 63 of 64 along dimension 0 (replicas 1), rank 2 has 0 to 31 of 64");
     check_stages((cutting){2, 2, 2, two_stages, NULL, &whole, make_second_stage_short},
-                 "rank 4 has 0 to 31 of 64 along dimension 1 (holders 1), rank 5 has 32 to 62 of "
-                 "64 along dimension 1 (holders 1); number 63 counts by 0");
+                 "rank 4 has 0 to 31 of 64 along dimension 1 (replicas 1), rank 5 has 32 to 62 of "
+                 "64 along dimension 1 (replicas 1); number 63 counts by 0");
     check_stages((cutting){2, 1, 2, two_stages, NULL, &whole, make_second_stage_differ},
                  "do not make up model split: of tensor \"fc\" rank");
     check_stages(
         (cutting){2, 1, 4, two_stages, NULL, &whole, make_second_stage_crossed},
         "the parts of tensor ranks do not make up model split: of tensor \"fc\" rank 4 has "
-        "0 to 31 of 64 along dimension 0 (holders 2), rank 5 has 32 to 63");
+        "0 to 31 of 64 along dimension 0 (replicas 2), rank 5 has 32 to 63");
 }
 
 int main(void)

@@ -85,6 +85,6 @@ int find_instruction(const zr_pass *pass, zr_code code, int flat_param, int nth)
     for (int i = 0; i < pass->count; i++)
         if (pass->at[i].code == code && pass->at[i].flat_param == flat_param && nth-- == 0)
             return i;
-    fail_msg("no %s of piece %d", zr_code_name(code), flat_param);
+    fail_msg("no %s of flat parameter %d", zr_code_name(code), flat_param);
     return -1;
 }

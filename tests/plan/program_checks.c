@@ -123,7 +123,8 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_
         for (int k = 0; k < i; k++) {
             const zr_live_range *a = &live_ranges.at[k], *b = &live_ranges.at[i];
             if (overlap_in_bytes(a, b) && b->from < a->to)
-                fail_msg("pass %s, instruction %d: piece %d comes to where piece %d is needed "
+                fail_msg("pass %s, instruction %d: flat parameter %d comes to where flat parameter "
+                         "%d is needed "
                          "until %d (%s)",
                          zr_pass_name(kind), b->from, b->flat_param, a->flat_param, a->to,
                          zr_buffer_name(a->buffer));
@@ -175,8 +176,8 @@ static void expect_drained(const operand *list, const zr_plan *plan, const zr_in
     int64_t first = writes->place.first, end = first + operand_bytes(plan, writes);
     for (int p = 0; p < plan->flat_param_count; p++)
         if (list[p].read && list[p].place.first < end && first < list[p].end)
-            fail_msg("piece %d is written (%s) where peers read piece %d", writes->flat_param,
-                     zr_code_name(writes->code), p);
+            fail_msg("flat parameter %d is written (%s) where peers read flat parameter %d",
+                     writes->flat_param, zr_code_name(writes->code), p);
 }
 
 static bool gathers_into_window(const zr_instruction *i)

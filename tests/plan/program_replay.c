@@ -66,7 +66,8 @@ static const parameters *find_parameters(const window *w, int flat_param, int64_
     for (int g = 0; g < w->count; g++)
         if (w->at[g].flat_param == flat_param && w->at[g].first == first)
             return &w->at[g];
-    fail_msg("piece %d is not at byte %lld, where it is read", flat_param, (long long)first);
+    fail_msg("flat parameter %d is not at byte %lld, where it is read", flat_param,
+             (long long)first);
     return NULL;
 }
 

@@ -256,7 +256,7 @@ static void wrong_exchanges_are_refused(void **state)
     zero_unit_sizes sizes = usual;
     sizes.exchange_count = ZERO_MAX_EXCHANGES + 1;
     refused(&sizes, "33 exchanges with other tensor ranks (at most 32)");
-    refused(&usual, "its exchange 3: no piece is held by so many tensor ranks");
+    refused(&usual, "its exchange 3: no flat parameter is held by that many tensor ranks");
     sizes = usual;
     sizes.exchange_bytes = 4 * SHARE * 4 - 1;
     refused(&sizes, "its exchange 0: its operand is larger than");
@@ -299,7 +299,8 @@ static void flat_params_are_shared_by_one_number_of_ranks(void **state)
     zr_pipeline_stage_free(stage);
     part.flat_params[3].replicas = 2;
     assert_int_equal(zr_model_replicas(&part.model, 8, &replicas, &error), ZERO_ERR_USAGE);
-    assert_non_null(strstr(error.message, "2 tensor ranks share piece 0 of unit \"h.2\", and 4"));
+    assert_non_null(
+        strstr(error.message, "2 tensor ranks share flat parameter 0 of unit \"h.2\", and 4"));
 }
 
 int main(void)

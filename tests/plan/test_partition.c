@@ -176,7 +176,7 @@ static void test_replicas_divide_the_tensor_ranks(void **state)
                                         &(zr_machine){.ranks = 1, .tensor_ranks = 4}, &plan,
                                         &error),
                          ZERO_ERR_USAGE);
-        assert_non_null(strstr(error.message, "piece h.0 is held by"));
+        assert_non_null(strstr(error.message, "flat parameter h.0 is held by"));
     }
 }
 

@@ -1,5 +1,5 @@
-// The part of a pipeline that a rank computes, and what follows from it for a plan: which units its
-// chunks have, and the links between chunks, through which activations and their gradients go.
+// The part of a pipeline that a rank computes: the units of its chunks, and the links between
+// chunks, through which activations and their gradients go.
 //
 //   links   0: chunk 0 -> 1   1: chunk 1 -> 0   2: chunk 1 -> 2   3: chunk 2 -> 1   ...
 //           activations       gradients         activations       gradients
@@ -19,11 +19,12 @@ typedef struct zr_pipeline_part {
     const int *first_unit;
     // (stages * chunks) what forward and backward of a micro-batch cost in a chunk; their sum is 1.
     const double *share;
-    int64_t checkpoint_interval; // units of a segment that is computed again; 0: as settings say
-    bool exact;                  // each borrowed flat parameter is a tied copy
-    bool mapped;                 // ranks of different stages share memory
-    // Tensor ranks, which have the same boundaries, divide what they send, and bring it together
-    // where it has come.
+    int64_t
+        checkpoint_interval; // units of a segment that is computed again; 0 if the settings decide
+    bool exact;              // each borrowed flat parameter is a tied copy
+    bool mapped;             // ranks of different stages share memory
+    // Tensor ranks, which have the same boundaries, send a share each; the receivers put the shares
+    // together.
     bool divides;
 } zr_pipeline_part;
 
@@ -37,16 +38,16 @@ typedef struct zr_link {
 
 typedef struct zr_tied_weight_plan { // plan/pipeline/tied_weights.h
     zr_tied_weight of;
-    int tied_copy, owner;         // own flat parameters; -1: another rank has it
-    int sum_link, parameter_link; // -1: nothing is sent
+    int tied_copy, owner;         // own flat parameters; -1 if another rank has it
+    int sum_link, parameter_link; // -1 if nothing is sent
 } zr_tied_weight_plan;
 
 typedef struct zr_chunk_plan {     // neighbouring units; without a pipeline there is one chunk
     int number;                    // of the whole model
     int first_unit, end_unit;      // of plan->units
-    zero_tensors in;               // shapes of what enters; empty: the batch
-    int input, output;             // links of activations; -1: none
-    int gradient_in, gradient_out; // links of gradients; -1: none
+    zero_tensors in;               // shapes of what enters; empty for the batch
+    int input, output;             // links of activations; -1 if there is none
+    int gradient_in, gradient_out; // links of gradients; -1 if there is none
     zr_chunk_buffers buffers;
     // Visits of forward, of backward (from a last unit on that does both in one call), and of
     // weights. Those of an evaluation are [first_visit, forward_end).
@@ -62,7 +63,7 @@ typedef struct zr_chunk_plan {     // neighbouring units; without a pipeline the
 typedef struct zr_plan zr_plan;
 
 // Finds the chunks of a plan, the links, and this stage's list of actions; without a pipeline, one
-// chunk. plan/ calls it before the units are asked for their sizes.
+// chunk. It runs before the sizes of units are known.
 zero_status zr_plan_chunks(zr_plan *plan, zero_error *error);
 // Returns the chunk of a unit of the plan.
 const zr_chunk_plan *zr_plan_chunk_of(const zr_plan *plan, int unit);
@@ -75,7 +76,7 @@ bool zr_plan_is_asynchronous(const zr_plan *plan);
 // Says whether the parameters that units read may be one update older than the weights, after a
 // step: under a delayed update and under 2bw.
 bool zr_plan_lags(const zr_plan *plan);
-// Returns the accumulators of a shard, over all steps whose gradients there are at one time.
+// Returns the number of accumulators of a shard, over all steps whose gradients coexist.
 int zr_plan_accumulators(const zr_plan *plan);
 // Return the links of a step's sums between stage `stage`, above 0, and the first one: to it, and
 // back.

@@ -14,8 +14,8 @@ typedef struct zr_division_of_units { // what is to be divided, and among whom
     int count;
     int stages, chunks;   // of the pipeline; chunks of each stage
     const int *sets;      // (stages * chunks) activation sets of each chunk of the whole model
-    const int *versions;  // (stages * chunks) of its parameters; NULL: one of each
-    int64_t memory_limit; // bytes a rank; 0: none
+    const int *versions;  // (stages * chunks) of its parameters; NULL if there is one of each
+    int64_t memory_limit; // bytes a rank; 0 if there is no limit
 } zr_division_of_units;
 
 // Return the time and the bytes of a pipeline stage under a division.

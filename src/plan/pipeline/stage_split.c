@@ -53,7 +53,7 @@ static zero_status check_count(const zr_pipeline_spec *spec, int units, zero_err
         spec->chunks == 1 ? "" : "s");
 }
 
-// Takes the first units of chunks as somebody has said them.
+// Takes the first units of chunks from the specification.
 static zero_status take_said(const zr_pipeline_spec *spec, int units, int *first, zero_error *error)
 {
     int parts = spec->stages * spec->chunks;

@@ -18,7 +18,7 @@ typedef struct zr_pipeline_costs { // from which units are divided
 typedef struct zr_pipeline_stage_load { // of one pipeline stage
     double time;                        // of its chunks together, as zr_unit_cost.time
     double share;                       // of the time of all stages
-    int64_t bytes;                      // of a rank, as far as the units' costs tell
+    int64_t bytes;                      // of a rank, estimated from the units' costs
 } zr_pipeline_stage_load;
 
 typedef struct zr_pipeline_split {
@@ -34,7 +34,7 @@ typedef struct zr_pipeline_split {
 //   uniform, parameters, type   as DeepSpeed's PipelineModule. These, and a split by hand, are not
 //               measured against the memory limit: the plan of each stage tells if it does not fit.
 // ZERO_ERR_CONFIG: more chunks than units; a split that does not ascend from 0 or has another
-// number of chunks; a regular expression that is none or matches no unit. ZERO_ERR_LIMIT: no
+// number of chunks; a regular expression that is malformed or matches no unit. ZERO_ERR_LIMIT: no
 // division fits the memory limit; the message has the stage that needs most, and what would fit.
 zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
                                    zr_pipeline_split *out, zero_error *error);

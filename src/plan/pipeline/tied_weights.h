@@ -13,15 +13,15 @@
 // a pass of its own (tied weights) takes what one update of the owner has made. After its own
 // update of step t, a stage has what the owner had before it computed the forward that this stage
 // computes next: so both compute that micro-batch (with one in a step, every one) with the same
-// table, and what is taken has come before. Of tied weights between other stages the farthest says
-// when all are taken.
+// table, and what is taken has come before. With several tied weights, the one whose stages are
+// farthest apart decides when all are taken.
 #ifndef ZR_PLAN_PIPELINE_TIED_WEIGHTS_H
 #define ZR_PLAN_PIPELINE_TIED_WEIGHTS_H
 
 #include "plan/emit.h"
 
 // Lists the tied weights of the model. plan/ calls it before flat parameters are placed, because
-// what is tied stays in memory: it does not go to NVMe.
+// tied flat parameters stay in memory and do not go to NVMe.
 zero_status zr_plan_tied_weights_list(zr_plan *plan, zero_error *error);
 // Says whether a flat parameter is a tied copy, or has one.
 bool zr_flat_param_is_tied(const zr_plan *plan, const zr_flat_param *flat_param);
@@ -32,7 +32,7 @@ int zr_plan_tied_weights_link(zr_plan *plan, int first);
 
 // Says whether tied copies take parameters in a pass of their own: under pipedream.
 bool zr_plan_tied_weights_are_late(const zr_plan *plan);
-// Says whether that is so of this flat parameter, a tied copy whose owner is on another stage.
+// Says whether this flat parameter is such a copy: its owner is on another pipeline stage.
 bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param);
 // Returns how many of the owners' updates of a window tied copies have after the update of `step`.
 int64_t zr_plan_tied_weights_taken(const zr_plan *plan, int64_t step);
