@@ -23,7 +23,7 @@
 
 // besides DIED: a directory that was there is made once more, a short write goes on
 enum { DID_NOT_MIND = 78 };
-enum { SHORT = 4711 }; // for a reason: a write does the half of what it was asked to
+enum { SHORT = 4711 }; // instead of a reason: a write does half of its bytes
 
 WRAP(int, fsync, (int fd), (fd))
 WRAP(int, sync_file_range, (int fd, off64_t offset, off64_t bytes, unsigned flags),

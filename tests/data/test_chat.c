@@ -417,7 +417,7 @@ static void test_a_models_directory(void **state)
     assert_null(chat.format);
     assert_non_null(strstr(chat.refusal, "{{ 'another' }}"));
     zr_chat_free(&chat);
-    assert_int_equal(zr_chat_load(directory, "llama2", &chat, NULL), ZERO_OK); // said by hand
+    assert_int_equal(zr_chat_load(directory, "llama2", &chat, NULL), ZERO_OK); // set by hand
     assert_string_equal(zr_chat_format_name(&chat), "llama2");
     zr_chat_free(&chat);
     assert_int_equal(zr_chat_load(directory, "alpaca", &chat, &error), ZERO_ERR_USAGE);

@@ -82,7 +82,7 @@ static void test_ids_and_masks(void **state)
     json_decref(rows);
 }
 
-// "he" as one token, of which a part is trained: then it is.
+// "he" is one token. A part of it is trained, so all of it is.
 static void test_tokens_across_a_border(void **state)
 {
     zr_tokenizer *tokenizer = load("qwen2");

@@ -1,4 +1,4 @@
-// What messages may say besides their content, and what is exported of a format.
+// The other keys of messages, apart from their content, and the exported template of a format.
 #include "base/file.h"
 #include "data/chat_internal.h"
 

@@ -318,7 +318,7 @@ static void assert_part(scratch *made, const char *part, const char *wanted)
     zr_source_close(&source);
 }
 
-// What other runs have where these have a number: each is said as it is, or not at all.
+// Values of other runs at keys that are numbers here: each is described as it is, or left out.
 static void test_other_numbers(void **state)
 {
     static const struct {

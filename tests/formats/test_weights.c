@@ -325,7 +325,7 @@ static void test_a_directory_that_is_not_there(void **state)
     }
 }
 
-// The nth call of `kind` on `rank` fails, for every n until none does. What stood there before
+// The nth call of `kind` on `rank` fails, for every n until no call fails. What stood there before
 // stays.
 static void sweep(scratch *made, int ranks, int rank, enum fault kind, zero_status status,
                   const char *says)

@@ -50,7 +50,8 @@ static zero_status load(const scratch *made, const zr_weights_options *unused, z
     return status;
 }
 
-// What is asked for, what old exports have, a tied head, and what nobody has a place for.
+// Tensors that the model needs, buffers of old exports, a tied head, and a tensor that the model
+// has no place for.
 static void test_what_is_passed_over(void **state)
 {
     static const char *const names[] = {"transformer.wte.weight",

@@ -28,7 +28,8 @@ typedef struct harness_sink {
 } harness_sink;
 
 struct harness {
-    zero_model *model, *whole; // whole: of which the model is a part; NULL: it is not
+    zero_model *model,
+        *whole; // whole: the whole that `model` is a part of; NULL if it is not a part
     zr_queue *queue;
     zero_shape shape;
     int64_t parameter_count;

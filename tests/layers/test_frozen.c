@@ -1,5 +1,5 @@
 // Each tensor of GPT-2 and Llama is frozen in turn, whole and tiled, on every backend: nothing is
-// computed for it, its gradient is never asked for, and everything else has the same bits as
+// computed for it, its gradient is never requested, and everything else has the same bits as
 // otherwise. The same with all tensors but one of each kind frozen, and with all.
 #include "golden.h"
 #include "layers_harness.h"

@@ -417,7 +417,7 @@ static void gpt2(void **state) { check_all(GPT2); }
 static void llama(void **state) { check_all(LLAMA); }
 static void tied(void **state) { check_all(TIED); }
 
-// A head of two chunks, of which the second adds to the gradient that the first has written.
+// A head of two chunks: the second adds to the gradient that the first has written.
 static void the_head_in_chunks(void **state)
 {
     enum { ROWS = 176, HEAD = 2 }; // the head: which unit of embedding, block and head

@@ -189,7 +189,8 @@ static void frozen_tensors_share_a_flat_param(void **state)
                      flat_params_of(GPT2_TILED, 1, NULL) + 1);
 }
 
-// What backward reads is said of flat parameters that stay bit by bit, of streamed ones together.
+// Sizes have a bit for each resident flat parameter that backward reads, and one flag for all
+// streamed ones.
 static void reads_are_noted(void **state)
 {
     const zr_tensor_handle whole = {.flat_param = 3, .tiles = 1},

@@ -247,7 +247,7 @@ static void every_part_of_the_key_matters(void **state)
     }
 }
 
-// Element e of a whole tensor is e, so a tile's elements tell where they lie.
+// Element e of a whole tensor is e, so the values of a tile show its place.
 static void collect(const zero_tensor_desc *tile, int64_t start, int64_t count, int64_t *out)
 {
     zr_rectangle at;
