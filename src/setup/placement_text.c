@@ -73,7 +73,7 @@ static void put_placement_row(const zr_placement_answer *answer, int i, zr_repor
     zr_report_cell(r, zr_text(zr_tier_name(at->parameters)));
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
         zr_report_cell(r, zr_integer(at->tiers[t]));
-    zr_report_cell(r, zr_real(at->step.seconds));
+    zr_report_cell_text(r, "%.3f s", at->step.seconds);
     zr_report_cell(r, zr_real(parts[ZR_TIME_COMPUTE]));
     zr_report_cell(r, zr_real(parts[ZR_TIME_EXCHANGE]));
     zr_report_cell(r, zr_real(parts[ZR_TIME_UPDATE]));
@@ -90,7 +90,7 @@ void zr_placement_table(const zr_placement_answer *answer, int width, zr_buffer 
         {.label = "device", .unit = ZR_UNIT_BYTES, .width = 9},
         {.label = "host", .unit = ZR_UNIT_BYTES, .width = 10},
         {.label = "NVMe", .unit = ZR_UNIT_BYTES, .width = 10},
-        {.label = "step", .unit = ZR_UNIT_NONE, .decimals = 3, .width = 7},
+        {.label = "step", .width = 7},
         {.label = "compute", .decimals = 3},
         {.label = "exchange", .decimals = 3},
         {.label = "update", .decimals = 3, .width = 7},
