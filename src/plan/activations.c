@@ -102,9 +102,9 @@ static void cut_segments(zr_plan *plan)
         plan->units[plan->unit_count - 1].segment = plan->segment_count; // the last unit
 }
 
-// Divides the segments that were asked for among the chunks, by the units that they have of the
-// whole model's; or cuts each chunk into segments of that many units.
-static void count_segments(zr_plan *plan, int64_t asked)
+// Divides the requested number of segments among the chunks in proportion to their units; or cuts
+// each chunk into segments of checkpoint_interval units.
+static void count_segments(zr_plan *plan, int64_t requested)
 {
     int64_t units = zr_pipeline_stage_origin(plan->model)->unit_count - 1;
     int64_t interval = plan->pipeline ? plan->pipeline->checkpoint_interval : 0;
