@@ -18,7 +18,8 @@ zero_status zr_sim_order_read(const char *text, zr_sim_run *run, zero_error *err
 {
     int axes[ZR_SIM_AXES], count = 0;
     bool named[ZR_SIM_AXES] = {false};
-    for (const char *at = text; at; at = strchr(at, ','), at += !!at) {
+    for (const char *at = text, *comma; at; at = comma ? comma + 1 : NULL) {
+        comma = strchr(at, ',');
         int axis = axis_of(at, strcspn(at, ","));
         if (axis < 0 || named[axis])
             return zr_fail(error, ZERO_ERR_USAGE,
