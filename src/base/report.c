@@ -195,3 +195,9 @@ zero_status zr_report_write(const zr_report *r, zr_report_kind kind, int width, 
         zr_report_write_text(r, kind, width, out);
     return out->failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for an answer") : ZERO_OK;
 }
+
+void zr_report_finish(zr_report *r, zr_report_kind kind, int width, zr_buffer *out)
+{
+    out->failed |= zr_report_write(r, kind, width, out, NULL) != ZERO_OK;
+    zr_report_destroy(r);
+}

@@ -117,5 +117,8 @@ void zr_report_json_line(zr_report *r, int spaces);
 // where the report was built wrongly.
 zero_status zr_report_write(const zr_report *r, zr_report_kind kind, int width, zr_buffer *out,
                             zero_error *error);
+// The same into a buffer whose owner looks at its failure once; destroys the report. NULL:
+// out->failed.
+void zr_report_finish(zr_report *r, zr_report_kind kind, int width, zr_buffer *out);
 
 #endif

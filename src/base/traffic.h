@@ -4,6 +4,7 @@
 #define ZR_BASE_TRAFFIC_H
 
 #include "base/errors.h"
+#include <zero/grid.h>
 #include <zero/traffic.h>
 
 // Returns the name of an operation in files and messages: "all_reduce".
@@ -15,6 +16,15 @@ static inline const char *zr_op_name(zero_comm_op op)
 #undef NAME
     };
     return names[op];
+}
+
+// Returns "tensor", "data" or "pipeline", as keys and messages name the ranks of an axis.
+static inline const char *zr_axis_name(zero_axis axis)
+{
+    static const char *const names[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
+                                                       [ZERO_AXIS_data] = "data",
+                                                       [ZERO_AXIS_pipeline] = "pipeline"};
+    return names[axis];
 }
 
 #define ZR_MESSAGE_SEED 0x9e3779b97f4a7c15ull

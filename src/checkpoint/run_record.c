@@ -272,7 +272,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     zr_manifest_free(&manifest);
 }
 
-void zr_run_before_of_run(const char *run, zr_run_before *out)
+void zr_run_before_read(const char *run, zr_run_before *out)
 {
     zr_run_config_file config;
     *out = (zr_run_before){0};

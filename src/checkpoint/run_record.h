@@ -100,6 +100,6 @@ typedef struct zr_run_before {
 // Read it from a checkpoint, or from a run that ended before its first one. What cannot be read
 // stays 0.
 void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out);
-void zr_run_before_of_run(const char *run, zr_run_before *out);
+void zr_run_before_read(const char *run, zr_run_before *out);
 
 #endif

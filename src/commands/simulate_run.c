@@ -134,9 +134,9 @@ static void find_remedies(zr_simulate_answer *answer)
         answer->remedy.changes[0] = 0;
 }
 
-static zero_status simulate_run_simulate(const zero_simulate_options *options,
-                                         const zr_sim_catalogue *catalogue, zr_buffer *out,
-                                         zero_error *error)
+static zero_status simulate_question(const zero_simulate_options *options,
+                                     const zr_sim_catalogue *catalogue, zr_buffer *out,
+                                     zero_error *error)
 {
     zr_simulate_answer answer = {.model = options->new_spec ? options->new_spec
                                           : options->model  ? options->model
@@ -228,7 +228,7 @@ zero_status zero_simulate(const zero_simulate_options *options,
     if (status == ZERO_OK && is_list(options))
         list_machines(options, &catalogue, &text);
     else if (status == ZERO_OK)
-        status = simulate_run_simulate(options, &catalogue, &text, error);
+        status = simulate_question(options, &catalogue, &text, error);
     zr_sim_catalogue_close(&catalogue);
     if (status == ZERO_OK && text.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the simulation");

@@ -228,7 +228,7 @@ zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vect
     return ZERO_OK;
 }
 
-char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector)
+char *zr_staging_buffer_of(const zero_engine *engine, zr_vector vector)
 {
     return staging_buffer_at(engine, 0, vector);
 }

@@ -87,7 +87,7 @@ zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vect
                                     zero_error *error);
 
 // Between steps: returns a buffer for one shard slice of a vector, in a staging buffer.
-char *zr_staging_buffers_buffer(const zero_engine *engine, zr_vector vector);
+char *zr_staging_buffer_of(const zero_engine *engine, zr_vector vector);
 // Returns the number of elements from `first` of the own shard to the end of its shard slice.
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first);
 

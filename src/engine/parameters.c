@@ -110,7 +110,7 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
             own + first * (int64_t)zero_dtype_bytes(flat_param->dtype));
         return ZERO_OK;
     }
-    char *staging_buffer = zr_staging_buffers_buffer(engine, ZR_VECTOR_PARAMETERS);
+    char *staging_buffer = zr_staging_buffer_of(engine, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.staging_buffer[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->flat_param, ZR_VECTOR_PARAMETERS);
     // A master in memory comes as one portion, so it is written shard slice by shard slice.

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "engine/engine_internal.h"
 
-static int64_t state_vectors_vector_bytes(const zr_plan *plan, zero_tier tier, zr_vector vector)
+static int64_t vector_bytes_of(const zr_plan *plan, zero_tier tier, zr_vector vector)
 {
     if (vector == ZR_VECTOR_PARAMETERS)
         return plan->holding == ZR_HOLDS_SHARDS ? plan->versions * plan->shard_bytes[tier] : 0;
@@ -26,7 +26,7 @@ static zero_status reserve_memory(zero_engine *engine, zero_error *error)
 {
     for (int t = 0; t < ZERO_TIER_nvme; t++)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-            int64_t bytes = state_vectors_vector_bytes(engine->plan, t, v);
+            int64_t bytes = vector_bytes_of(engine->plan, t, v);
             if (bytes > 0)
                 ZERO_TRY(zr_store_memory_create(&engine->ledger, t, category_of(v), (size_t)bytes,
                                                 &engine->vectors[t][v], error));
@@ -61,15 +61,14 @@ static int64_t state_bytes_on_nvme(const zr_plan *plan)
 {
     int64_t bytes = 0;
     for (int v = 0; v < ZR_VECTOR_PARAMETERS; v++)
-        bytes += state_vectors_vector_bytes(plan, ZERO_TIER_nvme, v);
+        bytes += vector_bytes_of(plan, ZERO_TIER_nvme, v);
     return bytes;
 }
 
 static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
 {
     switch (kind) {
-    case ZR_SCRATCH_PARAMETERS:
-        return state_vectors_vector_bytes(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
+    case ZR_SCRATCH_PARAMETERS: return vector_bytes_of(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
     case ZR_SCRATCH_STATES:
         return state_bytes_on_nvme(plan) +
                (plan->settings.tiering.optimizer == ZERO_TIER_nvme ? plan->parked_bytes : 0);
@@ -232,7 +231,7 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
     zr_offload *offload = &engine->offload;
     int64_t first = 0;
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
-        int64_t bytes = state_vectors_vector_bytes(engine->plan, ZERO_TIER_nvme, v);
+        int64_t bytes = vector_bytes_of(engine->plan, ZERO_TIER_nvme, v);
         bool parameters = v == ZR_VECTOR_PARAMETERS;
         if (!bytes)
             continue;

@@ -34,7 +34,7 @@ static zero_status move_shares(zr_window *window, const operand *o, zero_error *
     return zr_comm_quiesce(window, o->slot, error);
 }
 
-static zero_status tensor_exchange_exchange(zr_window *window, const operand *o, zero_error *error)
+static zero_status exchange_operand(zr_window *window, const operand *o, zero_error *error)
 {
     return o->kind == ZERO_EXCHANGE_SUM
                ? zr_comm_all_reduce(window, o->slot, o->offset, o->elements, error)
@@ -48,7 +48,7 @@ static zero_status exchange_shared(zr_tensor_exchange *t, const operand *o, int6
     char *here = t->window.mine + o->offset;
     there.offset = 0;
     memcpy(t->shared.mine, here, (size_t)bytes);
-    ZERO_TRY(tensor_exchange_exchange(&t->shared, &there, error));
+    ZERO_TRY(exchange_operand(&t->shared, &there, error));
     memcpy(here, t->shared.mine, (size_t)bytes);
     return ZERO_OK;
 }
@@ -84,7 +84,7 @@ static zero_status run_tensor_exchange(const struct zr_exchanger *self, const ze
     int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
     ZERO_TRY(check_operand(t, context, &o, ranks, bytes));
     int64_t begin = zr_recorder_begin(t->engine->recorder);
-    ZERO_TRY(ranks == self->size ? tensor_exchange_exchange(&t->window, &o, context->error)
+    ZERO_TRY(ranks == self->size ? exchange_operand(&t->window, &o, context->error)
                                  : exchange_shared(t, &o, bytes, context->error));
     zr_recorder_add(t->engine->recorder, ZR_ACTIVITY_exchange, begin,
                     zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
@@ -104,7 +104,7 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     char *whole = link ? zr_engine_slot_at(engine, i->slot.index) : zr_buffer_at(engine, i->place);
     int64_t begin = zr_recorder_begin(engine->recorder);
     queue->backend->elements->copy(queue, share, whole + own, window->mine + own);
-    ZERO_TRY(tensor_exchange_exchange(window, &o, error));
+    ZERO_TRY(exchange_operand(window, &o, error));
     queue->backend->elements->copy(queue, share + i->bytes, window->mine, whole);
     zr_recorder_add(engine->recorder, ZR_ACTIVITY_exchange, begin, i->bytes, 0, -1);
     return ZERO_OK;
@@ -163,10 +163,10 @@ void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
         t->differing = call->unit;
 }
 
-void zr_tensor_exchange_close(zr_tensor_exchange *tensor_exchange_exchange)
+void zr_tensor_exchange_close(zr_tensor_exchange *exchange_operand)
 {
-    zr_window_destroy(&tensor_exchange_exchange->shared);
-    zr_window_destroy(&tensor_exchange_exchange->window);
+    zr_window_destroy(&exchange_operand->shared);
+    zr_window_destroy(&exchange_operand->window);
 }
 
 zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error)

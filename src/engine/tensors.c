@@ -222,8 +222,8 @@ static zero_status join_parts(zero_comm *group, float *out, int64_t elements, ze
     return status;
 }
 
-static zero_status tensors_read_tensor(zero_engine *engine, shard_each each, const wanted *what,
-                                       float *out, zero_error *error)
+static zero_status read_tensor_shards(zero_engine *engine, shard_each each, const wanted *what,
+                                      float *out, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor, *pipeline = engine->grid.pipeline;
     if (tensor || pipeline)
@@ -247,7 +247,7 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     wanted what;
     ZERO_TRY(check_tensors(engine, "zero_read_parameter", name, out, elements, &what, error));
-    return zr_step_end_waits(engine, tensors_read_tensor(engine, weights_each, &what, out, error),
+    return zr_step_end_waits(engine, read_tensor_shards(engine, weights_each, &what, out, error),
                              error);
 }
 
@@ -294,15 +294,15 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
     ZERO_TRY(zr_step_end_waits(
-        engine, tensors_read_tensor(engine, zr_engine_gradient_each, &what, out, error), error));
+        engine, read_tensor_shards(engine, zr_engine_gradient_each, &what, out, error), error));
     float factor = collected == COLLECTS_GRADIENTS ? (float)(1 / engine->gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
     return ZERO_OK;
 }
 
-static zero_status tensors_write_tensor(zero_engine *engine, const wanted *what, const float *in,
-                                        zero_error *error)
+static zero_status write_tensor_shards(zero_engine *engine, const wanted *what, const float *in,
+                                       zero_error *error)
 {
     ZERO_TRY(zr_comm_barrier(engine->grid.world, error));
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
@@ -324,5 +324,5 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     wanted what;
     ZERO_TRY(check_tensors(engine, "zero_write_parameter", name, in, elements, &what, error));
-    return zr_step_end_waits(engine, tensors_write_tensor(engine, &what, in, error), error);
+    return zr_step_end_waits(engine, write_tensor_shards(engine, &what, in, error), error);
 }

@@ -7,8 +7,8 @@
 
 typedef const zr_pickle_value *value;
 
-static zero_status deepspeed_parts_read_part(const zr_deepspeed *ds, int rank, value tensor,
-                                             const char *what, zr_ds_part *out, zero_error *error)
+static zero_status deepspeed_read_part(const zr_deepspeed *ds, int rank, value tensor,
+                                       const char *what, zr_ds_part *out, zero_error *error)
 {
     out->file = rank;
     if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR) || strcmp(tensor->tensor.storage->dtype, "F32"))
@@ -22,7 +22,7 @@ static zero_status read_weights_part(const zr_deepspeed *ds, int rank, int group
                                      zero_error *error)
 {
     value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
-    return deepspeed_parts_read_part(ds, rank, flat, "a flat vector of weights", out, error);
+    return deepspeed_read_part(ds, rank, flat, "a flat vector of weights", out, error);
 }
 
 // Reads a part of a state. A state is as large as its weights, except that the last rank's weights
@@ -31,8 +31,8 @@ static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, 
                                    zr_ds_part *out, zero_error *error)
 {
     value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
-    ZERO_TRY(deepspeed_parts_read_part(
-        ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state), state, out, error));
+    ZERO_TRY(deepspeed_read_part(ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state),
+                                 state, out, error));
     int64_t padding = out->elements - flat->tensor.elements;
     out->elements = flat->tensor.elements;
     if (padding == 0 || (ds->stage != 3 && padding > 0 && padding < 2 * (int64_t)ds->ranks))

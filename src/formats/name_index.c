@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Orders by name; of equal names the first number comes first.
-static int name_index_by_name(const void *a, const void *b)
+static int order_by_name(const void *a, const void *b)
 {
     const zr_named *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -21,7 +21,7 @@ zero_status zr_name_index_create(const char *(*name_of)(const void *user, int nu
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < count; i++)
         index[i] = (zr_named){name_of(user, i), i};
-    qsort(index, (size_t)count, sizeof *index, name_index_by_name);
+    qsort(index, (size_t)count, sizeof *index, order_by_name);
     return ZERO_OK;
 }
 

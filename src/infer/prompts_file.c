@@ -80,8 +80,8 @@ static zero_status read_prompts_file_text(const zr_data_source *source, const ch
     return zr_text_check_bytes(path, text, length, length, &at, error);
 }
 
-static zero_status prompts_file_read_file(const zr_data_source *source, const char *path,
-                                          const char *field, zero_prompts *out, zero_error *error)
+static zero_status read_prompts_file(const zr_data_source *source, const char *path,
+                                     const char *field, zero_prompts *out, zero_error *error)
 {
     char *text;
     size_t length;
@@ -107,7 +107,7 @@ zero_status zero_prompts_read(const char *path, const char *field, zero_prompts 
     ZERO_TRY(zr_data_source_parse(path, &source, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < source.path_count && status == ZERO_OK; i++)
-        status = prompts_file_read_file(&source, source.paths[i], field, out, error);
+        status = read_prompts_file(&source, source.paths[i], field, out, error);
     zr_data_source_free(&source);
     if (status != ZERO_OK)
         zero_prompts_free(out);

@@ -100,7 +100,7 @@ zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which)
     return ZERO_OK;
 }
 
-static zero_status block_run_run(zr_block *block, const void *x, void *y)
+static zero_status block_forward_run(zr_block *block, const void *x, void *y)
 {
     zero_context *context = block->context;
     zr_norm_forward(context, &block->norm1, x, own_normed(block), block->statistics1);
@@ -121,7 +121,7 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in,
     ZERO_TRY(zr_block_set(context, ZR_BACKWARD_WHOLE, &block));
     if (!context->training)
         zr_block_alias(&block, out->at[0].data);
-    return block_run_run(&block, in->at[0].data, out->at[0].data);
+    return block_forward_run(&block, in->at[0].data, out->at[0].data);
 }
 
 // Returns the gradient of a branch before its dropout, of type T, given that of the stream: d
@@ -329,7 +329,7 @@ zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
     block.place = zr_place_of(context, block.place);
     block.step = step;
     block.caches = caches;
-    return block_run_run(&block, in, out);
+    return block_forward_run(&block, in, out);
 }
 
 const zero_unit_ops zr_lm_block_ops = {

@@ -124,8 +124,8 @@ static void drop(const embedding *e, void *x)
             zr_context_key(context, ZR_SITE_EMBEDDING), e->division.first * e->width, x, x);
 }
 
-static zero_status embedding_embedding_forward(zero_context *context, const zero_tensors *in,
-                                               const zero_tensors *out)
+static zero_status run_embedding_forward(zero_context *context, const zero_tensors *in,
+                                         const zero_tensors *out)
 {
     embedding e;
     void *x = out->at[0].data;
@@ -187,8 +187,8 @@ static zero_status slices_backward(const embedding *e, const void *d)
     return ZERO_OK;
 }
 
-static zero_status embedding_embedding_backward(zero_context *context, const zero_tensors *in,
-                                                const zero_tensors *d_out, const zero_tensors *d_in)
+static zero_status run_embedding_backward(zero_context *context, const zero_tensors *in,
+                                          const zero_tensors *d_out, const zero_tensors *d_in)
 {
     embedding e;
     void *d = d_out->at[0].data;
@@ -201,6 +201,6 @@ const zero_unit_ops zr_lm_embedding_ops = {
     .kind = "embedding",
     .dtypes = ZR_LAYER_DTYPES,
     .sizes = embedding_sizes,
-    .forward = embedding_embedding_forward,
-    .backward = embedding_embedding_backward,
+    .forward = run_embedding_forward,
+    .backward = run_embedding_backward,
 };

@@ -24,7 +24,7 @@ const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tens
 // Returns whether the unit owns the tensor.
 static bool lm_cut_exists(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
 
-static bool lm_cut_is_cut(const cutting *c, int t)
+static bool is_cut(const cutting *c, int t)
 {
     return lm_cut_exists(c, t) && c->of[t].desc.tp_axis >= 0;
 }
@@ -99,7 +99,7 @@ static void add_uncut(cutting *c, int group, bool trains)
     flat_param_begin(c, trains);
     for (int t = 0; t < c->count; t++) {
         zero_tensor_desc desc = c->of[t].desc;
-        if (!lm_cut_exists(c, t) || lm_cut_is_cut(c, t) || c->of[t].group != group ||
+        if (!lm_cut_exists(c, t) || is_cut(c, t) || c->of[t].group != group ||
             c->from->hyper.tensor[t].trains != trains)
             continue;
         desc.name = c->from->names[t];
@@ -116,8 +116,7 @@ static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trai
     int sharing = c->slices.ranks / cuts;
     flat_param->replicas = ZR_MAX(sharing, 1);
     for (int t = 0; t < c->count; t++) {
-        if (!lm_cut_is_cut(c, t) || cuts_of(c, t) != cuts ||
-            c->from->hyper.tensor[t].trains != trains)
+        if (!is_cut(c, t) || cuts_of(c, t) != cuts || c->from->hyper.tensor[t].trains != trains)
             continue;
         const zero_tensor_desc desc = tile_of(c, t, cut);
         const zr_tensor_handle handle = tensor_add(c, t, &desc);

@@ -68,8 +68,8 @@ static void print(const json_t *value, char *out, size_t size)
 }
 
 // Finds the first key of `a` that has another value in `b`, or is absent there.
-static void model_compare_compare(const json_t *a, const json_t *b, zr_lm_changes allowed,
-                                  zr_lm_difference *out)
+static void compare_keys(const json_t *a, const json_t *b, zr_lm_changes allowed,
+                         zr_lm_difference *out)
 {
     const char *key;
     json_t *value;
@@ -91,8 +91,8 @@ zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_ch
     json_t *of[2] = {zr_lm_config_pack(a), zr_lm_config_pack(b)};
     *out = (zr_lm_difference){.found = false};
     if (of[0] && of[1]) {
-        model_compare_compare(of[0], of[1], allowed, out);
-        model_compare_compare(of[1], of[0], allowed, out);
+        compare_keys(of[0], of[1], allowed, out);
+        compare_keys(of[1], of[0], allowed, out);
     }
     for (int i = 0; i < 2 && out->found; i++)
         print(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);

@@ -36,7 +36,7 @@ static zero_status write_tail_all(zr_append_file *tail, const char *bytes, size_
     return ZERO_OK;
 }
 
-zero_status zr_append_file_append(zr_append_file *tail, zr_buffer *entries, zero_error *error)
+zero_status zr_append_file_write(zr_append_file *tail, zr_buffer *entries, zero_error *error)
 {
     zero_status status =
         entries->failed

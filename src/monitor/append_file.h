@@ -17,7 +17,7 @@ zero_status zr_append_file_open(const char *path, int flags, zr_append_file *out
                                 zero_error *error);
 // Writes `entries` and empties them, also after a failure: ZERO_ERR_IO, or ZERO_ERR_MEMORY if the
 // buffer itself has failed.
-zero_status zr_append_file_append(zr_append_file *tail, zr_buffer *entries, zero_error *error);
+zero_status zr_append_file_write(zr_append_file *tail, zr_buffer *entries, zero_error *error);
 void zr_append_file_close(zr_append_file *tail); // a zeroed tail with fd -1 is allowed
 
 #endif

@@ -29,8 +29,7 @@ typedef struct flops {
     double forward, backward, recomputed;
 } flops;
 
-static flops breakdown_flops_flops_of(const zr_flops_facts *facts, int unit,
-                                      const unit_turns *turns)
+static flops flops_of_unit(const zr_flops_facts *facts, int unit, const unit_turns *turns)
 {
     flops found = {.forward = (double)turns->forward.flops,
                    .backward = (double)turns->backward.flops};
@@ -52,7 +51,7 @@ static void append_unit(const zr_flops_facts *facts, int unit, const unit_turns 
                         zr_buffer *out)
 {
     const zr_unit_facts *of = &facts->units[unit];
-    flops work = breakdown_flops_flops_of(facts, unit, turns);
+    flops work = flops_of_unit(facts, unit, turns);
     int64_t nanoseconds = turns->forward.nanoseconds + turns->backward.nanoseconds;
     zr_buffer_printf(out, "%-16s %12lld %12.3f ", of->name, (long long)of->parameters,
                      (double)turns->forward.nanoseconds * 1e-6);
@@ -96,7 +95,7 @@ static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,
     flops all = {0};
     int64_t parameters = 0;
     for (int u = 0; u < facts->unit_count; u++) {
-        flops of = breakdown_flops_flops_of(facts, u, &turns[u]);
+        flops of = flops_of_unit(facts, u, &turns[u]);
         all = (flops){all.forward + of.forward, all.backward + of.backward,
                       all.recomputed + of.recomputed};
         parameters += facts->units[u].parameters;

@@ -161,7 +161,7 @@ zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_sc
         zr_buffer_printf(&files->row, "%lld,", (long long)samples);
         append_value(&files->row, scalars[i].value);
         zr_buffer_printf(&files->row, "\r\n");
-        ZERO_TRY(zr_append_file_append(tail, &files->row, error));
+        ZERO_TRY(zr_append_file_write(tail, &files->row, error));
     }
     return ZERO_OK;
 }

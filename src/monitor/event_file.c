@@ -139,7 +139,7 @@ void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step, cons
 
 static zero_status write_records(zr_event_file *file, zero_error *error)
 {
-    return zr_append_file_append(&file->tail, &file->records, error);
+    return zr_append_file_write(&file->tail, &file->records, error);
 }
 
 static zero_status create_one(const char *directory, const char *host, zr_append_file *out,

@@ -77,10 +77,9 @@ static void put_groups(zr_json_writer *w, const zr_metrics_step *step)
     if (!step->groups)
         return;
     zr_json_begin_object(w, "groups");
-    put_traffic(w, "data", &step->groups[ZERO_AXIS_data]);
-    put_traffic(w, "tensor", &step->groups[ZERO_AXIS_tensor]);
-    if (step->pipelined)
-        put_traffic(w, "pipeline", &step->groups[ZERO_AXIS_pipeline]);
+    const zero_axis axes[] = {ZERO_AXIS_data, ZERO_AXIS_tensor, ZERO_AXIS_pipeline};
+    for (int i = 0; i < ZR_COUNT(axes) - !step->pipelined; i++)
+        put_traffic(w, zr_axis_name(axes[i]), &step->groups[axes[i]]);
     put_traffic(w, "job", &step->job);
     zr_json_end(w);
 }
@@ -134,7 +133,7 @@ static void put_io(zr_json_writer *w, const zero_io *io)
 static zero_status end_metrics_line(zr_metrics *metrics, zr_json_writer *w, zero_error *error)
 {
     zr_json_finish(w);
-    zero_status status = zr_append_file_append(&metrics->file, &metrics->line, error);
+    zero_status status = zr_append_file_write(&metrics->file, &metrics->line, error);
     metrics->lines += status == ZERO_OK;
     return status;
 }

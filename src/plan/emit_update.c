@@ -66,8 +66,8 @@ void zr_emit_total(zr_emitter *e)
         take_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
 }
 
-static void emit_update_update(zr_emitter *e, zr_when when, zr_update_part part, int flat_param,
-                               zr_slot slot)
+static void emit_update_part(zr_emitter *e, zr_when when, zr_update_part part, int flat_param,
+                             zr_slot slot)
 {
     zr_emit(
         e,
@@ -94,10 +94,10 @@ void zr_emit_update(zr_emitter *e)
     for (int p = 0; p < plan->flat_param_count; p++)
         if (zr_flat_param_collects(&plan->flat_params[p]) &&
             plan->flat_params[p].kind == ZERO_BUFFER)
-            emit_update_update(e, ZR_FINITE, ZR_PART_MEAN, p, none);
-    emit_update_update(e, ZR_AT_ONCE, ZR_PART_GROUPS, -1, none);
+            emit_update_part(e, ZR_FINITE, ZR_PART_MEAN, p, none);
+    emit_update_part(e, ZR_AT_ONCE, ZR_PART_GROUPS, -1, none);
     if (plan->settings.delayed || alone)
-        emit_update_update(e, ZR_STALE, ZR_PART_COPY, -1, none);
+        emit_update_part(e, ZR_STALE, ZR_PART_COPY, -1, none);
 }
 
 // Publishes the parameters. An update that overlaps the next step begins with the last group,
@@ -108,5 +108,5 @@ void zr_emit_publish(zr_emitter *e)
     if (e->stage->publish)
         e->stage->publish(e);
     if (e->plan->settings.delayed)
-        emit_update_update(e, ZR_OVERLAPPED, ZR_PART_GROUPS, -1, (zr_slot){ZR_SLOT_GROUP, 0});
+        emit_update_part(e, ZR_OVERLAPPED, ZR_PART_GROUPS, -1, (zr_slot){ZR_SLOT_GROUP, 0});
 }

@@ -367,7 +367,7 @@ static const zr_rates *known_of(const zr_rate_book *book, const zr_rate_setting 
     return exact ? rates : NULL;
 }
 
-static zero_status measure_kernels_measure(measuring *m, zero_error *error)
+static zero_status measure_kernel_rates(measuring *m, zero_error *error)
 {
     double seconds = m->seconds;
     ZERO_TRY(zr_recorder_create(RECORDS, &m->recorder, error));
@@ -396,7 +396,7 @@ zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, const 
     if (status == ZERO_OK) {
         m->known = known_of(known ? known : &nothing, &m->setting);
         m->rates = zr_rate_book_take(found, &m->setting, error);
-        status = m->rates ? measure_kernels_measure(m, error) : ZERO_ERR_MEMORY;
+        status = m->rates ? measure_kernel_rates(m, error) : ZERO_ERR_MEMORY;
     }
     zr_plan_operations_free(&m->operations);
     zr_recorder_destroy(m->recorder);

@@ -41,14 +41,14 @@ static zero_dtype accumulator_of(const zr_plan *plan)
 }
 
 // Bytes of each vector, whatever its type.
-static size_t rate_vectors_vector_bytes(const zr_vector_task *task)
+static size_t task_vector_bytes(const zr_vector_task *task)
 {
     return ZR_ROUND_UP((size_t)task->elems * sizeof(float), (size_t)ZR_ALIGN);
 }
 
 size_t zr_vector_task_bytes(const zr_vector_task *task)
 {
-    return sizeof(vectors) / sizeof(float *) * rate_vectors_vector_bytes(task);
+    return sizeof(vectors) / sizeof(float *) * task_vector_bytes(task);
 }
 
 static int64_t longest_item(const zr_vector_task *task)
@@ -79,7 +79,7 @@ static void lay_out_rate_vectors(state *s, char *memory)
     int64_t elems = s->task->elems;
     float **const places[] = {&s->at.master, &s->at.state0, &s->at.state1, &s->at.direction};
     void **const others[] = {&s->at.gradient, &s->at.parameters};
-    size_t each = rate_vectors_vector_bytes(s->task);
+    size_t each = task_vector_bytes(s->task);
     memset(memory, 0, zr_vector_task_bytes(s->task));
     for (int i = 0; i < ZR_COUNT(places); i++, memory += each)
         *places[i] = (float *)(void *)memory;

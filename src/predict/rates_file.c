@@ -33,7 +33,7 @@ static zero_status add_earlier(zr_rate_book *out, zero_error *error)
 }
 
 // Reads a file, which is empty if there is none.
-static zero_status rates_file_read_file(const char *file, zr_rate_book *out, zero_error *error)
+static zero_status read_rates_file(const char *file, zr_rate_book *out, zero_error *error)
 {
     char processor[MOST_PROCESSOR], *text = NULL;
     size_t length = 0;
@@ -50,7 +50,7 @@ static zero_status rates_file_read_file(const char *file, zr_rate_book *out, zer
 static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_book *out)
 {
     zero_error error = {0};
-    if (rates_file_read_file(file, out, &error) != ZERO_OK)
+    if (read_rates_file(file, out, &error) != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
     if (add_earlier(out, &error) != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
@@ -105,8 +105,7 @@ static zero_status lock_rates_file(const char *directory, int *fd, zero_error *e
     return status;
 }
 
-static zero_status rates_file_write_file(const char *file, const zr_rate_book *book,
-                                         zero_error *error)
+static zero_status write_rates_file(const char *file, const zr_rate_book *book, zero_error *error)
 {
     char processor[MOST_PROCESSOR];
     zr_buffer text = {0};
@@ -122,7 +121,7 @@ static zero_status merge_into(const char *file, const zr_rate_book *from, zero_e
     read_or_warn(file, NULL, &book);
     zero_status status = zr_rate_book_merge(&book, from, error);
     if (status == ZERO_OK)
-        status = rates_file_write_file(file, &book, error);
+        status = write_rates_file(file, &book, error);
     zr_rate_book_free(&book);
     return status;
 }

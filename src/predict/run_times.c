@@ -128,7 +128,7 @@ static void append_predicted(double seconds, zr_buffer *out)
     zr_buffer_printf(out, ")");
 }
 
-static void run_times_append_run(const zr_run_times *times, zr_buffer *out)
+static void append_run_times(const zr_run_times *times, zr_buffer *out)
 {
     append_run_times_seconds("took     ", times->seconds, out);
     zr_buffer_printf(out, ": %lld step%s", (long long)times->steps, times->steps == 1 ? "" : "s");
@@ -191,7 +191,7 @@ static void append_spent(const zr_run_times *times, zr_buffer *out)
 
 void zr_run_times_text(const zr_run_times *times, zr_buffer *out)
 {
-    run_times_append_run(times, out);
+    append_run_times(times, out);
     if (times->steps == 0)
         return;
     append_run_times_step(times, out);

@@ -1,6 +1,7 @@
 // Who is on which machine: what --machines says, and the places of each machine's ranks.
 #include "report/plan_machines.h"
 
+#include "base/traffic.h"
 #include "model/unit.h"
 #include "plan/exchanges.h"
 
@@ -233,14 +234,6 @@ void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh
         zr_buffer_printf(out, "and so on, on %d more machines\n", job->count - m);
 }
 
-const char *zr_plan_axis_name(zero_axis axis)
-{
-    static const char *const names[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
-                                                       [ZERO_AXIS_data] = "data",
-                                                       [ZERO_AXIS_pipeline] = "pipeline"};
-    return names[axis];
-}
-
 static void put_range(zr_json_writer *w, const char *key, int from, int until)
 {
     zr_json_begin_array(w, key);
@@ -254,7 +247,7 @@ static void put_box(const box *b, zr_json_writer *w)
     zr_json_begin_object(w, NULL);
     put_range(w, "ranks", b->first, b->end - 1);
     for (int axis = ZERO_AXIS_COUNT - 1; axis >= 0; axis--)
-        put_range(w, zr_plan_axis_name((zero_axis)axis), b->from[axis], b->until[axis]);
+        put_range(w, zr_axis_name((zero_axis)axis), b->from[axis], b->until[axis]);
     zr_json_end(w);
 }
 

@@ -52,8 +52,6 @@ int zr_plan_machines_alike(const zr_plan_machines *machines, const zr_mesh *mesh
 void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh, zr_buffer *out);
 void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh, zr_json_writer *w,
                            const char *key);
-// Returns "tensor", "data" or "pipeline".
-const char *zr_plan_axis_name(zero_axis axis);
 
 // Begins to count for a job on these machines, which outlive what it makes. Freed with
 // zr_plan_network_free.

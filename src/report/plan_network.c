@@ -236,7 +236,7 @@ static void append_crossings(const zr_plan_network *network, int width, zr_buffe
     }
     put_crossing_row("together", &network->together, NULL, r);
     zr_report_end_table(r);
-    zr_plan_write_text(r, width, out);
+    zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
 // Writes the warning that rank 0 of a run would print.

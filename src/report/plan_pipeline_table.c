@@ -1,6 +1,7 @@
 // What each pipeline stage has in a plan: units, memory, sets and slots, messages; and which ranks
 // of the job it is.
 #include "base/json.h"
+#include "base/traffic.h"
 #include "memory/arena.h"
 #include "setup/pipeline_stages.h"
 #include "report/plan_report.h"
@@ -136,7 +137,7 @@ static void append_stages(const zr_plan_row *row, int width, zr_buffer *out)
     for (int s = 0; s < pipeline_table_stages_of(row); s++)
         put_stage_row(row, s, r);
     zr_report_end_table(r);
-    zr_plan_write_text(r, width, out);
+    zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
 // Says which stage the rank is of that needs most, with its bytes.
@@ -233,7 +234,7 @@ static void put_pipeline_stage(const zr_plan_row *row, int stage, zr_json_writer
     zr_json_integer(w, "slots", of->slots);
     zr_json_begin_object(w, "messages");
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
-        zr_plan_messages_json(&of->messages[axis], w, zr_plan_axis_name(axis));
+        zr_plan_messages_json(&of->messages[axis], w, zr_axis_name(axis));
     zr_json_end(w);
     put_versions(row, of, w);
     zr_json_end(w);

@@ -174,15 +174,9 @@ void zr_plan_table(const zr_plan_row *rows, int count, int width, zr_buffer *out
     for (int i = 0; i < count; i++)
         put_row_cells(&rows[i], &columns, r);
     zr_report_end_table(r);
-    zr_plan_write_text(r, width, out);
+    zr_report_finish(r, ZR_REPORT_TEXT, width, out);
     zr_plan_exchanged_text(rows, count, width, out);
     zr_plan_residual_text(rows, count, out);
-}
-
-void zr_plan_write_text(zr_report *r, int width, zr_buffer *out)
-{
-    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, width, out, NULL) != ZERO_OK;
-    zr_report_destroy(r);
 }
 
 void zr_plan_messages_json(const zr_plan_messages *messages, zr_json_writer *w, const char *key)

@@ -80,8 +80,6 @@ void zr_plan_rows_free(zr_plan_row *rows, int count); // what they own
 // there are tensor ranks what they exchange and which ZeRO-R techniques the plan uses. width: of
 // the terminal; 0: any.
 void zr_plan_table(const zr_plan_row *rows, int count, int width, zr_buffer *out);
-// Appends a report of tables as text for `width` columns, and frees it.
-void zr_plan_write_text(zr_report *r, int width, zr_buffer *out);
 // Writes the same rows as a JSON object. `model` and `policy` name what they are for. `settings`
 // are the configuration's, with all fields, but a row has a stage of its own; NULL: there are none.
 // `elastic` says who can share the batch; NULL: leave that out.

@@ -55,7 +55,7 @@ static void append_purposes(const zr_exchange_table *table, const char *heading,
         }
     put_exchange_row("together", "", calls, bytes, r);
     zr_report_end_table(r);
-    zr_plan_write_text(r, width, out);
+    zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
 static int64_t exchanged_of(const zr_plan_row *row) { return row->exchanged; }

@@ -13,8 +13,8 @@
 
 enum { BYTE_VOCABULARY = 256, ASSUMED_STEPS = 1000 };
 
-static zero_status model_choice_read_model(const zr_subject_question *question, zr_model_choice *s,
-                                           zero_error *error)
+static zero_status read_chosen_model(const zr_subject_question *question, zr_model_choice *s,
+                                     zero_error *error)
 {
     const char *given = question->model;
     size_t length = strlen(given);
@@ -56,7 +56,7 @@ zero_status zr_model_choice_read(const zr_subject_question *question, zr_model_c
 {
     *out = (zr_model_choice){0};
     ZERO_TRY(question->new_spec ? read_spec(question, out, error)
-                                : model_choice_read_model(question, out, error));
+                                : read_chosen_model(question, out, error));
     out->shape = zr_lm_shape_of(&out->model);
     ZERO_TRY(check_tokens(question->tokenizer, &out->shape, error));
     out->seq = zr_default_window(question->seq, out->shape.positions, question->logger);

@@ -102,8 +102,7 @@ void zr_placement_table(const zr_placement_answer *answer, int width, zr_buffer 
     for (int i = 0; i < answer->count; i++)
         put_placement_row(answer, i, r);
     zr_report_end_table(r);
-    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, width, out, NULL) != ZERO_OK;
-    zr_report_destroy(r);
+    zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
 static void put_placement(const zr_placement *at, bool chosen, zr_json_writer *w)

@@ -17,7 +17,7 @@ static bool is_token(const zr_tokenizer *tokenizer, int32_t id)
     return span_of(tokenizer, tokenizer->bpe->spelled, id).length > 0;
 }
 
-static void bpe_decode_decode(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
+static void bpe_decode_token(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
 {
     zr_text_span span = span_of(tokenizer, tokenizer->bpe->bytes, id);
     if (is_token(tokenizer, id))
@@ -84,12 +84,12 @@ static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
     const zr_bpe *bpe = tokenizer->bpe;
     if (bpe->decoder.byte_level) {
         if (!last)
-            bpe_decode_decode(tokenizer, id, &decoder->pending);
+            bpe_decode_token(tokenizer, id, &decoder->pending);
         zr_utf8_flush(&decoder->pending, last, out);
         return;
     }
     if (!last && bpe->decoder.fallback && is_token(tokenizer, id) && bpe->is_byte[id]) {
-        bpe_decode_decode(tokenizer, id, &decoder->pending);
+        bpe_decode_token(tokenizer, id, &decoder->pending);
         return;
     }
     end_run(decoder, out);
@@ -117,7 +117,7 @@ const zr_tokenizer_ops zr_bpe_ops = {
     .kind = ZR_TOKENIZER_BPE,
     .encode = encode,
     .cut = zr_bpe_cut,
-    .decode = bpe_decode_decode,
+    .decode = bpe_decode_token,
     .push = push,
     .save = zr_bpe_save,
     .free = free_bpe,

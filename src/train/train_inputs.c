@@ -37,7 +37,7 @@ static zero_status read_tokens(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status read_read_shape(zr_train *train, zero_error *error)
+static zero_status read_train_shape(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     const zr_subject_question question = {.new_spec = options->new_spec,
@@ -134,7 +134,7 @@ zero_status zr_train_read(zr_train *train, zero_error *error)
                                  train->subject.tokenizer, error));
     ZERO_TRY(keep_template(train, error));
     zr_reading_warn(train->subject.tokenizer, &train->logger);
-    ZERO_TRY(read_read_shape(train, error));
+    ZERO_TRY(read_train_shape(train, error));
     warn_of_qwen2(train);
     return make_datasets(train, error);
 }

@@ -19,7 +19,7 @@ static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
     if (newest)
         zr_run_before_of_checkpoint(newest, &asked->before);
     else
-        zr_run_before_of_run(out, &asked->before);
+        zr_run_before_read(out, &asked->before);
     asked->has_checkpoint = newest;
     zr_free(newest);
     return ZERO_OK;

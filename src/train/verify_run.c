@@ -80,20 +80,20 @@ static zero_train_options verify_run_options_of(zr_verify *v)
 {
     static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
     const zero_verify_options *given = v->options;
-    const zr_run_record *verify_run_run = &v->config.run;
+    const zr_run_record *verify_on_ranks = &v->config.run;
     return (zero_train_options){
         .struct_size = sizeof(zero_train_options),
-        .new_spec = verify_run_run->new_spec,
-        .model_dir = verify_run_run->model,
-        .data = given->data ? given->data : verify_run_run->data,
-        .data_count = given->data ? given->data_count : verify_run_run->data_count,
-        .val = verify_run_run->val,
-        .field = verify_run_run->field,
-        .chat = verify_run_run->chat,
-        .tokenizer = verify_run_run->tokenizer_of_model ? NULL : verify_run_run->tokenizer,
+        .new_spec = verify_on_ranks->new_spec,
+        .model_dir = verify_on_ranks->model,
+        .data = given->data ? given->data : verify_on_ranks->data,
+        .data_count = given->data ? given->data_count : verify_on_ranks->data_count,
+        .val = verify_on_ranks->val,
+        .field = verify_on_ranks->field,
+        .chat = verify_on_ranks->chat,
+        .tokenizer = verify_on_ranks->tokenizer_of_model ? NULL : verify_on_ranks->tokenizer,
         .config_path = v->config.path,
-        .seq = verify_run_run->seq,
-        .steps = verify_run_run->steps,
+        .seq = verify_on_ranks->seq,
+        .steps = verify_on_ranks->steps,
         .seed = -1,
         .eval_every = -1,
         .threads = verify_run_threads_of(v),
@@ -101,7 +101,7 @@ static zero_train_options verify_run_options_of(zr_verify *v)
         // Earlier programs took the mean over micro-batches.
         .override_count = v->config.of_earlier_program,
         .backend = v->backend,
-        .allow_change = verify_run_run->allow_change,
+        .allow_change = verify_on_ranks->allow_change,
         .dry_run = 1,
         .ignore_unused = 1, // the weights come from the checkpoint
         .logger = given->logger,
@@ -274,7 +274,7 @@ static zero_status check_receipts(const zr_verify *v, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status verify_run_run(zr_verify *v, zero_error *error)
+static zero_status verify_on_ranks(zr_verify *v, zero_error *error)
 {
     ZERO_TRY(zr_comm_agree(v->comm, zr_verify_open(v, error), error));
     ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
@@ -305,7 +305,7 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
                        options->threads);
     *out = (zero_verify_result){0};
     zr_verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
-    zero_status status = verify_run_run(&v, error);
+    zero_status status = verify_on_ranks(&v, error);
     zr_run_config_free(&v.config);
     zr_free(v.from);
     zr_free(v.to);

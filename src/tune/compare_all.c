@@ -72,9 +72,8 @@ static bool has_measured(const zr_comparison *c)
 }
 
 // What was measured before a signal is an answer, too.
-static zero_status compare_all_compare(zr_comparison *c,
-                                       void (*write)(void *user, const char *text), void *user,
-                                       zero_error *error)
+static zero_status compare_all_rows(zr_comparison *c, void (*write)(void *user, const char *text),
+                                    void *user, zero_error *error)
 {
     ZERO_TRY(plan_all(c, error));
     zero_status status = zr_compare_measure(c, error);
@@ -97,7 +96,7 @@ zero_status zero_compare(const zero_compare_options *options,
         return ZERO_ERR_MEMORY;
     zero_status status = zr_comparison_open(options, c, error);
     if (status == ZERO_OK)
-        status = compare_all_compare(c, write, user, error);
+        status = compare_all_rows(c, write, user, error);
     zr_comparison_close(c);
     zr_free(c);
     return status;

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "base/traffic.h"
 #include "tune/compare_ways.h"
 
 #include <stdio.h>
@@ -92,19 +93,15 @@ static void write_speed(const zr_comparison *c, zr_report *r)
 // Writes "data 1.2 MB, tensor 3.0 MB".
 static void put_exchanged(zr_report *r, const int64_t exchanged[ZERO_AXIS_COUNT])
 {
-    static const struct {
-        zero_axis axis;
-        const char *name;
-    } axes[] = {
-        {ZERO_AXIS_data, "data"}, {ZERO_AXIS_tensor, "tensor"}, {ZERO_AXIS_pipeline, "pipeline"}};
+    const zero_axis axes[] = {ZERO_AXIS_data, ZERO_AXIS_tensor, ZERO_AXIS_pipeline};
     char line[4 * ZR_BYTES_TEXT] = "", bytes[ZR_BYTES_TEXT];
     int length = 0;
     for (int i = 0; i < ZR_COUNT(axes); i++) {
-        if (!exchanged[axes[i].axis])
+        if (!exchanged[axes[i]])
             continue;
-        zr_bytes_text((double)exchanged[axes[i].axis], bytes);
+        zr_bytes_text((double)exchanged[axes[i]], bytes);
         length += snprintf(line + length, sizeof line - (size_t)length, "%s%s %s",
-                           length ? ", " : "", axes[i].name, bytes);
+                           length ? ", " : "", zr_axis_name(axes[i]), bytes);
     }
     zr_report_cell(r, zr_text(length ? line : "nothing"));
 }
@@ -256,6 +253,5 @@ void zr_compare_text(const zr_comparison *c, zr_buffer *out)
     write_largest(c, r);
     write_effort(c, r);
     write_missing(c, r);
-    out->failed |= zr_report_write(r, ZR_REPORT_MARKDOWN, 0, out, NULL) != ZERO_OK;
-    zr_report_destroy(r);
+    zr_report_finish(r, ZR_REPORT_MARKDOWN, 0, out);
 }

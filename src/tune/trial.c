@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/numbers.h"
+#include "base/traffic.h"
 #include "checkpoint/run_directory.h"
 #include "monitor/metrics.h"
 
@@ -204,12 +205,9 @@ static int64_t held_by(const json_t *line)
 // batch there are no groups, and an all-reduce is of scalars.
 static int64_t exchanged_in(const json_t *line, zero_axis axis)
 {
-    static const char *const names[ZERO_AXIS_COUNT] = {[ZERO_AXIS_tensor] = "tensor",
-                                                       [ZERO_AXIS_data] = "data",
-                                                       [ZERO_AXIS_pipeline] = "pipeline"};
     const json_t *groups = json_object_get(line, "groups");
     const char *scalars = groups ? "" : "all_reduce", *name;
-    const json_t *group = groups                   ? json_object_get(groups, names[axis])
+    const json_t *group = groups                   ? json_object_get(groups, zr_axis_name(axis))
                           : axis == ZERO_AXIS_data ? json_object_get(line, "comm")
                                                    : NULL;
     int64_t bytes = 0;

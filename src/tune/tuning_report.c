@@ -90,8 +90,7 @@ static void say_rows(const zr_tuning *t, zr_buffer *out)
         put_report_row(t, next, r);
     }
     zr_report_end_table(r);
-    out->failed |= zr_report_write(r, ZR_REPORT_TEXT, 0, out, NULL) != ZERO_OK;
-    zr_report_destroy(r);
+    zr_report_finish(r, ZR_REPORT_TEXT, 0, out);
 }
 
 static void say_second(const zr_tuning *t, zr_buffer *out)

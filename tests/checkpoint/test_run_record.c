@@ -80,7 +80,7 @@ static void test_what_is_written_is_read(void **state)
     assert_true(zr_run_config_is_at(config.path));
 
     zr_run_before before;
-    zr_run_before_of_run(made->directory, &before);
+    zr_run_before_read(made->directory, &before);
     assert_int_equal(before.batch, 16);
     assert_int_equal(before.micro_batch, 4);
     assert_int_equal(before.ranks, 2);
@@ -105,13 +105,13 @@ static void test_tensor_ranks(void **state)
     zr_run_config_file config =
         read_back(made, "{\"run\": {\"ranks\": 8, \"tensor\": 4, \"threads\": 1}}");
     zr_run_before before;
-    zr_run_before_of_run(made->directory, &before);
+    zr_run_before_read(made->directory, &before);
     assert_int_equal(config.run.ranks, 8);
     assert_int_equal(config.run.tensor, 4);
     assert_int_equal(before.ranks, 2); // data ranks
     zr_run_config_free(&config);
     config = read_back(made, "{\"run\": {\"ranks\": 8, \"tensor\": 4294967296}}");
-    zr_run_before_of_run(made->directory, &before);
+    zr_run_before_read(made->directory, &before);
     assert_int_equal(before.ranks, 0); // such a run is not known
     zr_run_config_free(&config);
 
@@ -142,7 +142,7 @@ static void test_pipeline_stages(void **state)
     zr_run_config_file config = read_back(
         made, "{\"run\": {\"ranks\": 8, \"tensor\": 2, \"pipeline\": 2, \"threads\": 1}}");
     zr_run_before before;
-    zr_run_before_of_run(made->directory, &before);
+    zr_run_before_read(made->directory, &before);
     assert_int_equal(config.run.stages, 2);
     assert_int_equal(before.stages, 2);
     assert_int_equal(before.ranks, 2); // data ranks

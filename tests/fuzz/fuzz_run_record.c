@@ -62,7 +62,7 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     zr_run_before before;
     fuzz_put("config.json", data, size);
     zero_status status = zr_run_config_read(fuzz_directory(), &config, error);
-    zr_run_before_of_run(fuzz_directory(), &before);
+    zr_run_before_read(fuzz_directory(), &before);
     if (status == ZERO_OK) {
         check_state(config.root);
         fuzz_must(config.run.tensor >= 1 && config.run.stages >= 1);

@@ -139,16 +139,16 @@ static void test_full(void **state)
     assert_int_equal(zr_append_file_open(scratch_path(*state, "full"), O_CREAT, &tail, &error),
                      ZERO_OK);
     zr_buffer_append(&entry, "whole,", 6);
-    assert_int_equal(zr_append_file_append(&tail, &entry, &error), ZERO_OK);
+    assert_int_equal(zr_append_file_write(&tail, &entry, &error), ZERO_OK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     zr_buffer_append(&entry, "half,half,", 10);
-    zero_status status = zr_append_file_append(&tail, &entry, &error);
+    zero_status status = zr_append_file_write(&tail, &entry, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, ZERO_ERR_IO);
     assert_contains(error.message, "cannot write to ");
     assert_int_equal(length_of(scratch_path(*state, "full")), 6);
     zr_buffer_append(&entry, "again", 5);
-    assert_int_equal(zr_append_file_append(&tail, &entry, &error), ZERO_OK);
+    assert_int_equal(zr_append_file_write(&tail, &entry, &error), ZERO_OK);
     assert_int_equal(length_of(scratch_path(*state, "full")), 11);
     zr_append_file_close(&tail);
     zr_buffer_free(&entry);

@@ -2,6 +2,7 @@
 #ifndef TESTS_PREDICT_RATES_SUPPORT_H
 #define TESTS_PREDICT_RATES_SUPPORT_H
 
+#include "base/file.h"
 #include "predict/rates.h"
 
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -66,6 +68,41 @@ static inline void fill(zr_rate_book *book, double norm)
     book->read = 1e9, book->write = 5e8, book->mix = 7e8, book->checksum = 3e9;
     zr_task_rates_add(&book->tasks, ZR_TASK_RESERVE,
                       &(zr_task_sample){.together = 2, .amount = 1000, .seconds = 0.5, .seen = 1});
+}
+
+// A cache directory of a test's own, the file in it that the test looks at, and the warnings about
+// its rates.
+typedef struct desk {
+    char directory[64], file[96];
+    int warnings;
+    zero_logger logger;
+} desk;
+
+static inline void count_warning(void *user, zero_log_level level, const char *message)
+{
+    desk *d = user;
+    assert_int_equal(level, ZERO_LOG_WARNING);
+    assert_non_null(strstr(message, "measured rates"));
+    d->warnings++;
+}
+
+static inline desk *open_cache(void)
+{
+    desk *d = calloc(1, sizeof *d);
+    assert_non_null(d);
+    strcpy(d->directory, "/tmp/zero-rates-XXXXXX");
+    assert_non_null(mkdtemp(d->directory));
+    assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
+    d->logger = (zero_logger){.write = count_warning, .user = d};
+    return d;
+}
+
+static inline int close_desk(void **state)
+{
+    desk *d = *state;
+    assert_int_equal(zr_directory_remove(d->directory, NULL), ZERO_OK);
+    free(d);
+    return 0;
 }
 
 #endif

@@ -96,45 +96,19 @@ static void test_the_oldest_makes_room(void **state)
     zr_rate_book_free(&book);
 }
 
-typedef struct desk {
-    char directory[64], earlier[96]; // the cache; the earlier version's file in it
-    int warnings;
-    zero_logger logger;
-} desk;
-
-static void count_warning(void *user, zero_log_level level, const char *message)
-{
-    desk *d = user;
-    assert_int_equal(level, ZERO_LOG_WARNING);
-    assert_non_null(strstr(message, "measured rates"));
-    d->warnings++;
-}
-
 static int open_desk(void **state)
 {
-    desk *d = calloc(1, sizeof *d);
-    strcpy(d->directory, "/tmp/zero-storage-XXXXXX");
-    assert_non_null(mkdtemp(d->directory));
-    assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
-    snprintf(d->earlier, sizeof d->earlier, "%s/libzero", d->directory);
-    assert_int_equal(zr_directory_create(d->earlier, NULL), ZERO_OK);
-    strcat(d->earlier, "/bandwidth.json");
-    d->logger = (zero_logger){.write = count_warning, .user = d};
+    desk *d = open_cache();
+    snprintf(d->file, sizeof d->file, "%s/libzero", d->directory);
+    assert_int_equal(zr_directory_create(d->file, NULL), ZERO_OK);
+    strcat(d->file, "/bandwidth.json");
     *state = d;
-    return 0;
-}
-
-static int close_desk(void **state)
-{
-    desk *d = *state;
-    assert_int_equal(zr_directory_remove(d->directory, NULL), ZERO_OK);
-    free(d);
     return 0;
 }
 
 static void write_earlier(desk *d, const char *text)
 {
-    assert_int_equal(zr_file_write_durable(d->earlier, text, strlen(text), NULL), ZERO_OK);
+    assert_int_equal(zr_file_write_durable(d->file, text, strlen(text), NULL), ZERO_OK);
 }
 
 // What earlier versions wrote after `zero bench memory` and `zero bench io` on two hosts; PROCESSOR
@@ -176,7 +150,7 @@ static void test_rates_of_before_load(void **state)
     // Whatever is kept next takes them into the file of the book.
     zr_correction_learn(&found.whole, 1, 1.5);
     assert_true(zr_rate_book_keep(&found, &d->logger));
-    assert_int_equal(unlink(d->earlier), 0);
+    assert_int_equal(unlink(d->file), 0);
     zr_rate_book_read(&d->logger, &book);
     assert_int_equal(book.whole.runs, 1);
     assert_same(row_of(&book, "a", "254:0 /"), &disk_of_a);

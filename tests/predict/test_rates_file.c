@@ -94,40 +94,14 @@ static void test_people_are_told(void **state)
     zr_rate_book_free(&book);
 }
 
-typedef struct desk {
-    char directory[64], file[96];
-    int warnings;
-    zero_logger logger;
-} desk;
-
-static void count_warning(void *user, zero_log_level level, const char *message)
-{
-    desk *d = user;
-    assert_int_equal(level, ZERO_LOG_WARNING);
-    assert_non_null(strstr(message, "measured rates"));
-    d->warnings++;
-}
-
 static int open_desk(void **state)
 {
-    desk *d = calloc(1, sizeof *d);
-    strcpy(d->directory, "/tmp/zero-rates-XXXXXX");
-    assert_non_null(mkdtemp(d->directory));
-    assert_int_equal(setenv("XDG_CACHE_HOME", d->directory, 1), 0);
+    desk *d = open_cache();
     char *file;
     assert_int_equal(zr_rate_book_file(&file, NULL), ZERO_OK);
     snprintf(d->file, sizeof d->file, "%s", file);
     zr_free(file);
-    d->logger = (zero_logger){.write = count_warning, .user = d};
     *state = d;
-    return 0;
-}
-
-static int close_desk(void **state)
-{
-    desk *d = *state;
-    assert_int_equal(zr_directory_remove(d->directory, NULL), ZERO_OK);
-    free(d);
     return 0;
 }
 

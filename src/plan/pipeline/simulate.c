@@ -200,7 +200,7 @@ static zero_status reserve_simulate(run *r, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status simulate_simulate(run *r, zero_error *error)
+static zero_status simulate_programs(run *r, zero_error *error)
 {
     ZERO_TRY(reserve_simulate(r, error));
     for (int s = 0; s < r->pipeline->stages; s++)
@@ -228,7 +228,7 @@ zero_status zr_simulate(const zr_pipeline *pipeline, const zr_lane *lanes,
         .window = zr_pipeline_window(pipeline),
         .last = zr_pipeline_last_act(pipeline->kind),
     };
-    zero_status status = simulate_simulate(&r, error);
+    zero_status status = simulate_programs(&r, error);
     zr_free(r.waits);
     zr_free(r.next);
     zr_free(r.ends);

@@ -220,7 +220,7 @@ static bool divide_chunks(division *d, int *start, int *first)
     return best.excess == 0;
 }
 
-static bool stage_divide_divide(division *d, int *start, int *first)
+static bool divide_stages(division *d, int *start, int *first)
 {
     if (d->of->chunks > 1)
         return divide_chunks(d, start, first);
@@ -241,7 +241,7 @@ zero_status zr_divide_best(const zr_division_of_units *of, int *first, bool *fit
     int *start = zr_alloc((size_t)(d.parts + 1) * sizeof *start, error);
     bool all = d.best && d.from && start;
     if (all)
-        *fits = stage_divide_divide(&d, start, first);
+        *fits = divide_stages(&d, start, first);
     zr_free(d.best);
     zr_free(d.from);
     zr_free(start);
