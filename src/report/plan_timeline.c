@@ -133,7 +133,8 @@ static const char *flat_param_name(const drawing *d, int flat_param)
     return flat_param < 0 ? "checkpoint" : d->plan->flat_params[flat_param].name;
 }
 
-// Adds what instruction `from` begins, in row `row` of its lane, which is one pixel high: add_flights scales it.
+// Adds what instruction `from` begins, in row `row` of its lane, one pixel high: add_flights
+// scales it.
 static void add_flight(drawing *d, int from, int to, int row)
 {
     const zr_instruction *begins = &d->pass->at[from];
