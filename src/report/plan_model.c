@@ -6,6 +6,7 @@
 #include "setup/machine_facts.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
+#include "setup/run_setup.h"
 #include "setup/pipeline_stages.h"
 #include "setup/model_part.h"
 #include "report/plan_show.h"
@@ -60,7 +61,6 @@ static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error 
 static zero_status resolve_model(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
-    char *text;
     zr_resolution how = {
         .name = options->config_path,
         .flags = options->overrides,
@@ -70,11 +70,7 @@ static zero_status resolve_model(zr_planner *p, zero_error *error)
         .logger = &options->logger,
         .amend = find_ranks,
     };
-    ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
-    how.text = text;
-    zero_status status = zr_resolve(&how, &p->config, error);
-    zr_free(text);
-    return status;
+    return zr_resolve_file(&how, &p->config, error);
 }
 
 static zero_status read_machines(zr_planner *p, zero_error *error)

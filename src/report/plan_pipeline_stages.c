@@ -72,11 +72,11 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline)
 {
     const zr_plan *plan = of->plan;
     const zr_pass_traffic step = zr_traffic_of_step(plan);
-    zr_report_pipeline_stage *to = &pipeline->at[of->part.stage];
-    *to = (zr_report_pipeline_stage){.parameters = parameters_of(pipeline, of->part.stage),
+    zr_report_pipeline_stage *to = &pipeline->at[of->pipeline->stage];
+    *to = (zr_report_pipeline_stage){.parameters = parameters_of(pipeline, of->pipeline->stage),
                                      .versions = plan->versions,
                                      .summed_steps = plan->step_sums,
-                                     .sums = sums_of(plan, of->part.stage)};
+                                     .sums = sums_of(plan, of->pipeline->stage)};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         to->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
@@ -136,7 +136,7 @@ zero_status zr_planner_draw_pipeline(const zr_planner *p, const zr_plan_point *a
     asked.question.unlimited = true;
     zero_status status = zr_estimate_begin(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = draw_division(p, estimate.division, out, error);
+        status = draw_division(p, estimate.run.division, out, error);
     zr_estimate_free(&estimate);
     return status;
 }

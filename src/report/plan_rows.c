@@ -48,13 +48,11 @@ static zero_status compare_kept(const row_making *m, const tensor_rank *rank, co
     zr_rank_plan otherwise;
     // Shallow copies that differ in one field.
     zr_estimate other = *m->estimate;
-    zr_estimate_question question = *other.question;
-    zr_config config = *question.config;
+    zr_config config = *other.run.config;
     if (plan->tensor_ranks <= 1 || (row->keeps != ZR_KEEP_WHOLE && row->keeps != ZR_KEEP_SHARE))
         return ZERO_OK;
     config.partition_activations = row->keeps == ZR_KEEP_WHOLE;
-    question.config = &config;
-    other.question = &question;
+    other.run.config = &config;
     zero_status status =
         zr_estimate_plan(&other, rank->stage, rank->number, rank->part, &otherwise, error);
     if (status == ZERO_OK) {
@@ -179,12 +177,12 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
     *row = (zr_plan_row){0};
     zr_planner_ask(p, at, p->machine.threads, &asked);
     zero_status status = zr_estimate_make(&asked.question, &estimate, error);
-    if (status == ZERO_OK && estimate.made)
-        status = zr_plan_pipeline_make(p->model, estimate.made, &row->pipeline, error);
+    if (status == ZERO_OK && estimate.run.division)
+        status = zr_plan_pipeline_make(p->model, estimate.run.division, &row->pipeline, error);
     if (status == ZERO_OK)
         status = fill_rows(p, at, &estimate, row, error);
     if (row->pipeline)
-        estimate.made = NULL; // because it is the row's now
+        estimate.run.division = NULL; // because it is the row's now
     zr_estimate_free(&estimate);
     return status;
 }

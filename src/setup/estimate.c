@@ -11,7 +11,6 @@
 #include "setup/machine_facts.h"
 #include "setup/model_part.h"
 #include "setup/pipeline_stages.h"
-#include "setup/resolve.h"
 
 #include <stdio.h>
 
@@ -26,14 +25,6 @@ static bool is_on_one(const zr_estimate_question *q)
     return q->ranks <= ZERO_MAX_RANKS && together_of(q) == q->ranks;
 }
 
-static zero_shape shape_of(const zr_estimate_question *q)
-{
-    return (zero_shape){.batch = q->micro_batch ? q->micro_batch : q->config->micro_batch,
-                        .seq = q->seq,
-                        .threads = q->threads,
-                        .dtype = q->config->dtype};
-}
-
 static zero_status find_part(zr_estimate *r, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
@@ -44,40 +35,32 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
         ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
         whole = r->whole;
     }
-    return zr_model_part_make(whole, q->name, q->config, 0, &r->part, error);
+    r->run = (zr_run_setup){.config = q->config,
+                            .model = whole,
+                            .name = q->name,
+                            .shape = zr_run_shape(q->config, q->micro_batch, q->seq, q->threads)};
+    return zr_run_setup_part(&r->run, 0, error);
 }
 
 // Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
 static zero_status divide_estimate(zr_estimate *r, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
-    const zero_model *model = r->part.model;
-    int64_t budget = q->config->offload.device_memory;
+    int64_t budget = q->config->offload.device_memory, limit = q->machine.memory_limit;
     zero_error reason = {0};
-    zr_pipeline_question stages = {.whole = model->whole ? model->whole : model,
-                                   .config = q->config,
-                                   .shape = shape_of(q),
-                                   .memory_limit = q->machine.memory_limit};
-    if (budget > 0 && (!stages.memory_limit || budget < stages.memory_limit))
-        stages.memory_limit = budget;
     r->stages = q->config->pipeline.stages;
-    if (r->stages == 1)
-        return ZERO_OK;
-    r->division = q->division;
-    if (r->division)
-        return ZERO_OK;
-    if (q->unlimited)
-        stages.memory_limit = 0;
-    zero_status status = zr_pipeline_stages_divide(&stages, &r->made, &reason);
+    if (r->stages > 1 && q->division)
+        return zr_pipeline_stages_copy(q->division, &r->run.division, error);
+    if (budget > 0 && (!limit || budget < limit))
+        limit = budget;
+    zero_status status = zr_run_setup_divide(&r->run, q->unlimited ? 0 : limit, &reason);
     if (status == ZERO_ERR_LIMIT) {
         r->fits = false; // because a run would be refused so
         snprintf(r->excess, sizeof r->excess, "%.*s", (int)sizeof r->excess - 1, reason.message);
-        stages.memory_limit = 0;
-        status = zr_pipeline_stages_divide(&stages, &r->made, error);
-    } else if (status != ZERO_OK && error) {
-        *error = reason;
+        return zr_run_setup_divide(&r->run, 0, error);
     }
-    r->division = r->made;
+    if (status != ZERO_OK && error)
+        *error = reason;
     return status;
 }
 
@@ -137,8 +120,9 @@ static zero_status place_estimate(const zr_estimate *r, int stage, int tensor_ra
 }
 
 // Notes what is too much, of the first pipeline stage that does not fit.
-static void check_fit(zr_estimate *r, int stage, const zr_machine *machine)
+static void check_fit(zr_estimate *r, int stage)
 {
+    const zr_machine *machine = &r->at[stage].machine;
     const zr_plan *plan = r->at[stage].plan;
     char excess[256];
     if (!r->fits || zr_plan_fits(plan, machine))
@@ -153,30 +137,16 @@ static void check_fit(zr_estimate *r, int stage, const zr_machine *machine)
         snprintf(r->excess, sizeof r->excess, "%s", excess);
 }
 
-static zero_status plan_rank(const zr_estimate *r, int stage, int tensor_rank,
-                             const zr_model_part *part, zr_machine *machine, zr_rank_plan *out,
-                             zero_error *error)
-{
-    const zr_estimate_question *q = r->question;
-    *out = (zr_rank_plan){0};
-    *machine = q->machine;
-    ZERO_TRY(place_estimate(r, stage, tensor_rank, machine, error));
-    const zr_rank_question rank = {.model = part ? part->model : r->part.model,
-                                   .config = q->config,
-                                   .settings = zr_settings_of(q->config, false),
-                                   .shape = shape_of(q),
-                                   .machine = *machine,
-                                   .division = r->division,
-                                   .stage = stage,
-                                   .mapped = is_on_one(q)};
-    return zr_rank_plan_make(&rank, out, error);
-}
-
 zero_status zr_estimate_plan(const zr_estimate *r, int stage, int tensor_rank,
                              const zr_model_part *part, zr_rank_plan *out, zero_error *error)
 {
-    zr_machine machine;
-    return plan_rank(r, stage, tensor_rank, part, &machine, out, error);
+    zr_rank_question rank = {.stage = stage,
+                             .part = part,
+                             .mapped = is_on_one(r->question),
+                             .machine = r->question->machine};
+    *out = (zr_rank_plan){0};
+    ZERO_TRY(place_estimate(r, stage, tensor_rank, &rank.machine, error));
+    return zr_run_setup_plan(&r->run, &rank, out, error);
 }
 
 zero_status zr_estimate_begin(const zr_estimate_question *question, zr_estimate *out,
@@ -198,9 +168,8 @@ zero_status zr_estimate_make(const zr_estimate_question *question, zr_estimate *
     for (int s = 0; s < out->stages; s++)
         out->at[s] = (zr_rank_plan){0};
     for (int s = 0; s < out->stages; s++) {
-        zr_machine machine;
-        ZERO_TRY(plan_rank(out, s, 0, NULL, &machine, &out->at[s], error));
-        check_fit(out, s, &machine);
+        ZERO_TRY(zr_estimate_plan(out, s, 0, NULL, &out->at[s], error));
+        check_fit(out, s);
     }
     return ZERO_OK;
 }
@@ -214,8 +183,7 @@ void zr_estimate_free(zr_estimate *r)
     zr_free(r->operations);
     zr_free(r->at);
     zr_free(r->places);
-    zr_pipeline_stages_free(r->made);
-    zr_model_part_free(&r->part);
+    zr_run_setup_free(&r->run);
     zr_lm_free(r->whole);
     *r = (zr_estimate){0};
 }
@@ -411,31 +379,4 @@ zero_status zr_estimate_measure(zr_estimate *r, const zero_logger *logger, zr_ra
         ZERO_TRY(measure_stage(&question, book, error));
     }
     return ZERO_OK;
-}
-
-zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *out,
-                              zero_error *error)
-{
-    const zr_rank_question *q = question;
-    const zr_config *config = q->config;
-    zr_machine machine = q->machine;
-    *out = (zr_rank_plan){0};
-    ZERO_TRY(zr_machine_check(&machine, &q->settings, error));
-    if (q->division) {
-        out->part = *q->division;
-        zr_pipeline_stages_place(&out->part, config, q->model, q->stage, q->mapped);
-        machine.pipeline = &out->part;
-    }
-    if (q->division || config->pipeline.exact)
-        ZERO_TRY(zr_pipeline_stages_cut(q->model, q->division, q->stage, config->pipeline.exact,
-                                        &out->model, error));
-    return zr_plan_create(out->model ? out->model : q->model, &q->shape, &q->settings, &machine,
-                          &out->plan, error);
-}
-
-void zr_rank_plan_free(zr_rank_plan *plan)
-{
-    zr_plan_destroy(plan->plan);
-    zr_pipeline_stage_free(plan->model);
-    *plan = (zr_rank_plan){0};
 }

@@ -10,31 +10,7 @@
 #include "plan/plan.h"
 #include "predict/forecast.h"
 #include "predict/run_tasks.h"
-#include "setup/model_part.h"
-
-typedef struct zr_rank_question {     // of one rank, which need not exist
-    const zero_model *model;          // the tensor rank's part of it
-    const zr_config *config;          // resolved
-    zr_settings settings;             // the configuration's, or others to compare with them
-    zero_shape shape;                 // of a micro-batch
-    zr_machine machine;               // as this rank sees it; its pipeline is filled in
-    const zr_pipeline_part *division; // of the units of the whole model; NULL: there is no pipeline
-    int stage;                        // of the pipeline
-    bool mapped;                      // ranks of different pipeline stages share memory
-} zr_rank_question;
-
-typedef struct zr_rank_plan {
-    zr_plan *plan;
-    zero_model *model;     // of the pipeline stage that is planned; NULL if the part itself is
-    zr_pipeline_part part; // of that stage; the plan points to it
-} zr_rank_plan;
-
-// Makes the plan of a rank. `out` must not move while the plan exists; the caller frees its
-// contents with zr_rank_plan_free, also after an error. Errors are those of zr_machine_check,
-// zr_pipeline_stages_cut and zr_plan_create.
-zero_status zr_rank_plan_make(const zr_rank_question *question, zr_rank_plan *out,
-                              zero_error *error);
-void zr_rank_plan_free(zr_rank_plan *plan);
+#include "setup/run_setup.h"
 
 typedef struct zr_estimate_question {
     // A model of this shape is made, with the tiles of the configuration; NULL: `model` is used.
@@ -63,11 +39,9 @@ typedef struct zr_estimate_question {
 
 typedef struct zr_estimate {
     const zr_estimate_question *question;
-    zero_model *whole;                // NULL unless it was made from a shape
-    zr_model_part part;               // of the first tensor rank, which has most
-    const zr_pipeline_part *division; // NULL: there is no pipeline
-    zr_pipeline_part *made;           // the same if the estimate made it; else NULL
-    int *places;                      // memory of `machines`, unless the question lists them
+    zero_model *whole;        // NULL unless it was made from a shape
+    zr_run_setup run;         // with the part of the first tensor rank, which has most
+    int *places;              // memory of `machines`, unless the question lists them
     zr_job_machines machines; // where ranks are; count 0: all on one, and the question lists none
     zr_rank_plan *at;         // (stages) of pipeline stages
     int stages;
@@ -83,7 +57,7 @@ typedef struct zr_estimate {
 zero_status zr_estimate_begin(const zr_estimate_question *question, zr_estimate *out,
                               zero_error *error);
 // Makes the plan of a tensor rank in a pipeline stage. part: that rank's part of the model; NULL:
-// the first tensor rank's. `out` as for zr_rank_plan_make.
+// the first tensor rank's. `out` as for zr_run_setup_plan.
 zero_status zr_estimate_plan(const zr_estimate *estimate, int stage, int tensor_rank,
                              const zr_model_part *part, zr_rank_plan *out, zero_error *error);
 // Begins an estimate, and makes the plans of the first tensor ranks. A configuration that cannot be

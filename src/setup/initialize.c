@@ -56,7 +56,8 @@ static zr_resolution resolution_of(const zero_options *options, const zr_trial *
     const int64_t parameters = zr_model_parameters(model->whole ? model->whole : model);
     zr_resolution how = {
         .name = options->config_path ? options->config_path : "config_text",
-        .facts = zr_resolve_facts(options->comm->size, parameters, options->total_steps),
+        .facts = zr_resolve_facts(&(zr_run_outline){
+            .ranks = options->comm->size, .parameters = parameters, .steps = options->total_steps}),
         .logger = options->comm->rank == 0 ? &options->logger : NULL,
     };
     how.facts.micro_batch = options->shape.batch;
@@ -79,24 +80,24 @@ static zero_status check_config(const zero_options *options, const zr_config *co
 
 typedef struct making { // what an engine is created from
     const zero_options *options;
-    const zr_config *config;
-    zr_model_part part;
-    zr_pipeline_part *pipeline; // NULL: there is none
-    zero_model *stage;          // of the part; NULL: the rank computes all of the part
+    zr_run_setup run;
+    zr_rank_plan rank; // this one's
     zr_grid grid;
     zr_queue *queue;
-    zr_plan *plan;
     zr_lm_changes changes;
 } making;
 
 static zero_status make_plan(making *m, zero_error *error)
 {
-    zr_machine machine;
-    zero_options options = *m->options;
-    options.model = m->stage ? m->stage : m->part.model;
-    ZERO_TRY(zr_plan_of(&options, &m->grid, m->config, m->queue, m->pipeline, &machine, &m->plan,
-                        error));
-    return zr_plan_check_memory(m->plan, &machine, error);
+    const zr_grid *grid = &m->grid;
+    zr_rank_question question = {.stage = grid->mesh.place[ZERO_AXIS_pipeline],
+                                 .mapped = grid->pipeline && grid->pipeline->versions};
+    zr_machine *machine = &question.machine;
+    zr_machine_fill(m->queue, m->options->comm, machine);
+    zr_machine_divide(grid, machine);
+    zr_machine_limit(machine, &m->run.config->offload, zr_local_ranks(m->options->comm));
+    ZERO_TRY(zr_run_setup_plan(&m->run, &question, &m->rank, error));
+    return zr_plan_check_memory(m->rank.plan, &m->rank.machine, error);
 }
 
 static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *faults)
@@ -120,10 +121,10 @@ static zero_status prepare_initialize(making *m, zero_error *error)
     const zero_options *options = m->options;
     const char *backend = options->backend ? options->backend : "cpu";
     ZERO_TRY(zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &m->queue, error));
-    ZERO_TRY(zr_model_tiles_check(m->config, m->part.model, error));
+    ZERO_TRY(zr_model_tiles_check(m->run.config, m->run.part.model, error));
     ZERO_TRY(zr_lm_changes_parse(options->allow_change, &m->changes, error));
     ZERO_TRY(make_plan(m, error));
-    if (m->grid.data->size > 1 && zr_wants_overlap(m->config, options->comm->versions != NULL,
+    if (m->grid.data->size > 1 && zr_wants_overlap(m->run.config, options->comm->versions != NULL,
                                                    m->queue->threads * options->comm->size))
         return zr_comm_overlap(m->grid.data, error);
     return ZERO_OK;
@@ -133,11 +134,10 @@ static zero_status make_part(making *m, const zr_trial *trial, zero_error *error
 {
     const zero_options *options = m->options;
     if (trial && trial->unsplit) {
-        m->part = (zr_model_part){.model = options->model};
+        m->run.part.model = options->model;
         return ZERO_OK;
     }
-    return zr_model_part_make(options->model, options->model->name, m->config,
-                              options->comm->rank % m->config->tensor, &m->part, error);
+    return zr_run_setup_part(&m->run, options->comm->rank % m->run.config->tensor, error);
 }
 
 // Makes the communicator this engine's, and splits it. A split is collective, so all ranks agree to
@@ -145,20 +145,20 @@ static zero_status make_part(making *m, const zr_trial *trial, zero_error *error
 static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, zero_error *error)
 {
     const zero_options *options = m->options;
-    int tensor = m->config->tensor, replicas = 0;
+    int tensor = m->run.config->tensor, replicas = 0;
     zero_status status = zr_comm_attach(options->comm, ZR_MAX(options->threads, 1), error);
     *attached = status == ZERO_OK;
     if (*attached)
-        zr_comm_report_multiple(options->comm, zr_config_model_ranks(m->config));
+        zr_comm_report_multiple(options->comm, zr_config_model_ranks(m->run.config));
     if (status == ZERO_OK)
         status = make_part(m, trial, error);
     if (tensor > 1) {
         if (status == ZERO_OK)
-            status = zr_model_replicas(m->part.model, tensor, &replicas, error);
+            status = zr_model_replicas(m->run.part.model, tensor, &replicas, error);
         ZERO_TRY(zr_comm_agree(options->comm, status, error));
     }
     return status == ZERO_OK ? zr_grid_create(options->comm, tensor, replicas,
-                                              m->config->pipeline.stages, &m->grid, error)
+                                              m->run.config->pipeline.stages, &m->grid, error)
                              : status;
 }
 
@@ -167,71 +167,60 @@ static zero_status least_memory(const making *m, int64_t *out, zero_error *error
 {
     char reason[128];
     zero_comm *world = m->options->comm;
-    int64_t budget = m->config->offload.device_memory;
+    int64_t budget = m->run.config->offload.device_memory;
     *out = zr_memory_available(reason, sizeof reason) / zr_local_ranks(world);
     if (budget > 0)
         *out = ZR_MIN(*out, budget);
     return zr_comm_all_reduce_small(world, out, 1, ZERO_I64, ZR_MIN, error);
 }
 
-// Divides the units among the stages of a pipeline, and makes the model of this rank's stage. All
-// ranks find the same division.
-static zero_status make_stage(making *m, zero_error *error)
+// All ranks find the same division.
+static zero_status divide_units(making *m, zero_error *error)
 {
-    const zero_options *options = m->options;
-    const zr_config *config = m->config;
-    const zero_model *model = m->part.model;
-    int stage = m->grid.mesh.place[ZERO_AXIS_pipeline];
-    if (config->pipeline.stages > 1) {
-        zr_pipeline_question question = {.whole = model->whole ? model->whole : model,
-                                         .config = config,
-                                         .shape = {.batch = config->micro_batch,
-                                                   .seq = options->shape.seq,
-                                                   .threads = ZR_MAX(options->threads, 1),
-                                                   .dtype = config->dtype}};
-        ZERO_TRY(least_memory(m, &question.memory_limit, error));
-        ZERO_TRY(zr_pipeline_stages_divide(&question, &m->pipeline, error));
-        zr_pipeline_stages_place(m->pipeline, config, model, stage,
-                                 m->grid.pipeline->versions != NULL);
-    }
-    return m->pipeline || config->pipeline.exact
-               ? zr_pipeline_stages_cut(model, m->pipeline, stage, config->pipeline.exact,
-                                        &m->stage, error)
-               : ZERO_OK;
+    int64_t limit;
+    if (m->run.config->pipeline.stages <= 1)
+        return ZERO_OK;
+    ZERO_TRY(least_memory(m, &limit, error));
+    return zr_run_setup_divide(&m->run, limit, error);
 }
 
 zero_status zr_engine_make(const zero_options *options, zr_config *config, const zr_trial *trial,
                            zero_engine **out, zero_error *error)
 {
-    making m = {.options = options, .config = config};
+    making m = {.options = options,
+                .run = {.config = config,
+                        .model = options->model,
+                        .name = options->model->name,
+                        .shape = zr_run_shape(config, options->shape.batch, options->shape.seq,
+                                              ZR_MAX(options->threads, 1)),
+                        .inference = options->inference}};
     bool attached;
     *out = NULL;
     zero_status status = take_comm(&m, trial, &attached, error);
     if (status == ZERO_OK)
-        status = make_stage(&m, error);
+        status = divide_units(&m, error);
     if (status == ZERO_OK)
         status = prepare_initialize(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK && !options->inference)
-        status = zr_topology_warn(&m.grid, m.plan, &options->logger, error);
+        status = zr_topology_warn(&m.grid, m.rank.plan, &options->logger, error);
     if (status != ZERO_OK) {
         zr_grid_destroy(&m.grid);
         if (attached)
             zr_comm_detach(options->comm);
-        zr_plan_destroy(m.plan);
-        zr_pipeline_stage_free(m.stage);
-        zr_pipeline_stages_free(m.pipeline);
-        zr_model_part_free(&m.part);
+        zr_rank_plan_free(&m.rank);
+        zr_run_setup_free(&m.run);
         zr_queue_close(m.queue);
         zr_config_destroy(config);
         return status;
     }
-    zr_comm_report_need(options->comm, zr_plan_total_bytes(m.plan));
+    zr_pipeline_stages_free(m.run.division); // the rank has its own copy
+    zr_comm_report_need(options->comm, zr_plan_total_bytes(m.rank.plan));
     const zr_engine_parts parts = {
-        .plan = m.plan,
-        .part = m.part.made,
-        .stage = m.stage,
-        .pipeline = m.pipeline,
+        .plan = m.rank.plan,
+        .part = m.run.part.made,
+        .stage = m.rank.model,
+        .pipeline = m.rank.pipeline,
         .config = config,
         .queue = m.queue,
         .grid = m.grid,

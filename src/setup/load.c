@@ -60,7 +60,6 @@ static void find_flags(const zr_load_options *options, load_flags *out)
 static zero_status read_load_config(const zero_comm *comm, const zr_load_options *options,
                                     zr_loaded *out, zero_error *error)
 {
-    char *text;
     load_flags flags;
     find_flags(options, &flags);
     zr_resolution how = {
@@ -68,18 +67,13 @@ static zero_status read_load_config(const zero_comm *comm, const zr_load_options
         .flags = flags.at,
         .flag_count = flags.count,
         .for_inference = true,
-        .facts = {.world = comm->size,
-                  .parallel = options->parallel,
-                  .micro_batch = 1,
-                  .hidden = out->shape.width,
-                  .auto_dtype = zr_default_dtype()},
+        .facts =
+            zr_resolve_facts(&(zr_run_outline){.ranks = comm->size, .width = out->shape.width}),
         .logger = comm->rank == 0 ? &options->logger : NULL,
     };
-    ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
-    how.text = text;
-    zero_status status = zr_resolve(&how, &out->config, error);
-    zr_free(text);
-    return status;
+    how.facts.parallel = options->parallel;
+    how.facts.micro_batch = 1;
+    return zr_resolve_file(&how, &out->config, error);
 }
 
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,

@@ -74,10 +74,11 @@ void zr_model_choice_free(zr_model_choice *subject)
 
 zr_config_facts zr_model_choice_facts(const zr_model_choice *subject, int world)
 {
-    zr_config_facts facts = zr_resolve_facts(world, subject->parameters, ASSUMED_STEPS);
-    facts.batch = zr_default_batch(subject->parameters, subject->seq);
-    facts.hidden = subject->shape.width;
-    return facts;
+    return zr_resolve_facts(&(zr_run_outline){.ranks = world,
+                                              .parameters = subject->parameters,
+                                              .seq = subject->seq,
+                                              .width = subject->shape.width,
+                                              .steps = ASSUMED_STEPS});
 }
 
 // The architectures of the public interface: model/ lists their units, layers/ computes them.

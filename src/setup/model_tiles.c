@@ -1,7 +1,7 @@
 #include "comm/agreement.h"
 #include "layers/layers.h"
-#include "setup/resolve.h"
-#include "setup/model_part.h"
+#include "setup/machine_facts.h"
+#include "setup/run_setup.h"
 
 static int64_t whole_or(int64_t tiles) { return ZR_MAX(tiles, 1); }
 
@@ -35,17 +35,23 @@ static bool tiling_fits(const zero_options *options, const zr_config *config, zr
                         const zr_lm_config *shape, const zr_tiles *tiles)
 {
     zr_lm_config tiled = *shape;
-    zero_options with = *options;
     zero_model *model = NULL;
-    zr_machine machine;
-    zr_plan *plan = NULL;
+    zr_rank_question question = {0};
+    zr_rank_plan rank;
     zr_lm_set_tiles(&tiled, tiles);
     if (zr_lm_create(&tiled, &model, NULL) != ZERO_OK)
         return false;
-    with.model = model;
-    bool good = zr_plan_of(&with, NULL, config, queue, NULL, &machine, &plan, NULL) == ZERO_OK &&
-                zr_plan_fits(plan, &machine);
-    zr_plan_destroy(plan);
+    const zr_run_setup run = {
+        .config = config,
+        .shape = zr_run_shape(config, options->shape.batch, options->shape.seq, queue->threads),
+        .inference = options->inference,
+        .part = {.model = model},
+    };
+    zr_machine_fill(queue, options->comm, &question.machine);
+    zr_machine_limit(&question.machine, &config->offload, zr_local_ranks(options->comm));
+    bool good = zr_run_setup_plan(&run, &question, &rank, NULL) == ZERO_OK &&
+                zr_plan_fits(rank.plan, &rank.machine);
+    zr_rank_plan_free(&rank);
     zr_lm_free(model);
     return good;
 }

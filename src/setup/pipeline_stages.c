@@ -4,7 +4,7 @@
 #include "model/pipeline_stage_cut.h"
 #include "plan/pipeline/stage_split.h"
 #include "setup/model_part.h"
-#include "setup/resolve.h"
+#include "setup/run_setup.h"
 
 #include <string.h>
 
@@ -33,6 +33,24 @@ static zr_pipeline_part *part_alloc(const zr_pipeline *pipeline, zero_error *err
     *part = (zr_pipeline_part){
         .pipeline = *pipeline, .share = share, .first_unit = (const int *)(share + chunks)};
     return part;
+}
+
+zero_status zr_pipeline_stages_copy(const zr_pipeline_part *part, zr_pipeline_part **out,
+                                    zero_error *error)
+{
+    size_t chunks = (size_t)(part->pipeline.stages * part->pipeline.chunks);
+    zr_pipeline_part *copy = part_alloc(&part->pipeline, error);
+    *out = copy;
+    if (!copy)
+        return ZERO_ERR_MEMORY;
+    int *first_unit = (int *)copy->first_unit;
+    double *share = (double *)copy->share;
+    memcpy(first_unit, part->first_unit, (chunks + 1) * sizeof *first_unit);
+    memcpy(share, part->share, chunks * sizeof *share);
+    *copy = *part;
+    copy->first_unit = first_unit;
+    copy->share = share;
+    return ZERO_OK;
 }
 
 void zr_pipeline_stages_free(zr_pipeline_part *part) { zr_free(part); }

@@ -21,6 +21,9 @@ typedef struct zr_pipeline_question { // how the units of a model are divided
 zero_status zr_pipeline_stages_divide(const zr_pipeline_question *question, zr_pipeline_part **out,
                                       zero_error *error);
 void zr_pipeline_stages_free(zr_pipeline_part *part); // NULL is allowed
+// Copies a part with its lists, as the caller frees it with zr_pipeline_stages_free.
+zero_status zr_pipeline_stages_copy(const zr_pipeline_part *part, zr_pipeline_part **out,
+                                    zero_error *error);
 // Makes a division that of one stage's ranks. model: what is cut. mapped: as in zr_pipeline_part.
 void zr_pipeline_stages_place(zr_pipeline_part *part, const zr_config *config,
                               const zero_model *model, int stage, bool mapped);

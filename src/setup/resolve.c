@@ -52,13 +52,17 @@ void zr_flag_list_free(zr_flag_list *list)
     *list = (zr_flag_list){0};
 }
 
-zr_config_facts zr_resolve_facts(int world, int64_t parameters, int64_t total_steps)
+zr_config_facts zr_resolve_facts(const zr_run_outline *outline)
 {
+    const zr_run_outline *o = outline;
+    double lr = o->continues ? zr_default_lr_further(o->parameters) : zr_default_lr(o->parameters);
     return (zr_config_facts){
-        .world = world,
-        .total_steps = total_steps,
-        .warmup_steps = total_steps ? zr_default_warmup(total_steps) : 0,
-        .lr = zr_default_lr(parameters),
+        .world = o->ranks,
+        .batch = o->seq ? zr_default_batch(o->parameters, o->seq) : 0,
+        .total_steps = o->steps,
+        .warmup_steps = o->steps ? zr_default_warmup(o->steps) : 0,
+        .hidden = o->width,
+        .lr = o->parameters ? lr : 0,
         .auto_dtype = zr_default_dtype(),
     };
 }
@@ -113,89 +117,16 @@ zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error)
     return status;
 }
 
-// Single types that the file names replace those of the policy.
-static zr_precision precision_of(const zr_config *config)
+zero_status zr_resolve_file(zr_resolution *how, zr_config **out, zero_error *error)
 {
-    zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
-    if (config->exact_world)
-        precision.gradients = precision.accumulator = ZERO_F32;
-    if (config->wire_given)
-        precision.gradients = config->wire_dtype;
-    if (config->wire_given && config->accumulation == 1)
-        precision.accumulator = config->wire_dtype;
-    if (config->accumulator_given)
-        precision.accumulator = config->accumulator_dtype;
-    return precision;
-}
-
-// Prefetching from NVMe is as deep as the pipeline of section 6.2 (ZeRO-Infinity): it covers the
-// visit after the next one to be gathered, and one more.
-static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
-{
-    zero_tier optimizer = inference ? ZERO_TIER_device : (zero_tier)o->optimizer;
-    int64_t ahead;
-    if (__builtin_mul_overflow(o->parameter_buffers, o->parameter_buffer_elems, &ahead))
-        ahead = INT64_MAX;
-    return (zr_tiering){
-        .parameters = (zero_tier)o->parameters,
-        .optimizer = optimizer,
-        .on_device = 1 - o->ratio,
-        .on_host = o->in_host,
-        .sub_group = o->sub_group ? o->sub_group : ZR_EACH_PARAMETER,
-        // One buffer holds the portion that stays in memory between steps.
-        .read_ahead = !inference && o->read_ahead && o->optimizer_buffers > 1,
-        .write_behind = !inference && o->write_behind && o->optimizer_buffers > 2,
-        .visits_ahead = 2,
-        .elems_ahead = ahead,
-        .block = o->block,
-        .persistent = o->persistent,
-        .persistent_most = o->persistent_most,
-        .live = ZR_MAX(o->live, 1), // in the plan 0 would mean no limit
-        .reuse = o->reuse,
-    };
-}
-
-zr_settings zr_settings_of(const zr_config *config, bool inference)
-{
-    return (zr_settings){
-        .precision = precision_of(config),
-        .stage = (int)config->stage,
-        .accumulation = config->accumulation,
-        .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
-        .delayed = !inference && config->offload.delayed_from > 0,
-        .per_tensor_norms =
-            !inference && !zr_optimizer_traits_of(config->optimizer.kind)->elementwise,
-        .exact_world = config->exact_world && !inference,
-        .decay_all = config->optimizer.decay_all,
-        .reduce_bucket = config->reduce_bucket,
-        .prefetch_bucket = config->prefetch_bucket,
-        .kept_by = config->kept_by,
-        .tiering = tiering_of(&config->offload, inference),
-        .activation_checkpoints = inference ? 0 : config->offload.activation_checkpoints,
-        .activation_checkpoint_tier =
-            inference ? ZERO_TIER_device : (zero_tier)config->offload.activation_checkpoint_tier,
-        .partition_activations = config->partition_activations && !inference,
-        .inference = inference,
-    };
-}
-
-zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
-                       zr_queue *queue, const zr_pipeline_part *pipeline, zr_machine *machine,
-                       zr_plan **out, zero_error *error)
-{
-    zr_machine_fill(queue, options->comm, machine);
-    if (grid)
-        zr_machine_divide(grid, machine);
-    machine->pipeline = pipeline;
-    zr_machine_limit(machine, &config->offload, zr_local_ranks(options->comm));
-    zr_settings settings = zr_settings_of(config, options->inference);
-    ZERO_TRY(zr_machine_check(machine, &settings, error));
-    zero_shape shape = {.batch = options->inference && options->shape.batch ? options->shape.batch
-                                                                            : config->micro_batch,
-                        .seq = options->shape.seq,
-                        .threads = queue->threads,
-                        .dtype = config->dtype};
-    return zr_plan_create(options->model, &shape, &settings, machine, out, error);
+    char *text;
+    *out = NULL;
+    ZERO_TRY(zr_resolve_text(how->name, &text, &how->length, error));
+    how->text = text;
+    zero_status status = zr_resolve(how, out, error);
+    how->text = NULL;
+    zr_free(text);
+    return status;
 }
 
 zero_status zr_window_check(int64_t seq, int64_t positions, zero_error *error)

@@ -1,6 +1,7 @@
-// The one way from a configuration's text to what an engine is made from:
+// The one way from a configuration's text to a resolved configuration, which run_setup.h makes a
+// plan of:
 //
-//   text + flags + facts -> configuration -> settings -> plan
+//   text + flags + facts -> configuration
 //
 // zero_initialize, zero train, zero plan and everything that opens a model for inference use it;
 // the fields of zr_resolution are what they differ in. Nothing here is collective.
@@ -8,12 +9,6 @@
 #define ZR_SETUP_RESOLVE_H
 
 #include "config/config.h"
-#include "engine/rank_grid.h"
-#include "plan/plan.h"
-#include <zero/engine.h>
-
-struct zr_queue;
-
 typedef struct zr_resolution zr_resolution;
 struct zr_resolution {
     const char *text;           // JSON; NULL: an empty configuration
@@ -50,23 +45,27 @@ void zr_flag_list_free(zr_flag_list *list); // A zeroed one is allowed.
 // NULL gives *text NULL. Returns ZERO_ERR_CONFIG if the path exists but cannot be a configuration.
 // The caller frees *text with zr_free.
 zero_status zr_resolve_text(const char *path, char **text, size_t *length, zero_error *error);
-// Returns the program's own facts for a training of `parameters` parameters from new weights by
-// `world` ranks; total_steps 0: unknown.
-zr_config_facts zr_resolve_facts(int world, int64_t parameters, int64_t total_steps);
+
+typedef struct zr_run_outline { // a run before its configuration is resolved; 0: unknown
+    int ranks;                  // of the job
+    int64_t parameters;         // of the model; the learning rate follows from them
+    int64_t seq;                // tokens of a window; with the parameters, the batch follows
+    int64_t width;              // of the model; "auto" sizes of buckets follow
+    int64_t steps;              // updates; the schedule follows
+    bool continues;             // from weights that were trained before
+} zr_run_outline;
+// Returns the facts with which every configuration is resolved. Some callers add a micro-batch, a
+// batch or flags of their own.
+zr_config_facts zr_resolve_facts(const zr_run_outline *outline);
 
 // Does both halves, one after the other. On failure *out is NULL.
 zero_status zr_resolve(zr_resolution *how, zr_config **out, zero_error *error);
+// The same with the text of the file how->name; NULL: an empty configuration.
+zero_status zr_resolve_file(zr_resolution *how, zr_config **out, zero_error *error);
 // First half: text, flags and what `amend` puts in. Everything may still be overridden.
 zero_status zr_resolve_read(zr_resolution *how, zr_config **out, zero_error *error);
 // Second half: defaults and fields. Afterwards the configuration is final.
 zero_status zr_resolve_finish(const zr_resolution *how, zr_config *config, zero_error *error);
-
-zr_settings zr_settings_of(const zr_config *config, bool inference);
-// Makes the plan that an engine of these options would use, and says for which machine. grid: the
-// groups of options->comm; NULL: no layer is split.
-zero_status zr_plan_of(const zero_options *options, const zr_grid *grid, const zr_config *config,
-                       struct zr_queue *queue, const zr_pipeline_part *pipeline,
-                       zr_machine *machine, zr_plan **out, zero_error *error);
 
 // Returns ZERO_ERR_USAGE for a window (--seq) that is empty or longer than the model's context.
 zero_status zr_window_check(int64_t seq, int64_t positions, zero_error *error);

@@ -16,12 +16,13 @@
 
 static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 {
-    zr_config_facts facts = zr_resolve_facts(train->comm->size, train->subject.parameters, steps);
-    facts.batch = zr_default_batch(train->subject.parameters, train->resolved.seq);
-    facts.hidden = train->subject.shape.width;
-    if (train->asked.options->model_dir)
-        facts.lr = zr_default_lr_further(train->subject.parameters);
-    return facts;
+    return zr_resolve_facts(
+        &(zr_run_outline){.ranks = train->comm->size,
+                          .parameters = train->subject.parameters,
+                          .seq = train->resolved.seq,
+                          .width = train->subject.shape.width,
+                          .steps = steps,
+                          .continues = train->asked.options->model_dir != NULL});
 }
 
 // Puts in, after the flags, the program's seed if nothing else gives one, and what a run that
@@ -82,13 +83,12 @@ static zero_status check_drains(const zero_train_options *options, const zr_conf
 // because a rank may die before there is an engine.
 zero_status zr_train_check_config(zr_train *train, zero_error *error)
 {
-    zr_config_facts facts = {.world = train->comm->size,
-                             .micro_batch = 1,
-                             .total_steps = ZR_MAX(train->asked.options->steps, 1),
-                             .auto_dtype = zr_default_dtype()};
+    zr_config_facts facts = zr_resolve_facts(&(zr_run_outline){
+        .ranks = train->comm->size, .steps = ZR_MAX(train->asked.options->steps, 1)});
     zr_config *config = NULL;
     ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
                              &train->resolved.file_length, error));
+    facts.micro_batch = 1;
     zr_resolution how = resolution_of(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
     if (status == ZERO_OK)

@@ -7,6 +7,7 @@
 #include "predict/disk.h"
 #include "setup/machine_facts.h"
 #include "setup/resolve.h"
+#include "setup/run_setup.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,14 +34,12 @@ static zero_status read_compare_open_model(zr_comparison *c, zero_error *error)
     return status;
 }
 
-// Resolves as zero train with --tensor and --pipeline would; 0 means not given.
-static zero_status resolve_compare_open(const zr_comparison *c, zr_resolution *how, int tensor,
-                                        int pipeline, zr_config **out, zero_error *error)
+// Fills in what zero train with --tensor and --pipeline resolves with; 0: not given.
+static void fill_resolution(const zr_comparison *c, int tensor, int pipeline, zr_resolution *how)
 {
     how->quiet = true;
     how->facts = zr_model_choice_facts(&c->subject, c->ranks);
     how->facts.parallel = (zero_parallel){.tensor = tensor, .pipeline = pipeline};
-    return zr_resolve(how, out, error);
 }
 
 // The ways say these themselves, at one batch.
@@ -85,22 +84,19 @@ static zero_status read_base(zr_comparison *c, zero_error *error)
     const zero_compare_options *options = c->options;
     const zero_logger logger = {.write = pass_on, .user = (void *)&options->logger};
     zr_config *config = NULL;
-    char *text;
     zr_resolution how = {
         .name = options->config_path,
         .flags = options->overrides,
         .flag_count = options->override_count,
         .logger = &logger,
     };
-    ZERO_TRY(zr_resolve_text(options->config_path, &text, &how.length, error));
-    how.text = text;
-    zero_status status = resolve_compare_open(c, &how, 0, 0, &config, error);
+    fill_resolution(c, 0, 0, &how);
+    zero_status status = zr_resolve_file(&how, &config, error);
     if (status == ZERO_OK)
         status = check_base(config, error);
     if (status == ZERO_OK)
         status = keep_base(c, config, error);
     zr_config_destroy(config);
-    zr_free(text);
     return status;
 }
 
@@ -132,8 +128,8 @@ static zero_status configure(zr_comparison *c, zr_compare_row *row, zero_error *
     if (!row->text)
         return ZERO_ERR_MEMORY;
     zr_resolution how = {.text = row->text, .length = strlen(row->text), .name = row->way.name};
-    if (resolve_compare_open(c, &how, row->way.tensor, row->way.stages, &row->config, &reason) !=
-        ZERO_OK)
+    fill_resolution(c, row->way.tensor, row->way.stages, &how);
+    if (zr_resolve(&how, &row->config, &reason) != ZERO_OK)
         snprintf(row->why, sizeof row->why, "%s", reason.message);
     return ZERO_OK;
 }

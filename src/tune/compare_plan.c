@@ -73,7 +73,7 @@ static zero_status count_network(const zr_comparison *c, zr_compare_row *row, ze
     int stages[ZR_MOST_PIPELINE_STAGES], replicas = 0;
     zero_status status = zr_estimate_make(&question, &apart, error);
     if (status == ZERO_OK)
-        status = zr_model_replicas(apart.part.model, row->way.tensor, &replicas, error);
+        status = zr_model_replicas(apart.run.part.model, row->way.tensor, &replicas, error);
     for (int s = 0; s < row->way.stages; s++)
         stages[s] = s;
     const zr_reaches at = {

@@ -2,7 +2,6 @@
 
 #include "base/json.h"
 #include "setup/defaults.h"
-#include "setup/resolve.h"
 #include "setup/model_part.h"
 
 #include <string.h>

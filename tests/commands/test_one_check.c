@@ -81,7 +81,8 @@ static zero_status accepts(const grid *g, zero_error *error)
     zr_resolution how = {.flags = flags.at,
                          .flag_count = ZR_COUNT(flags.at),
                          .quiet = true,
-                         .facts = zr_resolve_facts(g->ranks, 100000, 1000)};
+                         .facts = zr_resolve_facts(&(zr_run_outline){
+                             .ranks = g->ranks, .parameters = 100000, .steps = 1000})};
     zr_config *config = NULL;
     how.facts.batch = 8;
     how.facts.parallel.tensor = g->tensor;

@@ -1,6 +1,6 @@
 #include "fixture.h"
 
-#include "setup/resolve.h"
+#include "setup/run_setup.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ static void a_run_s_own_division_stays(void **state)
     int units = first.at[0].plan->unit_count, other = units == 2 ? 3 : 2;
     assert_int_equal(units + first.at[1].plan->unit_count, UNITS);
     const int first_unit[STAGES + 1] = {0, other, UNITS};
-    zr_pipeline_part division = *first.division;
+    zr_pipeline_part division = *first.run.division;
     division.first_unit = first_unit;
     question.division = &division;
     make_estimate(&question, &second);
@@ -88,7 +88,7 @@ static void a_rank_s_slices_are_held_to_its_memory(void **state)
         if (!close.fits)
             fail_msg("tensor %d: %s", tensor, close.excess);
         for (int u = 0; u <= STAGES; u++)
-            assert_int_equal(close.division->first_unit[u], roomy.division->first_unit[u]);
+            assert_int_equal(close.run.division->first_unit[u], roomy.run.division->first_unit[u]);
         question.machine.memory_limit = most / 4;
         make_estimate(&question, &short_of);
         assert_false(short_of.fits);

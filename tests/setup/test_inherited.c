@@ -21,7 +21,8 @@ static zero_status go_on(const char *text, const zr_inherited *keep, zr_config *
     zr_resolution how = {
         .text = text,
         .length = strlen(text),
-        .facts = zr_resolve_facts(keep->ranks, 1000000, 100),
+        .facts = zr_resolve_facts(
+            &(zr_run_outline){.ranks = keep->ranks, .parameters = 1000000, .steps = 100}),
         .amend = amend,
         .user = (void *)keep,
     };
@@ -75,7 +76,8 @@ static void test_data_ranks_keep_the_samples(void **state)
     zr_resolution how = {
         .text = "{}",
         .length = 2,
-        .facts = zr_resolve_facts(8, 1000000, 100),
+        .facts =
+            zr_resolve_facts(&(zr_run_outline){.ranks = 8, .parameters = 1000000, .steps = 100}),
         .amend = amend,
         .user = (void *)&keep,
     };
@@ -140,7 +142,8 @@ static void test_ranks_are_called_what_they_are(void **state)
         zr_resolution how = {
             .text = "{}",
             .length = 2,
-            .facts = zr_resolve_facts(rows[i].world, 1000000, 100),
+            .facts = zr_resolve_facts(
+                &(zr_run_outline){.ranks = rows[i].world, .parameters = 1000000, .steps = 100}),
             .logger = &logger,
             .amend = amend,
             .user = &keep,

@@ -2,6 +2,7 @@
 // what a text that cannot be resolved leaves behind.
 #include "base/alloc.h"
 #include "setup/resolve.h"
+#include "setup/run_setup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,8 @@ static zr_resolution of(const char *text)
         .text = text,
         .length = strlen(text),
         .name = "ds.json",
-        .facts = zr_resolve_facts(2, 1000000, 100),
+        .facts =
+            zr_resolve_facts(&(zr_run_outline){.ranks = 2, .parameters = 1000000, .steps = 100}),
     };
 }
 

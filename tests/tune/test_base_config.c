@@ -296,8 +296,10 @@ static zr_config *resolve(const char *text, int ranks)
 {
     zero_error error = {0};
     zr_config *config = NULL;
-    zr_resolution how = {
-        .text = text, .length = strlen(text), .facts = zr_resolve_facts(ranks, 1000000, 100)};
+    zr_resolution how = {.text = text,
+                         .length = strlen(text),
+                         .facts = zr_resolve_facts(&(zr_run_outline){
+                             .ranks = ranks, .parameters = 1000000, .steps = 100})};
     how.facts.batch = 12;
     if (zr_resolve(&how, &config, &error) != ZERO_OK)
         fail_msg("%s in %s", error.message, text);
