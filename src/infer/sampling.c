@@ -1,3 +1,4 @@
+// Chooses the next token from logits: the likeliest, or one drawn by temperature, top-k and top-p.
 #include "infer/decoding.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 // Stages 1 (P_os) and 2 (P_os+g): a rank keeps the optimizer states of its own shards and, at stage
 // 2, only the gradients of these. At both stages it updates the own shards, and the new parameters
 // are all-gathered. The stages differ only in when gradient bytes are held (reduction.c): in a
-// whole window, or in slots that are given back once they are reduced.
+// whole window, or in slots that are given back once they are reduced. emit_reduce_scatter.c writes
+// the instructions that reduce them.
 #include "plan/emit.h"
 #include "plan/accumulators.h"
 #include "plan/pipeline/tied_weights.h"
