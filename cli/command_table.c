@@ -199,6 +199,16 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "that is removed afterwards."},
 };
 
+const cli_general cli_generals[] = {
+    {"help", "[COMMAND]", "what a command does, and its options"},
+    {"--help", NULL, "the commands, one line each"},
+    {"--version", NULL, "the version of the program"},
+    {"--man", "[COMMAND]", "the man page of zero or of a command, as `man -l -` reads it"},
+    {"--completion", "bash|zsh|fish",
+     "the script by which a shell completes commands, options and their values"},
+    {"--describe-configuration", NULL, "every key of a configuration file, as Markdown"},
+    {0}};
+
 // ---- which options a subcommand has, and how it describes them
 
 // Whether a set of subcommands, bits 1 << cli_command_id, contains this one.

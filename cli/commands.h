@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+typedef struct cli_option cli_option; // option_table.h
+
 typedef enum cli_command_id {
     CLI_TRAIN,
     CLI_RUN,
@@ -45,9 +47,51 @@ extern const cli_command cli_commands[CLI_COMMANDS];
 const cli_command *cli_find_command(const char *name); // NULL if there is none
 const char *cli_nearest_command(const char *name);     // NULL if none is close
 
+typedef struct cli_general { // a word that may stand in a command's place
+    const char *name;
+    const char *argument; // NULL: none. "[COMMAND]", or values separated by '|'
+    const char *help;
+} cli_general;
+
+extern const cli_general cli_generals[]; // ends with a name NULL
+
 void cli_help(FILE *out);
 void cli_help_command(const cli_command *command, FILE *out);
-void cli_manual(FILE *out); // writes the man page, zero.1
+// Writes "The words of the help (choices) [default: ...]" for one row, as `command` words it.
+void cli_help_option(const cli_option *row, const cli_command *command, char *out, size_t size);
+
+// ---- man_page.c, whose examples and files manual_rows.c has
+
+typedef struct cli_example {
+    cli_command_id command;
+    const char *words;   // the command line
+    const char *purpose; // a sentence that ends with ':'
+} cli_example;
+
+typedef struct cli_file {
+    unsigned commands; // bit 1 << cli_command_id; 0: only the page of zero itself has it
+    const char *path;
+    const char *content;
+} cli_file;
+
+extern const cli_example cli_examples[]; // ends with words NULL
+extern const cli_file cli_files[];       // ends with a path NULL
+
+// Writes the man page of a command, or zero.1, which describes what many commands share, if it is
+// NULL.
+void cli_man_page(const cli_command *command, FILE *out);
+
+// ---- completion.c: scripts by which shells complete command lines
+
+typedef struct cli_completion_script {
+    const char *name; // of the shell
+    const char *text; // with @TABLE@ where the commands and their options go
+} cli_completion_script;
+
+extern const cli_completion_script cli_completion_scripts[]; // completion/*.in; ends with {0}
+
+// Returns false if the name, which may be NULL, is of no shell that there is a script for.
+bool cli_completion(const char *shell, FILE *out);
 
 int cli_train(const cli_arguments *arguments);
 int cli_run(const cli_arguments *arguments);

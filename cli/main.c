@@ -28,9 +28,27 @@ static bool main_is_one_of(const char *word, const char *const *words)
     return false;
 }
 
+// Writes the man page of a command, or of the program if the name is NULL.
+static int man_page(const char *name)
+{
+    const cli_command *command = name ? cli_find_command(name) : NULL;
+    if (name && !command)
+        return unknown_command(name);
+    cli_man_page(command, stdout);
+    return 0;
+}
+
+static int completion(const char *shell)
+{
+    if (cli_completion(shell, stdout))
+        return 0;
+    fprintf(stderr, "zero: --completion needs the name of a shell: bash, zsh or fish\n");
+    return zero_status_exit_code(ZERO_ERR_USAGE);
+}
+
 // Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
-// these.
-static int answer_main(const char *word)
+// these. `next` is the word after it, or NULL.
+static int answer_main(const char *word, const char *next)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cli_help(stdout);
@@ -40,10 +58,10 @@ static int answer_main(const char *word)
         printf("zero %s\n", zero_version());
         return 0;
     }
-    if (strcmp(word, "--man") == 0) {
-        cli_manual(stdout);
-        return 0;
-    }
+    if (strcmp(word, "--man") == 0)
+        return man_page(next);
+    if (strcmp(word, "--completion") == 0)
+        return completion(next);
     if (strcmp(word, "--describe-configuration") == 0) {
         zero_error error = {0};
         if (zero_describe_configuration(cli_print, NULL, &error) == ZERO_OK)
@@ -125,7 +143,7 @@ int main(int argc, char **argv)
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);
     }
-    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer_main(argv[1]);
+    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer_main(argv[1], argv[2]);
     if (code >= 0)
         return close_output(code);
     const cli_command *command = cli_find_command(argv[1]);

@@ -1,5 +1,6 @@
 // What the files of rows (options_model.c, options_machine.c, ...) share: short names for
-// subcommands, so that a row can say `TRAIN | PLAN`, and bounds. Only these files include it.
+// subcommands, so that a row can say `TRAIN | PLAN`, and bounds. Only these files and manual_rows.c
+// include it.
 #ifndef CLI_OPTION_ROWS_H
 #define CLI_OPTION_ROWS_H
 
@@ -10,6 +11,7 @@ enum {
     RUN = 1 << CLI_RUN,
     EVAL = 1 << CLI_EVAL,
     GENERATE = 1 << CLI_GENERATE,
+    DIFF = 1 << CLI_DIFF,
     VERIFY = 1 << CLI_VERIFY,
     INSPECT = 1 << CLI_INSPECT,
     CONVERT = 1 << CLI_CONVERT,

@@ -27,13 +27,15 @@ typedef struct cli_wording { // how a command describes an option
     const char *choices;
 } cli_wording;
 
-typedef struct cli_option {
+struct cli_option {
     cli_option_id id;
     const char *name;     // "--stage"
     const char *argument; // "N", as help shows it; NULL: a flag
     cli_kind kind;
-    unsigned commands;         // bit 1 << cli_command_id
-    const char *choices;       // "auto|self|local|mpi"
+    unsigned commands; // bit 1 << cli_command_id
+    // "auto|self|local|mpi". Of another kind than CLI_CHOICE, what completion proposes: FILE stands
+    // for the names of files, and a ',' in front says that the value is a list of these.
+    const char *choices;
     double least, most;        // the range of numbers
     bool capacity;             // a bare number of so few bytes would be a slip: 80 is 80 bytes
     const char *standard;      // the default, as a user would write it; NULL: none
@@ -42,7 +44,7 @@ typedef struct cli_option {
     const char *unfit; // what to say of it for a command of `unfit_for`, which lacks it
     unsigned unfit_for;
     cli_wording differs[CLI_MOST_WORDINGS];
-} cli_option;
+};
 
 const cli_option *cli_option_row(cli_option_id id); // every option has a row
 

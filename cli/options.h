@@ -1,4 +1,5 @@
-// The options of the program: ONE table of rows drives parsing, checking, --help and the man page.
+// The options of the program: ONE table of rows drives parsing, checking, --help, man pages and
+// completion.
 //
 // A row names an option, its argument, the subcommands that have it, its default and its help.
 // options.c refuses what no row allows, and suggests the nearest name. It checks the form and range

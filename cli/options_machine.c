@@ -68,6 +68,7 @@ const cli_option cli_options_machine[] = {
                                 "model; they divide --ranks",
                         .standard_text = "1")}),
     OPTION(TEXT, SCHEDULE, "--schedule", "NAME", TRAIN | PLAN | BENCH | SIMULATE | TUNE,
+        .choices = "1f1b|gpipe|interleaved:2|zb-h1|2bw|pipedream",
         .standard_text = "the configuration's, or 1f1b", UNFIT(EVAL | GENERATE, WHOLE),
         .help = ORDER,
         .differs = {FOR(TUNE,
@@ -101,7 +102,9 @@ const cli_option cli_options_machine[] = {
     OPTION(REAL, TIMEOUT, "--timeout", "SECONDS", TRAIN | EVAL | GENERATE | VERIFY | BENCH,
         RANGE(0.1, 1e6), .standard = "60",
         .help = "end the run when a rank makes no progress for this long"),
-    OPTION(TEXT, BACKEND, "--backend", "NAME", TRAIN | EVAL | GENERATE | TUNE, .standard = "cpu",
+    OPTION(TEXT, BACKEND, "--backend", "NAME", TRAIN | EVAL | GENERATE | TUNE,
+        .choices = "cpu|cpu:portable|cpu:avx2|cpu:avx512|cpu:avx512_bf16|cpu:amx|ref",
+        .standard = "cpu",
         .help = "cpu: the widest instructions that this processor has; cpu:portable, cpu:avx2, "
                 "cpu:avx512, cpu:avx512_bf16, cpu:amx: no wider ones than these (zero doctor names "
                 "those that it has); ref: the same arithmetic in plain C, slow"),

@@ -15,6 +15,8 @@
 // clang-format off
 const cli_option cli_options_model[] = {
     OPTION(TEXT, NEW, "--new", "SPEC", TRAIN | PLAN | COMPARE | BENCH | SIMULATE | TUNE,
+        .choices = "gpt2|gpt2-medium|llama|mistral|qwen2|qwen3|smollm2-135m|llama-3.1-8b|"
+                   "llama-3.1-70b|llama-3.1-405b",
         .help = "start from random weights: " A_SPEC,
         .differs = {FOR(SIMULATE, .help = "the model to train: " A_SPEC),
                     FOR(PLAN, .help = "the model to plan for: " A_SPEC),
@@ -23,12 +25,14 @@ const cli_option cli_options_model[] = {
     OPTION(TEXT, MODEL, "--model", "DIR",
         TRAIN | EVAL | GENERATE | CONVERT | PLAN | COMPARE | BENCH | DATA | SIMULATE | TUNE,
         .help = A_MODEL,
-        .differs = {FOR(SIMULATE, .help = "the model to train: its directory, or its config.json"),
+        .differs = {FOR(SIMULATE, .help = "the model to train: its directory, or its config.json",
+                        .choices = "FILE"),
                     FOR(TRAIN | TUNE | COMPARE, .help = "start from the weights of " A_MODEL),
                     FOR(CONVERT,
                         .help = "take config.json and the tokenizer from here instead of looking "
                                 "for them next to PATH"),
-                    FOR(PLAN, .help = "the model to plan for: its directory, or its config.json"),
+                    FOR(PLAN, .help = "the model to plan for: its directory, or its config.json",
+                        .choices = "FILE"),
                     FOR(BENCH, .help = "another name of --new: it takes a SPEC too"),
                     FOR(DATA,
                         .help = "the model whose tokenizer, chat template and context are used: "
@@ -50,7 +54,7 @@ const cli_option cli_options_model[] = {
                     FOR(TOKENIZE | TOKENIZER,
                         .help = "each is [KIND:]PATH: text or JSONL; patterns such as 'part-*.txt' "
                                 "work too (docs/data.md)")}),
-    OPTION(TEXT, VAL, "--val", "FILE|none", TRAIN | DATA,
+    OPTION(TEXT, VAL, "--val", "FILE|none", TRAIN | DATA, .choices = "none|FILE",
         .standard_text = "the last tenth of each of --data",
         .help = "held-out data, or none"),
     OPTION(TEXT, FIELD, "--field", "NAME",
@@ -68,14 +72,15 @@ const cli_option cli_options_model[] = {
                         .help = "treat each prompt as a user's message and answer as the assistant",
                         .standard_text = "no chat: the prompt is continued")}),
     OPTION(TEXT, TOKENIZER, "--tokenizer", "KIND", TRAIN | EVAL | TOKENIZE | DATA | TUNE,
-        .standard_text = "that of --model, or bytes",
+        .choices = "bytes|chars|FILE", .standard_text = "that of --model, or bytes",
         .help = "what a token is: bytes, chars (the characters of the text), or " A_TOKENIZER,
         .differs = {FOR(EVAL,
                         .help = "what a token is, if --model does not say it: bytes, or "
                                 A_TOKENIZER,
-                        .standard_text = "that of --model; token files need none"),
+                        .standard_text = "that of --model; token files need none",
+                        .choices = "bytes|FILE"),
                     FOR(TOKENIZE, .help = "what a token is: bytes, or " A_TOKENIZER,
-                        .standard_text = NONE)}),
+                        .standard_text = NONE, .choices = "bytes|FILE")}),
     OPTION(INTEGER, VOCAB, "--vocab", "N", TOKENIZER, RANGE(257, 1e7), .standard = "4096",
         .help = "number of tokens: the 256 bytes, the end of a text, and those that are learnt"),
     FLAG(SPECIAL, "--special", TOKENIZE,

@@ -3,7 +3,7 @@
 
 // clang-format off
 const cli_option cli_options_simulation[] = {
-    OPTION(TEXT, MACHINE, "--machine", "NAME", SIMULATE,
+    OPTION(TEXT, MACHINE, "--machine", "NAME", SIMULATE, .choices = "list|FILE",
         .help = "the machine: one that is built in, the NAME of a file machines/NAME.json, a path "
                 "of such a file, or what can mean only one of these (h100); list, alone: prints "
                 "those that there are"),
@@ -21,9 +21,12 @@ const cli_option cli_options_simulation[] = {
     OPTION(CHOICE, PRODUCTS, "--products", "TYPE", SIMULATE, .choices = "fp8|fp4",
         .standard_text = "as --dtype",
         .help = "what products compute in, if in fewer bits than --dtype"),
-    OPTION(TEXT, FRAMEWORK, "--framework", "NAME", SIMULATE, .standard_text = "a well-made one",
+    OPTION(TEXT, FRAMEWORK, "--framework", "NAME", SIMULATE,
+        .choices = "megatron|torchtitan", .standard_text = "a well-made one",
         .help = "the program whose kernels and overlap are assumed: megatron, torchtitan, ..."),
-    OPTION(TEXT, ORDER, "--order", "A,B,...", SIMULATE, .standard = "tensor,context,data,pipeline",
+    OPTION(TEXT, ORDER, "--order", "A,B,...", SIMULATE,
+        .choices = ",tensor|context|data|pipeline|best",
+        .standard = "tensor,context,data,pipeline",
         .help = "how the grid lies over the nodes: neighbouring devices differ in the first axis; "
                 "best: all orders are tried"),
     OPTION(REAL, MTBF, "--mtbf", "HOURS", SIMULATE, RANGE(1e-3, 1e9),

@@ -10,7 +10,7 @@
 // clang-format off
 const cli_option cli_options_training[] = {
     OPTION(INTEGER, STAGE, "--stage", "0..3", TRAIN | PLAN | BENCH | SIMULATE | TUNE, RANGE(0, 3),
-        .standard_text = "the configuration's, or 0",
+        .choices = "0|1|2|3", .standard_text = "the configuration's, or 0",
         .help = STAGES,
         .differs = {FOR(PLAN,
                         .help = "the stage of the command that is printed, of --program and of "
@@ -86,7 +86,7 @@ const cli_option cli_options_training[] = {
     FLAG(RESUME, "--resume", TRAIN,
         .help = "continue from the newest intact checkpoint of --out, or start from the beginning "
                 "if there is none"),
-    OPTION(TEXT, ALLOW_CHANGE, "--allow-change", "NAMES", TRAIN,
+    OPTION(TEXT, ALLOW_CHANGE, "--allow-change", "NAMES", TRAIN, .choices = "dropout",
         .help = "with --resume: what may differ from the model of the checkpoint, names with "
                 "commas between them: dropout"),
 };
