@@ -55,7 +55,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "Of its keys about tensor ranks libzero.exact_tensor alone is read."},
     [CLI_DIFF] =
         {.name = "diff",
-         .usage = "A B",
+         .usage = "A B [--json]",
          .takes_paths = true,
          .run = cli_diff,
          .purpose = "compare two runs, checkpoints or models, and say where they differ first",

@@ -10,6 +10,7 @@ enum {
     RUN = 1 << CLI_RUN,
     EVAL = 1 << CLI_EVAL,
     GENERATE = 1 << CLI_GENERATE,
+    DIFF = 1 << CLI_DIFF,
     VERIFY = 1 << CLI_VERIFY,
     INSPECT = 1 << CLI_INSPECT,
     CONVERT = 1 << CLI_CONVERT,
