@@ -34,7 +34,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   .detail =
                       "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the "
                       "tail is dropped; each target that counts (prompts do not) counts once. "
-                      "Standard output: a line `loss X` (nats), then perplexity and bits_per_byte. "
+                      "Standard output: a line `loss X` (nats), then perplexity and bits_per_byte; "
+                      "--json has the windows, tokens and bytes, too. "
                       "From --config only precision, offload_param, budgets and "
                       "libzero.exact_tensor are read, as in zero generate: parameters on the host "
                       "or on NVMe give the same bits; --tensor says who computes the slices."},

@@ -132,28 +132,24 @@ typedef struct zero_data_options {
     int64_t micro_batch;   // samples; 0: 2
     int64_t seed;          // of the order of samples; -1: 1337
     int threads;           // threads that read text; 0: what this machine allows
-    // 1: one JSON object per sample, on one line, with the ids of its tokens.
-    int json;
-    // Of text: 1: marks are colors, not brackets; 1: control characters become dots, so that a
-    // terminal does not take them for commands.
-    int color, terminal;
+    int json;              // 1: one JSON object per sample, on one line, with ids of tokens
+    int color;             // 1: the text has colors in place of brackets
+    int terminal;          // 1: its control characters become dots, not commands to a terminal
     zero_logger logger;
-    // Gets the answer about one sample after the other: valid UTF-8, in which bytes may be 0. A
-    // non-zero result stops.
+    // Gets one sample after the other, in UTF-8; bytes may be 0. A non-zero result stops.
     int (*emit)(void *user, const char *text, size_t length);
     void *user;
 } zero_data_options;
 
 // Passes the samples of micro-batch 0 of step 0, as zero_train would take them with these options,
-// to `emit` in order: a line with the sample's number, its file, its place there, and how much of it
-// counts in the loss; then its text, in which marks tell what does not count (a prompt, or the first
-// token of a window, which no token precedes) and end tokens. Not collective.
+// to `emit` in order: a line about its place and how much counts in the loss; then its text, in
+// brackets what does not count (prompts, and the first token of a window, which no token precedes).
+// Not collective.
 // Returns ZERO_ERR_USAGE, ZERO_ERR_IO or ZERO_ERR_DATA for the same reasons as zero_train.
 ZERO_API zero_status zero_data_show(const zero_data_options *options, zero_error *error);
 
-// ---- zero_evaluation_report: what zero_eval has measured, for people or as JSON.
-// Writes loss, perplexity and, where the bytes are known, bits_per_byte, a line each; with `json`
-// one JSON object on one line, which also has windows, tokens and bytes.
+// ---- zero_evaluation_report: writes what zero_eval has measured: loss, perplexity, bits_per_byte
+// if bytes are known. json 1: one JSON object, on one line, which also has windows, tokens, bytes.
 ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result, int json,
                                             void (*write)(void *user, const char *text), void *user,
                                             zero_error *error);

@@ -319,8 +319,8 @@ static zero_status compare_diff_paths(diff *d, bool *runs, zero_error *error)
     return *runs ? compare_runs(d, error) : compare_paths(d, d->a, d->b, error);
 }
 
-// The text says exactly what was compared, so that nobody takes it for more. JSON has the numbers of
-// what differs, too.
+// The text says exactly what was compared, so that nobody takes it for more. JSON also counts what
+// was compared where something differs.
 static void tell_compared(const diff *d, bool runs)
 {
     const zero_diff_result *result = d->result;
