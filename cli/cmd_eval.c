@@ -3,8 +3,7 @@
 #include "commands.h"
 #include "running.h"
 
-#include <math.h>
-#include <stdlib.h>
+#include <zero/commands.h>
 
 // `first`: this is the one rank that prints.
 static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
@@ -22,14 +21,6 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
     };
 }
 
-static void print_measures(const zero_eval_result *result)
-{
-    printf("loss %.9g\nperplexity %.9g\n", result->loss, exp(result->loss));
-    if (result->bytes)
-        printf("bits_per_byte %.9g\n",
-               result->loss * (double)result->tokens / (double)result->bytes / log(2));
-}
-
 static int eval_rank(const cli_arguments *a, zero_comm *comm)
 {
     bool first = zero_comm_rank(comm) == 0;
@@ -38,8 +29,8 @@ static int eval_rank(const cli_arguments *a, zero_comm *comm)
     zero_error error = {0};
     if (zero_eval(comm, &options, &result, &error) != ZERO_OK)
         return cli_fail_rank(a->command, comm, &error);
-    if (first)
-        print_measures(&result);
+    if (first && zero_evaluation_report(&result, a->given[OPT_JSON], cli_print, NULL, &error))
+        return cli_fail_rank(a->command, comm, &error);
     return 0;
 }
 

@@ -86,7 +86,8 @@ int cli_diff(const cli_arguments *a)
     if (a->data_count != 2)
         return cli_fail_usage(a->command, "two paths are compared; usage: zero diff %s",
                               a->command->usage);
-    const zero_diff_options options = {.a = a->data[0], .b = a->data[1]};
+    const zero_diff_options options = {
+        .a = a->data[0], .b = a->data[1], .json = a->given[OPT_JSON]};
     zero_diff_result result;
     zero_error error = {0};
     if (zero_diff(&options, cli_print, NULL, &result, &error) != ZERO_OK)

@@ -34,7 +34,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                   .detail =
                       "Windows start at i*T, i < floor((n-1)/T); targets are shifted by one, the "
                       "tail is dropped; each target that counts (prompts do not) counts once. "
-                      "Standard output: a line `loss X` (nats), then perplexity and bits_per_byte. "
+                      "Standard output: a line `loss X` (nats), then perplexity and bits_per_byte; "
+                      "--json has the windows, tokens and bytes, too. "
                       "From --config only precision, offload_param, budgets and "
                       "libzero.exact_tensor are read, as in zero generate: parameters on the host "
                       "or on NVMe give the same bits; --tensor says who computes the slices."},
@@ -55,7 +56,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "Of its keys about tensor ranks libzero.exact_tensor alone is read."},
     [CLI_DIFF] =
         {.name = "diff",
-         .usage = "A B",
+         .usage = "A B [--json]",
          .takes_paths = true,
          .run = cli_diff,
          .purpose = "compare two runs, checkpoints or models, and say where they differ first",

@@ -12,9 +12,11 @@ const cli_option cli_options_reports[] = {
                         .help = "what the ranks may hold together (24GB, 512MiB), which is how "
                                 "large a model may be",
                         .standard_text = "what this machine has")}),
-    FLAG(JSON, "--json", INSPECT | GENERATE | PLAN | COMPARE | BENCH | SIMULATE | TUNE,
+    FLAG(JSON, "--json",
+        EVAL | DIFF | DATA | INSPECT | GENERATE | PLAN | COMPARE | BENCH | SIMULATE | TUNE,
         .help = "the same as JSON",
         .differs = {FOR(GENERATE, .help = "one JSON object per line for each prompt"),
+                    FOR(DATA, .help = "one JSON object per line for each sample, with token ids"),
                     FOR(BENCH, .help = "for memory and io: the same as JSON")}),
     FLAG(PROGRAM, "--program", PLAN,
         .help = "instead of the table: every instruction of a step, at the configuration's stage "

@@ -7,6 +7,7 @@
 #define ZERO_COMMANDS_H
 
 #include <zero/comm.h>
+#include <zero/eval.h>
 #include <zero/machine_commands.h>
 #include <zero/tokenizer.h>
 
@@ -68,6 +69,7 @@ ZERO_API zero_status zero_convert(const zero_convert_options *options, zero_erro
 typedef struct zero_diff_options {
     // Two runs (--out); or two of: a checkpoint, a Hugging Face directory, a file *.safetensors.
     const char *a, *b;
+    int json; // 1: writes one JSON object, on one line
 } zero_diff_options;
 
 typedef struct zero_diff_result {
@@ -119,16 +121,6 @@ ZERO_API zero_status zero_verify(zero_comm *comm, const zero_verify_options *opt
 ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *error);
 
 // ---- zero_data_show: shows what a training will read, as text, before the run.
-typedef enum zero_data_mark {
-    // A line about the sample that begins here: its number, its file, its place there, and how much
-    // of it counts in the loss.
-    ZERO_DATA_SAMPLE,
-    ZERO_DATA_TRAINED, // text that counts in the loss
-    // Text that does not: a prompt, or the first token of a window, which no token precedes.
-    ZERO_DATA_MASKED,
-    ZERO_DATA_END, // an end token, as the tokenizer spells it: a document ends here
-} zero_data_mark;
-
 typedef struct zero_data_options {
     const char *const *data; // (data_count) this and the next four are as in zero_train_options
     int data_count;
@@ -140,16 +132,27 @@ typedef struct zero_data_options {
     int64_t micro_batch;   // samples; 0: 2
     int64_t seed;          // of the order of samples; -1: 1337
     int threads;           // threads that read text; 0: what this machine allows
+    int json;              // 1: one JSON object per sample, on one line, with ids of tokens
+    int color;             // 1: the text has colors in place of brackets
+    int terminal;          // 1: its control characters become dots, not commands to a terminal
     zero_logger logger;
-    // Gets valid UTF-8 that is not 0-terminated. A non-zero result stops.
-    int (*emit)(void *user, zero_data_mark mark, const char *text, size_t length);
+    // Gets one sample after the other, in UTF-8; bytes may be 0. A non-zero result stops.
+    int (*emit)(void *user, const char *text, size_t length);
     void *user;
 } zero_data_options;
 
 // Passes the samples of micro-batch 0 of step 0, as zero_train would take them with these options,
-// to `emit` in order. Not collective.
+// to `emit` in order: a line about its place and how much counts in the loss; then its text, in
+// brackets what does not count (prompts, and the first token of a window, which no token precedes).
+// Not collective.
 // Returns ZERO_ERR_USAGE, ZERO_ERR_IO or ZERO_ERR_DATA for the same reasons as zero_train.
 ZERO_API zero_status zero_data_show(const zero_data_options *options, zero_error *error);
+
+// ---- zero_evaluation_report: writes what zero_eval has measured: loss, perplexity, bits_per_byte
+// if bytes are known. json 1: one JSON object, on one line, which also has windows, tokens, bytes.
+ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result, int json,
+                                            void (*write)(void *user, const char *text), void *user,
+                                            zero_error *error);
 
 // ---- zero_tokenize: turns text into a file of tokens.
 typedef struct zero_tokenize_options {

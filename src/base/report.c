@@ -18,19 +18,32 @@ void zr_report_destroy(zr_report *r)
     zr_free(r);
 }
 
-static const char *keep_string(zr_report *r, const char *text)
+static char *copy_of(const char *text, size_t length)
+{
+    char *copy = zr_alloc(length + 1, NULL);
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+static const char *keep_bytes(zr_report *r, const char *text, size_t length)
 {
     if (!text || r->failed)
         return NULL;
     char **grown =
         zr_list_grow(r->strings, r->string_count, &r->string_capacity, sizeof *grown, NULL);
-    char *copy = grown ? zr_strdup(text, NULL) : NULL;
+    char *copy = grown ? copy_of(text, length) : NULL;
     r->strings = grown ? grown : r->strings;
     if (copy)
         r->strings[r->string_count++] = copy;
     else
         r->failed = ZERO_ERR_MEMORY;
     return copy;
+}
+
+static const char *keep_string(zr_report *r, const char *text)
+{
+    return keep_bytes(r, text, text ? strlen(text) : 0);
 }
 
 static void add_item(zr_report *r, zr_item what)
@@ -45,7 +58,9 @@ static void add_item(zr_report *r, zr_item what)
     r->items = grown;
     what.field.key = keep_string(r, what.field.key);
     what.field.label = keep_string(r, what.field.label);
-    what.value.text = keep_string(r, what.value.text);
+    what.value.text = what.value.kind == ZR_VALUE_VERBATIM
+                          ? keep_bytes(r, what.value.text, what.value.length)
+                          : keep_string(r, what.value.text);
     what.value.json = keep_string(r, what.value.json);
     r->items[r->count++] = what;
 }
@@ -86,10 +101,20 @@ static void end_part(zr_report *r, zr_item_kind kind)
 
 void zr_report_end(zr_report *r) { end_part(r, ZR_ITEM_END); }
 
-void zr_report_field(zr_report *r, const zr_heading *field, zr_value value)
+static void add_field(zr_report *r, zr_item_kind kind, const zr_heading *field, zr_value value)
 {
     require(r, r && r->columns == 0);
-    add_item(r, (zr_item){.kind = ZR_ITEM_FIELD, .field = *field, .value = value});
+    add_item(r, (zr_item){.kind = kind, .field = *field, .value = value});
+}
+
+void zr_report_field(zr_report *r, const zr_heading *field, zr_value value)
+{
+    add_field(r, ZR_ITEM_FIELD, field, value);
+}
+
+void zr_report_phrase(zr_report *r, const zr_heading *field, zr_value value)
+{
+    add_field(r, ZR_ITEM_PHRASE, field, value);
 }
 
 void zr_report_json_only(zr_report *r, const char *key, zr_value value)
@@ -200,4 +225,20 @@ void zr_report_finish(zr_report *r, zr_report_kind kind, int width, zr_buffer *o
 {
     out->failed |= zr_report_write(r, kind, width, out, NULL) != ZERO_OK;
     zr_report_destroy(r);
+}
+
+zero_status zr_report_print(zr_report *r, bool json, void (*write)(void *user, const char *text),
+                            void *user, zero_error *error)
+{
+    zr_buffer out = {0};
+    zero_status status = zr_report_write(r, json ? ZR_REPORT_JSON : ZR_REPORT_TEXT, 0, &out, error);
+    if (json)
+        zr_buffer_printf(&out, "\n");
+    if (status == ZERO_OK && out.failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for an answer");
+    if (status == ZERO_OK && out.length)
+        write(user, out.data);
+    zr_buffer_free(&out);
+    zr_report_destroy(r);
+    return status;
 }

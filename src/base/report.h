@@ -2,6 +2,7 @@
 //
 // An answer is a list of items in the order in which they are read:
 //   fields   a value with a heading (zr_heading): its key for JSON, its label for people
+//   phrases  the same as a part of a sentence
 //   tables   columns, each with a heading, and rows of values
 //   objects  what lies between zr_report_begin and zr_report_end stands in an object of that key
 //   words    sentences, which JSON leaves out
@@ -33,6 +34,8 @@ typedef enum zr_unit {
     ZR_UNIT_SECONDS,  // 12.3 ms
     ZR_UNIT_SHARE,    // 0.25 as 25%
     ZR_UNIT_MILLIONS, // 1500000 as 1.5 M
+    ZR_UNIT_GROUPED,  // 2000 as 2,000
+    ZR_UNIT_DIGITS,   // 0.000123: as many significant digits as there are decimals
 } zr_unit;
 
 #define ZR_SHORTEST 0
@@ -52,9 +55,10 @@ typedef enum zr_value_kind {
     ZR_VALUE_ABSENT, // an empty cell for people, no member in JSON
     ZR_VALUE_INTEGER,
     ZR_VALUE_REAL,
-    ZR_VALUE_FLAG, // yes or no
-    ZR_VALUE_TEXT,
-    ZR_VALUE_JSON, // `text` for people, `json` (text that is JSON already) in JSON
+    ZR_VALUE_FLAG,     // yes or no
+    ZR_VALUE_TEXT,     // a name or words; control characters are escaped for people
+    ZR_VALUE_VERBATIM, // `length` bytes of text as they stand, with ends of lines and zeros
+    ZR_VALUE_JSON,     // `text` for people, `json` (text that is JSON already) in JSON
 } zr_value_kind;
 
 typedef struct zr_value {
@@ -62,6 +66,7 @@ typedef struct zr_value {
     int64_t integer;
     double real;
     const char *text, *json;
+    size_t length; // VERBATIM
 } zr_value;
 
 static inline zr_value zr_none(void) { return (zr_value){.kind = ZR_VALUE_NONE}; }
@@ -70,6 +75,10 @@ static inline zr_value zr_integer(int64_t n) { return (zr_value){ZR_VALUE_INTEGE
 static inline zr_value zr_real(double x) { return (zr_value){ZR_VALUE_REAL, .real = x}; }
 static inline zr_value zr_flag(bool b) { return (zr_value){ZR_VALUE_FLAG, .integer = b}; }
 static inline zr_value zr_text(const char *t) { return (zr_value){ZR_VALUE_TEXT, .text = t}; }
+static inline zr_value zr_verbatim(const char *t, size_t length)
+{
+    return (zr_value){ZR_VALUE_VERBATIM, .text = t, .length = length};
+}
 // What people read and what JSON has, where neither follows from the other.
 static inline zr_value zr_both(const char *text, const char *json)
 {
@@ -94,6 +103,8 @@ void zr_report_field(zr_report *r, const zr_heading *field, zr_value value);
 // The same for JSON alone: an item of an object, or of a list (key NULL).
 void zr_report_json_only(zr_report *r, const char *key, zr_value value);
 void zr_report_labels(zr_report *r, int width);
+// A part of a sentence: for people the label and the value as they stand, without an end of line.
+void zr_report_phrase(zr_report *r, const zr_heading *field, zr_value value);
 // For people alone: a labelled line, whose further lines (after \n) are indented as its first; and
 // words as they stand, which bring their own ends of lines.
 void zr_report_line(zr_report *r, const char *label, const char *format, ...) ZERO_PRINTF(3, 4);
@@ -120,5 +131,8 @@ zero_status zr_report_write(const zr_report *r, zr_report_kind kind, int width, 
 // The same into a buffer whose owner looks at its failure once; destroys the report. NULL:
 // out->failed.
 void zr_report_finish(zr_report *r, zr_report_kind kind, int width, zr_buffer *out);
+// The whole answer of a command to its `write`: text, or JSON as a line; destroys the report.
+zero_status zr_report_print(zr_report *r, bool json, void (*write)(void *user, const char *text),
+                            void *user, zero_error *error);
 
 #endif

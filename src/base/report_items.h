@@ -9,6 +9,7 @@ typedef enum zr_item_kind {
     ZR_ITEM_LIST,
     ZR_ITEM_END,
     ZR_ITEM_FIELD,
+    ZR_ITEM_PHRASE,
     ZR_ITEM_LINE,
     ZR_ITEM_WORDS,
     ZR_ITEM_TABLE,
@@ -23,8 +24,8 @@ typedef enum zr_item_kind {
 typedef struct zr_item {
     zr_item_kind kind;
     int count;                 // TABLE: columns; LABELS, INDENT, JSON_LINE: spaces
-    zr_heading field;          // FIELD; OBJECT, LIST, TABLE: its key; LINE: its label
-    zr_value value;            // FIELD, CELL, LINE, WORDS
+    zr_heading field;          // FIELD, PHRASE; OBJECT, LIST, TABLE: its key; LINE: its label
+    zr_value value;            // FIELD, PHRASE, CELL, LINE, WORDS
     const zr_heading *columns; // TABLE
 } zr_item;
 

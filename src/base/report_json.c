@@ -70,6 +70,7 @@ static void write_json_value(json_report *j, const zr_heading *field, const zr_v
         break;
     case ZR_VALUE_FLAG: zr_json_flag(&j->w, key, value->integer != 0); break;
     case ZR_VALUE_TEXT: zr_json_text(&j->w, key, value->text); break;
+    case ZR_VALUE_VERBATIM: zr_json_text_of(&j->w, key, value->text, value->length); break;
     case ZR_VALUE_JSON: zr_json_verbatim(&j->w, key, value->json ? value->json : "null"); break;
     default: zr_json_null(&j->w, key); break;
     }
@@ -126,6 +127,7 @@ static const zr_item *write_json_item(json_report *j, const zr_item *i)
         zr_json_end(&j->w);
         break;
     case ZR_ITEM_FIELD:
+    case ZR_ITEM_PHRASE:
         if (i->field.key || !i->field.label)
             write_json_value(j, &i->field, &i->value);
         break;

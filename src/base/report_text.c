@@ -12,9 +12,30 @@ static void write_real(const zr_heading *field, double value, zr_buffer *out)
     case ZR_UNIT_SECONDS: zr_seconds_text(value, text); break;
     case ZR_UNIT_SHARE: zr_buffer_printf(out, "%.*f%%", field->decimals, 100 * value); return;
     case ZR_UNIT_MILLIONS: zr_buffer_printf(out, "%.*f M", field->decimals, value / 1e6); return;
+    case ZR_UNIT_DIGITS: zr_buffer_printf(out, "%.*g", field->decimals, value); return;
     default: zr_buffer_printf(out, "%.*f", field->decimals, value); return;
     }
     zr_buffer_printf(out, "%s", text);
+}
+
+static void write_grouped(int64_t number, zr_buffer *out)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)number);
+    for (int i = 0; i < length; i++) {
+        bool group = i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-';
+        zr_buffer_printf(out, group ? ",%c" : "%c", digits[i]);
+    }
+}
+
+static void write_plain(const char *text, zr_buffer *out)
+{
+    size_t size = 4 * strlen(text) + 1;
+    char *plain = zr_alloc(size, NULL);
+    if (plain)
+        zr_buffer_append(out, plain, zr_plain_text(text, plain, size));
+    out->failed |= !plain;
+    zr_free(plain);
 }
 
 // Appends a value as people read it.
@@ -25,13 +46,16 @@ static void write_value(const zr_heading *field, const zr_value *value, zr_buffe
     case ZR_VALUE_INTEGER:
         if (field->unit == ZR_UNIT_NONE)
             zr_buffer_printf(out, "%lld", (long long)value->integer);
+        else if (field->unit == ZR_UNIT_GROUPED)
+            write_grouped(value->integer, out);
         else
             write_real(field, (double)value->integer, out);
         break;
     case ZR_VALUE_REAL: write_real(field, value->real, out); break;
     case ZR_VALUE_FLAG: zr_buffer_printf(out, value->integer ? "yes" : "no"); break;
     case ZR_VALUE_TEXT:
-    case ZR_VALUE_JSON: zr_buffer_printf(out, "%s", value->text ? value->text : ""); break;
+    case ZR_VALUE_JSON: write_plain(value->text ? value->text : "", out); break;
+    case ZR_VALUE_VERBATIM: zr_buffer_append(out, value->text, value->length); break;
     default: break;
     }
 }
@@ -221,6 +245,10 @@ void zr_report_write_text(const zr_report *r, zr_report_kind kind, int width, zr
             zr_buffer_printf(out, "%s", i->value.text);
         if (i->kind == ZR_ITEM_LINE)
             write_line(i->field.label, labels, i->value.text, kind, out);
+        if (i->kind == ZR_ITEM_PHRASE && i->field.label) {
+            zr_buffer_printf(out, "%s", i->field.label);
+            write_value(&i->field, &i->value, out);
+        }
         if (i->kind == ZR_ITEM_FIELD && i->field.label) {
             zr_buffer text = {0};
             zr_buffer_printf(&text, "%s", "");

@@ -1,13 +1,13 @@
 // zero_data_show: the first micro-batch as text, with how the loss treats each part of it.
 #include "base/alloc.h"
 #include "base/errors.h"
+#include "base/report.h"
 #include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
 #include "model/architecture.h"
 #include "setup/defaults.h"
 #include <zero/commands.h>
 
-#include <stdio.h>
 #include <string.h>
 
 enum { SEQ = 128, SAMPLES = 2, SEED = 1337 };
@@ -21,10 +21,14 @@ typedef struct show {
     zr_tokenizer *tokenizer;
     zr_dataset data, held;
     int64_t vocabulary, seq;
-    zr_buffer text; // of one mark, until it is emitted
+    zr_report *report;   // of one sample
+    zr_buffer text, ids; // of one mark: its text, and its tokens as a list of JSON
     zr_decoder decoder;
     bool stopped;
 } show;
+
+// How the loss treats a token.
+typedef enum mark { MARK_TRAINED, MARK_MASKED, MARK_END } mark;
 
 static zero_status read_data_show_shape(show *s, zero_error *error)
 {
@@ -68,21 +72,63 @@ static zero_status read_data_show_all(show *s, zero_error *error)
     return ZERO_OK;
 }
 
-static void flush(show *s, zero_data_mark mark)
+// Explains the marks, once, before the first sample.
+static void explain_marks(const show *s)
 {
-    if (s->text.length && !s->text.failed && !s->stopped)
-        s->stopped = s->options->emit(s->options->user, mark, s->text.data, s->text.length) != 0;
-    s->text.length = 0;
+    if (s->options->color)
+        zr_report_words(s->report,
+                        "The loss counts what is not \033[2mdimmed\033[0m; an \033[7mend "
+                        "token\033[0m stands out, and a new line follows it.\n\n");
+    else
+        zr_report_words(s->report, "The loss does not count what is in [brackets]; a new line "
+                                   "follows each end token.\n\n");
 }
 
-static zero_data_mark mark_of(const show *s, const int32_t *tokens, const int32_t *targets,
-                              int64_t i)
+// Makes dots of the control characters that a terminal would take for commands.
+static void show_on_terminal(zr_buffer *text)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < text->length; kept++) {
+        const unsigned char *at = (const unsigned char *)text->data + i;
+        size_t left = text->length - i;
+        bool white = at[0] == '\n' || at[0] == '\t', c1 = left > 1 && at[0] == 0xc2 && at[1] < 0xa0;
+        bool control = !white && (at[0] < 0x20 || at[0] == 0x7f || c1);
+        text->data[kept] = control ? '.' : text->data[i];
+        i += c1 ? 2 : 1;
+    }
+    text->length = kept;
+}
+
+// Ends a part of a sample, whose tokens the loss treats alike.
+static void end_part(show *s, mark mark, bool is_target)
+{
+    static const char *const around[2][3][2] = {
+        {{"", ""}, {"[", "]"}, {"", "\n"}},
+        {{"", ""}, {"\033[2m", "\033[0m"}, {"\033[7m", "\033[0m\n"}},
+    };
+    const char *const *put = around[s->options->color != 0][mark];
+    bool has_text = s->text.length > 0; // a character may end in a later part
+    zr_buffer_printf(&s->ids, "]");
+    if (s->options->terminal)
+        show_on_terminal(&s->text);
+    zr_report_begin(s->report, NULL);
+    zr_report_json_only(s->report, "target", zr_flag(is_target));
+    zr_report_json_only(s->report, "end", zr_flag(mark == MARK_END));
+    zr_report_json_only(s->report, "tokens", zr_both(NULL, s->ids.data));
+    zr_report_phrase(s->report, &(zr_heading){"text", has_text ? put[0] : ""},
+                     zr_verbatim(has_text ? s->text.data : "", s->text.length));
+    zr_report_words(s->report, "%s", has_text ? put[1] : "");
+    zr_report_end(s->report);
+    s->text.length = s->ids.length = 0;
+}
+
+static bool is_target(const int32_t *targets, int64_t i) { return i > 0 && targets[i - 1] >= 0; }
+
+static mark mark_of(const show *s, const int32_t *tokens, const int32_t *targets, int64_t i)
 {
     int32_t id = i < s->seq ? tokens[i] : targets[s->seq - 1];
     bool end = id == zr_tokenizer_end(s->tokenizer);
-    return end                            ? ZERO_DATA_END
-           : i > 0 && targets[i - 1] >= 0 ? ZERO_DATA_TRAINED
-                                          : ZERO_DATA_MASKED;
+    return end ? MARK_END : is_target(targets, i) ? MARK_TRAINED : MARK_MASKED;
 }
 
 // Shows the T inputs, and the last target if it counts in the loss.
@@ -90,32 +136,71 @@ static void show_tokens(show *s, const int32_t *tokens, const int32_t *targets)
 {
     int64_t count = s->seq + (targets[s->seq - 1] >= 0);
     zr_decoder_begin(&s->decoder, s->tokenizer, false);
+    zr_report_begin_list(s->report, "parts");
     for (int64_t i = 0; i < count; i++) {
-        zero_data_mark mark = mark_of(s, tokens, targets, i);
-        zr_decoder_push(&s->decoder, i < s->seq ? tokens[i] : targets[s->seq - 1], &s->text);
+        mark mark = mark_of(s, tokens, targets, i);
+        int32_t id = i < s->seq ? tokens[i] : targets[s->seq - 1];
+        zr_buffer_printf(&s->ids, s->ids.length ? ",%d" : "[%d", id);
+        zr_decoder_push(&s->decoder, id, &s->text);
         if (i + 1 == count)
             zr_decoder_end(&s->decoder, &s->text);
-        if (i + 1 == count || mark == ZERO_DATA_END || mark_of(s, tokens, targets, i + 1) != mark)
-            flush(s, mark);
+        if (i + 1 == count || mark == MARK_END || mark_of(s, tokens, targets, i + 1) != mark)
+            end_part(s, mark, is_target(targets, i));
     }
+    zr_report_end(s->report);
+}
+
+static void show_place(show *s, int64_t number, const zr_stream *stream, int64_t first,
+                       const int32_t *targets)
+{
+    zr_report *r = s->report;
+    zr_buffer_append(&s->text, stream->name, strlen(stream->name));
+    if (s->options->terminal)
+        show_on_terminal(&s->text);
+    zr_report_phrase(r, &(zr_heading){"sample", "--- sample "}, zr_integer(number));
+    zr_report_phrase(r, &(zr_heading){"data", ": "}, zr_verbatim(s->text.data, s->text.length));
+    zr_report_phrase(r, &(zr_heading){"first", ", tokens "}, zr_integer(first));
+    zr_report_phrase(r, &(zr_heading){"last", " to "}, zr_integer(first + s->seq));
+    zr_report_phrase(r, &(zr_heading){"data_tokens", " of "}, zr_integer(stream->count));
+    zr_report_phrase(r, &(zr_heading){"targets", "; "},
+                     zr_integer(zr_count_targets(targets, s->seq)));
+    zr_report_phrase(r, &(zr_heading){"seq", " of "}, zr_integer(s->seq));
+    zr_report_words(r, " targets count ---\n");
+    s->text.length = 0;
+}
+
+// Emits the answer about a sample, and gives its report back.
+static zero_status emit_sample(show *s, int64_t number, zero_error *error)
+{
+    const zero_data_options *options = s->options;
+    zr_buffer out = {.failed = s->text.failed || s->ids.failed};
+    zr_report_finish(s->report, options->json ? ZR_REPORT_JSON : ZR_REPORT_TEXT, 0, &out);
+    zr_buffer_printf(&out, "\n");
+    zero_status status = out.failed
+                             ? zr_fail(error, ZERO_ERR_MEMORY,
+                                       "no memory for the text of sample %lld", (long long)number)
+                             : ZERO_OK;
+    if (status == ZERO_OK)
+        s->stopped = options->emit(options->user, out.data, out.length) != 0;
+    zr_buffer_free(&out);
+    return status;
 }
 
 static zero_status show_sample(show *s, int64_t number, int32_t *tokens, int32_t *targets,
                                zero_error *error)
 {
     zr_token_window window = zr_dataset_train_window(&s->data, number);
-    const zr_stream *stream = &s->data.streams[window.stream];
     zr_dataset_train_batch(&s->data, number, 1, tokens, targets);
-    zr_buffer_printf(&s->text,
-                     "sample %lld: %s, tokens %lld to %lld of %lld; %lld of %lld targets count",
-                     (long long)number, stream->name, (long long)window.first,
-                     (long long)(window.first + s->seq), (long long)stream->count,
-                     (long long)zr_count_targets(targets, s->seq), (long long)s->seq);
-    flush(s, ZERO_DATA_SAMPLE);
+    s->report = zr_report_create(error);
+    if (!s->report)
+        return ZERO_ERR_MEMORY;
+    if (number)
+        zr_report_words(s->report, "\n");
+    else
+        explain_marks(s);
+    show_place(s, number, &s->data.streams[window.stream], window.first, targets);
     show_tokens(s, tokens, targets);
-    return s->text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of sample %lld",
-                                    (long long)number)
-                          : ZERO_OK;
+    return emit_sample(s, number, error);
 }
 
 static zero_status show_batch(show *s, zero_error *error)
@@ -144,6 +229,7 @@ zero_status zero_data_show(const zero_data_options *options, zero_error *error)
     if (status == ZERO_OK)
         status = show_batch(&s, error);
     zr_buffer_free(&s.text);
+    zr_buffer_free(&s.ids);
     zr_dataset_free(&s.data);
     zr_dataset_free(&s.held);
     zr_corpus_close(s.corpus);

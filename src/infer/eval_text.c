@@ -1,6 +1,7 @@
 // zero_eval: measures the mean loss of a whole text.
 #include "base/alloc.h"
 #include "base/errors.h"
+#include "base/report.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
@@ -10,7 +11,10 @@
 #include "setup/load.h"
 #include "setup/resolve.h"
 #include "setup/input_fingerprints.h"
+#include <zero/commands.h>
 #include <zero/eval.h>
+
+#include <math.h>
 
 enum { TOKENS_AT_ONCE = 4096 };
 
@@ -182,4 +186,25 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     zr_free(s.model_dir);
     zr_free(s.tokenizer);
     return status;
+}
+
+zero_status zero_evaluation_report(const zero_eval_result *result, int json,
+                                   void (*write)(void *user, const char *text), void *user,
+                                   zero_error *error)
+{
+    ZR_NEED(error, result);
+    ZR_NEED(error, write);
+    double nats = result->loss * (double)result->tokens;
+    zr_report *r = zr_report_create(error);
+    zr_report_field(r, &(zr_heading){"loss", "loss ", ZR_UNIT_DIGITS, 9}, zr_real(result->loss));
+    zr_report_field(r, &(zr_heading){"perplexity", "perplexity ", ZR_UNIT_DIGITS, 9},
+                    zr_real(exp(result->loss)));
+    if (result->bytes)
+        zr_report_field(r, &(zr_heading){"bits_per_byte", "bits_per_byte ", ZR_UNIT_DIGITS, 9},
+                        zr_real(nats / (double)result->bytes / log(2)));
+    zr_report_json_only(r, "windows", zr_integer(result->windows));
+    zr_report_json_only(r, "tokens", zr_integer(result->tokens));
+    if (result->bytes)
+        zr_report_json_only(r, "bytes", zr_integer(result->bytes));
+    return zr_report_print(r, json, write, user, error);
 }

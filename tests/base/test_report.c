@@ -82,6 +82,33 @@ static void one_report_is_written_three_ways(void **state)
     zr_report_destroy(r);
 }
 
+static void print_into(void *user, const char *text) { zr_buffer_printf(user, "<%s>", text); }
+
+static void a_sentence_is_made_of_phrases(void **state)
+{
+    for (int json = 0; json < 2; json++) {
+        zr_buffer printed = {0};
+        zr_report *r = zr_report_create(NULL);
+        zr_report_phrase(r, &(zr_heading){"name", "\""}, zr_text("a\n\x1b[2m"));
+        zr_report_phrase(r, &(zr_heading){"differing", "\": ", ZR_UNIT_GROUPED}, zr_integer(2000));
+        zr_report_phrase(r, &(zr_heading){"lost", " and ", ZR_UNIT_GROUPED}, zr_integer(-123456));
+        zr_report_phrase(r, &(zr_heading){"few", " and ", ZR_UNIT_GROUPED}, zr_integer(12));
+        zr_report_phrase(r, &(zr_heading){"most", ", ", ZR_UNIT_DIGITS, 3}, zr_real(1.0 / 1024));
+        zr_report_phrase(r, &(zr_heading){"hidden", NULL}, zr_flag(true));
+        zr_report_words(r, " at most\n");
+        zr_report_phrase(r, &(zr_heading){"text", "["}, zr_verbatim("x\n\0y", 4));
+        zr_report_phrase(r, &(zr_heading){NULL, "]"}, zr_verbatim("", 0));
+        assert_int_equal(zr_report_print(r, json, print_into, &printed, NULL), ZERO_OK);
+        // A write callback gets a string, which ends at the 0 byte.
+        assert_string_equal(
+            printed.data,
+            json ? "<{\"name\":\"a\\n\\u001b[2m\",\"differing\":2000,\"lost\":-123456,\"few\":12,"
+                   "\"most\":0.0009765625,\"hidden\":true,\"text\":\"x\\n\\u0000y\"}\n>"
+                 : "<\"a\\n\\x1b[2m\": 2,000 and -123,456 and 12, 0.000977 at most\n[x\n>");
+        zr_buffer_free(&printed);
+    }
+}
+
 static void a_wide_table_is_written_in_blocks(void **state)
 {
     zr_report *r = example();
@@ -152,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_report_is_written_three_ways),
+        cmocka_unit_test(a_sentence_is_made_of_phrases),
         cmocka_unit_test(a_wide_table_is_written_in_blocks),
         cmocka_unit_test(a_report_that_is_built_wrongly_fails),
         cmocka_unit_test(a_report_without_memory_fails),

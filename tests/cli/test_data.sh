@@ -31,6 +31,32 @@ grep -qF 'The owl is] wise.' out.txt || fail "the completion: $(cat out.txt)"
 grep -qE '^--- sample 0: chat.jsonl, tokens [0-9]+ to [0-9]+ of [0-9]+; [0-9]+ of 170 targets count ---$' out.txt || fail "the sample's line: $(cat out.txt)"
 expect 0 "$ZERO" data show --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 30 --micro-batch 8
 [ "$(grep -c '^--- sample .*many.jsonl' out.txt)" -eq 4 ] || fail "half of the samples: $(grep sample out.txt)"
+# As JSON the same samples: the text has the marks that each part is written with, and as many tokens count as its line says.
+shown() { # shown ARGUMENT...: shows data as text and as JSON
+    expect 0 "$ZERO" data show "$@"
+    mv out.txt shown.txt
+    expect 0 "$ZERO" data show "$@" --json
+    python3 - <<'PY' || fail "as JSON: $(cat out.txt)"
+import json
+legend = "The loss does not count what is in [brackets]; a new line follows each end token.\n\n"
+samples, said = [json.loads(line) for line in open("out.txt", encoding="utf-8")], []
+for s in samples:
+    head = "--- sample {sample}: {data}, tokens {first} to {last} of {data_tokens}; {targets} of {seq} targets count ---\n".format(**s)
+    parts = [p["text"] + "\n" if p["end"] else p["text"] if p["target"] or not p["text"] else "[%s]" % p["text"] for p in s["parts"]]
+    said.append(head + "".join(parts) + "\n")
+    assert sum(len(p["tokens"]) for p in s["parts"] if p["target"]) == s["targets"]
+    assert s["last"] - s["first"] == s["seq"] and not s["parts"][0]["target"]
+    assert all(len(p["tokens"]) == 1 for p in s["parts"] if p["end"])
+    if not any(p["end"] for p in s["parts"]): # of bytes: a token is a byte of the text
+        assert all(bytes(p["tokens"]).decode() == p["text"] for p in s["parts"])
+assert sum(s["targets"] for s in samples) > 0
+assert open("shown.txt", encoding="utf-8", newline="").read() == legend + "\n".join(said)
+PY
+}
+shown --data chat.jsonl --chat chatml --seq 170 --micro-batch 3
+shown --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 30 --micro-batch 8
+shown --data fields.jsonl --field text --tokenizer "$HERE/saved_tokenizer" --seq 60 --micro-batch 2 # whose documents end with a token
+grep -q '"target":true,"end":true,"tokens":\[[0-9]*\],"text":"<' out.txt || fail "no end token: $(cat out.txt)"
 if command -v script >/dev/null; then
     script -qc "'$ZERO' data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1" /dev/null </dev/null >tty.txt
     grep -qF "not $(printf '\033[2mdimmed')" tty.txt || fail "no legend on a terminal: $(cat -v tty.txt)"

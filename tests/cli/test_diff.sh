@@ -2,11 +2,46 @@
 # zero diff: runs and tensors that are the same are said to be, and of others the first step and tensor that differ.
 . "$(dirname "$0")/lib.sh"
 RUN="--micro-batch 2 --steps 12 --save-every 4 --keep 0"
+as_json() { # as_json CODE A B: the answer about A and B is in out.txt; as JSON it has the same lines
+    mv out.txt said.txt
+    expect "$1" "$ZERO" diff "$2" "$3" --json
+    python3 - "$2" "$3" <<'PY' || fail "of $2 $3 as JSON: $(cat out.txt), as text: $(cat said.txt)"
+import json, sys
+answer, said = json.load(open("out.txt")), []
+words = {"step": "step %s", "checkpoint": "the checkpoint of step %s", "model": "the model", "tensors": "the tensors", "checkpoints": "checkpoints"}
+def value(v): return "none" if v is None else json.dumps(v)
+for d in answer["differences"]:
+    what = words.get(d["part"], "")
+    what = what % d["step"] if "%s" in what else what
+    tensor = "%s: %s \"%s\"" % (what, d["vector"], d["tensor"]) if "tensor" in d else what
+    if "ended" in d: line = "the same up to step %d, where %s ends" % (d["step"], d["ended"])
+    elif "only_in" in d: line = tensor + (" are" if what == "checkpoints" else " is") + " only in " + d["only_in"]
+    elif "other_tensors" in d: line = "%s: %d other tensors differ" % (what, d["other_tensors"])
+    elif "largest" in d: line = "%s differs in %s of %s elements, first at %d, by %.3g at most" % (tensor, "{:,}".format(d["differing"]), "{:,}".format(d["elements"]), d["first"], d["largest"])
+    elif "apart" in d: line = "%s: %s ~ and ~, apart by %.3g" % (what, d["field"], d["apart"])
+    else: line = "%s: %s %s and %s" % (what, d["field"], value(d["a"]), value(d["b"]))
+    if "apart" in d: assert abs(d["a"] - d["b"]) == d["apart"] > 0
+    said.append(line)
+assert [answer["a"], answer["b"]] == sys.argv[1:] and answer["identical"] == (not said)
+assert answer["compared"] == ("runs" if "steps" in answer else "tensors")
+if answer["identical"]:
+    count = "{:,} steps".format(answer["steps"]) if "steps" in answer else "{:,} tensors".format(answer["tensors"])
+    keeper = answer.get("checkpoints_only_in")
+    said = ["identical metrics, %s; no tensors to compare" % count if not answer["tensors"] else
+            "identical, %s" % count + ("; checkpoints are only in " + keeper if keeper else "")]
+lines = open("said.txt").read().splitlines()
+assert len(lines) == len(said)
+for line, expected in zip(lines, said):
+    head, apart, tail = expected.partition("~ and ~")
+    assert line.startswith(head) and line.endswith(tail) and (apart or line == expected), (line, expected)
+PY
+}
 differ() { # differ WORDS A B: ends with 1 and says so
     local words=$1
     shift
     expect 1 "$ZERO" diff "$@"
     grep -qE "$words" out.txt || fail "of $*: $(cat out.txt)"
+    as_json 1 "$@"
 }
 train $RUN --seed 5 --ranks 2 --stage 1 --out a
 train $RUN --seed 5 --ranks 2 --stage 3 --out b
@@ -46,6 +81,7 @@ differ '^the same up to step|^step [0-9]+:' a e # fewer steps
 is() { # is CODE TEXT A B: ends with the code and says just that
     expect "$1" "$ZERO" diff "$3" "$4"
     [ "$(cat out.txt)" = "$2" ] || fail "of $3 $4: $(cat out.txt)"
+    as_json "$1" "$3" "$4"
 }
 cp -r b f && rm -r f/checkpoints/step-00000008 && is 0 "identical, 12 steps" a f
 rm -r f/checkpoints && is 0 "identical, 12 steps; checkpoints are only in a" f a
@@ -60,4 +96,6 @@ refused 64 'two paths' "$ZERO" diff a
 refused 74 '"nowhere" is not there' "$ZERO" diff nowhere a/model
 flip b/checkpoints/step-00000004/exp_avg.safetensors 5000
 refused 65 'exp_avg.safetensors" is damaged' "$ZERO" diff a b
+refused 65 'exp_avg.safetensors" is damaged' "$ZERO" diff a b --json
+[ ! -s out.txt ] || fail "half an answer: $(cat out.txt)"
 echo "two runs are one, or it is said where they part"

@@ -20,6 +20,15 @@ for ranks in 2 3; do
     expect 0 "$ZERO" eval --model run/model --data "$TEXT" --threads 1 --ranks $ranks
     cmp out.txt one.txt || fail "--ranks $ranks measures something else than one rank"
 done
+# As JSON: the same measures, with all their digits, and what they were taken of. Nothing else is on standard output.
+expect 0 "$ZERO" eval --model run --data "$TEXT" --threads 1 --ranks 2 --json
+TEXT=$TEXT python3 - <<'PY' || fail "as JSON: $(cat out.txt)"
+import json, os
+m, text = json.load(open("out.txt")), [line.split() for line in open("one.txt")]
+assert list(m) == ["loss", "perplexity", "bits_per_byte", "windows", "tokens", "bytes"]
+assert [(k, "%.9g" % m[k]) for k, _ in text] == [(k, v) for k, v in text]
+assert m["windows"] == (os.path.getsize(os.environ["TEXT"]) - 1) // 32 and m["bytes"] == m["tokens"] == 32 * m["windows"]
+PY
 refused 64 '3 ranks are no multiple of --tensor 2: --ranks 2 or 4' "$ZERO" eval --model run/model --data "$TEXT" --ranks 3 --tensor 2
 refused 64 '--comm self is one rank, --ranks says 2' "$ZERO" eval --model run/model --data "$TEXT" --ranks 2 --comm self
 refused 74 'missing.txt' "$ZERO" eval --model run/model --data missing.txt --ranks 2

@@ -298,9 +298,15 @@ diff_of() # what differs: the same, different, missing
     is diff made.safetensors made.safetensors
     is diff made.safetensors changed.safetensors
     is diff made.safetensors gpt2
+    is diff made.safetensors made.safetensors --json
+    is diff made.safetensors changed.safetensors --json
+    is diff made.safetensors gpt2 --json
+    measures diff run/checkpoints/step-00000003 run/checkpoints/step-00000006 --json
+    is diff run run --json
     rm -r other/model other/checkpoints
     is diff run other
     is diff other other
+    is diff run other --json
     is diff run nowhere
     is diff run
     is diff run gpt2
@@ -349,6 +355,7 @@ data()
     is data show --data $TEXT --seq 40 --micro-batch 2
     is data show --data $TEXT --model run
     is data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1
+    is data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 2 --json
     is data show --data $TEXT:0.5 chat.jsonl:0.5 --chat chatml --seq 30 --micro-batch 4
     is data show --data $TEXT --tokenizer chars --seq 20 --micro-batch 1
     is data show --data $TEXT --tokenizer saved_tokenizer --seq 20 --micro-batch 1 --val none
@@ -387,6 +394,7 @@ eval_of()
     a_run
     is eval --model run --data few.txt --threads 1 --backend ref
     is eval --model gpt2 --data few.txt --tokenizer bytes --threads 1 --backend ref --seq 64
+    measures eval --model gpt2 --data few.txt --tokenizer bytes --threads 1 --backend ref --seq 64 --json
     is eval --model run/model --data short.txt --threads 1
     is eval --model run/model --data $TEXT --ranks 3 --tensor 2
     is eval --model nowhere --data $TEXT

@@ -46,9 +46,9 @@ static void check_refusal(zero_status status, const zero_error *error, const cha
     } while (0)
 
 static void write_nothing(void *user, const char *text) { (void)user, (void)text; }
-static int emit_nothing(void *user, zero_data_mark mark, const char *text, size_t length)
+static int emit_nothing(void *user, const char *text, size_t length)
 {
-    return (void)user, (void)mark, (void)text, (int)length * 0;
+    return (void)user, (void)text, (int)length * 0;
 }
 
 static void of_checkpoints(const tiny *t)
@@ -277,6 +277,9 @@ static void of_jobs(const tiny *t)
     FUNCTION(zero_data_show);
     REFUSES("options", zero_data_show(NULL, e));
     REFUSES("data", zero_data_show(&(zero_data_options){.emit = emit_nothing}, e));
+    FUNCTION(zero_evaluation_report);
+    REFUSES("result", zero_evaluation_report(NULL, 0, write_nothing, NULL, e));
+    REFUSES("write", zero_evaluation_report(&(zero_eval_result){.tokens = 1}, 0, NULL, NULL, e));
 }
 
 static void of_files(const tiny *t)
