@@ -46,10 +46,10 @@ static void chatml_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
     zr_document_add(out, turn->role, turn->role_length, false);
     add_chat(out, "\n", false);
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    zr_document_seam(out);
+    zr_document_add_seam(out);
     add_chat(out, "<|im_end|>", turn->trained);
     add_chat(out, "\n", false);
-    zr_document_seam(out);
+    zr_document_add_seam(out);
 }
 
 static void llama3_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
@@ -61,7 +61,7 @@ static void llama3_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
         add_chat(out, chat->format->dates, false);
     zr_document_add(out, turn->content, turn->length, turn->trained);
     add_chat(out, "<|eot_id|>", turn->trained);
-    zr_document_seam(out);
+    zr_document_add_seam(out);
 }
 
 static bool is_user(const zr_chat_turn *turn)
@@ -81,7 +81,7 @@ static void llama2_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
         zr_document_add(out, content, length, turn->trained);
         add_chat(out, " ", turn->trained);
         add_chat(out, chat->end, turn->trained);
-        zr_document_seam(out);
+        zr_document_add_seam(out);
         return;
     }
     add_chat(out, chat->begin, false);
@@ -107,7 +107,7 @@ static void mistral_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docum
         return;
     }
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    zr_document_seam(out);
+    zr_document_add_seam(out);
     add_chat(out, chat->end, turn->trained);
 }
 
@@ -132,7 +132,7 @@ static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_
     }
     add_chat(out, " ", turn->trained);
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    zr_document_seam(out);
+    zr_document_add_seam(out);
     add_chat(out, chat->end, turn->trained);
 }
 
