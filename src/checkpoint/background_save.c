@@ -33,7 +33,7 @@ struct zero_checkpoint {
     zero_error error;
 };
 
-static void advance(zero_checkpoint *c, int written, bool ended, zero_status status)
+static void announce_progress(zero_checkpoint *c, int written, bool ended, zero_status status)
 {
     pthread_mutex_lock(&c->lock);
     c->written = written;
@@ -43,7 +43,7 @@ static void advance(zero_checkpoint *c, int written, bool ended, zero_status sta
     pthread_mutex_unlock(&c->lock);
 }
 
-static void write_saving_all(void *argument)
+static void write_all_parts(void *argument)
 {
     zero_checkpoint *c = argument;
     int parts = c->vectors.of->view.parts;
@@ -51,11 +51,11 @@ static void write_saving_all(void *argument)
     for (int part = 0; part < parts && status == ZERO_OK; part++) {
         status = zr_states_save_part(c->saving, part, &c->error);
         if (status == ZERO_OK)
-            advance(c, part + 1, false, ZERO_OK);
+            announce_progress(c, part + 1, false, ZERO_OK);
     }
     if (status == ZERO_OK)
         status = zr_states_save_sync(c->saving, &c->error);
-    advance(c, parts, true, status);
+    announce_progress(c, parts, true, status);
 }
 
 // Waits until a flat parameter is written, or until all are on the disk. A disk may be slow, so
@@ -88,7 +88,7 @@ static zero_status await_flat_param(void *user, int flat_param, zero_error *erro
     return ZERO_OK;
 }
 
-static void init(zero_checkpoint *c, zero_engine *engine)
+static void begin_empty_checkpoint(zero_checkpoint *c, zero_engine *engine)
 {
     pthread_condattr_t clock;
     *c = (zero_checkpoint){.engine = engine};
@@ -124,10 +124,10 @@ static zero_status begin_saving(zero_checkpoint *c, const char *directory, json_
     // zero_end_checkpoint reports a failure
     status = zr_workers_create(1, 1, &c->thread, &c->error);
     if (status == ZERO_OK)
-        status = zr_workers_submit(c->thread, write_saving_all, c, &c->error);
+        status = zr_workers_submit(c->thread, write_all_parts, c, &c->error);
     // The save fails in zero_end_checkpoint, together with the other ranks.
     if (status != ZERO_OK)
-        advance(c, 0, true, status);
+        announce_progress(c, 0, true, status);
     zr_engine_guard(c->engine, &(zr_guard){await_flat_param, c});
     return ZERO_OK;
 }
@@ -161,7 +161,7 @@ zero_status zr_checkpoint_begin(zero_engine *engine, const char *directory, json
         zr_free(c);
         return status;
     }
-    init(c, engine);
+    begin_empty_checkpoint(c, engine);
     status = zr_engine_can_guard(engine) ? begin_saving(c, directory, more, error)
                                          : save_at_once(c, directory, more, error);
     if (status == ZERO_OK)

@@ -22,8 +22,8 @@ typedef struct view { // of one vector
     void *user;
 } view;
 
-static zero_status take_tensor(const view *v, int i, zr_range_use use, void *use_user,
-                               zero_error *error)
+static zero_status import_tensor(const view *v, int i, zr_range_use use, void *use_user,
+                                 zero_error *error)
 {
     const zr_source_tensor *from = &v->source->vectors[v->vector].tensors[v->of[i]];
     int64_t size = zr_st_dtype_find(from->dtype)->bits / 8, elements = from->bytes / size;
@@ -46,7 +46,7 @@ static zero_status each_range(void *user, int part, bool changed, zr_range_use u
 {
     const view *v = user;
     for (int i = 0; i < v->count; i++)
-        ZERO_TRY(take_tensor(v, i, use, use_user, error));
+        ZERO_TRY(import_tensor(v, i, use, use_user, error));
     return ZERO_OK;
 }
 
@@ -67,7 +67,7 @@ static zero_status add_tensor(view *v, int t, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status create_import(view *v, zero_error *error)
+static zero_status begin_import_view(view *v, zero_error *error)
 {
     const zr_source_vector *from = &v->source->vectors[v->vector];
     size_t most = (size_t)from->tensor_count + 1;
@@ -90,7 +90,7 @@ static zero_status create_import(view *v, zero_error *error)
     return ZERO_OK;
 }
 
-static void destroy_import(view *v)
+static void free_import_view(view *v)
 {
     zr_tensor_names_free(v->names, v->source->vectors[v->vector].tensor_count);
     zr_free(v->of);
@@ -110,7 +110,7 @@ zero_status zr_checkpoint_import(zero_comm *comm, zr_source *source, const char 
     int made = 0;
     while (status == ZERO_OK && made < source->vector_count) {
         views[made] = (view){.source = source, .vector = made, .progress = progress, .user = user};
-        status = create_import(&views[made], error);
+        status = begin_import_view(&views[made], error);
         vectors[made] = (zr_state_vector){
             .name = source->vectors[made].name, .dtype = ZERO_F32, .view = views[made].view};
         made++;
@@ -118,7 +118,7 @@ zero_status zr_checkpoint_import(zero_comm *comm, zr_source *source, const char 
     if (status == ZERO_OK)
         status = zr_states_save(comm, directory, vectors, source->vector_count, state, error);
     for (int v = 0; v < made; v++)
-        destroy_import(&views[v]);
+        free_import_view(&views[v]);
     zr_free(vectors);
     zr_free(views);
     return status;

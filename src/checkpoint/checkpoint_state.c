@@ -24,7 +24,7 @@ static int64_t integer_at(const json_t *object, const char *key)
 }
 
 // The state must have passed zr_state_check.
-static zr_progress progress_of(const json_t *state)
+static zr_progress read_progress(const json_t *state)
 {
     const json_t *scale = json_object_get(state, "loss_scale");
     return (zr_progress){
@@ -40,8 +40,8 @@ static zr_progress progress_of(const json_t *state)
 
 // A run with libzero.exact_world or exact_tensor promises its bits on any number of ranks. If the
 // checkpoint promised them too, both must have the same micro-batch and slices.
-static zero_status compare_promises(const zr_config *config, const char *directory,
-                                    const json_t *state, zero_error *error)
+static zero_status check_exact_settings(const zr_config *config, const char *directory,
+                                        const json_t *state, zero_error *error)
 {
     const json_t *libzero = json_object_get(json_object_get(state, "config"), "libzero");
     int64_t exact = integer_at(state, "exact_micro_batch"),
@@ -79,7 +79,7 @@ static zero_status compare_training(const zero_engine *engine, const char *direc
                        "the checkpoint \"%s\" was made with a train_batch_size of %lld, this "
                        "training has %lld: it would read other samples from here on",
                        directory, (long long)batch, (long long)config->train_batch);
-    return compare_promises(config, directory, state, error);
+    return check_exact_settings(config, directory, state, error);
 }
 
 // Compares the settings of a checkpoint's model that names and shapes of tensors do not show.
@@ -120,7 +120,7 @@ static zero_status refuse_other_model(const zero_engine *engine, const char *dir
 // Returns whether the checkpoint's loss scale was dynamic, by the configuration in it. Older
 // checkpoints have no configuration: in these, only a dynamic scale has counts of both steps and
 // hysteresis.
-static bool was_dynamic(const json_t *state, const zr_loss_scale *saved)
+static bool was_scale_dynamic(const json_t *state, const zr_loss_scale *saved)
 {
     const json_t *fp16 = json_object_get(json_object_get(state, "config"), "fp16");
     if (!fp16)
@@ -128,8 +128,8 @@ static bool was_dynamic(const json_t *state, const zr_loss_scale *saved)
     return json_is_true(json_object_get(fp16, "enabled")) && !(number_at(fp16, "loss_scale") > 0);
 }
 
-static void tell_scale(const zero_engine *engine, const zr_loss_scale *saved,
-                       const zr_loss_scale *now, bool dynamic)
+static void log_changed_scale(const zero_engine *engine, const zr_loss_scale *saved,
+                              const zr_loss_scale *now, bool dynamic)
 {
     const zr_loss_scale_spec *spec = &zr_engine_config(engine)->loss_scale;
     const zero_logger *logger = zr_engine_comm(engine)->rank == 0 ? zr_engine_logger(engine) : NULL;
@@ -158,10 +158,10 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     // Promises come first, because the batch that the program chooses depends on them.
     ZERO_TRY(refuse_other_model(engine, directory, state, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
-    const zr_progress saved = progress_of(state);
-    bool dynamic = was_dynamic(state, &saved.scale);
+    const zr_progress saved = read_progress(state);
+    bool dynamic = was_scale_dynamic(state, &saved.scale);
     *out = saved;
     out->scale = zr_loss_scale_resume(&zr_engine_config(engine)->loss_scale, &saved.scale, dynamic);
-    tell_scale(engine, &saved.scale, &out->scale, dynamic);
+    log_changed_scale(engine, &saved.scale, &out->scale, dynamic);
     return ZERO_OK;
 }

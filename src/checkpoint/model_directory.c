@@ -31,8 +31,8 @@ const char *zr_config_dtype_name(zero_dtype dtype)
     return dtype == ZERO_BF16 ? "bfloat16" : dtype == ZERO_F16 ? "float16" : "float32";
 }
 
-static zero_status copy_model_directory(const char *from, const char *name, const char *to,
-                                        bool *there, zero_error *error)
+static zero_status copy_file_if_there(const char *from, const char *name, const char *to,
+                                      bool *there, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", from, name), *text = NULL;
     size_t length;
@@ -49,8 +49,8 @@ static zero_status copy_model_directory(const char *from, const char *name, cons
 
 // Writes config.json with the type in which readers shall load the weights, under the key's old and
 // new name.
-static zero_status write_model_directory_config(json_t *config, const char *dtype,
-                                                const char *directory, zero_error *error)
+static zero_status write_config_with_dtype(json_t *config, const char *dtype, const char *directory,
+                                           zero_error *error)
 {
     if (dtype)
         json_object_set_new(config, json_object_get(config, "dtype") ? "dtype" : "torch_dtype",
@@ -77,8 +77,8 @@ static zero_status copy_config(const char *from, const char *dtype, const char *
     if (status == ZERO_OK && !json_is_object(config))
         status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no object", path);
     if (status == ZERO_OK)
-        status = dtype ? write_model_directory_config(config, dtype, to, error)
-                       : copy_model_directory(from, ZR_MODEL_CONFIG, to, there, error);
+        status = dtype ? write_config_with_dtype(config, dtype, to, error)
+                       : copy_file_if_there(from, ZR_MODEL_CONFIG, to, there, error);
     json_decref(config);
     zr_free(path);
     return status;
@@ -101,7 +101,7 @@ static zero_status copy_files(const char *from, const char *to, bool *has_tokeni
 {
     for (int i = 0; i < ZR_COUNT(files); i++) {
         bool there = false;
-        ZERO_TRY(copy_model_directory(from, files[i], to, &there, error));
+        ZERO_TRY(copy_file_if_there(from, files[i], to, &there, error));
         *has_tokenizer = *has_tokenizer || (there && i < TOKENIZERS);
     }
     return complete_tokenizer(to, error);
@@ -119,7 +119,7 @@ zero_status zr_model_files_copy(const zr_source *source, const char *model_dir, 
     *has_config = *has_tokenizer = false;
     if (!model_dir && json_is_object(own)) {
         *has_config = true;
-        status = write_model_directory_config(own, dtype, directory, error);
+        status = write_config_with_dtype(own, dtype, directory, error);
     } else if (from) {
         status = copy_config(from, dtype, directory, has_config, error);
     }

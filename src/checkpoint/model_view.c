@@ -15,18 +15,18 @@ typedef struct taking {
     zero_error *error;
 } taking;
 
-static const zero_model *model_of(const zr_model_view *view)
+static const zero_model *model_of_view(const zr_model_view *view)
 {
     return zr_engine_plan(view->engine)->model;
 }
 
 // Returns how many elements of the tensor, from `first` on, make the next range. A whole model and
 // its pipeline stages save only stretches, so that their checkpoints have no rectangles.
-static int64_t range_at(const zr_model_view *view, const zr_plan_tensor *tensor, int64_t first,
-                        int64_t count, zr_rectangle *out)
+static int64_t make_next_range(const zr_model_view *view, const zr_plan_tensor *tensor,
+                               int64_t first, int64_t count, zr_rectangle *out)
 {
     int64_t taken = zr_tile_rectangle(tensor->desc, first, count, out);
-    if (zr_pipeline_stage_origin(model_of(view))->whole || view->purpose != ZR_VIEW_SAVES)
+    if (zr_pipeline_stage_origin(model_of_view(view))->whole || view->purpose != ZR_VIEW_SAVES)
         return taken;
     *out = zr_rectangle_of_stretch(out->first, out->width);
     return out->width;
@@ -41,12 +41,13 @@ static void use_part(void *user, const zr_plan_tensor *tensor, int64_t first, in
             range.dtype = t->portion->dtype;
             range.data = zr_portion_at(t->portion, first + done);
         }
-        taken = range_at(t->view, tensor, first - tensor->first + done, count - done, &range.at);
+        taken =
+            make_next_range(t->view, tensor, first - tensor->first + done, count - done, &range.at);
         t->status = t->use(t->user, &range, t->error);
     }
 }
 
-static zr_span shard_of(const zr_model_view *view, const zr_flat_param *flat_param)
+static zr_span own_shard_of(const zr_model_view *view, const zr_flat_param *flat_param)
 {
     return (zr_span){zr_engine_grid(view->engine)->data->rank * flat_param->shard,
                      flat_param->shard};
@@ -60,7 +61,7 @@ static void use_span(taking *t, zr_span span)
     const zr_plan *plan = zr_engine_plan(t->view->engine);
     int64_t base = plan->updates_whole && t->flat_param->state_first >= 0
                        ? 0
-                       : shard_of(t->view, t->flat_param).first;
+                       : own_shard_of(t->view, t->flat_param).first;
     if (t->view->purpose == ZR_VIEW_SAVES)
         zr_for_parts(t->flat_param, span, use_part, t);
     for (int s = 0; s < t->flat_param->shard_slice_count && t->view->purpose != ZR_VIEW_SAVES;
@@ -83,7 +84,7 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     return t->status;
 }
 
-static bool has(const zr_model_view *view, int flat_param)
+static bool flat_param_has_vector(const zr_model_view *view, int flat_param)
 {
     return view->vector == ZR_VECTOR_MASTER ||
            zr_engine_has_state(view->engine, flat_param, view->vector);
@@ -91,7 +92,7 @@ static bool has(const zr_model_view *view, int flat_param)
 
 // Returns whether this rank has only an outdated copy of the flat parameter: a tied copy has no
 // master weights, and the parameters that units read are one update older than the owner's weights.
-static bool is_late(const zr_plan *plan, int flat_param)
+static bool is_outdated_copy(const zr_plan *plan, int flat_param)
 {
     const zr_flat_param *of = &plan->flat_params[flat_param];
     return zr_plan_lags(plan) && !of->counted && of->state_first < 0;
@@ -99,13 +100,15 @@ static bool is_late(const zr_plan *plan, int flat_param)
 
 // Returns whether the view takes the flat parameter. If several ranks hold the same flat parameter,
 // one of them saves it.
-static bool takes(const zr_model_view *view, int flat_param)
+static bool view_takes_flat_param(const zr_model_view *view, int flat_param)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
     switch (view->purpose) {
-    case ZR_VIEW_SAVES: return has(view, flat_param) && plan->flat_params[flat_param].counted;
-    case ZR_VIEW_COMPARES: return has(view, flat_param) && !is_late(plan, flat_param);
-    default: return has(view, flat_param);
+    case ZR_VIEW_SAVES:
+        return flat_param_has_vector(view, flat_param) && plan->flat_params[flat_param].counted;
+    case ZR_VIEW_COMPARES:
+        return flat_param_has_vector(view, flat_param) && !is_outdated_copy(plan, flat_param);
+    default: return flat_param_has_vector(view, flat_param);
     }
 }
 
@@ -118,7 +121,7 @@ static zero_status each_range(void *user, int part, bool changed, zr_range_use u
                      .flat_param = &zr_engine_plan(view->engine)->flat_params[part],
                      .use = use,
                      .user = use_user};
-    if (!takes(view, part))
+    if (!view_takes_flat_param(view, part))
         return ZERO_OK;
     return view->vector == ZR_VECTOR_MASTER
                ? zr_engine_weights_each(view->engine, part, changed, use_portion, &taking, error)
@@ -135,8 +138,8 @@ static zero_status outline_ranges(void *user, int part, zr_range_use use, void *
                      .use = use,
                      .user = use_user,
                      .error = error};
-    if (takes(view, part))
-        use_span(&taking, shard_of(view, taking.flat_param));
+    if (view_takes_flat_param(view, part))
+        use_span(&taking, own_shard_of(view, taking.flat_param));
     return taking.status;
 }
 
@@ -146,8 +149,8 @@ static void add_elements(void *user, const zr_plan_tensor *tensor, int64_t first
 }
 
 // Returns the tensor as files have it: the whole tensor for a tile.
-static const zero_tensor_desc *whole_of(zr_model_view *view, int number,
-                                        const zero_tensor_desc *tensor)
+static const zero_tensor_desc *whole_tensor_of(zr_model_view *view, int number,
+                                               const zero_tensor_desc *tensor)
 {
     zero_tensor_desc *joined = &view->joined[number];
     if (!tensor->tile.whole)
@@ -158,7 +161,7 @@ static const zero_tensor_desc *whole_of(zr_model_view *view, int number,
 
 static void list_tensor(zr_model_view *view, int number, const zero_tensor_desc *tensor)
 {
-    view->by_number[number] = whole_of(view, number, tensor);
+    view->by_number[number] = whole_tensor_of(view, number, tensor);
     view->listed[view->view.tensor_count++] = view->by_number[number];
 }
 
@@ -171,17 +174,17 @@ static void list_flat_param(zr_model_view *view, const zr_flat_param *flat_param
     }
 }
 
-static void list_own(zr_model_view *view)
+static void list_own_tensors(zr_model_view *view)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
     for (int p = 0; p < plan->flat_param_count; p++)
-        if (has(view, p))
+        if (flat_param_has_vector(view, p))
             list_flat_param(view, &plan->flat_params[p]);
 }
 
 // Lists all tensors of the whole model, also those that are on other ranks only. Their numbers are
 // consecutive.
-static void list_whole(zr_model_view *view, const zero_model *whole)
+static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
         if (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE)
@@ -192,9 +195,9 @@ static void count_elements(zr_model_view *view)
 {
     const zr_plan *plan = zr_engine_plan(view->engine);
     for (int p = 0; p < plan->flat_param_count; p++)
-        if (takes(view, p))
-            zr_for_parts(&plan->flat_params[p], shard_of(view, &plan->flat_params[p]), add_elements,
-                         &view->view.elements);
+        if (view_takes_flat_param(view, p))
+            zr_for_parts(&plan->flat_params[p], own_shard_of(view, &plan->flat_params[p]),
+                         add_elements, &view->view.elements);
 }
 
 zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
@@ -218,9 +221,9 @@ zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_
                                  .outline = outline_ranges,
                                  .user = out};
     if (plan->model->whole)
-        list_whole(out, plan->model->whole);
+        list_tensors_of_whole(out, plan->model->whole);
     else
-        list_own(out);
+        list_own_tensors(out);
     count_elements(out);
     return ZERO_OK;
 }

@@ -8,7 +8,7 @@
 
 // Returns the prefix of names in Hugging Face's files ("transformer." for GPT-2); a user's own
 // models have none.
-static const char *prefix_of(const zero_model *model)
+static const char *file_prefix_of(const zero_model *model)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
     return ours ? zr_architecture_of(ours->kind)->file_prefix : "";
@@ -17,8 +17,9 @@ static const char *prefix_of(const zero_model *model)
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
                                 const zero_load_options *options, zero_error *error);
 
-static zero_status with_view(zero_engine *engine, const char *path, zr_view_purpose purpose,
-                             view_use use, const zero_load_options *options, zero_error *error)
+static zero_status with_weights_view(zero_engine *engine, const char *path, zr_view_purpose purpose,
+                                     view_use use, const zero_load_options *options,
+                                     zero_error *error)
 {
     zr_model_view weights;
     zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, purpose, &weights, error);
@@ -33,8 +34,8 @@ static zero_status save_model_weights(zero_engine *engine, const char *path,
                                       const zr_weight_view *view, const zero_load_options *unused,
                                       zero_error *error)
 {
-    return zr_weights_save(zr_engine_comm(engine), path, prefix_of(zr_engine_plan(engine)->model),
-                           view, error);
+    return zr_weights_save(zr_engine_comm(engine), path,
+                           file_prefix_of(zr_engine_plan(engine)->model), view, error);
 }
 
 void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
@@ -72,7 +73,7 @@ zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error 
     ZR_NEED(error, engine);
     ZR_NEED(error, path);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_save_weights", error));
-    return with_view(engine, path, ZR_VIEW_SAVES, save_model_weights, NULL, error);
+    return with_weights_view(engine, path, ZR_VIEW_SAVES, save_model_weights, NULL, error);
 }
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
@@ -93,6 +94,6 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
                                 ZR_STRUCT_UPTO(zero_load_options, logger), &taken, sizeof taken,
                                 error));
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
-    return with_view(engine, directory, ZR_VIEW_LOADS, load_model_weights, options ? &taken : NULL,
-                     error);
+    return with_weights_view(engine, directory, ZR_VIEW_LOADS, load_model_weights,
+                             options ? &taken : NULL, error);
 }

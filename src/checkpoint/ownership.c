@@ -28,7 +28,7 @@ static bool starts_with(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static bool ownership_ends_with(const char *text, const char *with)
+static bool has_stem_and_ending(const char *text, const char *with)
 {
     size_t length = strlen(text), tail = strlen(with);
     return length > tail && !strcmp(text + length - tail, with);
@@ -41,7 +41,7 @@ static bool is_receipt(const char *name) { return !strcmp(name, ZR_RECEIPT); }
 static bool is_of_a_model(const char *name)
 {
     bool shard = starts_with(name, "model-") && strstr(name, "-of-") &&
-                 ownership_ends_with(name, ".safetensors");
+                 has_stem_and_ending(name, ".safetensors");
     return shard || !strcmp(name, ZR_MODEL_WEIGHTS) || !strcmp(name, ZR_MODEL_INDEX) ||
            is_receipt(name) || zr_model_file_is_copied(name);
 }
@@ -52,7 +52,7 @@ bool zr_ownership_is_model_file(const char *name)
 }
 
 // Makes directory/name; false if that is too long.
-static bool put_together(char out[static ZR_OWN_PATH], const char *directory, const char *name)
+static bool join_own_path(char out[static ZR_OWN_PATH], const char *directory, const char *name)
 {
     return snprintf(out, ZR_OWN_PATH, "%s/%s", directory, name) < ZR_OWN_PATH;
 }
@@ -66,7 +66,7 @@ static bool is_latest(const char *name) { return !strcmp(name, ZR_LATEST); }
 static bool is_hidden_step(const char *name, const char *end, int64_t *step)
 {
     char stem[ZR_CHECKPOINT_NAME_BYTES];
-    if (name[0] != '.' || !ownership_ends_with(name, end) ||
+    if (name[0] != '.' || !has_stem_and_ending(name, end) ||
         strlen(name) - strlen(end) > sizeof stem)
         return false;
     snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(end) - 1), name + 1);
@@ -102,7 +102,7 @@ static bool is_metrics(const char *path)
 }
 
 // times.json is a list whose first object names the step before it (predict/run_times.h).
-static bool are_times(const char *path)
+static bool is_step_times(const char *path)
 {
     char head[HEAD];
     if (!zr_path_is_file(path))
@@ -148,7 +148,7 @@ static bool has_a_latest_of_ours(const char *run, const char *checkpoints)
 {
     char head[HEAD], path[ZR_OWN_PATH];
     zr_checkpoints found = {0};
-    if (!put_together(path, checkpoints, ZR_LATEST) || !zr_path_exists(path) ||
+    if (!join_own_path(path, checkpoints, ZR_LATEST) || !zr_path_exists(path) ||
         (zr_file_head(path, head, sizeof head) && starts_with(head, "step-")))
         return true;
     bool has = zr_checkpoints_list(run, &found, NULL) == ZERO_OK && found.count;
@@ -160,7 +160,7 @@ static bool is_entry(const char *run, int entry, const char *path)
 {
     switch (entry) {
     case ZR_RUN_METRICS: return is_metrics(path);
-    case ZR_RUN_TIMES: return are_times(path);
+    case ZR_RUN_TIMES: return is_step_times(path);
     case ZR_RUN_CONFIG: return zr_run_config_is_at(path);
     case ZR_RUN_CHECKPOINTS: return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
@@ -170,8 +170,8 @@ static bool is_entry(const char *run, int entry, const char *path)
 }
 
 // Writes the path of an entry in `folder` that libzero did not write.
-static bool name_others(const char *folder, bool (*are_own)(const char *name),
-                        char foreign[static ZR_OWN_PATH])
+static bool find_foreign_entry(const char *folder, bool (*are_own)(const char *name),
+                               char foreign[static ZR_OWN_PATH])
 {
     char names[ZR_OWN_PATH];
     if (!zr_directory_others(folder, are_own, names, sizeof names))
@@ -180,16 +180,16 @@ static bool name_others(const char *folder, bool (*are_own)(const char *name),
     return true;
 }
 
-static bool others_in_checkpoints(const char *folder, char foreign[static ZR_OWN_PATH])
+static bool find_foreign_in_checkpoints(const char *folder, char foreign[static ZR_OWN_PATH])
 {
     DIR *entries = opendir(folder);
-    bool found = name_others(folder, is_among_checkpoints, foreign);
+    bool found = find_foreign_entry(folder, is_among_checkpoints, foreign);
     for (struct dirent *entry; entries && !found && (entry = readdir(entries));) {
         char path[ZR_OWN_PATH];
         int64_t step;
         if (zr_checkpoint_step(entry->d_name, &step) || is_hidden_checkpoint(entry->d_name))
-            found = !put_together(path, folder, entry->d_name) ||
-                    name_others(path, zr_is_checkpoint_file, foreign);
+            found = !join_own_path(path, folder, entry->d_name) ||
+                    find_foreign_entry(path, zr_is_checkpoint_file, foreign);
     }
     if (entries)
         closedir(entries);
@@ -200,16 +200,16 @@ bool zr_ownership_is_foreign(const char *directory, int entry, bool within,
                              char foreign[static ZR_OWN_PATH])
 {
     char path[ZR_OWN_PATH];
-    if (!put_together(path, directory, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) ||
+    if (!join_own_path(path, directory, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) ||
         !zr_path_exists(path))
         return false;
     memcpy(foreign, path, sizeof path);
     if (!is_entry(directory, entry, path))
         return true;
     if (within && entry == ZR_RUN_CHECKPOINTS)
-        return others_in_checkpoints(path, foreign);
+        return find_foreign_in_checkpoints(path, foreign);
     return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_BEST) &&
-           name_others(path, zr_ownership_is_model_file, foreign);
+           find_foreign_entry(path, zr_ownership_is_model_file, foreign);
 }
 
 // ---- remains of killed writes -------------------------------------------------------------------
@@ -236,11 +236,11 @@ static zero_status sweep_folder(const char *folder, bool (*is_known)(const char 
 }
 
 // Renames a checkpoint back, if the save that was replacing it was killed between its two renames.
-static zero_status give_back(const char *checkpoints, const char *name, const char *path,
-                             zero_error *error)
+static zero_status restore_earlier_checkpoint(const char *checkpoints, const char *name,
+                                              const char *path, zero_error *error)
 {
     char earlier[ZR_OWN_PATH];
-    if (zr_path_exists(path) || !put_together(earlier, checkpoints, name) ||
+    if (zr_path_exists(path) || !join_own_path(earlier, checkpoints, name) ||
         !zr_checkpoint_is_intact(earlier))
         return ZERO_OK;
     if (rename(earlier, path))
@@ -249,17 +249,18 @@ static zero_status give_back(const char *checkpoints, const char *name, const ch
     return zr_directory_sync(checkpoints, error);
 }
 
-static zero_status give_all_back(const char *run, zero_error *error)
+static zero_status restore_earlier_checkpoints(const char *run, zero_error *error)
 {
     char checkpoints[ZR_OWN_PATH];
-    DIR *entries = put_together(checkpoints, run, ZR_CHECKPOINTS) ? opendir(checkpoints) : NULL;
+    DIR *entries = join_own_path(checkpoints, run, ZR_CHECKPOINTS) ? opendir(checkpoints) : NULL;
     zero_status status = ZERO_OK;
     int64_t step;
     for (struct dirent *entry; entries && status == ZERO_OK && (entry = readdir(entries));) {
         if (!is_hidden_step(entry->d_name, EARLIER, &step))
             continue;
         char *path = zr_checkpoint_path(run, step, error);
-        status = path ? give_back(checkpoints, entry->d_name, path, error) : ZERO_ERR_MEMORY;
+        status = path ? restore_earlier_checkpoint(checkpoints, entry->d_name, path, error)
+                      : ZERO_ERR_MEMORY;
         zr_free(path);
     }
     if (entries)
@@ -276,7 +277,7 @@ zero_status zr_ownership_sweep(const char *run, zero_error *error)
                 {ZR_CHECKPOINTS, is_latest},
                 {ZR_LAST_MODEL, is_of_a_model},
                 {ZR_BEST_MODEL, is_of_a_model}};
-    zero_status status = give_all_back(run, error);
+    zero_status status = restore_earlier_checkpoints(run, error);
     for (int i = 0; i < ZR_COUNT(rows) && status == ZERO_OK; i++) {
         char *folder = zr_sprintf(error, "%s/%s", run, rows[i].folder);
         status = folder ? sweep_folder(folder, rows[i].is_known, error) : ZERO_ERR_MEMORY;
@@ -312,7 +313,7 @@ zero_status zr_ownership_check_outside(const char *run, const char *path, bool i
                        "choose another place for it",
                        what, path, run);
     for (int entry = -1; path && entry < ZR_RUN_ENTRIES; entry++)
-        if (put_together(own, run, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) &&
+        if (join_own_path(own, run, entry < 0 ? ZR_LOCK_FILE : zr_run_entries[entry]) &&
             zr_path_would_lie_in(path, own))
             return zr_fail(error, ZERO_ERR_USAGE,
                            "%s \"%s\" would be written over or into \"%s\", which is the run's "

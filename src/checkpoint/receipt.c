@@ -42,7 +42,7 @@ bool zr_receipt_is_of_training(const char *directory)
     return is;
 }
 
-static const char *hex(uint64_t hash, char out[static 20])
+static const char *hex_of_hash(uint64_t hash, char out[static 20])
 {
     snprintf(out, 20, "%016llx", (unsigned long long)hash);
     return out;
@@ -56,7 +56,7 @@ static json_t *describe_receipt(const zr_receipt *receipt, const zr_file_sum *we
                      "program", zero_version(), "instructions", receipt->instructions, "step",
                      (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data",
                      receipt->data_hash, "weights", "file", ZR_MODEL_WEIGHTS, "bytes",
-                     (json_int_t)weights->bytes, "hash", hex(weights->hash, hash), "config",
+                     (json_int_t)weights->bytes, "hash", hex_of_hash(weights->hash, hash), "config",
                      config ? config : json_null());
 }
 
@@ -77,7 +77,8 @@ zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, z
     return status;
 }
 
-static zero_status compare_receipt(const char *directory, const json_t *receipt, zero_error *error)
+static zero_status check_weights_hash(const char *directory, const json_t *receipt,
+                                      zero_error *error)
 {
     const json_t *weights = json_object_get(receipt, "weights");
     const char *file = json_string_value(json_object_get(weights, "file")),
@@ -89,7 +90,7 @@ static zero_status compare_receipt(const char *directory, const json_t *receipt,
                        "\"%s/" ZR_RECEIPT "\" names no weights and their hash", directory);
     char *path = zr_sprintf(error, "%s/%s", directory, file);
     zero_status status = path ? zr_file_sum_of(path, &sum, error) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && strcmp(hex(sum.hash, found), stated))
+    if (status == ZERO_OK && strcmp(hex_of_hash(sum.hash, found), stated))
         status = zr_fail(error, ZERO_ERR_DATA,
                          "\"%s\" is not what its receipt says: its hash is %s, not %s", path, found,
                          stated);
@@ -109,7 +110,7 @@ zero_status zr_receipt_check(const char *directory, json_t **receipt, zero_error
             *receipt = NULL;
         }
         if (*receipt && status == ZERO_OK)
-            status = compare_receipt(directory, *receipt, error);
+            status = check_weights_hash(directory, *receipt, error);
     }
     zr_free(path);
     return status;

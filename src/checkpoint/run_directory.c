@@ -29,7 +29,7 @@ bool zr_checkpoint_step(const char *name, int64_t *step)
     return !strcmp(again, name);
 }
 
-static char *folder_of(const char *run, zero_error *error)
+static char *checkpoints_folder_of(const char *run, zero_error *error)
 {
     return zr_sprintf(error, "%s/" ZR_CHECKPOINTS, run);
 }
@@ -53,7 +53,7 @@ static zero_status read_names(const char *folder, zr_buffer *steps, zero_error *
 zero_status zr_checkpoints_list(const char *run, zr_checkpoints *out, zero_error *error)
 {
     zr_buffer steps = {0};
-    char *folder = folder_of(run, error);
+    char *folder = checkpoints_folder_of(run, error);
     *out = (zr_checkpoints){0};
     zero_status status = folder ? read_names(folder, &steps, error) : ZERO_ERR_MEMORY;
     zr_free(folder);
@@ -76,7 +76,7 @@ void zr_checkpoints_free(zr_checkpoints *checkpoints)
 
 zero_status zr_checkpoints_make(const char *run, zero_error *error)
 {
-    char *folder = folder_of(run, error);
+    char *folder = checkpoints_folder_of(run, error);
     zero_status status = folder ? zr_directory_create(folder, error) : ZERO_ERR_MEMORY;
     zr_free(folder);
     return status;
@@ -87,7 +87,7 @@ char *zr_checkpoint_path(const char *run, int64_t step, zero_error *error)
     return zr_sprintf(error, "%s/" ZR_CHECKPOINTS "/" ZR_CHECKPOINT_NAME, run, (long long)step);
 }
 
-static bool has_files(const char *path, const zr_manifest *manifest)
+static bool has_all_files(const char *path, const zr_manifest *manifest)
 {
     bool all = true;
     for (int f = 0; f < manifest->file_count && all; f++) {
@@ -102,7 +102,8 @@ static bool has_files(const char *path, const zr_manifest *manifest)
 bool zr_checkpoint_is_intact(const char *path)
 {
     zr_manifest manifest = {0};
-    bool whole = zr_manifest_read(path, &manifest, NULL) == ZERO_OK && has_files(path, &manifest);
+    bool whole =
+        zr_manifest_read(path, &manifest, NULL) == ZERO_OK && has_all_files(path, &manifest);
     zr_manifest_free(&manifest);
     return whole;
 }
@@ -115,7 +116,7 @@ bool zr_checkpoint_is_whole(const char *run, int64_t step)
     return whole;
 }
 
-static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME_BYTES])
+static void format_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME_BYTES])
 {
     char name[ZR_CHECKPOINT_NAME_BYTES];
     snprintf(name, sizeof name, ZR_CHECKPOINT_NAME, (long long)step);
@@ -128,7 +129,7 @@ static void describe_latest(int64_t step, char out[static 2 * ZR_CHECKPOINT_NAME
 zero_status zr_checkpoint_write_latest(const char *run, int64_t step, zero_error *error)
 {
     char line[2 * ZR_CHECKPOINT_NAME_BYTES];
-    describe_latest(step, line);
+    format_latest(step, line);
     return zr_file_write_in(run, LATEST, line, strlen(line), error);
 }
 
@@ -142,7 +143,7 @@ void zr_checkpoint_check_latest(const char *run, const zr_checkpoints *found,
     if (path && zr_path_exists(path) &&
         zr_file_read(path, sizeof line, &text, &length, NULL) == ZERO_OK)
         for (int i = 0; i < found->count && !named; i++) {
-            describe_latest(found->steps[i], line);
+            format_latest(found->steps[i], line);
             named = !strcmp(text, line);
         }
     else
@@ -181,7 +182,7 @@ zero_status zr_checkpoint_newest_whole(const char *run, char **out, zero_error *
     return status;
 }
 
-zero_status zr_run_newest(const char *path, char **out, zero_error *error)
+zero_status zr_run_find_result(const char *path, char **out, zero_error *error)
 {
     char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, path);
     *out = NULL;
@@ -211,7 +212,7 @@ zero_status zr_find_model_files(const char *path, char **out, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status refuse_run(const char *run, zero_error *error)
+static zero_status refuse_run_without_model(const char *run, zero_error *error)
 {
     char *best = zr_sprintf(error, "%s/" ZR_BEST_MODEL, run), *newest = NULL;
     zero_status status = best ? zr_checkpoint_newest_whole(run, &newest, error) : ZERO_ERR_MEMORY;
@@ -265,7 +266,7 @@ static zero_status model_of_run(const char *run, const zero_logger *logger, char
     char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run), *checkpoint = NULL;
     zero_status status = model ? find_interrupted(run, model, &checkpoint, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !checkpoint && !zr_has_weights(model))
-        status = refuse_run(run, error);
+        status = refuse_run_without_model(run, error);
     if (status != ZERO_OK) {
         zr_free(model);
         return status;
@@ -284,8 +285,8 @@ static zero_status model_of_run(const char *run, const zero_logger *logger, char
 }
 
 // Resolves a path that exists, or may exist.
-static zero_status resolve_run_directory(const char *given, const zero_logger *logger, char **out,
-                                         zero_error *error)
+static zero_status resolve_model_path(const char *given, const zero_logger *logger, char **out,
+                                      zero_error *error)
 {
     if (zr_path_has(given, ZR_MANIFEST) && !zr_path_has(given, ZR_MODEL_CONFIG))
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -298,7 +299,7 @@ static zero_status resolve_run_directory(const char *given, const zero_logger *l
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static bool run_directory_ends_with(const char *text, const char *ending)
+static bool has_name_and_ending(const char *text, const char *ending)
 {
     size_t length = strlen(text), of = strlen(ending);
     return length > of && !strcmp(text + length - of, ending);
@@ -339,7 +340,7 @@ static zero_status refuse_file(const char *given, zero_error *error)
         {"", "a file"},
     };
     int i = 0;
-    while (kinds[i].ending[0] && !run_directory_ends_with(given, kinds[i].ending))
+    while (kinds[i].ending[0] && !has_name_and_ending(given, kinds[i].ending))
         i++;
     return zr_fail(error, ZERO_ERR_IO,
                    "\"%s\" is %s: a model is a directory in Hugging Face's layout, with "
@@ -355,9 +356,9 @@ zero_status zr_model_directory(const char *given, const zero_logger *logger, cha
         return ZERO_OK;
     if (!zr_path_exists(given))
         return refuse_missing(given, error);
-    if (!zr_path_is_directory(given) && !run_directory_ends_with(given, ".json"))
+    if (!zr_path_is_directory(given) && !has_name_and_ending(given, ".json"))
         return refuse_file(given, error);
-    return resolve_run_directory(given, logger, out, error);
+    return resolve_model_path(given, logger, out, error);
 }
 
 zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger, char **out,
@@ -368,7 +369,7 @@ zero_status zr_tokenizer_directory(const char *given, const zero_logger *logger,
     if (!given)
         return ZERO_OK;
     if (!word && !zr_path_has(given, "tokenizer.json"))
-        return resolve_run_directory(given, logger, out, error);
+        return resolve_model_path(given, logger, out, error);
     *out = zr_strdup(given, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }

@@ -61,7 +61,7 @@ bool zr_is_run(const char *path);
 bool zr_has_weights(const char *directory);
 // Finds the result of a run: its newest whole checkpoint, else its model; NULL and ZERO_OK if the
 // path is not a run. zr_free.
-zero_status zr_run_newest(const char *path, char **out, zero_error *error);
+zero_status zr_run_find_result(const char *path, char **out, zero_error *error);
 // Resolves `given`, which names a model or a tokenizer; may be NULL. A run stands for its model,
 // which is logged, or for the files that belong to its newest checkpoint while it has no model; any
 // other path stands for itself. ZERO_ERR_USAGE if the run has neither, or if a checkpoint was

@@ -12,25 +12,25 @@ enum { MOST_CONFIG = 1 << 24 }; // in bytes
 
 #define LAST_TENTH "the last tenth" // the value of "val" for the default of --val
 
-static const json_t *run_record_member(const json_t *object, const char *a, const char *b)
+static const json_t *get_nested_member(const json_t *object, const char *a, const char *b)
 {
     return json_object_get(json_object_get(object, a), b);
 }
 
-static const char *run_record_text_of(const json_t *object, const char *key)
+static const char *text_of_key(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
-static int64_t run_record_number_of(const json_t *object, const char *key)
+static int64_t integer_of_key(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }
 
 // Numbers of tensor ranks and pipeline stages are written only if above 1.
-static int64_t several_of(const json_t *object, const char *key)
+static int64_t rank_count_of(const json_t *object, const char *key)
 {
-    return ZR_MIN(ZR_MAX(run_record_number_of(object, key), 1), INT32_MAX);
+    return ZR_MIN(ZR_MAX(integer_of_key(object, key), 1), INT32_MAX);
 }
 
 static void put_text(zr_json_writer *w, const char *key, const char *text)
@@ -99,30 +99,30 @@ static zero_status read_data(const json_t *run, zr_run_config_file *out, zero_er
     return ZERO_OK;
 }
 
-static zr_run_record record_of(const json_t *run)
+static zr_run_record read_run_record(const json_t *run)
 {
-    const char *val = run_record_text_of(run, "val");
+    const char *val = text_of_key(run, "val");
     return (zr_run_record){
-        .new_spec = run_record_text_of(run, "new"),
-        .model = run_record_text_of(run, "model"),
-        .tokenizer = run_record_text_of(run, "tokenizer"),
+        .new_spec = text_of_key(run, "new"),
+        .model = text_of_key(run, "model"),
+        .tokenizer = text_of_key(run, "tokenizer"),
         .tokenizer_of_model = json_is_true(json_object_get(run, "tokenizer_of_model")),
         .val = val && strcmp(val, LAST_TENTH) ? val : NULL,
-        .field = run_record_text_of(run, "field"),
-        .chat = run_record_text_of(run, "chat"),
-        .allow_change = run_record_text_of(run, "allow_change"),
-        .backend = run_record_text_of(run, "backend"),
-        .comm = run_record_text_of(run, "comm"),
-        .instructions = run_record_text_of(run, "instructions"),
-        .data_hash = run_record_text_of(run, "data_hash"),
-        .vocabulary = run_record_number_of(run, "vocabulary"),
-        .parameters = run_record_number_of(run, "parameters"),
-        .seq = run_record_number_of(run, "seq"),
-        .steps = run_record_number_of(run, "steps"),
-        .ranks = (int)run_record_number_of(run, "ranks"),
-        .tensor = (int)several_of(run, "tensor"),
-        .stages = (int)several_of(run, "pipeline"),
-        .threads = (int)run_record_number_of(run, "threads"),
+        .field = text_of_key(run, "field"),
+        .chat = text_of_key(run, "chat"),
+        .allow_change = text_of_key(run, "allow_change"),
+        .backend = text_of_key(run, "backend"),
+        .comm = text_of_key(run, "comm"),
+        .instructions = text_of_key(run, "instructions"),
+        .data_hash = text_of_key(run, "data_hash"),
+        .vocabulary = integer_of_key(run, "vocabulary"),
+        .parameters = integer_of_key(run, "parameters"),
+        .seq = integer_of_key(run, "seq"),
+        .steps = integer_of_key(run, "steps"),
+        .ranks = (int)integer_of_key(run, "ranks"),
+        .tensor = (int)rank_count_of(run, "tensor"),
+        .stages = (int)rank_count_of(run, "pipeline"),
+        .threads = (int)integer_of_key(run, "threads"),
     };
 }
 
@@ -132,11 +132,11 @@ zero_status zr_run_config_read(const char *run, zr_run_config_file *out, zero_er
     if (!out->path)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(zr_json_load(out->path, MOST_CONFIG, &out->root, error));
-    const json_t *object = run_record_member(out->root, "libzero", "run");
-    out->run = record_of(object);
-    out->train_batch = run_record_number_of(out->root, "train_batch_size");
-    out->micro_batch = run_record_number_of(out->root, "train_micro_batch_size_per_gpu");
-    out->of_earlier_program = !run_record_member(out->root, "libzero", "loss_mean");
+    const json_t *object = get_nested_member(out->root, "libzero", "run");
+    out->run = read_run_record(object);
+    out->train_batch = integer_of_key(out->root, "train_batch_size");
+    out->micro_batch = integer_of_key(out->root, "train_micro_batch_size_per_gpu");
+    out->of_earlier_program = !get_nested_member(out->root, "libzero", "loss_mean");
     return read_data(object, out, error);
 }
 
@@ -157,7 +157,7 @@ bool zr_run_config_is_at(const char *path)
     json_t *root = NULL;
     if (!zr_path_is_file(path) || zr_json_load(path, MOST_CONFIG, &root, NULL) != ZERO_OK)
         return false;
-    bool is = json_is_object(run_record_member(root, "libzero", "run"));
+    bool is = json_is_object(get_nested_member(root, "libzero", "run"));
     json_decref(root);
     return is;
 }
@@ -202,23 +202,23 @@ bool zr_run_state_read(const json_t *state, zr_run_state *out)
 {
     const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
     *out = (zr_run_state){
-        .data_hash = run_record_text_of(facts, "data"),
-        .seq = run_record_number_of(facts, "seq"),
-        .lines = run_record_number_of(facts, "lines"),
-        .micro_batch = run_record_number_of(facts, "micro_batch"),
-        .ranks = run_record_number_of(facts, "ranks"),
-        .tensor = several_of(facts, "tensor"),
-        .stages = several_of(facts, "pipeline"),
-        .resumed_from = run_record_number_of(facts, "resumed_from"),
+        .data_hash = text_of_key(facts, "data"),
+        .seq = integer_of_key(facts, "seq"),
+        .lines = integer_of_key(facts, "lines"),
+        .micro_batch = integer_of_key(facts, "micro_batch"),
+        .ranks = integer_of_key(facts, "ranks"),
+        .tensor = rank_count_of(facts, "tensor"),
+        .stages = rank_count_of(facts, "pipeline"),
+        .resumed_from = integer_of_key(facts, "resumed_from"),
         .owed = json_is_true(json_object_get(facts, "owed")),
         .keeps_weight_decay = json_is_true(json_object_get(facts, "keeps_weight_decay")),
         .best = json_is_number(best) ? json_number_value(best) : INFINITY,
-        .best_windows = run_record_number_of(facts, "best_windows"),
+        .best_windows = integer_of_key(facts, "best_windows"),
     };
     return facts;
 }
 
-static zr_decay_before decay_of(const json_t *all)
+static zr_decay_before decay_from_decay_all(const json_t *all)
 {
     if (!all)
         return ZR_DECAY_UNKNOWN;
@@ -233,9 +233,9 @@ static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_be
 {
     const json_t *config = json_object_get(state, "config");
     const json_t *value =
-        json_object_get(run_record_member(config, "optimizer", "params"), "weight_decay");
-    bool kept = run_record_member(state, "lineage", "imported_from") || facts->keeps_weight_decay;
-    out->decay = decay_of(run_record_member(config, "libzero", "decay_all"));
+        json_object_get(get_nested_member(config, "optimizer", "params"), "weight_decay");
+    bool kept = get_nested_member(state, "lineage", "imported_from") || facts->keeps_weight_decay;
+    out->decay = decay_from_decay_all(get_nested_member(config, "libzero", "decay_all"));
     out->weight_decay = json_number_value(value);
     out->has_weight_decay = kept && json_is_number(value) && out->weight_decay >= 0;
 }
@@ -243,8 +243,8 @@ static void read_decay(const json_t *state, const zr_run_state *facts, zr_run_be
 // Earlier programs knew only these formulas, and wrote no key for them.
 static void read_formulas(const json_t *state, zr_run_before *out)
 {
-    const json_t *own = run_record_member(state, "config", "libzero");
-    const char *mean = run_record_text_of(own, "loss_mean");
+    const json_t *own = get_nested_member(state, "config", "libzero");
+    const char *mean = text_of_key(own, "loss_mean");
     out->has_loss_mean = !mean || !strcmp(mean, "micro_batch");
     out->has_rate_0 = !json_is_true(json_object_get(own, "schedule_from_one"));
 }
@@ -259,7 +259,7 @@ void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out)
     bool ours = zr_run_state_read(manifest.state, &facts);
     // otherwise loading refuses it
     if (zr_state_check(manifest.state, checkpoint, NULL) == ZERO_OK) {
-        out->batch = run_record_number_of(manifest.state, "train_batch_size");
+        out->batch = integer_of_key(manifest.state, "train_batch_size");
         out->micro_batch = facts.micro_batch;
         out->ranks = facts.ranks / (facts.tensor * facts.stages);
         out->tensor = facts.tensor;

@@ -43,7 +43,7 @@ typedef struct loading {
     zr_states_difference *difference; // NULL to fill the ranges; otherwise they are compared
 } loading;
 
-static const char *states_load_name_of(const void *file, int t)
+static const char *name_of_file_tensor(const void *file, int t)
 {
     return ((const zr_manifest_file *)file)->tensors[t].name;
 }
@@ -53,7 +53,7 @@ static zero_status match_tensors(const loading *l, zero_error *error)
     const zr_weight_view *view = &l->vector->view;
     zr_named *index;
     ZERO_TRY(
-        zr_name_index_create(states_load_name_of, l->file, l->file->tensor_count, &index, error));
+        zr_name_index_create(name_of_file_tensor, l->file, l->file->tensor_count, &index, error));
     zero_status status = ZERO_OK;
     for (int t = 0; t < view->tensor_count && status == ZERO_OK; t++) {
         int place = zr_name_index_find(index, l->file->tensor_count, view->tensors[t]->name);
@@ -70,7 +70,7 @@ static zero_status match_tensors(const loading *l, zero_error *error)
 }
 
 // Checks length and header, which no range covers. Rank 0 does it, once.
-static zero_status check_header(const loading *l, zero_error *error)
+static zero_status check_length_and_header(const loading *l, zero_error *error)
 {
     struct stat info;
     uint32_t found = 0;
@@ -96,7 +96,7 @@ typedef struct overlap { // elements that a range and an extent have in common
     const zr_weight_range *range;
 } overlap;
 
-static zero_status hold_states_load(loading *l, const overlap *o, zero_error *error)
+static zero_status load_unless_held(loading *l, const overlap *o, zero_error *error)
 {
     const zr_extent *extent = o->extent;
     const zr_direct_extent place = zr_manifest_extent_place(l->file, o->tensor, o->extent),
@@ -122,8 +122,8 @@ static zero_status hold_states_load(loading *l, const overlap *o, zero_error *er
 
 // Copies `count` elements of the held extent, from number `from` on, to `to`, in the type of the
 // range.
-static void take_states_load(const loading *l, zero_dtype dtype, int64_t from, int64_t count,
-                             void *to)
+static void copy_held_elements(const loading *l, zero_dtype dtype, int64_t from, int64_t count,
+                               void *to)
 {
     const char *stored = l->stored + from * (int64_t)zero_dtype_bytes(l->file->dtype);
     float *wide = (float *)(void *)l->block;
@@ -135,14 +135,14 @@ static void take_states_load(const loading *l, zero_dtype dtype, int64_t from, i
     zr_narrow(dtype, wide, count, to);
 }
 
-// Compares the elements that `take` would copy with those that are there.
-static void compare_states_load(const loading *l, const zr_weight_range *range, int64_t from,
-                                int64_t count, const char *is)
+// Compares the elements that copy_held_elements would copy with those that are there.
+static void compare_held_elements(const loading *l, const zr_weight_range *range, int64_t from,
+                                  int64_t count, const char *is)
 {
     size_t size = zero_dtype_bytes(range->dtype);
     char *saved = l->block + ZR_EXTENT_BYTES;
     zr_states_difference *d = l->difference;
-    take_states_load(l, range->dtype, from, count, saved);
+    copy_held_elements(l, range->dtype, from, count, saved);
     if (!memcmp(is, saved, (size_t)count * size))
         return;
     if (!d->elements) {
@@ -163,8 +163,8 @@ static void compare_states_load(const loading *l, const zr_weight_range *range, 
 typedef zero_status (*overlap_use)(loading *l, const overlap *o, zero_error *error);
 
 // Calls `use` for each extent that holds elements of the range, in order.
-static zero_status for_extents(loading *l, const zr_weight_range *range, overlap_use use,
-                               zero_error *error)
+static zero_status for_extents_of_range(loading *l, const zr_weight_range *range, overlap_use use,
+                                        zero_error *error)
 {
     l->last = zr_view_find(&l->vector->view, range->tensor, l->last);
     const zr_manifest_tensor *tensor = l->tensors[l->last];
@@ -187,17 +187,17 @@ static zero_status list_extent(loading *l, const overlap *o, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status use_extent(loading *l, const overlap *o, zero_error *error)
+static zero_status load_or_compare_extent(loading *l, const overlap *o, zero_error *error)
 {
     const zr_weight_range *range = o->range;
     zr_common c = {0};
-    ZERO_TRY(hold_states_load(l, o, error));
+    ZERO_TRY(load_unless_held(l, o, error));
     while (zr_rectangles_next_common(&o->extent->at, &range->at, &c)) {
         char *data = (char *)range->data + c.in_b * (int64_t)zero_dtype_bytes(range->dtype);
         if (l->difference)
-            compare_states_load(l, range, c.in_a, c.count, data);
+            compare_held_elements(l, range, c.in_a, c.count, data);
         else
-            take_states_load(l, range->dtype, c.in_a, c.count, data);
+            copy_held_elements(l, range->dtype, c.in_a, c.count, data);
     }
     zr_comm_progress(l->comm, l->comm->step);
     return ZERO_OK;
@@ -205,11 +205,11 @@ static zero_status use_extent(loading *l, const overlap *o, zero_error *error)
 
 static zero_status list_range(void *user, const zr_weight_range *range, zero_error *error)
 {
-    return for_extents(user, range, list_extent, error);
+    return for_extents_of_range(user, range, list_extent, error);
 }
 static zero_status read_range(void *user, const zr_weight_range *range, zero_error *error)
 {
-    return for_extents(user, range, use_extent, error);
+    return for_extents_of_range(user, range, load_or_compare_extent, error);
 }
 
 static zero_status list_extents(loading *l, zero_error *error)
@@ -238,14 +238,14 @@ static zero_status read_vector(loading *l, zero_error *error)
 {
     ZERO_TRY(match_tensors(l, error));
     ZERO_TRY(zr_file_open(l->path, &l->fd, error));
-    zero_status status = check_header(l, error);
+    zero_status status = check_length_and_header(l, error);
     close(l->fd);
     return status == ZERO_OK ? read_extents(l, error) : status;
 }
 
-static zero_status load_vector(zero_comm *comm, const char *directory, const zr_manifest *manifest,
-                               const zr_state_vector *vector, zr_states_difference *difference,
-                               zero_error *error)
+static zero_status load_state_vector(zero_comm *comm, const char *directory,
+                                     const zr_manifest *manifest, const zr_state_vector *vector,
+                                     zr_states_difference *difference, zero_error *error)
 {
     char name[ZERO_MESSAGE_BYTES];
     snprintf(name, sizeof name, "%s.safetensors", vector->name);
@@ -278,12 +278,12 @@ zero_status zr_states_load(zero_comm *comm, const char *directory, const zr_mani
 {
     for (int v = 0; v < count; v++)
         ZERO_TRY(zr_comm_agree(
-            comm, load_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
+            comm, load_state_vector(comm, directory, manifest, &vectors[v], NULL, error), error));
     return ZERO_OK;
 }
 
 // Shares the sums, and the first difference's name, from the lowest rank that has found one.
-static zero_status share_states_load(zero_comm *comm, zr_states_difference *d, zero_error *error)
+static zero_status share_difference(zero_comm *comm, zr_states_difference *d, zero_error *error)
 {
     int64_t first = d->elements ? comm->rank : comm->size;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &first, 1, ZERO_I64, ZR_MIN, error));
@@ -302,6 +302,6 @@ zero_status zr_states_compare(zero_comm *comm, const char *directory, const zr_m
     *out = (zr_states_difference){0};
     for (int v = 0; v < count; v++)
         ZERO_TRY(zr_comm_agree(
-            comm, load_vector(comm, directory, manifest, &vectors[v], out, error), error));
-    return share_states_load(comm, out, error);
+            comm, load_state_vector(comm, directory, manifest, &vectors[v], out, error), error));
+    return share_difference(comm, out, error);
 }

@@ -41,7 +41,7 @@ struct zr_states_saving {
 };
 typedef zr_states_saving saving;
 
-static zero_status prepare_states_save(saving *s, const char *directory, zero_error *error)
+static zero_status allocate_saving(saving *s, const char *directory, zero_error *error)
 {
     s->directory = zr_strdup(directory, error);
     s->temporary = zr_directory_hidden(directory, error);
@@ -114,8 +114,8 @@ static zero_status create_files(saving *s, zero_error *error)
     return open_files(s, error);
 }
 
-static zero_status write_states_save_extent(void *user, const zr_view_extent *extent,
-                                            zero_error *error)
+static zero_status write_extent_of_state(void *user, const zr_view_extent *extent,
+                                         zero_error *error)
 {
     saving *s = user;
     if (s->cancelled)
@@ -133,7 +133,7 @@ static zero_status write_states_save_extent(void *user, const zr_view_extent *ex
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *s = user;
-    return zr_view_file_write(&s->views[s->vector], range, s->block, write_states_save_extent, s,
+    return zr_view_file_write(&s->views[s->vector], range, s->block, write_extent_of_state, s,
                               error);
 }
 
@@ -189,7 +189,7 @@ static int by_place(const void *a, const void *b)
 }
 
 // `all` is sorted; *at moves past the extents of this tensor.
-static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin_states_save,
+static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin,
                                    const written *all, int64_t count, int v, int t, int64_t *at,
                                    zr_manifest_tensor *out, zero_error *error)
 {
@@ -198,7 +198,7 @@ static zero_status describe_tensor(const zero_tensor_desc *tensor, int64_t begin
         end++;
     *out = (zr_manifest_tensor){.name = zr_strdup(tensor->name, error),
                                 .dims = tensor->dims,
-                                .begin = begin_states_save,
+                                .begin = begin,
                                 .extent_count = (int)(end - *at)};
     out->extents = zr_alloc((size_t)(out->extent_count + 1) * sizeof *out->extents, error);
     if (!out->name || !out->extents)
@@ -230,8 +230,8 @@ static zero_status describe_file(const saving *s, int v, const written *all, int
     return ZERO_OK;
 }
 
-static zero_status describe_states_save(const saving *s, zr_buffer *all, zr_manifest *out,
-                                        zero_error *error)
+static zero_status build_manifest(const saving *s, zr_buffer *all, zr_manifest *out,
+                                  zero_error *error)
 {
     written *extents = (written *)(void *)all->data;
     int64_t count = (int64_t)(all->length / sizeof *extents), at = 0;
@@ -261,10 +261,10 @@ static zero_status write_manifest(const saving *s, const zr_manifest *manifest, 
     return status;
 }
 
-static zero_status finish_states_save(const saving *s, zr_buffer *all, zero_error *error)
+static zero_status publish_saved_states(const saving *s, zr_buffer *all, zero_error *error)
 {
     zr_manifest manifest = {0};
-    zero_status status = describe_states_save(s, all, &manifest, error);
+    zero_status status = build_manifest(s, all, &manifest, error);
     if (status == ZERO_OK)
         status = write_manifest(s, &manifest, error);
     if (status == ZERO_OK)
@@ -275,7 +275,7 @@ static zero_status finish_states_save(const saving *s, zr_buffer *all, zero_erro
     return status;
 }
 
-static void destroy_states_save(saving *s)
+static void free_states_saving(saving *s)
 {
     zr_direct_destroy(s->direct);
     for (int v = 0; v < s->count; v++) {
@@ -300,13 +300,13 @@ void zr_states_save_abandon(saving *s)
 {
     if (s->comm->rank == 0)
         zr_directory_remove(s->temporary, NULL);
-    destroy_states_save(s);
+    free_states_saving(s);
 }
 
-static zero_status begin_states_save(saving *s, const char *directory, zero_error *error)
+static zero_status create_state_files(saving *s, const char *directory, zero_error *error)
 {
     zero_comm *comm = s->comm;
-    ZERO_TRY(zr_comm_agree(comm, prepare_states_save(s, directory, error), error));
+    ZERO_TRY(zr_comm_agree(comm, allocate_saving(s, directory, error), error));
     ZERO_TRY(check_coverage(s, error));
     zero_status status =
         zr_comm_agree(comm, comm->rank == 0 ? create_files(s, error) : ZERO_OK, error);
@@ -325,11 +325,11 @@ zero_status zr_states_save_begin(zero_comm *comm, const char *directory,
     saving *s = zr_alloc(sizeof *s, error);
     ZERO_TRY(zr_comm_agree(comm, s ? ZERO_OK : ZERO_ERR_MEMORY, error));
     *s = (saving){.comm = comm, .vectors = vectors, .count = count, .state = json_incref(state)};
-    zero_status status = begin_states_save(s, directory, error);
+    zero_status status = create_state_files(s, directory, error);
     if (status == ZERO_OK)
         *out = s;
     else
-        destroy_states_save(s);
+        free_states_saving(s);
     return status;
 }
 
@@ -341,23 +341,23 @@ zero_status zr_states_save_end(saving *s, zero_status mine, zero_error *error)
     if (status == ZERO_OK)
         status = gather_extents(s, &all, error);
     if (status == ZERO_OK)
-        status = zr_comm_agree(comm, comm->rank == 0 ? finish_states_save(s, &all, error) : ZERO_OK,
-                               error);
+        status = zr_comm_agree(
+            comm, comm->rank == 0 ? publish_saved_states(s, &all, error) : ZERO_OK, error);
     if (status != ZERO_OK && comm->rank == 0)
         zr_directory_remove(s->temporary, NULL);
     zr_buffer_free(&all);
-    destroy_states_save(s);
+    free_states_saving(s);
     return status;
 }
 
-static void beat_states_save(void *comm) { zr_comm_progress(comm, ((zero_comm *)comm)->step); }
+static void beat_in_comm(void *comm) { zr_comm_progress(comm, ((zero_comm *)comm)->step); }
 
 zero_status zr_states_save(zero_comm *comm, const char *directory, const zr_state_vector *vectors,
                            int count, json_t *state, zero_error *error)
 {
     saving *s;
     ZERO_TRY(zr_states_save_begin(comm, directory, vectors, count, state, &s, error));
-    s->beat = beat_states_save;
+    s->beat = beat_in_comm;
     s->beat_user = comm;
     zero_status status = ZERO_OK;
     for (int part = 0; part < vectors->view.parts && status == ZERO_OK; part++)

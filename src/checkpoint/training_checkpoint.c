@@ -14,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-static zero_status add_training_checkpoint(zr_state_vectors *v, zero_engine *engine,
-                                           zr_vector vector, zr_view_purpose purpose,
-                                           const char *name, zero_dtype dtype, zero_error *error)
+static zero_status add_state_vector(zr_state_vectors *v, zero_engine *engine, zr_vector vector,
+                                    zr_view_purpose purpose, const char *name, zero_dtype dtype,
+                                    zero_error *error)
 {
     assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
     ZERO_TRY(zr_model_view_create(engine, vector, purpose, &v->views[v->count], error));
@@ -27,19 +27,18 @@ static zero_status add_training_checkpoint(zr_state_vectors *v, zero_engine *eng
 }
 
 // Lists the vectors. stale: units read parameters that are one update older than the weights.
-static zero_status list_training_checkpoint(zero_engine *engine, zr_view_purpose purpose,
-                                            bool stale, zr_state_vectors *v, zero_error *error)
+static zero_status list_state_vectors(zero_engine *engine, zr_view_purpose purpose, bool stale,
+                                      zr_state_vectors *v, zero_error *error)
 {
     const zr_settings *settings = &zr_engine_plan(engine)->settings;
     const zr_optimizer_traits *traits =
         zr_optimizer_traits_of(zr_engine_config(engine)->optimizer.kind);
-    ZERO_TRY(
-        add_training_checkpoint(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
+    ZERO_TRY(add_state_vector(v, engine, ZR_VECTOR_MASTER, purpose, "weights", ZERO_F32, error));
     for (int i = 0; i < settings->state_vectors; i++)
-        ZERO_TRY(add_training_checkpoint(v, engine, ZR_VECTOR_STATE0 + i, purpose,
-                                         traits->states[i], ZERO_F32, error));
-    return stale ? add_training_checkpoint(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
-                                           settings->precision.parameters, error)
+        ZERO_TRY(add_state_vector(v, engine, ZR_VECTOR_STATE0 + i, purpose, traits->states[i],
+                                  ZERO_F32, error));
+    return stale ? add_state_vector(v, engine, ZR_VECTOR_PARAMETERS, purpose, "parameters",
+                                    settings->precision.parameters, error)
                  : ZERO_OK;
 }
 
@@ -50,7 +49,7 @@ void zr_state_vectors_free(zr_state_vectors *v)
 }
 
 // Returns NULL for a single one, which is not written.
-static json_t *several(int ranks) { return ranks > 1 ? json_integer(ranks) : NULL; }
+static json_t *json_if_several(int ranks) { return ranks > 1 ? json_integer(ranks) : NULL; }
 
 // Describes the program that wrote the checkpoint, and the time. Nothing depends on it: the rest of
 // a checkpoint is a function of the training alone.
@@ -64,8 +63,8 @@ static json_t *describe_origin(zero_engine *engine)
     const zr_config *config = zr_engine_config(engine);
     return json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s}", "program", zero_version(), "instructions",
                      zr_engine_queue(engine)->backend->path(), "ranks",
-                     zr_engine_comm(engine)->size, "tensor", several(config->tensor), "pipeline",
-                     several(config->pipeline.stages), "written", now);
+                     zr_engine_comm(engine)->size, "tensor", json_if_several(config->tensor),
+                     "pipeline", json_if_several(config->pipeline.stages), "written", now);
 }
 
 // Describes the resolved configuration of the next steps.
@@ -132,7 +131,7 @@ zero_status zr_checkpoint_describe(zero_engine *engine, zr_view_purpose purpose,
     if (status == ZERO_OK)
         status = zr_engine_join_delayed_update(engine, &stale, error);
     if (status == ZERO_OK)
-        status = list_training_checkpoint(engine, purpose, stale, vectors, error);
+        status = list_state_vectors(engine, purpose, stale, vectors, error);
     return zr_comm_agree(zr_engine_comm(engine), status, error);
 }
 
@@ -150,16 +149,16 @@ zero_status zr_checkpoint_save(zero_engine *engine, const char *directory, json_
     return status;
 }
 
-static void beat_training_checkpoint(void *comm, int64_t bytes)
+static void beat_after_bytes(void *comm, int64_t bytes)
 {
     zr_comm_progress(comm, ((zero_comm *)comm)->step);
 }
 
 // On rank 0: verifies the vectors that the checkpoint has and this training does not load, so that
 // the whole checkpoint is verified.
-static zero_status verify_others(zero_comm *comm, const char *directory,
-                                 const zr_manifest *manifest, const zr_state_vectors *v,
-                                 zero_error *error)
+static zero_status verify_unloaded_vectors(zero_comm *comm, const char *directory,
+                                           const zr_manifest *manifest, const zr_state_vectors *v,
+                                           zero_error *error)
 {
     for (int f = 0; f < manifest->file_count; f++) {
         const zr_manifest one = {.file_count = 1, .files = &manifest->files[f]};
@@ -170,27 +169,29 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
             read = read || !strcmp(name, one.files->name);
         }
         if (!read)
-            ZERO_TRY(zr_manifest_verify(directory, &one, beat_training_checkpoint, comm, error));
+            ZERO_TRY(zr_manifest_verify(directory, &one, beat_after_bytes, comm, error));
     }
     return ZERO_OK;
 }
 
 // Units' parameters are made from the weights, unless they are one update older.
-static zero_status fill_training_checkpoint(zero_engine *engine, const char *directory,
-                                            const zr_manifest *manifest, zero_error *error)
+static zero_status load_listed_vectors(zero_engine *engine, const char *directory,
+                                       const zr_manifest *manifest, zero_error *error)
 {
     bool stale = zr_plan_lags(zr_engine_plan(engine)) &&
                  zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status status = zr_comm_agree(
-        comm, list_training_checkpoint(engine, ZR_VIEW_LOADS, stale, &v, error), error);
+    zero_status status =
+        zr_comm_agree(comm, list_state_vectors(engine, ZR_VIEW_LOADS, stale, &v, error), error);
     if (status == ZERO_OK)
         status = zr_comm_barrier(comm, error); // no rank reads the old ones any more
     if (status == ZERO_OK)
-        status = zr_comm_agree(
-            comm, comm->rank == 0 ? verify_others(comm, directory, manifest, &v, error) : ZERO_OK,
-            error);
+        status = zr_comm_agree(comm,
+                               comm->rank == 0
+                                   ? verify_unloaded_vectors(comm, directory, manifest, &v, error)
+                                   : ZERO_OK,
+                               error);
     if (status == ZERO_OK)
         status = zr_states_load(comm, directory, manifest, v.of, v.count - stale, error);
     if (status == ZERO_OK)
@@ -208,24 +209,24 @@ static zero_status fill_training_checkpoint(zero_engine *engine, const char *dir
 static zero_status compare_manifests(zero_comm *comm, const char *directory,
                                      const zr_manifest *manifest, zero_error *error)
 {
-    zr_fingerprints list_training_checkpoint = {0};
+    zr_fingerprints list = {0};
     if (comm->size == 1)
         return ZERO_OK;
     char *state = json_dumps(manifest->state, JSON_COMPACT);
     uint64_t hash = state ? zr_hash_text(state) : 0;
-    list_training_checkpoint.failed = !state;
+    list.failed = !state;
     free(state);
     for (int f = 0; f < manifest->file_count; f++)
         for (int t = 0; t < manifest->files[f].tensor_count; t++)
             for (int e = 0; e < manifest->files[f].tensors[t].extent_count; e++)
                 hash = zr_hash_bytes(&manifest->files[f].tensors[t].extents[e].checksum,
                                      sizeof(uint32_t), hash);
-    zr_fingerprints_add(&list_training_checkpoint, "checkpoint", directory, "", hash);
-    return zr_comm_compare_fingerprints(comm, &list_training_checkpoint, error);
+    zr_fingerprints_add(&list, "checkpoint", directory, "", hash);
+    return zr_comm_compare_fingerprints(comm, &list, error);
 }
 
-static zero_status load_training_checkpoint(zero_engine *engine, const char *directory,
-                                            zr_manifest *manifest, zero_error *error)
+static zero_status load_state_and_vectors(zero_engine *engine, const char *directory,
+                                          zr_manifest *manifest, zero_error *error)
 {
     zr_progress progress = {0};
     zero_status status = zr_manifest_read(directory, manifest, error);
@@ -233,7 +234,7 @@ static zero_status load_training_checkpoint(zero_engine *engine, const char *dir
         status = zr_checkpoint_state_read(engine, directory, manifest->state, &progress, error);
     ZERO_TRY(zr_comm_agree(zr_engine_comm(engine), status, error));
     ZERO_TRY(compare_manifests(zr_engine_comm(engine), directory, manifest, error));
-    ZERO_TRY(fill_training_checkpoint(engine, directory, manifest, error));
+    ZERO_TRY(load_listed_vectors(engine, directory, manifest, error));
     zr_engine_go_on_from(engine, &progress);
     return ZERO_OK;
 }
@@ -243,7 +244,7 @@ zero_status zr_checkpoint_load(zero_engine *engine, const char *directory, json_
 {
     zr_manifest manifest = {0};
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_checkpoint", error));
-    zero_status status = load_training_checkpoint(engine, directory, &manifest, error);
+    zero_status status = load_state_and_vectors(engine, directory, &manifest, error);
     if (status == ZERO_OK && state)
         *state = json_incref(manifest.state);
     zr_manifest_free(&manifest);

@@ -319,7 +319,7 @@ static zero_status find_convert_paths_places(converting *c)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(
         zr_model_directory(c->options->model_dir, &c->options->logger, &c->model_dir, c->error));
-    ZERO_TRY(zr_run_newest(c->options->from, &c->from, c->error));
+    ZERO_TRY(zr_run_find_result(c->options->from, &c->from, c->error));
     if (!c->from)
         c->from = zr_strdup(c->options->from, c->error);
     return c->from ? ZERO_OK : ZERO_ERR_MEMORY;

@@ -260,7 +260,7 @@ static zero_status inspect_run(const inspecting *in)
 {
     json_t *run = NULL, *newest = NULL;
     char *path = NULL;
-    zero_status status = zr_run_newest(in->options->path, &path, in->error);
+    zero_status status = zr_run_find_result(in->options->path, &path, in->error);
     if (status == ZERO_OK)
         status = list_run(in, in->options->path, path, &run);
     if (status == ZERO_OK && path)

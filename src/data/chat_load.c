@@ -8,7 +8,7 @@
 enum { MOST_BYTES = 64 << 20 }; // most bytes of tokenizer_config.json
 
 // Returns the text of "<s>", or of {"content": "<s>", ...}.
-static char *token_of(const json_t *config, const char *key, zero_error *error)
+static char *copy_token_text(const json_t *config, const char *key, zero_error *error)
 {
     const json_t *token = json_object_get(config, key);
     const char *text =
@@ -18,7 +18,7 @@ static char *token_of(const json_t *config, const char *key, zero_error *error)
 
 // Returns the template in tokenizer_config.json, which is a text, or a list of {"name",
 // "template"}, where the one named "default" counts.
-static const char *template_of(const json_t *config)
+static const char *template_in_config(const json_t *config)
 {
     const json_t *entry = json_object_get(config, "chat_template"), *item;
     size_t i;
@@ -53,7 +53,7 @@ static zero_status recognise_in(const char *directory, const json_t *config, zr_
 {
     char *own;
     ZERO_TRY(read_own_file(directory, &own, error));
-    const char *text = own ? own : template_of(config);
+    const char *text = own ? own : template_in_config(config);
     zero_status status = text ? zr_chat_recognise(text, out, error) : ZERO_OK;
     zr_free(own);
     if (!text &&
@@ -79,15 +79,15 @@ static zero_status set_tokens(const json_t *config, const char *directory, zr_ch
                               zero_error *error)
 {
     bool llama3 = out->format && !strncmp(out->format->name, "llama3", 6);
-    out->begin = directory ? token_of(config, "bos_token", error)
+    out->begin = directory ? copy_token_text(config, "bos_token", error)
                            : zr_strdup(llama3 ? "<|begin_of_text|>" : "<s>", error);
-    out->end = directory ? token_of(config, "eos_token", error)
+    out->end = directory ? copy_token_text(config, "eos_token", error)
                          : zr_strdup(llama3 ? "<|eot_id|>" : "</s>", error);
     return out->begin && out->end ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status load_from(const char *directory, const char *format, const json_t *config,
-                             zr_chat *out, zero_error *error)
+static zero_status choose_format_and_tokens(const char *directory, const char *format,
+                                            const json_t *config, zr_chat *out, zero_error *error)
 {
     zero_status status = ZERO_OK;
     if (format && strcmp(format, "auto"))
@@ -118,13 +118,14 @@ zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out
         zr_free(path);
     }
     if (status == ZERO_OK)
-        status = load_from(directory, format, config, out, error);
+        status = choose_format_and_tokens(directory, format, config, out, error);
     json_decref(config);
     return status;
 }
 
 // Appends a mark to the list of those that are not tokens of the tokenizer.
-static void list_lacking(const zr_tokenizer *tokenizer, const char *mark, zr_buffer *lacking)
+static void append_mark_if_no_token(const zr_tokenizer *tokenizer, const char *mark,
+                                    zr_buffer *lacking)
 {
     int32_t id;
     if (mark && *mark && !zr_tokenizer_find(tokenizer, mark, &id))
@@ -163,11 +164,11 @@ zero_status zr_chat_check_marks(zr_chat *chat, const char *named, const zr_token
     if (!chat->format || !tokenizer || zr_tokenizer_kind_of(tokenizer) != ZR_TOKENIZER_BPE)
         return ZERO_OK;
     for (int i = 0; !folds && chat->format->marks[i]; i++)
-        list_lacking(tokenizer, chat->format->marks[i], &lacking);
+        append_mark_if_no_token(tokenizer, chat->format->marks[i], &lacking);
     if (folds || chat->format->begins)
-        list_lacking(tokenizer, chat->begin, &lacking);
+        append_mark_if_no_token(tokenizer, chat->begin, &lacking);
     if (folds)
-        list_lacking(tokenizer, chat->end, &lacking);
+        append_mark_if_no_token(tokenizer, chat->end, &lacking);
     zero_status status =
         lacking.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for the marks of a chat")
         : lacking.length

@@ -176,7 +176,7 @@ static const char *take_any_tag(const char *text, const char *at, bool *trims, z
 }
 
 // Appends the template in the form in which it is compared.
-static void normalise(const char *text, zr_buffer *out)
+static void normalise_template(const char *text, zr_buffer *out)
 {
     bool trims = false;
     for (const char *at = text; *at && !out->failed;) {
@@ -197,7 +197,7 @@ static void normalise(const char *text, zr_buffer *out)
 
 // Returns whether only the prompt of an answer, if anything, follows; training leaves the prompt
 // out. A template writes it under the condition add_generation_prompt or, in one template, always.
-static bool is_prompt(const char *rest, const char *answer)
+static bool is_only_prompt(const char *rest, const char *answer)
 {
     static const char condition[] = "{%ifadd_generation_prompt%}", end[] = "{%endif%}";
     if (!*rest || !answer)
@@ -217,7 +217,8 @@ static bool is_prompt(const char *rest, const char *answer)
 
 // Returns the system message, in Jinja's escapes, if the text matches `pattern`; otherwise NULL.
 // *length is 0 if the pattern has no system message.
-static const char *match(const char *text, const char *pattern, const char *answer, size_t *length)
+static const char *match_system_message(const char *text, const char *pattern, const char *answer,
+                                        size_t *length)
 {
     const char *hole = strchr(pattern, '\1');
     size_t before = hole ? (size_t)(hole - pattern) : strlen(pattern);
@@ -232,10 +233,10 @@ static const char *match(const char *text, const char *pattern, const char *answ
             return NULL;
         rest += strlen(hole + 1);
     }
-    return is_prompt(rest, answer) ? system : NULL;
+    return is_only_prompt(rest, answer) ? system : NULL;
 }
 
-static char *unescape(const char *text, size_t length, zero_error *error)
+static char *unescape_jinja_text(const char *text, size_t length, zero_error *error)
 {
     char *out = zr_alloc(length + 1, error);
     for (size_t i = 0, at = 0; out && i < length; i++) {
@@ -252,13 +253,15 @@ static zero_status find_known(const char *text, zr_chat *out, zero_error *error)
         const zr_chat_format *format = zr_chat_format_find(known[i].format);
         zr_buffer pattern = {0};
         size_t length;
-        normalise(known[i].text, &pattern);
+        normalise_template(known[i].text, &pattern);
         const char *system =
-            pattern.failed ? NULL : match(text, pattern.data, format->answer, &length);
+            pattern.failed ? NULL
+                           : match_system_message(text, pattern.data, format->answer, &length);
         if (system)
             out->format = format;
-        bool failed = pattern.failed ||
-                      (system && length && !(out->system = unescape(system, length, error)));
+        bool failed =
+            pattern.failed ||
+            (system && length && !(out->system = unescape_jinja_text(system, length, error)));
         zr_buffer_free(&pattern);
         if (failed)
             return zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template");
@@ -281,7 +284,8 @@ static const char *find_system(const char *text, size_t *length)
 }
 
 // Copies the text with \1 in place of each system message.
-static void make_hole(const char *text, const char *system, size_t length, zr_buffer *out)
+static void replace_system_by_hole(const char *text, const char *system, size_t length,
+                                   zr_buffer *out)
 {
     while (*text && !out->failed) {
         bool here = system && !strncmp(text, system, length);
@@ -295,7 +299,7 @@ static zero_status hash_text(const char *text, const char *system, size_t length
                              zero_error *error)
 {
     zr_buffer holed = {0};
-    make_hole(text, system, length, &holed);
+    replace_system_by_hole(text, system, length, &holed);
     if (!holed.failed)
         *out = (zr_chat_hash){zr_hash_bytes(holed.data, holed.length, 0),
                               zr_hash_bytes(holed.data, holed.length, 1), holed.length};
@@ -309,7 +313,7 @@ zero_status zr_chat_hash_template(const char *text, zr_chat_hash *out, zero_erro
 {
     zr_buffer plain = {0};
     size_t length = 0;
-    normalise(text, &plain);
+    normalise_template(text, &plain);
     const char *system = plain.failed ? NULL : find_system(plain.data, &length);
     zero_status status =
         plain.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template")
@@ -318,7 +322,7 @@ zero_status zr_chat_hash_template(const char *text, zr_chat_hash *out, zero_erro
     return status;
 }
 
-static zero_status find_hashed(const char *text, zr_chat *out, zero_error *error)
+static zero_status find_format_by_hash(const char *text, zr_chat *out, zero_error *error)
 {
     zr_chat_hash hash;
     size_t length = 0;
@@ -327,12 +331,12 @@ static zero_status find_hashed(const char *text, zr_chat *out, zero_error *error
     for (int i = 0; i < ZR_COUNT(hashed); i++)
         if (!memcmp(&hashed[i].hash, &hash, sizeof hash))
             out->format = zr_chat_format_find(hashed[i].format);
-    if (out->format && system && !(out->system = unescape(system, length, error)))
+    if (out->format && system && !(out->system = unescape_jinja_text(system, length, error)))
         return ZERO_ERR_MEMORY;
     return ZERO_OK;
 }
 
-static zero_status refuse_chat_recognise(const char *text, zr_chat *out, zero_error *error)
+static zero_status refuse_unknown_template(const char *text, zr_chat *out, zero_error *error)
 {
     size_t line = strcspn(text, "\n");
     const char *why = strstr(text, "strftime_now")
@@ -377,15 +381,15 @@ zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error)
 {
     zr_buffer plain = {0};
     *out = (zr_chat){0};
-    normalise(text, &plain);
+    normalise_template(text, &plain);
     zero_status status =
         plain.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to compare a chat template")
                      : find_known(plain.data, out, error);
     if (status == ZERO_OK && !out->format)
-        status = find_hashed(plain.data, out, error);
+        status = find_format_by_hash(plain.data, out, error);
     zr_buffer_free(&plain);
     if (status == ZERO_OK && !out->format)
-        status = refuse_chat_recognise(text, out, error);
+        status = refuse_unknown_template(text, out, error);
     if (status != ZERO_OK)
         zr_chat_free(out);
     return status;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void add_chat(zr_document *out, const char *text, bool trained)
+static void append_chat_text(zr_document *out, const char *text, bool trained)
 {
     zr_document_add(out, text, strlen(text), trained);
 }
@@ -18,7 +18,7 @@ static bool is_space(int32_t c)
            c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-static void strip_end(const char *text, size_t *length)
+static void strip_trailing_spaces(const char *text, size_t *length)
 {
     int32_t c;
     while (*length) {
@@ -31,37 +31,37 @@ static void strip_end(const char *text, size_t *length)
     }
 }
 
-static void strip(const char **text, size_t *length)
+static void strip_spaces(const char **text, size_t *length)
 {
     int32_t c;
     for (int bytes; *length && (bytes = zr_utf8_next(*text, *length, &c)) && is_space(c);
          *length -= (size_t)bytes)
         *text += bytes;
-    strip_end(*text, length);
+    strip_trailing_spaces(*text, length);
 }
 
 static void chatml_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
-    add_chat(out, "<|im_start|>", false);
+    append_chat_text(out, "<|im_start|>", false);
     zr_document_add(out, turn->role, turn->role_length, false);
-    add_chat(out, "\n", false);
+    append_chat_text(out, "\n", false);
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    zr_document_seam(out);
-    add_chat(out, "<|im_end|>", turn->trained);
-    add_chat(out, "\n", false);
-    zr_document_seam(out);
+    zr_document_add_seam(out);
+    append_chat_text(out, "<|im_end|>", turn->trained);
+    append_chat_text(out, "\n", false);
+    zr_document_add_seam(out);
 }
 
 static void llama3_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
-    add_chat(out, "<|start_header_id|>", false);
+    append_chat_text(out, "<|start_header_id|>", false);
     zr_document_add(out, turn->role, turn->role_length, false);
-    add_chat(out, "<|end_header_id|>\n\n", false);
+    append_chat_text(out, "<|end_header_id|>\n\n", false);
     if (turn->system)
-        add_chat(out, chat->format->dates, false);
+        append_chat_text(out, chat->format->dates, false);
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    add_chat(out, "<|eot_id|>", turn->trained);
-    zr_document_seam(out);
+    append_chat_text(out, "<|eot_id|>", turn->trained);
+    zr_document_add_seam(out);
 }
 
 static bool is_user(const zr_chat_turn *turn)
@@ -76,64 +76,64 @@ static void llama2_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_docume
     const char *content = turn->content;
     size_t length = turn->length;
     if (!is_user(turn)) {
-        strip(&content, &length);
-        add_chat(out, " ", turn->trained);
+        strip_spaces(&content, &length);
+        append_chat_text(out, " ", turn->trained);
         zr_document_add(out, content, length, turn->trained);
-        add_chat(out, " ", turn->trained);
-        add_chat(out, chat->end, turn->trained);
-        zr_document_seam(out);
+        append_chat_text(out, " ", turn->trained);
+        append_chat_text(out, chat->end, turn->trained);
+        zr_document_add_seam(out);
         return;
     }
-    add_chat(out, chat->begin, false);
-    add_chat(out, "[INST] ", false);
+    append_chat_text(out, chat->begin, false);
+    append_chat_text(out, "[INST] ", false);
     if (turn->system) { // the content ends that text, but does not begin it
-        strip_end(content, &length);
-        add_chat(out, open, false);
+        strip_trailing_spaces(content, &length);
+        append_chat_text(out, open, false);
         zr_document_add(out, turn->system, turn->system_length, false);
         zr_document_add(out, close, sizeof close - (length ? 1 : 3), false);
     } else {
-        strip(&content, &length);
+        strip_spaces(&content, &length);
     }
     zr_document_add(out, content, length, false);
-    add_chat(out, " [/INST]", false);
+    append_chat_text(out, " [/INST]", false);
 }
 
 static void mistral_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     if (is_user(turn)) {
-        add_chat(out, "[INST] ", false);
+        append_chat_text(out, "[INST] ", false);
         zr_document_add(out, turn->content, turn->length, false);
-        add_chat(out, " [/INST]", false);
+        append_chat_text(out, " [/INST]", false);
         return;
     }
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    zr_document_seam(out);
-    add_chat(out, chat->end, turn->trained);
+    zr_document_add_seam(out);
+    append_chat_text(out, chat->end, turn->trained);
 }
 
 static void mistral_spaced_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     mistral_turn(chat, turn, out);
     if (!is_user(turn))
-        add_chat(out, " ", false);
+        append_chat_text(out, " ", false);
 }
 
 static void mistral_2024_turn(const zr_chat *chat, const zr_chat_turn *turn, zr_document *out)
 {
     if (is_user(turn)) {
-        add_chat(out, " [INST] ", false);
+        append_chat_text(out, " [INST] ", false);
         if (turn->system) {
             zr_document_add(out, turn->system, turn->system_length, false);
-            add_chat(out, "\n\n", false);
+            append_chat_text(out, "\n\n", false);
         }
         zr_document_add(out, turn->content, turn->length, false);
-        add_chat(out, " [/INST]", false);
+        append_chat_text(out, " [/INST]", false);
         return;
     }
-    add_chat(out, " ", turn->trained);
+    append_chat_text(out, " ", turn->trained);
     zr_document_add(out, turn->content, turn->length, turn->trained);
-    zr_document_seam(out);
-    add_chat(out, chat->end, turn->trained);
+    zr_document_add_seam(out);
+    append_chat_text(out, chat->end, turn->trained);
 }
 
 #define LLAMA3_ANSWER "<|start_header_id|>assistant<|end_header_id|>\n\n"
@@ -213,7 +213,7 @@ static zero_status read_message(const rendering *r, size_t index, zr_chat_turn *
                            .length = json_string_length(content)};
     turn->trained = counts && index >= r->trained_from;
     if (r->chat->format->strips)
-        strip(&turn->content, &turn->length);
+        strip_spaces(&turn->content, &turn->length);
     return ZERO_OK;
 }
 
@@ -237,7 +237,7 @@ static zero_status check_turn(const rendering *r, size_t index, const zr_chat_tu
 
 // Handles the system message before all turns (the messages' own, or the format's): writes it, or
 // keeps it for the first turn. *next: the first message that is a turn.
-static zero_status begin_chat(rendering *r, size_t *next, zero_error *error)
+static zero_status handle_system_message(rendering *r, size_t *next, zero_error *error)
 {
     const zr_chat_format *format = r->chat->format;
     zr_chat_turn first, system = {.role = "system",
@@ -247,7 +247,7 @@ static zero_status begin_chat(rendering *r, size_t *next, zero_error *error)
     system.length = strlen(system.content);
     *next = is_system(&first) && (format->folds || format->dates);
     if (format->begins)
-        add_chat(r->out, r->chat->begin, false);
+        append_chat_text(r->out, r->chat->begin, false);
     if (*next)
         system = first;
     if (format->folds && *next)
@@ -272,7 +272,7 @@ zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t t
     if (!json_is_array(messages) || !json_array_size(messages))
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: \"messages\" must be a list of at least one message", name);
-    ZERO_TRY(begin_chat(&r, &next, error));
+    ZERO_TRY(handle_system_message(&r, &next, error));
     for (; next < json_array_size(messages); next++, r.turns++) {
         zr_chat_turn turn;
         ZERO_TRY(read_message(&r, next, &turn, error));
@@ -301,7 +301,7 @@ zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name,
                              : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
     json_decref(messages);
     if (status == ZERO_OK && chat->format->answer)
-        add_chat(out, chat->format->answer, false);
+        append_chat_text(out, chat->format->answer, false);
     return status;
 }
 

@@ -29,7 +29,7 @@ typedef struct file { // one file of one argument
 } file;
 
 // Returns how many files from files[0] on are read as one: consecutive text files of one stream.
-static int texts_together(const file *files, int count)
+static int count_joined_texts(const file *files, int count)
 {
     int together = 1;
     while (together < count && files[together].kind == ZR_DATA_TEXT &&
@@ -103,7 +103,7 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
 {
     zr_part *part;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
-    *used = files->kind == ZR_DATA_TEXT ? texts_together(files, count) : 1;
+    *used = files->kind == ZR_DATA_TEXT ? count_joined_texts(files, count) : 1;
     switch (files->kind) {
     case ZR_DATA_TEXT: return open_texts(corpus, part, files, *used, error);
     case ZR_DATA_JSONL: return open_records(part, files, error);

@@ -12,7 +12,7 @@
 
 enum { BYTES_AT_ONCE = 4 << 20, TOKENS_AT_ONCE = 16 << 20 }; // between two signs of life
 
-static zr_records records_of(const zr_corpus *corpus, const zr_part *part)
+static zr_records records_of_part(const zr_corpus *corpus, const zr_part *part)
 {
     return (zr_records){.path = part->name,
                         .text = part->records.data,
@@ -46,7 +46,7 @@ static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_
     return ZERO_OK;
 }
 
-static void say_taken(void *user, size_t bytes)
+static void report_taken_bytes(void *user, size_t bytes)
 {
     const reader *r = user;
     zr_corpus_beat(r->corpus, r->part->name, r->before + bytes, r->total);
@@ -81,14 +81,14 @@ static zero_status encode_text(reader *r, const char *name, const char *text, si
                                size_t split, zero_error *error)
 {
     if (split)
-        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text, split, name, take_ids, say_taken, r,
-                                       error));
+        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text, split, name, take_ids,
+                                       report_taken_bytes, r, error));
     r->before += split;
     if (split < length && r->part->split < 0)
         r->part->split = r->encoding.ids.count;
     if (split < length)
         ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text + split, length - split, name,
-                                       take_ids, say_taken, r, error));
+                                       take_ids, report_taken_bytes, r, error));
     r->before += length - split;
     return end_document(r, true, false, name, error);
 }
@@ -143,7 +143,7 @@ static zero_status read_part_text(reader *r, int threads, bool holds, zero_error
 
 static int64_t count_records(const reader *r)
 {
-    zr_records records = records_of(r->corpus, r->part);
+    zr_records records = records_of_part(r->corpus, r->part);
     int64_t count = 0;
     while (records.at < records.length) {
         count += zr_records_skip(&records, BYTES_AT_ONCE);
@@ -171,7 +171,7 @@ typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t nu
 static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
                                use_record use, void *user, zero_error *error)
 {
-    zr_records records = records_of(corpus, part);
+    zr_records records = records_of_part(corpus, part);
     zr_text_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
@@ -316,8 +316,8 @@ typedef struct taking { // the function that gets each record's text
     void *user;
 } taking;
 
-static zero_status take_record(void *user, zr_text_record *record, int64_t number,
-                               zero_error *error)
+static zero_status pass_record_text(void *user, zr_text_record *record, int64_t number,
+                                    zero_error *error)
 {
     const taking *t = user;
     const zr_buffer *text = &record->document.text;
@@ -330,7 +330,7 @@ zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t 
                                  size_t total, zr_take_text take, void *user, zero_error *error)
 {
     taking t = {.take = take, .user = user};
-    return each_record(corpus, part, before, total, take_record, &t, error);
+    return each_record(corpus, part, before, total, pass_record_text, &t, error);
 }
 
 static zero_status take_files(const zr_corpus *corpus, const zr_part *part, size_t before,

@@ -20,8 +20,8 @@ static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_
 
 typedef enum which { ALL, KEPT, HELD } which;
 
-static zero_status fill_read(const zr_corpus *corpus, int number, which what, zr_stream *out,
-                             zero_error *error)
+static zero_status add_part_spans(const zr_corpus *corpus, int number, which what, zr_stream *out,
+                                  zero_error *error)
 {
     out->name = corpus->sources[number].written;
     for (int i = 0; i < corpus->part_count; i++) {
@@ -44,8 +44,8 @@ static zero_status check_length(const zr_stream *stream, const char *name, int64
         (long long)stream->count, (long long)seq + 1, (long long)seq);
 }
 
-static zero_status create_read(const zr_corpus *corpus, int64_t seq, zr_dataset *out,
-                               zero_error *error)
+static zero_status allocate_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *out,
+                                    zero_error *error)
 {
     *out = (zr_dataset){.seq = seq, .stream_count = corpus->stream_count};
     out->streams = zr_alloc((size_t)corpus->stream_count * sizeof *out->streams, error);
@@ -73,12 +73,12 @@ static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset
     for (int i = 0; i < corpus->stream_count; i++) {
         bool holds = held != NULL;
         if (holds) {
-            ZERO_TRY(fill_read(corpus, i, HELD, &held->streams[i], error));
+            ZERO_TRY(add_part_spans(corpus, i, HELD, &held->streams[i], error));
             holds = held->streams[i].count >= seq + 1;
             held->streams[i].count = holds ? held->streams[i].count : 0;
             held->count += held->streams[i].count;
         }
-        ZERO_TRY(fill_read(corpus, i, holds ? KEPT : ALL, &train->streams[i], error));
+        ZERO_TRY(add_part_spans(corpus, i, holds ? KEPT : ALL, &train->streams[i], error));
         ZERO_TRY(check_length(&train->streams[i], corpus->sources[i].paths[0], seq, error));
         train->weights[i] = corpus->sources[i].weight;
         train->count += train->streams[i].count;
@@ -107,9 +107,9 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
             &corpus->parts[i].records); // not needed any more, because its tokens have been read
         ZERO_TRY(status);
     }
-    zero_status status = create_read(corpus, reading->seq, train, error);
+    zero_status status = allocate_streams(corpus, reading->seq, train, error);
     if (status == ZERO_OK && held)
-        status = create_read(corpus, reading->seq, held, error);
+        status = allocate_streams(corpus, reading->seq, held, error);
     if (status == ZERO_OK)
         status = make_streams(corpus, reading->seq, train, held, error);
     if (status != ZERO_OK) {
@@ -122,7 +122,7 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
 
 // ---- the tokenizer "chars" ----
 
-static zero_status mark(void *user, const char *text, size_t length, zero_error *error)
+static zero_status mark_characters(void *user, const char *text, size_t length, zero_error *error)
 {
     unsigned char *seen = user;
     int32_t c;
@@ -135,16 +135,17 @@ static zero_status mark(void *user, const char *text, size_t length, zero_error 
     return ZERO_OK;
 }
 
-static zero_status mark_records(const zr_corpus *corpus, zr_part *part, unsigned char *seen,
-                                zero_error *error)
+static zero_status mark_record_characters(const zr_corpus *corpus, zr_part *part,
+                                          unsigned char *seen, zero_error *error)
 {
     seen['\n'] = 1; // it ends a record
-    return zr_part_records_each(corpus, part, 0, part->records.length, mark, seen, error);
+    return zr_part_records_each(corpus, part, 0, part->records.length, mark_characters, seen,
+                                error);
 }
 
 // Files are joined because consecutive ones may share a character. If the text is wrong, a
 // tokenizer made for this part alone reports the error.
-static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_error *error)
+static zero_status mark_text_characters(const zr_part *part, unsigned char *seen, zero_error *error)
 {
     zr_text text;
     zr_tokenizer *own;
@@ -153,14 +154,14 @@ static zero_status mark_text(const zr_part *part, unsigned char *seen, zero_erro
         zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
     if (status == ZERO_OK) {
         zr_tokenizer_destroy(own);
-        status = mark(seen, text.data, text.length, error);
+        status = mark_characters(seen, text.data, text.length, error);
     }
     zr_text_free(&text);
     return status;
 }
 
-static zero_status create_from(const unsigned char *seen, const char *name, zr_tokenizer **out,
-                               zero_error *error)
+static zero_status create_char_tokenizer(const unsigned char *seen, const char *name,
+                                         zr_tokenizer **out, zero_error *error)
 {
     zr_buffer text = {0};
     for (int32_t c = 1; c < ZR_CODE_POINTS; c++) {
@@ -188,11 +189,11 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
                 "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text",
                 part->name);
         else
-            status = part->kind == ZR_DATA_TEXT ? mark_text(part, seen, error)
-                                                : mark_records(corpus, part, seen, error);
+            status = part->kind == ZR_DATA_TEXT ? mark_text_characters(part, seen, error)
+                                                : mark_record_characters(corpus, part, seen, error);
     }
     if (status == ZERO_OK)
-        status = create_from(seen, zr_corpus_name(corpus), out, error);
+        status = create_char_tokenizer(seen, zr_corpus_name(corpus), out, error);
     zr_free(seen);
     return status;
 }

@@ -95,7 +95,7 @@ static zero_status add_path(zr_data_source *out, const char *path, zero_error *e
     return ZERO_OK;
 }
 
-static zero_status expand(zr_data_source *out, const char *path, zero_error *error)
+static zero_status expand_pattern(zr_data_source *out, const char *path, zero_error *error)
 {
     glob_t found = {0};
     bool pattern = strpbrk(path, "*?[") && !zr_path_exists(path);
@@ -118,10 +118,10 @@ static zero_status expand(zr_data_source *out, const char *path, zero_error *err
     return status;
 }
 
-static zero_status take_apart(zr_data_source *out, zero_error *error)
+static zero_status parse_written_source(zr_data_source *out, zero_error *error)
 {
     if (zr_path_exists(out->written))
-        return expand(out, out->written, error);
+        return expand_pattern(out, out->written, error);
     const char *rest = take_kind(out->written, out);
     if (!*rest)
         return zr_fail(error, ZERO_ERR_USAGE, "\"%s\" names no file", out->written);
@@ -130,7 +130,7 @@ static zero_status take_apart(zr_data_source *out, zero_error *error)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_path_exists(path) ? ZERO_OK : take_weight(path, out, error);
     if (status == ZERO_OK)
-        status = expand(out, path, error);
+        status = expand_pattern(out, path, error);
     zr_free(path);
     return status;
 }
@@ -138,7 +138,7 @@ static zero_status take_apart(zr_data_source *out, zero_error *error)
 zero_status zr_data_source_parse(const char *written, zr_data_source *out, zero_error *error)
 {
     *out = (zr_data_source){.written = zr_strdup(written, error)};
-    zero_status status = out->written ? take_apart(out, error) : ZERO_ERR_MEMORY;
+    zero_status status = out->written ? parse_written_source(out, error) : ZERO_ERR_MEMORY;
     if (status != ZERO_OK)
         zr_data_source_free(out);
     return status;
@@ -154,7 +154,7 @@ void zr_data_source_free(zr_data_source *source)
 }
 
 // A Megatron file may be named without its end; it is checked when it is opened.
-static zero_status check_source(const zr_data_source *source, zero_error *error)
+static zero_status check_files_exist(const zr_data_source *source, zero_error *error)
 {
     struct stat info;
     bool opened = source->named && source->kind == ZR_DATA_TOKENS;
@@ -173,7 +173,7 @@ zero_status zr_data_sources_are_there(const char *const *arguments, int count, z
         status = zr_data_source_parse(arguments[i], &source, error);
         if (status != ZERO_OK)
             break;
-        status = check_source(&source, error);
+        status = check_files_exist(&source, error);
         zr_data_source_free(&source);
     }
     return status;

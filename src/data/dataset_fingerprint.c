@@ -7,7 +7,7 @@
 
 enum { BLOCK = 1 << 10, BEAT = 64 }; // in tokens; blocks between two signs of life
 
-static int64_t blocks_of(const zr_token_span *span)
+static int64_t count_file_blocks(const zr_token_span *span)
 {
     return span->tokens ? 0 : (span->count + BLOCK - 1) / BLOCK;
 }
@@ -17,7 +17,7 @@ static int64_t file_blocks(const zr_dataset *dataset)
     int64_t blocks = 0;
     for (int s = 0; s < dataset->stream_count; s++)
         for (int i = 0; i < dataset->streams[s].span_count; i++)
-            blocks += blocks_of(&dataset->streams[s].spans[i]);
+            blocks += count_file_blocks(&dataset->streams[s].spans[i]);
     return blocks;
 }
 
@@ -27,7 +27,7 @@ static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t al
                             const zr_watch *watch, uint64_t hash)
 {
     int32_t ids[BLOCK];
-    int64_t own = blocks_of(span);
+    int64_t own = count_file_blocks(span);
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
         if (watch && watch->beat && i % BEAT == 0) // a remote disk may be slow
             watch->beat(watch->user, span->name, (size_t)i, ZR_SAMPLED_BLOCKS);
@@ -54,7 +54,7 @@ void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_w
             hash = span->tokens ? zr_hash_bytes(span->tokens,
                                                 (size_t)span->count * sizeof *span->tokens, hash)
                                 : hash_places(span, first, all, seed, watch, hash);
-            first += blocks_of(span);
+            first += count_file_blocks(span);
             take(user, span, dataset->weights[s], hash);
             if (watch && watch->beat)
                 watch->beat(watch->user, span->name, (size_t)(i + 1),

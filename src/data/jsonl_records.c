@@ -34,7 +34,7 @@ int64_t zr_records_skip(zr_records *r, size_t bytes)
 
 // Returns a field; NULL if it is absent or null, because exports of several columns write null for
 // fields that a record does not have.
-static const json_t *field_of(const json_t *object, const char *key)
+static const json_t *get_field_unless_null(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_null(value) ? NULL : value;
@@ -124,8 +124,9 @@ static zero_status add_conversation(const zr_records *r, const json_t *prompt,
 static zero_status read_object(const zr_records *r, const json_t *object, zr_text_record *out,
                                zero_error *error)
 {
-    const json_t *messages = field_of(object, "messages"), *prompt = field_of(object, "prompt"),
-                 *completion = field_of(object, "completion");
+    const json_t *messages = get_field_unless_null(object, "messages"),
+                 *prompt = get_field_unless_null(object, "prompt"),
+                 *completion = get_field_unless_null(object, "completion");
     out->ends = true;
     out->document.special = true;
     if (r->field || (!messages && !(prompt && completion))) {

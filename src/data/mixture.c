@@ -20,7 +20,7 @@
 #define ONE (UINT64_C(1) << 52) // a share of 1
 
 // Computes floor(s * share) exactly, with a product of 128 bits.
-static int64_t part(int64_t s, uint64_t share)
+static int64_t floor_of_share(int64_t s, uint64_t share)
 {
     return (int64_t)(((unsigned __int128)(uint64_t)s * share) >> 52);
 }
@@ -39,8 +39,8 @@ int zr_mixture_source(const double *weights, int count, int64_t sample, int64_t 
 {
     for (int i = 0; i < count - 1; i++) {
         uint64_t share = (uint64_t)(weights[i] / sum_from(weights, i, count) * (double)ONE + 0.5);
-        int64_t before = part(sample, share);
-        if (part(sample + 1, share) > before) {
+        int64_t before = floor_of_share(sample, share);
+        if (floor_of_share(sample + 1, share) > before) {
             *of_source = before;
             return i;
         }

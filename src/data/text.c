@@ -28,7 +28,7 @@ zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error
     return zr_text_map_as(path, "text", out, error);
 }
 
-static zero_status join_text(const zr_mapped_file *files, zr_text *out, zero_error *error)
+static zero_status join_mapped_files(const zr_mapped_file *files, zr_text *out, zero_error *error)
 {
     size_t length = 0;
     for (int i = 0; i < out->files; i++) {
@@ -55,7 +55,7 @@ static zero_status load_several(const char *const *paths, zr_text *out, zero_err
     for (int i = 0; i < out->files && status == ZERO_OK; i++)
         status = zr_text_map(paths[i], &files[i], error);
     if (status == ZERO_OK)
-        status = join_text(files, out, error);
+        status = join_mapped_files(files, out, error);
     for (int i = 0; i < out->files; i++)
         zr_file_unmap(&files[i]);
     zr_free(files);

@@ -112,7 +112,7 @@ static zero_status refuse_byte(const char *path, const char *data, size_t at, ze
 }
 
 // Returns how many bytes, from the first on, are ASCII other than NUL.
-static size_t plain(const char *data, size_t bytes)
+static size_t count_leading_ascii(const char *data, size_t bytes)
 {
     const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
     size_t at = 0;
@@ -129,7 +129,7 @@ static size_t plain(const char *data, size_t bytes)
 static bool is_continuation(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 // Returns whether a character begins here that the end of the file cuts off.
-static bool not_text_is_cut(const char *data, size_t left)
+static bool is_character_cut_off(const char *data, size_t left)
 {
     unsigned char lead = (unsigned char)*data;
     size_t needs = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
@@ -147,11 +147,11 @@ zero_status zr_text_check_bytes(const char *path, const char *data, size_t lengt
     while (i < CUT && i < end && is_continuation(data[i]))
         i++;
     while (i < end) {
-        i += plain(data + i, end - i);
+        i += count_leading_ascii(data + i, end - i);
         if (i >= end)
             break;
         int taken = data[i] ? zr_utf8_next(data + i, length - i, &c) : 0;
-        if (!taken && data[i] && not_text_is_cut(data + i, length - i))
+        if (!taken && data[i] && is_character_cut_off(data + i, length - i))
             taken = (int)(length - i);
         if (!taken)
             return refuse_byte(path, data, i, error);

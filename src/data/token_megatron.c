@@ -28,19 +28,19 @@ static uint64_t word_at(const char *data, size_t offset)
     return word;
 }
 
-static int64_t token_megatron_length_of(const zr_token_file *file, int64_t sequence)
+static int64_t length_of_sequence(const zr_token_file *file, int64_t sequence)
 {
     int32_t length;
     memcpy(&length, file->lengths + 4 * sequence, sizeof length);
     return length;
 }
 
-static int64_t pointer_of(const zr_token_file *file, int64_t sequence)
+static int64_t offset_of_sequence(const zr_token_file *file, int64_t sequence)
 {
     return (int64_t)word_at(file->pointers, (size_t)sequence * 8);
 }
 
-static int64_t mark_of(const zr_token_file *file, int64_t document)
+static int64_t first_sequence_of(const zr_token_file *file, int64_t document)
 {
     return (int64_t)word_at(file->first_sequences, (size_t)document * 8);
 }
@@ -63,8 +63,8 @@ static zero_status find_type(int code, const char *path, zr_token_type *out, zer
 }
 
 // Sets the three tables; refuses an index that is shorter or longer than they are.
-static zero_status read_token_megatron_header(zr_token_file *file, const char *path,
-                                              int64_t *sequences, zero_error *error)
+static zero_status read_index_tables(zr_token_file *file, const char *path, int64_t *sequences,
+                                     zero_error *error)
 {
     const char *data = file->index.data;
     size_t length = file->index.length;
@@ -102,7 +102,7 @@ static zero_status check_sequences(zr_token_file *file, const char *path, int64_
 {
     int64_t end = 0; // in bytes
     for (int64_t i = 0; i < sequences; i++) {
-        int64_t length = token_megatron_length_of(file, i), pointer = pointer_of(file, i);
+        int64_t length = length_of_sequence(file, i), pointer = offset_of_sequence(file, i);
         if (length < 0 || pointer != end)
             return zr_fail(error, ZERO_ERR_DATA,
                            "\"%s\": sequence %lld has %lld tokens from byte %lld on, where the one "
@@ -126,7 +126,7 @@ static zero_status check_marks(const zr_token_file *file, const char *path, int6
 {
     int64_t before = 0;
     for (int64_t i = 0; i <= file->documents; i++) {
-        int64_t mark = mark_of(file, i);
+        int64_t mark = first_sequence_of(file, i);
         bool last = i == file->documents;
         if (mark < before || mark > sequences || (i == 0 && mark != 0) ||
             (last && mark != sequences))
@@ -140,13 +140,13 @@ static zero_status check_marks(const zr_token_file *file, const char *path, int6
     return ZERO_OK;
 }
 
-static zero_status open_both(const char *path, const char *index, zr_token_file *file,
-                             zero_error *error)
+static zero_status map_ids_and_index(const char *path, const char *index, zr_token_file *file,
+                                     zero_error *error)
 {
     int64_t sequences = 0;
     ZERO_TRY(zr_file_map(index, &file->index, error));
     ZERO_TRY(zr_file_map(file->path, &file->ids, error));
-    ZERO_TRY(read_token_megatron_header(file, index, &sequences, error));
+    ZERO_TRY(read_index_tables(file, index, &sequences, error));
     ZERO_TRY(check_sequences(file, index, sequences, error));
     ZERO_TRY(check_marks(file, index, sequences, error));
     file->format = ZR_TOKENS_MEGATRON;
@@ -163,7 +163,7 @@ zero_status zr_token_megatron_open(const char *path, zr_token_file *file, zero_e
                                                             : "";
     file->path = zr_token_path_with(path, suffix, ".bin", error);
     char *index = file->path ? zr_token_path_with(path, suffix, ".idx", error) : NULL;
-    zero_status status = index ? open_both(path, index, file, error) : ZERO_ERR_MEMORY;
+    zero_status status = index ? map_ids_and_index(path, index, file, error) : ZERO_ERR_MEMORY;
     zr_free(index);
     return status;
 }
@@ -171,10 +171,10 @@ zero_status zr_token_megatron_open(const char *path, zr_token_file *file, zero_e
 void zr_token_file_document(const zr_token_file *file, int64_t d, int64_t *first, int64_t *count)
 {
     assert(d >= 0 && d < file->documents);
-    int64_t sequences = mark_of(file, file->documents), from = mark_of(file, d),
-            to = mark_of(file, d + 1);
-    int64_t begin = from < sequences ? pointer_of(file, from) / file->bytes : file->stored;
-    int64_t end = to < sequences ? pointer_of(file, to) / file->bytes : file->stored;
+    int64_t sequences = first_sequence_of(file, file->documents), from = first_sequence_of(file, d),
+            to = first_sequence_of(file, d + 1);
+    int64_t begin = from < sequences ? offset_of_sequence(file, from) / file->bytes : file->stored;
+    int64_t end = to < sequences ? offset_of_sequence(file, to) / file->bytes : file->stored;
     *first = begin;
     *count = end - begin;
 }

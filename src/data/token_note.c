@@ -55,22 +55,22 @@ bool zr_token_note_has_one(const char *path)
     return has;
 }
 
-static int64_t token_note_number_of(const json_t *root, const char *key)
+static int64_t integer_or_minus_one(const json_t *root, const char *key)
 {
     const json_t *value = json_object_get(root, key);
     return json_is_integer(value) ? json_integer_value(value) : -1;
 }
 
-static zero_status fill_token_note(const char *path, const zr_token_file *file, const json_t *root,
-                                   zr_token_note *out, zero_error *error)
+static zero_status parse_token_note(const char *path, const zr_token_file *file, const json_t *root,
+                                    zr_token_note *out, zero_error *error)
 {
     const char *name = json_string_value(json_object_get(root, "tokenizer")),
                *fingerprint = json_string_value(json_object_get(root, "fingerprint"));
-    *out = (zr_token_note){.vocabulary = token_note_number_of(root, "vocabulary"),
-                           .tokens = token_note_number_of(root, "tokens"),
-                           .documents = token_note_number_of(root, "documents"),
+    *out = (zr_token_note){.vocabulary = integer_or_minus_one(root, "vocabulary"),
+                           .tokens = integer_or_minus_one(root, "tokens"),
+                           .documents = integer_or_minus_one(root, "documents"),
                            .end = -1};
-    int64_t end = token_note_number_of(root, "end");
+    int64_t end = integer_or_minus_one(root, "end");
     if (!name || !fingerprint || out->vocabulary < 1 || out->tokens < 0 || end > INT32_MAX)
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: no note of which tokenizer a token file is of (tokenizer, fingerprint, "
@@ -97,7 +97,7 @@ zero_status zr_token_note_read(const zr_token_file *file, zr_token_note *out, bo
     *there = zr_path_exists(path);
     zero_status status = *there ? zr_json_load(path, NOTE_LIMIT, &root, error) : ZERO_OK;
     if (status == ZERO_OK && *there)
-        status = fill_token_note(path, file, root, out, error);
+        status = parse_token_note(path, file, root, out, error);
     json_decref(root);
     zr_free(path);
     return status;

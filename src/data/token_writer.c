@@ -18,7 +18,7 @@ zero_status zr_token_writer_open(const char *path, int64_t vocabulary, zr_token_
     return status;
 }
 
-static void narrow_token_writer(const int32_t *ids, int64_t count, int bytes, char *out)
+static void narrow_ids(const int32_t *ids, int64_t count, int bytes, char *out)
 {
     if (bytes == 4) {
         memcpy(out, ids, (size_t)count * 4);
@@ -41,7 +41,7 @@ zero_status zr_token_writer_append(zr_token_writer *writer, const int32_t *ids, 
             writer->file.path, (long long)(writer->count + count), INT32_MAX);
     for (int64_t at = 0; at < count; at += most) {
         int64_t part = ZR_MIN(most, count - at);
-        narrow_token_writer(ids + at, part, writer->bytes, writer->room);
+        narrow_ids(ids + at, part, writer->bytes, writer->room);
         ZERO_TRY(zr_file_pwrite(writer->file.fd, writer->room, (size_t)(part * writer->bytes),
                                 ZR_LLMC_HEADER + writer->count * writer->bytes, writer->file.path,
                                 error));

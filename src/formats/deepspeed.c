@@ -14,7 +14,7 @@
 const char *const zr_ds_states[ZR_DS_VECTORS - 1] = {"exp_avg", "exp_avg_sq", "sum",
                                                      "momentum_buffer"};
 
-static bool deepspeed_ends_with(const char *name, const char *end)
+static bool name_ends_with(const char *name, const char *end)
 {
     size_t length = strlen(name), tail = strlen(end);
     return length >= tail && !strcmp(name + length - tail, end);
@@ -69,7 +69,7 @@ static void list_name(const char *name, listing *l)
     } else if (parse_rank(name, MODEL, &rank, &parallel)) {
         l->model3++;
         l->model3_most = ZR_MAX(l->model3_most, rank + 1);
-    } else if (deepspeed_ends_with(name, MODEL)) {
+    } else if (name_ends_with(name, MODEL)) {
         l->whole_model = l->whole_model || !strcmp(name, "mp_rank_00" MODEL);
         l->parallel = l->parallel || (sscanf(name, "mp_rank_%d", &parallel) == 1 && parallel);
         l->layers = l->layers || !strncmp(name, "layer_", 6);
@@ -248,8 +248,8 @@ static zero_status read_stages(zr_deepspeed *ds, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status read_deepspeed_bytes(zr_source *source, int vector, int tensor, int64_t first,
-                                        int64_t bytes, void *out, zero_error *error)
+static zero_status read_tensor_bytes(zr_source *source, int vector, int tensor, int64_t first,
+                                     int64_t bytes, void *out, zero_error *error)
 {
     const zr_deepspeed *ds = source->own;
     const zr_ds_tensor *of = &ds->vectors[vector].tensors[tensor];
@@ -306,7 +306,7 @@ static void close_deepspeed(zr_source *source)
 }
 
 static const zr_source_ops ops = {
-    .read = read_deepspeed_bytes, .verify = verify_deepspeed, .close = close_deepspeed};
+    .read = read_tensor_bytes, .verify = verify_deepspeed, .close = close_deepspeed};
 
 static void forget_pickles(zr_deepspeed *ds, zr_source *out)
 {
@@ -317,8 +317,8 @@ static void forget_pickles(zr_deepspeed *ds, zr_source *out)
     }
 }
 
-static zero_status fill_deepspeed(zr_deepspeed *ds, const char *path, zr_source *out,
-                                  zero_error *error)
+static zero_status open_deepspeed_folder(zr_deepspeed *ds, const char *path, zr_source *out,
+                                         zero_error *error)
 {
     ds->folder = find_folder(path, error);
     out->path = ds->folder ? zr_strdup(ds->folder, error) : NULL;
@@ -340,7 +340,7 @@ zero_status zr_deepspeed_open(const char *path, zr_source *out, zero_error *erro
         return ZERO_ERR_MEMORY;
     out->own = ds;
     out->ops = &ops;
-    zero_status status = fill_deepspeed(ds, path, out, error);
+    zero_status status = open_deepspeed_folder(ds, path, out, error);
     if (status != ZERO_OK)
         zr_source_close(out);
     return status;

@@ -55,8 +55,8 @@ typedef struct shape {
     int64_t of[ZR_PICKLE_DIMS], elements;
 } shape;
 
-static zero_status read_deepspeed_layout_shape(const zr_deepspeed *ds, value name, value size,
-                                               shape *out, zero_error *error)
+static zero_status read_param_shape(const zr_deepspeed *ds, value name, value size, shape *out,
+                                    zero_error *error)
 {
     const char *text = zr_pickle_text(name), *path = zr_ds_path(ds, ds->ranks);
     *out = (shape){.name = text, .elements = 1};
@@ -98,7 +98,7 @@ static void end_tensor(const laying *l)
     tensor->count = l->ds->stretch_count - tensor->first;
 }
 
-static int64_t sum_deepspeed_layout(const zr_ds_part *parts, int count, int stride)
+static int64_t sum_part_elements(const zr_ds_part *parts, int count, int stride)
 {
     int64_t elements = 0; // bounded by a file's bytes, so it cannot overflow
     for (int i = 0; i < count; i++)
@@ -114,10 +114,10 @@ static zero_status refuse_size(const laying *l, const char *name, int64_t needed
 }
 
 // Stages 1 and 2: lays the tensor in its group's vector, which extends over all ranks' parts.
-static zero_status lay_in_group(laying *l, int group, const shape *of)
+static zero_status lay_across_group(laying *l, int group, const shape *of)
 {
     const zr_ds_part *parts = &l->of->parts[group * l->ds->ranks];
-    int64_t there = sum_deepspeed_layout(parts, l->ds->ranks, 1);
+    int64_t there = sum_part_elements(parts, l->ds->ranks, 1);
     if (of->elements > there - l->offset)
         return refuse_size(l, of->name, l->offset + of->elements, there);
     ZERO_TRY(begin_tensor(l, of, "F32"));
@@ -128,12 +128,12 @@ static zero_status lay_in_group(laying *l, int group, const shape *of)
 }
 
 // Stage 3: lays a part of the tensor in each rank's vector; the last part is padded.
-static zero_status lay_in_ranks(laying *l, const shape *of)
+static zero_status lay_across_ranks(laying *l, const shape *of)
 {
     int ranks = l->ds->ranks;
     // Elements of each rank's part.
     int64_t part = of->elements / ranks + (of->elements % ranks != 0), left = of->elements,
-            there = sum_deepspeed_layout(l->of->parts, l->ds->groups, ranks);
+            there = sum_part_elements(l->of->parts, l->ds->groups, ranks);
     if (part > there - l->offset)
         return refuse_size(l, of->name, l->offset + part, there);
     ZERO_TRY(begin_tensor(l, of, "F32"));
@@ -160,7 +160,7 @@ static int64_t gap_after(const zr_deepspeed *ds, size_t group, size_t tensor)
 // Checks that only padding is left at the end, no more than DeepSpeed pads.
 static zero_status check_end(const laying *l, int group)
 {
-    int64_t there = sum_deepspeed_layout(&l->of->parts[group * l->ds->ranks], l->ds->ranks, 1),
+    int64_t there = sum_part_elements(&l->of->parts[group * l->ds->ranks], l->ds->ranks, 1),
             unit = 2 * (int64_t)l->ds->ranks;
     if (l->offset <= there && ZR_ROUND_UP(l->offset, unit) == ZR_ROUND_UP(there, unit))
         return ZERO_OK;
@@ -177,9 +177,10 @@ static zero_status lay_group(laying *l, size_t group, value shapes)
         return zr_fail(l->error, ZERO_ERR_DATA, "\"%s\": param_shapes is no list of shapes",
                        zr_ds_path(l->ds, l->ds->ranks));
     for (size_t i = 0; i + 1 < shapes->items.count; i += 2) {
-        ZERO_TRY(read_deepspeed_layout_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1],
-                                             &of, l->error));
-        ZERO_TRY(l->ds->stage == 3 ? lay_in_ranks(l, &of) : lay_in_group(l, (int)group, &of));
+        ZERO_TRY(
+            read_param_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
+        ZERO_TRY(l->ds->stage == 3 ? lay_across_ranks(l, &of)
+                                   : lay_across_group(l, (int)group, &of));
         int64_t gap = l->ds->stage == 3 ? 0 : gap_after(l->ds, group, i / 2);
         if (__builtin_add_overflow(l->offset, gap, &l->offset))
             return refuse_size(l, of.name, INT64_MAX, 0);
@@ -200,7 +201,7 @@ static zero_status lay_trained(laying *l, value groups)
         ZERO_TRY(check_end(l, (int)g));
         l->offset = 0;
     }
-    int64_t there = sum_deepspeed_layout(l->of->parts, l->ds->groups, l->ds->ranks);
+    int64_t there = sum_part_elements(l->of->parts, l->ds->groups, l->ds->ranks);
     if (l->ds->stage != 3 || there == l->offset)
         return ZERO_OK;
     return zr_fail(l->error, ZERO_ERR_DATA,
@@ -245,8 +246,8 @@ static zero_status lay_all_frozen(laying *l, value shapes, const zr_pickle_keys 
     shape of;
     for (size_t i = 0; zr_pickle_is(shapes, ZR_PICKLE_DICT) && i + 1 < shapes->items.count;
          i += 2) {
-        ZERO_TRY(read_deepspeed_layout_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1],
-                                             &of, l->error));
+        ZERO_TRY(
+            read_param_shape(l->ds, shapes->items.at[i], shapes->items.at[i + 1], &of, l->error));
         ZERO_TRY(lay_fragments(l, &of, parts));
     }
     return ZERO_OK;
@@ -357,12 +358,12 @@ static zero_status lay_unlisted(laying *l, value root)
     return status;
 }
 
-static size_t count_of(value shapes)
+static size_t count_shapes(value shapes)
 {
     return zr_pickle_is(shapes, ZR_PICKLE_DICT) ? shapes->items.count / 2 : 0;
 }
 
-static int deepspeed_layout_by_name(const void *a, const void *b)
+static int compare_tensor_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -376,7 +377,7 @@ static zero_status check_names(const zr_deepspeed *ds, const zr_source_vector *v
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < vector->tensor_count; t++)
         names[t] = vector->tensors[t].name;
-    qsort(names, (size_t)vector->tensor_count, sizeof *names, deepspeed_layout_by_name);
+    qsort(names, (size_t)vector->tensor_count, sizeof *names, compare_tensor_names);
     for (int t = 1; t < vector->tensor_count; t++)
         twice = strcmp(names[t - 1], names[t]) ? twice : names[t];
     zr_free(names);
@@ -397,11 +398,11 @@ static zero_status lay_vector(zr_deepspeed *ds, int v, zr_source *out, zero_erro
                        "DeepSpeed before 0.3.8",
                        zr_ds_path(ds, ds->ranks));
     for (size_t g = 0; g < groups->items.count; g++)
-        count += count_of(groups->items.at[g]);
+        count += count_shapes(groups->items.at[g]);
     if (v == 0) {
         value names = zr_pickle_get(root, "buffer_names");
-        count += count_of(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0) +
-                 (unlisted ? count_of(zr_pickle_get(root, "module")) : 0);
+        count += count_shapes(frozen) + (zr_pickle_at(names, 0) ? names->items.count : 0) +
+                 (unlisted ? count_shapes(zr_pickle_get(root, "module")) : 0);
     }
     if (count > INT32_MAX / 2)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has too many tensors",

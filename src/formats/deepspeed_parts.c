@@ -7,8 +7,8 @@
 
 typedef const zr_pickle_value *value;
 
-static zero_status deepspeed_read_part(const zr_deepspeed *ds, int rank, value tensor,
-                                       const char *what, zr_ds_part *out, zero_error *error)
+static zero_status locate_part(const zr_deepspeed *ds, int rank, value tensor, const char *what,
+                               zr_ds_part *out, zero_error *error)
 {
     out->file = rank;
     if (!zr_pickle_is(tensor, ZR_PICKLE_TENSOR) || strcmp(tensor->tensor.storage->dtype, "F32"))
@@ -18,21 +18,21 @@ static zero_status deepspeed_read_part(const zr_deepspeed *ds, int rank, value t
     return zr_torch_position(&ds->optim[rank], &tensor->tensor, what, &out->begin, error);
 }
 
-static zero_status read_weights_part(const zr_deepspeed *ds, int rank, int group, zr_ds_part *out,
-                                     zero_error *error)
+static zero_status locate_weights_part(const zr_deepspeed *ds, int rank, int group, zr_ds_part *out,
+                                       zero_error *error)
 {
     value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
-    return deepspeed_read_part(ds, rank, flat, "a flat vector of weights", out, error);
+    return locate_part(ds, rank, flat, "a flat vector of weights", out, error);
 }
 
 // Reads a part of a state. A state is as large as its weights, except that the last rank's weights
 // were saved without padding.
-static zero_status read_state_part(const zr_deepspeed *ds, int rank, int group, const char *state,
-                                   zr_ds_part *out, zero_error *error)
+static zero_status locate_state_part(const zr_deepspeed *ds, int rank, int group, const char *state,
+                                     zr_ds_part *out, zero_error *error)
 {
     value flat = zr_pickle_at(zr_ds_flat(ds, rank), (size_t)group);
-    ZERO_TRY(deepspeed_read_part(ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state),
-                                 state, out, error));
+    ZERO_TRY(locate_part(ds, rank, zr_pickle_get(zr_ds_group_state(ds, rank, group), state), state,
+                         out, error));
     int64_t padding = out->elements - flat->tensor.elements;
     out->elements = flat->tensor.elements;
     if (padding == 0 || (ds->stage != 3 && padding > 0 && padding < 2 * (int64_t)ds->ranks))
@@ -55,8 +55,8 @@ static zero_status add_vector(zr_deepspeed *ds, const char *name, bool weights, 
     for (int g = 0; g < ds->groups; g++)
         for (int r = 0; r < ds->ranks; r++) {
             zr_ds_part *part = &vector->parts[(size_t)g * (size_t)ds->ranks + (size_t)r];
-            ZERO_TRY(weights ? read_weights_part(ds, r, g, part, error)
-                             : read_state_part(ds, r, g, name, part, error));
+            ZERO_TRY(weights ? locate_weights_part(ds, r, g, part, error)
+                             : locate_state_part(ds, r, g, name, part, error));
             if (ds->stage == 3 && part->elements != (part - r)->elements)
                 return zr_fail(error, ZERO_ERR_DATA,
                                "\"%s\": its part of group %d has %lld elements, rank 0's %lld",

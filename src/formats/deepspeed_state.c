@@ -47,7 +47,7 @@ static zero_status read_updates(const zr_deepspeed *ds, int64_t otherwise, int64
 }
 
 // Returns the samples of a step; 0 if unknown.
-static int64_t deepspeed_state_batch_of(const zr_deepspeed *ds, value root, int64_t steps)
+static int64_t samples_per_step(const zr_deepspeed *ds, value root, int64_t steps)
 {
     value config = zr_pickle_get(root, "ds_config");
     int64_t batch = integer_or(zr_pickle_get(config, "train_batch_size"), 0),
@@ -61,7 +61,7 @@ static int64_t deepspeed_state_batch_of(const zr_deepspeed *ds, value root, int6
     return steps > 0 && samples > 0 && samples % steps == 0 ? samples / steps : 0;
 }
 
-static bool keeps(const zr_deepspeed *ds, const char *state)
+static bool has_optimizer_state(const zr_deepspeed *ds, const char *state)
 {
     for (int v = 1; v < ds->vector_count; v++)
         if (!strcmp(ds->vectors[v].name, state))
@@ -73,7 +73,7 @@ static bool is_no(value of) { return zr_pickle_is(of, ZR_PICKLE_BOOL) && !of->in
 
 // Returns the optimizer's name: from the configuration, or else derived from the states that there
 // are.
-static const char *optimizer_of(const zr_deepspeed *ds, value root)
+static const char *find_optimizer_name(const zr_deepspeed *ds, value root)
 {
     static const char *const known[] = {"AdamW", "SGD", "Adagrad", "Lion", "LAMB"};
     value section = zr_pickle_get(zr_pickle_get(root, "ds_config"), "optimizer"),
@@ -86,9 +86,9 @@ static const char *optimizer_of(const zr_deepspeed *ds, value root)
     bool coupled = is_no(zr_pickle_get(zr_pickle_get(section, "params"), "adam_w_mode")) ||
                    is_no(zr_pickle_get(zr_pickle_at(zr_pickle_get(all, "param_groups"), 0),
                                        "decoupled_weight_decay"));
-    if (keeps(ds, "exp_avg"))
-        return !keeps(ds, "exp_avg_sq") ? "Lion" : coupled ? "Adam" : "AdamW";
-    return keeps(ds, "sum") ? "Adagrad" : "SGD";
+    if (has_optimizer_state(ds, "exp_avg"))
+        return !has_optimizer_state(ds, "exp_avg_sq") ? "Lion" : coupled ? "Adam" : "AdamW";
+    return has_optimizer_state(ds, "sum") ? "Adagrad" : "SGD";
 }
 
 // If delayed_shift is 0, DeepSpeed counts hysteresis down without end, so it may be below 0.
@@ -110,7 +110,7 @@ static json_t *describe_precision(value scaler, double scale)
                      dynamic ? 0 : scale);
 }
 
-static size_t deepspeed_state_length_of(value list)
+static size_t length_of_pickled_list(value list)
 {
     size_t length = 0;
     while (zr_pickle_at(list, length))
@@ -123,7 +123,7 @@ static bool has_only(value shapes, bool matrices)
 {
     bool only = zr_pickle_is(shapes, ZR_PICKLE_DICT);
     for (size_t i = 1; only && i < shapes->items.count; i += 2)
-        only = (deepspeed_state_length_of(shapes->items.at[i]) >= 2) == matrices;
+        only = (length_of_pickled_list(shapes->items.at[i]) >= 2) == matrices;
     return only;
 }
 
@@ -146,14 +146,14 @@ static double largest_decay(value groups, size_t count)
 // Finds the tensors that the parameter groups decay (all, or those of two or more dimensions:
 // libzero.decay_all), and the value of decay (-1 if unknown). If nothing is decayed, the value is
 // known, but not the tensors that it would apply to.
-static decay_rule decay_of(const zr_deepspeed *ds, value root, double *decay)
+static decay_rule find_decay_rule(const zr_deepspeed *ds, value root, double *decay)
 {
     value all = zr_pickle_get(zr_ds_optimizer(ds, 0),
                               ds->stage == 3 ? "optimizer_state_dict" : "base_optimizer_state");
     value groups = zr_pickle_get(all, "param_groups"), shapes = zr_pickle_get(root, "param_shapes");
     bool every = true, matrices = true;
-    size_t count = deepspeed_state_length_of(groups);
-    *decay = count == deepspeed_state_length_of(shapes) ? largest_decay(groups, count) : -1;
+    size_t count = length_of_pickled_list(groups);
+    *decay = count == length_of_pickled_list(shapes) ? largest_decay(groups, count) : -1;
     if (!(*decay > 0))
         return DECAY_UNKNOWN;
     for (size_t g = 0; g < count; g++) {
@@ -211,7 +211,7 @@ static json_t *describe_origin(const zr_deepspeed *ds, value root)
 static json_t *describe_config(const zr_deepspeed *ds, value root, value scaler, double scale)
 {
     double decay;
-    const decay_rule rule = decay_of(ds, root, &decay);
+    const decay_rule rule = find_decay_rule(ds, root, &decay);
     return json_pack("{s:o, s:o*, s:o*}", "fp16", describe_precision(scaler, scale), "libzero",
                      describe_decay(rule), "optimizer", describe_optimizer(decay));
 }
@@ -225,9 +225,9 @@ zero_status zr_ds_describe(const zr_deepspeed *ds, zr_source *out, zero_error *e
     out->state = json_pack(
         "{s:I, s:I, s:o, s:f, s:I, s:s, s:s, s:o, s:o}", "step", (json_int_t)at.steps, "updates",
         (json_int_t)at.updates, "loss_scale", describe_scale(scaler, at.scale), "gradient_scale",
-        at.scale, "train_batch_size", (json_int_t)deepspeed_state_batch_of(ds, root, at.steps),
-        "optimizer", optimizer_of(ds, root), "model", "imported", "lineage",
-        describe_origin(ds, root), "config", describe_config(ds, root, scaler, at.scale));
+        at.scale, "train_batch_size", (json_int_t)samples_per_step(ds, root, at.steps), "optimizer",
+        find_optimizer_name(ds, root), "model", "imported", "lineage", describe_origin(ds, root),
+        "config", describe_config(ds, root, scaler, at.scale));
     return out->state
                ? zr_state_check(out->state, ds->folder, error)
                : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the state of \"%s\"", ds->folder);

@@ -29,7 +29,7 @@ typedef struct cover {
     zero_error *error;
 } cover;
 
-static zero_status refuse_extent_cover(const cover *c, const char *why, int64_t element)
+static zero_status refuse_element(const cover *c, const char *why, int64_t element)
 {
     return zr_fail(c->error, ZERO_ERR_DATA,
                    "\"%s\": %s: expected extents that hold each element once: %s element %lld",
@@ -38,7 +38,7 @@ static zero_status refuse_extent_cover(const cover *c, const char *why, int64_t 
 
 static zero_status refuse_hole(const cover *c, int64_t element)
 {
-    return refuse_extent_cover(c, "none holds", element);
+    return refuse_element(c, "none holds", element);
 }
 
 // Returns the band that holds the column.
@@ -75,7 +75,7 @@ static void remove_bands(cover *c, int first, int end)
     c->count -= end - first;
 }
 
-static zero_status make_extent_cover_room(cover *c)
+static zero_status make_room_for_bands(cover *c)
 {
     if (c->count + 2 <= c->room)
         return ZERO_OK;
@@ -89,16 +89,16 @@ static zero_status make_extent_cover_room(cover *c)
 }
 
 // Lays `rows` rows, from row `row` on, on the bands of columns [begin, end).
-static zero_status lay(cover *c, int64_t row, int64_t rows, int64_t begin, int64_t end)
+static zero_status cover_rows(cover *c, int64_t row, int64_t rows, int64_t begin, int64_t end)
 {
-    ZERO_TRY(make_extent_cover_room(c));
+    ZERO_TRY(make_room_for_bands(c));
     int first = split_at(c, begin), last = split_at(c, end);
     for (int b = first; b < last; b++) {
         const band *on = &c->bands[b];
         if (on->rows < row)
             return refuse_hole(c, on->rows * c->stride + on->begin);
         if (on->rows > row)
-            return refuse_extent_cover(c, "two hold", row * c->stride + on->begin);
+            return refuse_element(c, "two hold", row * c->stride + on->begin);
     }
     c->bands[first].rows = row + rows;
     remove_bands(c, first + 1, last);
@@ -110,33 +110,33 @@ static zero_status lay(cover *c, int64_t row, int64_t rows, int64_t begin, int64
 }
 
 // A stretch is the rest of a row, whole rows, and the beginning of one.
-static zero_status lay_stretch(cover *c, int64_t first, int64_t count)
+static zero_status cover_stretch(cover *c, int64_t first, int64_t count)
 {
     while (count > 0) {
         int64_t row = first / c->stride, column = first % c->stride,
                 rows = column ? 1 : ZR_MAX(count / c->stride, 1),
                 width = ZR_MIN(c->stride - column, count);
-        ZERO_TRY(lay(c, row, rows, column, column + width));
+        ZERO_TRY(cover_rows(c, row, rows, column, column + width));
         first += rows * width;
         count -= rows * width;
     }
     return ZERO_OK;
 }
 
-static zero_status lay_extent(cover *c, const zr_rectangle *at)
+static zero_status cover_extent(cover *c, const zr_rectangle *at)
 {
     int64_t row = at->first / c->stride, column = at->first % c->stride;
-    return at->rows == 1 ? lay_stretch(c, at->first, at->width)
-                         : lay(c, row, at->rows, column, column + at->width);
+    return at->rows == 1 ? cover_stretch(c, at->first, at->width)
+                         : cover_rows(c, row, at->rows, column, column + at->width);
 }
 
-static zero_status check_extent_cover(cover *c, const zr_extent *extents, int count,
-                                      int64_t elements)
+static zero_status cover_all_extents(cover *c, const zr_extent *extents, int count,
+                                     int64_t elements)
 {
-    ZERO_TRY(make_extent_cover_room(c));
+    ZERO_TRY(make_room_for_bands(c));
     c->bands[c->count++] = (band){0, 0};
     for (int e = 0; e < count; e++)
-        ZERO_TRY(lay_extent(c, &extents[e].at));
+        ZERO_TRY(cover_extent(c, &extents[e].at));
     for (int b = 0; b < c->count; b++)
         if (c->bands[b].rows < elements / c->stride)
             return refuse_hole(c, c->bands[b].rows * c->stride + c->bands[b].begin);
@@ -144,7 +144,7 @@ static zero_status check_extent_cover(cover *c, const zr_extent *extents, int co
 }
 
 // Returns the stride of the rectangles; all elements, as one row, if there is no rectangle.
-static int64_t extent_cover_stride_of(const zr_extent *extents, int count, int64_t elements)
+static int64_t stride_of_rectangles(const zr_extent *extents, int count, int64_t elements)
 {
     for (int e = 0; e < count; e++)
         if (extents[e].at.rows > 1)
@@ -157,11 +157,11 @@ zero_status zr_extents_check_cover(const char *path, const char *tensor, const z
 {
     if (elements == 0)
         return ZERO_OK;
-    cover c = {.stride = extent_cover_stride_of(extents, count, elements),
+    cover c = {.stride = stride_of_rectangles(extents, count, elements),
                .path = path,
                .tensor = tensor,
                .error = error};
-    zero_status status = check_extent_cover(&c, extents, count, elements);
+    zero_status status = cover_all_extents(&c, extents, count, elements);
     zr_free(c.bands);
     return status;
 }

@@ -137,7 +137,7 @@ static zero_status read_name(const reader *r, const json_t *value, const char *w
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static int64_t manifest_elements_of(const zr_manifest_tensor *tensor)
+static int64_t count_tensor_elements(const zr_manifest_tensor *tensor)
 {
     int64_t elements = 1;
     for (int d = 0; d < tensor->dims; d++)
@@ -198,7 +198,7 @@ static zero_status check_rectangle(const reader *r, const zr_rectangle *at, cons
 }
 
 // Returns the stride of the tensor's first rectangle; 0 if it has no rectangle.
-static int64_t manifest_stride_of(const zr_manifest_tensor *tensor)
+static int64_t stride_of_first_rectangle(const zr_manifest_tensor *tensor)
 {
     for (int e = 0; e < tensor->extent_count; e++)
         if (tensor->extents[e].at.rows > 1)
@@ -209,7 +209,7 @@ static int64_t manifest_stride_of(const zr_manifest_tensor *tensor)
 static zero_status check_extents(const reader *r, int64_t most, int64_t elements,
                                  zr_manifest_tensor *tensor)
 {
-    int64_t reach = 0, stride = manifest_stride_of(tensor);
+    int64_t reach = 0, stride = stride_of_first_rectangle(tensor);
     for (int e = 0; e < tensor->extent_count; e++) {
         zr_extent *extent = &tensor->extents[e];
         if (extent->at.rows == 1)
@@ -230,7 +230,7 @@ static zero_status check_extents(const reader *r, int64_t most, int64_t elements
 static zero_status read_extents(const reader *r, const json_t *list, zero_dtype dtype,
                                 zr_manifest_tensor *out)
 {
-    int64_t elements = manifest_elements_of(out),
+    int64_t elements = count_tensor_elements(out),
             most = ZR_EXTENT_BYTES / (int64_t)zero_dtype_bytes(dtype);
     if (!json_is_array(list) || elements < 0)
         return refuse_manifest(r, out->name, "a list of extents");
@@ -266,7 +266,7 @@ static zero_status read_manifest_tensor(const reader *r, const json_t *object,
     ZERO_TRY(read_manifest_number(r, json_object_get(object, "begin"), out->name, file->bytes,
                                   &out->begin));
     ZERO_TRY(read_extents(r, json_object_get(object, "extents"), file->dtype, out));
-    if (manifest_elements_of(out) >
+    if (count_tensor_elements(out) >
         (file->bytes - out->begin) / (int64_t)zero_dtype_bytes(file->dtype))
         return refuse_manifest(r, out->name, "a tensor inside of its file");
     return ZERO_OK;
@@ -286,7 +286,7 @@ static zero_status read_dtype(const reader *r, const char *name, const char *tex
 }
 
 // Reads [bytes, checksum].
-static zero_status read_manifest_header(const reader *r, const json_t *pair, zr_manifest_file *out)
+static zero_status read_header_checksum(const reader *r, const json_t *pair, zr_manifest_file *out)
 {
     int64_t checksum = 0;
     ZERO_TRY(read_manifest_number(r, json_array_get(pair, 0), out->name, out->bytes,
@@ -321,7 +321,7 @@ static zero_status read_manifest_file(const reader *r, const json_t *object, zr_
         read_dtype(r, out->name, json_string_value(json_object_get(object, "dtype")), &out->dtype));
     ZERO_TRY(read_manifest_number(r, json_object_get(object, "bytes"), out->name, INT64_MAX,
                                   &out->bytes));
-    ZERO_TRY(read_manifest_header(r, json_object_get(object, "header"), out));
+    ZERO_TRY(read_header_checksum(r, json_object_get(object, "header"), out));
     return read_tensors(r, tensors, out);
 }
 

@@ -31,7 +31,7 @@ zero_status zr_manifest_damaged(const char *path, const char *what, int64_t begi
 }
 
 // Reports a failure as damage, so that the check continues; returns it if damage is not reported.
-static zero_status settle_manifest_verify(const verifying *v, zero_status status)
+static zero_status report_if_damage(const verifying *v, zero_status status)
 {
     if (!v->damaged || (status != ZERO_ERR_DATA && status != ZERO_ERR_IO))
         return status;
@@ -39,7 +39,7 @@ static zero_status settle_manifest_verify(const verifying *v, zero_status status
     return ZERO_OK;
 }
 
-static void list_manifest_verify(verifying *v, zr_direct_extent extent)
+static void append_extent(verifying *v, zr_direct_extent extent)
 {
     zr_buffer_append(&v->extents, &extent, sizeof extent);
 }
@@ -47,15 +47,16 @@ static void list_manifest_verify(verifying *v, zr_direct_extent extent)
 static void list_extents(verifying *v, const zr_manifest_file *file)
 {
     for (int64_t done = 0; done < file->header_bytes; done += ZR_EXTENT_BYTES)
-        list_manifest_verify(
-            v, zr_direct_stretch(done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES)));
+        append_extent(v,
+                      zr_direct_stretch(done, ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES)));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++)
-            list_manifest_verify(
+            append_extent(
                 v, zr_manifest_extent_place(file, &file->tensors[t], &file->tensors[t].extents[e]));
 }
 
-static zero_status next(const verifying *v, int64_t bytes, const char **data, uint32_t *found)
+static zero_status read_next_extent(const verifying *v, int64_t bytes, const char **data,
+                                    uint32_t *found)
 {
     zero_status status = zr_direct_reader_next(v->reader, data, found, v->error);
     if (v->progress)
@@ -72,7 +73,7 @@ static zero_status verify_header(const verifying *v, const zr_manifest_file *fil
     for (int64_t done = 0, n; done < file->header_bytes; done += n) {
         const char *data;
         n = ZR_MIN(file->header_bytes - done, ZR_EXTENT_BYTES);
-        zero_status one = next(v, n, &data, &of_extent);
+        zero_status one = read_next_extent(v, n, &data, &of_extent);
         status = status == ZERO_OK ? one : status;
         if (one == ZERO_OK)
             found = zr_crc32c(found, data, (size_t)n);
@@ -90,7 +91,7 @@ static zero_status verify_extent(const verifying *v, const zr_manifest_file *fil
     int64_t bytes = zr_direct_extent_bytes(&place);
     const char *data;
     uint32_t found;
-    ZERO_TRY(next(v, bytes, &data, &found));
+    ZERO_TRY(read_next_extent(v, bytes, &data, &found));
     return found == extent->checksum
                ? ZERO_OK
                : zr_manifest_damaged(v->path, tensor->name, place.offset, bytes, found,
@@ -99,10 +100,10 @@ static zero_status verify_extent(const verifying *v, const zr_manifest_file *fil
 
 static zero_status verify_extents(const verifying *v, const zr_manifest_file *file)
 {
-    ZERO_TRY(settle_manifest_verify(v, verify_header(v, file)));
+    ZERO_TRY(report_if_damage(v, verify_header(v, file)));
     for (int t = 0; t < file->tensor_count; t++)
         for (int e = 0; e < file->tensors[t].extent_count; e++)
-            ZERO_TRY(settle_manifest_verify(
+            ZERO_TRY(report_if_damage(
                 v, verify_extent(v, file, &file->tensors[t], &file->tensors[t].extents[e])));
     return ZERO_OK;
 }
@@ -118,7 +119,7 @@ static zero_status check_size(const verifying *v, const zr_manifest_file *file)
     return ZERO_OK;
 }
 
-static zero_status verify_open(verifying *v, const zr_manifest_file *file)
+static zero_status verify_size_and_extents(verifying *v, const zr_manifest_file *file)
 {
     ZERO_TRY(check_size(v, file));
     list_extents(v, file);
@@ -136,7 +137,7 @@ static zero_status verify_file(verifying *v, const char *directory, const zr_man
 {
     v->path = zr_sprintf(v->error, "%s/%s", directory, file->name);
     v->extents = (zr_buffer){0};
-    zero_status status = v->path ? verify_open(v, file) : ZERO_ERR_MEMORY;
+    zero_status status = v->path ? verify_size_and_extents(v, file) : ZERO_ERR_MEMORY;
     zr_buffer_free(&v->extents);
     zr_free(v->path);
     return status;
@@ -148,7 +149,7 @@ static zero_status verify_files(verifying *v, const char *directory, const zr_ma
     zero_status status = ZERO_OK;
     v->error = v->error ? v->error : &local;
     for (int f = 0; f < manifest->file_count && status == ZERO_OK; f++)
-        status = settle_manifest_verify(v, verify_file(v, directory, &manifest->files[f]));
+        status = report_if_damage(v, verify_file(v, directory, &manifest->files[f]));
     return status;
 }
 

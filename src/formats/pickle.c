@@ -27,7 +27,7 @@ static zero_status push_integer(machine *m, zr_pickle_kind kind, int64_t number)
     return zr_pickle_push(m, made);
 }
 
-static uint64_t little(const unsigned char *bytes, size_t count)
+static uint64_t little_endian_number(const unsigned char *bytes, size_t count)
 {
     uint64_t number = 0;
     for (size_t i = count; i-- > 0;)
@@ -37,7 +37,7 @@ static uint64_t little(const unsigned char *bytes, size_t count)
 
 // The instructions. Each gets its fixed argument at `a`; the number of its bytes is in the table.
 
-static zero_status protocol(machine *m, const unsigned char *a)
+static zero_status check_protocol(machine *m, const unsigned char *a)
 {
     return *a == 2 ? ZERO_OK
                    : zr_pickle_refuse(m, "it is not of protocol 2, which torch.save writes");
@@ -51,16 +51,16 @@ static zero_status stop(machine *m, const unsigned char *a)
     return ZERO_OK;
 }
 
-static zero_status mark(machine *m, const unsigned char *a) { return zr_pickle_mark(m); }
-static zero_status none(machine *m, const unsigned char *a)
+static zero_status push_mark(machine *m, const unsigned char *a) { return zr_pickle_mark(m); }
+static zero_status push_none(machine *m, const unsigned char *a)
 {
     return zr_pickle_push(m, zr_pickle_make(m, ZR_PICKLE_NONE));
 }
-static zero_status yes(machine *m, const unsigned char *a)
+static zero_status push_true(machine *m, const unsigned char *a)
 {
     return push_integer(m, ZR_PICKLE_BOOL, 1);
 }
-static zero_status no(machine *m, const unsigned char *a)
+static zero_status push_false(machine *m, const unsigned char *a)
 {
     return push_integer(m, ZR_PICKLE_BOOL, 0);
 }
@@ -70,11 +70,11 @@ static zero_status integer_1(machine *m, const unsigned char *a)
 }
 static zero_status integer_2(machine *m, const unsigned char *a)
 {
-    return push_integer(m, ZR_PICKLE_INTEGER, (int64_t)little(a, 2));
+    return push_integer(m, ZR_PICKLE_INTEGER, (int64_t)little_endian_number(a, 2));
 }
 static zero_status integer_4(machine *m, const unsigned char *a)
 {
-    return push_integer(m, ZR_PICKLE_INTEGER, (int32_t)little(a, 4));
+    return push_integer(m, ZR_PICKLE_INTEGER, (int32_t)little_endian_number(a, 4));
 }
 static zero_status empty_list(machine *m, const unsigned char *a)
 {
@@ -96,13 +96,13 @@ static zero_status long_integer(machine *m, const unsigned char *a)
     const unsigned char *bytes = zr_pickle_next_bytes(m, *a);
     if (!bytes)
         return zr_pickle_failed(m);
-    uint64_t number = little(bytes, *a);
+    uint64_t number = little_endian_number(bytes, *a);
     if (*a && *a < MOST_INTEGER_BYTES && bytes[*a - 1] & 0x80)
         number |= UINT64_MAX << 8 * *a; // two's complement
     return push_integer(m, ZR_PICKLE_INTEGER, (int64_t)number);
 }
 
-static zero_status real(machine *m, const unsigned char *a)
+static zero_status push_real(machine *m, const unsigned char *a)
 {
     uint64_t bits = 0;
     zr_pickle_value *made = zr_pickle_make(m, ZR_PICKLE_REAL);
@@ -113,9 +113,9 @@ static zero_status real(machine *m, const unsigned char *a)
     return zr_pickle_push(m, made);
 }
 
-static zero_status text(machine *m, const unsigned char *a)
+static zero_status push_text(machine *m, const unsigned char *a)
 {
-    size_t length = (size_t)little(a, 4);
+    size_t length = (size_t)little_endian_number(a, 4);
     const unsigned char *bytes = zr_pickle_next_bytes(m, length);
     if (!bytes)
         return zr_pickle_failed(m);
@@ -129,7 +129,7 @@ static zero_status text(machine *m, const unsigned char *a)
     return zr_pickle_push(m, made);
 }
 
-static zero_status line(machine *m, const char **out, size_t *length)
+static zero_status read_pickled_line(machine *m, const char **out, size_t *length)
 {
     const unsigned char *begin = m->text + m->at, *end = memchr(begin, '\n', m->length - m->at);
     if (!end)
@@ -140,12 +140,12 @@ static zero_status line(machine *m, const char **out, size_t *length)
     return ZERO_OK;
 }
 
-static zero_status global(machine *m, const unsigned char *a)
+static zero_status push_global(machine *m, const unsigned char *a)
 {
     const char *module = NULL, *name = NULL;
     size_t module_length = 0, length = 0;
-    ZERO_TRY(line(m, &module, &module_length));
-    ZERO_TRY(line(m, &name, &length));
+    ZERO_TRY(read_pickled_line(m, &module, &module_length));
+    ZERO_TRY(read_pickled_line(m, &name, &length));
     const zr_pickle_name *found = zr_pickle_name_find(module, module_length, name, length);
     if (!found)
         return zr_fail(m->error, ZERO_ERR_DATA,
@@ -162,15 +162,15 @@ static zero_status global(machine *m, const unsigned char *a)
 static zero_status put_1(machine *m, const unsigned char *a) { return zr_pickle_memo_put(m, *a); }
 static zero_status put_4(machine *m, const unsigned char *a)
 {
-    return zr_pickle_memo_put(m, (size_t)little(a, 4));
+    return zr_pickle_memo_put(m, (size_t)little_endian_number(a, 4));
 }
 static zero_status get_1(machine *m, const unsigned char *a) { return zr_pickle_memo_get(m, *a); }
 static zero_status get_4(machine *m, const unsigned char *a)
 {
-    return zr_pickle_memo_get(m, (size_t)little(a, 4));
+    return zr_pickle_memo_get(m, (size_t)little_endian_number(a, 4));
 }
 
-static zero_status tuple_of(machine *m, size_t count)
+static zero_status tuple_of_top(machine *m, size_t count)
 {
     if (zr_pickle_count_above_mark(m) < count)
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
@@ -178,11 +178,11 @@ static zero_status tuple_of(machine *m, size_t count)
     return push_tuple(m, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
 }
 
-static zero_status tuple_1(machine *m, const unsigned char *a) { return tuple_of(m, 1); }
-static zero_status tuple_2(machine *m, const unsigned char *a) { return tuple_of(m, 2); }
-static zero_status tuple_3(machine *m, const unsigned char *a) { return tuple_of(m, 3); }
+static zero_status tuple_1(machine *m, const unsigned char *a) { return tuple_of_top(m, 1); }
+static zero_status tuple_2(machine *m, const unsigned char *a) { return tuple_of_top(m, 2); }
+static zero_status tuple_3(machine *m, const unsigned char *a) { return tuple_of_top(m, 3); }
 
-static zero_status tuple(machine *m, const unsigned char *a)
+static zero_status tuple_above_mark(machine *m, const unsigned char *a)
 {
     zr_pickle_items items = {0};
     ZERO_TRY(zr_pickle_pop_mark(m, &items));
@@ -190,7 +190,7 @@ static zero_status tuple(machine *m, const unsigned char *a)
 }
 
 // Adds the items to the container on top of the stack; to a dict, as pairs.
-static zero_status add_pickle(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
+static zero_status add_items_to_top(machine *m, zr_pickle_kind kind, const zr_pickle_items *items)
 {
     if (!zr_pickle_count_above_mark(m) || m->stack[m->height - 1]->kind != kind ||
         (kind == ZR_PICKLE_DICT && items->count % 2))
@@ -198,36 +198,37 @@ static zero_status add_pickle(machine *m, zr_pickle_kind kind, const zr_pickle_i
     return zr_pickle_extend(m, &((zr_pickle_value *)m->stack[m->height - 1])->items, items);
 }
 
-static zero_status add_marked(machine *m, zr_pickle_kind kind)
+static zero_status add_items_above_mark(machine *m, zr_pickle_kind kind)
 {
     zr_pickle_items items = {0};
     ZERO_TRY(zr_pickle_pop_mark(m, &items));
-    return add_pickle(m, kind, &items);
+    return add_items_to_top(m, kind, &items);
 }
 
-static zero_status add_some(machine *m, zr_pickle_kind kind, size_t count)
+static zero_status add_top_items(machine *m, zr_pickle_kind kind, size_t count)
 {
     if (zr_pickle_count_above_mark(m) < count + 1)
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     m->height -= count;
-    return add_pickle(m, kind, &(zr_pickle_items){.at = m->stack + m->height, .count = count});
+    return add_items_to_top(m, kind,
+                            &(zr_pickle_items){.at = m->stack + m->height, .count = count});
 }
 
-static zero_status append_pickle(machine *m, const unsigned char *a)
+static zero_status append_item(machine *m, const unsigned char *a)
 {
-    return add_some(m, ZR_PICKLE_LIST, 1);
+    return add_top_items(m, ZR_PICKLE_LIST, 1);
 }
 static zero_status set_item(machine *m, const unsigned char *a)
 {
-    return add_some(m, ZR_PICKLE_DICT, 2);
+    return add_top_items(m, ZR_PICKLE_DICT, 2);
 }
-static zero_status appends(machine *m, const unsigned char *a)
+static zero_status append_items(machine *m, const unsigned char *a)
 {
-    return add_marked(m, ZR_PICKLE_LIST);
+    return add_items_above_mark(m, ZR_PICKLE_LIST);
 }
 static zero_status set_items(machine *m, const unsigned char *a)
 {
-    return add_marked(m, ZR_PICKLE_DICT);
+    return add_items_above_mark(m, ZR_PICKLE_DICT);
 }
 
 typedef struct instruction {
@@ -236,19 +237,19 @@ typedef struct instruction {
 } instruction;
 
 static const instruction instructions[256] = {
-    [0x80] = {protocol, 1},
+    [0x80] = {check_protocol, 1},
     ['.'] = {stop},
-    ['('] = {mark},
-    ['N'] = {none},
-    [0x88] = {yes},
-    [0x89] = {no},
+    ['('] = {push_mark},
+    ['N'] = {push_none},
+    [0x88] = {push_true},
+    [0x89] = {push_false},
     ['K'] = {integer_1, 1},
     ['M'] = {integer_2, 2},
     ['J'] = {integer_4, 4},
     [0x8a] = {long_integer, 1},
-    ['G'] = {real, 8},
-    ['X'] = {text, 4},
-    ['c'] = {global},
+    ['G'] = {push_real, 8},
+    ['X'] = {push_text, 4},
+    ['c'] = {push_global},
     ['q'] = {put_1, 1},
     ['r'] = {put_4, 4},
     ['h'] = {get_1, 1},
@@ -257,10 +258,10 @@ static const instruction instructions[256] = {
     [0x85] = {tuple_1},
     [0x86] = {tuple_2},
     [0x87] = {tuple_3},
-    ['t'] = {tuple},
+    ['t'] = {tuple_above_mark},
     [']'] = {empty_list},
-    ['a'] = {append_pickle},
-    ['e'] = {appends},
+    ['a'] = {append_item},
+    ['e'] = {append_items},
     ['}'] = {empty_dict},
     ['s'] = {set_item},
     ['u'] = {set_items},
@@ -270,7 +271,7 @@ static const instruction instructions[256] = {
     ['b'] = {zr_pickle_build},
 };
 
-static zero_status run_pickle(machine *m)
+static zero_status run_instructions(machine *m)
 {
     char what[64];
     while (!m->stopped) {
@@ -310,7 +311,7 @@ zero_status zr_pickle_read(const char *bytes, size_t length, const char *name, z
                    .text = (const unsigned char *)bytes,
                    .length = length,
                    .error = error ? error : &local};
-    zero_status status = run_pickle(m);
+    zero_status status = run_instructions(m);
     out->blocks = m->blocks;
     out->root = status == ZERO_OK ? m->stack[0] : NULL;
     zr_free(m->stack);

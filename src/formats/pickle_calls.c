@@ -121,7 +121,8 @@ static zero_status make_object(machine *m, const zr_pickle_name *of, value argum
     return ZERO_OK;
 }
 
-static zero_status call(machine *m, const zr_pickle_name *name, value arguments, value *out)
+static zero_status call_constructor(machine *m, const zr_pickle_name *name, value arguments,
+                                    value *out)
 {
     value how = zr_pickle_at(arguments, 0), inner = zr_pickle_at(arguments, 2);
     switch (name->role) {
@@ -149,7 +150,7 @@ zero_status zr_pickle_reduce(machine *m, const unsigned char *a)
     ZERO_TRY(zr_pickle_pop(m, &callee));
     if (arguments->kind != ZR_PICKLE_TUPLE || callee->kind != ZR_PICKLE_NAME)
         return zr_pickle_refuse(m, "it calls what cannot be called");
-    ZERO_TRY(call(m, callee->name, arguments, &made));
+    ZERO_TRY(call_constructor(m, callee->name, arguments, &made));
     return zr_pickle_push(m, made);
 }
 

@@ -55,7 +55,7 @@ zr_pickle_value *zr_pickle_make(machine *m, zr_pickle_kind kind)
     return made;
 }
 
-static zero_status grow_pickle_machine(machine *m, value **array, size_t *room, size_t count)
+static zero_status make_room_for_value(machine *m, value **array, size_t *room, size_t count)
 {
     if (count < *room)
         return ZERO_OK;
@@ -74,7 +74,7 @@ zero_status zr_pickle_push(machine *m, value v)
         return zr_pickle_failed(m);
     if (m->height >= MOST_STACK)
         return zr_pickle_refuse(m, "its stack is too high");
-    ZERO_TRY(grow_pickle_machine(m, &m->stack, &m->stack_room, m->height));
+    ZERO_TRY(make_room_for_value(m, &m->stack, &m->stack_room, m->height));
     m->stack[m->height++] = v;
     return ZERO_OK;
 }
@@ -134,7 +134,7 @@ zero_status zr_pickle_memo_put(machine *m, size_t index)
         return zr_pickle_refuse(m, "an instruction finds too little on the stack");
     if (index > m->memo_count)
         return zr_pickle_refuse(m, "its memo has a hole");
-    ZERO_TRY(grow_pickle_machine(m, &m->memo, &m->memo_room, index));
+    ZERO_TRY(make_room_for_value(m, &m->memo, &m->memo_room, index));
     m->memo[index] = m->stack[m->height - 1];
     m->memo_count += index == m->memo_count;
     return ZERO_OK;

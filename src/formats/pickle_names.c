@@ -48,7 +48,7 @@ static const zr_pickle_name names[] = {
     {"deepspeed.runtime.zero.offload_config", "OffloadStateTypeEnum", ZR_ROLE_OBJECT},
 };
 
-static bool same(const char *row, const char *text, size_t length)
+static bool text_is(const char *row, const char *text, size_t length)
 {
     return strlen(row) == length && !memcmp(row, text, length);
 }
@@ -57,7 +57,7 @@ const zr_pickle_name *zr_pickle_name_find(const char *module, size_t module_leng
                                           const char *name, size_t length)
 {
     for (int i = 0; i < ZR_COUNT(names); i++)
-        if (same(names[i].module, module, module_length) && same(names[i].name, name, length))
+        if (text_is(names[i].module, module, module_length) && text_is(names[i].name, name, length))
             return &names[i];
     return NULL;
 }

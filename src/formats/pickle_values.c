@@ -70,7 +70,7 @@ static size_t pickle_keys_place_of(const zr_pickle_value *dict, int number)
     return dict->items.count / 2 * 2 - 2 * ((size_t)number + 1);
 }
 
-static const char *key_of(const void *user, int number)
+static const char *key_of_dict(const void *user, int number)
 {
     const zr_pickle_value *dict = user;
     const char *key = zr_pickle_text(dict->items.at[pickle_keys_place_of(dict, number)]);
@@ -87,7 +87,7 @@ zero_status zr_pickle_keys_create(const zr_pickle_value *dict, zr_pickle_keys *o
         return ZERO_OK;
     out->dict = dict;
     out->count = (int)(dict->items.count / 2);
-    return zr_name_index_create(key_of, dict, out->count, &out->index, error);
+    return zr_name_index_create(key_of_dict, dict, out->count, &out->index, error);
 }
 
 const zr_pickle_value *zr_pickle_keys_find(const zr_pickle_keys *keys, const char *name)

@@ -22,7 +22,7 @@ zr_rectangle zr_rectangle_scaled(const zr_rectangle *r, int64_t size)
                           .rows = r->rows};
 }
 
-int64_t zr_rectangle_part(const zr_rectangle *r, int64_t done, int64_t most, zr_rectangle *out)
+int64_t zr_rectangle_take(const zr_rectangle *r, int64_t done, int64_t most, zr_rectangle *out)
 {
     const zr_rectangle whole =
         r->width == r->stride ? zr_rectangle_of_stretch(r->first, zr_rectangle_elements(r)) : *r;
@@ -47,7 +47,7 @@ static int64_t first_from(const zr_rectangle *r, int64_t element)
     return row + 1 < r->rows ? r->first + (row + 1) * r->stride : INT64_MAX;
 }
 
-static int64_t rectangle_number_of(const zr_rectangle *r, int64_t element)
+static int64_t position_in_rectangle(const zr_rectangle *r, int64_t element)
 {
     int64_t row = (element - r->first) / r->stride, column = (element - r->first) % r->stride;
     return row * r->width + column;
@@ -64,8 +64,8 @@ bool zr_rectangles_next_common(const zr_rectangle *a, const zr_rectangle *b, zr_
     }
     if (at == INT64_MAX)
         return false;
-    common->in_a = rectangle_number_of(a, at);
-    common->in_b = rectangle_number_of(b, at);
+    common->in_a = position_in_rectangle(a, at);
+    common->in_b = position_in_rectangle(b, at);
     common->count = ZR_MIN(a->width - common->in_a % a->width, b->width - common->in_b % b->width);
     common->next = at + common->count;
     return true;

@@ -15,7 +15,7 @@ zr_rectangle zr_rectangle_scaled(const zr_rectangle *rectangle, int64_t size);
 // Takes its elements from number `done` on. Returns how many of them, at most `most`, are a
 // rectangle again: whole rows if there are any, else a stretch of one row. A rectangle without gaps
 // is one row.
-int64_t zr_rectangle_part(const zr_rectangle *rectangle, int64_t done, int64_t most,
+int64_t zr_rectangle_take(const zr_rectangle *rectangle, int64_t done, int64_t most,
                           zr_rectangle *out);
 
 // A stretch that two rectangles of one whole have in common.

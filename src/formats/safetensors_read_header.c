@@ -220,8 +220,8 @@ static zero_status check_cover(header *head, zero_error *error)
 
 // Reads the JSON into a new string (zr_free), and fills in the members that follow from the file's
 // size.
-static zero_status read_safetensors_header_text(int fd, header *head, char **text, size_t *length,
-                                                zero_error *error)
+static zero_status read_json_text(int fd, header *head, char **text, size_t *length,
+                                  zero_error *error)
 {
     struct stat info;
     uint64_t declared;
@@ -272,7 +272,7 @@ zero_status zr_st_header_read(int fd, const char *path, int file, zr_st_tensor *
     header head = {.path = path, .file = file};
     char *text = NULL;
     size_t length = 0;
-    zero_status status = read_safetensors_header_text(fd, &head, &text, &length, error);
+    zero_status status = read_json_text(fd, &head, &text, &length, error);
     if (status == ZERO_OK)
         status = parse_text(&head, text, length, error);
     zr_free(text);

@@ -29,7 +29,7 @@ typedef struct exporting {
 } exporting;
 
 // Returns the dtype in the file, by its name in safetensors.
-static const char *dtype_of(const exporting *e, int t)
+static const char *exported_dtype_of(const exporting *e, int t)
 {
     const char *dtype = e->weights->tensors[t].dtype;
     return e->export->keeps_dtypes || !zr_source_is_real(dtype)
@@ -41,7 +41,7 @@ static int64_t export_bytes_of(const exporting *e, int t)
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
     int64_t from = zr_st_dtype_find(tensor->dtype)->bits,
-            to = zr_st_dtype_find(dtype_of(e, t))->bits;
+            to = zr_st_dtype_find(exported_dtype_of(e, t))->bits;
     return from == to ? tensor->bytes : tensor->bytes / (from / 8) * (to / 8);
 }
 
@@ -106,7 +106,7 @@ static const char *convert_export(exporting *e, const char *from, const char *to
 static zero_status write_export_tensor(exporting *e, int t, int64_t begin, zero_error *error)
 {
     const zr_source_tensor *tensor = &e->weights->tensors[t];
-    const char *to = dtype_of(e, t);
+    const char *to = exported_dtype_of(e, t);
     int64_t wide = ZR_MAX(zr_st_dtype_find(tensor->dtype)->bits / 8, 1),
             narrow = ZR_MAX(zr_st_dtype_find(to)->bits / 8, 1);
     for (int64_t done = 0, n; done < tensor->bytes; done += n * wide) {
@@ -171,7 +171,7 @@ static zero_status write_shard(exporting *e, int shard, zero_error *error)
         if (!e->names[t] || e->shards[t] != shard)
             continue;
         entries[count] = (zr_st_entry){.name = e->names[t],
-                                       .stored = dtype_of(e, t),
+                                       .stored = exported_dtype_of(e, t),
                                        .dims = tensor->dims,
                                        .shape = tensor->shape};
         of[count++] = t;
@@ -186,7 +186,7 @@ static zero_status write_shard(exporting *e, int shard, zero_error *error)
     return status;
 }
 
-static int64_t parameters_of(const exporting *e)
+static int64_t count_exported_parameters(const exporting *e)
 {
     int64_t count = 0;
     for (int t = 0; t < e->weights->tensor_count; t++)
@@ -201,7 +201,7 @@ static zero_status write_index(const exporting *e, zero_error *error)
     char name[64];
     json_t *map = json_object(),
            *root = json_pack("{s:{s:I, s:I}, s:o}", "metadata", "total_parameters",
-                             (json_int_t)parameters_of(e), "total_size",
+                             (json_int_t)count_exported_parameters(e), "total_size",
                              (json_int_t)e->export->bytes, "weight_map", map);
     for (int t = 0; t < e->weights->tensor_count; t++) {
         if (!e->names[t])

@@ -20,8 +20,8 @@ static int by_dtype_then_name(const void *a, const void *b)
     return strcmp(x->entry->name, y->entry->name);
 }
 
-static void write_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
-                        zr_buffer *name, zr_json_writer *w)
+static void write_header_entry(const placed *place, const char *prefix, int64_t begin, int64_t end,
+                               zr_buffer *name, zr_json_writer *w)
 {
     name->length = 0;
     zr_buffer_printf(name, "%s%s", prefix, place->entry->name);
@@ -35,8 +35,8 @@ static void write_entry(const placed *place, const char *prefix, int64_t begin, 
 
 // Writes the JSON after 8 bytes that are kept for its length. out->begin counts from the header's
 // end until the caller moves it.
-static zero_status write_json(const placed *order, int count, const char *prefix, zr_st_layout *out,
-                              zero_error *error)
+static zero_status write_header_json(const placed *order, int count, const char *prefix,
+                                     zr_st_layout *out, zero_error *error)
 {
     zr_buffer name = {0};
     zr_json_writer w = zr_json_writer_on(&out->header, ZR_JSON_COMPACT);
@@ -54,7 +54,7 @@ static zero_status write_json(const placed *order, int count, const char *prefix
             status = zr_fail(error, ZERO_ERR_USAGE, "tensor \"%s\" is too large to be written",
                              entry->name);
         else
-            write_entry(&order[i], prefix, begin, out->total, &name, &w);
+            write_header_entry(&order[i], prefix, begin, out->total, &name, &w);
         out->begin[order[i].index] = begin;
     }
     zr_json_end(&w);
@@ -66,7 +66,7 @@ static zero_status write_json(const placed *order, int count, const char *prefix
     return status;
 }
 
-static zero_status finish_header(int count, zr_st_layout *out, zero_error *error)
+static zero_status add_header_length(int count, zr_st_layout *out, zero_error *error)
 {
     uint64_t json_bytes = out->header.length - 8;
     if (json_bytes > ZR_ST_HEADER_LIMIT)
@@ -96,9 +96,9 @@ zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const cha
     qsort(order, (size_t)count, sizeof *order, by_dtype_then_name);
     out->begin = zr_alloc((size_t)count * sizeof *out->begin, error);
     zero_status status =
-        out->begin ? write_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
+        out->begin ? write_header_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
-        status = finish_header(count, out, error);
+        status = add_header_length(count, out, error);
     zr_free(order);
     if (status != ZERO_OK)
         zr_st_layout_free(out);

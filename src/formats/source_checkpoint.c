@@ -34,7 +34,7 @@ typedef struct checkpoint {
 
 // Returns the block for an extent of the tensor: the one that holds it; else one that is unused, or
 // not needed any more because reading goes on at element `at`; else the least recently used one.
-static held *place_for(checkpoint *own, const zr_manifest_tensor *tensor, const zr_extent *extent,
+static held *block_for(checkpoint *own, const zr_manifest_tensor *tensor, const zr_extent *extent,
                        int64_t at)
 {
     held *left = NULL, *oldest = &own->held[0];
@@ -51,7 +51,7 @@ static held *place_for(checkpoint *own, const zr_manifest_tensor *tensor, const 
 }
 
 // Reads an extent, unless a block holds it, and compares its checksum.
-static zero_status hold_source_checkpoint(checkpoint *own, int f, held *h,
+static zero_status load_extent_into_block(checkpoint *own, int f, held *h,
                                           const zr_manifest_tensor *tensor, const zr_extent *extent,
                                           zero_error *error)
 {
@@ -79,25 +79,24 @@ static zero_status hold_source_checkpoint(checkpoint *own, int f, held *h,
 }
 
 // `wanted` is in bytes of the tensor.
-static zero_status take_source_checkpoint(checkpoint *own, int f, const zr_manifest_tensor *tensor,
-                                          const zr_extent *extent, const zr_rectangle *wanted,
-                                          char *out, zero_error *error)
+static zero_status copy_wanted_of_extent(checkpoint *own, int f, const zr_manifest_tensor *tensor,
+                                         const zr_extent *extent, const zr_rectangle *wanted,
+                                         char *out, zero_error *error)
 {
     int64_t size = (int64_t)zero_dtype_bytes(own->manifest.files[f].dtype);
     const zr_rectangle bytes = zr_rectangle_scaled(&extent->at, size);
     zr_common c = {0};
     if (!zr_rectangles_overlap(&bytes, wanted))
         return ZERO_OK;
-    held *h = place_for(own, tensor, extent, ZR_MAX(wanted->first / size, extent->at.first));
-    ZERO_TRY(hold_source_checkpoint(own, f, h, tensor, extent, error));
+    held *h = block_for(own, tensor, extent, ZR_MAX(wanted->first / size, extent->at.first));
+    ZERO_TRY(load_extent_into_block(own, f, h, tensor, extent, error));
     while (zr_rectangles_next_common(&bytes, wanted, &c))
         memcpy(out + c.in_b, h->block + c.in_a, (size_t)c.count);
     return ZERO_OK;
 }
 
-static zero_status read_source_checkpoint_bytes(zr_source *source, int vector, int tensor,
-                                                int64_t first, int64_t bytes, void *out,
-                                                zero_error *error)
+static zero_status read_checkpoint_bytes(zr_source *source, int vector, int tensor, int64_t first,
+                                         int64_t bytes, void *out, zero_error *error)
 {
     checkpoint *own = source->own;
     int f = own->files[vector];
@@ -106,11 +105,11 @@ static zero_status read_source_checkpoint_bytes(zr_source *source, int vector, i
     const zr_rectangle wanted = zr_rectangle_of_stretch(first, bytes);
     for (int e = zr_manifest_extent_from(of, first / size);
          e < of->extent_count && of->extents[e].at.first * size < first + bytes; e++)
-        ZERO_TRY(take_source_checkpoint(own, f, of, &of->extents[e], &wanted, out, error));
+        ZERO_TRY(copy_wanted_of_extent(own, f, of, &of->extents[e], &wanted, out, error));
     return ZERO_OK;
 }
 
-static zero_status verify_source_checkpoint(zr_source *source, zr_source_progress progress,
+static zero_status verify_checkpoint_source(zr_source *source, zr_source_progress progress,
                                             zr_source_damage damaged, void *user, zero_error *error)
 {
     const checkpoint *own = source->own;
@@ -135,9 +134,8 @@ static void close_checkpoint(zr_source *source)
     zr_free(own);
 }
 
-static const zr_source_ops ops = {.read = read_source_checkpoint_bytes,
-                                  .verify = verify_source_checkpoint,
-                                  .close = close_checkpoint};
+static const zr_source_ops ops = {
+    .read = read_checkpoint_bytes, .verify = verify_checkpoint_source, .close = close_checkpoint};
 
 static zero_status list_file(zr_source *out, checkpoint *own, int f, zero_error *error)
 {
@@ -158,8 +156,8 @@ static zero_status list_file(zr_source *out, checkpoint *own, int f, zero_error 
     return ZERO_OK;
 }
 
-static zero_status prepare_source_checkpoint(zr_source *out, checkpoint *own, const char *path,
-                                             zero_error *error)
+static zero_status list_checkpoint_files(zr_source *out, checkpoint *own, const char *path,
+                                         zero_error *error)
 {
     size_t count = (size_t)own->manifest.file_count + 1;
     own->paths = zr_alloc(count * sizeof *own->paths, error);
@@ -192,7 +190,7 @@ zero_status zr_source_open_checkpoint(const char *path, zr_source *out, zero_err
     out->own = own;
     out->ops = &ops;
     if (status == ZERO_OK)
-        status = prepare_source_checkpoint(out, own, path, error);
+        status = list_checkpoint_files(out, own, path, error);
     if (status != ZERO_OK)
         zr_source_close(out);
     return status;

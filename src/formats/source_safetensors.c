@@ -5,9 +5,8 @@
 
 #include <sys/stat.h>
 
-static zero_status read_source_safetensors_bytes(zr_source *source, int vector, int tensor,
-                                                 int64_t first, int64_t bytes, void *out,
-                                                 zero_error *error)
+static zero_status read_safetensors_bytes(zr_source *source, int vector, int tensor, int64_t first,
+                                          int64_t bytes, void *out, zero_error *error)
 {
     const zr_st_set *set = source->own;
     const zr_st_tensor *of = &set->tensors[tensor];
@@ -21,9 +20,9 @@ static void close_set(zr_source *source)
     zr_free(source->own);
 }
 
-static const zr_source_ops ops = {.read = read_source_safetensors_bytes, .close = close_set};
+static const zr_source_ops ops = {.read = read_safetensors_bytes, .close = close_set};
 
-static zero_status list_source_safetensors(zr_source *out, const zr_st_set *set, zero_error *error)
+static zero_status list_set_tensors(zr_source *out, const zr_st_set *set, zero_error *error)
 {
     zr_source_vector *weights;
     ZERO_TRY(zr_source_add(out, "weights", set->tensor_count, &weights, error));
@@ -53,7 +52,7 @@ zero_status zr_source_open_safetensors(const char *path, zr_source *out, zero_er
     out->own = set;
     out->ops = &ops;
     out->path = zr_strdup(path, error);
-    status = out->path ? list_source_safetensors(out, set, error) : ZERO_ERR_MEMORY;
+    status = out->path ? list_set_tensors(out, set, error) : ZERO_ERR_MEMORY;
     if (status != ZERO_OK)
         zr_source_close(out);
     return status;

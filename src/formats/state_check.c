@@ -61,7 +61,7 @@ static bool is_right(const row *of, const json_t *value)
     return kind && number >= of->least && number <= of->most;
 }
 
-static zero_status refuse_state_check(const row *of, const json_t *value, const char *where,
+static zero_status refuse_state_value(const row *of, const json_t *value, const char *where,
                                       zero_error *error)
 {
     char *found =
@@ -79,7 +79,7 @@ zero_status zr_state_check(const json_t *state, const char *where, zero_error *e
     for (int i = 0; i < ZR_COUNT(rows); i++) {
         const json_t *value = value_at(state, rows[i].key);
         if (!is_right(&rows[i], value))
-            return refuse_state_check(&rows[i], value, where, error);
+            return refuse_state_value(&rows[i], value, where, error);
     }
     return ZERO_OK;
 }

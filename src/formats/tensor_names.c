@@ -5,7 +5,7 @@
 #define WRAPPED "module."
 #define GPT2 "transformer."
 
-static bool starts(const char *name, const char *with)
+static bool name_starts_with(const char *name, const char *with)
 {
     return !strncmp(name, with, strlen(with));
 }
@@ -13,12 +13,12 @@ static bool starts(const char *name, const char *with)
 static bool all_start(const zr_source_vector *vector, const char *with)
 {
     for (int t = 0; t < vector->tensor_count; t++)
-        if (!starts(vector->tensors[t].name, with))
+        if (!name_starts_with(vector->tensors[t].name, with))
             return false;
     return vector->tensor_count > 0;
 }
 
-static bool has(const zr_source_vector *vector, const char *name)
+static bool vector_has_tensor(const zr_source_vector *vector, const char *name)
 {
     for (int t = 0; t < vector->tensor_count; t++)
         if (!strcmp(vector->tensors[t].name, name))
@@ -29,9 +29,9 @@ static bool has(const zr_source_vector *vector, const char *name)
 // Returns whether this is a mask, a buffer of older GPT-2 files that is not a weight.
 static bool is_mask(const char *name)
 {
-    const char *layer = starts(name, GPT2) ? name + strlen(GPT2) : name,
+    const char *layer = name_starts_with(name, GPT2) ? name + strlen(GPT2) : name,
                *end = strstr(layer, ".attn.");
-    return starts(layer, "h.") && end &&
+    return name_starts_with(layer, "h.") && end &&
            (!strcmp(end, ".attn.bias") || !strcmp(end, ".attn.masked_bias"));
 }
 
@@ -50,7 +50,7 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
 {
     size_t skip = all_start(vector, WRAPPED) ? strlen(WRAPPED) : 0;
     bool adds = naming == ZR_NAMES_HUGGING_FACE && source->kind == ZR_SOURCE_CHECKPOINT &&
-                has(vector, "wte.weight") && has(vector, "wpe.weight");
+                vector_has_tensor(vector, "wte.weight") && vector_has_tensor(vector, "wpe.weight");
     char **names = zr_alloc(((size_t)vector->tensor_count + 1) * sizeof *names, error);
     *out = names;
     if (!names)
@@ -59,10 +59,10 @@ zero_status zr_tensor_names(const zr_source *source, const zr_source_vector *vec
         const char *name = vector->tensors[t].name + skip;
         if (is_mask(name))
             continue;
-        if (naming == ZR_NAMES_OURS && starts(name, GPT2))
+        if (naming == ZR_NAMES_OURS && name_starts_with(name, GPT2))
             name += strlen(GPT2);
-        if (!(names[t] =
-                  zr_sprintf(error, "%s%s", adds && !starts(name, "lm_head.") ? GPT2 : "", name))) {
+        if (!(names[t] = zr_sprintf(
+                  error, "%s%s", adds && !name_starts_with(name, "lm_head.") ? GPT2 : "", name))) {
             zr_tensor_names_free(names, vector->tensor_count);
             *out = NULL;
             return ZERO_ERR_MEMORY;

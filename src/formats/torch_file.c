@@ -9,8 +9,9 @@
 #define VALUES "data.pkl"
 
 // *out is NULL if there is no such record.
-static zero_status find_any(const zr_torch_file *file, const char *name, const char *key,
-                            const zr_zip_record **out, zero_error *error)
+static zero_status find_optional_record(const zr_torch_file *file, const char *name,
+                                        const char *key, const zr_zip_record **out,
+                                        zero_error *error)
 {
     char *path = zr_sprintf(error, "%s%s%s", file->prefix, name, key);
     *out = path ? zr_zip_find(&file->zip, path) : NULL;
@@ -18,10 +19,10 @@ static zero_status find_any(const zr_torch_file *file, const char *name, const c
     return path ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status find_torch_file(const zr_torch_file *file, const char *name, const char *key,
-                                   const zr_zip_record **out, zero_error *error)
+static zero_status find_needed_record(const zr_torch_file *file, const char *name, const char *key,
+                                      const zr_zip_record **out, zero_error *error)
 {
-    ZERO_TRY(find_any(file, name, key, out, error));
+    ZERO_TRY(find_optional_record(file, name, key, out, error));
     if (!*out)
         return zr_fail(error, ZERO_ERR_DATA,
                        "\"%s\" has no record \"%s%s%s\": is it a file of torch.save?",
@@ -61,7 +62,7 @@ static zero_status check_order(const zr_torch_file *file, zero_error *error)
 {
     const zr_zip_record *record;
     char *text = NULL;
-    ZERO_TRY(find_any(file, "byteorder", "", &record, error));
+    ZERO_TRY(find_optional_record(file, "byteorder", "", &record, error));
     if (!record) // torch before 2.1 did not write it
         return ZERO_OK;
     zero_status status = read_record(file, record, 16, &text, error);
@@ -79,7 +80,7 @@ static zero_status read_values(zr_torch_file *file, zero_error *error)
     char *text = NULL;
     ZERO_TRY(find_prefix(file, error));
     ZERO_TRY(check_order(file, error));
-    ZERO_TRY(find_torch_file(file, VALUES, "", &record, error));
+    ZERO_TRY(find_needed_record(file, VALUES, "", &record, error));
     zero_status status = read_record(file, record, ZR_PICKLE_MOST_BYTES, &text, error);
     if (status == ZERO_OK)
         status = zr_pickle_read(text, (size_t)record->bytes, file->zip.path, &file->pickle, error);
@@ -110,7 +111,7 @@ zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor 
 {
     const zr_zip_record *record;
     int64_t bytes, size = zr_st_dtype_find(tensor->storage->dtype)->bits / 8;
-    ZERO_TRY(find_torch_file(file, "data/", tensor->storage->key, &record, error));
+    ZERO_TRY(find_needed_record(file, "data/", tensor->storage->key, &record, error));
     if (__builtin_mul_overflow(tensor->storage->elements, size, &bytes) || bytes != record->bytes)
         return zr_fail(
             error, ZERO_ERR_DATA,

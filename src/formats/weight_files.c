@@ -33,36 +33,40 @@ typedef struct saving {
     char *block;              // ZR_VIEW_BLOCK
 } saving;
 
-static zero_status prepare_weight_files(saving *save, const char *prefix,
-                                        const zr_weight_view *view, zero_error *error)
+static zero_status prepare_saving(saving *save, const char *prefix, const zr_weight_view *view,
+                                  zero_error *error)
 {
     save->block = zr_alloc((size_t)ZR_VIEW_BLOCK, error);
     return save->block ? zr_view_file_create(view, ZERO_F32, prefix, &save->view, error)
                        : ZERO_ERR_MEMORY;
 }
 
-static zero_status create_file(saving *save, zero_error *error)
+static zero_status create_weights_file(saving *save, zero_error *error)
 {
     ZERO_TRY(zr_durable_open(save->path, &save->file, error));
     return zr_view_file_begin(&save->view, save->file.fd, save->path, error);
 }
 
-static int fd_of(const saving *save) { return save->comm->rank == 0 ? save->file.fd : save->fd; }
+static int own_descriptor(const saving *save)
+{
+    return save->comm->rank == 0 ? save->file.fd : save->fd;
+}
 
 static zero_status open_here(saving *save, zero_error *error)
 {
     if (save->comm->rank > 0 && (save->fd = open(save->temporary, O_WRONLY | O_CLOEXEC)) < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno,
                              "cannot open \"%s\", which rank 0 has created", save->temporary);
-    return zr_direct_create(&(zr_direct_file){fd_of(save), save->temporary}, 1, &save->direct,
-                            error);
+    return zr_direct_create(&(zr_direct_file){own_descriptor(save), save->temporary}, 1,
+                            &save->direct, error);
 }
 
 // Rank 0 creates the file; the others open it by the name that rank 0 sends them.
 static zero_status open_everywhere(saving *save, zero_error *error)
 {
     zero_comm *comm = save->comm;
-    ZERO_TRY(zr_comm_agree(comm, comm->rank == 0 ? create_file(save, error) : ZERO_OK, error));
+    ZERO_TRY(
+        zr_comm_agree(comm, comm->rank == 0 ? create_weights_file(save, error) : ZERO_OK, error));
     // The name fits, because the file was opened by it.
     if (comm->rank == 0)
         strncpy(save->temporary, save->file.temporary, sizeof save->temporary - 1);
@@ -70,8 +74,7 @@ static zero_status open_everywhere(saving *save, zero_error *error)
     return zr_comm_agree(comm, open_here(save, error), error);
 }
 
-static zero_status write_weight_files_extent(void *user, const zr_view_extent *extent,
-                                             zero_error *error)
+static zero_status write_saved_extent(void *user, const zr_view_extent *extent, zero_error *error)
 {
     const saving *save = user;
     uint32_t unused;
@@ -83,8 +86,7 @@ static zero_status write_weight_files_extent(void *user, const zr_view_extent *e
 static zero_status write_range(void *user, const zr_weight_range *range, zero_error *error)
 {
     saving *save = user;
-    return zr_view_file_write(&save->view, range, save->block, write_weight_files_extent, save,
-                              error);
+    return zr_view_file_write(&save->view, range, save->block, write_saved_extent, save, error);
 }
 
 static zero_status write_ranges(saving *save, zero_error *error)
@@ -100,8 +102,7 @@ zero_status zr_weights_save(zero_comm *comm, const char *path, const char *prefi
     saving save = {.comm = comm, .path = path, .file = {.fd = -1}, .fd = -1};
     if (!error)
         error = &local;
-    zero_status status =
-        zr_comm_agree(comm, prepare_weight_files(&save, prefix, view, error), error);
+    zero_status status = zr_comm_agree(comm, prepare_saving(&save, prefix, view, error), error);
     if (status == ZERO_OK)
         status = zr_view_check_coverage(comm, view, "weights", path, error);
     if (status == ZERO_OK)
@@ -128,7 +129,7 @@ static zero_status check_tensor(const zr_st_set *set, const char *directory,
                                found ? found->dims : -1, found ? found->shape : NULL, error);
 }
 
-static char *element_of(const zr_weight_range *range, int64_t element)
+static char *address_of_element(const zr_weight_range *range, int64_t element)
 {
     return (char *)range->data + element * (int64_t)zero_dtype_bytes(range->dtype);
 }
@@ -144,7 +145,7 @@ static zero_status read_stretch(const zr_st_set *set, const zr_st_tensor *tensor
         float block[BLOCK];
         n = ZR_MIN(BLOCK, count);
         ZERO_TRY(zr_st_read(set, tensor, first, n, block, error));
-        zr_narrow(range->dtype, block, n, element_of(range, done));
+        zr_narrow(range->dtype, block, n, address_of_element(range, done));
     }
     return ZERO_OK;
 }
@@ -170,7 +171,7 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
     const zr_st_tensor *tensor = zr_st_find(load->set, range->tensor->name);
     for (int64_t done = 0, step; done < zr_rectangle_elements(&range->at); done += step) {
         zr_rectangle rows;
-        step = zr_rectangle_part(&range->at, done, CHUNK, &rows);
+        step = zr_rectangle_take(&range->at, done, CHUNK, &rows);
         ZERO_TRY(read_rows(load->set, tensor, &rows, range, done, error));
         zr_comm_progress(load->comm, load->comm->step);
     }
@@ -180,8 +181,8 @@ static zero_status read_range(void *user, const zr_weight_range *range, zero_err
 #define LOOKED_AT ((int64_t)1 << 12) // bytes of a block
 enum { BEAT = 64 };                  // blocks between two signs of life
 
-static zero_status sizes_of(const zr_st_set *set, int64_t *sizes, int64_t *blocks,
-                            zero_error *error)
+static zero_status read_file_sizes(const zr_st_set *set, int64_t *sizes, int64_t *blocks,
+                                   zero_error *error)
 {
     *blocks = 0;
     for (int f = 0; f < set->file_count; f++) {
@@ -221,7 +222,7 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
 {
     int64_t first = 0, all;
     int64_t *sizes = zr_alloc((size_t)set->file_count * sizeof *sizes, error);
-    zero_status status = sizes ? sizes_of(set, sizes, &all, error) : ZERO_ERR_MEMORY;
+    zero_status status = sizes ? read_file_sizes(set, sizes, &all, error) : ZERO_ERR_MEMORY;
     for (int f = 0; f < set->file_count && status == ZERO_OK; f++) {
         char value[64];
         uint64_t hash;
@@ -237,8 +238,8 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
 
 // Each rank reads its ranges from the files that it sees. Checks that all ranks see the same files,
 // by their sizes and 4,096 of their blocks.
-static zero_status compare_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
-                                 zero_error *error)
+static zero_status check_same_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
+                                    zero_error *error)
 {
     zr_fingerprints list = {0};
     zero_status status = zr_comm_agree(
@@ -273,7 +274,7 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
     zero_status opened = zr_st_open(directory, &set, error);
     zero_status status = zr_comm_agree(comm, opened, error);
     if (status == ZERO_OK)
-        status = compare_files(comm, &set, how->seed, error);
+        status = check_same_files(comm, &set, how->seed, error);
     if (status == ZERO_OK)
         status = zr_weights_compare_head(comm, &set, view, how, &head_differs, error);
     if (status == ZERO_OK)

@@ -108,7 +108,7 @@ static const void *as_stored(zero_dtype dtype, const zr_weight_range *range, int
     return block + ZR_VIEW_EXTENT;
 }
 
-static zr_direct_extent weight_view_place_of(const zr_view_file *file, const zr_view_extent *extent)
+static zr_direct_extent place_of_view_extent(const zr_view_file *file, const zr_view_extent *extent)
 {
     const zr_rectangle bytes =
         zr_rectangle_scaled(&extent->at, (int64_t)zero_dtype_bytes(file->dtype));
@@ -128,8 +128,8 @@ zero_status zr_view_file_write(zr_view_file *file, const zr_weight_range *range,
     file->last = zr_view_find(file->view, range->tensor, file->last);
     for (int64_t done = 0, n; done < count; done += n) {
         zr_view_extent extent = {.tensor = file->last};
-        n = zr_rectangle_part(&range->at, done, most, &extent.at);
-        extent.place = weight_view_place_of(file, &extent);
+        n = zr_rectangle_take(&range->at, done, most, &extent.at);
+        extent.place = place_of_view_extent(file, &extent);
         extent.data = as_stored(file->dtype, range, done, n, block);
         ZERO_TRY(write(user, &extent, error));
     }

@@ -13,8 +13,8 @@ enum { SHOWN = 10 };                // names in a message
 #define COMPARED ((int64_t)1 << 12) // elements at a time
 
 // Returns the head in the files, if the model has no place for it; otherwise NULL.
-static const zr_st_tensor *spare_head(const zr_st_set *set, const zr_weight_view *view,
-                                      const zr_weights_options *how)
+static const zr_st_tensor *find_spare_head(const zr_st_set *set, const zr_weight_view *view,
+                                           const zr_weights_options *how)
 {
     for (int i = 0; i < view->tensor_count && how->tied_head; i++)
         if (!strcmp(view->tensors[i]->name, how->tied_head))
@@ -56,7 +56,7 @@ zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
                                     const zr_weight_view *view, const zr_weights_options *how,
                                     bool *differs, zero_error *error)
 {
-    const zr_st_tensor *head = spare_head(set, view, how),
+    const zr_st_tensor *head = find_spare_head(set, view, how),
                        *table = head && how->table ? zr_st_find(set, how->table) : NULL;
     int64_t found = table && !have_same_shape(head, table), all = 1;
     *differs = found;
@@ -73,8 +73,8 @@ zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,
     return ZERO_OK;
 }
 
-static bool is_left_out(const zr_st_set *set, int t, const bool *used,
-                        const zr_weights_options *how)
+static bool is_used_or_ignored(const zr_st_set *set, int t, const bool *used,
+                               const zr_weights_options *how)
 {
     const char *name = set->tensors[t].name;
     return used[t] || zr_tensor_is_buffer(name) ||
@@ -87,7 +87,7 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
 {
     *count = 0;
     for (int t = 0; t < set->tensor_count; t++) {
-        if (is_left_out(set, t, used, how))
+        if (is_used_or_ignored(set, t, used, how))
             continue;
         if (*count == 0)
             *file = set->tensors[t].file;
@@ -99,8 +99,8 @@ static void list_names(const zr_st_set *set, const bool *used, const zr_weights_
         zr_buffer_printf(names, " and %d more", *count - SHOWN);
 }
 
-static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
-                                      const zr_weights_options *how, zero_error *error)
+static zero_status refuse_weights_unused(const zr_st_set *set, const bool *used,
+                                         const zr_weights_options *how, zero_error *error)
 {
     zr_buffer names = {0};
     int count, file = 0;
@@ -123,7 +123,8 @@ static zero_status say_weights_unused(const zr_st_set *set, const bool *used,
     return status;
 }
 
-static zero_status say_head(const zr_st_set *set, const zr_weights_options *how, zero_error *error)
+static zero_status refuse_untied_head(const zr_st_set *set, const zr_weights_options *how,
+                                      zero_error *error)
 {
     const char *path = set->paths[zr_st_find(set, how->tied_head)->file];
     if (!how->ignored)
@@ -143,7 +144,7 @@ zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *
                                     zero_error *error)
 {
     if (head_differs)
-        ZERO_TRY(say_head(set, how, error));
+        ZERO_TRY(refuse_untied_head(set, how, error));
     bool *used = zr_alloc(((size_t)set->tensor_count + 1) * sizeof *used, error);
     if (!used)
         return ZERO_ERR_MEMORY;
@@ -152,7 +153,7 @@ zero_status zr_weights_check_unused(const zr_st_set *set, const zr_weight_view *
         if (found)
             used[found - set->tensors] = true;
     }
-    zero_status status = say_weights_unused(set, used, how, error);
+    zero_status status = refuse_weights_unused(set, used, how, error);
     zr_free(used);
     return status;
 }

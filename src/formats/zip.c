@@ -31,7 +31,7 @@ enum {
 };
 #define IN_ZIP64 0xffffffffu
 
-static uint64_t zip_number(const char *bytes, int count)
+static uint64_t read_little_endian(const char *bytes, int count)
 {
     uint64_t value = 0;
     for (int i = count - 1; i >= 0; i--)
@@ -58,16 +58,16 @@ static zero_status read_end64(const zr_zip *zip, int64_t end, directory *out, ze
         return ZERO_OK;
     ZERO_TRY(
         zr_file_pread(zip->fd, locator, sizeof locator, end - LOCATOR_BYTES, zip->path, error));
-    if (zip_number(locator, 4) != LOCATOR_MARK)
+    if (read_little_endian(locator, 4) != LOCATOR_MARK)
         return ZERO_OK;
-    uint64_t at = zip_number(locator + 8, 8);
+    uint64_t at = read_little_endian(locator + 8, 8);
     if (at > (uint64_t)(end - LOCATOR_BYTES) || (uint64_t)(end - LOCATOR_BYTES) - at < END64_BYTES)
         return refuse_zip(zip, "its zip64 end lies outside of it", error);
     ZERO_TRY(zr_file_pread(zip->fd, end64, sizeof end64, (int64_t)at, zip->path, error));
-    uint64_t count = zip_number(end64 + 32, 8), bytes = zip_number(end64 + 40, 8),
-             begin = zip_number(end64 + 48, 8);
-    if (zip_number(end64, 4) != END64_MARK || zip_number(end64 + 16, 4) ||
-        zip_number(end64 + 20, 4) || zip_number(end64 + 24, 8) != count)
+    uint64_t count = read_little_endian(end64 + 32, 8), bytes = read_little_endian(end64 + 40, 8),
+             begin = read_little_endian(end64 + 48, 8);
+    if (read_little_endian(end64, 4) != END64_MARK || read_little_endian(end64 + 16, 4) ||
+        read_little_endian(end64 + 20, 4) || read_little_endian(end64 + 24, 8) != count)
         return refuse_zip(zip, "its zip64 end is damaged, or it has several volumes", error);
     if (begin > at || bytes > at - begin)
         return refuse_zip(zip, "its directory lies outside of it", error);
@@ -81,15 +81,15 @@ static zero_status find_directory(const zr_zip *zip, directory *out, zero_error 
     if (zip->size < END_BYTES)
         return refuse_zip(zip, "it is too short", error);
     ZERO_TRY(zr_file_pread(zip->fd, end, sizeof end, zip->size - END_BYTES, zip->path, error));
-    if (zip_number(end, 4) != END_MARK || zip_number(end + 20, 2))
+    if (read_little_endian(end, 4) != END_MARK || read_little_endian(end + 20, 2))
         return refuse_zip(
             zip, "it does not end as one (cut short, or written by torch before 1.6?)", error);
-    if (zip_number(end + 4, 2) || zip_number(end + 6, 2) ||
-        zip_number(end + 8, 2) != zip_number(end + 10, 2))
+    if (read_little_endian(end + 4, 2) || read_little_endian(end + 6, 2) ||
+        read_little_endian(end + 8, 2) != read_little_endian(end + 10, 2))
         return refuse_zip(zip, "it has several volumes", error);
-    *out = (directory){.begin = (int64_t)zip_number(end + 16, 4),
-                       .bytes = (int64_t)zip_number(end + 12, 4),
-                       .count = zip_number(end + 10, 2)};
+    *out = (directory){.begin = (int64_t)read_little_endian(end + 16, 4),
+                       .bytes = (int64_t)read_little_endian(end + 12, 4),
+                       .count = read_little_endian(end + 10, 2)};
     ZERO_TRY(read_end64(zip, zip->size - END_BYTES, out, error));
     if (out->begin > zip->size - END_BYTES || out->bytes > zip->size - END_BYTES - out->begin)
         return refuse_zip(zip, "its directory lies outside of it", error);
@@ -108,8 +108,8 @@ static bool read_wide(const char *extra, uint64_t length, entry *out)
 {
     uint64_t *const fields[] = {&out->bytes, &out->stored, &out->header};
     for (uint64_t at = 0; length - at >= 4;) {
-        uint64_t id = zip_number(extra + at, 2), size = zip_number(extra + at + 2, 2),
-                 from = at + 4;
+        uint64_t id = read_little_endian(extra + at, 2),
+                 size = read_little_endian(extra + at + 2, 2), from = at + 4;
         if (size > length - at - 4)
             return false;
         at += 4 + size;
@@ -118,7 +118,7 @@ static bool read_wide(const char *extra, uint64_t length, entry *out)
                 continue;
             if (at - from < 8)
                 return false;
-            *fields[f] = zip_number(extra + from, 8);
+            *fields[f] = read_little_endian(extra + from, 8);
             from += 8;
         }
     }
@@ -139,18 +139,19 @@ typedef struct raw_entry { // an entry as it stands in the directory
 
 static bool find_entry(const char *head, int64_t left, raw_entry *out)
 {
-    if (left < ENTRY_BYTES || zip_number(head, 4) != ENTRY_MARK)
+    if (left < ENTRY_BYTES || read_little_endian(head, 4) != ENTRY_MARK)
         return false;
-    int64_t name = (int64_t)zip_number(head + 28, 2), extra = (int64_t)zip_number(head + 30, 2),
-            comment = (int64_t)zip_number(head + 32, 2);
+    int64_t name = (int64_t)read_little_endian(head + 28, 2),
+            extra = (int64_t)read_little_endian(head + 30, 2),
+            comment = (int64_t)read_little_endian(head + 32, 2);
     *out = (raw_entry){head, name, extra, ENTRY_BYTES + name + extra + comment};
     return out->bytes <= left && name && !memchr(head + ENTRY_BYTES, 0, (size_t)name);
 }
 
 static bool is_compressed(const char *head)
 {
-    return zip_number(head + 8, 2) & ENCRYPTED || zip_number(head + 10, 2) ||
-           zip_number(head + 34, 2);
+    return read_little_endian(head + 8, 2) & ENCRYPTED || read_little_endian(head + 10, 2) ||
+           read_little_endian(head + 34, 2);
 }
 
 // Reads where the record lies and how long it is.
@@ -158,7 +159,8 @@ static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const dir
                               zr_zip_record *record, zero_error *error)
 {
     const char *head = raw->head;
-    entry e = {zip_number(head + 20, 4), zip_number(head + 24, 4), zip_number(head + 42, 4)};
+    entry e = {read_little_endian(head + 20, 4), read_little_endian(head + 24, 4),
+               read_little_endian(head + 42, 4)};
     if (is_compressed(head))
         return refuse_record(zip, record->name,
                              "is compressed or encrypted, as torch.save never leaves one", error);
@@ -169,7 +171,7 @@ static zero_status read_place(const zr_zip *zip, const raw_entry *raw, const dir
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     record->header = (int64_t)e.header;
     record->bytes = (int64_t)e.bytes;
-    record->crc = (uint32_t)zip_number(head + 16, 4);
+    record->crc = (uint32_t)read_little_endian(head + 16, 4);
     return ZERO_OK;
 }
 
@@ -192,19 +194,19 @@ static zero_status read_entry(zr_zip *zip, const char *text, const directory *of
 }
 
 // Checks that the record is preceded by its own header.
-static zero_status read_zip_header(const zr_zip *zip, const directory *of, zr_zip_record *record,
-                                   zero_error *error)
+static zero_status check_local_header(const zr_zip *zip, const directory *of, zr_zip_record *record,
+                                      zero_error *error)
 {
     char head[HEADER_BYTES], name[256];
     size_t length = strlen(record->name);
     if (of->begin - record->header < HEADER_BYTES)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     ZERO_TRY(zr_file_pread(zip->fd, head, sizeof head, record->header, zip->path, error));
-    if (zip_number(head, 4) != HEADER_MARK || zip_number(head + 8, 2) ||
-        zip_number(head + 26, 2) != length || length > sizeof name)
+    if (read_little_endian(head, 4) != HEADER_MARK || read_little_endian(head + 8, 2) ||
+        read_little_endian(head + 26, 2) != length || length > sizeof name)
         return refuse_record(zip, record->name, "has another header than the directory says",
                              error);
-    int64_t before = HEADER_BYTES + (int64_t)length + (int64_t)zip_number(head + 28, 2);
+    int64_t before = HEADER_BYTES + (int64_t)length + (int64_t)read_little_endian(head + 28, 2);
     if (before > of->begin - record->header || record->bytes > of->begin - record->header - before)
         return refuse_record(zip, record->name, "lies outside of the archive", error);
     ZERO_TRY(zr_file_pread(zip->fd, name, length, record->header + HEADER_BYTES, zip->path, error));
@@ -221,7 +223,7 @@ static int by_place(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int zip_by_name(const void *a, const void *b)
+static int compare_record_names(const void *a, const void *b)
 {
     return strcmp(((const zr_zip_record *)a)->name, ((const zr_zip_record *)b)->name);
 }
@@ -232,7 +234,7 @@ static zero_status check_apart(zr_zip *zip, zero_error *error)
     for (int i = 1; i < zip->count; i++)
         if (zip->records[i].header < zip->records[i - 1].begin + zip->records[i - 1].bytes)
             return refuse_record(zip, zip->records[i].name, "overlaps another", error);
-    qsort(zip->records, (size_t)zip->count, sizeof *zip->records, zip_by_name);
+    qsort(zip->records, (size_t)zip->count, sizeof *zip->records, compare_record_names);
     for (int i = 1; i < zip->count; i++)
         if (!strcmp(zip->records[i].name, zip->records[i - 1].name))
             return refuse_record(zip, zip->records[i].name, "is there twice", error);
@@ -245,7 +247,7 @@ static zero_status read_entries(zr_zip *zip, const char *text, const directory *
     int64_t at = 0;
     for (uint64_t i = 0; i < of->count; i++) {
         ZERO_TRY(read_entry(zip, text, of, &at, error));
-        ZERO_TRY(read_zip_header(zip, of, &zip->records[i], error));
+        ZERO_TRY(check_local_header(zip, of, &zip->records[i], error));
     }
     return at == of->bytes ? check_apart(zip, error)
                            : refuse_zip(zip, "its directory is longer than what it counts", error);
@@ -301,8 +303,9 @@ void zr_zip_close(zr_zip *zip)
 const zr_zip_record *zr_zip_find(const zr_zip *zip, const char *name)
 {
     zr_zip_record key = {.name = (char *)name};
-    return zip->count ? bsearch(&key, zip->records, (size_t)zip->count, sizeof key, zip_by_name)
-                      : NULL;
+    return zip->count
+               ? bsearch(&key, zip->records, (size_t)zip->count, sizeof key, compare_record_names)
+               : NULL;
 }
 
 typedef struct verifier {
@@ -324,7 +327,7 @@ static void fill_tables(uint32_t tables[8][256])
             tables[k][i] = tables[k - 1][i] >> 8 ^ tables[0][tables[k - 1][i] & 255];
 }
 
-static uint32_t crc32_of(uint32_t tables[8][256], uint32_t crc, const char *data, int64_t count)
+static uint32_t update_crc32(uint32_t tables[8][256], uint32_t crc, const char *data, int64_t count)
 {
     for (; count >= 8; count -= 8, data += 8) {
         uint64_t eight;
@@ -348,7 +351,7 @@ static zero_status verify_record(const zr_zip *zip, const zr_zip_record *record,
         n = ZR_MIN(record->bytes - done, BLOCK);
         ZERO_TRY(
             zr_file_pread(zip->fd, v->block, (size_t)n, record->begin + done, zip->path, error));
-        crc = crc32_of(v->tables, crc, v->block, n);
+        crc = update_crc32(v->tables, crc, v->block, n);
         if (progress)
             progress(user, n);
     }

@@ -87,7 +87,7 @@ static int64_t begin_of(const zr_recorder *recorder, int64_t i)
 {
     int64_t begin = recorder->records[i].begin;
     if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
-        zr_records_at_work(recorder, 0, i, &begin);
+        zr_records_skip_first_waits(recorder, 0, i, &begin);
     return begin;
 }
 

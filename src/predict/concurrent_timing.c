@@ -67,8 +67,8 @@ static zero_status take_samples(worker *w, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status run_concurrent_timing_round(worker *w, const zr_common_task *task, void *state,
-                                               zero_error *error)
+static zero_status run_common_round(worker *w, const zr_common_task *task, void *state,
+                                    zero_error *error)
 {
     zero_comm *comm = w->member.comm;
     ZERO_TRY(zr_comm_barrier(comm, error));
@@ -81,7 +81,7 @@ static zero_status first_round(worker *w, const zr_common_task *task, void *stat
                                zero_error *error)
 {
     double begin = zr_clock_seconds();
-    ZERO_TRY(run_concurrent_timing_round(w, task, state, error));
+    ZERO_TRY(run_common_round(w, task, state, error));
     int64_t nanoseconds = (int64_t)((zr_clock_seconds() - begin) * 1e9);
     ZERO_TRY(zr_comm_agree_on_largest(w->member.comm, &nanoseconds, error));
     double fit = task->seconds / ((double)ZR_MAX(nanoseconds, 1) * 1e-9) - 1;
@@ -91,13 +91,13 @@ static zero_status first_round(worker *w, const zr_common_task *task, void *stat
     return ZERO_OK;
 }
 
-static zero_status run_concurrent_timing_rounds(worker *w, const zr_common_task *task, void *state,
-                                                zero_error *error)
+static zero_status run_common_rounds(worker *w, const zr_common_task *task, void *state,
+                                     zero_error *error)
 {
     int more;
     ZERO_TRY(first_round(w, task, state, &more, error));
     for (int r = 0; r < more; r++)
-        ZERO_TRY(run_concurrent_timing_round(w, task, state, error));
+        ZERO_TRY(run_common_round(w, task, state, error));
     return ZERO_OK;
 }
 
@@ -111,7 +111,7 @@ static zero_status run_opened(worker *w, const zr_common_task *task, void *state
     if (task->messages)
         zr_comm_record(m->comm, w->recorder);
     if (status == ZERO_OK)
-        status = run_concurrent_timing_rounds(w, task, state, error);
+        status = run_common_rounds(w, task, state, error);
     zr_comm_record(m->comm, NULL);
     zr_queue_record_end(m->queue, recording);
     return status == ZERO_OK ? zr_comm_agree(m->comm, take_samples(w, error), error) : status;
@@ -129,7 +129,7 @@ static zero_status run_task(worker *w, const zr_common_task *task, zero_error *e
     return status;
 }
 
-static zero_status prepare_concurrent_timing(worker *w, zero_error *error)
+static zero_status prepare_timing_worker(worker *w, zero_error *error)
 {
     const zr_members *members = w->crew->members;
     ZERO_TRY(zr_comm_attach(w->member.comm, members->threads, error));
@@ -141,10 +141,10 @@ static zero_status prepare_concurrent_timing(worker *w, zero_error *error)
     return zr_queue_open(members->backend, NULL, members->threads, &w->member.queue, error);
 }
 
-static void *work_concurrent_timing(void *argument)
+static void *run_timing_worker(void *argument)
 {
     worker *w = argument;
-    w->status = zr_comm_agree(w->member.comm, prepare_concurrent_timing(w, &w->error), &w->error);
+    w->status = zr_comm_agree(w->member.comm, prepare_timing_worker(w, &w->error), &w->error);
     for (int t = 0; t < w->crew->count && w->status == ZERO_OK; t++)
         w->status = run_task(w, &w->crew->tasks[t], &w->error);
     zr_queue_close(w->member.queue);
@@ -164,7 +164,7 @@ static int by_operation(const sample *a, const sample *b)
 static int compare_samples(const void *a, const void *b) { return by_operation(a, b); }
 
 // Adds the usual time of each operation; times: room for as many.
-static void add_usual(sample *samples, int count, double *times, zr_rates *rates)
+static void add_usual_times(sample *samples, int count, double *times, zr_rates *rates)
 {
     qsort(samples, (size_t)count, sizeof *samples, compare_samples);
     for (int first = 0, end; first < count; first = end) {
@@ -190,7 +190,7 @@ static zero_status keep_samples(const worker *workers, int count, zr_rates *rate
             memcpy(samples + taken, workers[i].samples,
                    sizeof *samples * (size_t)workers[i].sample_count);
     if (status == ZERO_OK)
-        add_usual(samples, all, times, rates);
+        add_usual_times(samples, all, times, rates);
     zr_free(times);
     zr_free(samples);
     return status;
@@ -202,7 +202,7 @@ static zero_status run_workers(worker *workers, int count, zero_error *error)
 {
     int failed = 0;
     for (int i = 0; i < count && !failed; i++) {
-        failed = pthread_create(&workers[i].thread, NULL, work_concurrent_timing, &workers[i]);
+        failed = pthread_create(&workers[i].thread, NULL, run_timing_worker, &workers[i]);
         workers[i].started = !failed;
         if (failed)
             zero_comm_abort(workers[i].member.comm, "a thread could not be made");
@@ -255,8 +255,8 @@ zero_status zr_concurrent_run(const zr_members *members, const zr_common_task *t
     return status;
 }
 
-static zero_status count_round(const zr_common_task *task, const zr_member *member,
-                               zero_error *error)
+static zero_status count_operations_of_round(const zr_common_task *task, const zr_member *member,
+                                             zero_error *error)
 {
     zr_counting *counting = NULL;
     zr_recording *recording = NULL;
@@ -281,7 +281,7 @@ zero_status zr_concurrent_count(const zr_members *members, const zr_common_task 
 {
     zr_member member = {.recorder = recorder, .counts = true};
     ZERO_TRY(zr_queue_open(members->backend, NULL, members->threads, &member.queue, error));
-    zero_status status = count_round(task, &member, error);
+    zero_status status = count_operations_of_round(task, &member, error);
     zr_queue_close(member.queue);
     return status;
 }

@@ -40,7 +40,7 @@ typedef struct track { // of the measurement
     int64_t next;          // the group that the next round begins with
 } track;
 
-static zero_status begin_disk(track *t, int64_t g, bool write, zero_error *error)
+static zero_status start_group_transfer(track *t, int64_t g, bool write, zero_error *error)
 {
     zr_io_request *request = &t->requests[g % BUFFERS];
     *request = (zr_io_request){
@@ -50,37 +50,37 @@ static zero_status begin_disk(track *t, int64_t g, bool write, zero_error *error
     return zr_io_start(t->io, request, error);
 }
 
-static zero_status await_disk(track *t, int64_t g, zero_error *error)
+static zero_status wait_for_group(track *t, int64_t g, zero_error *error)
 {
     return zr_io_wait(t->io, &t->requests[g % BUFFERS], error);
 }
 
 static zero_status read_group(track *t, int64_t g, zero_error *error)
 {
-    ZERO_TRY(await_disk(t, g, error));
-    return begin_disk(t, g, false, error);
+    ZERO_TRY(wait_for_group(t, g, error));
+    return start_group_transfer(t, g, false, error);
 }
 
 static zero_status write_group(track *t, int64_t g, zero_error *error)
 {
-    ZERO_TRY(await_disk(t, g, error));
-    return begin_disk(t, g, true, error);
+    ZERO_TRY(wait_for_group(t, g, error));
+    return start_group_transfer(t, g, true, error);
 }
 
 // Requires that the read of group g has begun.
 static zero_status update_group(track *t, int64_t g, zero_error *error)
 {
-    ZERO_TRY(await_disk(t, g, error));
+    ZERO_TRY(wait_for_group(t, g, error));
     ZERO_TRY(read_group(t, g + 1, error));
-    return begin_disk(t, g, true, error);
+    return start_group_transfer(t, g, true, error);
 }
 
 typedef zero_status (*group_fn)(track *t, int64_t g, zero_error *error);
 
 // Works on groups for `seconds`, and at least `least` of them. *rate: bytes per second, read and
 // written together.
-static zero_status run_disk_round(track *t, group_fn work, double seconds, int64_t least,
-                                  double *rate, zero_error *error)
+static zero_status time_round(track *t, group_fn work, double seconds, int64_t least, double *rate,
+                              zero_error *error)
 {
     zr_io_counts before = zr_io_counted(t->io);
     double start = zr_clock_seconds();
@@ -90,7 +90,7 @@ static zero_status run_disk_round(track *t, group_fn work, double seconds, int64
     for (; g - first < least || zr_clock_seconds() - start < seconds; g++)
         ZERO_TRY(work(t, g, error));
     for (int i = 0; i < BUFFERS; i++)
-        ZERO_TRY(await_disk(t, g + i, error));
+        ZERO_TRY(wait_for_group(t, g + i, error));
     zr_io_counts after = zr_io_counted(t->io);
     *rate = (double)(after.read - before.read + after.written - before.written) /
             (zr_clock_seconds() - start);
@@ -98,30 +98,30 @@ static zero_status run_disk_round(track *t, group_fn work, double seconds, int64
     return ZERO_OK;
 }
 
-static zr_disk_rate summary(double *rates, int count)
+static zr_disk_rate summarize_rates(double *rates, int count)
 {
     double median = zr_median(rates, count);
     return (zr_disk_rate){.median = median, .least = rates[0], .most = rates[count - 1]};
 }
 
 // Runs the three kinds of round in turn, so that changes of the disk's speed affect all three.
-static zero_status run_disk_rounds(track *t, const zr_disk_options *options, zr_disk *out,
+static zero_status measure_in_turn(track *t, const zr_disk_options *options, zr_disk *out,
                                    zero_error *error)
 {
     static const group_fn works[] = {read_group, write_group, update_group};
     zr_disk_rate *const results[] = {&out->read, &out->write, &out->mix};
     double rates[ZR_COUNT(works)][ZR_DISK_MOST_ROUNDS], ignored;
     // What was never written is read without a transfer, so write everything first.
-    ZERO_TRY(run_disk_round(t, write_group, 0, t->groups, &ignored, error));
+    ZERO_TRY(time_round(t, write_group, 0, t->groups, &ignored, error));
     for (int i = 0; i < options->rounds; i++)
         for (int v = 0; v < ZR_COUNT(works); v++)
-            ZERO_TRY(run_disk_round(t, works[v], options->seconds, BUFFERS, &rates[v][i], error));
+            ZERO_TRY(time_round(t, works[v], options->seconds, BUFFERS, &rates[v][i], error));
     for (int v = 0; v < ZR_COUNT(works); v++)
-        *results[v] = summary(rates[v], options->rounds);
+        *results[v] = summarize_rates(rates[v], options->rounds);
     return ZERO_OK;
 }
 
-static void fill_disk(const zr_arena *buffers)
+static void fill_buffers(const zr_arena *buffers)
 {
     for (size_t at = 0; at + sizeof(zr_philox) <= buffers->bytes; at += sizeof(zr_philox)) {
         zr_philox drawn = zr_philox4x32(1337, 0, at);
@@ -137,7 +137,7 @@ static zero_status open_track(track *t, const zr_disk_options *options, const zr
     t->groups = disk->scratch / disk->group;
     ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace,
                              (size_t)(BUFFERS * t->group), &t->buffers, error));
-    fill_disk(&t->buffers);
+    fill_buffers(&t->buffers);
     ZERO_TRY(zr_scratch_create(&options->directory, 1, disk->scratch, options->block, "zero-bench",
                                NULL, &t->scratch, error));
     ZERO_TRY(zr_io_extents_create(&t->scratch, 0, disk->scratch, NULL, 0, options->block,
@@ -163,7 +163,7 @@ static void close_track(track *t)
     zr_arena_destroy(&t->buffers);
 }
 
-static void say_why_cached(int fd, char *out, size_t size)
+static void describe_why_cached(int fd, char *out, size_t size)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0)
@@ -230,10 +230,10 @@ zero_status zr_disk_measure(const zr_disk_options *options, zr_disk *out, zero_e
     if (status == ZERO_OK) {
         out->direct = t.scratch.direct;
         snprintf(out->engine, sizeof out->engine, "%s", zr_io_description(t.io));
-        status = run_disk_rounds(&t, options, out, error);
+        status = measure_in_turn(&t, options, out, error);
     }
     if (status == ZERO_OK && !out->direct)
-        say_why_cached(t.scratch.fds[0], out->refused, sizeof out->refused);
+        describe_why_cached(t.scratch.fds[0], out->refused, sizeof out->refused);
     close_track(&t);
     return status;
 }

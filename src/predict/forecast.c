@@ -15,7 +15,7 @@ static const double OF_80_PERCENT = 1.2816;
 // Steps that a rank runs; only the last one counts, because the first finds nothing under way.
 enum { ROUNDS = 2 };
 
-static double sum_of(const double parts[ZR_TIME_PARTS])
+static double sum_of_parts(const double parts[ZR_TIME_PARTS])
 {
     double sum = 0;
     for (int part = 0; part < ZR_TIME_PARTS; part++)
@@ -31,7 +31,7 @@ static void run_step(zr_virtual_rank *rank)
     zr_virtual_rank_end_step(rank, 0);
 }
 
-static void run_forecast_rounds(zr_virtual_rank *rank, zr_forecast *out, double *unknown)
+static void run_virtual_steps(zr_virtual_rank *rank, zr_forecast *out, double *unknown)
 {
     for (int round = 0; round < ROUNDS; round++) {
         for (int part = 0; part < ZR_TIME_PARTS; part++)
@@ -48,7 +48,7 @@ static void run_forecast_rounds(zr_virtual_rank *rank, zr_forecast *out, double 
 // the others all the time.
 static void wait_for_others(zr_virtual_rank *rank, zr_forecast *out)
 {
-    int64_t busy = (int64_t)(sum_of(out->plain) * 1e9); // nanoseconds
+    int64_t busy = (int64_t)(sum_of_parts(out->plain) * 1e9); // nanoseconds
     if (rank->plan->world > 1)
         out->plain[ZR_TIME_EXCHANGE] +=
             zr_virtual_rank_cost(rank, ZR_ACTIVITY_wait, busy, 0, 1).seconds;
@@ -60,7 +60,7 @@ static zero_status run_without_pipeline(const zr_forecast_question *question, zr
     zr_virtual_rank rank;
     zero_status status = zr_virtual_rank_open(question, 0, &rank, error);
     if (status == ZERO_OK) {
-        run_forecast_rounds(&rank, out, unknown);
+        run_virtual_steps(&rank, out, unknown);
         wait_for_others(&rank, out);
     }
     zr_virtual_rank_close(&rank);
@@ -76,7 +76,7 @@ static zero_status run_pipeline(const zr_forecast_question *question, zr_forecas
     return ZERO_OK;
 }
 
-static bool forecast_is_across(const zr_forecast_question *question)
+static bool crosses_machines(const zr_forecast_question *question)
 {
     return question->data.reach.strangers > 0 || question->tensor.reach.strangers > 0 ||
            question->pipeline.reach.strangers > 0;
@@ -84,16 +84,16 @@ static bool forecast_is_across(const zr_forecast_question *question)
 
 // The parts' corrections, then that of the whole, which the parts share so that they add up. Those
 // of exchanges are of what goes through memory.
-static void correct(const zr_forecast_question *question, zr_forecast *f)
+static void apply_corrections(const zr_forecast_question *question, zr_forecast *f)
 {
     const zr_rate_book *book = question->book;
     double whole = zr_correction_factor(&book->whole);
     for (int part = 0; part < ZR_TIME_PARTS; part++) {
-        bool of_network = part == ZR_TIME_EXCHANGE && forecast_is_across(question);
+        bool of_network = part == ZR_TIME_EXCHANGE && crosses_machines(question);
         double factor = of_network ? 1 : zr_correction_factor(&book->corrections[part]) * whole;
         f->parts[part] = f->plain[part] * factor;
     }
-    f->seconds = sum_of(f->parts);
+    f->seconds = sum_of_parts(f->parts);
     double plain = f->plain[ZR_TIME_EXCHANGE];
     f->bubble *= plain > 0 ? f->parts[ZR_TIME_EXCHANGE] / plain : 1;
 }
@@ -127,7 +127,7 @@ double zr_flops_of_token(const zr_plan *plan)
            12 * (double)(shape.layers * shape.heads * shape.head_dim) * (double)plan->shape.seq;
 }
 
-static const char *forecast_largest_of(const double parts[ZR_TIME_PARTS])
+static const char *name_of_largest_part(const double parts[ZR_TIME_PARTS])
 {
     int most = 0;
     for (int part = 1; part < ZR_TIME_PARTS; part++)
@@ -143,13 +143,13 @@ zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *
     *out = (zr_forecast){0};
     ZERO_TRY(question->stages > 1 ? run_pipeline(question, out, &unknown, error)
                                   : run_without_pipeline(question, out, &unknown, error));
-    double plain = sum_of(out->plain), tokens = tokens_of_step(question->plans[0]);
+    double plain = sum_of_parts(out->plain), tokens = tokens_of_step(question->plans[0]);
     out->unknown = plain > 0 ? fmin(unknown / plain, 1) : 0;
-    correct(question, out);
+    apply_corrections(question, out);
     find_interval(question->book, out);
     out->tokens = out->seconds > 0 ? tokens / out->seconds : 0;
     out->flops = tokens * zr_flops_of_token(question->plans[0]);
-    out->bound = forecast_largest_of(out->parts);
+    out->bound = name_of_largest_part(out->parts);
     return ZERO_OK;
 }
 
@@ -179,7 +179,7 @@ void zr_forecast_slow(zr_forecast *f, double slowdown)
 }
 
 // Runs the evaluation of one micro-batch by a stage. Flat parameters that stay gathered are there.
-static zr_cost evaluate(zr_virtual_rank *rank)
+static zr_cost evaluate_micro_batch(zr_virtual_rank *rank)
 {
     const uint32_t fresh = 1u << ZR_FRESH;
     double begin = rank->now;
@@ -191,13 +191,13 @@ static zr_cost evaluate(zr_virtual_rank *rank)
     return (zr_cost){rank->now - begin, rank->unknown};
 }
 
-static zero_status evaluate_on(const zr_forecast_question *question, int stage, zr_cost *out,
-                               zero_error *error)
+static zero_status evaluate_on_stage(const zr_forecast_question *question, int stage, zr_cost *out,
+                                     zero_error *error)
 {
     zr_virtual_rank rank;
     zero_status status = zr_virtual_rank_open(question, stage, &rank, error);
     for (int round = 0; round < ROUNDS && status == ZERO_OK; round++)
-        *out = evaluate(&rank);
+        *out = evaluate_micro_batch(&rank);
     zr_virtual_rank_close(&rank);
     return status;
 }
@@ -212,7 +212,7 @@ zero_status zr_forecast_evaluation(const zr_forecast_question *question, int64_t
     *out = 0;
     for (int s = 0; s < question->stages; s++) {
         zr_cost taken = {0};
-        ZERO_TRY(evaluate_on(question, s, &taken, error));
+        ZERO_TRY(evaluate_on_stage(question, s, &taken, error));
         zr_cost_add(&first, taken);
         slowest = fmax(slowest, taken.seconds);
     }

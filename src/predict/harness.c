@@ -59,8 +59,8 @@ static const zr_flat_param *flat_param_at(const zr_harness *harness, int flat_pa
     return &harness->plan->flat_params[harness->unit->flat_params[flat_param]];
 }
 
-static const void *parameter(const struct zr_accessor *self, const zero_context *context,
-                             int flat_param, int tensor)
+static const void *parameter_address(const struct zr_accessor *self, const zero_context *context,
+                                     int flat_param, int tensor)
 {
     const zr_harness *harness = HARNESS_OF(self, accessor);
     const zr_flat_param *of = flat_param_at(harness, flat_param);
@@ -81,8 +81,8 @@ static bool adds_to(const zr_harness *harness, const zr_flat_param *flat_param)
 }
 
 // The first unit to contribute in a backward sets, and later ones add.
-static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
-                       int tensor, int *add)
+static float *gradient_address(const struct zr_sink *self, zero_context *context, int flat_param,
+                               int tensor, int *add)
 {
     const zr_harness *harness = HARNESS_OF(self, sink);
     const zr_flat_param *of = flat_param_at(harness, flat_param);
@@ -92,9 +92,9 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int fl
     return harness->at.gradients[flat_param] + of->tensors[tensor].first;
 }
 
-static zero_status exchange_harness(const struct zr_exchanger *self, const zero_context *context,
-                                    zero_exchange_kind kind, int replicas, int64_t offset,
-                                    int64_t elements, zero_dtype dtype)
+static zero_status record_exchange(const struct zr_exchanger *self, const zero_context *context,
+                                   zero_exchange_kind kind, int replicas, int64_t offset,
+                                   int64_t elements, zero_dtype dtype)
 {
     const zr_harness *harness = HARNESS_OF(self, exchanger);
     int ranks = replicas ? replicas : self->size;
@@ -109,7 +109,7 @@ bool zr_harness_can_call(const zr_plan *plan) { return zr_lm_config_of(plan->mod
 
 // Finds the unit as the whole model describes it, because it may count its borrowed flat
 // parameters.
-static const zero_unit *described(const zr_plan *plan, int unit)
+static const zero_unit *unit_of_whole_model(const zr_plan *plan, int unit)
 {
     const zero_model *origin = zr_pipeline_stage_origin(plan->model);
     return &origin->units[zr_pipeline_stage_unit(plan->model, unit)];
@@ -121,7 +121,7 @@ static zero_status find_sizes(const zr_plan *plan, int unit, const zero_shape *s
                               zero_tensors *in, zero_unit_sizes *out)
 {
     static const zero_tensors none;
-    const zero_unit *of = described(plan, unit);
+    const zero_unit *of = unit_of_whole_model(plan, unit);
     *in = none;
     if (zr_pipeline_stage_unit(plan->model, unit) > 0) {
         ZERO_TRY(of[-1].ops->sizes(&of[-1], shape, &none, out));
@@ -148,7 +148,7 @@ static zero_status find_decode_sizes(const zr_plan *plan, int unit, const zero_s
                                      .rows = decode->step.rows,
                                      .wanted = decode->step.wanted_count,
                                      .capacity = decode->capacity};
-    ZERO_TRY(zr_lm_decode_sizes(described(plan, unit), &limits, out));
+    ZERO_TRY(zr_lm_decode_sizes(unit_of_whole_model(plan, unit), &limits, out));
     *in = out->out;
     return ZERO_OK;
 }
@@ -178,9 +178,9 @@ static void carve_flat_params(const zr_plan *plan, int unit, zr_carver *carver, 
 }
 
 // Cuts the places of a unit's operands out of the carver's memory; returns their bytes.
-static size_t lay_out_harness(const zr_plan *plan, int unit, const zero_shape *shape,
-                              const zero_tensors *in, const zero_unit_sizes *sizes, char *base,
-                              places *at)
+static size_t carve_operands(const zr_plan *plan, int unit, const zero_shape *shape,
+                             const zero_tensors *in, const zero_unit_sizes *sizes, char *base,
+                             places *at)
 {
     zr_carver carver = {.base = base};
     size_t ids = sizeof(int32_t) * (size_t)(shape->batch * shape->seq);
@@ -218,11 +218,12 @@ int64_t zr_harness_bytes(const zr_plan *plan, int unit, const zero_shape *shape)
     places at;
     if (!zr_harness_can_call(plan) || find_sizes(plan, unit, shape, &in, &sizes) != ZERO_OK)
         return 0;
-    return (int64_t)lay_out_harness(plan, unit, shape, &in, &sizes, NULL, &at);
+    return (int64_t)carve_operands(plan, unit, shape, &in, &sizes, NULL, &at);
 }
 
 // Repeats some of the values over a tensor: the first ones are converted, the others copied.
-static void fill_harness(const zr_harness *harness, zero_dtype dtype, int64_t elements, char *to)
+static void fill_with_values(const zr_harness *harness, zero_dtype dtype, int64_t elements,
+                             char *to)
 {
     int64_t width = (int64_t)zero_dtype_bytes(dtype), first = ZR_MIN(SOME_VALUES, elements);
     zr_narrow(dtype, harness->values, first, to);
@@ -234,7 +235,7 @@ static void fill_flat_param(const zr_harness *harness, int flat_param)
 {
     const zr_flat_param *of = flat_param_at(harness, flat_param);
     float *gradients = harness->at.gradients[flat_param];
-    fill_harness(harness, of->dtype, of->elems, harness->at.parameters[flat_param]);
+    fill_with_values(harness, of->dtype, of->elems, harness->at.parameters[flat_param]);
     if (gradients && adds_to(harness, of))
         memset(gradients, 0, sizeof *gradients * (size_t)of->elems);
 }
@@ -242,8 +243,8 @@ static void fill_flat_param(const zr_harness *harness, int flat_param)
 static void fill_tensors(const zr_harness *harness, const zero_tensors *tensors)
 {
     for (int i = 0; i < tensors->count; i++)
-        fill_harness(harness, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]),
-                     tensors->at[i].data);
+        fill_with_values(harness, tensors->at[i].dtype, zr_tensor_elements(&tensors->at[i]),
+                         tensors->at[i].data);
 }
 
 static void fill_ids(const zr_harness *harness, const zero_shape *shape, int64_t vocab)
@@ -295,8 +296,8 @@ static zero_status reserve_addresses(zr_harness *harness, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve_harness(zr_harness *harness, const zr_harness_question *question,
-                                   zero_error *error)
+static zero_status reserve_operands(zr_harness *harness, const zr_harness_question *question,
+                                    zero_error *error)
 {
     const zr_plan *plan = harness->plan;
     zero_tensors in;
@@ -309,18 +310,18 @@ static zero_status reserve_harness(zr_harness *harness, const zr_harness_questio
         return zr_fail(error, status,
                        "calling unit \"%s\" with micro-batch %lld x %lld: the unit refuses this "
                        "shape",
-                       described(plan, question->unit)->name, (long long)question->shape.batch,
-                       (long long)question->shape.seq);
-    harness->bytes = lay_out_harness(plan, question->unit, &question->shape, &in, &harness->sizes,
-                                     NULL, &harness->at);
+                       unit_of_whole_model(plan, question->unit)->name,
+                       (long long)question->shape.batch, (long long)question->shape.seq);
+    harness->bytes = carve_operands(plan, question->unit, &question->shape, &in, &harness->sizes,
+                                    NULL, &harness->at);
     size_t unit_bytes = harness->bytes;
     if (decode)
         harness->bytes = lay_out_decode(plan, decode, NULL, unit_bytes, &harness->at);
     bool filled = question->memory == ZR_HARNESS_FILLED;
     if (!filled)
         ZERO_TRY(reserve_addresses(harness, error));
-    lay_out_harness(plan, question->unit, &question->shape, &in, &harness->sizes,
-                    filled ? question->base : harness->addresses, &harness->at);
+    carve_operands(plan, question->unit, &question->shape, &in, &harness->sizes,
+                   filled ? question->base : harness->addresses, &harness->at);
     if (decode)
         lay_out_decode(plan, decode, harness->addresses, unit_bytes, &harness->at);
     if (!filled)
@@ -329,30 +330,30 @@ static zero_status reserve_harness(zr_harness *harness, const zr_harness_questio
     return fill_all(harness, &question->shape, error);
 }
 
-static zero_tensors harness_batch_of(const zr_harness *harness, const zero_shape *shape)
+static zero_tensors batch_tensors_of(const zr_harness *harness, const zero_shape *shape)
 {
     return (zero_tensors){2,
                           {{harness->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
                            {harness->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}}}};
 }
 
-static void connect(zr_harness *harness, const zr_harness_question *question)
+static void set_up_context(zr_harness *harness, const zr_harness_question *question)
 {
     const zr_plan *plan = harness->plan;
     const zero_shape *shape = &question->shape;
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
-    harness->batch = harness_batch_of(harness, shape);
+    harness->batch = batch_tensors_of(harness, shape);
     harness->weight = (struct zr_loss_weight){.positions = shape->batch * shape->seq};
-    harness->accessor = (struct zr_accessor){parameter, pass_flat_param, pass_flat_param};
-    harness->sink = (struct zr_sink){gradient};
+    harness->accessor = (struct zr_accessor){parameter_address, pass_flat_param, pass_flat_param};
+    harness->sink = (struct zr_sink){gradient_address};
     harness->exchanger = (struct zr_exchanger){.rank = plan->tensor_rank,
                                                .size = plan->tensor_ranks,
                                                .window = harness->at.window,
                                                .bytes = (int64_t)harness->sizes.exchange_bytes,
-                                               .run = exchange_harness};
+                                               .run = record_exchange};
     harness->context = (zero_context){
         .struct_size = sizeof harness->context,
-        .unit = described(plan, question->unit),
+        .unit = unit_of_whole_model(plan, question->unit),
         .unit_index = zr_pipeline_stage_unit(plan->model, question->unit),
         .shape = *shape,
         .threads = harness->queue->threads,
@@ -387,17 +388,17 @@ zero_status zr_harness_open(const zr_harness_question *question, zr_harness **ou
     harness->queue = question->queue;
     harness->recorder = question->recorder;
     harness->decode = question->decode;
-    zero_status status = reserve_harness(harness, question, error);
+    zero_status status = reserve_operands(harness, question, error);
     if (status != ZERO_OK) {
         zr_harness_close(harness);
         return status;
     }
-    connect(harness, question);
+    set_up_context(harness, question);
     *out = harness;
     return ZERO_OK;
 }
 
-static zero_status call_harness_unit(zr_harness *harness, zr_call call)
+static zero_status call_unit_ops(zr_harness *harness, zr_call call)
 {
     zero_context *context = &harness->context;
     const zero_unit_ops *ops = context->unit->ops;
@@ -416,7 +417,7 @@ zero_status zr_harness_call(zr_harness *harness, zr_call call, bool training, ze
 {
     harness->context.training = training;
     harness->context.error = error;
-    return call_harness_unit(harness, call);
+    return call_unit_ops(harness, call);
 }
 
 zero_status zr_harness_decode(zr_harness *harness, zero_error *error)

@@ -64,8 +64,8 @@ zero_status zr_unit_rates_setting(const char *backend, zero_dtype dtype, int thr
     return ZERO_OK;
 }
 
-static zero_status setting_of(const zr_unit_rates_question *question, zr_rate_setting *out,
-                              zero_error *error)
+static zero_status setting_of_question(const zr_unit_rates_question *question, zr_rate_setting *out,
+                                       zero_error *error)
 {
     const zr_plan *plan = question->plan;
     return zr_unit_rates_setting(question->backend, plan->settings.precision.parameters,
@@ -107,7 +107,7 @@ static bool is_like_earlier(const measuring *m, const zr_unit_operations *of)
     return false;
 }
 
-static void find_different(measuring *m)
+static void find_different_units(measuring *m)
 {
     for (int u = 0; u < m->operations.unit_count && m->unit_count < MOST_UNITS; u++) {
         const zr_unit_operations *of = &m->operations.units[u];
@@ -156,7 +156,7 @@ static int64_t part_of_sample(const zr_plan *plan, int unit, double wanted)
 }
 
 // Returns the micro-batch that fits into a unit's share: fewer samples, then a shorter one.
-static zero_shape fitting(const zr_plan *plan, const different *of)
+static zero_shape fit_micro_batch_to_share(const zr_plan *plan, const different *of)
 {
     zero_shape shape = plan->shape;
     double samples = (double)shape.batch * of->share / of->seconds;
@@ -169,7 +169,7 @@ static zero_shape fitting(const zr_plan *plan, const different *of)
 }
 
 // Returns what a micro-batch touches, as far as a cache might hold it.
-static int64_t touched_elsewhere(const zr_plan *plan)
+static int64_t bytes_touched_elsewhere(const zr_plan *plan)
 {
     static const zero_memory_category touched[] = {ZERO_MEM_parameters, ZERO_MEM_gradients,
                                                    ZERO_MEM_activations};
@@ -186,8 +186,8 @@ static void describe_task(const measuring *m, different *of)
     const zr_operation_list *calls = m->operations.units[of->unit].calls;
     zr_unit_task task = {.plan = plan,
                          .unit = of->unit,
-                         .shape = fitting(plan, of),
-                         .elsewhere = touched_elsewhere(plan)};
+                         .shape = fit_micro_batch_to_share(plan, of),
+                         .elsewhere = bytes_touched_elsewhere(plan)};
     for (int c = 0; c < ZR_OPERATION_CALLS; c++)
         if (calls[c].count > 0 && c != ZR_CALL_AGAIN)
             task.training |= 1u << c;
@@ -206,7 +206,8 @@ static bool is_known(const zr_rates *rates, zr_activity what, int64_t bytes, int
 }
 
 // Finds whether the book has all operations of a task.
-static zero_status look_up(measuring *m, const zr_common_task *task, bool *known, zero_error *error)
+static zero_status find_if_task_known(measuring *m, const zr_common_task *task, bool *known,
+                                      zero_error *error)
 {
     zr_recorder_clear(m->recorder);
     ZERO_TRY(zr_concurrent_count(&m->members, task, m->recorder, error));
@@ -228,7 +229,7 @@ static int64_t most_bytes(const measuring *m)
 
 // Says whether there is memory for a unit, if need be without what is touched elsewhere, and notes
 // that it is needed.
-static bool takes_memory(measuring *m, different *of)
+static bool fits_unit_in_memory(measuring *m, different *of)
 {
     const zr_plan *plan = of->task.plan;
     int64_t most = most_bytes(m), bytes = zr_unit_task_bytes(&of->task),
@@ -249,7 +250,7 @@ static bool takes_memory(measuring *m, different *of)
 
 static zero_status add_units(measuring *m, double seconds, zero_error *error)
 {
-    find_different(m);
+    find_different_units(m);
     divide_time(m, seconds);
     for (int i = 0; i < m->unit_count; i++) {
         different *of = &m->units[i];
@@ -257,8 +258,8 @@ static zero_status add_units(measuring *m, double seconds, zero_error *error)
         describe_task(m, of);
         const zr_common_task task = {
             .work = &zr_unit_work, .task = &of->task, .seconds = of->share};
-        ZERO_TRY(look_up(m, &task, &known, error));
-        if (!known && takes_memory(m, of))
+        ZERO_TRY(find_if_task_known(m, &task, &known, error));
+        if (!known && fits_unit_in_memory(m, of))
             m->tasks[m->task_count++] = task;
     }
     return ZERO_OK;
@@ -276,7 +277,7 @@ static zero_status add_vectors(measuring *m, double seconds, zero_error *error)
         const zr_common_task task = {.work = &zr_vector_work, .task = &one};
         bool known;
         one.items[0] = all.items[i];
-        ZERO_TRY(look_up(m, &task, &known, error));
+        ZERO_TRY(find_if_task_known(m, &task, &known, error));
         if (!known)
             m->vectors.items[m->vectors.count++] = all.items[i];
     }
@@ -324,8 +325,8 @@ static zero_status measure_checksum(zr_rate_book *book, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status measure_disk(const zr_unit_rates_question *question, zr_rate_book *book,
-                                zero_error *error)
+static zero_status measure_disk_rates(const zr_unit_rates_question *question, zr_rate_book *book,
+                                      zero_error *error)
 {
     zr_storage_rates row;
     zr_disk disk;
@@ -355,12 +356,12 @@ static zero_status measure_storage(const zr_unit_rates_question *question,
     if (known->checksum <= 0)
         ZERO_TRY(measure_checksum(found, error));
     if (question->directory && !zr_rate_book_storage(known, question->directory))
-        ZERO_TRY(measure_disk(question, found, error));
+        ZERO_TRY(measure_disk_rates(question, found, error));
     return ZERO_OK;
 }
 
 // Returns what is known of exactly this setting.
-static const zr_rates *known_of(const zr_rate_book *book, const zr_rate_setting *setting)
+static const zr_rates *known_rates_of(const zr_rate_book *book, const zr_rate_setting *setting)
 {
     bool exact;
     const zr_rates *rates = zr_rate_book_find(book, setting, &exact);
@@ -390,11 +391,11 @@ zero_status zr_unit_rates_measure(const zr_unit_rates_question *question, const 
         return ZERO_ERR_MEMORY;
     m->question = question;
     m->seconds = question->seconds > 0 ? question->seconds : 1;
-    zero_status status = setting_of(question, &m->setting, error);
+    zero_status status = setting_of_question(question, &m->setting, error);
     m->members = (zr_members){
         .backend = question->backend, .count = m->setting.together, .threads = m->setting.threads};
     if (status == ZERO_OK) {
-        m->known = known_of(known ? known : &nothing, &m->setting);
+        m->known = known_rates_of(known ? known : &nothing, &m->setting);
         m->rates = zr_rate_book_take(found, &m->setting, error);
         status = m->rates ? measure_kernel_rates(m, error) : ZERO_ERR_MEMORY;
     }

@@ -26,7 +26,7 @@ bool zr_measured_begin(zr_measured *measured, int64_t together)
 
 // Returns the part to which a record inside of a phase belongs; that of the phase itself where it
 // computes.
-static zr_time_part part_of(zr_activity what, zr_time_part phase)
+static zr_time_part time_part_of(zr_activity what, zr_time_part phase)
 {
     if (what == ZR_ACTIVITY_delayed_wait)
         return ZR_TIME_UPDATE;
@@ -65,7 +65,7 @@ static void take_phase(zr_measured *measured, const zr_recorder *recorder, int64
         if (zr_activity_is_overlapped(what))
             continue;
         int64_t own = zr_recorder_own_time(recorder, first, i);
-        parts[part_of(what, own_part)] += (double)own * 1e-9;
+        parts[time_part_of(what, own_part)] += (double)own * 1e-9;
         measured->waits += what == ZR_ACTIVITY_wait ? (double)own * 1e-9 : 0;
         operations += zr_activity_track(what) == ZR_TRACK_COMPUTE && !is_wait(what);
         rest -= own;
@@ -80,7 +80,7 @@ typedef struct kind { // operations of one size
     int64_t bytes, flops;
 } kind;
 
-static bool is_of(const zr_record *record, const kind *of)
+static bool is_record_of_kind(const zr_record *record, const kind *of)
 {
     return record->what == of->what && record->bytes == of->bytes && record->flops == of->flops;
 }
@@ -105,7 +105,7 @@ static int list_kinds(const zr_measured *measured, const zr_recorder *recorder, 
         int k = 0;
         if (!wanted(measured, record->what))
             continue;
-        while (k < count && !is_of(record, &kinds[k]))
+        while (k < count && !is_record_of_kind(record, &kinds[k]))
             k++;
         if (k == count && count < MOST_KINDS)
             kinds[count++] = (kind){record->what, record->bytes, record->flops};
@@ -114,13 +114,13 @@ static int list_kinds(const zr_measured *measured, const zr_recorder *recorder, 
 }
 
 // Adds the usual mean of a kind's times, because single operations are interrupted.
-static void take_kind(zr_measured *measured, const zr_recorder *recorder, int64_t first,
-                      const kind *of)
+static void add_times_of_kind(zr_measured *measured, const zr_recorder *recorder, int64_t first,
+                              const kind *of)
 {
     double times[MOST_TIMES], all = 0;
     int count = 0;
     for (int64_t i = first; i < recorder->count && count < MOST_TIMES; i++)
-        if (is_of(&recorder->records[i], of)) {
+        if (is_record_of_kind(&recorder->records[i], of)) {
             times[count] = (double)zr_recorder_own_time(recorder, first, i) * 1e-9;
             all += times[count++];
         }
@@ -154,7 +154,7 @@ static void take_messages(zr_measured *measured, const zr_recorder *recorder, in
     bool one_copy = of->what == ZR_ACTIVITY_all_gather && measured->one_copy;
     for (int64_t i = first; i < recorder->count && count < MOST_TIMES; i++) {
         const zr_record *record = &recorder->records[i];
-        if (is_of(record, of))
+        if (is_record_of_kind(record, of))
             times[count++] = (double)(record->end - record->begin) * 1e-9;
     }
     if (bytes == 0)
@@ -177,7 +177,7 @@ static bool waits_for_a_checkpoint(const zr_recorder *recorder, int64_t first)
 }
 
 // Forgets the cold steps, which counted as long as there were no others.
-static void become_warm(zr_measured *measured)
+static void forget_cold_steps(zr_measured *measured)
 {
     for (int part = 0; part < ZR_TIME_PARTS; part++)
         measured->seconds[part] = 0;
@@ -194,7 +194,7 @@ void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_
     if (waits_for_a_checkpoint(recorder, first))
         return;
     if (warm && !measured->warm)
-        become_warm(measured);
+        forget_cold_steps(measured);
     for (int64_t i = first; i < recorder->count; i++)
         if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
             take_phase(measured, recorder, first, i, measured->seconds, warm);
@@ -204,7 +204,7 @@ void zr_measured_take(zr_measured *measured, const zr_recorder *recorder, int64_
         return;
     int count = list_kinds(measured, recorder, first, is_operation, kinds);
     for (int k = 0; k < count; k++)
-        take_kind(measured, recorder, first, &kinds[k]);
+        add_times_of_kind(measured, recorder, first, &kinds[k]);
     count = list_kinds(measured, recorder, first, is_message, kinds);
     for (int k = 0; k < count; k++)
         take_messages(measured, recorder, first, &kinds[k]);

@@ -53,7 +53,8 @@ int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
 // Returns the first of the records inside phase i, as zr_records_inside does; *begin becomes when
 // the phase began. An action of a pipeline begins after the waits that come first in it, for what
 // other ranks send, because until then its rank has nothing to do.
-int64_t zr_records_at_work(const zr_recorder *recorder, int64_t first, int64_t i, int64_t *begin);
+int64_t zr_records_skip_first_waits(const zr_recorder *recorder, int64_t first, int64_t i,
+                                    int64_t *begin);
 
 typedef struct zr_unit_span { // one turn of a unit: its consecutive records in a phase
     zr_activity phase;

@@ -59,7 +59,7 @@ static zero_status begin_records(finding *f, int64_t capacity, zero_error *error
     return zr_recorder_create(capacity, &f->recorder, error);
 }
 
-static zero_shape shape_of(const finding *f)
+static zero_shape shape_of_call(const finding *f)
 {
     zero_shape shape = f->plan->shape;
     if (f->decode) {
@@ -73,7 +73,7 @@ static zero_status open_harness(const finding *f, int unit, zr_harness **out, ze
 {
     const zr_harness_question question = {.plan = f->plan,
                                           .unit = unit,
-                                          .shape = shape_of(f),
+                                          .shape = shape_of_call(f),
                                           .memory = ZR_HARNESS_ADDRESSES,
                                           .queue = f->queue,
                                           .recorder = f->recorder,
@@ -97,7 +97,7 @@ static zero_status record_call(finding *f, int unit, zr_call call, bool training
     return status;
 }
 
-static zero_status append_operations(finding *f, const zr_operation *operation, zero_error *error)
+static zero_status append_operation(finding *f, const zr_operation *operation, zero_error *error)
 {
     zr_operation *all = zr_list_grow(f->out->all, f->count, &f->capacity, sizeof *all, error);
     if (!all)
@@ -118,8 +118,8 @@ static zero_status add_record(finding *f, int first, const zr_record *record, ze
         known->calls++;
         return ZERO_OK;
     }
-    return append_operations(f, &(zr_operation){record->what, record->bytes, record->flops, 1},
-                             error);
+    return append_operation(f, &(zr_operation){record->what, record->bytes, record->flops, 1},
+                            error);
 }
 
 static zero_status find_call(finding *f, int unit, zr_call call, bool training, zero_error *error)
@@ -177,7 +177,7 @@ static void point_lists(zr_plan_operations *operations)
         }
 }
 
-static zero_status find_operations(finding *f, zero_error *error)
+static zero_status list_unit_operations(finding *f, zero_error *error)
 {
     f->out->units = zr_alloc(sizeof *f->out->units * (size_t)f->plan->unit_count, error);
     if (!f->out->units)
@@ -190,12 +190,12 @@ static zero_status find_operations(finding *f, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status find_with(finding *f, const char *backend, zero_error *error)
+static zero_status find_with_backend(finding *f, const char *backend, zero_error *error)
 {
     int threads = ZR_MAX(f->plan->shape.threads, 1);
     *f->out = (zr_plan_operations){0};
     ZERO_TRY(zr_queue_open(backend, NULL, threads, &f->queue, error));
-    zero_status status = find_operations(f, error);
+    zero_status status = list_unit_operations(f, error);
     zr_queue_count_end(f->queue, f->counting);
     zr_recorder_destroy(f->recorder);
     zr_queue_close(f->queue);
@@ -205,14 +205,15 @@ static zero_status find_with(finding *f, const char *backend, zero_error *error)
 zero_status zr_plan_operations_find(const zr_plan *plan, const char *backend,
                                     zr_plan_operations *out, zero_error *error)
 {
-    return find_with(&(finding){.plan = plan, .out = out}, backend, error);
+    return find_with_backend(&(finding){.plan = plan, .out = out}, backend, error);
 }
 
 zero_status zr_plan_operations_decode(const zr_plan *plan, const char *backend,
                                       const zr_harness_decode_question *decode,
                                       zr_plan_operations *out, zero_error *error)
 {
-    return find_with(&(finding){.plan = plan, .out = out, .decode = decode}, backend, error);
+    return find_with_backend(&(finding){.plan = plan, .out = out, .decode = decode}, backend,
+                             error);
 }
 
 void zr_plan_operations_free(zr_plan_operations *operations)

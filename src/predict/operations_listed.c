@@ -11,7 +11,7 @@ static const int thirds[ZR_OPERATION_CALLS] = {
     [ZR_CALL_BOTH] = 3,    [ZR_CALL_INPUT] = 1, [ZR_CALL_WEIGHT] = 1,
 };
 
-static zr_operation third_of(const zero_product_shape *product, int64_t element, int calls)
+static zr_operation third_of_product(const zero_product_shape *product, int64_t element, int calls)
 {
     int64_t operands = product->m * product->k + product->k * product->n + product->m * product->n;
     return (zr_operation){.what = ZR_ACTIVITY_product,
@@ -20,7 +20,7 @@ static zr_operation third_of(const zero_product_shape *product, int64_t element,
                           .calls = calls * product->calls};
 }
 
-static int products_of(const zr_plan *plan)
+static int count_products(const zr_plan *plan)
 {
     int count = 0;
     for (int u = 0; u < plan->unit_count; u++)
@@ -32,7 +32,7 @@ zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *o
                                       zero_error *error)
 {
     int64_t element = (int64_t)zero_dtype_bytes(plan->settings.precision.activations);
-    size_t all = (size_t)ZR_MAX(products_of(plan) * ZR_OPERATION_CALLS, 1);
+    size_t all = (size_t)ZR_MAX(count_products(plan) * ZR_OPERATION_CALLS, 1);
     *out = (zr_plan_operations){.unit_count = plan->unit_count};
     out->units = zr_alloc((size_t)plan->unit_count * sizeof *out->units, error);
     out->all = zr_alloc(all * sizeof *out->all, error);
@@ -44,7 +44,7 @@ zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *o
             const zero_unit_sizes *sizes = &plan->units[u].sizes;
             out->units[u].calls[c] = (zr_operation_list){at, sizes->product_count};
             for (int p = 0; p < sizes->product_count; p++)
-                *at++ = third_of(&sizes->products[p], element, thirds[c]);
+                *at++ = third_of_product(&sizes->products[p], element, thirds[c]);
         }
     return ZERO_OK;
 }

@@ -15,25 +15,25 @@ typedef struct shapes { // of a model, each shape once, with the calls of all un
     zero_product_shape at[MOST_SHAPES];
 } shapes;
 
-static bool same(const zero_product_shape *a, const zero_product_shape *b)
+static bool same_product_shape(const zero_product_shape *a, const zero_product_shape *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
            a->trans_b == b->trans_b;
 }
 
-static double products_flops_of(const zero_product_shape *shape)
+static double flops_of_product(const zero_product_shape *shape)
 {
     return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
 }
 
-static zero_status collect_products(const zr_plan *plan, shapes *out, zero_error *error)
+static zero_status collect_product_shapes(const zr_plan *plan, shapes *out, zero_error *error)
 {
     *out = (shapes){0};
     for (int u = 0; u < plan->unit_count; u++) {
         const zero_unit_sizes *sizes = &plan->units[u].sizes;
         for (int p = 0; p < sizes->product_count; p++) {
             int i = 0;
-            while (i < out->count && !same(&out->at[i], &sizes->products[p]))
+            while (i < out->count && !same_product_shape(&out->at[i], &sizes->products[p]))
                 i++;
             if (i == MOST_SHAPES)
                 return zr_fail(error, ZERO_ERR_LIMIT,
@@ -54,8 +54,8 @@ typedef struct operands {
     char *a, *b, *d;
 } operands;
 
-static zero_status reserve_products(operands *o, zr_ledger *ledger, zero_dtype dtype,
-                                    const shapes *shapes, zero_error *error)
+static zero_status allocate_operands(operands *o, zr_ledger *ledger, zero_dtype dtype,
+                                     const shapes *shapes, zero_error *error)
 {
     size_t a = 0, b = 0, d = 0, scratch = 0;
     for (int i = 0; i < shapes->count; i++) {
@@ -78,7 +78,7 @@ static zero_status reserve_products(operands *o, zr_ledger *ledger, zero_dtype d
 
 // Returns a product of a step: those with x^T (weight gradients) are in fp32, others in the storage
 // type.
-static zr_product product_of(zero_dtype dtype, const zero_product_shape *shape)
+static zr_product product_of_shape(zero_dtype dtype, const zero_product_shape *shape)
 {
     return (zr_product){.dtype = dtype,
                         .out = shape->trans_a ? ZERO_F32 : dtype,
@@ -93,7 +93,7 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
                               const zero_product_shape *shape, zr_products_time *out,
                               zero_error *error)
 {
-    const zr_product product = product_of(dtype, shape);
+    const zr_product product = product_of_shape(dtype, shape);
     const zr_product_ops *ops = o->queue->backend->product;
     double seconds[MOST_CALLS], total = 0;
     int calls = 0;
@@ -107,7 +107,7 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
     }
     out->median += shape->calls * zr_median(seconds, calls);
     out->best += shape->calls * seconds[0];
-    out->flops += shape->calls * products_flops_of(shape);
+    out->flops += shape->calls * flops_of_product(shape);
     return ZERO_OK;
 }
 
@@ -133,10 +133,10 @@ zero_status zr_products_measure(const zr_meter *meter, const zr_plan *plan, zr_p
     shapes shapes;
     zero_dtype dtype = plan->settings.precision.activations;
     *out = (zr_products_time){0};
-    ZERO_TRY(collect_products(plan, &shapes, error));
+    ZERO_TRY(collect_product_shapes(plan, &shapes, error));
     ZERO_TRY(zr_queue_open("cpu", NULL, meter->threads, &o.queue, error));
     zero_status status =
-        zr_comm_agree(meter->comm, reserve_products(&o, &ledger, dtype, &shapes, error), error);
+        zr_comm_agree(meter->comm, allocate_operands(&o, &ledger, dtype, &shapes, error), error);
     if (status == ZERO_OK)
         status = time_shapes(meter, &o, dtype, &shapes, out, error);
     zr_arena_destroy(&o.arena);

@@ -17,13 +17,13 @@ static bool is_same_kind(const zr_rate_setting *a, const zr_rate_setting *b)
     return !strcmp(a->path, b->path) && a->dtype == b->dtype && a->machines == b->machines;
 }
 
-static bool rate_book_is_same(const zr_rate_setting *a, const zr_rate_setting *b)
+static bool same_rate_setting(const zr_rate_setting *a, const zr_rate_setting *b)
 {
     return is_same_kind(a, b) && a->threads == b->threads && a->together == b->together;
 }
 
 // Returns how unlike the threads and ranks of two settings are. Threads count more.
-static double rate_book_distance(const zr_rate_setting *a, const zr_rate_setting *b)
+static double distance_of_settings(const zr_rate_setting *a, const zr_rate_setting *b)
 {
     return fabs(log((double)ZR_MAX(a->threads, 1) / ZR_MAX(b->threads, 1))) +
            0.5 * fabs(log((double)ZR_MAX(a->together, 1) / ZR_MAX(b->together, 1)));
@@ -37,11 +37,11 @@ const zr_rates *zr_rate_book_find(const zr_rate_book *book, const zr_rate_settin
         const zr_rates *r = &book->settings[i];
         if (!is_same_kind(&r->setting, setting))
             continue;
-        if (!nearest || rate_book_distance(&r->setting, setting) <
-                            rate_book_distance(&nearest->setting, setting))
+        if (!nearest || distance_of_settings(&r->setting, setting) <
+                            distance_of_settings(&nearest->setting, setting))
             nearest = r;
     }
-    *exact = nearest && rate_book_is_same(&nearest->setting, setting);
+    *exact = nearest && same_rate_setting(&nearest->setting, setting);
     return nearest;
 }
 
@@ -50,7 +50,7 @@ double zr_rates_factor(const zr_rates *rates, const zr_rate_setting *setting)
     return (double)ZR_MAX(rates->setting.threads, 1) / ZR_MAX(setting->threads, 1);
 }
 
-static zr_rates *oldest(const zr_rate_book *book)
+static zr_rates *oldest_rates(const zr_rate_book *book)
 {
     zr_rates *found = book->settings;
     for (zr_rates *r = found; r < book->settings + book->count; r++)
@@ -59,10 +59,10 @@ static zr_rates *oldest(const zr_rate_book *book)
 }
 
 // Returns a place for the rates of another setting.
-static zr_rates *make_rate_book_room(zr_rate_book *book, zero_error *error)
+static zr_rates *make_room_for_rates(zr_rate_book *book, zero_error *error)
 {
     if (book->count == ZR_MOST_RATE_SETTINGS)
-        return oldest(book);
+        return oldest_rates(book);
     zr_rates *grown =
         zr_realloc(book->settings, (size_t)(book->count + 1) * sizeof *book->settings, error);
     if (!grown)
@@ -72,13 +72,13 @@ static zr_rates *make_rate_book_room(zr_rate_book *book, zero_error *error)
 }
 
 // Returns the rates of a setting; new ones are empty.
-static zr_rates *rate_book_place_of(zr_rate_book *book, const zr_rate_setting *setting,
-                                    zero_error *error)
+static zr_rates *find_or_add_rates(zr_rate_book *book, const zr_rate_setting *setting,
+                                   zero_error *error)
 {
     for (int i = 0; i < book->count; i++)
-        if (rate_book_is_same(&book->settings[i].setting, setting))
+        if (same_rate_setting(&book->settings[i].setting, setting))
             return &book->settings[i];
-    zr_rates *made = make_rate_book_room(book, error);
+    zr_rates *made = make_room_for_rates(book, error);
     if (made) {
         memset(made, 0, sizeof *made);
         made->setting = *setting;
@@ -88,14 +88,14 @@ static zr_rates *rate_book_place_of(zr_rate_book *book, const zr_rate_setting *s
 
 zr_rates *zr_rate_book_take(zr_rate_book *book, const zr_rate_setting *setting, zero_error *error)
 {
-    zr_rates *rates = rate_book_place_of(book, setting, error);
+    zr_rates *rates = find_or_add_rates(book, setting, error);
     if (rates)
         rates->measured = (int64_t)time(NULL);
     return rates;
 }
 
 // Adds what `later` has learnt; the runs of `to` before it count less and less.
-static void combine(zr_correction *to, const zr_correction *later)
+static void combine_corrections(zr_correction *to, const zr_correction *later)
 {
     double runs = (double)ZR_MIN(to->runs, MOST_EARLIER_RUNS), more = (double)later->runs;
     if (later->runs < 1)
@@ -115,7 +115,7 @@ void zr_correction_learn(zr_correction *correction, double predicted, double mea
     if (!(predicted > 0) || !(measured > 0) || !isfinite(factor))
         return;
     factor = fmin(fmax(factor, 1 / MOST_OFF), MOST_OFF);
-    combine(correction, &(zr_correction){.factor = factor, .runs = 1});
+    combine_corrections(correction, &(zr_correction){.factor = factor, .runs = 1});
 }
 
 double zr_correction_factor(const zr_correction *correction)
@@ -149,14 +149,14 @@ zero_status zr_rate_book_merge(zr_rate_book *into, const zr_rate_book *from, zer
     for (int i = 0; i < from->count; i++) {
         if (is_empty(&from->settings[i]))
             continue;
-        zr_rates *place = rate_book_place_of(into, &from->settings[i].setting, error);
+        zr_rates *place = find_or_add_rates(into, &from->settings[i].setting, error);
         if (!place)
             return ZERO_ERR_MEMORY;
         merge_rates(place, &from->settings[i]);
     }
     for (int part = 0; part < ZR_TIME_PARTS; part++)
-        combine(&into->corrections[part], &from->corrections[part]);
-    combine(&into->whole, &from->whole);
+        combine_corrections(&into->corrections[part], &from->corrections[part]);
+    combine_corrections(&into->whole, &from->whole);
     for (int i = 0; i < from->storage_count; i++)
         ZERO_TRY(zr_rate_book_set_storage(into, &from->storage[i], error));
     into->read = from->read > 0 ? from->read : into->read;

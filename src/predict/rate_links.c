@@ -22,7 +22,7 @@ zr_rate_setting zr_link_setting(int machines, int together, bool one_copy)
     return setting;
 }
 
-static double rate_links_distance(const zr_rate_setting *a, const zr_rate_setting *b)
+static double distance_of_links(const zr_rate_setting *a, const zr_rate_setting *b)
 {
     return fabs(log((double)a->together / b->together)) +
            0.5 * fabs(log((double)a->machines / b->machines));
@@ -38,7 +38,7 @@ const zr_rates *zr_rate_book_link(const zr_rate_book *book, const zr_rate_settin
             (s->machines > 1) != (setting->machines > 1))
             continue;
         if (!nearest ||
-            rate_links_distance(s, setting) < rate_links_distance(&nearest->setting, setting))
+            distance_of_links(s, setting) < distance_of_links(&nearest->setting, setting))
             nearest = r;
     }
     return nearest;
@@ -49,7 +49,7 @@ typedef struct ends { // of the samples of an activity, by bytes; NULL: there is
     const zr_rate_sample *first, *last, *before_last;
 } ends;
 
-static ends look_around_rate_links(const zr_rates *link, int what, double bytes)
+static ends find_samples_around(const zr_rates *link, int what, double bytes)
 {
     ends e = {0};
     for (int i = 0; i < link->count[what]; i++) {
@@ -72,7 +72,7 @@ static ends look_around_rate_links(const zr_rates *link, int what, double bytes)
 }
 
 // Returns the seconds of a byte beyond the largest sample.
-static double slope_of(const ends *e)
+static double slope_beyond_largest(const ends *e)
 {
     double all = e->last->seconds / fmax((double)e->last->bytes, 1);
     if (!e->before_last)
@@ -90,7 +90,7 @@ static double seconds_at(const ends *e, double bytes, double *unknown)
         return e->first->seconds;
     if (!e->above) {
         *unknown = 0.5 * (1 - (double)e->last->bytes / bytes);
-        return e->last->seconds + slope_of(e) * (bytes - (double)e->last->bytes);
+        return e->last->seconds + slope_beyond_largest(e) * (bytes - (double)e->last->bytes);
     }
     double width = (double)(e->above->bytes - e->below->bytes),
            part = width > 0 ? (bytes - (double)e->below->bytes) / width : 0;
@@ -118,7 +118,7 @@ double zr_link_seconds(const zr_rates *link, zr_activity what, double bytes, dou
     *unknown = 1;
     if (from == ZR_ACTIVITY_COUNT)
         return GUESSED_LATENCY + bytes / GUESSED_RATE;
-    ends e = look_around_rate_links(link, from, bytes);
+    ends e = find_samples_around(link, from, bytes);
     double seconds = seconds_at(&e, bytes, unknown);
     if (from != (int)what)
         *unknown = fmax(*unknown, OF_ANOTHER_KIND);
@@ -133,7 +133,7 @@ bool zr_link_describe(const zr_rates *link, double *rate, double *latency)
         return false;
     for (const zr_rate_sample *s = link->at[from]; s < link->at[from] + link->count[from]; s++)
         *rate = fmax(*rate, (double)s->bytes / s->seconds);
-    *latency = look_around_rate_links(link, from, 0).first->seconds;
+    *latency = find_samples_around(link, from, 0).first->seconds;
     return *rate > 0;
 }
 

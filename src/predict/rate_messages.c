@@ -60,7 +60,7 @@ static zero_status move_shares(state *s, const zr_message_item *item, zero_comm_
     return zr_comm_quiesce(&s->window, 0, error);
 }
 
-static zero_status exchange_rate_messages(state *s, const zr_message_item *item, zero_error *error)
+static zero_status run_exchange_message(state *s, const zr_message_item *item, zero_error *error)
 {
     int64_t begin = zr_recorder_begin(s->member->recorder);
     if (item->kind == ZERO_EXCHANGE_SUM)
@@ -72,10 +72,10 @@ static zero_status exchange_rate_messages(state *s, const zr_message_item *item,
     return ZERO_OK;
 }
 
-static zero_status make_rate_messages(state *s, const zr_message_item *item, zero_error *error)
+static zero_status run_message_item(state *s, const zr_message_item *item, zero_error *error)
 {
     switch (item->what) {
-    case ZR_ACTIVITY_exchange: return exchange_rate_messages(s, item, error);
+    case ZR_ACTIVITY_exchange: return run_exchange_message(s, item, error);
     case ZR_ACTIVITY_all_gather: return move_shares(s, item, ZERO_COMM_all_gather, false, error);
     case ZR_ACTIVITY_all_reduce:
         return zr_comm_all_reduce_small(s->member->comm, s->sums.base, item->elems, item->dtype,
@@ -84,11 +84,11 @@ static zero_status make_rate_messages(state *s, const zr_message_item *item, zer
     }
 }
 
-static zero_status make_all(void *opened, zero_error *error)
+static zero_status run_message_items(void *opened, zero_error *error)
 {
     state *s = opened;
     for (int i = 0; i < s->task->count; i++)
-        ZERO_TRY(make_rate_messages(s, &s->task->items[i], error));
+        ZERO_TRY(run_message_item(s, &s->task->items[i], error));
     return ZERO_OK;
 }
 
@@ -101,7 +101,7 @@ static void close_messages(void *opened)
 }
 
 const zr_common_work zr_message_work = {
-    .open = open_messages, .round = make_all, .close = close_messages};
+    .open = open_messages, .round = run_message_items, .close = close_messages};
 
 int64_t zr_message_item_bytes(const zr_message_task *task, const zr_message_item *item)
 {
@@ -110,7 +110,7 @@ int64_t zr_message_item_bytes(const zr_message_task *task, const zr_message_item
                                item->elems, item->dtype);
 }
 
-static void list_rate_messages(zr_message_task *task, zr_message_item item)
+static void add_message_once(zr_message_task *task, zr_message_item item)
 {
     item.elems = ZR_MIN(item.elems, (int64_t)MOST_ELEMS);
     if (item.elems <= 0 || task->count == ZR_MOST_MESSAGE_ITEMS)
@@ -125,7 +125,7 @@ static void list_rate_messages(zr_message_task *task, zr_message_item item)
 }
 
 // Returns the elements of a share if a member fetches `bytes` in all.
-static int64_t share_of(const zr_message_task *task, int64_t bytes, zero_dtype dtype)
+static int64_t elements_per_member(const zr_message_task *task, int64_t bytes, zero_dtype dtype)
 {
     return bytes / (task->members - 1) / (int64_t)zero_dtype_bytes(dtype);
 }
@@ -139,31 +139,33 @@ static void list_pass(zr_message_task *task, const zr_plan *plan, const zr_pass 
         const zr_flat_param *flat_param = &plan->flat_params[at->flat_param];
         zero_dtype read = flat_param->dtype, summed = flat_param->gradient_dtype;
         if (at->code == ZR_GATHER)
-            list_rate_messages(task, (zr_message_item){.what = ZR_ACTIVITY_all_gather,
-                                                       .elems = share_of(task, at->bytes, read),
-                                                       .dtype = read});
+            add_message_once(task,
+                             (zr_message_item){.what = ZR_ACTIVITY_all_gather,
+                                               .elems = elements_per_member(task, at->bytes, read),
+                                               .dtype = read});
         if (at->code == ZR_REDUCE)
-            list_rate_messages(task, (zr_message_item){.what = ZR_ACTIVITY_reduce_scatter,
-                                                       .elems = share_of(task, at->bytes, summed),
-                                                       .dtype = summed});
+            add_message_once(
+                task, (zr_message_item){.what = ZR_ACTIVITY_reduce_scatter,
+                                        .elems = elements_per_member(task, at->bytes, summed),
+                                        .dtype = summed});
     }
 }
 
-static void list_rate_messages_exchanges(zr_message_task *task, const zr_plan *plan,
-                                         const zero_unit_sizes *sizes)
+static void list_unit_exchanges(zr_message_task *task, const zr_plan *plan,
+                                const zero_unit_sizes *sizes)
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *e = &sizes->exchanges[i];
         int ranks = e->replicas ? e->replicas : plan->tensor_ranks;
-        list_rate_messages(
+        add_message_once(
             task,
-            (zr_message_item){.what = ZR_ACTIVITY_exchange,
-                              .kind = e->kind,
-                              .elems = share_of(task,
-                                                zr_exchange_fetched(ZERO_EXCHANGE_GATHER, ranks,
-                                                                    e->elements, e->dtype),
-                                                e->dtype),
-                              .dtype = e->dtype});
+            (zr_message_item){
+                .what = ZR_ACTIVITY_exchange,
+                .kind = e->kind,
+                .elems = elements_per_member(
+                    task, zr_exchange_fetched(ZERO_EXCHANGE_GATHER, ranks, e->elements, e->dtype),
+                    e->dtype),
+                .dtype = e->dtype});
     }
 }
 
@@ -175,11 +177,11 @@ void zr_message_task_list(const zr_plan *plan, int members, zr_message_task *out
     if (members == 1)
         return;
     if (!plan->settings.inference)
-        list_rate_messages(out, (zr_message_item){.what = ZR_ACTIVITY_all_reduce,
-                                                  .elems = ZR_STEP_SUMS_WORDS,
-                                                  .dtype = ZERO_I64});
+        add_message_once(out, (zr_message_item){.what = ZR_ACTIVITY_all_reduce,
+                                                .elems = ZR_STEP_SUMS_WORDS,
+                                                .dtype = ZERO_I64});
     for (int p = 0; p < ZR_PASSES && plan->ranks > 1; p++)
         list_pass(out, plan, &plan->program.passes[p]);
     for (int u = 0; u < plan->unit_count && plan->tensor_ranks > 1; u++)
-        list_rate_messages_exchanges(out, plan, &plan->units[u].sizes);
+        list_unit_exchanges(out, plan, &plan->units[u].sizes);
 }

@@ -122,33 +122,33 @@ void zr_rate_book_use_disk(zr_rate_book *book, const char *directory)
     book->mix = disk->mix;
 }
 
-static double rate_storage_number_of(const json_t *entry, const char *name)
+static double number_of_entry(const json_t *entry, const char *name)
 {
     return json_number_value(json_object_get(entry, name));
 }
 
-static bool is_rate(double value) { return isfinite(value) && value > 0; }
+static bool is_positive_rate(double value) { return isfinite(value) && value > 0; }
 
 // Fills in the rates of `row`, a disk or a memory. Returns false if one of them is not a rate.
 static bool read_row_rates(const json_t *entry, zr_storage_rates *row)
 {
     row->measured = json_integer_value(json_object_get(entry, "measured"));
-    row->read = rate_storage_number_of(entry, "read");
-    row->write = rate_storage_number_of(entry, "write");
-    row->mix = rate_storage_number_of(entry, "mix");
+    row->read = number_of_entry(entry, "read");
+    row->write = number_of_entry(entry, "write");
+    row->mix = number_of_entry(entry, "mix");
     row->direct = json_is_true(json_object_get(entry, "direct"));
     row->block = json_integer_value(json_object_get(entry, "block"));
     row->depth = (int)json_integer_value(json_object_get(entry, "depth"));
-    row->copy = rate_storage_number_of(entry, "copy");
-    row->update = rate_storage_number_of(entry, "update");
+    row->copy = number_of_entry(entry, "copy");
+    row->update = number_of_entry(entry, "update");
     if (!row->disk[0])
-        return is_rate(row->copy) && is_rate(row->update);
-    return is_rate(row->read) && is_rate(row->write) && is_rate(row->mix) && row->block > 0 &&
-           row->depth > 0;
+        return is_positive_rate(row->copy) && is_positive_rate(row->update);
+    return is_positive_rate(row->read) && is_positive_rate(row->write) &&
+           is_positive_rate(row->mix) && row->block > 0 && row->depth > 0;
 }
 
 // Copies a text that is there, and fits.
-static bool take_text(const char *text, char *out, size_t size)
+static bool copy_text_if_fits(const char *text, char *out, size_t size)
 {
     if (!text || strlen(text) >= size)
         return false;
@@ -160,9 +160,9 @@ bool zr_storage_read(const json_t *entry, zr_storage_rates *out)
 {
     const json_t *disk = json_object_get(entry, "disk");
     *out = (zr_storage_rates){0};
-    return take_text(json_string_value(json_object_get(entry, "host")), out->host,
-                     sizeof out->host) &&
-           (!disk || take_text(json_string_value(disk), out->disk, sizeof out->disk)) &&
+    return copy_text_if_fits(json_string_value(json_object_get(entry, "host")), out->host,
+                             sizeof out->host) &&
+           (!disk || copy_text_if_fits(json_string_value(disk), out->disk, sizeof out->disk)) &&
            read_row_rates(entry, out);
 }
 
@@ -192,8 +192,8 @@ static zero_status add_bandwidth(zr_rate_book *book, const char *host, const cha
                                  const json_t *entry, zero_error *error)
 {
     zr_storage_rates row = {0};
-    if (!take_text(host, row.host, sizeof row.host) ||
-        !take_text(disk, row.disk, sizeof row.disk) || !read_row_rates(entry, &row))
+    if (!copy_text_if_fits(host, row.host, sizeof row.host) ||
+        !copy_text_if_fits(disk, row.disk, sizeof row.disk) || !read_row_rates(entry, &row))
         return ZERO_OK;
     return zr_rate_book_set_storage(book, &row, error);
 }

@@ -46,7 +46,7 @@ static zero_status open_unit(const void *task, const zr_member *member, void **o
 
 // Touches what lies behind the harness's memory, as other units touch theirs between two calls of
 // one.
-static void work_elsewhere(const state *s)
+static void touch_elsewhere(const state *s)
 {
     const zr_unit_task *task = s->task;
     int64_t third = task->elsewhere / 3 / (int64_t)sizeof(float);
@@ -61,7 +61,7 @@ static void work_elsewhere(const state *s)
 static zero_status call_once(const state *s, zr_call call, zero_error *error)
 {
     zr_recorder *recorder = s->member->recorder;
-    work_elsewhere(s);
+    touch_elsewhere(s);
     zr_harness_refill(s->harness);
     int64_t first = recorder->count, begin = zr_recorder_begin(recorder);
     ZERO_TRY(zr_harness_call(s->harness, call, s->task->training >> call & 1, error));
@@ -73,7 +73,7 @@ static zero_status call_once(const state *s, zr_call call, zero_error *error)
 }
 
 // Forward saves what backward reads. It does not run again, because that is the same once more.
-static zero_status rate_units_call_unit(void *opened, zero_error *error)
+static zero_status call_in_each_way(void *opened, zero_error *error)
 {
     static const zr_call order[] = {ZR_CALL_FORWARD, ZR_CALL_BACKWARD, ZR_CALL_BOTH, ZR_CALL_INPUT,
                                     ZR_CALL_WEIGHT};
@@ -93,4 +93,4 @@ static void close_unit(void *opened)
 }
 
 const zr_common_work zr_unit_work = {
-    .open = open_unit, .round = rate_units_call_unit, .close = close_unit};
+    .open = open_unit, .round = call_in_each_way, .close = close_unit};

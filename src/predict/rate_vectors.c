@@ -35,7 +35,7 @@ typedef struct state {
     int64_t next[ZR_VECTOR_ITEM_KINDS]; // element with which the next item of a kind begins
 } state;
 
-static zero_dtype accumulator_of(const zr_plan *plan)
+static zero_dtype accumulator_dtype_of(const zr_plan *plan)
 {
     return plan->settings.precision.accumulator;
 }
@@ -65,7 +65,7 @@ void zr_vector_task_shorten(zr_vector_task *task, int64_t most)
     task->elems = ZR_MAX(longest_item(task), ZR_MIN(task->elems, elems / ZR_ALIGN * ZR_ALIGN));
 }
 
-static void fill_rate_vectors(float *to, zero_dtype dtype, int64_t elems)
+static void fill_random_vector(float *to, zero_dtype dtype, int64_t elems)
 {
     float values[SOME_VALUES];
     int64_t width = (int64_t)zero_dtype_bytes(dtype);
@@ -74,7 +74,7 @@ static void fill_rate_vectors(float *to, zero_dtype dtype, int64_t elems)
         zr_narrow(dtype, values, ZR_MIN(SOME_VALUES, elems - at), (char *)to + at * width);
 }
 
-static void lay_out_rate_vectors(state *s, char *memory)
+static void lay_out_vectors(state *s, char *memory)
 {
     int64_t elems = s->task->elems;
     float **const places[] = {&s->at.master, &s->at.state0, &s->at.state1, &s->at.direction};
@@ -85,9 +85,9 @@ static void lay_out_rate_vectors(state *s, char *memory)
         *places[i] = (float *)(void *)memory;
     for (int i = 0; i < ZR_COUNT(others); i++, memory += each)
         *others[i] = memory;
-    fill_rate_vectors(s->at.master, ZERO_F32, elems);
-    fill_rate_vectors(s->at.gradient, accumulator_of(s->task->plan), elems);
-    fill_rate_vectors(s->at.direction, s->task->plan->settings.precision.gradients, elems);
+    fill_random_vector(s->at.master, ZERO_F32, elems);
+    fill_random_vector(s->at.gradient, accumulator_dtype_of(s->task->plan), elems);
+    fill_random_vector(s->at.direction, s->task->plan->settings.precision.gradients, elems);
 }
 
 static zero_status open_vectors(const void *task, const zr_member *member, void **out,
@@ -101,12 +101,12 @@ static zero_status open_vectors(const void *task, const zr_member *member, void 
     if (member->counts)
         s->at = (vectors){here, here, here, here, here, here};
     else
-        lay_out_rate_vectors(s, member->memory);
+        lay_out_vectors(s, member->memory);
     *out = s;
     return ZERO_OK;
 }
 
-static zr_range_states states_of(const state *s, int64_t first)
+static zr_range_states range_states_from(const state *s, int64_t first)
 {
     const zr_plan *plan = s->task->plan;
     const zr_precision *precision = &plan->settings.precision;
@@ -118,14 +118,14 @@ static zr_range_states states_of(const state *s, int64_t first)
         .state0 = states > 0 ? s->at.state0 + first : NULL,
         .state1 = states > 1 ? s->at.state1 + first : NULL,
         .direction = s->at.direction + first,
-        .gradient = gradient + first * (int64_t)zero_dtype_bytes(accumulator_of(plan)),
-        .gradient_dtype = accumulator_of(plan),
+        .gradient = gradient + first * (int64_t)zero_dtype_bytes(accumulator_dtype_of(plan)),
+        .gradient_dtype = accumulator_dtype_of(plan),
         .parameters =
             copies ? parameters + first * (int64_t)zero_dtype_bytes(precision->parameters) : NULL,
         .parameters_dtype = precision->parameters};
 }
 
-static void walk_rate_vectors(const state *s, int64_t first, int64_t elems)
+static void update_range(const state *s, int64_t first, int64_t elems)
 {
     const zr_update update = {.kind = s->task->update,
                               .lr = 1e-4,
@@ -137,7 +137,7 @@ static void walk_rate_vectors(const state *s, int64_t first, int64_t elems)
                               .correction2 = 0.01,
                               .gradient_scale = 1};
     const zr_optimizer_ops *ops = s->member->queue->backend->optimizer;
-    const zr_range_states at = states_of(s, first);
+    const zr_range_states at = range_states_from(s, first);
     if (!s->task->plan->settings.per_tensor_norms) {
         ops->update(s->member->queue, &update, elems, &at);
         return;
@@ -148,7 +148,7 @@ static void walk_rate_vectors(const state *s, int64_t first, int64_t elems)
 
 static void add_squares(const state *s, int64_t begin, int64_t elems)
 {
-    const zr_range_states at = states_of(s, begin);
+    const zr_range_states at = range_states_from(s, begin);
     int64_t first[SQUARE_PARTS], parts = 0;
     int32_t count[SQUARE_PARTS];
     double sums[SQUARE_PARTS];
@@ -164,7 +164,7 @@ static void add_squares(const state *s, int64_t begin, int64_t elems)
 static void sum_alone(const state *s, bool adds, int64_t first, int64_t elems)
 {
     const zr_precision *precision = &s->task->plan->settings.precision;
-    const zr_range_states at = states_of(s, first);
+    const zr_range_states at = range_states_from(s, first);
     const zr_sum_target to = {
         .data = (void *)at.gradient, .dtype = precision->accumulator, .adds = adds};
     const void *own = s->at.direction + first;
@@ -179,7 +179,7 @@ static void sum_alone(const state *s, bool adds, int64_t first, int64_t elems)
 static void run_item(const state *s, zr_vector_item_kind kind, int64_t first, int64_t elems)
 {
     switch (kind) {
-    case ZR_VECTOR_UPDATE: walk_rate_vectors(s, first, elems); return;
+    case ZR_VECTOR_UPDATE: update_range(s, first, elems); return;
     case ZR_VECTOR_SQUARES: add_squares(s, first, elems); return;
     case ZR_VECTOR_SET: sum_alone(s, false, first, elems); return;
     case ZR_VECTOR_ADD: sum_alone(s, true, first, elems); return;
@@ -190,7 +190,7 @@ static void run_item(const state *s, zr_vector_item_kind kind, int64_t first, in
     }
 }
 
-static void run_rate_vectors_next(state *s, zr_vector_item_kind kind, int64_t elems)
+static void run_item_on_next_range(state *s, zr_vector_item_kind kind, int64_t elems)
 {
     int64_t *next = &s->next[kind];
     if (*next + elems > s->task->elems)
@@ -199,14 +199,14 @@ static void run_rate_vectors_next(state *s, zr_vector_item_kind kind, int64_t el
     *next += ZR_ROUND_UP(elems, (int64_t)ZR_TENSOR_ALIGN);
 }
 
-static zero_status walk_items(void *opened, zero_error *error)
+static zero_status run_vector_items(void *opened, zero_error *error)
 {
     state *s = opened;
     for (int i = 0; i < s->task->count; i++) {
         int64_t elems = s->task->items[i].elems,
                 times = ZR_MIN(s->task->elems / elems, (int64_t)MOST_IN_A_ROW);
         for (int64_t t = 0; t < ZR_MAX(times, 1); t++)
-            run_rate_vectors_next(s, s->task->items[i].kind, elems);
+            run_item_on_next_range(s, s->task->items[i].kind, elems);
     }
     return ZERO_OK;
 }
@@ -214,9 +214,9 @@ static zero_status walk_items(void *opened, zero_error *error)
 static void close_vectors(void *opened) { zr_free(opened); }
 
 const zr_common_work zr_vector_work = {
-    .open = open_vectors, .round = walk_items, .close = close_vectors};
+    .open = open_vectors, .round = run_vector_items, .close = close_vectors};
 
-static void list_rate_vectors(zr_vector_task *task, zr_vector_item_kind kind, int64_t elems)
+static void add_item_once(zr_vector_task *task, zr_vector_item_kind kind, int64_t elems)
 {
     if (elems <= 0)
         return;
@@ -230,7 +230,7 @@ static void list_rate_vectors(zr_vector_task *task, zr_vector_item_kind kind, in
 }
 
 // Returns how many elements of [first, first + count) of its flat parameter a tensor has.
-static int64_t overlap(const zr_plan_tensor *tensor, int64_t first, int64_t count)
+static int64_t count_overlap(const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     return ZR_MIN(first + count, tensor->first + tensor->count) - ZR_MAX(first, tensor->first);
 }
@@ -241,7 +241,8 @@ static void list_tensors(zr_vector_task *task, zr_vector_item_kind kind,
                          int64_t most)
 {
     for (int t = 0; t < flat_param->tensor_count; t++)
-        list_rate_vectors(task, kind, ZR_MIN(overlap(&flat_param->tensors[t], first, count), most));
+        add_item_once(task, kind,
+                      ZR_MIN(count_overlap(&flat_param->tensors[t], first, count), most));
 }
 
 static void list_flat_param(zr_vector_task *task, const zr_flat_param *flat_param,
@@ -251,11 +252,11 @@ static void list_flat_param(zr_vector_task *task, const zr_flat_param *flat_para
     list_tensors(task, ZR_VECTOR_SQUARES, flat_param, 0, flat_param->shard,
                  SQUARE_PARTS * ZR_CHUNK);
     if (plan->settings.precision.gradients != ZERO_F32)
-        list_rate_vectors(task, ZR_VECTOR_ROUND, ZR_MIN(flat_param->padded, (int64_t)MOST_WALK));
+        add_item_once(task, ZR_VECTOR_ROUND, ZR_MIN(flat_param->padded, (int64_t)MOST_WALK));
     if (plan->ranks == 1 && flat_param->accumulator_first >= 0)
-        list_rate_vectors(task, ZR_VECTOR_SET, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
+        add_item_once(task, ZR_VECTOR_SET, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
     if (plan->ranks == 1 && plan->settings.accumulation > 1)
-        list_rate_vectors(task, ZR_VECTOR_ADD, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
+        add_item_once(task, ZR_VECTOR_ADD, ZR_MIN(flat_param->shard, (int64_t)MOST_SUM));
     for (int i = 0; i < flat_param->shard_slice_count; i++) {
         const zr_shard_slice *shard_slice = &shard_slices[flat_param->shard_slice_first + i];
         if (shard_slice->group >= 0)

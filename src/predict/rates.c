@@ -34,16 +34,16 @@ enum { MOST_EARLIER = 3 };
 // Beyond that, operations are not counted any more.
 #define MOST_SEEN ((int64_t)1 << 30)
 
-static double rates_size_of(const zr_rate_sample *s)
+static double size_of_sample(const zr_rate_sample *s)
 {
     return (double)(s->flops ? s->flops : s->bytes);
 }
 
 // Returns how far apart two operations are: the logarithm of the factor between their sizes, and a
 // part of that between their FLOPs a byte.
-static double rates_distance(const zr_rate_sample *a, const zr_rate_sample *b)
+static double distance_of_samples(const zr_rate_sample *a, const zr_rate_sample *b)
 {
-    double away = fabs(log(rates_size_of(a) / rates_size_of(b)));
+    double away = fabs(log(size_of_sample(a) / size_of_sample(b)));
     if (a->flops && b->flops && a->bytes && b->bytes)
         away += INTENSITY * fabs(log((double)a->flops / (double)a->bytes) -
                                  log((double)b->flops / (double)b->bytes));
@@ -66,16 +66,20 @@ static void look_among(const zr_rates *rates, int what, const zr_rate_sample *wa
 {
     for (int i = 0; i < rates->count[what]; i++) {
         const zr_rate_sample *s = &rates->at[what][i];
-        if (rates_size_of(s) <= 0 || !s->flops != !wanted->flops)
+        if (size_of_sample(s) <= 0 || !s->flops != !wanted->flops)
             continue;
-        neighbour *side = rates_size_of(s) <= rates_size_of(wanted) ? &found->below : &found->above;
-        double away = rates_distance(s, wanted);
+        neighbour *side =
+            size_of_sample(s) <= size_of_sample(wanted) ? &found->below : &found->above;
+        double away = distance_of_samples(s, wanted);
         if (!side->sample || away < side->away)
             *side = (neighbour){s, away};
     }
 }
 
-static double slowness(const neighbour *n) { return n->sample->seconds / rates_size_of(n->sample); }
+static double seconds_per_size(const neighbour *n)
+{
+    return n->sample->seconds / size_of_sample(n->sample);
+}
 
 double zr_rates_assumed_flops(const zr_rate_setting *setting)
 {
@@ -94,14 +98,14 @@ static bool waits_for_memory(const zr_rate_sample *s)
 }
 
 // Returns what an operation's time grows with: bytes, or FLOPs.
-static double work_of(const zr_rate_sample *s)
+static double bytes_or_flops_of(const zr_rate_sample *s)
 {
     return (double)(waits_for_memory(s) ? s->bytes : s->flops);
 }
 
-static bool extrapolates(const zr_rate_sample *s)
+static bool may_extrapolate_from(const zr_rate_sample *s)
 {
-    return work_of(s) >= (waits_for_memory(s) ? LEAST_BYTES : LEAST_FLOPS);
+    return bytes_or_flops_of(s) >= (waits_for_memory(s) ? LEAST_BYTES : LEAST_FLOPS);
 }
 
 // Picks the sample from which to extrapolate an operation larger than any measured one: the
@@ -112,11 +116,12 @@ static void pick_extrapolation_base(const zr_rates *rates, int what, const zr_ra
     bool memory = waits_for_memory(wanted);
     for (int i = 0; i < rates->count[what]; i++) {
         const zr_rate_sample *s = &rates->at[what][i];
-        if (!s->flops != !wanted->flops || waits_for_memory(s) != memory || !extrapolates(s))
+        if (!s->flops != !wanted->flops || waits_for_memory(s) != memory ||
+            !may_extrapolate_from(s))
             continue;
-        bool better =
-            !*found || (memory ? s->bytes > (*found)->bytes
-                               : work_of(s) / s->seconds > work_of(*found) / (*found)->seconds);
+        bool better = !*found || (memory ? s->bytes > (*found)->bytes
+                                         : bytes_or_flops_of(s) / s->seconds >
+                                               bytes_or_flops_of(*found) / (*found)->seconds);
         *found = better ? s : *found;
     }
 }
@@ -132,8 +137,8 @@ static double seconds_of_large(const zr_rates *rates, zr_activity what,
         if (zr_activity_track((zr_activity)other) == ZR_TRACK_COMPUTE)
             pick_extrapolation_base(rates, other, wanted, &base);
     if (base)
-        return work_of(wanted) * base->seconds / work_of(base);
-    return work_of(wanted) /
+        return bytes_or_flops_of(wanted) * base->seconds / bytes_or_flops_of(base);
+    return bytes_or_flops_of(wanted) /
            (waits_for_memory(wanted) ? GUESSED_BYTES : zr_rates_assumed_flops(&rates->setting));
 }
 
@@ -142,7 +147,7 @@ static double seconds_of_large(const zr_rates *rates, zr_activity what,
 static double seconds_beyond(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
                              const neighbour *nearest)
 {
-    double in_proportion = rates_size_of(wanted) * slowness(nearest),
+    double in_proportion = size_of_sample(wanted) * seconds_per_size(nearest),
            large = seconds_of_large(rates, what, wanted),
            part = ZR_MIN(nearest->away / FAR_BEYOND, 1),
            seconds = exp((1 - part) * log(in_proportion) + part * log(large));
@@ -155,17 +160,18 @@ static double seconds_by(const zr_rates *rates, zr_activity what, const zr_rate_
                          const neighbours *found, double *away)
 {
     const neighbour *below = &found->below, *above = &found->above;
-    double size = rates_size_of(wanted);
+    double size = size_of_sample(wanted);
     if (!below->sample || !above->sample) {
         const neighbour *only = below->sample ? below : above;
         *away = only->away;
         return below->sample && zr_activity_track(what) == ZR_TRACK_COMPUTE
                    ? seconds_beyond(rates, what, wanted, below)
-                   : size * slowness(only);
+                   : size * seconds_per_size(only);
     }
     double both = below->away + above->away, upper = below->away / both;
     *away = below->away * above->away / both;
-    return size * exp((1 - upper) * log(slowness(below)) + upper * log(slowness(above)));
+    return size *
+           exp((1 - upper) * log(seconds_per_size(below)) + upper * log(seconds_per_size(above)));
 }
 
 static bool has_neighbour(const neighbours *found)
@@ -203,8 +209,8 @@ static const zr_rate_sample *find_same(const zr_rates *rates, zr_activity what, 
 }
 
 // Returns the seconds of an operation that nobody has seen, of a size above 0.
-static double guess(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
-                    double *unknown)
+static double guess_seconds(const zr_rates *rates, zr_activity what, const zr_rate_sample *wanted,
+                            double *unknown)
 {
     neighbours found = {{0}, {0}};
     double away = 0, seconds;
@@ -221,8 +227,8 @@ static double guess(const zr_rates *rates, zr_activity what, const zr_rate_sampl
     if (has_neighbour(&found))
         return seconds_by(rates, what, wanted, &found, &away);
     if (rates && !waits_for_memory(wanted))
-        return rates_size_of(wanted) / zr_rates_assumed_flops(&rates->setting);
-    return rates_size_of(wanted) / (wanted->flops ? GUESSED_FLOPS : GUESSED_BYTES);
+        return size_of_sample(wanted) / zr_rates_assumed_flops(&rates->setting);
+    return size_of_sample(wanted) / (wanted->flops ? GUESSED_FLOPS : GUESSED_BYTES);
 }
 
 double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, int64_t flops,
@@ -234,13 +240,13 @@ double zr_rates_seconds(const zr_rates *rates, zr_activity what, int64_t bytes, 
     *unknown = 0;
     if (same)
         return same->seconds;
-    if (rates_size_of(&wanted) <= 0 || unseen)
+    if (size_of_sample(&wanted) <= 0 || unseen)
         return 0;
-    return guess(rates, what, &wanted, unknown);
+    return guess_seconds(rates, what, &wanted, unknown);
 }
 
 // Averages, by logarithms, because a disturbed measurement is off by a factor.
-static void average(zr_rate_sample *s, const zr_rate_sample *later)
+static void average_into_sample(zr_rate_sample *s, const zr_rate_sample *later)
 {
     int64_t seen = ZR_MIN(later->seen, MOST_SEEN), earlier = ZR_MIN(s->seen, MOST_EARLIER * seen);
     double weight =
@@ -257,8 +263,8 @@ static zr_rate_sample *least_useful(zr_rate_sample *list)
     double nearest = INFINITY;
     for (int i = 0; i < ZR_RATE_SAMPLES; i++)
         for (int k = 0; k < i; k++) {
-            bool comparable = rates_size_of(&list[i]) > 0 && rates_size_of(&list[k]) > 0;
-            double away = comparable ? rates_distance(&list[i], &list[k]) : INFINITY;
+            bool comparable = size_of_sample(&list[i]) > 0 && size_of_sample(&list[k]) > 0;
+            double away = comparable ? distance_of_samples(&list[i], &list[k]) : INFINITY;
             if (least && away >= nearest)
                 continue;
             nearest = away;
@@ -275,7 +281,7 @@ void zr_rates_add_sample(zr_rates *rates, zr_activity what, const zr_rate_sample
         return;
     zr_rate_sample *same = (zr_rate_sample *)find_same(rates, what, sample->bytes, sample->flops);
     if (same) {
-        average(same, sample);
+        average_into_sample(same, sample);
         return;
     }
     bool full = rates->count[what] == ZR_RATE_SAMPLES;

@@ -20,7 +20,7 @@ enum { TRIES = 100 };
 static const double BETWEEN_TRIES = 0.02; // seconds
 
 // Adds what earlier versions kept apart, so that it goes into the book's file when that is written.
-static zero_status add_earlier(zr_rate_book *out, zero_error *error)
+static zero_status add_earlier_bandwidths(zr_rate_book *out, zero_error *error)
 {
     char processor[MOST_PROCESSOR], *file = NULL;
     if (zr_user_cache_file(BANDWIDTHS, WHAT, &file, NULL) != ZERO_OK)
@@ -52,12 +52,12 @@ static void read_or_warn(const char *file, const zero_logger *logger, zr_rate_bo
     zero_error error = {0};
     if (read_rates_file(file, out, &error) != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
-    if (add_earlier(out, &error) != ZERO_OK)
+    if (add_earlier_bandwidths(out, &error) != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not used: %s", error.message);
 }
 
 // Makes the name of the file of a processor: its letters and digits, words with "-" between them.
-static void name_file(const char *processor, char *out, size_t size)
+static void name_file_of_processor(const char *processor, char *out, size_t size)
 {
     size_t length = (size_t)snprintf(out, size, "rates");
     bool begins = true;
@@ -78,7 +78,7 @@ zero_status zr_rate_book_file(char **file, zero_error *error)
 {
     char processor[MOST_PROCESSOR], name[2 * MOST_PROCESSOR];
     zr_cpu_model(processor, sizeof processor);
-    name_file(processor, name, sizeof name);
+    name_file_of_processor(processor, name, sizeof name);
     return zr_user_cache_file(name, WHAT, file, error);
 }
 
@@ -93,7 +93,7 @@ void zr_rate_book_read(const zero_logger *logger, zr_rate_book *out)
 }
 
 // Waits for a while for the lock of a directory.
-static zero_status lock_rates_file(const char *directory, int *fd, zero_error *error)
+static zero_status wait_for_directory_lock(const char *directory, int *fd, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (int i = 0; i < TRIES; i++) {
@@ -115,7 +115,7 @@ static zero_status write_rates_file(const char *file, const zr_rate_book *book, 
 }
 
 // Merges into the contents of the file. A damaged one was reported when the run read it.
-static zero_status merge_into(const char *file, const zr_rate_book *from, zero_error *error)
+static zero_status merge_into_file(const char *file, const zr_rate_book *from, zero_error *error)
 {
     zr_rate_book book;
     read_or_warn(file, NULL, &book);
@@ -126,18 +126,18 @@ static zero_status merge_into(const char *file, const zr_rate_book *from, zero_e
     return status;
 }
 
-static zero_status keep_in(const char *file, const zr_rate_book *from, zero_error *error)
+static zero_status merge_under_lock(const char *file, const zr_rate_book *from, zero_error *error)
 {
     int fd = -1;
     ZERO_TRY(zr_user_cache_reserve(file, error));
     char *directory = zr_path_parent(file, error);
     if (!directory)
         return ZERO_ERR_MEMORY;
-    zero_status status = lock_rates_file(directory, &fd, error);
+    zero_status status = wait_for_directory_lock(directory, &fd, error);
     zr_free(directory);
     if (status != ZERO_OK)
         return status;
-    status = merge_into(file, from, error);
+    status = merge_into_file(file, from, error);
     close(fd);
     return status;
 }
@@ -148,7 +148,7 @@ bool zr_rate_book_keep(const zr_rate_book *from, const zero_logger *logger)
     zero_error error = {0};
     zero_status status = zr_rate_book_file(&file, &error);
     if (status == ZERO_OK)
-        status = keep_in(file, from, &error);
+        status = merge_under_lock(file, from, &error);
     if (status != ZERO_OK)
         zr_log(logger, ZERO_LOG_WARNING, WHAT " are not kept: %s", error.message);
     zr_free(file);

@@ -34,25 +34,25 @@ typedef struct reading {
     zero_error *error;
 } reading;
 
-static zero_status refuse_rates_json(const reading *r, const char *what)
+static zero_status refuse_damaged_book(const reading *r, const char *what)
 {
     return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is damaged: %s", r->name, what);
 }
 
 // Returns the number of that name, or 0 if there is none.
-static double rates_json_number_of(const json_t *object, const char *name)
+static double number_or_zero(const json_t *object, const char *name)
 {
     return json_number_value(json_object_get(object, name));
 }
 
-static int64_t integer_of(const json_t *object, const char *name)
+static int64_t integer_or_zero(const json_t *object, const char *name)
 {
     return json_integer_value(json_object_get(object, name));
 }
 
 static bool read_count(const json_t *object, const char *name, int *out)
 {
-    int64_t value = integer_of(object, name);
+    int64_t value = integer_or_zero(object, name);
     *out = (int)value;
     return value > 0 && value <= INT_MAX;
 }
@@ -71,7 +71,7 @@ static bool read_setting(const json_t *entry, zr_rate_setting *out)
     if (which == ZR_COUNT(dtypes))
         return false;
     out->dtype = dtypes[which];
-    int64_t machines = integer_of(entry, "machines");
+    int64_t machines = integer_or_zero(entry, "machines");
     out->machines = (int)machines;
     return machines >= 0 && machines <= INT_MAX && read_count(entry, "threads", &out->threads) &&
            read_count(entry, "together", &out->together);
@@ -80,10 +80,10 @@ static bool read_setting(const json_t *entry, zr_rate_setting *out)
 static bool read_sample(const json_t *entry, zr_rate_sample *out)
 {
     *out = (zr_rate_sample){
-        .bytes = integer_of(entry, "bytes"),
-        .flops = integer_of(entry, "flops"),
-        .seconds = rates_json_number_of(entry, "seconds"),
-        .seen = integer_of(entry, "seen"),
+        .bytes = integer_or_zero(entry, "bytes"),
+        .flops = integer_or_zero(entry, "flops"),
+        .seconds = number_or_zero(entry, "seconds"),
+        .seen = integer_or_zero(entry, "seen"),
         .quiet = zr_json_quiet(entry),
     };
     return out->bytes >= 0 && out->flops >= 0 && out->seen > 0 && isfinite(out->seconds) &&
@@ -105,16 +105,16 @@ static zero_status read_rates(const reading *r, const json_t *entry, zr_rate_boo
 {
     zr_rate_setting setting;
     if (!read_setting(entry, &setting))
-        return refuse_rates_json(r, "one of its settings is none");
+        return refuse_damaged_book(r, "one of its settings is none");
     zr_rates *rates = zr_rate_book_take(out, &setting, r->error);
     if (!rates)
         return ZERO_ERR_MEMORY;
-    rates->measured = integer_of(entry, "measured");
+    rates->measured = integer_or_zero(entry, "measured");
     const json_t *samples = json_object_get(entry, "samples");
     for (int what = 0; what < ZR_ACTIVITY_COUNT; what++) {
         const char *name = zr_activity_name((zr_activity)what);
         if (!read_samples(json_object_get(samples, name), (zr_activity)what, rates))
-            return refuse_rates_json(r, "one of its samples is none");
+            return refuse_damaged_book(r, "one of its samples is none");
     }
     return ZERO_OK;
 }
@@ -124,9 +124,9 @@ static bool read_correction(const json_t *entry, zr_correction *out)
     if (!entry)
         return true;
     *out = (zr_correction){
-        .factor = rates_json_number_of(entry, "factor"),
-        .spread = rates_json_number_of(entry, "spread"),
-        .runs = integer_of(entry, "runs"),
+        .factor = number_or_zero(entry, "factor"),
+        .spread = number_or_zero(entry, "spread"),
+        .runs = integer_or_zero(entry, "runs"),
     };
     return isfinite(out->factor) && out->factor > 0 && isfinite(out->spread) && out->spread >= 0 &&
            out->runs > 0;
@@ -148,9 +148,9 @@ static bool read_corrections(const json_t *entries, zr_rate_book *out)
 }
 
 // Takes a rate if it is one; else it stays unknown.
-static double rate_of(const json_t *object, const char *name)
+static double rate_or_zero(const json_t *object, const char *name)
 {
-    double value = rates_json_number_of(object, name);
+    double value = number_or_zero(object, name);
     return isfinite(value) && value > 0 ? value : 0;
 }
 
@@ -159,7 +159,7 @@ static zero_status read_storage(const reading *r, const json_t *list, zr_rate_bo
     for (size_t i = 0; i < json_array_size(list); i++) {
         zr_storage_rates row;
         if (!zr_storage_read(json_array_get(list, i), &row))
-            return refuse_rates_json(r, "one of its disks or memories is none");
+            return refuse_damaged_book(r, "one of its disks or memories is none");
         ZERO_TRY(zr_rate_book_set_storage(out, &row, r->error));
     }
     return ZERO_OK;
@@ -171,7 +171,7 @@ static zero_status read_book(const reading *r, const json_t *root, const char *p
     const char *whose = json_string_value(json_object_get(root, "processor"));
     const json_t *settings = json_object_get(root, "settings"),
                  *disk = json_object_get(root, "disk");
-    if (integer_of(root, "format") != FORMAT)
+    if (integer_or_zero(root, "format") != FORMAT)
         return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is not of the format %d", r->name, FORMAT);
     if (!whose || strcmp(whose, processor))
         return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\" is of another processor (\"%s\")", r->name,
@@ -179,14 +179,14 @@ static zero_status read_book(const reading *r, const json_t *root, const char *p
     for (size_t i = 0; i < json_array_size(settings); i++)
         ZERO_TRY(read_rates(r, json_array_get(settings, i), out));
     if (!read_corrections(json_object_get(root, "corrections"), out))
-        return refuse_rates_json(r, "one of its corrections is none");
+        return refuse_damaged_book(r, "one of its corrections is none");
     ZERO_TRY(read_storage(r, json_object_get(root, "storage"), out));
-    out->read = rate_of(disk, "read");
-    out->write = rate_of(disk, "write");
-    out->mix = rate_of(disk, "mix");
-    out->checksum = rate_of(root, "checksum");
+    out->read = rate_or_zero(disk, "read");
+    out->write = rate_or_zero(disk, "write");
+    out->mix = rate_or_zero(disk, "mix");
+    out->checksum = rate_or_zero(root, "checksum");
     if (!zr_task_rates_read(json_object_get(root, "tasks"), &out->tasks))
-        return refuse_rates_json(r, "one of its tasks is none");
+        return refuse_damaged_book(r, "one of its tasks is none");
     return ZERO_OK;
 }
 

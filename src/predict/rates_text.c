@@ -10,7 +10,7 @@
 enum { NAME_WIDTH = 26 };
 
 // Finds the lowest and highest rate of an activity: FLOPs, if its samples have them, or bytes.
-static void range_of(const zr_rates *rates, int what, bool flops, double *low, double *high)
+static void range_of_rates(const zr_rates *rates, int what, bool flops, double *low, double *high)
 {
     *low = INFINITY, *high = 0;
     for (int i = 0; i < rates->count[what]; i++) {
@@ -29,7 +29,7 @@ static void write_activity(const zr_rates *rates, int what, zr_buffer *out)
          flops = rates->at[what][0].flops > 0;
     int count = rates->count[what];
     double low, high;
-    range_of(rates, what, flops, &low, &high);
+    range_of_rates(rates, what, flops, &low, &high);
     zr_buffer_printf(out, "    %-*s %3d size%s", NAME_WIDTH, zr_activity_text((zr_activity)what),
                      count, count == 1 ? "" : "s");
     if (high > 0 && moves)

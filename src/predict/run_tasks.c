@@ -43,7 +43,7 @@ void zr_run_tasks_expect(zr_run_tasks *tasks, const zr_task_subject *subject,
 // Returns the expected seconds of the calls of these tasks; 0 if those of one that was called are
 // unknown. The first forecast of a book counts as nothing: it is short, and no run before it could
 // teach how long it takes.
-static double expected_of(const zr_run_tasks *tasks, zr_task first, zr_task last)
+static double expected_seconds_of(const zr_run_tasks *tasks, zr_task first, zr_task last)
 {
     double sum = 0;
     for (int task = (int)first; task <= (int)last; task++) {
@@ -58,9 +58,10 @@ void zr_run_tasks_take(const zr_run_tasks *tasks, zr_run_times *times)
 {
     for (int task = ZR_TASK_BEGIN; task <= ZR_TASK_RESUME; task++)
         times->to_first += tasks->seconds[task];
-    times->predicted_to_first = expected_of(tasks, ZR_TASK_BEGIN, ZR_TASK_RESUME);
+    times->predicted_to_first = expected_seconds_of(tasks, ZR_TASK_BEGIN, ZR_TASK_RESUME);
     times->predicted[ZR_TIME_DATA] = (double)times->steps * tasks->expected[ZR_TASK_ARRANGE];
-    times->predicted[ZR_TIME_SAVING] = expected_of(tasks, ZR_TASK_CHECKPOINT, ZR_TASK_MODEL);
+    times->predicted[ZR_TIME_SAVING] =
+        expected_seconds_of(tasks, ZR_TASK_CHECKPOINT, ZR_TASK_MODEL);
 }
 
 void zr_run_tasks_teach(const zr_run_tasks *tasks, const zr_run_times *times,

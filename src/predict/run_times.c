@@ -113,7 +113,7 @@ double zr_run_times_share(const zr_run_times *times)
 
 // ---- in words -----------------------------------------------------------------------------------
 
-static void append_run_times_seconds(const char *before, double seconds, zr_buffer *out)
+static void append_seconds(const char *before, double seconds, zr_buffer *out)
 {
     char text[ZR_SECONDS_TEXT];
     zr_seconds_text(seconds, text);
@@ -124,24 +124,24 @@ static void append_predicted(double seconds, zr_buffer *out)
 {
     if (seconds <= 0)
         return;
-    append_run_times_seconds(" (predicted ", seconds, out);
+    append_seconds(" (predicted ", seconds, out);
     zr_buffer_printf(out, ")");
 }
 
-static void append_run_times(const zr_run_times *times, zr_buffer *out)
+static void append_total_and_parts(const zr_run_times *times, zr_buffer *out)
 {
-    append_run_times_seconds("took     ", times->seconds, out);
+    append_seconds("took     ", times->seconds, out);
     zr_buffer_printf(out, ": %lld step%s", (long long)times->steps, times->steps == 1 ? "" : "s");
-    append_run_times_seconds(" ", (double)times->steps * times->step + times->start, out);
+    append_seconds(" ", (double)times->steps * times->step + times->start, out);
     for (int part = ZR_TIME_DATA; part < ZR_TIME_PARTS; part++) {
         if (times->measured[part] < SHOWN)
             continue;
         zr_buffer_printf(out, ", %s", zr_time_part_names[part]);
-        append_run_times_seconds(" ", times->measured[part], out);
+        append_seconds(" ", times->measured[part], out);
         append_predicted(times->predicted[part], out);
     }
-    append_run_times_seconds(", the rest ", times->rest, out);
-    append_run_times_seconds("; before the first step ", times->to_first, out);
+    append_seconds(", the rest ", times->rest, out);
+    append_seconds("; before the first step ", times->to_first, out);
     append_predicted(times->predicted_to_first, out);
     zr_buffer_printf(out, "\n");
 }
@@ -155,21 +155,21 @@ static void append_parts(const zr_run_times *times, zr_buffer *out)
             times->predicted[part] < 0.01 * times->step)
             continue;
         zr_buffer_printf(out, "%s%s", separator, zr_time_part_names[part]);
-        append_run_times_seconds(" ", times->measured[part], out);
+        append_seconds(" ", times->measured[part], out);
         if (times->predicted_step > 0)
-            append_run_times_seconds(" (", times->predicted[part], out);
+            append_seconds(" (", times->predicted[part], out);
         zr_buffer_printf(out, times->predicted_step > 0 ? ")" : "");
         separator = ", ";
     }
 }
 
-static void append_run_times_step(const zr_run_times *times, zr_buffer *out)
+static void append_step_time(const zr_run_times *times, zr_buffer *out)
 {
-    append_run_times_seconds("         a step ", times->step, out);
+    append_seconds("         a step ", times->step, out);
     if (times->predicted_step > 0) {
-        append_run_times_seconds(", predicted ", times->predicted_step, out);
-        append_run_times_seconds(" (", times->low, out);
-        append_run_times_seconds(" to ", times->high, out);
+        append_seconds(", predicted ", times->predicted_step, out);
+        append_seconds(" (", times->low, out);
+        append_seconds(" to ", times->high, out);
         zr_buffer_printf(out, ")");
     }
     append_parts(times, out);
@@ -191,10 +191,10 @@ static void append_spent(const zr_run_times *times, zr_buffer *out)
 
 void zr_run_times_text(const zr_run_times *times, zr_buffer *out)
 {
-    append_run_times(times, out);
+    append_total_and_parts(times, out);
     if (times->steps == 0)
         return;
-    append_run_times_step(times, out);
+    append_step_time(times, out);
     append_spent(times, out);
 }
 
@@ -217,14 +217,15 @@ double zr_run_pace_step(const zr_run_pace *pace)
     return pace->weight > 0 ? pace->sum / pace->weight : 0;
 }
 
-static double seconds_of(zr_work_item item) { return (double)item.count * item.seconds; }
+static double seconds_of_item(zr_work_item item) { return (double)item.count * item.seconds; }
 
 double zr_work_left_seconds(const zr_work_left *work)
 {
     if (work->steps.count > 0 && !(work->steps.seconds > 0))
         return 0;
-    return seconds_of(work->steps) + seconds_of(work->micro_batches) +
-           seconds_of(work->checkpoints) + seconds_of(work->models) + seconds_of(work->samples);
+    return seconds_of_item(work->steps) + seconds_of_item(work->micro_batches) +
+           seconds_of_item(work->checkpoints) + seconds_of_item(work->models) +
+           seconds_of_item(work->samples);
 }
 
 int64_t zr_run_multiples(int64_t after, int64_t last, int64_t every)
@@ -235,13 +236,16 @@ int64_t zr_run_multiples(int64_t after, int64_t last, int64_t every)
 // ---- the file -----------------------------------------------------------------------------------
 
 // Returns a number, or null for what is none, which JSON cannot write.
-static json_t *run_times_number(double value)
+static json_t *finite_or_null(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
 // Returns null, too, where it is 0, which means that it is unknown.
-static json_t *known(double value) { return value > 0 ? run_times_number(value) : json_null(); }
+static json_t *positive_or_null(double value)
+{
+    return value > 0 ? finite_or_null(value) : json_null();
+}
 
 static json_t *json_of_pair(json_t *measured, json_t *predicted)
 {
@@ -260,8 +264,8 @@ static json_t *json_of_parts(const zr_run_times *times)
              predicted = of_step ? times->predicted_step > 0 : times->predicted[part] > 0;
         json_object_set_new(
             parts, zr_time_part_names[part],
-            json_of_pair(is_known ? run_times_number(times->measured[part]) : json_null(),
-                         predicted ? run_times_number(times->predicted[part]) : json_null()));
+            json_of_pair(is_known ? finite_or_null(times->measured[part]) : json_null(),
+                         predicted ? finite_or_null(times->predicted[part]) : json_null()));
     }
     return parts;
 }
@@ -276,29 +280,31 @@ static json_t *json_of_setting(const zr_run_times *times)
 
 static json_t *json_of_step(const zr_run_times *times)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "measured", known(times->step),
-                     "median", known(times->median), "spread", run_times_number(times->spread),
-                     "interrupted", run_times_number(times->interrupted), "quiet",
-                     known(times->quiet), "predicted", known(times->predicted_step), "low",
-                     known(times->low), "high", known(times->high));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "measured",
+                     positive_or_null(times->step), "median", positive_or_null(times->median),
+                     "spread", finite_or_null(times->spread), "interrupted",
+                     finite_or_null(times->interrupted), "quiet", positive_or_null(times->quiet),
+                     "predicted", positive_or_null(times->predicted_step), "low",
+                     positive_or_null(times->low), "high", positive_or_null(times->high));
 }
 
-static json_t *json_of(const zr_run_times *times)
+static json_t *json_of_times(const zr_run_times *times)
 {
     return json_pack(
         "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "first_step",
         (json_int_t)times->first_step, "steps", (json_int_t)times->steps, "setting",
         json_of_setting(times), "to_first_step",
-        json_of_pair(run_times_number(times->to_first), known(times->predicted_to_first)),
-        "seconds", run_times_number(times->seconds), "step", json_of_step(times), "parts",
-        json_of_parts(times), "start", run_times_number(times->start), "rest",
-        run_times_number(times->rest), "flops", run_times_number(times->flops), "flops_per_second",
-        known(flops_per_second(times)), "product_rate", known(times->product_rate), "share",
-        known(zr_run_times_share(times)));
+        json_of_pair(finite_or_null(times->to_first), positive_or_null(times->predicted_to_first)),
+        "seconds", finite_or_null(times->seconds), "step", json_of_step(times), "parts",
+        json_of_parts(times), "start", finite_or_null(times->start), "rest",
+        finite_or_null(times->rest), "flops", finite_or_null(times->flops), "flops_per_second",
+        positive_or_null(flops_per_second(times)), "product_rate",
+        positive_or_null(times->product_rate), "share",
+        positive_or_null(zr_run_times_share(times)));
 }
 
 // Returns what earlier starts of the run have left: an array, empty if there is none.
-static json_t *load_run_times(const char *path, const zero_logger *logger)
+static json_t *load_earlier_times(const char *path, const zero_logger *logger)
 {
     json_t *root = NULL;
     zero_error error = {0};
@@ -318,8 +324,8 @@ static json_t *load_run_times(const char *path, const zero_logger *logger)
 zero_status zr_run_times_write(const zr_run_times *times, const char *path,
                                const zero_logger *logger, zero_error *error)
 {
-    json_t *root = load_run_times(path, logger);
-    char *text = json_array_append_new(root, json_of(times)) == 0
+    json_t *root = load_earlier_times(path, logger);
+    char *text = json_array_append_new(root, json_of_times(times)) == 0
                      ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS))
                      : NULL;
     zero_status status =

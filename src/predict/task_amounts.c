@@ -31,7 +31,7 @@ static int64_t all_bytes(const zr_plan *plan)
     return zr_plan_total_bytes(plan) + zr_plan_tier_bytes(plan, ZERO_TIER_nvme);
 }
 
-static int64_t amount_of(zr_task task, const zr_task_subject *subject)
+static int64_t amount_of_task(zr_task task, const zr_task_subject *subject)
 {
     const zr_plan *plan = subject->plan;
     switch (task) {
@@ -62,7 +62,7 @@ zr_task_sample zr_task_sample_of(zr_task task, const zr_task_subject *subject)
 {
     zero_dtype dtype = subject->plan->settings.precision.parameters;
     return (zr_task_sample){.together = subject->together,
-                            .amount = amount_of(task, subject),
+                            .amount = amount_of_task(task, subject),
                             .element = depends_on_type(task) ? (int)zero_dtype_bytes(dtype) : 0,
                             .seen = 1};
 }

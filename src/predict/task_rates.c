@@ -11,7 +11,7 @@ static bool is_sample(const zr_task_sample *s)
            isfinite(s->seconds) && s->seconds > 0;
 }
 
-static double task_rates_distance(int64_t a, int64_t b)
+static double distance_of_amounts(int64_t a, int64_t b)
 {
     return fabs(log(((double)a + 1) / ((double)b + 1)));
 }
@@ -31,14 +31,14 @@ double zr_quiet_weight(double known, double later, double usual)
     return later * CLEARLY < known ? OF_A_BUSY_TIME * usual : usual;
 }
 
-static double quiet_of(const zr_task_sample *s) { return s->quiet > 0 ? s->quiet : 1; }
+static double quiet_or_full(const zr_task_sample *s) { return s->quiet > 0 ? s->quiet : 1; }
 
-static void average(zr_task_sample *to, const zr_task_sample *later)
+static void average_into_task(zr_task_sample *to, const zr_task_sample *later)
 {
     int64_t seen = ZR_MIN(later->seen, MOST_SEEN), earlier = ZR_MIN(to->seen, MOST_EARLIER * seen);
-    double weight =
-        zr_quiet_weight(quiet_of(to), quiet_of(later), (double)seen / (double)(earlier + seen));
-    to->quiet = (1 - weight) * quiet_of(to) + weight * quiet_of(later);
+    double weight = zr_quiet_weight(quiet_or_full(to), quiet_or_full(later),
+                                    (double)seen / (double)(earlier + seen));
+    to->quiet = (1 - weight) * quiet_or_full(to) + weight * quiet_or_full(later);
     to->seconds = exp((1 - weight) * log(to->seconds) + weight * log(later->seconds));
     to->seen = ZR_MIN(to->seen + seen, MOST_SEEN);
 }
@@ -50,7 +50,7 @@ static zr_task_sample *least_useful(zr_task_sample *list)
     double nearest = INFINITY;
     for (int i = 0; i < ZR_TASK_SAMPLES; i++)
         for (int k = 0; k < i; k++) {
-            double away = task_rates_distance(list[i].amount, list[k].amount);
+            double away = distance_of_amounts(list[i].amount, list[k].amount);
             if (!is_same_kind(&list[i], &list[k]) || away >= nearest)
                 continue;
             nearest = away;
@@ -67,7 +67,7 @@ void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample 
         return;
     for (int i = 0; i < *count; i++)
         if (is_same_kind(&list[i], sample) && list[i].amount == sample->amount) {
-            average(&list[i], sample);
+            average_into_task(&list[i], sample);
             return;
         }
     zr_task_sample *place = *count < ZR_TASK_SAMPLES ? &list[(*count)++] : least_useful(list);
@@ -76,21 +76,21 @@ void zr_task_rates_add(zr_task_rates *rates, zr_task task, const zr_task_sample 
 }
 
 // Returns how unlike the kinds of two samples are: first by ranks, then by type.
-static double unlike(const zr_task_sample *a, const zr_task_sample *b)
+static double unlikeness_of_kinds(const zr_task_sample *a, const zr_task_sample *b)
 {
     const double ranks_first = 1e3;
-    return ranks_first * task_rates_distance(a->together, b->together) +
-           task_rates_distance(a->element, b->element);
+    return ranks_first * distance_of_amounts(a->together, b->together) +
+           distance_of_amounts(a->element, b->element);
 }
 
 // Copies the samples of the kind that is nearest to `of`. Returns their number.
-static int choose_kind(const zr_task_sample *list, int count, const zr_task_sample *of,
-                       zr_task_sample *out)
+static int choose_nearest_kind(const zr_task_sample *list, int count, const zr_task_sample *of,
+                               zr_task_sample *out)
 {
     const zr_task_sample *nearest = list;
     int chosen = 0;
     for (int i = 1; i < count; i++)
-        if (unlike(&list[i], of) < unlike(nearest, of))
+        if (unlikeness_of_kinds(&list[i], of) < unlikeness_of_kinds(nearest, of))
             nearest = &list[i];
     for (int i = 0; i < count; i++)
         if (is_same_kind(&list[i], nearest))
@@ -124,7 +124,7 @@ static const double MOST_AWAY = 3;
 static const double LEAST_PART = 1e-6;
 
 // Reading and writing grow with bytes, those of a model and its loading with parameters.
-static line prior_of(zr_task task, const zr_task_sample *of, const zr_task_facts *facts)
+static line usual_line_of(zr_task task, const zr_task_sample *of, const zr_task_facts *facts)
 {
     line l = usual[task];
     double element = of->element ? of->element : 4;
@@ -152,19 +152,19 @@ static double seconds_on(const line *l, int64_t amount)
     return l->constant + l->rate * (double)amount;
 }
 
-static double unlike_usual(double value, double expected, double off)
+static double distance_from_usual(double value, double expected, double off)
 {
     return fabs(log(fmax(value / expected, LEAST_PART))) / off;
 }
 
 // Takes a line if it is more likely than those before.
-static void consider_task_rates(fit *f, line l, bool sampled)
+static void keep_line_if_likelier(fit *f, line l, bool sampled)
 {
-    double off = unlike_usual(l.constant, f->prior.constant, OFF_CONSTANT) +
-                 unlike_usual(l.rate, f->prior.rate, OFF_RATE);
+    double off = distance_from_usual(l.constant, f->prior.constant, OFF_CONSTANT) +
+                 distance_from_usual(l.rate, f->prior.rate, OFF_RATE);
     for (int i = 0; i < f->count; i++) {
         const zr_task_sample *s = &f->list[i];
-        double away = ZR_MIN(task_rates_distance(s->amount, f->amount), MOST_AWAY),
+        double away = ZR_MIN(distance_of_amounts(s->amount, f->amount), MOST_AWAY),
                weight = 1 / (1 + away) / OFF_SAMPLE;
         off += weight * fabs(log(seconds_on(&l, s->amount) / s->seconds));
     }
@@ -180,9 +180,9 @@ static void consider_one(fit *f, const zr_task_sample *s)
 {
     double constant = s->seconds - f->prior.rate * (double)s->amount;
     if (constant > 0)
-        consider_task_rates(f, (line){constant, f->prior.rate}, false);
+        keep_line_if_likelier(f, (line){constant, f->prior.rate}, false);
     if (s->amount > 0 && s->seconds > f->prior.constant)
-        consider_task_rates(
+        keep_line_if_likelier(
             f, (line){f->prior.constant, (s->seconds - f->prior.constant) / (double)s->amount},
             true);
 }
@@ -194,7 +194,7 @@ static void consider_through(fit *f, const zr_task_sample *a, const zr_task_samp
     double rate = (a->seconds - b->seconds) / (double)(a->amount - b->amount),
            constant = a->seconds - rate * (double)a->amount;
     if (rate >= 0 && constant >= 0)
-        consider_task_rates(f, (line){constant, rate}, true);
+        keep_line_if_likelier(f, (line){constant, rate}, true);
 }
 
 // Says whether an amount is so far beyond all that is known that its time is mostly assumed.
@@ -214,11 +214,11 @@ double zr_task_rates_seconds(const zr_task_rates *rates, zr_task task, const zr_
     zr_task_sample list[ZR_TASK_SAMPLES];
     if (rates->count[task] == 0)
         return 0;
-    fit f = {.list = list, .amount = of->amount, .prior = prior_of(task, of, facts)};
+    fit f = {.list = list, .amount = of->amount, .prior = usual_line_of(task, of, facts)};
     f.least = INFINITY;
-    f.count = choose_kind(rates->at[task], rates->count[task], of, list);
+    f.count = choose_nearest_kind(rates->at[task], rates->count[task], of, list);
     // What is added up bends at the samples and at what is usual: the least lies at two of these.
-    consider_task_rates(&f, f.prior, false);
+    keep_line_if_likelier(&f, f.prior, false);
     for (int i = 0; i < f.count; i++) {
         consider_one(&f, &list[i]);
         for (int k = 0; k < i; k++)

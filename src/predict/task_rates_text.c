@@ -88,7 +88,7 @@ void zr_task_rates_json(const zr_task_rates *rates, const char *key, zr_json_wri
 }
 
 // Returns the sample of the largest amount.
-static const zr_task_sample *task_rates_text_largest_of(const zr_task_sample *list, int count)
+static const zr_task_sample *sample_of_largest_amount(const zr_task_sample *list, int count)
 {
     const zr_task_sample *most = list;
     for (int i = 1; i < count; i++)
@@ -99,7 +99,7 @@ static const zr_task_sample *task_rates_text_largest_of(const zr_task_sample *li
 
 static void write_task(const zr_task_rates *rates, int task, zr_buffer *out)
 {
-    const zr_task_sample *most = task_rates_text_largest_of(rates->at[task], rates->count[task]);
+    const zr_task_sample *most = sample_of_largest_amount(rates->at[task], rates->count[task]);
     char seconds[ZR_SECONDS_TEXT];
     zr_seconds_text(most->seconds, seconds);
     zr_buffer_printf(out, "    %-*s %s by %d rank%s", NAME_WIDTH, tasks[task].text, seconds,

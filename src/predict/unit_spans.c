@@ -9,7 +9,8 @@ int64_t zr_records_inside(const zr_recorder *recorder, int64_t first, int64_t i)
     return k;
 }
 
-int64_t zr_records_at_work(const zr_recorder *recorder, int64_t first, int64_t i, int64_t *begin)
+int64_t zr_records_skip_first_waits(const zr_recorder *recorder, int64_t first, int64_t i,
+                                    int64_t *begin)
 {
     const zr_record *phase = &recorder->records[i];
     int64_t k = zr_records_inside(recorder, first, i);
@@ -57,5 +58,6 @@ void zr_for_unit_spans(const zr_recorder *recorder, int64_t first, zr_unit_span_
     int64_t begin;
     for (int64_t i = first; i < recorder->count; i++)
         if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
-            take_phase(recorder, zr_records_at_work(recorder, first, i, &begin), i, take, user);
+            take_phase(recorder, zr_records_skip_first_waits(recorder, first, i, &begin), i, take,
+                       user);
 }

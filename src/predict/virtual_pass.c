@@ -6,14 +6,17 @@
 
 typedef void (*run_instruction)(zr_virtual_rank *rank, const zr_instruction *i);
 
-static bool holds(const zr_virtual_rank *rank, zr_when when) { return rank->holds >> when & 1; }
+static bool condition_holds(const zr_virtual_rank *rank, zr_when when)
+{
+    return rank->holds >> when & 1;
+}
 
 static const zr_flat_param *flat_param_of(const zr_virtual_rank *rank, const zr_instruction *i)
 {
     return &rank->plan->flat_params[i->flat_param];
 }
 
-static int64_t virtual_pass_size_of(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
+static int64_t bytes_of_dtype(zero_dtype dtype) { return (int64_t)zero_dtype_bytes(dtype); }
 
 typedef struct exchange { // of data ranks
     zr_cost computed;     // by the thread that makes it: the rank's, or its comm thread
@@ -64,7 +67,7 @@ static exchange exchange_over(const zr_virtual_rank *rank, const zr_link_speed *
     return (exchange){.computed = {computed, all.unknown}, .under_way = all.seconds - computed};
 }
 
-static exchange exchange_of(const zr_virtual_rank *rank, zr_activity what, int64_t bytes)
+static exchange cost_of_exchange(const zr_virtual_rank *rank, zr_activity what, int64_t bytes)
 {
     const zr_plan *plan = rank->plan;
     zr_link_speed link = rank->question->data;
@@ -97,29 +100,29 @@ static void run_gather(zr_virtual_rank *rank, const zr_instruction *i)
         return;
     copy_own_shard(rank, i);
     begin_exchange(rank, (zr_slot){ZR_SLOT_GATHER, i->flat_param},
-                   exchange_of(rank, ZR_ACTIVITY_all_gather, i->bytes));
+                   cost_of_exchange(rank, ZR_ACTIVITY_all_gather, i->bytes));
 }
 
 // Returns what one rank alone does to add its contributions to the sum, which may be where they
 // are.
-static zr_cost add_alone(const zr_virtual_rank *rank, const zr_flat_param *flat_param)
+static zr_cost cost_of_adding_alone(const zr_virtual_rank *rank, const zr_flat_param *flat_param)
 {
-    bool later = holds(rank, ZR_LATER);
+    bool later = condition_holds(rank, ZR_LATER);
     int64_t sums = later ? 2 : 1;
     if (!later && flat_param->accumulator_first < 0)
         return (zr_cost){0};
     return zr_virtual_rank_cost(rank, ZR_ACTIVITY_element,
                                 flat_param->shard *
-                                    (virtual_pass_size_of(flat_param->gradient_dtype) +
-                                     sums * virtual_pass_size_of(flat_param->accumulator_dtype)),
+                                    (bytes_of_dtype(flat_param->gradient_dtype) +
+                                     sums * bytes_of_dtype(flat_param->accumulator_dtype)),
                                 0, 1);
 }
 
 static void run_reduce(zr_virtual_rank *rank, const zr_instruction *i)
 {
     exchange sum = rank->plan->ranks == 1
-                       ? (exchange){.computed = add_alone(rank, flat_param_of(rank, i))}
-                       : exchange_of(rank, ZR_ACTIVITY_reduce_scatter, i->bytes);
+                       ? (exchange){.computed = cost_of_adding_alone(rank, flat_param_of(rank, i))}
+                       : cost_of_exchange(rank, ZR_ACTIVITY_reduce_scatter, i->bytes);
     begin_exchange(rank, (zr_slot){ZR_SLOT_SUM, i->flat_param}, sum);
 }
 
@@ -235,11 +238,11 @@ static void run_await(zr_virtual_rank *rank, const zr_instruction *i)
     *begun = (zr_begun){0};
 }
 
-static void run_virtual_pass_round(zr_virtual_rank *rank, const zr_instruction *i)
+static void run_gradient_rounding(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = flat_param_of(rank, i);
-    int64_t bytes = flat_param->padded *
-                    ((int64_t)sizeof(float) + virtual_pass_size_of(flat_param->gradient_dtype));
+    int64_t bytes =
+        flat_param->padded * ((int64_t)sizeof(float) + bytes_of_dtype(flat_param->gradient_dtype));
     zr_virtual_rank_spend(rank, ZR_TIME_COMPUTE,
                           zr_virtual_rank_cost(rank, ZR_ACTIVITY_element, bytes, 0, 1));
 }
@@ -283,7 +286,7 @@ static void spend_call(zr_virtual_rank *rank, const zr_instruction *call, double
     zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE, exchange);
 }
 
-static void run_one(zr_virtual_rank *rank, const zr_instruction *i);
+static void run_if_condition_holds(zr_virtual_rank *rank, const zr_instruction *i);
 
 // The unit runs the instructions of its body from inside of the call: evenly, for all that is
 // known.
@@ -294,7 +297,7 @@ static void run_call(zr_virtual_rank *rank, const zr_instruction *call)
         parts += i->mark != ZR_UNMARKED;
     spend_call(rank, call, 1.0 / parts);
     for (const zr_instruction *i = call + 1; i <= call + call->body; i++) {
-        run_one(rank, i);
+        run_if_condition_holds(rank, i);
         if (i->mark != ZR_UNMARKED)
             spend_call(rank, call, 1.0 / parts);
     }
@@ -309,7 +312,7 @@ static const run_instruction run[ZR_CODE_COUNT] = {
     [ZR_STORE] = run_transfer,
     [ZR_JOIN] = run_join,
     [ZR_AWAIT] = run_await,
-    [ZR_ROUND] = run_virtual_pass_round,
+    [ZR_ROUND] = run_gradient_rounding,
     [ZR_SQUARES] = run_squares,
     [ZR_CALL] = run_call,
     [ZR_UPDATE] = zr_virtual_update,
@@ -317,9 +320,9 @@ static const run_instruction run[ZR_CODE_COUNT] = {
     [ZR_TIED_WEIGHT] = run_tied_weight,
 };
 
-static void run_one(zr_virtual_rank *rank, const zr_instruction *i)
+static void run_if_condition_holds(zr_virtual_rank *rank, const zr_instruction *i)
 {
-    if (holds(rank, i->when) && run[i->code])
+    if (condition_holds(rank, i->when) && run[i->code])
         run[i->code](rank, i);
 }
 
@@ -328,7 +331,7 @@ void zr_virtual_rank_run(zr_virtual_rank *rank, zr_pass_kind kind, uint32_t held
     const zr_pass *pass = &rank->plan->program.passes[kind];
     rank->holds = held | 1u << ZR_ALWAYS;
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
-        run_one(rank, i);
+        run_if_condition_holds(rank, i);
         i += i->code == ZR_CALL ? i->body : 0;
     }
 }

@@ -106,8 +106,8 @@ static double seconds_of_message(const zr_plan *plan, const zr_forecast_question
 }
 
 // Notes the mean costs of a stage's chunks.
-static void take_costs(const pipeline_run *p, const zr_virtual_rank *rank,
-                       const zr_chunk_cost *sums)
+static void note_chunk_costs(const pipeline_run *p, const zr_virtual_rank *rank,
+                             const zr_chunk_cost *sums)
 {
     const zr_plan *plan = rank->plan;
     for (int c = 0; c < plan->chunk_count; c++) {
@@ -123,8 +123,7 @@ static void take_costs(const pipeline_run *p, const zr_virtual_rank *rank,
     }
 }
 
-static void run_virtual_pipeline_rounds(const pipeline_run *p, zr_virtual_rank *rank,
-                                        stage_time *out)
+static void time_stage_list(const pipeline_run *p, zr_virtual_rank *rank, stage_time *out)
 {
     for (int round = 0; round < ROUNDS; round++) {
         zr_chunk_cost sums[ZR_MOST_CHUNKS] = {0};
@@ -136,7 +135,7 @@ static void run_virtual_pipeline_rounds(const pipeline_run *p, zr_virtual_rank *
         out->busy = rank->now - begin;
         end_list(p, rank);
         out->after = rank->now - begin - out->busy;
-        take_costs(p, rank, sums);
+        note_chunk_costs(p, rank, sums);
     }
     for (int part = 0; part < ZR_TIME_PARTS; part++)
         out->parts[part] = rank->parts[part];
@@ -148,14 +147,13 @@ static zero_status run_stage(const pipeline_run *p, int stage, stage_time *out, 
     zr_virtual_rank rank;
     zero_status status = zr_virtual_rank_open(p->question, stage, &rank, error);
     if (status == ZERO_OK)
-        run_virtual_pipeline_rounds(p, &rank, out);
+        time_stage_list(p, &rank, out);
     zr_virtual_rank_close(&rank);
     return status;
 }
 
-static zero_status run_virtual_pipeline_all(const pipeline_run *p, stage_time *slowest,
-                                            double *after, zr_simulation *simulation,
-                                            zero_error *error)
+static zero_status run_all_stages(const pipeline_run *p, stage_time *slowest, double *after,
+                                  zr_simulation *simulation, zero_error *error)
 {
     *after = 0;
     *slowest = (stage_time){0};
@@ -183,7 +181,7 @@ zero_status zr_virtual_pipeline_run(const zr_forecast_question *question, double
     p.costs = zr_alloc((size_t)(pipeline->stages * pipeline->chunks) * sizeof *p.costs, error);
     if (!p.costs)
         return ZERO_ERR_MEMORY;
-    zero_status status = run_virtual_pipeline_all(&p, &slowest, &after, &simulation, error);
+    zero_status status = run_all_stages(&p, &slowest, &after, &simulation, error);
     if (status == ZERO_OK) {
         *seconds = (simulation.total + after) / steps;
         *unknown = slowest.unknown / steps;

@@ -83,7 +83,7 @@ static zr_call_cost call_cost(const zr_virtual_rank *rank, const zr_operation_li
     return cost;
 }
 
-static void find_calls(zr_virtual_rank *rank, const zr_plan_operations *operations)
+static void find_call_costs(zr_virtual_rank *rank, const zr_plan_operations *operations)
 {
     for (int u = 0; u < operations->unit_count; u++)
         for (int call = 0; call < ZR_OPERATION_CALLS; call++)
@@ -98,7 +98,7 @@ static zero_status reserve_slots(zr_virtual_rank *rank, zr_slot_kind kind, int c
     return rank->begun[kind] ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static zero_status reserve_virtual_rank(zr_virtual_rank *rank, zero_error *error)
+static zero_status allocate_rank_tables(zr_virtual_rank *rank, zero_error *error)
 {
     enum { KEPT_BUFFERS = 2 };
     const zr_plan *plan = rank->plan;
@@ -135,8 +135,8 @@ zero_status zr_virtual_rank_open(const zr_forecast_question *question, int stage
         .spare = has_spare_core(question),
         .speed = 1,
     };
-    ZERO_TRY(reserve_virtual_rank(out, error));
-    find_calls(out, &question->operations[stage]);
+    ZERO_TRY(allocate_rank_tables(out, error));
+    find_call_costs(out, &question->operations[stage]);
     return zr_virtual_walks_find(out, error);
 }
 

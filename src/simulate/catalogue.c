@@ -17,8 +17,8 @@
 enum { MOST_BYTES = 1 << 20 }; // of a file
 
 // Reads a file if it exists; else *data is NULL. The caller frees *data.
-static zero_status read_catalogue_file(const char *path, char **data, zr_sim_text *out,
-                                       zero_error *error)
+static zero_status read_file_if_there(const char *path, char **data, zr_sim_text *out,
+                                      zero_error *error)
 {
     *data = NULL;
     if (!zr_path_exists(path))
@@ -57,7 +57,7 @@ static zero_status take_path(const char *path, const char *built_in, take_text *
 {
     char *data;
     zr_sim_text file = {.name = path};
-    ZERO_TRY(read_catalogue_file(path, &data, &file, error));
+    ZERO_TRY(read_file_if_there(path, &data, &file, error));
     if (!data && built_in)
         file = (zr_sim_text){.name = path, .text = built_in, .length = strlen(built_in)};
     *found = file.text != NULL;
@@ -189,7 +189,7 @@ static bool is_kind(const char *text, const char *device)
 
 // Returns how well a machine matches a name of a device; 0 if it does not. The exact name decides,
 // then the memory in the name: a machine with this memory in its own name matches best.
-static int likeness(const zr_sim_machine *machine, const char *device, double memory)
+static int likeness_to_device(const zr_sim_machine *machine, const char *device, double memory)
 {
     if (!is_kind(device, machine->device))
         return 0;
@@ -224,7 +224,7 @@ static bool is_usual(const char *name, const zr_sim_machine *machine)
 }
 
 // Returns whether it is the machine that the device's maker sells: NAME-hgx, NAME-dgx.
-static bool is_makers(const zr_sim_machine *machine)
+static bool is_makers_machine(const zr_sim_machine *machine)
 {
     size_t length = strlen(machine->name);
     const char *end = machine->name + (length > 4 ? length - 4 : 0);
@@ -240,8 +240,9 @@ static bool find_obvious(const zr_sim_catalogue *catalogue, const char *name, zr
     for (int i = 0; i < catalogue->machine_count; i++) {
         const zr_sim_machine *machine = &catalogue->machines[i];
         bool has = memory == 0 || memory == machine->memory;
-        int like = has && is_usual(name, machine) ? 2 * likeness(machine, name, memory) : 0;
-        like += like && is_makers(machine);
+        int like =
+            has && is_usual(name, machine) ? 2 * likeness_to_device(machine, name, memory) : 0;
+        like += like && is_makers_machine(machine);
         if (!like || like < most)
             continue;
         count = like > most ? 1 : count + 1;

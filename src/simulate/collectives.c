@@ -22,7 +22,8 @@ static int ranks_within(const zr_sim_machine *machine, int ranks, int stride)
 
 // Makes a group of devices, `within` of them in each node; `last` is the distance from the first
 // device to the last.
-static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int within, int64_t last)
+static zr_sim_group make_sim_group(const zr_sim_machine *machine, int ranks, int within,
+                                   int64_t last)
 {
     zr_sim_group group = {.ranks = ranks, .within = within};
     group.nodes = (ranks + group.within - 1) / group.within;
@@ -49,8 +50,8 @@ static zr_sim_group group_of(const zr_sim_machine *machine, int ranks, int withi
 
 zr_sim_group zr_sim_group_make(const zr_sim_machine *machine, int ranks, int stride)
 {
-    return group_of(machine, ranks, ranks_within(machine, ranks, stride),
-                    (int64_t)stride * (ranks - 1));
+    return make_sim_group(machine, ranks, ranks_within(machine, ranks, stride),
+                          (int64_t)stride * (ranks - 1));
 }
 
 static int axis_size(const zr_sim_run *run, zr_sim_axis axis)
@@ -99,7 +100,7 @@ zr_sim_group zr_sim_group_of_states(const zr_sim_run *run)
     int data = ranks_within(machine, run->data, of_data),
         context = ranks_within(machine, run->context, of_context);
     int64_t last = (int64_t)of_data * (run->data - 1) + (int64_t)of_context * (run->context - 1);
-    return group_of(machine, run->data * run->context, data * context, last);
+    return make_sim_group(machine, run->data * run->context, data * context, last);
 }
 
 double zr_sim_all_gather(const zr_sim_group *group, double bytes)

@@ -12,7 +12,7 @@ double zr_sim_goodput(const zr_sim_failures *failures, double interval)
 
 // Returns the x = interval / mtbf in [0, 1) where x = 1 - exp(-x - b), with b = blocked / mtbf.
 // Newton's steps on a concave function, from the right of its root, never pass it.
-static double best_share(double b)
+static double best_interval_share(double b)
 {
     double x = 1;
     for (int i = 0; i < 200; i++) {
@@ -29,7 +29,7 @@ zero_status zr_sim_survive(const zr_sim_failures *failures, zr_sim_survival *out
     const zr_sim_failures *f = failures;
     // One checkpoint is written at a time, so an interval is no shorter than a write.
     double least = fmax(f->behind - f->blocked, 1e-6 * f->mtbf);
-    out->interval = fmax(best_share(f->blocked / f->mtbf) * f->mtbf, least);
+    out->interval = fmax(best_interval_share(f->blocked / f->mtbf) * f->mtbf, least);
     out->goodput = zr_sim_goodput(f, out->interval);
     out->young = sqrt(2 * f->blocked * f->mtbf);
     if (!(out->goodput > 1e-6))

@@ -34,7 +34,7 @@ double zr_sim_tokens(const zr_sim_run *run)
 }
 
 // Returns the number format of products: the wanted one, or the next wider one that the device has.
-static zr_sim_number layer_number_of(const zr_sim_machine *machine, zr_sim_number number)
+static zr_sim_number number_format_for(const zr_sim_machine *machine, zr_sim_number number)
 {
     while (number > ZR_SIM_FP32 && machine->peak[number] <= 0)
         number--;
@@ -43,20 +43,20 @@ static zr_sim_number layer_number_of(const zr_sim_machine *machine, zr_sim_numbe
 
 double zr_sim_peak(const zr_sim_machine *machine, zr_sim_number number)
 {
-    return machine->peak[layer_number_of(machine, number)];
+    return machine->peak[number_format_for(machine, number)];
 }
 
 // The rate that the largest products in a number reach.
 static double product_rate(const zr_sim_machine *machine, zr_sim_number number)
 {
-    bool narrow = layer_number_of(machine, number) > ZR_SIM_16_BIT;
+    bool narrow = number_format_for(machine, number) > ZR_SIM_16_BIT;
     double part = machine->constants[narrow ? ZR_SIM_NARROW : ZR_SIM_REACHED];
     return zr_sim_peak(machine, number) * part;
 }
 
 // Returns the part of its rate that a product keeps, by the alignment of its rows of 16-bit
 // elements.
-static double alignment(double elements)
+static double alignment_efficiency(double elements)
 {
     if (fmod(elements, 64) == 0)
         return 1;
@@ -66,7 +66,7 @@ static double alignment(double elements)
 // Returns how much longer a product takes because its last tiles leave processors idle or cross its
 // edges: tiles of 128 x 256 elements, or smaller ones where they waste less. Few tiles are computed
 // in parts along k.
-static double idle(const zr_sim_machine *machine, double m, double n, double k)
+static double tile_slowdown(const zr_sim_machine *machine, double m, double n, double k)
 {
     static const double tiles[][2] = {{128, 256}, {256, 128}, {128, 128}};
     double least = INFINITY, processors = ZR_MAX(1, machine->processors);
@@ -87,9 +87,9 @@ double zr_sim_product(const zr_sim_machine *machine, zr_sim_number number, doubl
     if (number > ZR_SIM_16_BIT && machine->peak[number] > 0)
         half *= machine->peak[number] / zr_sim_peak(machine, ZR_SIM_16_BIT);
     double rate = product_rate(machine, number);
-    rate *= fmin(alignment(m), fmin(alignment(n), alignment(k)));
+    rate *= fmin(alignment_efficiency(m), fmin(alignment_efficiency(n), alignment_efficiency(k)));
     double small = half * (1 / m + 1 / n + 1 / k);
-    return 2 * m * n * k * (idle(machine, m, n, k) + small) / rate;
+    return 2 * m * n * k * (tile_slowdown(machine, m, n, k) + small) / rate;
 }
 
 // Adds the product to forward, and those of its two gradients to backward.
@@ -123,7 +123,7 @@ static void add_bytes(const zr_sim_run *run, zr_sim_layer *layer, double bytes, 
 }
 
 // The part of the peak that attention without scores in memory reaches.
-static double attended(const zr_sim_run *run)
+static double attention_peak_part(const zr_sim_run *run)
 {
     double common = run->machine.constants[ZR_SIM_ATTENDED];
     return run->framework.native_attention ? fmax(common, NATIVE) : common;
@@ -140,7 +140,7 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     layer->backward.flops += 2 * flops;
     if (run->attention == ZR_SIM_FLASH) {
         double peak = zr_sim_peak(machine, number);
-        double rate = peak * attended(run) * 1.25 * d / (d + 32);
+        double rate = peak * attention_peak_part(run) * 1.25 * d / (d + 32);
         // Half of the scores are masked. Each context rank has an early and a late part of the
         // tokens, so that all ranks have equal work.
         double part = 0.5;
@@ -169,7 +169,7 @@ static void add_attention(const zr_sim_run *run, zr_sim_layer *layer)
     layer->backward.kernels += scores.backward.kernels;
 }
 
-static zr_sim_work scaled(const zr_sim_work *work, double part)
+static zr_sim_work scale_work(const zr_sim_work *work, double part)
 {
     return (zr_sim_work){
         .products = work->products * part,
@@ -181,7 +181,7 @@ static zr_sim_work scaled(const zr_sim_work *work, double part)
 }
 
 // Sets the part of a layer's forward work that backward repeats.
-static zr_sim_work again(const zr_sim_run *run, const zr_sim_work *forward)
+static zr_sim_work recomputed_work(const zr_sim_run *run, const zr_sim_work *forward)
 {
     zr_sim_work none = {0};
     switch (run->recompute) {
@@ -198,9 +198,9 @@ static zr_sim_work again(const zr_sim_run *run, const zr_sim_work *forward)
         part.products *= 0.5;
         part.attention = 0;
         part.flops *= 0.5;
-        return scaled(&part, 1.0 / run->recompute_every);
+        return scale_work(&part, 1.0 / run->recompute_every);
     }
-    case ZR_SIM_FULL: return scaled(forward, 1.0 / run->recompute_every);
+    case ZR_SIM_FULL: return scale_work(forward, 1.0 / run->recompute_every);
     }
     return none;
 }
@@ -227,7 +227,7 @@ zr_sim_layer zr_sim_layer_find(const zr_sim_run *run)
         layer.forward.kernels += 2;
         layer.backward.kernels += 2;
     }
-    layer.again = again(run, &layer.forward);
+    layer.again = recomputed_work(run, &layer.forward);
     return layer;
 }
 

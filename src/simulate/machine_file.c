@@ -189,9 +189,9 @@ static zero_status take_constants(const zr_sim_text *file, const char *path, con
     return ZERO_OK;
 }
 
-static zero_status walk_machine_file(reading *r, const char *section, const json_t *object);
+static zero_status read_section_keys(reading *r, const char *section, const json_t *object);
 
-static zero_status take_machine_file(reading *r, const char *path, const json_t *value)
+static zero_status read_key_or_section(reading *r, const char *path, const json_t *value)
 {
     if (!strcmp(path, "constants"))
         return take_constants(r->file, path, value, &machine_constants,
@@ -207,10 +207,10 @@ static zero_status take_machine_file(reading *r, const char *path, const json_t 
     if (!json_is_object(value))
         return zr_sim_refuse_key(r->file, path, "is not an object", "it has keys of its own",
                                  r->error);
-    return walk_machine_file(r, path, value);
+    return read_section_keys(r, path, value);
 }
 
-static zero_status walk_machine_file(reading *r, const char *section, const json_t *object)
+static zero_status read_section_keys(reading *r, const char *section, const json_t *object)
 {
     const char *key;
     json_t *value;
@@ -218,7 +218,7 @@ static zero_status walk_machine_file(reading *r, const char *section, const json
     {
         char path[PATH_BYTES];
         snprintf(path, sizeof path, "%s%s%s", section, section[0] ? "." : "", key);
-        ZERO_TRY(take_machine_file(r, path, value));
+        ZERO_TRY(read_key_or_section(r, path, value));
     }
     return ZERO_OK;
 }
@@ -240,7 +240,7 @@ zero_status zr_sim_machine_parse(const zr_sim_text *file, zr_sim_machine *out, z
     *out = (zr_sim_machine){0};
     reading r = {.file = file, .base = (char *)out, .error = error};
     ZERO_TRY(zr_sim_file_parse(file, &root, error));
-    zero_status status = walk_machine_file(&r, "", root);
+    zero_status status = read_section_keys(&r, "", root);
     if (status == ZERO_OK)
         status = find_missing(&r);
     json_decref(root);
@@ -345,7 +345,7 @@ static void write_value(const zr_sim_machine *machine, const zr_sim_field *row, 
 }
 
 // Returns the bytes of a path's section with its point; 0 for "name".
-static size_t section_of(const char *path)
+static size_t section_length_of(const char *path)
 {
     const char *point = strrchr(path, '.');
     return point ? (size_t)(point - path) + 1 : 0;
@@ -355,7 +355,7 @@ static size_t section_of(const char *path)
 static void change_section(const char *from, const char *to, zr_json_writer *w)
 {
     char name[64];
-    size_t old = section_of(from), new = section_of(to), common = 0;
+    size_t old = section_length_of(from), new = section_length_of(to), common = 0;
     for (size_t i = 0; i < old && i < new &&from[i] == to[i]; i++)
         if (from[i] == '.')
             common = i + 1;
@@ -382,7 +382,7 @@ void zr_sim_machine_write(const zr_sim_machine *machine, zr_buffer *out)
             continue;
         change_section(last, rows[i].path, &w);
         last = rows[i].path;
-        write_value(machine, &rows[i], last + section_of(last), &w);
+        write_value(machine, &rows[i], last + section_length_of(last), &w);
     }
     change_section(last, "", &w);
     zr_json_begin_object(&w, "constants");

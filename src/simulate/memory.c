@@ -26,7 +26,7 @@ double zr_sim_device_parameters(const zr_sim_run *run)
 }
 
 // Returns how many versions of its weights the first stage of a pipeline keeps.
-static double versions_of(const zr_sim_run *run)
+static double weight_versions_of(const zr_sim_run *run)
 {
     if (run->schedule == ZR_PIPELINE_PIPEDREAM)
         return run->pipeline;
@@ -46,7 +46,7 @@ double zr_sim_states(const zr_sim_run *run)
                       ? element * own / zr_sim_group_of_states(run).within
                       : 0;
     // Asynchronous schedules keep the weights of the micro-batches in flight.
-    double versions = run->pipeline > 1 ? versions_of(run) - 1 : 0;
+    double versions = run->pipeline > 1 ? weight_versions_of(run) - 1 : 0;
     if (run->frozen)
         return parameters + copy;
     if (run->parameters_on_host || run->parameters_on_nvme)
@@ -81,7 +81,7 @@ double zr_sim_boundary(const zr_sim_run *run)
 }
 
 // Returns the most micro-batches that the first pipeline stage keeps at one time.
-static double most_waiting(const zr_sim_run *run)
+static double most_waiting_micro_batches(const zr_sim_run *run)
 {
     if (run->pipeline > 1 && run->schedule == ZR_PIPELINE_GPIPE)
         return (double)run->accumulation; // backward begins after all of them
@@ -94,7 +94,7 @@ static double most_waiting(const zr_sim_run *run)
 double zr_sim_activations(const zr_sim_run *run)
 {
     double t = zr_sim_tokens(run);
-    double layers = zr_sim_pipeline_stage_layers(run), waiting = most_waiting(run);
+    double layers = zr_sim_pipeline_stage_layers(run), waiting = most_waiting_micro_batches(run);
     double whole = layer_activations(run, true);
     double kept = whole;
     if (run->recompute == ZR_SIM_SELECTIVE)
@@ -136,6 +136,7 @@ double zr_sim_host_memory(const zr_sim_run *run)
     if (run->parameters_on_host && !run->parameters_on_nvme)
         bytes += element * own / (run->stage >= 3 ? ranks : 1);
     if (run->checkpoints_on_host && run->recompute == ZR_SIM_FULL)
-        bytes += most_waiting(run) * zr_sim_pipeline_stage_layers(run) * zr_sim_boundary(run);
+        bytes += most_waiting_micro_batches(run) * zr_sim_pipeline_stage_layers(run) *
+                 zr_sim_boundary(run);
     return bytes * ZR_MIN(run->devices, run->machine.devices);
 }

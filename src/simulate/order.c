@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Returns the number of the axis that a text names; -1 if it names no axis.
-static int axis_of(const char *text, size_t length)
+static int find_axis(const char *text, size_t length)
 {
     for (int i = 0; i < ZR_SIM_AXES; i++)
         if (strlen(zr_sim_axis_names[i]) == length && !strncmp(zr_sim_axis_names[i], text, length))
@@ -20,7 +20,7 @@ zero_status zr_sim_order_read(const char *text, zr_sim_run *run, zero_error *err
     bool named[ZR_SIM_AXES] = {false};
     for (const char *at = text, *comma; at; at = comma ? comma + 1 : NULL) {
         comma = strchr(at, ',');
-        int axis = axis_of(at, strcspn(at, ","));
+        int axis = find_axis(at, strcspn(at, ","));
         if (axis < 0 || named[axis])
             return zr_fail(error, ZERO_ERR_USAGE,
                            "order \"%s\": tensor, context, data and pipeline, each once, in any "
@@ -43,7 +43,7 @@ typedef struct axis {
 } axis;
 
 // Swaps the axes at `at` and `with`: one more place of a permutation is decided.
-static void swap(axis *axes, int at, int with)
+static void swap_axes(axis *axes, int at, int with)
 {
     axis kept = axes[at];
     axes[at] = axes[with];
@@ -57,7 +57,8 @@ typedef struct search {
     bool found;
 } search;
 
-static zero_status weigh(const axis axes[ZR_SIM_AXES], search *best, zero_error *error)
+static zero_status keep_order_if_better(const axis axes[ZR_SIM_AXES], search *best,
+                                        zero_error *error)
 {
     zr_sim_run run = best->run;
     zr_sim_step step;
@@ -74,18 +75,18 @@ static zero_status weigh(const axis axes[ZR_SIM_AXES], search *best, zero_error 
 
 // Tries all orders of the axes from `at` on. Axes of one rank stay where they are, because their
 // places make no difference.
-static zero_status permute(axis axes[ZR_SIM_AXES], int at, search *best, zero_error *error)
+static zero_status try_orders(axis axes[ZR_SIM_AXES], int at, search *best, zero_error *error)
 {
     if (at == ZR_SIM_AXES)
-        return weigh(axes, best, error);
+        return keep_order_if_better(axes, best, error);
     if (axes[at].ranks == 1)
-        return permute(axes, at + 1, best, error);
+        return try_orders(axes, at + 1, best, error);
     for (int with = at; with < ZR_SIM_AXES; with++) {
         if (axes[with].ranks == 1)
             continue;
-        swap(axes, at, with);
-        ZERO_TRY(permute(axes, at + 1, best, error));
-        swap(axes, at, with);
+        swap_axes(axes, at, with);
+        ZERO_TRY(try_orders(axes, at + 1, best, error));
+        swap_axes(axes, at, with);
     }
     return ZERO_OK;
 }
@@ -97,7 +98,7 @@ zero_status zr_sim_best_order(zr_sim_run *run, zr_sim_step *out, zero_error *err
                               {"data", run->data},
                               {"pipeline", run->pipeline}};
     search best = {.run = *run};
-    ZERO_TRY(permute(axes, 0, &best, error));
+    ZERO_TRY(try_orders(axes, 0, &best, error));
     *run = best.run;
     *out = best.step;
     return best.status;

@@ -12,7 +12,7 @@ enum {
 };
 
 // The micro-batches that are simulated: some rounds of all stages.
-static int simulated(const zr_sim_pipeline *pipeline)
+static int simulated_micro_batches(const zr_sim_pipeline *pipeline)
 {
     int64_t most = (int64_t)ROUNDS * pipeline->stages,
             count = ZR_MIN(pipeline->micro_batches, most);
@@ -25,7 +25,7 @@ static int simulated(const zr_sim_pipeline *pipeline)
 
 // Seconds of chunk g of the model. Half of backward computes the weights' gradients, which zb-h1
 // runs separately.
-static zr_chunk_cost pipeline_cost_of(const zr_sim_pipeline *pipeline, int g)
+static zr_chunk_cost chunk_cost_of(const zr_sim_pipeline *pipeline, int g)
 {
     bool last = g == pipeline->stages * pipeline->chunks - 1;
     double forward = pipeline->forward / pipeline->chunks + (last ? pipeline->last / 3 : 0);
@@ -39,7 +39,7 @@ static zr_chunk_cost pipeline_cost_of(const zr_sim_pipeline *pipeline, int g)
 }
 
 // Steps after which the pipeline is empty.
-static int window_of(const zr_sim_pipeline *pipeline)
+static int steps_per_window(const zr_sim_pipeline *pipeline)
 {
     if (!zr_pipeline_is_asynchronous(pipeline->kind))
         return 1;
@@ -47,9 +47,8 @@ static int window_of(const zr_sim_pipeline *pipeline)
 }
 
 // Simulates `steps` steps of `count` micro-batches.
-static zero_status run_pipeline_steps(const zr_sim_pipeline *pipeline, int steps, int micro_batches,
-                                      const zr_chunk_cost *costs, double *seconds,
-                                      zero_error *error)
+static zero_status simulate_steps(const zr_sim_pipeline *pipeline, int steps, int micro_batches,
+                                  const zr_chunk_cost *costs, double *seconds, zero_error *error)
 {
     const zr_pipeline lists = {.kind = pipeline->kind,
                                .stages = pipeline->stages,
@@ -65,14 +64,14 @@ static zero_status run_pipeline_steps(const zr_sim_pipeline *pipeline, int steps
 
 // Finds the mean seconds of the steps of a window. The steps after the simulated ones continue at
 // the pace of the last of these.
-static zero_status simulate_pipeline(const zr_sim_pipeline *pipeline, int micro_batches,
-                                     const zr_chunk_cost *costs, double *seconds, zero_error *error)
+static zero_status find_mean_step(const zr_sim_pipeline *pipeline, int micro_batches,
+                                  const zr_chunk_cost *costs, double *seconds, zero_error *error)
 {
-    int window = window_of(pipeline), steps = ZR_MIN(window, WINDOW);
+    int window = steps_per_window(pipeline), steps = ZR_MIN(window, WINDOW);
     double fewer, all;
-    ZERO_TRY(run_pipeline_steps(pipeline, steps, micro_batches, costs, &all, error));
+    ZERO_TRY(simulate_steps(pipeline, steps, micro_batches, costs, &all, error));
     if (steps < window) {
-        ZERO_TRY(run_pipeline_steps(pipeline, steps - 1, micro_batches, costs, &fewer, error));
+        ZERO_TRY(simulate_steps(pipeline, steps - 1, micro_batches, costs, &fewer, error));
         all += (window - steps) * (all - fewer);
     }
     *seconds = all / window;
@@ -80,14 +79,15 @@ static zero_status simulate_pipeline(const zr_sim_pipeline *pipeline, int micro_
 }
 
 // Simulates the first micro-batches, and continues at the pace of the last of them.
-static zero_status simulate_some(const zr_sim_pipeline *pipeline, const zr_chunk_cost *costs,
-                                 double *seconds, zero_error *error)
+static zero_status simulate_and_extrapolate(const zr_sim_pipeline *pipeline,
+                                            const zr_chunk_cost *costs, double *seconds,
+                                            zero_error *error)
 {
-    int count = simulated(pipeline), p = pipeline->stages;
+    int count = simulated_micro_batches(pipeline), p = pipeline->stages;
     double fewer, pace = pipeline->forward + pipeline->backward + pipeline->last;
-    ZERO_TRY(simulate_pipeline(pipeline, count, costs, seconds, error));
+    ZERO_TRY(find_mean_step(pipeline, count, costs, seconds, error));
     if (count < pipeline->micro_batches) {
-        ZERO_TRY(simulate_pipeline(pipeline, count - p, costs, &fewer, error));
+        ZERO_TRY(find_mean_step(pipeline, count - p, costs, &fewer, error));
         pace = (*seconds - fewer) / p;
     }
     *seconds += (double)(pipeline->micro_batches - count) * pace;
@@ -97,13 +97,13 @@ static zero_status simulate_some(const zr_sim_pipeline *pipeline, const zr_chunk
 // The closed forms of the schedules: all micro-batches in the slowest pipeline stage, and one
 // micro-batch through all the others. Interleaving divides the latter by the chunks, zb-h1 by
 // three, and an asynchronous schedule by the steps of the window.
-static double closed_form(const zr_sim_pipeline *pipeline)
+static double closed_form_seconds(const zr_sim_pipeline *pipeline)
 {
     double both = pipeline->forward + pipeline->backward;
     double through = both / pipeline->chunks + 2 * pipeline->message;
     if (pipeline->kind == ZR_PIPELINE_ZB_H1)
         through -= pipeline->backward;
-    through /= window_of(pipeline);
+    through /= steps_per_window(pipeline);
     return (double)pipeline->micro_batches * (both + pipeline->last) +
            (pipeline->stages - 1) * through;
 }
@@ -113,15 +113,15 @@ zero_status zr_sim_pipeline_find(const zr_sim_pipeline *pipeline, double *second
 {
     int chunks = pipeline->stages * pipeline->chunks;
     if (chunks > LISTED || pipeline->chunks > ZR_MOST_CHUNKS) {
-        *seconds = closed_form(pipeline);
+        *seconds = closed_form_seconds(pipeline);
         return ZERO_OK;
     }
     zr_chunk_cost *costs = zr_alloc((size_t)chunks * sizeof *costs, error);
     if (!costs)
         return ZERO_ERR_MEMORY;
     for (int g = 0; g < chunks; g++)
-        costs[g] = pipeline_cost_of(pipeline, g);
-    zero_status status = simulate_some(pipeline, costs, seconds, error);
+        costs[g] = chunk_cost_of(pipeline, g);
+    zero_status status = simulate_and_extrapolate(pipeline, costs, seconds, error);
     zr_free(costs);
     return status;
 }

@@ -36,7 +36,7 @@ static bool more_tensor(zr_sim_run *run)
 
 // States leave the device in turn: the optimizer's go to the host, at stage 3 the parameters as
 // well, and then both go to NVMe.
-static bool farther(zr_sim_run *run)
+static bool offload_farther(zr_sim_run *run)
 {
     if (run->optimizer_on_nvme || run->parameters_on_nvme || run->machine.host_link <= 0 ||
         run->machine.host_rate <= 0)
@@ -58,7 +58,7 @@ static bool farther(zr_sim_run *run)
 
 static bool higher_stage(zr_sim_run *run) { return run->stage++ < 3; }
 
-static bool recompute(zr_sim_run *run)
+static bool recompute_fully(zr_sim_run *run)
 {
     if (run->recompute == ZR_SIM_FULL && run->recompute_every == 1)
         return false;
@@ -67,7 +67,7 @@ static bool recompute(zr_sim_run *run)
     return true;
 }
 
-static bool shorter(zr_sim_run *run)
+static bool halve_sequence(zr_sim_run *run)
 {
     run->seq /= 2;
     return run->seq >= LEAST_SEQ;
@@ -82,8 +82,8 @@ static bool smaller_batch(zr_sim_run *run)
     return true;
 }
 
-static change *const changes[] = {more_devices, more_tensor, farther,      higher_stage,
-                                  recompute,    shorter,     smaller_batch};
+static change *const changes[] = {more_devices,    more_tensor,    offload_farther, higher_stage,
+                                  recompute_fully, halve_sequence, smaller_batch};
 
 typedef struct search {
     const zr_sim_run *from;
@@ -91,7 +91,7 @@ typedef struct search {
     zr_sim_remedy *out;
 } search;
 
-static bool is_answer(const zr_sim_run *run, zr_sim_remedy *out)
+static bool fits_in_memory(const zr_sim_run *run, zr_sim_remedy *out)
 {
     zr_sim_run complete = *run;
     if (zr_sim_run_complete(&complete, NULL) != ZERO_OK ||
@@ -106,11 +106,11 @@ static bool is_answer(const zr_sim_run *run, zr_sim_remedy *out)
 static bool try_changes(const search *s, int first, zr_sim_run run)
 {
     if (first == ZR_COUNT(changes))
-        return is_answer(&run, s->out);
+        return fits_in_memory(&run, s->out);
     do {
         if (try_changes(s, first + 1, run))
             return true;
-        if (changes[first] == shorter && s->keep_seq)
+        if (changes[first] == halve_sequence && s->keep_seq)
             return false;
         if (changes[first] == more_devices && run.devices >= MOST_TIMES * s->from->devices)
             return false;
@@ -123,7 +123,7 @@ typedef struct words {
     size_t left;
 } words;
 
-static void say_remedy(words *w, const char *text)
+static void append_change(words *w, const char *text)
 {
     int used = snprintf(w->at, w->left, "%s", text);
     used = ZR_MIN(used, (int)w->left - 1);
@@ -131,42 +131,42 @@ static void say_remedy(words *w, const char *text)
     w->left -= (size_t)used;
 }
 
-static void say_number(words *w, const char *flag, int64_t now, int64_t before)
+static void append_changed_number(words *w, const char *flag, int64_t now, int64_t before)
 {
     char text[64];
     if (now == before)
         return;
     snprintf(text, sizeof text, " %s %lld", flag, (long long)now);
-    say_remedy(w, text);
+    append_change(w, text);
 }
 
-static void say_place(words *w, const char *what, bool host, bool nvme)
+static void append_offload_place(words *w, const char *what, bool host, bool nvme)
 {
     char text[96];
     if (!host && !nvme)
         return;
     snprintf(text, sizeof text, " zero_optimization.%s.device \"%s\"", what, nvme ? "nvme" : "cpu");
-    say_remedy(w, text);
+    append_change(w, text);
 }
 
-static void describe_remedy(const zr_sim_run *from, zr_sim_remedy *out)
+static void describe_changes(const zr_sim_run *from, zr_sim_remedy *out)
 {
     const zr_sim_run *to = &out->run;
     words w = {.at = out->changes, .left = sizeof out->changes};
-    say_number(&w, "--ranks", to->devices, from->devices);
-    say_number(&w, "--tensor", to->tensor, from->tensor);
-    say_number(&w, "--stage", to->stage, from->stage);
+    append_changed_number(&w, "--ranks", to->devices, from->devices);
+    append_changed_number(&w, "--tensor", to->tensor, from->tensor);
+    append_changed_number(&w, "--stage", to->stage, from->stage);
     if (to->recompute != from->recompute)
-        say_remedy(&w, " --recompute full");
-    say_number(&w, "--seq", to->seq, from->seq);
-    say_number(&w, "--micro-batch", to->micro_batch, from->micro_batch);
-    say_number(&w, "--global-batch", to->global_batch, from->global_batch);
+        append_change(&w, " --recompute full");
+    append_changed_number(&w, "--seq", to->seq, from->seq);
+    append_changed_number(&w, "--micro-batch", to->micro_batch, from->micro_batch);
+    append_changed_number(&w, "--global-batch", to->global_batch, from->global_batch);
     if (to->optimizer_on_host != from->optimizer_on_host ||
         to->optimizer_on_nvme != from->optimizer_on_nvme)
-        say_place(&w, "offload_optimizer", to->optimizer_on_host, to->optimizer_on_nvme);
+        append_offload_place(&w, "offload_optimizer", to->optimizer_on_host, to->optimizer_on_nvme);
     if (to->parameters_on_host != from->parameters_on_host ||
         to->parameters_on_nvme != from->parameters_on_nvme)
-        say_place(&w, "offload_param", to->parameters_on_host, to->parameters_on_nvme);
+        append_offload_place(&w, "offload_param", to->parameters_on_host, to->parameters_on_nvme);
     memmove(out->changes, out->changes + 1, strlen(out->changes)); // without the first blank
 }
 
@@ -175,6 +175,6 @@ bool zr_sim_remedy_find(const zr_sim_run *run, bool keep_seq, zr_sim_remedy *out
     const search s = {.from = run, .keep_seq = keep_seq, .out = out};
     if (!try_changes(&s, 0, *run))
         return false;
-    describe_remedy(run, out);
+    describe_changes(run, out);
     return true;
 }

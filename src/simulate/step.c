@@ -94,12 +94,15 @@ static double checkpoint_gather(const zr_sim_run *run, const zr_sim_group *tenso
 }
 
 // The time of two activities that overlap; hidden: the part of the shorter one that costs nothing.
-static double overlapped(double a, double b, double hidden)
+static double seconds_of_overlapped(double a, double b, double hidden)
 {
     return ZR_MAX(a, b) + (1 - hidden) * ZR_MIN(a, b);
 }
 
-static double share_of(double part, double all, double of) { return all > 0 ? of * part / all : 0; }
+static double share_in_proportion(double part, double all, double of)
+{
+    return all > 0 ? of * part / all : 0;
+}
 
 // Adds the time of work to the parts of a step.
 static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work *work,
@@ -107,9 +110,9 @@ static void add_work(const zr_sim_run *run, zr_sim_step *step, const zr_sim_work
 {
     double all = work->products + work->attention + work->other;
     double seconds = zr_sim_work_seconds(run, work, 0, 0) * times;
-    step->parts[ZR_SIM_PRODUCTS] += share_of(work->products, all, seconds);
-    step->parts[ZR_SIM_ATTENTION] += share_of(work->attention, all, seconds);
-    step->parts[ZR_SIM_OTHER] += share_of(work->other, all, seconds);
+    step->parts[ZR_SIM_PRODUCTS] += share_in_proportion(work->products, all, seconds);
+    step->parts[ZR_SIM_ATTENTION] += share_in_proportion(work->attention, all, seconds);
+    step->parts[ZR_SIM_OTHER] += share_in_proportion(work->other, all, seconds);
 }
 
 typedef struct folding { // a step while it is computed
@@ -141,8 +144,8 @@ static void fold_fetches(folding *f)
     if (run->checkpoints_on_host && run->recompute == ZR_SIM_FULL)
         kept = f->layers * zr_sim_boundary(run) / machine->host_link;
     double before = stage_seconds(&f->stage), hidden = run->framework.constants[ZR_SIM_HIDDEN];
-    f->stage.forward = overlapped(f->stage.forward, fetched + kept, hidden);
-    f->stage.backward = overlapped(f->stage.backward, fetched + kept, hidden);
+    f->stage.forward = seconds_of_overlapped(f->stage.forward, fetched + kept, hidden);
+    f->stage.backward = seconds_of_overlapped(f->stage.backward, fetched + kept, hidden);
     f->step->parts[ZR_SIM_OFFLOAD] +=
         (stage_seconds(&f->stage) - before) * (double)run->accumulation;
 }
@@ -166,8 +169,8 @@ static void fold_gathers(folding *f)
     backward += units * zr_sim_all_gather(&f->data, own / units * back_bits / 8);
     double hidden = run->framework.constants[ZR_SIM_HIDDEN];
     double before = stage_seconds(&f->stage);
-    f->stage.forward = overlapped(f->stage.forward, forward, hidden);
-    f->stage.backward = overlapped(f->stage.backward, backward, hidden);
+    f->stage.forward = seconds_of_overlapped(f->stage.forward, forward, hidden);
+    f->stage.backward = seconds_of_overlapped(f->stage.backward, backward, hidden);
     // Gathered parameters are copied into place, and gradients out of it; no kernel runs meanwhile.
     const zr_sim_machine *machine = &run->machine;
     double copied = own / (machine->memory_rate * machine->constants[ZR_SIM_STREAMED]);
@@ -190,7 +193,7 @@ static double reduction_seconds(folding *f)
     double seconds = zr_sim_all_reduce(&f->data, bytes);
     add_axis(f->step, ZR_SIM_AXIS_DATA, &f->data, 2 * bytes, seconds);
     double room = f->stage.backward; // of the last micro-batch
-    return overlapped(room, seconds, run->framework.constants[ZR_SIM_HIDDEN]) - room;
+    return seconds_of_overlapped(room, seconds, run->framework.constants[ZR_SIM_HIDDEN]) - room;
 }
 
 static double update_seconds(const zr_sim_run *run, double *offload)
@@ -211,7 +214,7 @@ static double update_seconds(const zr_sim_run *run, double *offload)
 }
 
 // Seconds until a micro-batch has its samples.
-static double started_seconds(const zr_sim_run *run)
+static double sample_wait_seconds(const zr_sim_run *run)
 {
     return STARTED * run->machine.constants[ZR_SIM_LAUNCH];
 }
@@ -248,7 +251,7 @@ static void fold_stage(folding *f)
                       zr_sim_work_seconds(run, &f->head.backward, 1, exchange);
     f->head_exchange = f->head_seconds - zr_sim_work_seconds(run, &f->head.forward, 0, 0) -
                        zr_sim_work_seconds(run, &f->head.backward, 0, 0);
-    f->head_seconds += started_seconds(run);
+    f->head_seconds += sample_wait_seconds(run);
     add_work(run, f->step, &f->layer.forward, n * m);
     add_work(run, f->step, &f->layer.backward, n * m);
     f->step->parts[ZR_SIM_RECOMPUTE] = n * m * again;
@@ -292,7 +295,7 @@ static double find_slowest(folding *f, double stage)
     if (!last)
         return stage * layers / mean;
     parts[ZR_SIM_TENSOR] += m * f->head_exchange;
-    parts[ZR_SIM_OTHER] += m * started_seconds(run);
+    parts[ZR_SIM_OTHER] += m * sample_wait_seconds(run);
     add_work(run, f->step, &f->head.forward, m);
     add_work(run, f->step, &f->head.backward, m);
     return stage * layers / mean + f->head_seconds;

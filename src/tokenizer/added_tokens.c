@@ -79,8 +79,8 @@ static int first_with(const zr_added_token *const *order, int low, int high, siz
 }
 
 // Returns the longest token with which text[0..length) begins; NULL if there is none.
-static const zr_added_token *longest(const zr_bpe *bpe, bool normalized, const char *text,
-                                     size_t length)
+static const zr_added_token *longest_added_token(const zr_bpe *bpe, bool normalized,
+                                                 const char *text, size_t length)
 {
     const zr_added_token *const *order = bpe->added_order[normalized], *best = NULL;
     int low = 0, high = bpe->added_sought[normalized];
@@ -103,7 +103,7 @@ const zr_added_token *zr_added_find(const zr_bpe *bpe, bool normalized, const ch
     for (*at = from; *at < length; ++*at) {
         if (!starts[(unsigned char)text[*at]])
             continue;
-        const zr_added_token *best = longest(bpe, normalized, text + *at, length - *at);
+        const zr_added_token *best = longest_added_token(bpe, normalized, text + *at, length - *at);
         if (best)
             return best;
     }
@@ -155,7 +155,7 @@ typedef struct segments { // what encodes the text between added tokens
     zero_status (*between)(zr_encoder *encoder, bool begins, const char *text, size_t length);
 } segments;
 
-static zero_status put_id(zr_encoder *encoder, int32_t id)
+static zero_status append_token_id(zr_encoder *encoder, int32_t id)
 {
     zr_ids_append(encoder->out, id);
     return encoder->out->failed ? zr_fail(encoder->error, ZERO_ERR_MEMORY,
@@ -163,8 +163,8 @@ static zero_status put_id(zr_encoder *encoder, int32_t id)
                                 : ZERO_OK;
 }
 
-static bool refused(const zr_encoder *encoder, const zr_added_token *token, const char *text,
-                    size_t start, size_t length)
+static bool is_match_refused(const zr_encoder *encoder, const zr_added_token *token,
+                             const char *text, size_t start, size_t length)
 {
     if (token->special && encoder->mode == ZR_ENCODE_TEXT)
         return true;
@@ -173,7 +173,8 @@ static bool refused(const zr_encoder *encoder, const zr_added_token *token, cons
 
 // Encodes a text with its added tokens. `begins` means that text[0] is the first character of all
 // that is encoded.
-static zero_status cut_added_tokens(const segments *s, bool begins, const char *text, size_t length)
+static zero_status encode_with_added_tokens(const segments *s, bool begins, const char *text,
+                                            size_t length)
 {
     const zr_bpe *bpe = s->encoder->tokenizer->bpe;
     const zr_added_token *token;
@@ -184,7 +185,7 @@ static zero_status cut_added_tokens(const segments *s, bool begins, const char *
          from < length && (token = zr_added_find(bpe, s->normalized, text, from, length, &at));
          from = at + token->length) {
         size_t start = at, stop = at + token->length;
-        if (refused(s->encoder, token, text, start, length))
+        if (is_match_refused(s->encoder, token, text, start, length))
             continue;
         if (token->lstrip)
             start = ZR_MAX(spaces_before(&bpe->classes, text, start), done);
@@ -192,7 +193,7 @@ static zero_status cut_added_tokens(const segments *s, bool begins, const char *
             stop = spaces_after(&bpe->classes, text, stop, length);
         if (done < start)
             ZERO_TRY(s->between(s->encoder, begins && done == 0, text + done, start - done));
-        ZERO_TRY(put_id(s->encoder, token->id));
+        ZERO_TRY(append_token_id(s->encoder, token->id));
         done = stop;
     }
     return done < length ? s->between(s->encoder, begins && done == 0, text + done, length - done)
@@ -207,11 +208,11 @@ static zero_status normalized_segment(zr_encoder *encoder, bool begins, const ch
     // previous part ended.
     bool goes_on = encoder->goes_on && begins;
     ZERO_TRY(zr_normalize(encoder, !goes_on, text, length, &text, &length));
-    return cut_added_tokens(&inner, begins, text, length);
+    return encode_with_added_tokens(&inner, begins, text, length);
 }
 
 zero_status zr_bpe_encode(zr_encoder *encoder, const char *text, size_t length)
 {
     const segments outer = {.encoder = encoder, .normalized = false, .between = normalized_segment};
-    return cut_added_tokens(&outer, true, text, length);
+    return encode_with_added_tokens(&outer, true, text, length);
 }

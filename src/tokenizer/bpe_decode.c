@@ -7,19 +7,19 @@
 
 static const char replacement[] = "\xef\xbf\xbd";
 
-static zr_text_span span_of(const zr_tokenizer *tokenizer, const zr_text_span *spans, int32_t id)
+static zr_text_span span_of_id(const zr_tokenizer *tokenizer, const zr_text_span *spans, int32_t id)
 {
     return id >= 0 && id < tokenizer->vocabulary ? spans[id] : (zr_text_span){0};
 }
 
 static bool is_token(const zr_tokenizer *tokenizer, int32_t id)
 {
-    return span_of(tokenizer, tokenizer->bpe->spelled, id).length > 0;
+    return span_of_id(tokenizer, tokenizer->bpe->spelled, id).length > 0;
 }
 
-static void bpe_decode_token(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
+static void append_token_bytes(const zr_tokenizer *tokenizer, int32_t id, zr_buffer *out)
 {
-    zr_text_span span = span_of(tokenizer, tokenizer->bpe->bytes, id);
+    zr_text_span span = span_of_id(tokenizer, tokenizer->bpe->bytes, id);
     if (is_token(tokenizer, id))
         zr_buffer_append(out, tokenizer->bpe->text + span.at, span.length);
     else
@@ -28,7 +28,8 @@ static void bpe_decode_token(const zr_tokenizer *tokenizer, int32_t id, zr_buffe
 
 // Appends text, after removing up to strip_count times `strip` from the beginning of the whole
 // text.
-static void emit_bpe_decode(zr_decoder *decoder, const char *text, size_t length, zr_buffer *out)
+static void append_stripped_text(zr_decoder *decoder, const char *text, size_t length,
+                                 zr_buffer *out)
 {
     const zr_bpe *bpe = decoder->tokenizer->bpe;
     size_t width = bpe->decoder.strip ? strlen(bpe->decoder.strip) : 0;
@@ -59,10 +60,10 @@ static void end_run(zr_decoder *decoder, zr_buffer *out)
 {
     zr_buffer *run = &decoder->pending;
     if (is_valid(run->data, run->length))
-        emit_bpe_decode(decoder, run->data, run->length, out);
+        append_stripped_text(decoder, run->data, run->length, out);
     else
         for (size_t i = 0; i < run->length; i++)
-            emit_bpe_decode(decoder, replacement, 3, out);
+            append_stripped_text(decoder, replacement, 3, out);
     run->length = 0;
 }
 
@@ -73,9 +74,10 @@ static void emit_without_spaces(zr_decoder *decoder, zr_text_span spelled, zr_bu
     const zr_bpe *bpe = decoder->tokenizer->bpe;
     const char *at = bpe->text + spelled.at, *end = at + spelled.length, *found;
     size_t width = strlen(bpe->decoder.space);
-    for (; (found = zr_find(at, (size_t)(end - at), bpe->decoder.space, width)); at = found + width)
-        emit_bpe_decode(decoder, at, (size_t)(found - at), out);
-    emit_bpe_decode(decoder, at, (size_t)(end - at), out);
+    for (; (found = zr_find_text(at, (size_t)(end - at), bpe->decoder.space, width));
+         at = found + width)
+        append_stripped_text(decoder, at, (size_t)(found - at), out);
+    append_stripped_text(decoder, at, (size_t)(end - at), out);
 }
 
 static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
@@ -84,26 +86,26 @@ static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
     const zr_bpe *bpe = tokenizer->bpe;
     if (bpe->decoder.byte_level) {
         if (!last)
-            bpe_decode_token(tokenizer, id, &decoder->pending);
+            append_token_bytes(tokenizer, id, &decoder->pending);
         zr_utf8_flush(&decoder->pending, last, out);
         return;
     }
     if (!last && bpe->decoder.fallback && is_token(tokenizer, id) && bpe->is_byte[id]) {
-        bpe_decode_token(tokenizer, id, &decoder->pending);
+        append_token_bytes(tokenizer, id, &decoder->pending);
         return;
     }
     end_run(decoder, out);
     if (last)
         return;
     if (bpe->decoder.spaced && decoder->tokens)
-        emit_bpe_decode(decoder, " ", 1, out);
-    zr_text_span span = span_of(tokenizer, bpe->bytes, id);
+        append_stripped_text(decoder, " ", 1, out);
+    zr_text_span span = span_of_id(tokenizer, bpe->bytes, id);
     if (!is_token(tokenizer, id))
-        emit_bpe_decode(decoder, replacement, 3, out);
+        append_stripped_text(decoder, replacement, 3, out);
     else if (bpe->decoder.metaspace && !bpe->decoder.keeps_first && decoder->tokens == 0)
         emit_without_spaces(decoder, bpe->spelled[id], out);
     else
-        emit_bpe_decode(decoder, bpe->text + span.at, span.length, out);
+        append_stripped_text(decoder, bpe->text + span.at, span.length, out);
 }
 
 static zero_status encode(zr_encoder *encoder, const char *text, size_t first, size_t end)
@@ -117,7 +119,7 @@ const zr_tokenizer_ops zr_bpe_ops = {
     .kind = ZR_TOKENIZER_BPE,
     .encode = encode,
     .cut = zr_bpe_cut,
-    .decode = bpe_decode_token,
+    .decode = append_token_bytes,
     .push = push,
     .save = zr_bpe_save,
     .free = free_bpe,

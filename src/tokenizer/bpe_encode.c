@@ -36,7 +36,7 @@ static zero_status put_prefix(zr_encoder *encoder, int step, const char *space, 
     size_t width = strlen(space);
     if (begins_with(*text, *length, space))
         return ZERO_OK;
-    char *to = zr_scratch_get(&encoder->stripped[step], *length + width, encoder->error);
+    char *to = zr_scratch_reserve(&encoder->stripped[step], *length + width, encoder->error);
     if (!to)
         return ZERO_ERR_MEMORY;
     memcpy(to, space, width);
@@ -56,13 +56,14 @@ static zero_status split_at_spaces(zr_encoder *encoder, int step, const char *sp
     for (size_t at = 0, end; at < length; at = end) {
         const char *found = text + at;
         if (each)
-            found =
-                length - at > width ? zr_find(text + at + 1, length - at - 1, space, width) : NULL;
+            found = length - at > width ? zr_find_text(text + at + 1, length - at - 1, space, width)
+                                        : NULL;
         else // only where something else comes before it
             do
-                found = length - (size_t)(found - text) > width
-                            ? zr_find(found + 1, length - (size_t)(found - text) - 1, space, width)
-                            : NULL;
+                found =
+                    length - (size_t)(found - text) > width
+                        ? zr_find_text(found + 1, length - (size_t)(found - text) - 1, space, width)
+                        : NULL;
             while (found && (size_t)(found - text) >= at + width &&
                    memcmp(found - width, space, width) == 0);
         end = found ? (size_t)(found - text) : length;
@@ -78,8 +79,8 @@ static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, c
 {
     const zr_split_step *how = &encoder->tokenizer->bpe->split[step];
     size_t width = strlen(how->space), out = 0;
-    char *to = zr_scratch_get(&encoder->stripped[step], (length + 1) * ZR_MAX(width, (size_t)1),
-                              encoder->error);
+    char *to = zr_scratch_reserve(&encoder->stripped[step], (length + 1) * ZR_MAX(width, (size_t)1),
+                                  encoder->error);
     if (!to)
         return ZERO_ERR_MEMORY;
     bool first = how->prefix == ZR_PREFIX_ALWAYS
@@ -138,7 +139,7 @@ static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c 
 
 // Returns whether an added token covers the position, or can reach it by stripping spaces or by
 // looking at its neighbours.
-static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t length)
+static bool is_near_added_token(const zr_bpe *bpe, const char *text, size_t at, size_t length)
 {
     for (int i = 0; i < bpe->added_count; i++) {
         const char *content = bpe->added[i].content;
@@ -152,9 +153,9 @@ static bool near_added(const zr_bpe *bpe, const char *text, size_t at, size_t le
 }
 
 // Returns whether an added token that is looked for in normalised text may be at a cut in a form
-// that near_added does not know: it has white space or the character that replaces a space, or it
-// strips the white space next to it and may be composed from other characters.
-static bool hides_added(const zr_bpe *bpe)
+// that is_near_added_token does not know: it has white space or the character that replaces a
+// space, or it strips the white space next to it and may be composed from other characters.
+static bool may_hide_added_token(const zr_bpe *bpe)
 {
     for (int i = 0; i < bpe->added_count; i++) {
         const zr_added_token *token = &bpe->added[i];
@@ -177,10 +178,10 @@ typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 // normalizer looks across: both neighbours of the first are ASCII, and the second follows a
 // character that composes with nothing. A text may not be cut at a newline that follows other white
 // space, because GPT-2 takes the white space that ends a text as one piece.
-static cut_kind cuts_of(const zr_bpe *bpe)
+static cut_kind find_cut_kind(const zr_bpe *bpe)
 {
     bool pieces = false, prefix_later = false;
-    if (hides_added(bpe))
+    if (may_hide_added_token(bpe))
         return CUT_NOWHERE;
     for (int i = 0; i < bpe->split_count; i++) {
         const zr_split_step *how = &bpe->split[i];
@@ -196,8 +197,8 @@ static cut_kind cuts_of(const zr_bpe *bpe)
     return pieces ? CUT_WORDS_AND_LINES : bpe->words_apart ? CUT_WORDS : CUT_NOWHERE;
 }
 
-static bool bpe_encode_is_cut(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first,
-                              size_t at, size_t length)
+static bool may_cut_before(const zr_bpe *bpe, cut_kind cuts, const char *text, size_t first,
+                           size_t at, size_t length)
 {
     if (at <= first || at + 1 >= length)
         return false;
@@ -211,21 +212,21 @@ static bool bpe_encode_is_cut(const zr_bpe *bpe, cut_kind cuts, const char *text
                zr_class_at(&bpe->classes, text + before, at - 1 - before, &bytes) != ZR_SPACE &&
                zr_class_at(&bpe->classes, text + at, length - at, &bytes) != ZR_SPACE;
     }
-    return word && !near_added(bpe, text, at, length);
+    return word && !is_near_added_token(bpe, text, at, length);
 }
 
 size_t zr_bpe_cut(const zr_tokenizer *tokenizer, const char *text, size_t first, size_t limit,
                   size_t length)
 {
     const zr_bpe *bpe = tokenizer->bpe;
-    cut_kind cuts = cuts_of(bpe);
+    cut_kind cuts = find_cut_kind(bpe);
     if (limit >= length || cuts == CUT_NOWHERE)
         return length;
     for (size_t at = limit; at > first; at--)
-        if (bpe_encode_is_cut(bpe, cuts, text, first, at, length))
+        if (may_cut_before(bpe, cuts, text, first, at, length))
             return at;
     for (size_t at = limit + 1; at < length; at++)
-        if (bpe_encode_is_cut(bpe, cuts, text, first, at, length))
+        if (may_cut_before(bpe, cuts, text, first, at, length))
             return at;
     return length;
 }

@@ -32,7 +32,7 @@ struct zr_encoder {
 };
 
 // Returns room for at least `bytes`; the previous content is lost. NULL if there is no memory.
-void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error);
+void *zr_scratch_reserve(zr_bpe_scratch *scratch, size_t bytes, zero_error *error);
 
 // Appends the ids of one piece to encoder->out. Returns ZERO_ERR_DATA for a character that the
 // vocabulary lacks and has no substitute for.

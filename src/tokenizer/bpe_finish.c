@@ -25,7 +25,7 @@ static int byte_of_name(const char *text, size_t length)
 
 // Writes the bytes that a byte-level token spells; returns false if it has characters outside the
 // alphabet.
-static bool unspell(const char *text, size_t length, zr_buffer *out)
+static bool bytes_of_byte_level(const char *text, size_t length, zr_buffer *out)
 {
     out->length = 0;
     for (size_t at = 0; at < length;) {
@@ -45,8 +45,8 @@ static void replace_all(const char *text, size_t length, const char *from, const
 {
     out->length = 0;
     const char *end = text + length, *found;
-    for (size_t width = strlen(from); (found = zr_find(text, (size_t)(end - text), from, width));
-         text = found + width) {
+    for (size_t width = strlen(from);
+         (found = zr_find_text(text, (size_t)(end - text), from, width)); text = found + width) {
         zr_buffer_append(out, text, (size_t)(found - text));
         zr_buffer_append(out, to, strlen(to));
     }
@@ -84,7 +84,7 @@ static zero_status decode_token(zr_bpe_loader *loader, int32_t id, zr_buffer *wo
     bpe->bytes[id] = spelled;
     if (!bpe->decoder.byte_level)
         decode_characters(bpe, id, work);
-    else if (!unspell(text, spelled.length, work))
+    else if (!bytes_of_byte_level(text, spelled.length, work))
         return ZERO_OK;
     if (work->failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the text of its tokens",
@@ -117,7 +117,7 @@ static void find_symbols(zr_bpe *bpe)
 
 // For ignore_merges: maps each token by the text that it matches (a byte-level token by the bytes
 // that it spells), so that a piece which is a whole token is found directly.
-static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_error *error)
+static zero_status map_whole_tokens(zr_bpe_loader *loader, zr_buffer *work, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
     if (!bpe->ignore_merges)
@@ -130,7 +130,7 @@ static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_erro
             zr_text_span_map_find(&bpe->ids, bpe->text + span.at, span.length) != id)
             continue;
         if (bpe->byte_level) {
-            if (!unspell(bpe->text + span.at, span.length, work))
+            if (!bytes_of_byte_level(bpe->text + span.at, span.length, work))
                 continue;
             ZERO_TRY(zr_bpe_append_text(loader, work->data, work->length, &span, error));
         }
@@ -143,7 +143,7 @@ static zero_status find_wholes(zr_bpe_loader *loader, zr_buffer *work, zero_erro
 
 // Returns whether spaces are written as U+2581, which is a token, and no token has one after
 // another character.
-static bool find_words_apart(const zr_tokenizer *tokenizer)
+static bool has_words_apart(const zr_tokenizer *tokenizer)
 {
     const zr_bpe *bpe = tokenizer->bpe;
     size_t width = strlen(ZR_METASPACE);
@@ -160,8 +160,8 @@ static bool find_words_apart(const zr_tokenizer *tokenizer)
         return false;
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
         const char *text = bpe->text + bpe->spelled[id].at, *end = text + bpe->spelled[id].length;
-        for (const char *at = text; (at = zr_find(at, (size_t)(end - at), ZR_METASPACE, width));
-             at += width)
+        for (const char *at = text;
+             (at = zr_find_text(at, (size_t)(end - at), ZR_METASPACE, width)); at += width)
             if (at != text &&
                 ((size_t)(at - text) < width || memcmp(at - width, ZR_METASPACE, width) != 0))
                 return false;
@@ -169,7 +169,7 @@ static bool find_words_apart(const zr_tokenizer *tokenizer)
     return true;
 }
 
-static zero_status finish_added(zr_bpe_loader *loader, zero_error *error)
+static zero_status normalize_added_tokens(zr_bpe_loader *loader, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
     zr_encoder work = {.tokenizer = loader->tokenizer, .name = loader->path, .error = error};
@@ -206,11 +206,11 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
     zero_status status;
     zr_classes_fill(&bpe->classes);
     find_symbols(bpe);
-    status = find_wholes(loader, &work, error);
-    bpe->words_apart = find_words_apart(loader->tokenizer);
+    status = map_whole_tokens(loader, &work, error);
+    bpe->words_apart = has_words_apart(loader->tokenizer);
     if (status == ZERO_OK)
         // From here on the normalised spelling is the one that is looked for.
-        status = finish_added(loader, error);
+        status = normalize_added_tokens(loader, error);
     for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
         if (bpe->spelled[id].length)
             status = decode_token(loader, id, &work, error);

@@ -119,8 +119,8 @@ static zero_status read_added(zr_bpe_loader *loader, const json_t *entry, zr_add
     return of_model >= 0 ? ZERO_OK : put_token(loader, content, out->id, error);
 }
 
-static zero_status allocate_bpe_load(zr_bpe_loader *loader, int32_t vocabulary, size_t model_tokens,
-                                     size_t added, zero_error *error)
+static zero_status allocate_bpe_tables(zr_bpe_loader *loader, int32_t vocabulary,
+                                       size_t model_tokens, size_t added, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
     loader->tokenizer->vocabulary = vocabulary;
@@ -144,8 +144,8 @@ zero_status zr_bpe_load_vocabulary(zr_bpe_loader *loader, json_t *vocab, const j
     ZERO_TRY(find_largest(loader, vocab, added, &largest, error));
     if (largest < 0)
         return zr_fail(error, ZERO_ERR_DATA, "%s: a vocabulary without a token", loader->path);
-    ZERO_TRY(allocate_bpe_load(loader, largest + 1, json_object_size(vocab), json_array_size(added),
-                               error));
+    ZERO_TRY(allocate_bpe_tables(loader, largest + 1, json_object_size(vocab),
+                                 json_array_size(added), error));
     json_object_foreach(vocab, token, value)
     {
         int32_t id = (int32_t)json_integer_value(value);

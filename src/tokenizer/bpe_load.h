@@ -50,7 +50,8 @@ zero_status zr_bpe_load_merges(zr_bpe_loader *loader, const json_t *merges, zero
 zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, size_t length,
                                     zero_error *error);
 // Finds the next merge of a merges.txt from *at on; false if there is none.
-bool zr_merges_next(const char *text, size_t length, size_t *at, const char **line, size_t *bytes);
+bool zr_merges_next_line(const char *text, size_t length, size_t *at, const char **line,
+                         size_t *bytes);
 // bpe_load.c: the settings of the model
 zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_error *error);
 // bpe_finish.c: derives the tables that depend on all of this

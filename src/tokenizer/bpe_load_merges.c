@@ -10,8 +10,8 @@ typedef struct pair { // as the file spells it
     size_t left_length, right_length;
 } pair;
 
-static zero_status fail_merge(const zr_bpe_loader *loader, const pair *of, const char *why,
-                              zero_error *error)
+static zero_status refuse_merge(const zr_bpe_loader *loader, const pair *of, const char *why,
+                                zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_DATA, "%s: merge %lld, \"%.*s\" and \"%.*s\": %s", loader->path,
                    (long long)of->rank, (int)ZR_MIN(of->left_length, (size_t)100), of->left,
@@ -34,11 +34,11 @@ static zero_status put_merge(zr_bpe_loader *loader, const pair *of, zr_buffer *j
         .id = zr_text_span_map_find(ids, joined->data, joined->length),
     };
     if (merge.left < 0)
-        return fail_merge(loader, of, "the first is no token of the vocabulary", error);
+        return refuse_merge(loader, of, "the first is no token of the vocabulary", error);
     if (merge.right < 0)
-        return fail_merge(loader, of, "the second is no token of the vocabulary", error);
+        return refuse_merge(loader, of, "the second is no token of the vocabulary", error);
     if (merge.id < 0)
-        return fail_merge(loader, of, "together they are no token of the vocabulary", error);
+        return refuse_merge(loader, of, "together they are no token of the vocabulary", error);
     zr_merge_map_insert(&loader->bpe->merges, merge);
     return ZERO_OK;
 }
@@ -92,7 +92,8 @@ zero_status zr_bpe_load_merges(zr_bpe_loader *loader, const json_t *merges, zero
     return status;
 }
 
-bool zr_merges_next(const char *text, size_t length, size_t *at, const char **line, size_t *bytes)
+bool zr_merges_next_line(const char *text, size_t length, size_t *at, const char **line,
+                         size_t *bytes)
 {
     while (*at < length) {
         const char *end = memchr(text + *at, '\n', length - *at);
@@ -116,7 +117,7 @@ zero_status zr_bpe_load_merges_text(zr_bpe_loader *loader, const char *text, siz
     for (size_t i = 0; i < length; i++)
         lines += text[i] == '\n';
     zero_status status = zr_merge_map_create(lines, &loader->bpe->merges, error);
-    while (status == ZERO_OK && zr_merges_next(text, length, &at, &line, &bytes))
+    while (status == ZERO_OK && zr_merges_next_line(text, length, &at, &line, &bytes))
         status = put_merge_line(loader, rank++, line, bytes, &joined, error);
     zr_buffer_free(&joined);
     return status;

@@ -10,19 +10,19 @@
 
 enum { SHORT = 40, NO_RANK = INT32_MAX };
 
-static int32_t rank_of(const zr_bpe *bpe, int32_t left, int32_t right, int32_t *id)
+static int32_t rank_of_merge(const zr_bpe *bpe, int32_t left, int32_t right, int32_t *id)
 {
     const zr_merge *merge = zr_merge_map_find(&bpe->merges, left, right);
     *id = merge ? merge->id : -1;
     return merge ? merge->rank : NO_RANK;
 }
 
-static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
+static int64_t merge_by_scanning(const zr_bpe *bpe, int32_t *ids, int64_t n)
 {
     // Rank and merged id of the pair that begins at each symbol.
     int32_t ranks[SHORT], merged[SHORT];
     for (int64_t i = 0; i + 1 < n; i++)
-        ranks[i] = rank_of(bpe, ids[i], ids[i + 1], &merged[i]);
+        ranks[i] = rank_of_merge(bpe, ids[i], ids[i + 1], &merged[i]);
     while (n > 1) {
         int64_t best = 0;
         for (int64_t i = 1; i + 1 < n; i++)
@@ -36,9 +36,9 @@ static int64_t merge_short(const zr_bpe *bpe, int32_t *ids, int64_t n)
         memmove(ranks + best, ranks + best + 1, (size_t)(n - best) * sizeof *ranks);
         memmove(merged + best, merged + best + 1, (size_t)(n - best) * sizeof *merged);
         if (best + 1 < n)
-            ranks[best] = rank_of(bpe, ids[best], ids[best + 1], &merged[best]);
+            ranks[best] = rank_of_merge(bpe, ids[best], ids[best + 1], &merged[best]);
         if (best > 0)
-            ranks[best - 1] = rank_of(bpe, ids[best - 1], ids[best], &merged[best - 1]);
+            ranks[best - 1] = rank_of_merge(bpe, ids[best - 1], ids[best], &merged[best - 1]);
     }
     return n;
 }
@@ -68,7 +68,7 @@ static void heap_push(chain *c, int64_t at)
     if (right >= c->n)
         return;
     candidate new = {.left = c->ids[at], .right = c->ids[right], .at = at};
-    new.rank = rank_of(c->bpe, new.left, new.right, &new.id);
+    new.rank = rank_of_merge(c->bpe, new.left, new.right, &new.id);
     if (new.rank == NO_RANK)
         return;
     int64_t hole = c->count++;
@@ -91,7 +91,7 @@ static candidate heap_pop(chain *c)
     return top;
 }
 
-static void apply(chain *c, const candidate *top)
+static void apply_merge(chain *c, const candidate *top)
 {
     int64_t right = c->next[top->at];
     if (c->ids[top->at] != top->left || right >= c->n || c->ids[right] != top->right)
@@ -105,9 +105,9 @@ static void apply(chain *c, const candidate *top)
     heap_push(c, top->at);
 }
 
-static int64_t merge_long(zr_encoder *encoder, int32_t *ids, int64_t n)
+static int64_t merge_with_heap(zr_encoder *encoder, int32_t *ids, int64_t n)
 {
-    char *room = zr_scratch_get(
+    char *room = zr_scratch_reserve(
         &encoder->heap, (size_t)n * (2 * sizeof(int64_t) + 3 * sizeof(candidate)), encoder->error);
     if (!room)
         return -1;
@@ -123,7 +123,7 @@ static int64_t merge_long(zr_encoder *encoder, int32_t *ids, int64_t n)
         heap_push(&c, i);
     while (c.count) {
         candidate top = heap_pop(&c);
-        apply(&c, &top);
+        apply_merge(&c, &top);
     }
     int64_t left = 0;
     for (int64_t i = 0; i < n; i = c.next[i])
@@ -133,7 +133,8 @@ static int64_t merge_long(zr_encoder *encoder, int32_t *ids, int64_t n)
 
 int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n)
 {
-    return n <= SHORT ? merge_short(encoder->tokenizer->bpe, ids, n) : merge_long(encoder, ids, n);
+    return n <= SHORT ? merge_by_scanning(encoder->tokenizer->bpe, ids, n)
+                      : merge_with_heap(encoder, ids, n);
 }
 
 static zero_status fail_unknown(const zr_encoder *encoder, const char *text, int bytes)
@@ -156,7 +157,7 @@ typedef struct symbols { // the symbols of one piece, as they are found
     bool unknown;
 } symbols;
 
-static void settle_unknown(symbols *s, const zr_bpe *bpe)
+static void flush_unknown(symbols *s, const zr_bpe *bpe)
 {
     if (s->unknown)
         s->ids[s->count++] = bpe->unk;
@@ -165,7 +166,8 @@ static void settle_unknown(symbols *s, const zr_bpe *bpe)
 
 // Replaces a character that is not a token: by its bytes if each of them has a token, else by the
 // unknown token.
-static zero_status stand_in(zr_encoder *encoder, const char *text, int bytes, symbols *s)
+static zero_status replace_unknown_character(zr_encoder *encoder, const char *text, int bytes,
+                                             symbols *s)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;
     bool whole = bpe->byte_fallback;
@@ -179,7 +181,7 @@ static zero_status stand_in(zr_encoder *encoder, const char *text, int bytes, sy
     if (bpe->unk < 0)
         return fail_unknown(encoder, text, bytes);
     if (!bpe->fuse_unk)
-        settle_unknown(s, bpe);
+        flush_unknown(s, bpe);
     s->unknown = true;
     return ZERO_OK;
 }
@@ -194,18 +196,18 @@ static zero_status find_symbols(zr_encoder *encoder, const char *text, size_t le
         id = bpe->byte_level ? bpe->symbols[(unsigned char)text[at]]
                              : zr_text_span_map_find(&bpe->ids, text + at, (size_t)bytes);
         if (id >= 0) {
-            settle_unknown(s, bpe);
+            flush_unknown(s, bpe);
             s->ids[s->count++] = id;
         } else {
-            ZERO_TRY(stand_in(encoder, text + at, bytes, s));
+            ZERO_TRY(replace_unknown_character(encoder, text + at, bytes, s));
         }
         at += (size_t)bytes;
     }
-    settle_unknown(s, bpe);
+    flush_unknown(s, bpe);
     return ZERO_OK;
 }
 
-static zero_status append_bpe_merge(zr_encoder *encoder, const int32_t *ids, int64_t count)
+static zero_status append_token_ids(zr_encoder *encoder, const int32_t *ids, int64_t count)
 {
     zr_ids *out = encoder->out;
     if (!zr_ids_reserve(out, count))
@@ -219,8 +221,8 @@ static zero_status append_bpe_merge(zr_encoder *encoder, const int32_t *ids, int
 static zero_status merge_piece(zr_encoder *encoder, const char *text, size_t length,
                                const int32_t **ids, int64_t *count)
 {
-    symbols s = {
-        .ids = zr_scratch_get(&encoder->symbols, (length + 1) * sizeof(int32_t), encoder->error)};
+    symbols s = {.ids = zr_scratch_reserve(&encoder->symbols, (length + 1) * sizeof(int32_t),
+                                           encoder->error)};
     if (!s.ids)
         return ZERO_ERR_MEMORY;
     ZERO_TRY(find_symbols(encoder, text, length, &s));
@@ -235,7 +237,7 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
     if (length <= sizeof word->text) {
         word = &encoder->words[zr_hash_bytes(text, length, 1) & (ZR_WORDS - 1)];
         if (word->length == length && memcmp(word->text, text, length) == 0)
-            return append_bpe_merge(encoder, word->ids, word->count);
+            return append_token_ids(encoder, word->ids, word->count);
     }
     const int32_t *ids;
     int64_t count;
@@ -252,5 +254,5 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
         memcpy(word->text, text, length);
         memcpy(word->ids, ids, (size_t)count * sizeof *ids);
     }
-    return append_bpe_merge(encoder, ids, count);
+    return append_token_ids(encoder, ids, count);
 }

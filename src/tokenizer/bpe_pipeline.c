@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *bpe_pipeline_text_of(const json_t *part, const char *key)
+static const char *text_or_empty(const json_t *part, const char *key)
 {
     const char *text = json_string_value(json_object_get(part, key));
     return text ? text : "";
 }
 
-static bool flag_of(const json_t *part, const char *key, bool standard)
+static bool flag_or_standard(const json_t *part, const char *key, bool standard)
 {
     const json_t *value = json_object_get(part, key);
     return json_is_boolean(value) ? json_is_true(value) : standard;
 }
 
 // Returns the members of a Sequence, or NULL for a single part; *count is their number.
-static const json_t *members(const json_t *part, const char *key, size_t *count)
+static const json_t *members_of_sequence(const json_t *part, const char *key, size_t *count)
 {
     const json_t *list =
         strcmp(zr_json_type(part), "Sequence") == 0 ? json_object_get(part, key) : NULL;
@@ -27,13 +27,13 @@ static const json_t *members(const json_t *part, const char *key, size_t *count)
     return list;
 }
 
-static const json_t *bpe_pipeline_member(const json_t *part, const json_t *list, size_t i)
+static const json_t *part_of_sequence(const json_t *part, const json_t *list, size_t i)
 {
     return list ? json_array_get(list, i) : part;
 }
 
-static zero_status fail_part(const zr_bpe_loader *loader, const char *role, const json_t *part,
-                             zero_error *error)
+static zero_status refuse_pipeline_part(const zr_bpe_loader *loader, const char *role,
+                                        const json_t *part, zero_error *error)
 {
     char *text = json_dumps(part, JSON_COMPACT | JSON_ENCODE_ANY);
     zero_status status = zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the %s %.600s: not built",
@@ -42,7 +42,7 @@ static zero_status fail_part(const zr_bpe_loader *loader, const char *role, cons
     return status;
 }
 
-static zero_status copy_bpe_pipeline(const char *text, char **out, zero_error *error)
+static zero_status copy_setting_text(const char *text, char **out, zero_error *error)
 {
     *out = zr_strdup(text, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -61,7 +61,7 @@ static zero_status load_normalizer(zr_bpe_loader *loader, const json_t *part, ze
     zr_bpe *bpe = loader->bpe;
     const char *type = zr_json_type(part);
     if (bpe->normal_count == ZR_STEPS)
-        return fail_part(loader, "normalizer after eight others,", part, error);
+        return refuse_pipeline_part(loader, "normalizer after eight others,", part, error);
     zr_normal_step *step = &bpe->normal[bpe->normal_count++];
     if (strcmp(type, "NFC") == 0) {
         step->kind = ZR_NORMAL_NFC;
@@ -69,20 +69,21 @@ static zero_status load_normalizer(zr_bpe_loader *loader, const json_t *part, ze
     }
     if (strcmp(type, "Prepend") == 0) {
         step->kind = ZR_NORMAL_PREPEND;
-        return copy_bpe_pipeline(bpe_pipeline_text_of(part, "prepend"), &step->to, error);
+        return copy_setting_text(text_or_empty(part, "prepend"), &step->to, error);
     }
     if (strcmp(type, "Replace") != 0 || !pattern_string(part))
-        return fail_part(loader, "normalizer", part, error);
+        return refuse_pipeline_part(loader, "normalizer", part, error);
     step->kind = ZR_NORMAL_REPLACE;
-    ZERO_TRY(copy_bpe_pipeline(pattern_string(part), &step->from, error));
-    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "content"), &step->to, error);
+    ZERO_TRY(copy_setting_text(pattern_string(part), &step->from, error));
+    return copy_setting_text(text_or_empty(part, "content"), &step->to, error);
 }
 
-static zr_prefix prefix_of(const json_t *part)
+static zr_prefix prefix_scheme_of(const json_t *part)
 {
     const char *scheme = json_string_value(json_object_get(part, "prepend_scheme"));
     if (!scheme)
-        return flag_of(part, "add_prefix_space", true) ? ZR_PREFIX_ALWAYS : ZR_PREFIX_NEVER;
+        return flag_or_standard(part, "add_prefix_space", true) ? ZR_PREFIX_ALWAYS
+                                                                : ZR_PREFIX_NEVER;
     return strcmp(scheme, "always") == 0  ? ZR_PREFIX_ALWAYS
            : strcmp(scheme, "first") == 0 ? ZR_PREFIX_FIRST
                                           : ZR_PREFIX_NEVER;
@@ -102,26 +103,27 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
 {
     const char *expression =
                    json_string_value(json_object_get(json_object_get(part, "pattern"), "Regex")),
-               *behavior = bpe_pipeline_text_of(part, "behavior");
+               *behavior = text_or_empty(part, "behavior");
     zr_next_piece next = expression ? zr_pieces_for_expression(expression) : NULL;
     // All of these match everywhere. The two settings differ only in text that does not match, and
     // there is none.
-    bool usual = strcmp(behavior, flag_of(part, "invert", false) ? "Removed" : "Isolated") == 0;
+    bool usual =
+        strcmp(behavior, flag_or_standard(part, "invert", false) ? "Removed" : "Isolated") == 0;
     return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next)
                ? ZERO_OK
-               : fail_part(loader, "pre-tokenizer", part, error);
+               : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
 }
 
 static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
-    const char *space = bpe_pipeline_text_of(part, "replacement");
+    const char *space = text_or_empty(part, "replacement");
     int32_t character;
     zr_split_step *step = new_step(loader->bpe, ZR_SPLIT_METASPACE, NULL);
     if (!step || !*space || (size_t)zr_utf8_next(space, strlen(space), &character) != strlen(space))
-        return fail_part(loader, "pre-tokenizer", part, error);
-    step->prefix = prefix_of(part);
-    step->splits = flag_of(part, "split", true);
-    return copy_bpe_pipeline(space, &step->space, error);
+        return refuse_pipeline_part(loader, "pre-tokenizer", part, error);
+    step->prefix = prefix_scheme_of(part);
+    step->splits = flag_or_standard(part, "split", true);
+    return copy_setting_text(space, &step->space, error);
 }
 
 static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -129,46 +131,46 @@ static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part,
     zr_bpe *bpe = loader->bpe;
     const char *type = zr_json_type(part);
     if (bpe->byte_level) // a later part would see GPT-2's alphabet
-        return fail_part(loader, "pre-tokenizer after ByteLevel,", part, error);
+        return refuse_pipeline_part(loader, "pre-tokenizer after ByteLevel,", part, error);
     if (strcmp(type, "ByteLevel") == 0) {
         bool fits = true;
         bpe->byte_level = true;
-        if (flag_of(part, "add_prefix_space", true))
+        if (flag_or_standard(part, "add_prefix_space", true))
             fits = new_step(bpe, ZR_SPLIT_PREFIX, NULL);
-        if (flag_of(part, "use_regex", true))
+        if (flag_or_standard(part, "use_regex", true))
             fits = fits && new_step(bpe, ZR_SPLIT_PIECES, zr_pieces_gpt2());
-        return fits ? ZERO_OK : fail_part(loader, "pre-tokenizer", part, error);
+        return fits ? ZERO_OK : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
     }
     if (strcmp(type, "Digits") == 0)
         return new_step(bpe, ZR_SPLIT_PIECES,
-                        flag_of(part, "individual_digits", false) ? zr_piece_digit
-                                                                  : zr_piece_digits)
+                        flag_or_standard(part, "individual_digits", false) ? zr_piece_digit
+                                                                           : zr_piece_digits)
                    ? ZERO_OK
-                   : fail_part(loader, "pre-tokenizer", part, error);
+                   : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
     if (strcmp(type, "Split") == 0)
         return load_split(loader, part, error);
-    return strcmp(type, "Metaspace") == 0 ? load_metaspace(loader, part, error)
-                                          : fail_part(loader, "pre-tokenizer", part, error);
+    return strcmp(type, "Metaspace") == 0
+               ? load_metaspace(loader, part, error)
+               : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
 }
 
 static zero_status load_metaspace_decoder(zr_bpe_loader *loader, const json_t *part,
                                           zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
-    if (!*bpe_pipeline_text_of(part, "replacement"))
-        return fail_part(loader, "decoder", part, error);
+    if (!*text_or_empty(part, "replacement"))
+        return refuse_pipeline_part(loader, "decoder", part, error);
     bpe->decoder.metaspace = true;
-    bpe->decoder.keeps_first = prefix_of(part) == ZR_PREFIX_NEVER;
-    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "replacement"), &bpe->decoder.space, error);
+    bpe->decoder.keeps_first = prefix_scheme_of(part) == ZR_PREFIX_NEVER;
+    return copy_setting_text(text_or_empty(part, "replacement"), &bpe->decoder.space, error);
 }
 
 static zero_status load_replace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
     if (!pattern_string(part))
-        return fail_part(loader, "decoder", part, error);
-    ZERO_TRY(copy_bpe_pipeline(pattern_string(part), &loader->bpe->decoder.from, error));
-    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "content"), &loader->bpe->decoder.to,
-                             error);
+        return refuse_pipeline_part(loader, "decoder", part, error);
+    ZERO_TRY(copy_setting_text(pattern_string(part), &loader->bpe->decoder.from, error));
+    return copy_setting_text(text_or_empty(part, "content"), &loader->bpe->decoder.to, error);
 }
 
 static zero_status load_fallback(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -186,11 +188,10 @@ static zero_status load_strip_decoder(zr_bpe_loader *loader, const json_t *part,
 {
     json_int_t start = json_integer_value(json_object_get(part, "start"));
     json_int_t stop = json_integer_value(json_object_get(part, "stop"));
-    if (stop || start < 0 || start > 1000 || !*bpe_pipeline_text_of(part, "content"))
-        return fail_part(loader, "decoder", part, error);
+    if (stop || start < 0 || start > 1000 || !*text_or_empty(part, "content"))
+        return refuse_pipeline_part(loader, "decoder", part, error);
     loader->bpe->decoder.strip_count = (int)start;
-    return copy_bpe_pipeline(bpe_pipeline_text_of(part, "content"), &loader->bpe->decoder.strip,
-                             error);
+    return copy_setting_text(text_or_empty(part, "content"), &loader->bpe->decoder.strip, error);
 }
 
 // Loads one of several decoders; `stage` is the number of the first one that may still come.
@@ -212,7 +213,7 @@ static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, 
     while (which < ZR_COUNT(order) && strcmp(order[which].type, zr_json_type(part)) != 0)
         which++;
     if (which == ZR_COUNT(order) || (which == STRIP && *stage != STRIP))
-        return fail_part(loader, "decoder", part, error);
+        return refuse_pipeline_part(loader, "decoder", part, error);
     *stage = which + 1;
     return order[which].load(loader, part, error);
 }
@@ -246,20 +247,20 @@ static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(single, i),
                      *special = json_object_get(item, "SpecialToken");
-        const json_t *ids = json_object_get(
-                         json_object_get(known, bpe_pipeline_text_of(special, "id")), "ids"),
+        const json_t *ids = json_object_get(json_object_get(known, text_or_empty(special, "id")),
+                                            "ids"),
                      *id = json_array_get(ids, 0);
         after |= json_object_get(item, "Sequence") != NULL;
         if (!special)
             continue;
         if (json_array_size(ids) != 1 || !json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= loader->tokenizer->vocabulary)
-            return fail_part(loader, "post-processor", part, error);
+            return refuse_pipeline_part(loader, "post-processor", part, error);
         int32_t **list = after ? &bpe->suffix : &bpe->prefix;
         (*list)[after ? bpe->suffix_count++ : bpe->prefix_count++] =
             (int32_t)json_integer_value(id);
     }
-    return after ? ZERO_OK : fail_part(loader, "post-processor", part, error);
+    return after ? ZERO_OK : refuse_pipeline_part(loader, "post-processor", part, error);
 }
 
 static zero_status load_post_processor(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -268,7 +269,7 @@ static zero_status load_post_processor(zr_bpe_loader *loader, const json_t *part
     if (strcmp(type, "ByteLevel") == 0) // it changes only offsets, which ids do not have
         return ZERO_OK;
     if (strcmp(type, "TemplateProcessing") != 0 || loader->bpe->prefix)
-        return fail_part(loader, "post-processor", part, error);
+        return refuse_pipeline_part(loader, "post-processor", part, error);
     return load_template(loader, part, error);
 }
 
@@ -276,11 +277,11 @@ static zero_status load_decoders(zr_bpe_loader *loader, const json_t *part, zero
 {
     size_t count;
     int stage = 0;
-    const json_t *list = members(part, "decoders", &count);
+    const json_t *list = members_of_sequence(part, "decoders", &count);
     loader->bpe->decoder.spaced = count == 0;
     for (size_t i = 0; i < count; i++)
-        ZERO_TRY(load_decoder(loader, bpe_pipeline_member(part, list, i), !list || count == 1,
-                              &stage, error));
+        ZERO_TRY(load_decoder(loader, part_of_sequence(part, list, i), !list || count == 1, &stage,
+                              error));
     return ZERO_OK;
 }
 
@@ -297,9 +298,9 @@ zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero
     for (int p = 0; p < ZR_COUNT(parts); p++) {
         const json_t *part = json_object_get(root, parts[p].part);
         size_t count;
-        const json_t *list = members(part, parts[p].members, &count);
+        const json_t *list = members_of_sequence(part, parts[p].members, &count);
         for (size_t i = 0; i < count; i++)
-            ZERO_TRY(parts[p].load(loader, bpe_pipeline_member(part, list, i), error));
+            ZERO_TRY(parts[p].load(loader, part_of_sequence(part, list, i), error));
     }
     return load_decoders(loader, json_object_get(root, "decoder"), error);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const zr_tokenizer_file *find_bpe_save(const zr_tokenizer *tokenizer, const char *name)
+static const zr_tokenizer_file *find_kept_file(const zr_tokenizer *tokenizer, const char *name)
 {
     for (int i = 0; i < tokenizer->file_count; i++)
         if (!strcmp(tokenizer->files[i].name, name))
@@ -33,8 +33,8 @@ static zero_status read_settings(const zr_tokenizer *tokenizer, zr_token_setting
 static zero_status write_json(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
                               const char *directory, zero_error *error)
 {
-    const zr_tokenizer_file *of_vocab = find_bpe_save(tokenizer, "vocab.json"),
-                            *merges = find_bpe_save(tokenizer, "merges.txt");
+    const zr_tokenizer_file *of_vocab = find_kept_file(tokenizer, "vocab.json"),
+                            *merges = find_kept_file(tokenizer, "merges.txt");
     zr_buffer text = {0};
     json_t *vocab = NULL;
     ZERO_TRY(zr_json_parse(of_vocab->data, of_vocab->length, of_vocab->name, &vocab, error));
@@ -48,8 +48,8 @@ static zero_status write_json(const zr_tokenizer *tokenizer, const zr_token_sett
 }
 
 // Names the token of this id in the configuration, unless a file names it already.
-static bool name_token(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
-                       const char *role, int32_t id, json_t *config)
+static bool name_special_token(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
+                               const char *role, int32_t id, json_t *config)
 {
     zr_buffer content = {0};
     if (id < 0 || zr_token_setting(settings, role))
@@ -62,26 +62,27 @@ static bool name_token(const zr_tokenizer *tokenizer, const zr_token_settings *s
 }
 
 // Naming a token of GPT-2's two files makes it a special token. Only this one is special already.
-static bool may_name(const zr_tokenizer *tokenizer, bool two_files)
+static bool may_name_special_tokens(const zr_tokenizer *tokenizer, bool two_files)
 {
     int32_t id;
     return !two_files ||
            (zr_tokenizer_find(tokenizer, ZR_GPT2_END, &id) && id == zr_tokenizer_end(tokenizer));
 }
 
-static zero_status write_bpe_save_config(const zr_tokenizer *tokenizer,
-                                         const zr_token_settings *settings, bool two_files,
-                                         const char *directory, zero_error *error)
+static zero_status write_tokenizer_config(const zr_tokenizer *tokenizer,
+                                          const zr_token_settings *settings, bool two_files,
+                                          const char *directory, zero_error *error)
 {
     json_t *config = settings->config ? json_deep_copy(settings->config) : json_object();
     bool made = config && !json_object_set_new(
                               config, "tokenizer_class",
                               json_string(two_files ? "GPT2Tokenizer" : "PreTrainedTokenizerFast"));
-    if (may_name(tokenizer, two_files))
-        made =
-            made &&
-            name_token(tokenizer, settings, "bos_token", zr_tokenizer_begin(tokenizer), config) &&
-            name_token(tokenizer, settings, "eos_token", zr_tokenizer_end(tokenizer), config);
+    if (may_name_special_tokens(tokenizer, two_files))
+        made = made &&
+               name_special_token(tokenizer, settings, "bos_token", zr_tokenizer_begin(tokenizer),
+                                  config) &&
+               name_special_token(tokenizer, settings, "eos_token", zr_tokenizer_end(tokenizer),
+                                  config);
     char *dumped = made ? json_dumps(config, JSON_INDENT(2)) : NULL;
     zr_buffer text = {0};
     zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
@@ -91,15 +92,16 @@ static zero_status write_bpe_save_config(const zr_tokenizer *tokenizer,
     return zr_file_write_text_in(directory, "tokenizer_config.json", &text, error);
 }
 
-static zero_status complete(const zr_tokenizer *tokenizer, const zr_token_settings *settings,
-                            const char *directory, zero_error *error)
+static zero_status write_missing_files(const zr_tokenizer *tokenizer,
+                                       const zr_token_settings *settings, const char *directory,
+                                       zero_error *error)
 {
-    bool two_files = !find_bpe_save(tokenizer, "tokenizer.json");
+    bool two_files = !find_kept_file(tokenizer, "tokenizer.json");
     if (two_files)
         ZERO_TRY(write_json(tokenizer, settings, directory, error));
     if (json_is_string(json_object_get(settings->config, "tokenizer_class")))
         return ZERO_OK;
-    return write_bpe_save_config(tokenizer, settings, two_files, directory, error);
+    return write_tokenizer_config(tokenizer, settings, two_files, directory, error);
 }
 
 zero_status zr_bpe_save(const zr_tokenizer *tokenizer, const char *directory, zero_error *error)
@@ -110,7 +112,7 @@ zero_status zr_bpe_save(const zr_tokenizer *tokenizer, const char *directory, ze
                                   tokenizer->files[i].length, error));
     zero_status status = read_settings(tokenizer, &settings, error);
     if (status == ZERO_OK)
-        status = complete(tokenizer, &settings, directory, error);
+        status = write_missing_files(tokenizer, &settings, directory, error);
     zr_token_settings_free(&settings);
     return status;
 }

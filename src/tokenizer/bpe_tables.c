@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool slots_for(int64_t count, uint32_t *mask)
+static bool size_slot_table(int64_t count, uint32_t *mask)
 {
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)count)
@@ -18,7 +18,7 @@ zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_t
                                     zero_error *error)
 {
     *out = (zr_text_span_map){.text = text};
-    if (!slots_for(count, &out->mask))
+    if (!size_slot_table(count, &out->mask))
         return zr_fail(error, ZERO_ERR_DATA, "a vocabulary of %lld tokens", (long long)count);
     size_t slots = (size_t)out->mask + 1;
     out->keys = zr_alloc(slots * sizeof *out->keys, error);
@@ -29,7 +29,7 @@ zero_status zr_text_span_map_create(const char *const *text, int64_t count, zr_t
     return ZERO_OK;
 }
 
-static uint32_t slot_of(const zr_text_span_map *map, const char *key, size_t length)
+static uint32_t slot_of_text(const zr_text_span_map *map, const char *key, size_t length)
 {
     uint32_t slot = (uint32_t)zr_hash_bytes(key, length, 0) & map->mask;
     while (map->ids[slot] >= 0 && (map->keys[slot].length != length ||
@@ -40,12 +40,12 @@ static uint32_t slot_of(const zr_text_span_map *map, const char *key, size_t len
 
 int32_t zr_text_span_map_find(const zr_text_span_map *map, const char *key, size_t length)
 {
-    return map->ids ? map->ids[slot_of(map, key, length)] : -1;
+    return map->ids ? map->ids[slot_of_text(map, key, length)] : -1;
 }
 
 bool zr_text_span_map_insert(zr_text_span_map *map, zr_text_span key, int32_t id)
 {
-    uint32_t slot = slot_of(map, *map->text + key.at, key.length);
+    uint32_t slot = slot_of_text(map, *map->text + key.at, key.length);
     if (map->ids[slot] >= 0)
         return false;
     map->keys[slot] = key;
@@ -63,7 +63,7 @@ void zr_text_span_map_free(zr_text_span_map *map)
 zero_status zr_merge_map_create(int64_t count, zr_merge_map *out, zero_error *error)
 {
     *out = (zr_merge_map){0};
-    if (!slots_for(count, &out->mask))
+    if (!size_slot_table(count, &out->mask))
         return zr_fail(error, ZERO_ERR_DATA, "%lld merges", (long long)count);
     out->slots = zr_alloc(((size_t)out->mask + 1) * sizeof *out->slots, error);
     if (!out->slots)
@@ -122,7 +122,7 @@ int zr_symbol_byte(int32_t code_point)
     return code_point >= 256 && other < 256 ? other : -1;
 }
 
-const char *zr_find(const char *text, size_t length, const char *what, size_t width)
+const char *zr_find_text(const char *text, size_t length, const char *what, size_t width)
 {
     const char *end = text + length;
     for (const char *at = text;
@@ -133,7 +133,7 @@ const char *zr_find(const char *text, size_t length, const char *what, size_t wi
     return NULL;
 }
 
-void *zr_scratch_get(zr_bpe_scratch *scratch, size_t bytes, zero_error *error)
+void *zr_scratch_reserve(zr_bpe_scratch *scratch, size_t bytes, zero_error *error)
 {
     if (bytes <= scratch->bytes)
         return scratch->data;

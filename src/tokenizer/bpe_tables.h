@@ -47,6 +47,6 @@ int zr_symbol_byte(int32_t code_point); // -1 if it is not in the alphabet
 
 // Returns where `what` first occurs in the text; NULL if it does not occur. It is faster than
 // memmem for short strings that occur often.
-const char *zr_find(const char *text, size_t length, const char *what, size_t width);
+const char *zr_find_text(const char *text, size_t length, const char *what, size_t width);
 
 #endif

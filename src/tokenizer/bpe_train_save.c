@@ -36,7 +36,7 @@ bool zr_bpe_trainer_wrote(const char *path)
 
 // Writes a token in GPT-2's alphabet, one character for each byte; the end of a text stays as it
 // is.
-static void spell(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
+static void spell_token(const zr_bpe_trainer *t, int32_t id, zr_buffer *out)
 {
     zr_text_span token = t->token[id];
     out->length = 0;
@@ -52,7 +52,7 @@ static void write_tokens(const zr_bpe_trainer *t, zr_json_writer *w, zr_buffer *
 {
     zr_json_begin_object(w, "vocab");
     for (int32_t id = 0; id < t->token_count; id++) {
-        spell(t, id, word);
+        spell_token(t, id, word);
         zr_tokenizer_json_token(w, word->data, id);
     }
     zr_json_line(w, 0);
@@ -65,10 +65,10 @@ static void write_merges(const zr_bpe_trainer *t, zr_json_writer *w, zr_buffer *
     zr_json_begin_array(w, "merges");
     for (int64_t i = 0; i < t->merge_count; i++) {
         pair.length = 0;
-        spell(t, t->merges[i].left, word);
+        spell_token(t, t->merges[i].left, word);
         zr_buffer_append(&pair, word->data, word->length);
         zr_buffer_append(&pair, " ", 1);
-        spell(t, t->merges[i].right, word);
+        spell_token(t, t->merges[i].right, word);
         zr_buffer_append(&pair, word->data, word->length);
         zr_json_line(w, 0);
         zr_json_text_of(w, NULL, pair.data, pair.length);

@@ -17,7 +17,7 @@ void zr_document_free(zr_document *document)
     *document = (zr_document){0};
 }
 
-static bool document_has_room(zr_document *document)
+static bool make_room_for_segment(zr_document *document)
 {
     zr_document_part *segments = zr_list_grow(document->segments, document->count,
                                               &document->capacity, sizeof *segments, NULL);
@@ -36,12 +36,12 @@ void zr_document_add(zr_document *document, const char *text, size_t length, boo
     zr_buffer_append(&document->text, text, length);
     if (last && last->trained == trained && !last->seam)
         last->end = document->text.length;
-    else if (document_has_room(document))
+    else if (make_room_for_segment(document))
         document->segments[document->count++] =
             (zr_document_part){.end = document->text.length, .trained = trained};
 }
 
-void zr_document_seam(zr_document *document)
+void zr_document_add_seam(zr_document *document)
 {
     if (document->count)
         document->segments[document->count - 1].seam = true;
@@ -71,15 +71,15 @@ typedef struct unit { // the text between two seams
     const char *name;
 } unit;
 
-static zero_status encode_to(zr_encoding *encoding, const unit *u, size_t end, zr_ids *out,
-                             zero_error *error)
+static zero_status encode_unit_up_to(zr_encoding *encoding, const unit *u, size_t end, zr_ids *out,
+                                     zero_error *error)
 {
     zr_encode_mode mode = u->document->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT;
     return zr_encoder_append(encoding->encoder, mode, u->document->text.data, u->start, end,
                              u->name, out, error);
 }
 
-static int32_t id_of(int32_t id) { return id < 0 ? ~id : id; }
+static int32_t id_without_mark(int32_t id) { return id < 0 ? ~id : id; }
 
 // Counts the tokens of `whole` that lie before the end of the text of `part`; *across: whether the
 // next one crosses that end. Both lists spell the same text, which ends earlier in `part`. If they
@@ -96,7 +96,7 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
     int64_t within = 0;
     for (; within < count && at < text->length; within++) {
         piece->length = 0;
-        zr_tokenizer_decode(encoding->tokenizer, id_of(whole[within]), piece);
+        zr_tokenizer_decode(encoding->tokenizer, id_without_mark(whole[within]), piece);
         if (piece->length &&
             memcmp(text->data + at, piece->data, ZR_MIN(piece->length, text->length - at)) != 0)
             return 0;
@@ -123,8 +123,8 @@ static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int6
         return ZERO_OK;
     }
     encoding->scratch.count = 0;
-    ZERO_TRY(encode_to(encoding, u, segment->end, &encoding->scratch, error));
-    while (same < count && same < part->count && id_of(whole[same]) == part->at[same])
+    ZERO_TRY(encode_unit_up_to(encoding, u, segment->end, &encoding->scratch, error));
+    while (same < count && same < part->count && id_without_mark(whole[same]) == part->at[same])
         same++;
     *border = same + count_within(encoding, whole + same, count - same, part->at + same,
                                   part->count - same, &across, encoding->work);
@@ -138,7 +138,8 @@ static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int6
 static zero_status add_unit(zr_encoding *encoding, const unit *u, zero_error *error)
 {
     int64_t from = 0, border = 0;
-    ZERO_TRY(encode_to(encoding, u, u->document->segments[u->last - 1].end, &encoding->ids, error));
+    ZERO_TRY(encode_unit_up_to(encoding, u, u->document->segments[u->last - 1].end, &encoding->ids,
+                               error));
     for (int s = u->first; s < u->last; s++, from = border) {
         ZERO_TRY(find_border(encoding, u, s, &border, error));
         for (int64_t i = from; i < border && !u->document->segments[s].trained; i++)

@@ -29,7 +29,7 @@ void zr_document_clear(zr_document *document); // Keeps the memory.
 void zr_document_free(zr_document *document);
 // Appends text that is trained as a whole or not at all.
 void zr_document_add(zr_document *document, const char *text, size_t length, bool trained);
-void zr_document_seam(zr_document *document); // Puts a seam after what was added last.
+void zr_document_add_seam(zr_document *document); // Puts a seam after what was added last.
 
 // Turns documents into tokens one after another, in one list.
 typedef struct zr_encoding {

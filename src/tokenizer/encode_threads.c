@@ -60,7 +60,7 @@ void zr_encode_threads_destroy(zr_encode_threads *pool)
     zr_free(pool);
 }
 
-static void work_encode_threads(void *argument)
+static void encode_own_part(void *argument)
 {
     part_job *mine = argument;
     mine->ids.count = 0;
@@ -82,8 +82,8 @@ static zero_status submit_part(zr_encode_threads *pool, part_job *next, const pr
     if (!pool->workers && signs->taken && next->end - next->first > 8 * PART_BYTES)
         ZERO_TRY(zr_workers_create(1, 1, &pool->workers, error));
     if (pool->workers)
-        return zr_workers_submit(pool->workers, work_encode_threads, next, error);
-    work_encode_threads(next);
+        return zr_workers_submit(pool->workers, encode_own_part, next, error);
+    encode_own_part(next);
     return ZERO_OK;
 }
 
@@ -97,9 +97,9 @@ static void wait_for_all(zr_encode_threads *pool, const progress *signs)
 }
 
 // Cuts parts from `at` on and encodes them; *end is the end of the last one.
-static zero_status encode_round(zr_encode_threads *pool, const part_job *what, size_t at,
-                                size_t length, const progress *signs, int *busy, size_t *end,
-                                zero_error *error)
+static zero_status encode_parts_in_parallel(zr_encode_threads *pool, const part_job *what,
+                                            size_t at, size_t length, const progress *signs,
+                                            int *busy, size_t *end, zero_error *error)
 {
     zero_status status = ZERO_OK;
     for (*busy = 0; *busy < pool->count && at < length && status == ZERO_OK; ++*busy) {
@@ -126,7 +126,7 @@ zero_status zr_encode_threads_run(zr_encode_threads *pool, zr_encode_mode mode, 
     for (size_t at = 0, end; at < length; at = end) {
         const progress signs = {.taken = taken, .user = user, .bytes = at};
         int busy;
-        ZERO_TRY(encode_round(pool, &what, at, length, &signs, &busy, &end, error));
+        ZERO_TRY(encode_parts_in_parallel(pool, &what, at, length, &signs, &busy, &end, error));
         for (int i = 0; i < busy; i++) {
             const part_job *done = &pool->jobs[i];
             if (done->status != ZERO_OK)

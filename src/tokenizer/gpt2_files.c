@@ -24,9 +24,9 @@ static zero_status fail_memory(const gathering *g, zero_error *error)
 }
 
 // Adds a token. `flags` is an object with lstrip and the like, or NULL.
-static zero_status put_gpt2_files(gathering *g, const char *content, json_int_t id,
-                                  const json_t *flags, bool special, bool normalized,
-                                  zero_error *error)
+static zero_status gather_added_token(gathering *g, const char *content, json_int_t id,
+                                      const json_t *flags, bool special, bool normalized,
+                                      zero_error *error)
 {
     json_t *entry = json_object();
     bool failed = !entry || json_object_set_new(entry, "special", json_boolean(special)) ||
@@ -40,7 +40,7 @@ static zero_status put_gpt2_files(gathering *g, const char *content, json_int_t 
     return failed ? fail_memory(g, error) : ZERO_OK;
 }
 
-static zero_status gather_decoder(gathering *g, json_t *decoder, zero_error *error)
+static zero_status gather_from_config(gathering *g, json_t *decoder, zero_error *error)
 {
     const char *key;
     json_t *token;
@@ -54,12 +54,12 @@ static zero_status gather_decoder(gathering *g, json_t *decoder, zero_error *err
                            "%s: the added_tokens_decoder of tokenizer_config.json says of "
                            "\"%.40s\" no token, where an id and its \"content\" are needed",
                            g->path, key);
-        ZERO_TRY(put_gpt2_files(g, content, id, token, false, true, error));
+        ZERO_TRY(gather_added_token(g, content, id, token, false, true, error));
     }
     return ZERO_OK;
 }
 
-static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
+static zero_status gather_from_added_json(gathering *g, json_t *added, zero_error *error)
 {
     const char *content;
     json_t *id;
@@ -69,15 +69,15 @@ static zero_status gather_map(gathering *g, json_t *added, zero_error *error)
             return zr_fail(error, ZERO_ERR_DATA,
                            "%s: added_tokens.json gives \"%.100s\" no integer for its id", g->path,
                            content);
-        ZERO_TRY(put_gpt2_files(g, content, json_integer_value(id), NULL, false, true, error));
+        ZERO_TRY(gather_added_token(g, content, json_integer_value(id), NULL, false, true, error));
     }
     return ZERO_OK;
 }
 
 // Marks a token as special because the settings name it as one. If a list has it with its id, its
 // other flags are those of the list.
-static zero_status name_special(gathering *g, const char *role, const json_t *named,
-                                zero_error *error)
+static zero_status gather_named_special(gathering *g, const char *role, const json_t *named,
+                                        zero_error *error)
 {
     const char *content = zr_token_content(named);
     const json_t *in_vocab = content ? json_object_get(g->vocab, content) : NULL;
@@ -90,15 +90,15 @@ static zero_status name_special(gathering *g, const char *role, const json_t *na
                        "added_tokens_decoder: not built; a tokenizer.json says which it gets",
                        g->path, role, content);
     if (!known)
-        return put_gpt2_files(g, content, json_integer_value(in_vocab),
-                              json_is_object(named) ? named : NULL, true, false, error);
+        return gather_added_token(g, content, json_integer_value(in_vocab),
+                                  json_is_object(named) ? named : NULL, true, false, error);
     bool failed = json_object_set_new(known, "special", json_true()) != 0;
     if (!json_object_get(g->settings->config, "added_tokens_decoder"))
         failed = failed || json_object_set_new(known, "normalized", json_false());
     return failed ? fail_memory(g, error) : ZERO_OK;
 }
 
-static zero_status gather_named(gathering *g, zero_error *error)
+static zero_status gather_named_specials(gathering *g, zero_error *error)
 {
     static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
@@ -108,25 +108,25 @@ static zero_status gather_named(gathering *g, zero_error *error)
     for (int i = 0; i < ZR_COUNT(roles) && status == ZERO_OK; i++) {
         const json_t *named = zr_token_setting(g->settings, roles[i]);
         if (named || (i < 3 && json_object_get(g->vocab, ZR_GPT2_END)))
-            status = name_special(g, roles[i], named ? named : usual, error);
+            status = gather_named_special(g, roles[i], named ? named : usual, error);
     }
     for (int l = 0; l < ZR_COUNT(lists); l++) {
-        const json_t *list_gpt2_files = zr_token_setting(g->settings, lists[l]);
-        for (size_t i = 0; i < json_array_size(list_gpt2_files) && status == ZERO_OK; i++)
-            status = name_special(g, lists[l], json_array_get(list_gpt2_files, i), error);
+        const json_t *list = zr_token_setting(g->settings, lists[l]);
+        for (size_t i = 0; i < json_array_size(list) && status == ZERO_OK; i++)
+            status = gather_named_special(g, lists[l], json_array_get(list, i), error);
     }
     json_decref(usual);
     return status;
 }
 
-static zero_status gather_gpt2_files(gathering *g, zero_error *error)
+static zero_status gather_added_tokens(gathering *g, zero_error *error)
 {
     json_t *decoder = json_object_get(g->settings->config, "added_tokens_decoder");
     if (!g->tokens)
         return fail_memory(g, error);
-    ZERO_TRY(decoder ? gather_decoder(g, decoder, error)
-                     : gather_map(g, g->settings->added, error));
-    return gather_named(g, error);
+    ZERO_TRY(decoder ? gather_from_config(g, decoder, error)
+                     : gather_from_added_json(g, g->settings->added, error));
+    return gather_named_specials(g, error);
 }
 
 static int by_id(const void *a, const void *b)
@@ -136,32 +136,31 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static zero_status sort(const gathering *g, json_t *out, zero_error *error)
+static zero_status append_tokens_by_id(const gathering *g, json_t *out, zero_error *error)
 {
     const char *content;
     json_t *entry;
     size_t count = 0;
     bool failed = false;
-    json_t **list_gpt2_files =
-        zr_alloc((json_object_size(g->tokens) + 1) * sizeof *list_gpt2_files, error);
-    if (!list_gpt2_files)
+    json_t **list = zr_alloc((json_object_size(g->tokens) + 1) * sizeof *list, error);
+    if (!list)
         return ZERO_ERR_MEMORY;
-    json_object_foreach(g->tokens, content, entry) list_gpt2_files[count++] = entry;
-    qsort(list_gpt2_files, count, sizeof *list_gpt2_files, by_id);
+    json_object_foreach(g->tokens, content, entry) list[count++] = entry;
+    qsort(list, count, sizeof *list, by_id);
     for (size_t i = 0; i < count; i++)
-        failed = json_array_append(out, list_gpt2_files[i]) != 0 || failed;
-    zr_free(list_gpt2_files);
+        failed = json_array_append(out, list[i]) != 0 || failed;
+    zr_free(list);
     return failed ? fail_memory(g, error) : ZERO_OK;
 }
 
 // Makes the list, and a hash of it, because these ids are in neither of the two files.
-static zero_status list_gpt2_files(const gathering *g, json_t **out, uint64_t *hash,
-                                   zero_error *error)
+static zero_status list_added_tokens(const gathering *g, json_t **out, uint64_t *hash,
+                                     zero_error *error)
 {
     char *text = json_dumps(g->tokens, JSON_SORT_KEYS | JSON_COMPACT);
     *out = json_array();
     *hash = text ? zr_hash_text(text) : 0;
-    zero_status status = text && *out ? sort(g, *out, error) : fail_memory(g, error);
+    zero_status status = text && *out ? append_tokens_by_id(g, *out, error) : fail_memory(g, error);
     free(text);
     return status;
 }
@@ -173,11 +172,11 @@ zero_status zr_gpt2_added(const char *path, const zr_token_settings *settings, c
     *out = NULL;
     zero_status status =
         json_is_object(vocab)
-            ? gather_gpt2_files(&g, error)
+            ? gather_added_tokens(&g, error)
             : zr_fail(error, ZERO_ERR_DATA,
                       "%s: no object of tokens and their ids, as vocab.json is", path);
     if (status == ZERO_OK)
-        status = list_gpt2_files(&g, out, hash, error);
+        status = list_added_tokens(&g, out, hash, error);
     json_decref(g.tokens);
     return status;
 }

@@ -18,7 +18,7 @@ static void write_merges(const char *merges, size_t length, zr_json_writer *w)
     size_t at = 0, bytes;
     const char *line;
     zr_json_begin_array(w, "merges");
-    while (zr_merges_next(merges, length, &at, &line, &bytes)) {
+    while (zr_merges_next_line(merges, length, &at, &line, &bytes)) {
         zr_json_line(w, 0);
         zr_json_text_of(w, NULL, line, bytes);
     }
@@ -27,7 +27,7 @@ static void write_merges(const char *merges, size_t length, zr_json_writer *w)
 }
 
 // Returns the token that add_bos_token puts before a text; NULL if there is none.
-static const char *begin_of(const zr_token_settings *settings)
+static const char *begin_token_of(const zr_token_settings *settings)
 {
     const json_t *named = zr_token_setting(settings, "bos_token");
     if (!json_is_true(json_object_get(settings->config, "add_bos_token")))
@@ -35,7 +35,7 @@ static const char *begin_of(const zr_token_settings *settings)
     return named || zr_token_setting(settings, "eos_token") ? zr_token_content(named) : ZR_GPT2_END;
 }
 
-static json_int_t id_of(const char *token, const json_t *added, const json_t *vocab)
+static json_int_t id_of_token(const char *token, const json_t *added, const json_t *vocab)
 {
     const json_t *entry, *id = json_object_get(vocab, token);
     size_t i;
@@ -51,8 +51,8 @@ static json_int_t id_of(const char *token, const json_t *added, const json_t *vo
 static void write_gpt2_head(const zr_token_settings *settings, const json_t *added,
                             const json_t *vocab, zr_json_writer *w)
 {
-    const char *begin = begin_of(settings);
-    json_int_t id = begin ? id_of(begin, added, vocab) : -1;
+    const char *begin = begin_token_of(settings);
+    json_int_t id = begin ? id_of_token(begin, added, vocab) : -1;
     const zr_tokenizer_json head = {
         .added = added,
         .added_lines = true,

@@ -26,56 +26,57 @@ static zero_status check_growth(const zr_encoder *encoder, const normal_text *no
                    encoder->name, ZR_MOST_GROWTH);
 }
 
-static void become(normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
+static void set_normal_text(normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
 {
     now->text = text;
     now->length = length;
     now->room = room;
 }
 
-static zr_bpe_scratch *other_room(zr_encoder *encoder, const normal_text *now)
+static zr_bpe_scratch *other_scratch(zr_encoder *encoder, const normal_text *now)
 {
     return now->room == &encoder->normal ? &encoder->other : &encoder->normal;
 }
 
-static zero_status prepend(zr_encoder *encoder, const char *what, normal_text *now)
+static zero_status prepend_text(zr_encoder *encoder, const char *what, normal_text *now)
 {
     size_t width = strlen(what);
-    zr_bpe_scratch *room = other_room(encoder, now);
+    zr_bpe_scratch *room = other_scratch(encoder, now);
     ZERO_TRY(check_growth(encoder, now, now->length, width));
-    char *to = zr_scratch_get(room, now->length + width, encoder->error);
+    char *to = zr_scratch_reserve(room, now->length + width, encoder->error);
     if (!to)
         return ZERO_ERR_MEMORY;
     memcpy(to, what, width);
     memcpy(to + width, now->text, now->length);
-    become(now, to, now->length + width, room);
+    set_normal_text(now, to, now->length + width, room);
     return ZERO_OK;
 }
 
-static size_t count_of(const char *text, size_t length, const char *what, size_t width)
+static size_t count_occurrences(const char *text, size_t length, const char *what, size_t width)
 {
     size_t count = 0;
-    for (const char *at = text; (at = zr_find(at, length - (size_t)(at - text), what, width));
+    for (const char *at = text; (at = zr_find_text(at, length - (size_t)(at - text), what, width));
          at += width)
         count++;
     return count;
 }
 
-static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, normal_text *now)
+static zero_status replace_occurrences(zr_encoder *encoder, const zr_normal_step *step,
+                                       normal_text *now)
 {
     size_t from = strlen(step->from), to = strlen(step->to),
-           count = count_of(now->text, now->length, step->from, from);
+           count = count_occurrences(now->text, now->length, step->from, from);
     if (!count)
         return ZERO_OK;
-    zr_bpe_scratch *room = other_room(encoder, now);
+    zr_bpe_scratch *room = other_scratch(encoder, now);
     size_t rest = now->length - count * from;
     ZERO_TRY(check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
-    char *out = zr_scratch_get(room, rest + count * to, encoder->error);
+    char *out = zr_scratch_reserve(room, rest + count * to, encoder->error);
     if (!out)
         return ZERO_ERR_MEMORY;
     const char *at = now->text, *end = now->text + now->length;
     size_t length = 0;
-    for (const char *found; (found = zr_find(at, (size_t)(end - at), step->from, from));
+    for (const char *found; (found = zr_find_text(at, (size_t)(end - at), step->from, from));
          at = found + from) {
         memcpy(out + length, at, (size_t)(found - at));
         length += (size_t)(found - at);
@@ -83,14 +84,14 @@ static zero_status replace(zr_encoder *encoder, const zr_normal_step *step, norm
         length += to;
     }
     memcpy(out + length, at, (size_t)(end - at));
-    become(now, out, length + (size_t)(end - at), room);
+    set_normal_text(now, out, length + (size_t)(end - at), room);
     return ZERO_OK;
 }
 
 // Returns whether a mark got its order, or a composition, after version 9 of Unicode. The library
 // normalises by version 9, so it does not move such marks. (Its pre-tokenizers use a later version:
 // pretokenize.h.)
-static bool is_younger(int32_t c)
+static bool is_newer_mark(int32_t c)
 {
     static const zr_code_range younger[] = {
         {0x7fd, 0x7fd},     {0x897, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},
@@ -113,7 +114,7 @@ static bool is_younger(int32_t c)
 
 // Returns the end of the stretch from `at` on that is normalised as one. *fixed means that it stays
 // as it is: ASCII, an invalid byte, a younger mark.
-static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
+static size_t end_of_nfc_stretch(const char *text, size_t at, size_t length, bool *fixed)
 {
     size_t first = at;
     while (at < length && !((unsigned char)text[at] & 0x80))
@@ -126,7 +127,7 @@ static size_t stretch(const char *text, size_t at, size_t length, bool *fixed)
     at = first;
     int run = 0, bytes = 0; // length of the run of ASCII; at two, the first one ends the stretch
     for (int32_t c; at < length && run < 2 && (bytes = zr_utf8_next(text + at, length - at, &c)) &&
-                    !is_younger(c);
+                    !is_newer_mark(c);
          at += (size_t)bytes)
         run = bytes == 1 ? run + 1 : 0;
     *fixed = at == first;
@@ -160,7 +161,7 @@ static zero_status make_nfc(const char *text, size_t length, zr_buffer *out, zer
 {
     for (size_t at = 0, end; at < length; at = end) {
         bool fixed;
-        end = stretch(text, at, length, &fixed);
+        end = end_of_nfc_stretch(text, at, length, &fixed);
         if (fixed)
             zr_buffer_append(out, text + at, end - at);
         else
@@ -179,7 +180,7 @@ static bool is_ascii(const char *text, size_t length)
     return all < 0x80;
 }
 
-static zero_status nfc(zr_encoder *encoder, normal_text *now)
+static zero_status normalize_nfc(zr_encoder *encoder, normal_text *now)
 {
     if (is_ascii(now->text, now->length))
         return ZERO_OK;
@@ -187,11 +188,11 @@ static zero_status nfc(zr_encoder *encoder, normal_text *now)
     zero_status status = make_nfc(now->text, now->length, &made, encoder->error);
     if (status == ZERO_OK)
         status = check_growth(encoder, now, made.length, 0);
-    zr_bpe_scratch *room = other_room(encoder, now);
-    char *to = status == ZERO_OK ? zr_scratch_get(room, made.length, encoder->error) : NULL;
+    zr_bpe_scratch *room = other_scratch(encoder, now);
+    char *to = status == ZERO_OK ? zr_scratch_reserve(room, made.length, encoder->error) : NULL;
     if (to) {
         memcpy(to, made.data, made.length);
-        become(now, to, made.length, room);
+        set_normal_text(now, to, made.length, room);
     } else if (status == ZERO_OK) {
         status = ZERO_ERR_MEMORY;
     }
@@ -211,11 +212,11 @@ zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, siz
         const zr_normal_step *step = &bpe->normal[i];
         bool empty = now.length == 0;
         if (step->kind == ZR_NORMAL_NFC)
-            ZERO_TRY(nfc(encoder, &now));
+            ZERO_TRY(normalize_nfc(encoder, &now));
         else if (step->kind == ZR_NORMAL_REPLACE)
-            ZERO_TRY(replace(encoder, step, &now));
+            ZERO_TRY(replace_occurrences(encoder, step, &now));
         else if (begins && !empty)
-            ZERO_TRY(prepend(encoder, step->to, &now));
+            ZERO_TRY(prepend_text(encoder, step->to, &now));
     }
     *out = now.text;
     *out_length = now.length;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static int32_t symbol_of(const zr_tokenizer *tokenizer, int32_t id)
+static int32_t code_point_of_id(const zr_tokenizer *tokenizer, int32_t id)
 {
     return tokenizer->ops->kind == ZR_TOKENIZER_BYTES ? zr_byte_symbol(id)
                                                       : tokenizer->code_points[id];
@@ -26,7 +26,7 @@ static void write_vocabulary(const zr_tokenizer *tokenizer, zr_json_writer *w)
     zr_json_begin_object(w, "vocab");
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
         utf8proc_uint8_t symbol[5] = {0};
-        utf8proc_encode_char(symbol_of(tokenizer, id), symbol);
+        utf8proc_encode_char(code_point_of_id(tokenizer, id), symbol);
         zr_tokenizer_json_token(w, (const char *)symbol, id);
     }
     zr_json_line(w, 0);
@@ -72,7 +72,7 @@ static void find_kind(const json_t *root, const json_t *model, bool *plain, zr_t
     *kind = *pre ? ZR_TOKENIZER_BYTES : ZR_TOKENIZER_CHARS;
 }
 
-static bool are_bytes(const json_t *vocab)
+static bool has_all_byte_tokens(const json_t *vocab)
 {
     for (int byte = 0; byte < 256; byte++) {
         utf8proc_uint8_t symbol[5] = {0};
@@ -140,5 +140,5 @@ zero_status zr_plain_load(const char *path, const json_t *root, zr_tokenizer **o
         return ZERO_OK;
     if (kind == ZR_TOKENIZER_CHARS)
         return load_chars(path, vocab, out, error);
-    return are_bytes(vocab) ? zr_tokenizer_from_bytes(out, error) : ZERO_OK;
+    return has_all_byte_tokens(vocab) ? zr_tokenizer_from_bytes(out, error) : ZERO_OK;
 }

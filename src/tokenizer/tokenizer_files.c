@@ -20,7 +20,7 @@ typedef struct source {    // the files of a tokenizer
     bool two_files; // vocab.json and merges.txt determine ids
 } source;
 
-static char *path_of(const source *from, const char *name, zero_error *error)
+static char *path_of_source_file(const source *from, const char *name, zero_error *error)
 {
     if (from->directory)
         return zr_sprintf(error, "%s/%s", from->directory, name);
@@ -31,10 +31,10 @@ static char *path_of(const source *from, const char *name, zero_error *error)
 }
 
 // Reads the file and keeps it; *out is NULL if there is no such file.
-static zero_status keep_file(source *from, const char *name, const zr_tokenizer_file **out,
-                             zero_error *error)
+static zero_status read_and_keep_file(source *from, const char *name, const zr_tokenizer_file **out,
+                                      zero_error *error)
 {
-    char *path = path_of(from, name, error);
+    char *path = path_of_source_file(from, name, error);
     zr_tokenizer_file *file = &from->files[from->count];
     zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
     *out = NULL;
@@ -50,10 +50,10 @@ static zero_status keep_file(source *from, const char *name, const zr_tokenizer_
     return status;
 }
 
-static zero_status parse_files(const source *from, const zr_tokenizer_file *file, json_t **out,
-                               zero_error *error)
+static zero_status parse_kept_json(const source *from, const zr_tokenizer_file *file, json_t **out,
+                                   zero_error *error)
 {
-    char *path = path_of(from, file->name, error);
+    char *path = path_of_source_file(from, file->name, error);
     zero_status status =
         path ? zr_json_parse(file->data, file->length, path, out, error) : ZERO_ERR_MEMORY;
     zr_free(path);
@@ -89,8 +89,8 @@ const char *zr_token_content(const json_t *named)
 }
 
 // Finds the token that ends a text: the one that the settings name, or else one with a usual name.
-static zero_status find_end(const char *path, zr_tokenizer *tokenizer,
-                            const zr_token_settings *settings, zero_error *error)
+static zero_status find_end_token(const char *path, zr_tokenizer *tokenizer,
+                                  const zr_token_settings *settings, zero_error *error)
 {
     static const char *const usual[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
     const json_t *named = zr_token_setting(settings, "eos_token");
@@ -115,7 +115,7 @@ static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
     const json_t *named = zr_token_setting(settings, "bos_token");
     const char *begin = zr_token_content(named);
     zr_bpe *bpe = tokenizer->bpe;
-    ZERO_TRY(find_end(path, tokenizer, settings, error));
+    ZERO_TRY(find_end_token(path, tokenizer, settings, error));
     if (!begin && !named && !zr_token_setting(settings, "eos_token")) {
         zr_tokenizer_find(tokenizer, ZR_GPT2_END, &tokenizer->begin);
         begin = two_files ? ZR_GPT2_END : NULL; // its class is known
@@ -173,9 +173,9 @@ static zero_status check_files_model(const char *path, const json_t *root, zero_
     return ZERO_OK;
 }
 
-static zero_status from_json(const char *path, const json_t *root,
-                             const zr_token_settings *settings, zr_tokenizer **out,
-                             zero_error *error)
+static zero_status load_from_json(const char *path, const json_t *root,
+                                  const zr_token_settings *settings, zr_tokenizer **out,
+                                  zero_error *error)
 {
     ZERO_TRY(check_files_model(path, root, error));
     ZERO_TRY(zr_plain_load(path, root, out, error));
@@ -191,10 +191,10 @@ static zero_status from_json(const char *path, const json_t *root,
     return status;
 }
 
-static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_file,
-                                  const zr_tokenizer_file *merges,
-                                  const zr_token_settings *settings, zr_tokenizer **out,
-                                  zero_error *error)
+static zero_status load_from_two_files(source *from, const zr_tokenizer_file *vocab_file,
+                                       const zr_tokenizer_file *merges,
+                                       const zr_token_settings *settings, zr_tokenizer **out,
+                                       zero_error *error)
 {
     const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
     json_t *vocab = NULL;
@@ -204,7 +204,7 @@ static zero_status from_two_files(source *from, const zr_tokenizer_file *vocab_f
                        "%s: vocab.json and merges.txt of the class %.100s: not built; a "
                        "tokenizer.json says how its text is cut",
                        from->path, class);
-    ZERO_TRY(parse_files(from, vocab_file, &vocab, error));
+    ZERO_TRY(parse_kept_json(from, vocab_file, &vocab, error));
     zero_status status = new_bpe(&loader, from->path, error);
     if (status == ZERO_OK)
         status = zr_gpt2_load(&loader, settings, vocab, merges->data, merges->length, error);
@@ -229,7 +229,7 @@ static zero_status fail_absent(const source *from, zero_error *error)
         {.file = "vocab.txt", .kind = "a WordPiece tokenizer: not built"},
     };
     for (int i = 0; i < ZR_COUNT(others); i++) {
-        char *path = path_of(from, others[i].file, error);
+        char *path = path_of_source_file(from, others[i].file, error);
         if (!path)
             return ZERO_ERR_MEMORY;
         bool there = zr_path_exists(path);
@@ -246,10 +246,10 @@ static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *fi
                                        zero_error *error)
 {
     json_t *root = NULL;
-    char *path = path_of(from, file->name, error);
-    zero_status status = path ? parse_files(from, file, &root, error) : ZERO_ERR_MEMORY;
+    char *path = path_of_source_file(from, file->name, error);
+    zero_status status = path ? parse_kept_json(from, file, &root, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
-        status = from_json(path, root, settings, out, error);
+        status = load_from_json(path, root, settings, out, error);
     json_decref(root);
     zr_free(path);
     return status;
@@ -260,7 +260,7 @@ static zero_status parse_settings(const source *from, zr_token_settings *out, ze
     for (int i = 0; i < from->count; i++) {
         json_t **slot = zr_token_settings_slot(out, from->files[i].name);
         if (slot)
-            ZERO_TRY(parse_files(from, &from->files[i], slot, error));
+            ZERO_TRY(parse_kept_json(from, &from->files[i], slot, error));
     }
     return ZERO_OK;
 }
@@ -280,7 +280,7 @@ static zero_status compare_with_two_files(const source *from, const zr_tokenizer
     if (!of_vocab || !merges || !zr_gpt2_json_is(json->data, json->length) || !class ||
         strncmp(class, GPT2_CLASS, sizeof GPT2_CLASS - 1))
         return ZERO_OK;
-    zero_status status = parse_files(from, of_vocab, &vocab, error);
+    zero_status status = parse_kept_json(from, of_vocab, &vocab, error);
     if (status == ZERO_OK)
         status =
             zr_gpt2_json(from->path, settings, vocab, merges->data, merges->length, &text, error);
@@ -292,31 +292,31 @@ static zero_status compare_with_two_files(const source *from, const zr_tokenizer
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
-static zero_status load_files(source *from, zr_tokenizer **out, zero_error *error)
+static zero_status load_from_kept_files(source *from, zr_tokenizer **out, zero_error *error)
 {
     // The last one is kept but not read.
     static const char *const setting_files[] = {"tokenizer_config.json", "special_tokens_map.json",
                                                 "added_tokens.json", "chat_template.jinja"};
     const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
     zr_token_settings settings = {0};
-    ZERO_TRY(keep_file(from, "tokenizer.json", &json, error));
+    ZERO_TRY(read_and_keep_file(from, "tokenizer.json", &json, error));
     if (from->directory) {
-        ZERO_TRY(keep_file(from, "vocab.json", &vocab, error));
-        ZERO_TRY(keep_file(from, "merges.txt", &merges, error));
+        ZERO_TRY(read_and_keep_file(from, "vocab.json", &vocab, error));
+        ZERO_TRY(read_and_keep_file(from, "merges.txt", &merges, error));
     }
     if (!json && !(vocab && merges))
         return from->directory
                    ? fail_absent(from, error)
                    : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
     for (int i = 0; i < ZR_COUNT(setting_files); i++)
-        ZERO_TRY(keep_file(from, setting_files[i], &kept, error));
+        ZERO_TRY(read_and_keep_file(from, setting_files[i], &kept, error));
     zero_status status = parse_settings(from, &settings, error);
     from->two_files = !json;
     if (status == ZERO_OK && json)
         status =
             compare_with_two_files(from, json, vocab, merges, &settings, &from->two_files, error);
     if (status == ZERO_OK)
-        status = from->two_files ? from_two_files(from, vocab, merges, &settings, out, error)
+        status = from->two_files ? load_from_two_files(from, vocab, merges, &settings, out, error)
                                  : load_tokenizer_json(from, json, &settings, out, error);
     zr_token_settings_free(&settings);
     return status;
@@ -329,7 +329,7 @@ static bool determines_ids(const source *from, const char *name)
 }
 
 // Moves the files to the tokenizer.
-static void hand_over(source *from, zr_tokenizer *tokenizer)
+static void move_files_to_tokenizer(source *from, zr_tokenizer *tokenizer)
 {
     if (!tokenizer->bpe)
         return;
@@ -356,9 +356,9 @@ zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *
     source from = {.path = path,
                    .directory = stat(path, &info) == 0 && !S_ISDIR(info.st_mode) ? NULL : path};
     zr_tokenizer *made = NULL;
-    zero_status status = load_files(&from, &made, error);
+    zero_status status = load_from_kept_files(&from, &made, error);
     if (status == ZERO_OK)
-        hand_over(&from, made);
+        move_files_to_tokenizer(&from, made);
     else
         zr_tokenizer_destroy(made);
     for (int i = 0; i < from.count; i++)

@@ -4,8 +4,8 @@
 
 #include <utf8proc.h>
 
-static void fill_unicode_class(zr_classes *classes, const zr_code_range *ranges, int count,
-                               zr_class class)
+static void set_class_of_ranges(zr_classes *classes, const zr_code_range *ranges, int count,
+                                zr_class class)
 {
     for (int i = 0; i < count; i++)
         for (int32_t c = ranges[i].first; c <= ranges[i].last && c < ZR_CLASSED; c++)
@@ -18,9 +18,9 @@ void zr_classes_fill(zr_classes *classes)
         {0x9, 0xd},       {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
         {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
     };
-    fill_unicode_class(classes, zr_letters, zr_letter_ranges, ZR_LETTER);
-    fill_unicode_class(classes, zr_numbers, zr_number_ranges, ZR_NUMBER);
-    fill_unicode_class(classes, spaces, ZR_COUNT(spaces), ZR_SPACE);
+    set_class_of_ranges(classes, zr_letters, zr_letter_ranges, ZR_LETTER);
+    set_class_of_ranges(classes, zr_numbers, zr_number_ranges, ZR_NUMBER);
+    set_class_of_ranges(classes, spaces, ZR_COUNT(spaces), ZR_SPACE);
 }
 
 zr_class zr_class_at(const zr_classes *classes, const char *text, size_t left, int *bytes)

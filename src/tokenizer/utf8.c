@@ -31,7 +31,7 @@ size_t zr_character_cut(const char *text, size_t limit, size_t length)
 
 // Returns the bytes of the longest beginning of an incomplete character at text[0..left); *open:
 // more bytes could complete it.
-static size_t beginning(const char *text, size_t left, bool *open)
+static size_t incomplete_beginning(const char *text, size_t left, bool *open)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     unsigned char lead = bytes[0];
@@ -63,7 +63,7 @@ void zr_utf8_flush(zr_buffer *pending, bool last, zr_buffer *out)
         if (bytes) {
             zr_buffer_append(out, pending->data + at, bytes);
         } else {
-            bytes = beginning(pending->data + at, pending->length - at, &open);
+            bytes = incomplete_beginning(pending->data + at, pending->length - at, &open);
             if (open && !last)
                 break;
             zr_buffer_append(out, "\xef\xbf\xbd", 3);

@@ -29,7 +29,7 @@ static int draw_slices(zr_extent *out)
         width = 1 + draw(STRIDE - column);
         const zr_rectangle slice = {column, width, STRIDE, ROWS};
         for (int64_t done = 0, n; done < ROWS * width; done += n)
-            n = zr_rectangle_part(&slice, done, 1 + draw(ROWS * width - done), &out[count++].at);
+            n = zr_rectangle_take(&slice, done, 1 + draw(ROWS * width - done), &out[count++].at);
     }
     qsort(out, (size_t)count, sizeof *out, by_first);
     return count;

@@ -70,7 +70,7 @@ static void parts_make_up_the_rectangle(void **state)
         number(&r, numbers);
         for (int64_t done = 0; done < zr_rectangle_elements(&r); done += taken) {
             zr_rectangle part;
-            taken = zr_rectangle_part(&r, done, most, &part);
+            taken = zr_rectangle_take(&r, done, most, &part);
             assert_int_equal(taken, zr_rectangle_elements(&part));
             assert_in_range(taken, 1, most);
             for (int64_t i = 0; i < taken; i++)
@@ -88,7 +88,7 @@ static void rows_without_gaps_are_one(void **state)
 {
     const zr_rectangle r = {.first = 7, .width = 5, .stride = 5, .rows = 4};
     zr_rectangle part;
-    assert_int_equal(zr_rectangle_part(&r, 3, 100, &part), 17);
+    assert_int_equal(zr_rectangle_take(&r, 3, 100, &part), 17);
     assert_int_equal(part.first, 10);
     assert_int_equal(part.rows, 1);
     assert_int_equal(zr_rectangle_end(&r), 27);
