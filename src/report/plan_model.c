@@ -58,7 +58,7 @@ static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error 
     return ZERO_OK;
 }
 
-static zero_status resolve_model(zr_planner *p, zero_error *error)
+static zero_status resolve_config(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     zr_resolution how = {
@@ -88,7 +88,7 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
 
 static zero_status read_model_config(zr_planner *p, zero_error *error)
 {
-    ZERO_TRY(resolve_model(p, error));
+    ZERO_TRY(resolve_config(p, error));
     if (zr_model_tiles_apply(p->config, &p->subject.model)) {
         zr_lm_free(p->model);
         p->model = NULL;
@@ -135,7 +135,7 @@ static zero_status measure_if_asked(const zr_planner *p, zero_error *error)
     return status;
 }
 
-static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status answer_with_placement(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
     zr_placement_answer answer_model;
     ZERO_TRY(measure_if_asked(p, error));
@@ -196,7 +196,7 @@ static zero_status show_pipeline(const zr_planner *p, const zr_plan_point *at, z
 
 // Shows the plan of the configuration, as the table's command would run it: at its stage, or at the
 // first stage that can offload what it offloads.
-static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status show_configured_plan(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
     int ranks[ZR_PLANNER_USUAL] = {1};
     zr_plan_point at = {.stage = p->settings.stage};
@@ -215,7 +215,7 @@ static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
                                                    : show_program(p, &at, out, error);
 }
 
-static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status write_plan_table(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     zr_plan_row rows[ZR_PLANNER_MOST_ROWS];
@@ -236,11 +236,12 @@ static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
     return status;
 }
 
-static zero_status answer_model(zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status answer_by_view(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     if (p->options->view != ZERO_PLAN_TABLE)
-        return show(p, out, error);
-    return p->config->offload.automatic ? plan_automatic(p, out, error) : tabulate(p, out, error);
+        return show_configured_plan(p, out, error);
+    return p->config->offload.automatic ? answer_with_placement(p, out, error)
+                                        : write_plan_table(p, out, error);
 }
 
 zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, zero_error *error)
@@ -252,7 +253,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     if (status == ZERO_OK)
         status = open_machine(&p, error);
     if (status == ZERO_OK)
-        status = answer_model(&p, out, error);
+        status = answer_by_view(&p, out, error);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_plan_machines_free(p.machines);
