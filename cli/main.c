@@ -12,7 +12,7 @@
 
 #define SPINS "5000" // about a tenth of a millisecond
 
-static int unknown_command(const char *name)
+static int refuse_unknown_command(const char *name)
 {
     const char *nearest = cli_nearest_command(name);
     fprintf(stderr, "zero: unknown command %s%s%s%s (zero --help lists all)\n", name,
@@ -20,7 +20,7 @@ static int unknown_command(const char *name)
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
-static bool main_is_one_of(const char *word, const char *const *words)
+static bool is_one_of(const char *word, const char *const *words)
 {
     for (; *words; words++)
         if (strcmp(word, *words) == 0)
@@ -30,13 +30,13 @@ static bool main_is_one_of(const char *word, const char *const *words)
 
 // Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
 // these.
-static int answer_main(const char *word)
+static int answer_global_option(const char *word)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cli_help(stdout);
         return 0;
     }
-    if (main_is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
+    if (is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
         printf("zero %s\n", zero_version());
         return 0;
     }
@@ -55,12 +55,12 @@ static int answer_main(const char *word)
 }
 
 // Runs zero help [COMMAND].
-static int help(const char *name)
+static int print_help(const char *name)
 {
     bool general = !name || strcmp(name, "help") == 0;
     const cli_command *command = general ? NULL : cli_find_command(name);
     if (!general && !command)
-        return unknown_command(name);
+        return refuse_unknown_command(name);
     if (command)
         cli_help_command(command, stdout);
     else
@@ -68,7 +68,7 @@ static int help(const char *name)
     return 0;
 }
 
-static int run_main(const cli_arguments *arguments)
+static int run_parsed_command(const cli_arguments *arguments)
 {
     zero_error error = {0};
     if (cli_check_output_names(arguments, &error) != ZERO_OK)
@@ -89,7 +89,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     else if (status != ZERO_OK)
         code = cli_fail(command, &error);
     else
-        code = run_main(&arguments);
+        code = run_parsed_command(&arguments);
     cli_arguments_free(&arguments);
     return code;
 }
@@ -125,9 +125,10 @@ int main(int argc, char **argv)
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);
     }
-    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer_main(argv[1]);
+    int code = strcmp(argv[1], "help") == 0 ? print_help(argv[2]) : answer_global_option(argv[1]);
     if (code >= 0)
         return close_output(code);
     const cli_command *command = cli_find_command(argv[1]);
-    return command ? close_output(run_command(command, argc, argv)) : unknown_command(argv[1]);
+    return command ? close_output(run_command(command, argc, argv))
+                   : refuse_unknown_command(argv[1]);
 }
