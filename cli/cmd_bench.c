@@ -58,7 +58,7 @@ static bool find_peer(char out[static PATH_MAX])
     return access(out, X_OK) == 0;
 }
 
-static void bench_peer(const cli_arguments *a)
+static void measure_open_mpi(const cli_arguments *a)
 {
     char path[PATH_MAX], ranks[16];
     const char *const argv[] = {"mpirun", "--oversubscribe",    "-n", ranks,
@@ -89,7 +89,7 @@ int cli_bench(const cli_arguments *a)
     if (cli_is_parent(a, &code)) {
         code = cli_supervise(a);
         if (code == 0 && strcmp(a->operand, "comm") == 0)
-            bench_peer(a);
+            measure_open_mpi(a);
         return code;
     }
     return code ? code : cli_run_rank(a, bench_rank);

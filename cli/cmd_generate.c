@@ -32,20 +32,20 @@ typedef struct stream { // one answer, written to standard output as it is gener
     FILE *later;
 } stream;
 
-static void begin_generate(stream *s)
+static void print_prompt_once(stream *s)
 {
     if (!s->began && s->prompt)
         fputs(s->prompt, stdout);
     s->began = true;
 }
 
-static int put_generate(void *user, int64_t prompt, const char *text, size_t length)
+static int print_text(void *user, int64_t prompt, const char *text, size_t length)
 {
-    begin_generate(user);
+    print_prompt_once(user);
     return !cli_put_text(text, length) || fflush(stdout) != 0;
 }
 
-static void log_around(void *user, zero_log_level level, const char *message)
+static void log_around_text(void *user, zero_log_level level, const char *message)
 {
     stream *s = user;
     if (s->began && s->later && level <= ZERO_LOG_WARNING)
@@ -54,7 +54,7 @@ static void log_around(void *user, zero_log_level level, const char *message)
         s->log.write(s->log.user, level, message);
 }
 
-static int keep_generate(void *user, int64_t prompt, const char *text, size_t length)
+static int keep_text(void *user, int64_t prompt, const char *text, size_t length)
 {
     answers *all = user;
     answer *a = &all->at[prompt];
@@ -113,7 +113,7 @@ static void put_answer(const answers *all, int64_t index)
     putchar('\n');
 }
 
-static void finish_generate(void *user, int64_t prompt, zero_finish why, int64_t tokens)
+static void print_finished_answers(void *user, int64_t prompt, zero_finish why, int64_t tokens)
 {
     answers *all = user;
     all->at[prompt].done = true;
@@ -128,29 +128,29 @@ static void finish_generate(void *user, int64_t prompt, zero_finish why, int64_t
 }
 
 // The line comes after the text, which may be on the same terminal.
-static void put_took(void *user, const char *text)
+static void print_took_after_text(void *user, const char *text)
 {
     stream *s = user;
     fprintf(s->later ? s->later : stderr, "%s\n", text);
 }
 
-static void say_took(void *user, const char *text) { fprintf(stderr, "%s\n", text); }
+static void print_took(void *user, const char *text) { fprintf(stderr, "%s\n", text); }
 
-static int put_one(const cli_arguments *a, zero_generate_options *options)
+static int stream_one_answer(const cli_arguments *a, zero_generate_options *options)
 {
     char *warnings = NULL;
     size_t length = 0;
     stream s = {.prompt = options->prompt_count && !options->chat ? options->prompts[0] : NULL,
                 .later = open_memstream(&warnings, &length)};
     zero_error error = {0};
-    options->emit = put_generate;
+    options->emit = print_text;
     options->user = &s;
-    options->took = a->given[OPT_QUIET] ? NULL : put_took;
+    options->took = a->given[OPT_QUIET] ? NULL : print_took_after_text;
     s.log = options->logger;
-    options->logger = (zero_logger){.write = log_around, .user = &s};
+    options->logger = (zero_logger){.write = log_around_text, .user = &s};
     zero_status status = zero_generate(options, &error);
     if (status == ZERO_OK)
-        begin_generate(&s);
+        print_prompt_once(&s);
     if (s.began)
         putchar('\n');
     fflush(stdout);
@@ -160,7 +160,7 @@ static int put_one(const cli_arguments *a, zero_generate_options *options)
     return status == ZERO_OK ? 0 : cli_fail_rank(a->command, options->comm, &error);
 }
 
-static int collect_generate(const cli_arguments *a, zero_generate_options *options)
+static int collect_answers(const cli_arguments *a, zero_generate_options *options)
 {
     static const char *const none[] = {""};
     zero_error error = {0};
@@ -169,10 +169,10 @@ static int collect_generate(const cli_arguments *a, zero_generate_options *optio
                    .json = a->given[OPT_JSON],
                    .echo = !options->chat};
     all.at = calloc((size_t)all.count, sizeof *all.at);
-    options->emit = keep_generate;
-    options->finish = finish_generate;
+    options->emit = keep_text;
+    options->finish = print_finished_answers;
     options->user = &all;
-    options->took = a->given[OPT_QUIET] ? NULL : say_took;
+    options->took = a->given[OPT_QUIET] ? NULL : print_took;
     zero_status status = all.at ? zero_generate(options, &error) : ZERO_ERR_MEMORY;
     for (int64_t i = 0; all.at && i < all.count; i++)
         free(all.at[i].text);
@@ -187,8 +187,8 @@ static int collect_generate(const cli_arguments *a, zero_generate_options *optio
 }
 
 // Generates for the prompts of --prompt, followed by those of the file.
-static int with_prompts(const cli_arguments *a, zero_generate_options *options,
-                        const zero_prompts *file)
+static int answer_all_prompts(const cli_arguments *a, zero_generate_options *options,
+                              const zero_prompts *file)
 {
     long long count = a->data_count + file->count;
     const char **prompts = calloc((size_t)count + 1, sizeof *prompts);
@@ -203,14 +203,13 @@ static int with_prompts(const cli_arguments *a, zero_generate_options *options,
         prompts[options->prompt_count++] = file->at[i];
     options->prompts = prompts;
     bool several = options->prompt_count > 1 || a->given[OPT_JSON];
-    int code = several ? collect_generate(a, options) : put_one(a, options);
+    int code = several ? collect_answers(a, options) : stream_one_answer(a, options);
     free(prompts);
     return code;
 }
 
 // `first`: this is the one rank that prints.
-static zero_generate_options generate_options_of(const cli_arguments *a, zero_comm *comm,
-                                                 bool first)
+static zero_generate_options generate_options(const cli_arguments *a, zero_comm *comm, bool first)
 {
     return (zero_generate_options){
         .struct_size = sizeof(zero_generate_options),
@@ -229,7 +228,7 @@ static zero_generate_options generate_options_of(const cli_arguments *a, zero_co
 }
 
 // Takes part in what rank 0 asks and prints.
-static int follow_generate(const cli_arguments *a, const zero_generate_options *options)
+static int follow_rank_0(const cli_arguments *a, const zero_generate_options *options)
 {
     zero_error error = {0};
     return zero_generate(options, &error) == ZERO_OK
@@ -240,15 +239,15 @@ static int follow_generate(const cli_arguments *a, const zero_generate_options *
 static int generate_rank(const cli_arguments *a, zero_comm *comm)
 {
     bool first = zero_comm_rank(comm) == 0;
-    zero_generate_options options = generate_options_of(a, comm, first);
+    zero_generate_options options = generate_options(a, comm, first);
     zero_error error = {0};
     zero_prompts file = {0};
     if (!first)
-        return follow_generate(a, &options);
+        return follow_rank_0(a, &options);
     if (a->given[OPT_PROMPTS] &&
         zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
         return cli_fail_rank(a->command, comm, &error);
-    int code = with_prompts(a, &options, &file);
+    int code = answer_all_prompts(a, &options, &file);
     zero_prompts_free(&file);
     return code;
 }

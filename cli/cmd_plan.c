@@ -8,7 +8,7 @@
 
 // Checks whether --program or --draw agrees with the other options. Returns 0 if so; otherwise
 // prints a message and returns the exit code.
-static int refuse_view(const cli_arguments *a)
+static int check_view(const cli_arguments *a)
 {
     const char *view = a->given[OPT_PROGRAM] ? "--program" : "--draw";
     if (a->given[OPT_PROGRAM] && a->given[OPT_DRAW])
@@ -35,7 +35,7 @@ static int refuse_view(const cli_arguments *a)
     return 0;
 }
 
-static zero_plan_view view_of(const cli_arguments *a)
+static zero_plan_view choose_view(const cli_arguments *a)
 {
     if (a->given[OPT_DRAW])
         return strcmp(a->text[OPT_DRAW], "-") == 0 ? ZERO_PLAN_LETTERS : ZERO_PLAN_DRAWING;
@@ -82,7 +82,7 @@ static int check_params(const cli_arguments *a)
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check_plan(const cli_arguments *a)
+static int check_plan_usage(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_PARAMS];
     if (models != 1)
@@ -93,15 +93,15 @@ static int check_plan(const cli_arguments *a)
                               "--machines %s says where the ranks of one plan are: it "
                               "needs --ranks N",
                               a->text[OPT_MACHINES]);
-    int refused = view_of(a) == ZERO_PLAN_TABLE ? 0 : refuse_view(a);
+    int refused = choose_view(a) == ZERO_PLAN_TABLE ? 0 : check_view(a);
     if (refused)
         return refused;
     return a->given[OPT_PARAMS] ? check_params(a) : 0;
 }
 
-static zero_plan_options plan_options_of(const cli_arguments *a, const cli_overrides *overrides)
+static zero_plan_options plan_options(const cli_arguments *a, const cli_overrides *overrides)
 {
-    zero_plan_view view = view_of(a);
+    zero_plan_view view = choose_view(a);
     return (zero_plan_options){
         .struct_size = sizeof(zero_plan_options),
         .new_spec = a->text[OPT_NEW],
@@ -125,12 +125,12 @@ static zero_plan_options plan_options_of(const cli_arguments *a, const cli_overr
 
 int cli_plan(const cli_arguments *a)
 {
-    int code = check_plan(a);
+    int code = check_plan_usage(a);
     if (code)
         return code;
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    const zero_plan_options options = plan_options_of(a, &overrides);
+    const zero_plan_options options = plan_options(a, &overrides);
     zero_error error = {0};
     if (zero_plan(&options, cli_print, NULL, &error) != ZERO_OK)
         return cli_fail(a->command, &error);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 // Whether the list of known machines is requested.
-static bool is_list(const cli_arguments *a)
+static bool asks_for_list(const cli_arguments *a)
 {
     return a->given[OPT_MACHINE] && !strcmp(a->text[OPT_MACHINE], "list");
 }
@@ -35,7 +35,7 @@ static int check_run_file(const cli_arguments *a)
 }
 
 // Checks what goes together. Returns 0, or the exit code after a message.
-static int check_together(const cli_arguments *a)
+static int check_combinations(const cli_arguments *a)
 {
     static const cli_option_id of_failures[] = {OPT_CHECKPOINT_RATE, OPT_CHECKPOINT_ASYNC,
                                                 OPT_RESTART_TIME};
@@ -59,21 +59,21 @@ static int check_together(const cli_arguments *a)
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check_simulate(const cli_arguments *a)
+static int check_simulate_usage(const cli_arguments *a)
 {
     int models = a->given[OPT_NEW] + a->given[OPT_MODEL] + a->given[OPT_RUN_FILE];
-    if (!models && is_list(a))
+    if (!models && asks_for_list(a))
         return 0;
     if (models != 1)
         return cli_fail_usage(a->command, "%s of --new, --model and --run; usage: zero simulate %s",
                               models ? "more than one" : "none", a->command->usage);
     int code = a->given[OPT_RUN_FILE] ? check_run_file(a) : 0;
-    return code ? code : check_together(a);
+    return code ? code : check_combinations(a);
 }
 
 int cli_simulate(const cli_arguments *a)
 {
-    int code = check_simulate(a);
+    int code = check_simulate_usage(a);
     if (code)
         return code;
     cli_overrides overrides;

@@ -10,7 +10,7 @@ typedef struct shown { // on a terminal
     double began_at;   // seconds
 } shown;
 
-static double tokenize_now(void)
+static double monotonic_seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -18,10 +18,10 @@ static double tokenize_now(void)
 }
 
 // Rewrites one line on a terminal; writes nothing elsewhere.
-static void show(void *user, int64_t done, int64_t total)
+static void show_percent(void *user, int64_t done, int64_t total)
 {
     shown *shown = user;
-    double part = total > 0 ? (double)done / (double)total : 0, at = tokenize_now();
+    double part = total > 0 ? (double)done / (double)total : 0, at = monotonic_seconds();
     int percent = (int)(part * 100);
     if (shown->percent < 0)
         shown->began_at = at;
@@ -33,7 +33,7 @@ static void show(void *user, int64_t done, int64_t total)
     shown->percent = percent;
 }
 
-static void clear(const shown *shown)
+static void clear_percent(const shown *shown)
 {
     if (isatty(STDERR_FILENO) && shown->percent >= 0)
         fputs("\r\033[K", stderr);
@@ -52,7 +52,7 @@ static zero_tokenize_options tokenize_options(const cli_arguments *a, shown *sho
         .special = a->given[OPT_SPECIAL],
         .threads = (int)a->integer[OPT_THREADS],
         .overwrite = a->given[OPT_OVERWRITE],
-        .progress = show,
+        .progress = show_percent,
         .user = shown,
     };
 }
@@ -68,7 +68,7 @@ int cli_tokenize(const cli_arguments *a)
                               a->command->usage);
     const zero_tokenize_options options = tokenize_options(a, &shown);
     zero_status status = zero_tokenize(&options, &result, &error);
-    clear(&shown);
+    clear_percent(&shown);
     if (status != ZERO_OK)
         return cli_fail(a->command, &error);
     fprintf(stderr, "%s: %lld tokens of %d bytes, from %lld bytes in %lld %s; %.1f MB/s\n",
@@ -88,7 +88,7 @@ static zero_tokenizer_train_options tokenizer_train_options(const cli_arguments 
         .vocabulary = (int32_t)a->integer[OPT_VOCAB],
         .out_dir = cli_out(a),
         .overwrite = a->given[OPT_OVERWRITE],
-        .progress = show,
+        .progress = show_percent,
         .user = shown,
     };
 }
@@ -103,7 +103,7 @@ int cli_tokenizer(const cli_arguments *a)
                               a->operand ? "--data" : "the word train", a->command->usage);
     const zero_tokenizer_train_options options = tokenizer_train_options(a, &shown);
     zero_status status = zero_tokenizer_train(&options, &result, &error);
-    clear(&shown);
+    clear_percent(&shown);
     if (status != ZERO_OK)
         return cli_fail(a->command, &error);
     fprintf(stderr, "%s/tokenizer.json: %d tokens learnt from %lld bytes in %.1f s%s\n",

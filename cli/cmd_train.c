@@ -9,7 +9,7 @@
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check_train(const cli_arguments *a)
+static int check_train_usage(const cli_arguments *a)
 {
     if (a->given[OPT_NEW] == a->given[OPT_MODEL])
         return cli_fail_usage(a->command,
@@ -155,7 +155,7 @@ static int train_rank(const cli_arguments *a, zero_comm *comm, const cli_signals
 
 int cli_train(const cli_arguments *a)
 {
-    int code = check_train(a);
+    int code = check_train_usage(a);
     if (code)
         return code;
     if (cli_is_parent(a, &code)) {

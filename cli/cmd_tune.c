@@ -4,7 +4,7 @@
 
 // Checks what only this command knows about its options. Returns 0, or the exit code after a
 // message.
-static int check_tune(const cli_arguments *a)
+static int check_tune_usage(const cli_arguments *a)
 {
     if (a->given[OPT_NEW] == a->given[OPT_MODEL])
         return cli_fail_usage(a->command,
@@ -20,7 +20,7 @@ static int check_tune(const cli_arguments *a)
 }
 
 // Prints what is going on, too, because it takes minutes.
-static void say_tune(void *user, zero_log_level level, const char *message)
+static void print_progress(void *user, zero_log_level level, const char *message)
 {
     if (level == ZERO_LOG_INFO)
         fprintf(stderr, "%s\n", message);
@@ -28,7 +28,7 @@ static void say_tune(void *user, zero_log_level level, const char *message)
         cli_log_stderr(user, level, message);
 }
 
-static zero_tune_options tune_options_of(const cli_arguments *a, const cli_overrides *overrides)
+static zero_tune_options tune_options(const cli_arguments *a, const cli_overrides *overrides)
 {
     return (zero_tune_options){
         .new_spec = a->text[OPT_NEW],
@@ -52,18 +52,18 @@ static zero_tune_options tune_options_of(const cli_arguments *a, const cli_overr
         .metric = a->text[OPT_METRIC],
         .json = a->given[OPT_JSON],
         .stop = cli_signals_install(CLI_SIGNALS_ALONE).stop,
-        .logger = {.write = say_tune, .user = (void *)a},
+        .logger = {.write = print_progress, .user = (void *)a},
     };
 }
 
 int cli_tune(const cli_arguments *a)
 {
-    int code = check_tune(a);
+    int code = check_tune_usage(a);
     if (code)
         return code;
     cli_overrides overrides;
     cli_overrides_fill(a, &overrides);
-    const zero_tune_options options = tune_options_of(a, &overrides);
+    const zero_tune_options options = tune_options(a, &overrides);
     zero_error error = {0};
     return zero_tune(&options, cli_print, NULL, &error) == ZERO_OK ? 0
                                                                    : cli_fail(a->command, &error);

@@ -11,7 +11,7 @@
 // Lines at even distances of a run; before the first of them come those of steps 1, 2, 4, 8, ...
 enum { LINES_OF_A_RUN = 25, BAR_CELLS = 24 };
 
-static double console_now(void)
+static double monotonic_seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -48,7 +48,7 @@ void cli_console_log(void *user, zero_log_level level, const char *message)
     fflush(out);
 }
 
-static int digits(int64_t n)
+static int count_digits(int64_t n)
 {
     int count = 1;
     while (n >= 10) {
@@ -58,13 +58,13 @@ static int digits(int64_t n)
     return count;
 }
 
-static void step_name(const zero_event *event, char *out, size_t size)
+static void write_step_name(const zero_event *event, char *out, size_t size)
 {
-    snprintf(out, size, "step %*lld/%lld", digits(event->total_steps), (long long)event->step,
+    snprintf(out, size, "step %*lld/%lld", count_digits(event->total_steps), (long long)event->step,
              (long long)event->total_steps);
 }
 
-static void duration(double seconds, char *out, size_t size)
+static void write_duration(double seconds, char *out, size_t size)
 {
     long long left = (long long)(seconds + 0.5);
     if (left >= 3600)
@@ -80,33 +80,33 @@ static const char *loss_text(double loss, int digits, char text[32])
     return text;
 }
 
-static void step_line(const zero_event *event, bool first)
+static void print_step_line(const zero_event *event, bool first)
 {
     // The norm of a step that updated nothing is not finite.
     char name[64], loss[32], change[32] = "      -", norm[32] = "skipped", left[32] = "";
-    step_name(event, name, sizeof name);
+    write_step_name(event, name, sizeof name);
     if (isnan(event->loss))
         snprintf(change, sizeof change, "no target");
     else if (!first)
         snprintf(change, sizeof change, "%+.4f", event->loss - event->previous_loss);
     if (isfinite(event->grad_norm))
         snprintf(norm, sizeof norm, "norm %.4f", event->grad_norm);
-    duration(event->seconds_left, left, sizeof left);
+    write_duration(event->seconds_left, left, sizeof left);
     printf("%s | loss %s (%s) | lr %.2e | %s | %.1f ms | %.0f tok/s | %s left\n", name,
            loss_text(event->loss, 6, loss), change, event->lr, norm, event->milliseconds,
            event->tokens_per_second, left);
 }
 
 // Writes the bar's text; a `columns` too narrow for the cells leaves them out. 0: unknown.
-static void bar_text(const zero_event *event, int columns, char *text, size_t size)
+static void write_bar(const zero_event *event, int columns, char *text, size_t size)
 {
     char cells[BAR_CELLS + 1], left[32], name[64], loss[32];
     int full = event->total_steps > 0 ? (int)(BAR_CELLS * event->step / event->total_steps) : 0;
     memset(cells, '.', BAR_CELLS);
     memset(cells, '#', (size_t)full);
     cells[BAR_CELLS] = 0;
-    duration(event->seconds_left, left, sizeof left);
-    step_name(event, name, sizeof name);
+    write_duration(event->seconds_left, left, sizeof left);
+    write_step_name(event, name, sizeof name);
     loss_text(event->loss, 4, loss);
     int width = snprintf(text, size, "%s [%s] loss %s | %.0f tok/s | %s left", name, cells, loss,
                          event->tokens_per_second, left);
@@ -118,15 +118,15 @@ static void bar_text(const zero_event *event, int columns, char *text, size_t si
         text[columns - 1] = 0;
 }
 
-static void bar(cli_console *console, const zero_event *event)
+static void draw_bar(cli_console *console, const zero_event *event)
 {
-    double at = console_now();
+    double at = monotonic_seconds();
     char text[256];
     bool last = event->step == event->total_steps;
     if (console->bar_shown && at - console->bar_drawn_at < 0.1 && !last)
         return;
     console->bar_drawn_at = at;
-    bar_text(event, cli_columns(), text, sizeof text);
+    write_bar(event, cli_columns(), text, sizeof text);
     printf("\r\033[K%s", text);
     console->bar_shown = true;
 }
@@ -142,16 +142,16 @@ static void show_step(cli_console *console, const zero_event *event)
     bool first = !console->stepped; // since this start: after a resume it is not step 1
     console->stepped = true;
     if (console->terminal)
-        bar(console, event);
+        draw_bar(console, event);
     else if (first || is_early(console, event->step) || event->step % console->print_every == 0 ||
              event->step == event->total_steps)
-        step_line(event, first);
+        print_step_line(event, first);
 }
 
 static void show_eval(cli_console *console, const zero_event *event)
 {
     char name[64], loss[32];
-    step_name(event, name, sizeof name);
+    write_step_name(event, name, sizeof name);
     cli_console_clear(console);
     printf("%s | val loss %s (%s%s)\n", name, loss_text(event->loss, 6, loss), event->text,
            event->is_best ? ", the best so far" : "");
@@ -160,7 +160,7 @@ static void show_eval(cli_console *console, const zero_event *event)
 static void show_sample(cli_console *console, const zero_event *event)
 {
     char name[64];
-    step_name(event, name, sizeof name);
+    write_step_name(event, name, sizeof name);
     cli_console_clear(console);
     printf("--- %s: a sample ---\n", name);
     cli_put_text(event->text, strlen(event->text));

@@ -24,7 +24,7 @@ typedef struct line {
     size_t length;
 } line;
 
-static void add_faults(line *out, const char *text)
+static void add_text(line *out, const char *text)
 {
     for (; *text && out->length < sizeof out->text - 1; text++)
         out->text[out->length++] = *text;
@@ -32,7 +32,7 @@ static void add_faults(line *out, const char *text)
 }
 
 // Escapes all but plain ASCII, because a name may contain control characters that a terminal obeys.
-static void add_name(line *out, const char *name)
+static void add_escaped(line *out, const char *name)
 {
     for (; *name; name++) {
         unsigned char c = (unsigned char)*name;
@@ -40,7 +40,7 @@ static void add_name(line *out, const char *name)
         const char escaped[] = {'\\', 'x', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15],
                                 0},
                    itself[] = {*name, 0};
-        add_faults(out, plain || c >= 0x80 ? itself : escaped);
+        add_text(out, plain || c >= 0x80 ? itself : escaped);
     }
 }
 
@@ -52,7 +52,7 @@ static void add_number(line *out, uint64_t number)
     do
         digits[--at] = (char)('0' + number % 10);
     while ((number /= 10) > 0);
-    add_faults(out, digits + at);
+    add_text(out, digits + at);
 }
 
 // A mapping; `offset` is the position of its first byte in the file.
@@ -74,7 +74,7 @@ static uint64_t take_hex(const char **at)
 }
 
 // Parses "begin-end rw-p offset device inode path", a line of /proc/self/maps.
-static void take_line(const char *text, place *out)
+static void parse_mapping(const char *text, place *out)
 {
     out->begin = take_hex(&text);
     text += *text == '-';
@@ -90,7 +90,7 @@ static void take_line(const char *text, place *out)
 }
 
 // Finds the mapping that contains `address`; false: there is none.
-static bool find_faults_place(uint64_t address, place *out)
+static bool find_mapping(uint64_t address, place *out)
 {
     char text[sizeof out->path + 128], block[512];
     size_t length = 0;
@@ -104,7 +104,7 @@ static bool find_faults_place(uint64_t address, place *out)
             }
             text[length] = 0;
             length = 0;
-            take_line(text, out);
+            parse_mapping(text, out);
             if (address >= out->begin && address < out->end) {
                 close(fd);
                 return true;
@@ -119,23 +119,23 @@ static bool is_disk_file(const char *path)
     return *path && strncmp(path, "/memfd:", 7) && strncmp(path, "/dev/shm/", 9); // not memory
 }
 
-static int describe_faults(const place *at, uint64_t address, line *out)
+static int describe_lost_page(const place *at, uint64_t address, line *out)
 {
     uint64_t byte = at->offset + (address - at->begin);
     struct stat info;
     bool there = stat(at->path, &info) == 0, shorter = !there || (uint64_t)info.st_size <= byte;
-    add_faults(out, "\"");
-    add_name(out, at->path);
-    add_faults(out, shorter ? "\" was made shorter while it was read: "
-                            : "\" cannot be read any more, its disk has failed: ");
+    add_text(out, "\"");
+    add_escaped(out, at->path);
+    add_text(out, shorter ? "\" was made shorter while it was read: "
+                          : "\" cannot be read any more, its disk has failed: ");
     if (there && shorter) {
-        add_faults(out, "it has ");
+        add_text(out, "it has ");
         add_number(out, (uint64_t)info.st_size);
-        add_faults(out, " bytes now, and ");
+        add_text(out, " bytes now, and ");
     }
-    add_faults(out, "byte ");
+    add_text(out, "byte ");
     add_number(out, byte);
-    add_faults(
+    add_text(
         out,
         shorter
             ? " was needed; a file that is read must not change (write another one, and rename it)"
@@ -143,14 +143,14 @@ static int describe_faults(const place *at, uint64_t address, line *out)
     return zero_status_exit_code(shorter ? ZERO_ERR_DATA : ZERO_ERR_IO);
 }
 
-static void say_faults(const line *message)
+static void print_message(const line *message)
 {
     line whole = {.length = 0};
-    add_faults(&whole, "zero ");
-    add_faults(&whole, running->name);
-    add_faults(&whole, ": ");
-    add_faults(&whole, message->text);
-    add_faults(&whole, "\n");
+    add_text(&whole, "zero ");
+    add_text(&whole, running->name);
+    add_text(&whole, ": ");
+    add_text(&whole, message->text);
+    add_text(&whole, "\n");
     ssize_t written = write(STDERR_FILENO, whole.text, whole.length);
     (void)written; // if this fails, there is no other way to tell
 }
@@ -163,16 +163,16 @@ static void end_by_fault(int number, siginfo_t *info, void *context)
     uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
     while (atomic_flag_test_and_set(&first))
         pause(); // another thread ends the process
-    if (info->si_code != BUS_ADRERR || !find_faults_place(address, &at) || !is_disk_file(at.path)) {
+    if (info->si_code != BUS_ADRERR || !find_mapping(address, &at) || !is_disk_file(at.path)) {
         signal(number, SIG_DFL); // the instruction runs again, as if there were no handler
         atomic_flag_clear(&first);
         return;
     }
-    int code = describe_faults(&at, address, &message);
+    int code = describe_lost_page(&at, address, &message);
     if (peers && zero_comm_size(peers) > 1)
         zero_comm_abort(peers, message.text);
     if (!supervised)
-        say_faults(&message);
+        print_message(&message);
     _exit(code);
 }
 

@@ -12,7 +12,7 @@
 
 #define SPINS "5000" // about a tenth of a millisecond
 
-static int unknown_command(const char *name)
+static int refuse_unknown_command(const char *name)
 {
     const char *nearest = cli_nearest_command(name);
     fprintf(stderr, "zero: unknown command %s%s%s%s (zero --help lists all)\n", name,
@@ -20,7 +20,7 @@ static int unknown_command(const char *name)
     return zero_status_exit_code(ZERO_ERR_USAGE);
 }
 
-static bool main_is_one_of(const char *word, const char *const *words)
+static bool is_one_of(const char *word, const char *const *words)
 {
     for (; *words; words++)
         if (strcmp(word, *words) == 0)
@@ -29,16 +29,16 @@ static bool main_is_one_of(const char *word, const char *const *words)
 }
 
 // Writes the man page of a command, or of the program if the name is NULL.
-static int man_page(const char *name)
+static int print_man_page(const char *name)
 {
     const cli_command *command = name ? cli_find_command(name) : NULL;
     if (name && !command)
-        return unknown_command(name);
+        return refuse_unknown_command(name);
     cli_man_page(command, stdout);
     return 0;
 }
 
-static int completion(const char *shell)
+static int print_completion(const char *shell)
 {
     if (cli_completion(shell, stdout))
         return 0;
@@ -48,20 +48,20 @@ static int completion(const char *shell)
 
 // Answers what needs no subcommand (--help, ...) and returns the exit code; -1: `word` is none of
 // these. `next` is the word after it, or NULL.
-static int answer_main(const char *word, const char *next)
+static int answer_global_option(const char *word, const char *next)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         cli_help(stdout);
         return 0;
     }
-    if (main_is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
+    if (is_one_of(word, (const char *const[]){"--version", "-v", "-V", "version", NULL})) {
         printf("zero %s\n", zero_version());
         return 0;
     }
     if (strcmp(word, "--man") == 0)
-        return man_page(next);
+        return print_man_page(next);
     if (strcmp(word, "--completion") == 0)
-        return completion(next);
+        return print_completion(next);
     if (strcmp(word, "--describe-configuration") == 0) {
         zero_error error = {0};
         if (zero_describe_configuration(cli_print, NULL, &error) == ZERO_OK)
@@ -73,12 +73,12 @@ static int answer_main(const char *word, const char *next)
 }
 
 // Runs zero help [COMMAND].
-static int help(const char *name)
+static int print_help(const char *name)
 {
     bool general = !name || strcmp(name, "help") == 0;
     const cli_command *command = general ? NULL : cli_find_command(name);
     if (!general && !command)
-        return unknown_command(name);
+        return refuse_unknown_command(name);
     if (command)
         cli_help_command(command, stdout);
     else
@@ -86,7 +86,7 @@ static int help(const char *name)
     return 0;
 }
 
-static int run_main(const cli_arguments *arguments)
+static int run_parsed_command(const cli_arguments *arguments)
 {
     zero_error error = {0};
     if (cli_check_output_names(arguments, &error) != ZERO_OK)
@@ -107,7 +107,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     else if (status != ZERO_OK)
         code = cli_fail(command, &error);
     else
-        code = run_main(&arguments);
+        code = run_parsed_command(&arguments);
     cli_arguments_free(&arguments);
     return code;
 }
@@ -143,9 +143,11 @@ int main(int argc, char **argv)
         cli_help(stderr);
         return zero_status_exit_code(ZERO_ERR_USAGE);
     }
-    int code = strcmp(argv[1], "help") == 0 ? help(argv[2]) : answer_main(argv[1], argv[2]);
+    int code =
+        strcmp(argv[1], "help") == 0 ? print_help(argv[2]) : answer_global_option(argv[1], argv[2]);
     if (code >= 0)
         return close_output(code);
     const cli_command *command = cli_find_command(argv[1]);
-    return command ? close_output(run_command(command, argc, argv)) : unknown_command(argv[1]);
+    return command ? close_output(run_command(command, argc, argv))
+                   : refuse_unknown_command(argv[1]);
 }

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static zero_status refuse_options(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
+static zero_status refuse_usage(zero_error *error, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static zero_status refuse_options(zero_error *error, const char *format, ...)
+static zero_status refuse_usage(zero_error *error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -53,14 +53,14 @@ typedef struct search {  // for the nearest of several names
     int distance;
 } search;
 
-static search search_for(const char *name)
+static search begin_search(const char *name)
 {
     return (search){.name = name + strspn(name, "-"), .distance = INT_MAX};
 }
 
 // Keeps `candidate` if it is the nearest one so far, and more than half of the letters agree: what
 // has less in common is another word. Dashes are no letters.
-static void consider_options(search *of, const char *candidate)
+static void consider_candidate(search *of, const char *candidate)
 {
     const char *letters = candidate + strspn(candidate, "-");
     size_t length = strlen(of->name), other = strlen(letters);
@@ -82,9 +82,9 @@ const cli_command *cli_find_command(const char *name)
 
 const char *cli_nearest_command(const char *name)
 {
-    search of = search_for(name);
+    search of = begin_search(name);
     for (int i = 0; i < CLI_COMMANDS; i++)
-        consider_options(&of, cli_commands[i].name);
+        consider_candidate(&of, cli_commands[i].name);
     return of.nearest;
 }
 
@@ -105,21 +105,19 @@ static zero_status refuse_unknown(const cli_command *command, const char *name, 
 {
     char word[LONGEST_NAME + 1], ours[CLI_FOREIGN_TEXT];
     snprintf(word, sizeof word, "%.*s", (int)length, name);
-    search of = search_for(word);
+    search of = begin_search(word);
     if (cli_foreign_option(command, name, length, ours))
-        return refuse_options(error, "unknown option %s; %s (zero %s --help lists all)", word, ours,
-                              command->name);
+        return refuse_usage(error, "unknown option %s; %s (zero %s --help lists all)", word, ours,
+                            command->name);
     for (int i = 0; i < CLI_OPTIONS; i++) {
         const cli_option *row = cli_option_row((cli_option_id)i);
         if (cli_option_belongs(row, command))
-            consider_options(&of, row->name);
+            consider_candidate(&of, row->name);
     }
     if (of.nearest)
-        return refuse_options(error,
-                              "unknown option %s; did you mean %s? (zero %s --help lists all)",
-                              word, of.nearest, command->name);
-    return refuse_options(error, "unknown option %s (zero %s --help lists all)", word,
-                          command->name);
+        return refuse_usage(error, "unknown option %s; did you mean %s? (zero %s --help lists all)",
+                            word, of.nearest, command->name);
+    return refuse_usage(error, "unknown option %s (zero %s --help lists all)", word, command->name);
 }
 
 static bool is_choice(const char *choices, const char *value)
@@ -141,7 +139,7 @@ static zero_status check_choice(const char *name, const char *choices, const cha
 {
     return is_choice(choices, value)
                ? ZERO_OK
-               : refuse_options(error, "%s %s: it must be one of %s", name, value, choices);
+               : refuse_usage(error, "%s %s: it must be one of %s", name, value, choices);
 }
 
 // Returns the factor of the suffix of a count: K, M, B (or G), T of 1000; 0: unknown.
@@ -156,7 +154,7 @@ static double suffix_factor(const char *suffix)
 }
 
 // Reads a number as its kind is written; false: it is none.
-static bool read_options_number(cli_kind kind, const char *value, double *out)
+static bool parse_number(cli_kind kind, const char *value, double *out)
 {
     char *end;
     *out = zero_bytes_read(value);
@@ -182,10 +180,10 @@ static zero_status check_integer(const cli_option *row, const char *value, int64
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (end == value || *end || isspace((unsigned char)*value))
-        return refuse_options(error, "%s %s: it must be a whole number", row->name, value);
+        return refuse_usage(error, "%s %s: it must be a whole number", row->name, value);
     if (errno == ERANGE || (double)number < row->least || (double)number > row->most)
-        return refuse_options(error, "%s %s: it must be from %.0f to %.0f", row->name, value,
-                              row->least, row->most);
+        return refuse_usage(error, "%s %s: it must be from %.0f to %.0f", row->name, value,
+                            row->least, row->most);
     *out = number;
     return ZERO_OK;
 }
@@ -194,17 +192,17 @@ static zero_status check_real(const cli_option *row, const char *value, double *
                               zero_error *error)
 {
     double number;
-    if (!read_options_number(row->kind, value, &number))
-        return refuse_options(error, "%s %s: it must be a number%s", row->name, value,
-                              row->kind == CLI_BYTES   ? " of bytes, such as 24GB or 512MiB"
-                              : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M"
-                                                       : "");
+    if (!parse_number(row->kind, value, &number))
+        return refuse_usage(error, "%s %s: it must be a number%s", row->name, value,
+                            row->kind == CLI_BYTES   ? " of bytes, such as 24GB or 512MiB"
+                            : row->kind == CLI_COUNT ? ", such as 7.5e9 or 124M"
+                                                     : "");
     if (row->capacity && number < FEWEST_BARE_BYTES && is_bare(value))
-        return refuse_options(error, "%s %s: that is %s bytes; %sGB? (%sB means so few)", row->name,
-                              value, value, value, value);
+        return refuse_usage(error, "%s %s: that is %s bytes; %sGB? (%sB means so few)", row->name,
+                            value, value, value, value);
     if (number < row->least || number > row->most)
-        return refuse_options(error, "%s %s: it must be from %g to %g", row->name, value,
-                              row->least, row->most);
+        return refuse_usage(error, "%s %s: it must be from %g to %g", row->name, value, row->least,
+                            row->most);
     *out = number;
     return ZERO_OK;
 }
@@ -221,7 +219,7 @@ static zero_status check_value(const cli_option *row, const char *value, cli_arg
     case CLI_TEXTS:
     case CLI_EACH:
         if (!*value && id != OPT_PROMPT)
-            status = refuse_options(error, "%s: its value is empty", row->name);
+            status = refuse_usage(error, "%s: its value is empty", row->name);
         break;
     case CLI_CHOICE:
         status =
@@ -246,7 +244,7 @@ static bool is_option(const char *argument)
 
 // Returns the name of an option that is written in short; else the argument itself. -n is what
 // mpirun and srun call their ranks; elsewhere it means other things to other people.
-static const char *whole_name(const cli_command *command, const char *argument)
+static const char *long_name(const cli_command *command, const char *argument)
 {
     if (strcmp(argument, "-h") == 0)
         return "--help";
@@ -260,7 +258,7 @@ static bool takes_many(const cli_option *row)
 
 static zero_status refuse_missing(const cli_option *row, zero_error *error)
 {
-    return refuse_options(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
+    return refuse_usage(error, "%s needs a value: %s %s", row->name, row->name, row->argument);
 }
 
 // Takes the values of --data: every argument up to the next option.
@@ -285,8 +283,8 @@ static zero_status take_value(int argc, char *const *argv, int *at, const cli_op
 
 // Finds the row of written[0..length), and checks that the command has it and that it may be given
 // once more.
-static zero_status find_row(const char *written, size_t length, const cli_arguments *of,
-                            const cli_option **out, zero_error *error)
+static zero_status find_allowed_option(const char *written, size_t length, const cli_arguments *of,
+                                       const cli_option **out, zero_error *error)
 {
     const cli_option *row = find_option(written, length);
     if (!row)
@@ -295,13 +293,13 @@ static zero_status find_row(const char *written, size_t length, const cli_argume
         char ours[CLI_FOREIGN_TEXT];
         bool known = cli_foreign_option(of->command, written, length, ours);
         if (cli_option_is_unfit(row, of->command))
-            return refuse_options(error, "%s is no option of zero %s, which %s", row->name,
-                                  of->command->name, row->unfit);
-        return refuse_options(error, "%s is no option of zero %s%s%s", row->name, of->command->name,
-                              known ? "; " : "", known ? ours : "");
+            return refuse_usage(error, "%s is no option of zero %s, which %s", row->name,
+                                of->command->name, row->unfit);
+        return refuse_usage(error, "%s is no option of zero %s%s%s", row->name, of->command->name,
+                            known ? "; " : "", known ? ours : "");
     }
     if (of->given[row->id] && !takes_many(row))
-        return refuse_options(error, "%s is given twice", row->name);
+        return refuse_usage(error, "%s is given twice", row->name);
     *out = row;
     return ZERO_OK;
 }
@@ -310,17 +308,17 @@ static zero_status find_row(const char *written, size_t length, const cli_argume
 static zero_status take_option(int argc, char *const *argv, int *at, cli_arguments *out,
                                zero_error *error)
 {
-    const char *written = whole_name(out->command, argv[*at]);
+    const char *written = long_name(out->command, argv[*at]);
     size_t length = strcspn(written, "=");
     const char *value = written[length] ? written + length + 1 : NULL;
     const cli_option *row = NULL;
-    zero_status status = find_row(written, length, out, &row, error);
+    zero_status status = find_allowed_option(written, length, out, &row, error);
     if (status != ZERO_OK)
         return status;
     out->given[row->id] = true;
     *at += 1;
     if (row->kind == CLI_FLAG)
-        return value ? refuse_options(error, "%s takes no value", row->name) : ZERO_OK;
+        return value ? refuse_usage(error, "%s takes no value", row->name) : ZERO_OK;
     if (row->kind == CLI_TEXTS && !value)
         return take_values(argc, argv, at, row, out, error);
     if (!value)
@@ -362,17 +360,17 @@ static zero_status refuse_operand(const char *word, const cli_command *command, 
     } rows[] = {
         {OPT_DATA, is_file}, {OPT_MODEL, is_directory}, {OPT_NEW, is_name}, {OPT_PROMPT, is_text}};
     if (strcmp(word, "help") == 0)
-        return refuse_options(error, "unexpected argument help: zero help %s, or zero %s --help",
-                              command->name, command->name);
+        return refuse_usage(error, "unexpected argument help: zero help %s, or zero %s --help",
+                            command->name, command->name);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const cli_option *row = cli_option_row(rows[i].id);
         if (cli_option_belongs(row, command) && rows[i].fits(word))
-            return refuse_options(error,
-                                  "unexpected argument %s; did you mean %s %s? (usage: zero %s %s)",
-                                  word, row->name, word, command->name, command->usage);
+            return refuse_usage(error,
+                                "unexpected argument %s; did you mean %s %s? (usage: zero %s %s)",
+                                word, row->name, word, command->name, command->usage);
     }
-    return refuse_options(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
-                          command->usage);
+    return refuse_usage(error, "unexpected argument %s (usage: zero %s %s)", word, command->name,
+                        command->usage);
 }
 
 static zero_status take_operand(const char *word, cli_arguments *out, zero_error *error)
@@ -387,9 +385,9 @@ static zero_status take_operand(const char *word, cli_arguments *out, zero_error
     out->operand = word;
     if (command->takes_path || is_choice(command->choices, word))
         return ZERO_OK;
-    return refuse_options(error, "%s %s: it must be %s%s (usage: zero %s %s)", command->name, word,
-                          strchr(command->choices, '|') ? "one of " : "", command->choices,
-                          command->name, command->usage);
+    return refuse_usage(error, "%s %s: it must be %s%s (usage: zero %s %s)", command->name, word,
+                        strchr(command->choices, '|') ? "one of " : "", command->choices,
+                        command->name, command->usage);
 }
 
 static zero_status set_defaults(cli_arguments *out, zero_error *error)
@@ -411,7 +409,7 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
     *out = (cli_arguments){.command = command, .argv = argv};
     out->data = calloc((size_t)argc + 1, sizeof *out->data);
     if (!out->data) {
-        refuse_options(error, "no memory for %d arguments", argc);
+        refuse_usage(error, "no memory for %d arguments", argc);
         return error->status = ZERO_ERR_MEMORY;
     }
     zero_status status = set_defaults(out, error);
@@ -429,7 +427,7 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
     bool of_file = strcmp(command->name, "train") && strcmp(command->name, "simulate");
     if (status == ZERO_OK && out->given[OPT_EXPLAIN] && of_file && !out->given[OPT_CONFIG] &&
         !out->given[OPT_HELP])
-        return refuse_options(
+        return refuse_usage(
             error, "--explain is about the keys of a configuration file: --config FILE is missing");
     return status;
 }

@@ -35,7 +35,7 @@ static const char known[] =
 
 // Returns the extension of the last name of the path, trailing slashes left aside; its length is 0
 // where there is none.
-static const char *extension_of(const char *path, size_t *length)
+static const char *find_extension(const char *path, size_t *length)
 {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/')
@@ -50,7 +50,7 @@ static const char *extension_of(const char *path, size_t *length)
 }
 
 // Returns whether the list has the extension as a word, whatever its case.
-static bool lists(const char *list, const char *extension, size_t length)
+static bool list_has_extension(const char *list, const char *extension, size_t length)
 {
     for (const char *word = list + strspn(list, " "); *word; word += strspn(word, " ")) {
         size_t width = strcspn(word, " ");
@@ -61,18 +61,18 @@ static bool lists(const char *list, const char *extension, size_t length)
     return false;
 }
 
-static bool output_names_exists(const char *path)
+static bool path_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0;
 }
 
-static zero_status check_output_names(const output *row, const char *path, zero_error *error)
+static zero_status check_output_name(const output *row, const char *path, zero_error *error)
 {
     size_t length;
-    const char *extension = extension_of(path, &length), *endings = row->endings;
-    if (!length || !lists(known, extension, length) ||
-        (endings ? lists(endings, extension, length) : output_names_exists(path)))
+    const char *extension = find_extension(path, &length), *endings = row->endings;
+    if (!length || !list_has_extension(known, extension, length) ||
+        (endings ? list_has_extension(endings, extension, length) : path_exists(path)))
         return ZERO_OK;
     snprintf(
         error->message, sizeof error->message,
@@ -90,7 +90,7 @@ zero_status cli_check_output_names(const cli_arguments *arguments, zero_error *e
         const output *row = &outputs[i];
         if (!(row->commands & command) || !arguments->given[row->id])
             continue;
-        zero_status status = check_output_names(row, arguments->text[row->id], error);
+        zero_status status = check_output_name(row, arguments->text[row->id], error);
         if (status != ZERO_OK)
             return status;
     }

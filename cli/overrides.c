@@ -25,7 +25,7 @@ static const struct {
     {OPT_LR, "optimizer.params.lr", 1 << CLI_TRAIN},
 };
 
-static const char *text_of(const cli_arguments *a, cli_option_id id, char number[static 32])
+static const char *option_as_text(const cli_arguments *a, cli_option_id id, char number[static 32])
 {
     switch (cli_option_row(id)->kind) {
     case CLI_FLAG: return "true";
@@ -44,9 +44,10 @@ void cli_overrides_fill(const cli_arguments *a, cli_overrides *out)
         unsigned command = 1u << (a->command - cli_commands);
         if (!a->given[id] || (rows[i].commands && !(rows[i].commands & command)))
             continue;
-        out->at[out->count] = (zero_override){.key = rows[i].key,
-                                              .value = text_of(a, id, out->number[out->count]),
-                                              .flag = cli_option_row(id)->name};
+        out->at[out->count] =
+            (zero_override){.key = rows[i].key,
+                            .value = option_as_text(a, id, out->number[out->count]),
+                            .flag = cli_option_row(id)->name};
         out->count++;
     }
 }

@@ -33,7 +33,7 @@ bool cli_is_parent(const cli_arguments *a, int *code)
 
 // Returns the arguments of this call, with the program's own path first, because the shell may have
 // found it in PATH. NULL: no memory.
-static const char **ranks_words_of(const cli_arguments *a, char program[PATH_MAX])
+static const char **arguments_with_program(const cli_arguments *a, char program[PATH_MAX])
 {
     size_t count = 0;
     snprintf(program, PATH_MAX, "/proc/self/exe");
@@ -52,7 +52,7 @@ static const char **ranks_words_of(const cli_arguments *a, char program[PATH_MAX
 int cli_supervise(const cli_arguments *a)
 {
     char program[PATH_MAX];
-    const char **argv = ranks_words_of(a, program);
+    const char **argv = arguments_with_program(a, program);
     zero_error error = {.status = ZERO_ERR_MEMORY,
                         .message = "no memory for the arguments of the ranks"};
     if (!argv)

@@ -20,7 +20,7 @@ static void put_line(const char *line)
     (void)kept; // nobody is left to inform
 }
 
-static void announce(int number)
+static void announce_end(int number)
 {
     if (announces && !stop)
         put_line(number == SIGINT
@@ -32,21 +32,21 @@ static void announce(int number)
         put_line("stopped at once, without saving: steps since the last checkpoint are lost\n");
 }
 
-static void remember(int number) { stop = number; }
+static void remember_signal(int number) { stop = number; }
 
-static void remember_or_end(int number)
+static void remember_or_exit(int number)
 {
     int before = errno;
-    announce(number);
+    announce_end(number);
     errno = before;
     if (stop)
         _exit(128 + number);
     stop = number;
 }
 
-static void count(int number) { notes++; }
+static void count_note(int number) { notes++; }
 
-static void handle(int number, void (*handler)(int))
+static void install_handler(int number, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
@@ -55,11 +55,11 @@ static void handle(int number, void (*handler)(int))
 
 cli_signals cli_signals_install(cli_signals_role role)
 {
-    void (*handler)(int) = role == CLI_SIGNALS_SUPERVISED ? remember : remember_or_end;
+    void (*handler)(int) = role == CLI_SIGNALS_SUPERVISED ? remember_signal : remember_or_exit;
     // A terminal sends SIGINT to all of its processes, so a supervised rank ignores it.
-    handle(SIGINT, role == CLI_SIGNALS_SUPERVISED ? SIG_IGN : handler);
-    handle(SIGTERM, handler);
-    handle(SIGUSR1, role == CLI_SIGNALS_RUNNER ? count : handler);
+    install_handler(SIGINT, role == CLI_SIGNALS_SUPERVISED ? SIG_IGN : handler);
+    install_handler(SIGTERM, handler);
+    install_handler(SIGUSR1, role == CLI_SIGNALS_RUNNER ? count_note : handler);
     return (cli_signals){&stop, &notes};
 }
 

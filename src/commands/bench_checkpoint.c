@@ -42,7 +42,7 @@ static zero_status choose_path(checkpoint_bench *c, const char *directory, zero_
 }
 
 // Drops what is cached of the files, so that they are read from the disk, and sums up their bytes.
-static zero_status make_cold(checkpoint_bench *c, zero_error *error)
+static zero_status drop_from_cache(checkpoint_bench *c, zero_error *error)
 {
     zr_manifest manifest;
     ZERO_TRY(zr_manifest_read(c->path, &manifest, error));
@@ -62,10 +62,10 @@ static zero_status make_cold(checkpoint_bench *c, zero_error *error)
 }
 
 // Measures the seconds of the slowest rank.
-static zero_status timed(checkpoint_bench *c,
-                         zero_status (*work)(zero_engine *engine, const char *directory,
-                                             zero_error *error),
-                         double *seconds, zero_error *error)
+static zero_status time_slowest_rank(checkpoint_bench *c,
+                                     zero_status (*work)(zero_engine *engine, const char *directory,
+                                                         zero_error *error),
+                                     double *seconds, zero_error *error)
 {
     ZERO_TRY(zr_comm_barrier(c->bench->meter.comm, error));
     double begin = zr_clock_seconds();
@@ -76,14 +76,14 @@ static zero_status timed(checkpoint_bench *c,
     return ZERO_OK;
 }
 
-static zero_status run_bench_checkpoint_rounds(checkpoint_bench *c, zero_error *error)
+static zero_status measure_rounds(checkpoint_bench *c, zero_error *error)
 {
     zero_comm *comm = c->bench->meter.comm;
     for (int i = 0; i < ROUNDS; i++) {
         double save, load;
-        ZERO_TRY(timed(c, zero_save_checkpoint, &save, error));
-        ZERO_TRY(zr_comm_agree(comm, make_cold(c, error), error));
-        ZERO_TRY(timed(c, zero_load_checkpoint, &load, error));
+        ZERO_TRY(time_slowest_rank(c, zero_save_checkpoint, &save, error));
+        ZERO_TRY(zr_comm_agree(comm, drop_from_cache(c, error), error));
+        ZERO_TRY(time_slowest_rank(c, zero_load_checkpoint, &load, error));
         ZERO_TRY(zr_comm_agree(
             comm, comm->rank == 0 ? zr_directory_remove(c->path, error) : ZERO_OK, error));
         c->save[i] = c->bytes / save;
@@ -92,16 +92,16 @@ static zero_status run_bench_checkpoint_rounds(checkpoint_bench *c, zero_error *
     return ZERO_OK;
 }
 
-static void say_bench_checkpoint(const checkpoint_bench *c, const char *name, double *rates,
-                                 const char *comment)
+static void say_median_rate(const checkpoint_bench *c, const char *name, double *rates,
+                            const char *comment)
 {
     double median = zr_median(rates, ROUNDS);
     zr_bench_say(c->bench, "%-5s %8.2f GB/s   (%.2f to %.2f; %s)\n", name, median * 1e-9,
                  rates[0] * 1e-9, rates[ROUNDS - 1] * 1e-9, comment);
 }
 
-static zero_status run_bench_checkpoint(checkpoint_bench *c, const zero_bench_options *options,
-                                        zero_error *error)
+static zero_status save_and_load(checkpoint_bench *c, const zero_bench_options *options,
+                                 zero_error *error)
 {
     ZERO_TRY(choose_path(c, options->path, error));
     ZERO_TRY(zr_bench_engine_open(c->bench, options, &c->made, error));
@@ -109,15 +109,15 @@ static zero_status run_bench_checkpoint(checkpoint_bench *c, const zero_bench_op
     zr_bench_say(c->bench, "%s: %.3f M parameters, %s, stage %d\n", c->made.subject.name,
                  (double)plan->parameters / 1e6, plan->settings.precision.name,
                  plan->settings.stage);
-    zero_status status = run_bench_checkpoint_rounds(c, error);
+    zero_status status = measure_rounds(c, error);
     if (status != ZERO_OK && c->bench->meter.comm->rank == 0)
         zr_directory_remove(c->path, NULL);
     ZERO_TRY(status);
     zr_bench_say(c->bench, "%.2f GB in \"%s\"; the median of %d rounds\n", c->bytes * 1e-9, c->path,
                  ROUNDS);
-    say_bench_checkpoint(c, "save", c->save, "with checksums, and brought to the disk");
-    say_bench_checkpoint(c, "load", c->load,
-                         "not cached, checksums compared, until the next step may begin");
+    say_median_rate(c, "save", c->save, "with checksums, and brought to the disk");
+    say_median_rate(c, "load", c->load,
+                    "not cached, checksums compared, until the next step may begin");
     return ZERO_OK;
 }
 
@@ -125,7 +125,7 @@ zero_status zr_bench_checkpoint(const zr_bench *bench, const zero_bench_options 
                                 zero_error *error)
 {
     checkpoint_bench c = {.bench = bench};
-    zero_status status = run_bench_checkpoint(&c, options, error);
+    zero_status status = save_and_load(&c, options, error);
     zr_bench_engine_close(&c.made);
     return status;
 }

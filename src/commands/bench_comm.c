@@ -104,7 +104,7 @@ static zero_status barrier(void *user, zero_error *error)
     return zr_comm_barrier(((comm_work *)user)->comm, error);
 }
 
-static zero_status copy_bench_comm(void *user, zero_error *error)
+static zero_status copy_memory(void *user, zero_error *error)
 {
     comm_work *w = user;
     memcpy(w->to, w->from, (size_t)sizes[ZR_COUNT(sizes) - 1]);
@@ -120,7 +120,7 @@ static zero_status triad(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve_bench_comm(comm_work *w, zr_ledger *ledger, zero_error *error)
+static zero_status reserve_operands(comm_work *w, zr_ledger *ledger, zero_error *error)
 {
     static const char *const names[] = {"bench"};
     int64_t largest = sizes[ZR_COUNT(sizes) - 1],
@@ -146,7 +146,7 @@ static zero_status reserve_bench_comm(comm_work *w, zr_ledger *ledger, zero_erro
 static zero_status measure_memory(const zr_bench *bench, comm_work *w, zero_error *error)
 {
     double largest = (double)sizes[ZR_COUNT(sizes) - 1], ranks = bench->meter.comm->size, seconds;
-    ZERO_TRY(zr_meter_time(&bench->meter, copy_bench_comm, w, &seconds, error));
+    ZERO_TRY(zr_meter_time(&bench->meter, copy_memory, w, &seconds, error));
     zr_bench_say(bench, "memory, all ranks at once: copy %.1f GB/s (read + write), ",
                  2 * largest * ranks / seconds * 1e-9);
     ZERO_TRY(zr_meter_time(&bench->meter, triad, w, &seconds, error));
@@ -169,7 +169,7 @@ typedef struct operation {
     bool one_copy;
 } operation;
 
-static zero_comm_op op_of(zr_activity what)
+static zero_comm_op collective_of_activity(zr_activity what)
 {
     switch (what) {
     case ZR_ACTIVITY_all_gather: return ZERO_COMM_all_gather;
@@ -185,10 +185,10 @@ static int64_t bytes_that_come(const comm_work *w, const operation *o)
     int others = comm->strangers ? comm->strangers : comm->size - 1,
         gathered = comm->strangers ? comm->fetches : others;
     int64_t shard = w->shard_elems * (int64_t)zero_dtype_bytes(o->dtype);
-    return zr_collective_network_bytes(op_of(o->what), shard, 1, others, gathered);
+    return zr_collective_network_bytes(collective_of_activity(o->what), shard, 1, others, gathered);
 }
 
-static void learn_bench_comm(comm_work *w, const operation *o, double seconds)
+static void learn_link_rate(comm_work *w, const operation *o, double seconds)
 {
     if (w->links && o->what != ZR_ACTIVITY_COUNT)
         zr_rates_add(&w->links[o->one_copy ? LINK_OF_ONE_COPY : LINK], o->what,
@@ -241,7 +241,7 @@ static zero_status measure_size(const zr_bench *bench, comm_work *w, const opera
     size_text(bytes, size);
     zr_bench_say(bench, "%-19s %8s  %10.2f us  %8.2f GB/s\n", o->name, size, *seconds * 1e6,
                  (double)bytes / *seconds * 1e-9);
-    learn_bench_comm(w, o, *seconds);
+    learn_link_rate(w, o, *seconds);
     return ZERO_OK;
 }
 
@@ -346,7 +346,7 @@ zero_status zr_bench_comm(const zr_bench *bench, const zero_bench_options *optio
     comm_work work = {.comm = bench->meter.comm};
     zero_status status = expect_links(&work, error);
     if (status == ZERO_OK)
-        status = reserve_bench_comm(&work, &ledger, error);
+        status = reserve_operands(&work, &ledger, error);
     if (status == ZERO_OK)
         status = measure_all(bench, &work, error);
     if (status == ZERO_OK)

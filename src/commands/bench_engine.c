@@ -9,8 +9,8 @@
 
 enum { DEFAULT_MICRO_BATCH = 4 };
 
-static zero_status read_bench_engine_shape(const zero_bench_options *options, zr_bench_engine *e,
-                                           zero_error *error)
+static zero_status choose_subject(const zero_bench_options *options, zr_bench_engine *e,
+                                  zero_error *error)
 {
     const zr_subject_question question = {.new_spec =
                                               options->new_spec ? options->new_spec : "gpt2",
@@ -72,7 +72,7 @@ zero_status zr_bench_engine_open(const zr_bench *bench, const zero_bench_options
                                  zr_bench_engine *out, zero_error *error)
 {
     *out = (zr_bench_engine){0};
-    ZERO_TRY(zr_comm_agree(bench->meter.comm, read_bench_engine_shape(options, out, error), error));
+    ZERO_TRY(zr_comm_agree(bench->meter.comm, choose_subject(options, out, error), error));
     return make_engine(bench, options, out, error);
 }
 

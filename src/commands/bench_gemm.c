@@ -15,14 +15,14 @@ typedef struct product_work {
     void *a, *b, *bias, *d;
 } product_work;
 
-static zero_status multiply_bench_gemm(void *user, zero_error *error)
+static zero_status run_product(void *user, zero_error *error)
 {
     product_work *w = user;
     return w->queue->backend->product->run(w->queue, &w->product, w->a, w->b, w->bias, w->d, error);
 }
 
 // Fills in small numbers that repeat every `period` elements, in the type of the operand.
-static void fill_bench_gemm(zero_dtype dtype, int64_t count, int period, void *out)
+static void fill_operand(zero_dtype dtype, int64_t count, int period, void *out)
 {
     for (int64_t i = 0; i < count; i++) {
         const float value = (float)(i % period) * 0.01f;
@@ -30,8 +30,8 @@ static void fill_bench_gemm(zero_dtype dtype, int64_t count, int period, void *o
     }
 }
 
-static zero_status reserve_bench_gemm(product_work *w, zr_ledger *ledger, zr_arena *arena,
-                                      zero_error *error)
+static zero_status reserve_product(product_work *w, zr_ledger *ledger, zr_arena *arena,
+                                   zero_error *error)
 {
     const zr_product *p = &w->product;
     size_t scratch = w->queue->backend->product->scratch(w->queue, p),
@@ -47,23 +47,22 @@ static zero_status reserve_bench_gemm(product_work *w, zr_ledger *ledger, zr_are
     w->bias = zr_arena_take(arena, bias);
     w->queue->scratch = zr_arena_take(arena, scratch);
     w->queue->scratch_bytes = scratch;
-    fill_bench_gemm(p->dtype, p->m * p->k, 17, w->a);
-    fill_bench_gemm(p->dtype, p->k * p->n, 13, w->b);
+    fill_operand(p->dtype, p->m * p->k, 17, w->a);
+    fill_operand(p->dtype, p->k * p->n, 13, w->b);
     memset(w->bias, 0, bias);
     return ZERO_OK;
 }
 
-static zero_status measure_bench_gemm(const zr_bench *bench, zr_queue *queue, double most,
-                                      const char *name, const zr_product *product,
-                                      zero_error *error)
+static zero_status measure_product(const zr_bench *bench, zr_queue *queue, double most,
+                                   const char *name, const zr_product *product, zero_error *error)
 {
     zr_ledger ledger = {0};
     zr_arena arena = {0};
     product_work work = {.queue = queue, .product = *product};
     double seconds = 0;
-    zero_status status = reserve_bench_gemm(&work, &ledger, &arena, error);
+    zero_status status = reserve_product(&work, &ledger, &arena, error);
     if (status == ZERO_OK)
-        status = zr_meter_time(&bench->meter, multiply_bench_gemm, &work, &seconds, error);
+        status = zr_meter_time(&bench->meter, run_product, &work, &seconds, error);
     zr_arena_destroy(&arena);
     ZERO_TRY(status);
     double rate = 2.0 * (double)product->m * (double)product->n * (double)product->k / seconds;
@@ -115,7 +114,7 @@ static zero_status measure_all(const zr_bench *bench, zr_queue *queue, zero_erro
                                   .trans_a = rows[i].trans_a,
                                   .trans_b = rows[i].trans_b,
                                   .epilogue = rows[i].epilogue};
-            ZERO_TRY(measure_bench_gemm(bench, queue, most, rows[i].name, &product, error));
+            ZERO_TRY(measure_product(bench, queue, most, rows[i].name, &product, error));
         }
     return ZERO_OK;
 }

@@ -16,7 +16,7 @@ static void say_rate(const zr_bench *bench, const char *name, const zr_disk_rate
                  rate->least * 1e-9, rate->most * 1e-9, comment);
 }
 
-static void say_bench_io(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
+static void say_disk(const zr_bench *bench, const zr_disk_options *options, const zr_disk *disk)
 {
     zr_bench_say(bench, "\"%s\": ", options->directory);
     zr_bench_say(bench, "%s, %.1f GB free; %s\n", disk->kind, (double)disk->available * 1e-9,
@@ -68,8 +68,8 @@ static zero_status say_json(const zr_bench *bench, const zr_disk_options *option
     return zr_bench_say_json(bench, &w, error);
 }
 
-static void keep_bench_io(const zr_bench *bench, const zr_disk_options *options,
-                          const zr_disk *disk)
+static void keep_disk_rates(const zr_bench *bench, const zr_disk_options *options,
+                            const zr_disk *disk)
 {
     char *file;
     const zr_storage_rates measured = {.read = disk->read.median,
@@ -97,7 +97,7 @@ zero_status zr_bench_io(const zr_bench *bench, const zero_bench_options *options
     if (bench->json)
         ZERO_TRY(say_json(bench, &chosen, &disk, error));
     else
-        say_bench_io(bench, &chosen, &disk);
-    keep_bench_io(bench, &chosen, &disk);
+        say_disk(bench, &chosen, &disk);
+    keep_disk_rates(bench, &chosen, &disk);
     return ZERO_OK;
 }

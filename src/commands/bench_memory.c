@@ -61,7 +61,7 @@ static void write_row(zr_json_writer *w, const memory_row *row)
     zr_json_end(w);
 }
 
-static void keep_bench_memory(const zr_bench *bench, const memory_row *row)
+static void keep_memory_rates(const zr_bench *bench, const memory_row *row)
 {
     char *file;
     const zr_storage_rates measured = {.copy = row->copy, .update = row->update};
@@ -89,11 +89,11 @@ static zero_status measure_rows(const zr_bench *bench, memory_bench *m, zr_json_
             zr_bench_say(bench, "%7d  %8.2f  %8.2f  %8.2f GB/s\n", row.threads, row.copy * 1e-9,
                          row.triad * 1e-9, row.update * 1e-9);
     }
-    keep_bench_memory(bench, &row);
+    keep_memory_rates(bench, &row);
     return ZERO_OK;
 }
 
-static zero_status measure_bench_memory(const zr_bench *bench, memory_bench *m, zero_error *error)
+static zero_status measure_and_report(const zr_bench *bench, memory_bench *m, zero_error *error)
 {
     zr_buffer text = {0};
     zr_json_writer w = zr_json_writer_on(&text, ZR_JSON_SPACED);
@@ -120,7 +120,7 @@ zero_status zr_bench_memory(const zr_bench *bench, const zero_bench_options *opt
                                  .state1 = zr_arena_take(&arena, wide),
                                  .gradient = zr_arena_take(&arena, narrow),
                                  .parameters = zr_arena_take(&arena, narrow)};
-    zero_status status = measure_bench_memory(bench, &m, error);
+    zero_status status = measure_and_report(bench, &m, error);
     zr_arena_destroy(&arena);
     return status;
 }

@@ -42,7 +42,7 @@ static zero_status gradient_norm(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status update_bench_optimizer(void *user, zero_error *error)
+static zero_status update_shard(void *user, zero_error *error)
 {
     shard *s = user;
     zr_update adamw = {.kind = ZR_UPDATE_ADAMW,
@@ -58,10 +58,10 @@ static zero_status update_bench_optimizer(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status both(void *user, zero_error *error)
+static zero_status norm_and_update(void *user, zero_error *error)
 {
     ZERO_TRY(gradient_norm(user, error));
-    return update_bench_optimizer(user, error);
+    return update_shard(user, error);
 }
 
 static zero_status read_modify_write(void *user, zero_error *error)
@@ -71,8 +71,7 @@ static zero_status read_modify_write(void *user, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve_bench_optimizer(shard *s, zr_ledger *ledger, zr_arena *arena,
-                                           zero_error *error)
+static zero_status reserve_shard(shard *s, zr_ledger *ledger, zr_arena *arena, zero_error *error)
 {
     size_t wide = (size_t)s->count * sizeof(float), narrow = (size_t)s->count * sizeof(uint16_t);
     ZERO_TRY(zr_arena_create(ledger, ZERO_TIER_host, ZERO_MEM_workspace, 3 * wide + 2 * narrow,
@@ -90,16 +89,16 @@ static zero_status reserve_bench_optimizer(shard *s, zr_ledger *ledger, zr_arena
     return ZERO_OK;
 }
 
-static zero_status measure_bench_optimizer(const zr_bench *bench, shard *s, zero_error *error)
+static zero_status measure_kernels(const zr_bench *bench, shard *s, zero_error *error)
 {
     static const struct {
         const char *name;
         zr_timed_work work;
         double bytes; // per element
     } rows[] = {{"norm", gradient_norm, 2},
-                {"update", update_bench_optimizer, ZR_MEMORY_UPDATE_BYTES},
+                {"update", update_shard, ZR_MEMORY_UPDATE_BYTES},
                 {"read-modify-write", read_modify_write, ZR_MEMORY_UPDATE_BYTES},
-                {"fused", both, 2 + ZR_MEMORY_UPDATE_BYTES}};
+                {"fused", norm_and_update, 2 + ZR_MEMORY_UPDATE_BYTES}};
     double seconds[ZR_COUNT(rows)];
     zr_bench_say(
         bench,
@@ -126,10 +125,10 @@ zero_status zr_bench_optimizer(const zr_bench *bench, const zero_bench_options *
                    (int64_t)((parameters > 0 ? parameters : DEFAULT_ELEMENTS) + (double)batch - 1) /
                    batch * batch};
     ZERO_TRY(zr_queue_open("cpu", NULL, bench->meter.threads, &s.queue, error));
-    zero_status status = zr_comm_agree(bench->meter.comm,
-                                       reserve_bench_optimizer(&s, &ledger, &arena, error), error);
+    zero_status status =
+        zr_comm_agree(bench->meter.comm, reserve_shard(&s, &ledger, &arena, error), error);
     if (status == ZERO_OK)
-        status = measure_bench_optimizer(bench, &s, error);
+        status = measure_kernels(bench, &s, error);
     zr_arena_destroy(&arena);
     zr_queue_close(s.queue);
     return status;

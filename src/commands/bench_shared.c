@@ -74,8 +74,8 @@ static zero_status find_benchmark(const char *what, const benchmark **out, zero_
                    what);
 }
 
-static zero_status check_bench_shared(const benchmark *of, const zero_comm *comm,
-                                      const zero_bench_options *options, zero_error *error)
+static zero_status check_bench_options(const benchmark *of, const zero_comm *comm,
+                                       const zero_bench_options *options, zero_error *error)
 {
     if (of->of_machine && comm->size > 1)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -122,7 +122,7 @@ zero_status zero_bench(zero_comm *comm, const zero_bench_options *options,
     ZR_NEED(error, write);
     const benchmark *of;
     ZERO_TRY(find_benchmark(options->what ? options->what : "", &of, error));
-    ZERO_TRY(check_bench_shared(of, comm, options, error));
+    ZERO_TRY(check_bench_options(of, comm, options, error));
     zr_rank_threads threads;
     ZERO_TRY(zr_rank_threads_choose(comm, options->threads, &threads, error));
     const zr_bench bench = {

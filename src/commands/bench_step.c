@@ -41,7 +41,7 @@ typedef struct step_bench {
     double seconds;        // of a step: the median over the times of the slowest rank
 } step_bench;
 
-static zero_tensor of_batch(const step_bench *s, int32_t *values)
+static zero_tensor batch_tensor(const step_bench *s, int32_t *values)
 {
     return (zero_tensor){.data = values,
                          .dtype = ZERO_I32,
@@ -61,7 +61,8 @@ static zero_status draw_batch(step_bench *s, zero_error *error)
     if (!s->tokens || !s->targets || !s->batches || !s->infos)
         return ZERO_ERR_MEMORY;
     for (int64_t k = 0; k < count; k++)
-        s->batches[k] = (zero_tensors){2, {of_batch(s, s->tokens), of_batch(s, s->targets)}};
+        s->batches[k] =
+            (zero_tensors){2, {batch_tensor(s, s->tokens), batch_tensor(s, s->targets)}};
     // Tensor ranks and pipeline stages compute the same samples: their data rank draws them.
     int data_rank = zr_engine_grid(s->made.engine)->data->rank;
     for (int64_t i = 0; i < s->made.micro_batch * s->made.subject.seq; i++) {
@@ -79,7 +80,7 @@ static zero_status make_steps(step_bench *s, zero_error *error)
 }
 
 // Returns how many windows have at least `steps` steps.
-static int windows_of(const step_bench *s, int64_t steps)
+static int windows_for_steps(const step_bench *s, int64_t steps)
 {
     return (int)((steps + s->window - 1) / s->window);
 }
@@ -89,7 +90,7 @@ static int windows_of(const step_bench *s, int64_t steps)
 static zero_status warm_up(step_bench *s, zero_error *error)
 {
     int updates = 0;
-    for (int i = 0; i < windows_of(s, WARM_UP_MOST) && updates < WARM_UP; i++) {
+    for (int i = 0; i < windows_for_steps(s, WARM_UP_MOST) && updates < WARM_UP; i++) {
         ZERO_TRY(make_steps(s, error));
         for (int64_t t = 0; t < s->window; t++)
             updates += !s->infos[t].skipped;
@@ -97,15 +98,15 @@ static zero_status warm_up(step_bench *s, zero_error *error)
     return ZERO_OK;
 }
 
-static int timings_of(const step_bench *s)
+static int count_timings(const step_bench *s)
 {
-    return s->window > 1 ? ZR_MAX(windows_of(s, TIMED), TIMED_WINDOWS) : TIMED;
+    return s->window > 1 ? ZR_MAX(windows_for_steps(s, TIMED), TIMED_WINDOWS) : TIMED;
 }
 
 static zero_status time_steps(step_bench *s, zero_error *error)
 {
     double seconds[TIMED];
-    int count = timings_of(s);
+    int count = count_timings(s);
     ZERO_TRY(warm_up(s, error));
     for (int i = 0; i < count; i++) {
         ZERO_TRY(zr_comm_barrier(s->bench->meter.comm, error));
@@ -124,7 +125,8 @@ static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_
                                 zero_error *error)
 {
     zr_recorder *recorder;
-    int64_t windows = windows_of(s, RECORDED), steps = windows * s->window, room = RECORDS * steps;
+    int64_t windows = windows_for_steps(s, RECORDED), steps = windows * s->window,
+            room = RECORDS * steps;
     ZERO_TRY(zr_recorder_create(room, &recorder, error));
     zero_status status = zr_engine_record(s->made.engine, recorder, error);
     for (int64_t i = 0; i < windows && status == ZERO_OK; i++)
@@ -143,8 +145,8 @@ static zero_status record_steps(step_bench *s, zr_activity_sum sums[ZR_ACTIVITY_
     return status;
 }
 
-static void say_bench_step_row(const zr_bench *bench, const char *name, const zr_activity_sum *sum,
-                               double step, double bandwidth)
+static void say_activity(const zr_bench *bench, const char *name, const zr_activity_sum *sum,
+                         double step, double bandwidth)
 {
     double seconds = (double)sum->nanoseconds * 1e-9;
     zr_bench_say(bench, "  %-32s %6lld %10.3f %6.1f%%", name, (long long)sum->calls, seconds * 1e3,
@@ -173,15 +175,15 @@ static void say_breakdown(const step_bench *s, const zr_activity_sum sums[ZR_ACT
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++) {
         if (zr_activity_track(a) == ZR_TRACK_PHASE || sums[a].calls == 0)
             continue;
-        say_bench_step_row(bench, zr_activity_text(a), &sums[a], step, bandwidth);
+        say_activity(bench, zr_activity_text(a), &sums[a], step, bandwidth);
         rest.nanoseconds -= zr_activity_is_overlapped(a) ? 0 : sums[a].nanoseconds;
     }
-    say_bench_step_row(bench, "everything else",
-                       &(zr_activity_sum){.nanoseconds = rest.nanoseconds}, step, bandwidth);
+    say_activity(bench, "everything else", &(zr_activity_sum){.nanoseconds = rest.nanoseconds},
+                 step, bandwidth);
 }
 
 // Returns the bytes that kernels other than products move.
-static int64_t bytes_outside(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
+static int64_t bytes_outside_products(const zr_activity_sum sums[ZR_ACTIVITY_COUNT])
 {
     int64_t bytes = 0;
     for (int a = 0; a < ZR_ACTIVITY_COUNT; a++)
@@ -217,9 +219,9 @@ static zero_status report_pipeline(const step_bench *s, zero_error *error)
     zr_pipeline_times times;
     if (!part)
         return ZERO_OK;
-    zero_status status =
-        zr_pipeline_times_measure(s->bench->meter.comm, s->made.engine, windows_of(s, RECORDED),
-                                  pipeline_step, (step_bench *)s, &times, error);
+    zero_status status = zr_pipeline_times_measure(s->bench->meter.comm, s->made.engine,
+                                                   windows_for_steps(s, RECORDED), pipeline_step,
+                                                   (step_bench *)s, &times, error);
     if (status == ZERO_OK)
         say_pipeline(s->bench, &times);
     zr_pipeline_times_free(&times);
@@ -227,7 +229,7 @@ static zero_status report_pipeline(const step_bench *s, zero_error *error)
 }
 
 // Sets *seconds to those of the rank that has most, because ranks of a pipeline differ.
-static zero_status take_largest(const step_bench *s, double *seconds, zero_error *error)
+static zero_status agree_if_pipeline(const step_bench *s, double *seconds, zero_error *error)
 {
     int64_t nanoseconds = (int64_t)(*seconds * 1e9);
     if (!zr_engine_plan(s->made.engine)->pipeline)
@@ -237,7 +239,7 @@ static zero_status take_largest(const step_bench *s, double *seconds, zero_error
     return ZERO_OK;
 }
 
-static zero_status report_bench_step(const step_bench *s, zero_error *error)
+static zero_status report_step(const step_bench *s, zero_error *error)
 {
     const zr_bench *bench = s->bench;
     zr_activity_sum sums[ZR_ACTIVITY_COUNT];
@@ -249,14 +251,14 @@ static zero_status report_bench_step(const step_bench *s, zero_error *error)
     double accumulation = (double)zero_accumulation(s->made.engine),
            tokens = (double)(zr_engine_config(s->made.engine)->train_batch * s->made.subject.seq);
     double alone = products.median * accumulation,
-           floor = products.best * accumulation + (double)bytes_outside(sums) / bandwidth;
+           floor = products.best * accumulation + (double)bytes_outside_products(sums) / bandwidth;
     double rate = products.flops * accumulation / alone;
-    ZERO_TRY(take_largest(s, &alone, error));
-    ZERO_TRY(take_largest(s, &floor, error));
+    ZERO_TRY(agree_if_pipeline(s, &alone, error));
+    ZERO_TRY(agree_if_pipeline(s, &floor, error));
     zr_bench_say(
         bench,
         "step            %10.3f ms   %10.1f tokens/s   (median of %d%s, the slowest rank's)\n",
-        s->seconds * 1e3, tokens / s->seconds, timings_of(s),
+        s->seconds * 1e3, tokens / s->seconds, count_timings(s),
         s->window > 1 ? " windows, by their steps" : "");
     zr_bench_say(bench, "products alone  %10.3f ms   %10.1f GF/s a rank\n", alone * 1e3,
                  rate * 1e-9);
@@ -290,7 +292,7 @@ static zero_status say_division(const step_bench *s, zero_error *error)
     return status;
 }
 
-static zero_status run_bench_step(step_bench *s, zero_error *error)
+static zero_status time_and_report(step_bench *s, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(s->made.engine);
     zr_bench_say(
@@ -302,7 +304,7 @@ static zero_status run_bench_step(step_bench *s, zero_error *error)
         zr_engine_queue(s->made.engine)->backend->path());
     ZERO_TRY(zr_comm_agree(s->bench->meter.comm, say_division(s, error), error));
     ZERO_TRY(time_steps(s, error));
-    return report_bench_step(s, error);
+    return report_step(s, error);
 }
 
 zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *options,
@@ -313,7 +315,7 @@ zero_status zr_bench_step(const zr_bench *bench, const zero_bench_options *optio
     if (status == ZERO_OK)
         status = zr_comm_agree(bench->meter.comm, draw_batch(&s, error), error);
     if (status == ZERO_OK)
-        status = run_bench_step(&s, error);
+        status = time_and_report(&s, error);
     zr_bench_engine_close(&s.made);
     zr_free(s.tokens);
     zr_free(s.targets);

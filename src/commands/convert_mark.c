@@ -17,7 +17,7 @@
 enum { MOST_MARK = 1 << 24 }; // in bytes
 
 // Returns -1 if it is not a regular file.
-static int64_t convert_mark_bytes_of(const char *directory, const char *name)
+static int64_t file_bytes(const char *directory, const char *name)
 {
     struct stat info;
     char *path = zr_sprintf(NULL, "%s/%s", directory, name);
@@ -36,7 +36,7 @@ static const char *next_name(DIR *entries)
     return entry ? entry->d_name : NULL;
 }
 
-static zero_status open_convert_mark_directory(const char *path, DIR **out, zero_error *error)
+static zero_status open_directory(const char *path, DIR **out, zero_error *error)
 {
     *out = opendir(path);
     return *out ? ZERO_OK
@@ -46,10 +46,10 @@ static zero_status open_convert_mark_directory(const char *path, DIR **out, zero
 zero_status zr_convert_mark_write(const char *directory, zero_error *error)
 {
     DIR *entries;
-    ZERO_TRY(open_convert_mark_directory(directory, &entries, error));
+    ZERO_TRY(open_directory(directory, &entries, error));
     json_t *files = json_object();
     for (const char *name; (name = next_name(entries));)
-        json_object_set_new(files, name, json_integer(convert_mark_bytes_of(directory, name)));
+        json_object_set_new(files, name, json_integer(file_bytes(directory, name)));
     closedir(entries);
     json_t *mark = json_pack("{s:s, s:n, s:o}", "format", FORMAT, "weights", "files", files);
     char *text = mark ? json_dumps(mark, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
@@ -64,7 +64,7 @@ zero_status zr_convert_mark_write(const char *directory, zero_error *error)
 // `files` are the mark's; NULL: it is a training's model, whose files are known by their names.
 static bool is_ours(const char *directory, const char *name, const json_t *files)
 {
-    int64_t bytes = convert_mark_bytes_of(directory, name);
+    int64_t bytes = file_bytes(directory, name);
     const json_t *wrote = json_object_get(files, name);
     bool known =
         files ? wrote && json_integer_value(wrote) == bytes : zr_ownership_is_model_file(name);
@@ -75,7 +75,7 @@ static zero_status check_files(const char *directory, const json_t *files, zero_
 {
     DIR *entries;
     zr_buffer others = {0};
-    ZERO_TRY(open_convert_mark_directory(directory, &entries, error));
+    ZERO_TRY(open_directory(directory, &entries, error));
     for (const char *name; (name = next_name(entries));)
         if (!is_ours(directory, name, files))
             zr_buffer_printf(&others, "%s%s", others.length ? ", " : "", name);
@@ -97,7 +97,7 @@ zero_status zr_convert_mark_check(const char *directory, zero_error *error)
     if (!path)
         return ZERO_ERR_MEMORY;
     bool trained = zr_receipt_is_of_training(directory);
-    bool loaded = !trained && convert_mark_bytes_of(directory, ZR_RECEIPT) >= 0 &&
+    bool loaded = !trained && file_bytes(directory, ZR_RECEIPT) >= 0 &&
                   zr_json_load(path, MOST_MARK, &mark, NULL) == ZERO_OK;
     const char *format = json_string_value(json_object_get(mark, "format"));
     const json_t *files = json_object_get(mark, "files");

@@ -29,7 +29,7 @@ typedef struct converting {
     zero_error *error;
 } converting;
 
-static void tell_convert_paths(void *user, int64_t bytes)
+static void tell_progress(void *user, int64_t bytes)
 {
     converting *c = user;
     c->done += bytes;
@@ -37,7 +37,7 @@ static void tell_convert_paths(void *user, int64_t bytes)
         c->options->progress(c->options->progress_user, ZR_MIN(c->done, c->total), c->total);
 }
 
-static int64_t convert_paths_vector_bytes(const zr_source_vector *vector)
+static int64_t vector_bytes(const zr_source_vector *vector)
 {
     int64_t bytes = 0;
     for (int t = 0; t < vector->tensor_count; t++)
@@ -59,28 +59,28 @@ typedef struct verifying {
 
 static void tell_verified(void *user, int64_t bytes)
 {
-    tell_convert_paths(((verifying *)user)->c, bytes);
+    tell_progress(((verifying *)user)->c, bytes);
 }
 
-static void damaged(void *user, const zero_error *what)
+static void note_damage(void *user, const zero_error *what)
 {
     keep_damage(&((verifying *)user)->first, what);
 }
 
 // Verifies DeepSpeed's files, whose checksums are of whole records, before anything is read. Our
 // checkpoints are verified as they are read.
-static zero_status verify_convert_paths(converting *c)
+static zero_status verify_deepspeed_files(converting *c)
 {
     verifying v = {.c = c};
     if (c->source.kind != ZR_SOURCE_DEEPSPEED)
         return ZERO_OK;
-    ZERO_TRY(c->source.ops->verify(&c->source, tell_verified, damaged, &v, c->error));
+    ZERO_TRY(c->source.ops->verify(&c->source, tell_verified, note_damage, &v, c->error));
     return v.first.status == ZERO_OK ? ZERO_OK
                                      : zr_fail(c->error, v.first.status, "%s", v.first.message);
 }
 
 // Adds the checkpoint or model, and the directories from which its config.json and tokenizer come.
-static zero_status gather_reads(const converting *c, zr_input_paths *reads)
+static zero_status gather_input_paths(const converting *c, zr_input_paths *reads)
 {
     char *found = NULL;
     ZERO_TRY(zr_input_paths_add(reads, c->from, "--from", c->error));
@@ -106,7 +106,7 @@ static zero_status check_replaced(const converting *c)
                        "choose another directory",
                        to);
     ZERO_TRY(zr_convert_mark_check(to, c->error));
-    zero_status status = gather_reads(c, &reads);
+    zero_status status = gather_input_paths(c, &reads);
     if (status == ZERO_OK)
         status = zr_input_paths_protect(&reads, to, c->error);
     zr_input_paths_free(&reads);
@@ -145,7 +145,7 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
                   : ZERO_OK;
 }
 
-static zero_status fill_model(converting *c, const char *directory, zr_export *export)
+static zero_status write_model_files(converting *c, const char *directory, zr_export *export)
 {
     bool has_config = false, has_tokenizer = false;
     export->directory = directory;
@@ -168,12 +168,12 @@ static zero_status fill_model(converting *c, const char *directory, zr_export *e
     return zr_export_weights(&c->source, export, c->error);
 }
 
-static zero_status to_model(converting *c)
+static zero_status convert_to_model(converting *c)
 {
     char bytes[ZR_BYTES_TEXT];
     zr_export export = {.shard_bytes =
                             c->options->shard_bytes ? c->options->shard_bytes : SHARD_BYTES,
-                        .progress = tell_convert_paths,
+                        .progress = tell_progress,
                         .user = c};
     ZERO_TRY(choose_dtype(c, &export));
     ZERO_TRY(check_place(c));
@@ -185,7 +185,7 @@ static zero_status to_model(converting *c)
     if (status == ZERO_OK)
         status = zr_directory_create(hidden, c->error);
     if (status == ZERO_OK)
-        status = fill_model(c, hidden, &export);
+        status = write_model_files(c, hidden, &export);
     if (status == ZERO_OK)
         status = zr_convert_mark_write(hidden, c->error);
     if (status == ZERO_OK)
@@ -204,17 +204,17 @@ static zero_status to_model(converting *c)
     return ZERO_OK;
 }
 
-static zero_status adopt(converting *c, const char *path)
+static zero_status import_checkpoint(converting *c, const char *path)
 {
     zero_comm *self = NULL;
     ZERO_TRY(zero_comm_self(&self, c->error));
-    zero_status status = zr_checkpoint_import(self, &c->source, path, c->source.state,
-                                              tell_convert_paths, c, c->error);
+    zero_status status =
+        zr_checkpoint_import(self, &c->source, path, c->source.state, tell_progress, c, c->error);
     zero_comm_destroy(self);
     return status;
 }
 
-static zero_status to_checkpoint(converting *c)
+static zero_status convert_to_checkpoint(converting *c)
 {
     int64_t step = json_integer_value(json_object_get(c->source.state, "step"));
     char foreign[ZR_OWN_PATH];
@@ -247,7 +247,7 @@ static zero_status to_checkpoint(converting *c)
     if (status == ZERO_OK)
         status = zr_checkpoints_make(c->to, c->error);
     if (status == ZERO_OK)
-        status = adopt(c, path);
+        status = import_checkpoint(c, path);
     if (status == ZERO_OK)
         status = zr_checkpoint_write_latest(c->to, step, c->error);
     if (status == ZERO_OK)
@@ -297,19 +297,19 @@ static zero_status warn_of_head(const converting *c)
     return ZERO_OK;
 }
 
-static zero_status run_convert_paths(converting *c, bool ours)
+static zero_status convert_source(converting *c, bool ours)
 {
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
     for (int v = 0; v < (ours ? c->source.vector_count : 1); v++)
-        c->total += convert_paths_vector_bytes(&c->source.vectors[v]);
+        c->total += vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
-    ZERO_TRY(verify_convert_paths(c));
+    ZERO_TRY(verify_deepspeed_files(c));
     if (!ours && c->source.kind == ZR_SOURCE_SAFETENSORS)
         ZERO_TRY(warn_of_head(c));
-    return ours ? to_checkpoint(c) : to_model(c);
+    return ours ? convert_to_checkpoint(c) : convert_to_model(c);
 }
 
-static zero_status find_convert_paths_places(converting *c)
+static zero_status resolve_places(converting *c)
 {
     size_t length = strlen(c->options->to);
     while (length > 1 && c->options->to[length - 1] == '/')
@@ -338,9 +338,9 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.format is \"%s\": hf or libzero", options->format);
     converting c = {.options = options, .error = error};
-    zero_status status = find_convert_paths_places(&c);
+    zero_status status = resolve_places(&c);
     if (status == ZERO_OK)
-        status = run_convert_paths(&c, ours);
+        status = convert_source(&c, ours);
     zr_source_close(&c.source);
     zr_free(c.model_dir);
     zr_free(c.from);

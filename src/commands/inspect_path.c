@@ -43,8 +43,8 @@ static json_t *plain_copy(const json_t *value)
     return out;
 }
 
-static zero_status put_inspect_path(const inspecting *in, const json_t *report,
-                                    void (*as_text)(const json_t *report, zr_buffer *out))
+static zero_status print_report(const inspecting *in, const json_t *report,
+                                void (*as_text)(const json_t *report, zr_buffer *out))
 {
     zr_buffer text = {0};
     if (in->options->json) {
@@ -96,12 +96,12 @@ static void describe_model(const zr_source *source, json_t *report)
     json_decref(config);
 }
 
-static const json_t *damage_of(const json_t *report)
+static const json_t *damage_in_report(const json_t *report)
 {
     return json_object_get(json_object_get(report, "verify"), "damaged");
 }
 
-static zero_status verdict(const inspecting *in, const char *path, const json_t *damaged)
+static zero_status fail_if_damaged(const inspecting *in, const char *path, const json_t *damaged)
 {
     size_t count = json_array_size(damaged);
     if (!count)
@@ -110,7 +110,7 @@ static zero_status verdict(const inspecting *in, const char *path, const json_t 
                    count == 1 ? "" : "s", json_string_value(json_array_get(damaged, 0)));
 }
 
-static zero_status look_at(const inspecting *in, const char *path, json_t **out)
+static zero_status report_source(const inspecting *in, const char *path, json_t **out)
 {
     zr_source source;
     ZERO_TRY(zr_source_open(path, &source, in->error));
@@ -145,7 +145,7 @@ static void add_last_step(const char *path, json_t *run)
 }
 
 // Returns a verdict like zr_inspect_verify's, for what cannot be opened.
-static json_t *damaged_whole(const zero_error *error)
+static json_t *report_unopened(const zero_error *error)
 {
     return json_pack("{s:b, s:I, s:[s]}", "checksums", 1, "bytes", (json_int_t)0, "damaged",
                      error->message);
@@ -160,7 +160,7 @@ static zero_status verify_checkpoint(const inspecting *in, const char *path, jso
         status = zr_inspect_verify(&source, entry, in->error);
         zr_source_close(&source);
     } else if (status != ZERO_ERR_MEMORY) {
-        json_object_set_new(entry, "verify", damaged_whole(in->error));
+        json_object_set_new(entry, "verify", report_unopened(in->error));
         status = ZERO_OK;
     }
     return status;
@@ -180,7 +180,7 @@ static zero_status verify_model(const char *run, const char *name, json_t *list,
                                               "damaged"));
     else if (status != ZERO_OK && status != ZERO_ERR_MEMORY)
         json_array_append_new(
-            list, json_pack("{s:s, s:o}", "name", name, "verify", damaged_whole(error)));
+            list, json_pack("{s:s, s:o}", "name", name, "verify", report_unopened(error)));
     json_decref(receipt);
     zr_free(directory);
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
@@ -210,11 +210,11 @@ static json_t *damage_of_run(const json_t *run)
 {
     json_t *all = json_array(), *one;
     size_t i;
-    json_array_extend(all, (json_t *)damage_of(json_object_get(run, "newest")));
+    json_array_extend(all, (json_t *)damage_in_report(json_object_get(run, "newest")));
     json_array_foreach(json_object_get(run, "checkpoints"), i, one)
-        json_array_extend(all, (json_t *)damage_of(one));
+        json_array_extend(all, (json_t *)damage_in_report(one));
     json_array_foreach(json_object_get(run, "models"), i, one)
-        json_array_extend(all, (json_t *)damage_of(one));
+        json_array_extend(all, (json_t *)damage_in_report(one));
     return all;
 }
 
@@ -264,14 +264,14 @@ static zero_status inspect_run(const inspecting *in)
     if (status == ZERO_OK)
         status = list_run(in, in->options->path, path, &run);
     if (status == ZERO_OK && path)
-        status = look_at(in, path, &newest);
+        status = report_source(in, path, &newest);
     if (status == ZERO_OK && newest)
         json_object_set(run, "newest", newest);
     if (status == ZERO_OK)
-        status = put_inspect_path(in, run, put_run);
+        status = print_report(in, run, put_run);
     json_t *damaged = damage_of_run(run);
     if (status == ZERO_OK)
-        status = verdict(in, in->options->path, damaged);
+        status = fail_if_damaged(in, in->options->path, damaged);
     json_decref(damaged);
     zr_free(path);
     json_decref(newest);
@@ -282,11 +282,11 @@ static zero_status inspect_run(const inspecting *in)
 static zero_status inspect_source(const inspecting *in)
 {
     json_t *report = NULL;
-    zero_status status = look_at(in, in->options->path, &report);
+    zero_status status = report_source(in, in->options->path, &report);
     if (status == ZERO_OK)
-        status = put_inspect_path(in, report, zr_inspect_text);
+        status = print_report(in, report, zr_inspect_text);
     if (status == ZERO_OK)
-        status = verdict(in, in->options->path, damage_of(report));
+        status = fail_if_damaged(in, in->options->path, damage_in_report(report));
     json_decref(report);
     return status;
 }

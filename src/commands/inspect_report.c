@@ -15,7 +15,7 @@ typedef struct sums {
     uint32_t checksum;
 } sums;
 
-static void add_inspect_report(sums *s, const float *values, int64_t count)
+static void add_values(sums *s, const float *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         double x = values[i];
@@ -44,7 +44,7 @@ static zero_status sum_tensor(zr_source *source, int v, int t, char *block, floa
         if (!zr_source_is_real(tensor->dtype))
             continue;
         zr_source_widen(tensor->dtype, block, n / size, wide);
-        add_inspect_report(s, wide, n / size);
+        add_values(s, wide, n / size);
     }
     return ZERO_OK;
 }
@@ -89,7 +89,7 @@ static zero_status add_tensor(const reporting *r, int v, int t, json_t *list)
     return ZERO_OK;
 }
 
-static int64_t inspect_report_elements_of(const zr_source_vector *vector, int64_t *bytes)
+static int64_t count_elements(const zr_source_vector *vector, int64_t *bytes)
 {
     int64_t elements = 0;
     for (int t = 0; t < vector->tensor_count; t++) {
@@ -107,7 +107,7 @@ static zero_status add_vectors(const reporting *r, json_t *report)
     json_object_set_new(report, "vectors", vectors);
     for (int v = 0; v < r->source->vector_count; v++) {
         const zr_source_vector *vector = &r->source->vectors[v];
-        int64_t bytes = 0, elements = inspect_report_elements_of(vector, &bytes);
+        int64_t bytes = 0, elements = count_elements(vector, &bytes);
         json_t *list = json_array();
         json_array_append_new(vectors, json_pack("{s:s, s:I, s:I, s:o}", "name", vector->name,
                                                  "elements", (json_int_t)elements, "bytes",
@@ -125,9 +125,9 @@ typedef struct verifying {
     json_t *damaged;
 } verifying;
 
-static void count(void *user, int64_t bytes) { ((verifying *)user)->bytes += bytes; }
+static void add_checked_bytes(void *user, int64_t bytes) { ((verifying *)user)->bytes += bytes; }
 
-static void note_inspect_report(void *user, const zero_error *what)
+static void list_damage(void *user, const zero_error *what)
 {
     json_array_append_new(((verifying *)user)->damaged, json_string(what->message));
 }
@@ -137,14 +137,15 @@ zero_status zr_inspect_verify(zr_source *source, json_t *report, zero_error *err
     verifying v = {.damaged = json_array()};
     bool checksums = source->ops->verify != NULL;
     zero_status status =
-        checksums ? source->ops->verify(source, count, note_inspect_report, &v, error) : ZERO_OK;
+        checksums ? source->ops->verify(source, add_checked_bytes, list_damage, &v, error)
+                  : ZERO_OK;
     json_object_set_new(report, "verify",
                         json_pack("{s:b, s:I, s:o}", "checksums", checksums, "bytes",
                                   (json_int_t)v.bytes, "damaged", v.damaged));
     return status;
 }
 
-static const char *kind_of(const zr_source *source)
+static const char *source_kind_text(const zr_source *source)
 {
     static const char *const kinds[] = {[ZR_SOURCE_CHECKPOINT] = "checkpoint",
                                         [ZR_SOURCE_SAFETENSORS] = "safetensors",
@@ -152,7 +153,7 @@ static const char *kind_of(const zr_source *source)
     return kinds[source->kind];
 }
 
-static zero_status fill_inspect_report(const reporting *r, json_t *report)
+static zero_status fill_report(const reporting *r, json_t *report)
 {
     if (!report)
         return zr_fail(r->error, ZERO_ERR_DATA, "the path \"%s\" is no UTF-8", r->source->path);
@@ -180,9 +181,9 @@ zero_status zr_inspect_report(zr_source *source, const zero_inspect_options *opt
     *out = NULL;
     zero_status status = r.block && r.wide ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
-        *out = json_pack("{s:s, s:s, s:I}", "path", source->path, "kind", kind_of(source),
+        *out = json_pack("{s:s, s:s, s:I}", "path", source->path, "kind", source_kind_text(source),
                          "files_bytes", (json_int_t)source->file_bytes);
-        status = fill_inspect_report(&r, *out);
+        status = fill_report(&r, *out);
     }
     if (status != ZERO_OK) {
         json_decref(*out);

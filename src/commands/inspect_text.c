@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const json_t *inspect_text_member(const json_t *object, const char *a, const char *b)
+static const json_t *member_of_member(const json_t *object, const char *a, const char *b)
 {
     return json_object_get(json_object_get(object, a), b);
 }
 
 static int64_t integer(const json_t *value) { return json_integer_value(value); }
 
-static const char *bytes(const json_t *value, char out[static ZR_BYTES_TEXT])
+static const char *bytes_text(const json_t *value, char out[static ZR_BYTES_TEXT])
 {
     zr_bytes_text((double)integer(value), out);
     return out;
@@ -100,9 +100,9 @@ static void say_vectors(const json_t *report, zr_buffer *out)
         zr_buffer_printf(out, "%s %s: %zu tensors, %s", v ? ";" : "",
                          json_string_value(json_object_get(vector, "name")),
                          json_array_size(json_object_get(vector, "tensors")),
-                         bytes(json_object_get(vector, "bytes"), text));
+                         bytes_text(json_object_get(vector, "bytes"), text));
     zr_buffer_printf(out, "\nin all     %s of files, %lld parameters\n",
-                     bytes(json_object_get(report, "files_bytes"), text),
+                     bytes_text(json_object_get(report, "files_bytes"), text),
                      (long long)integer(json_object_get(report, "parameters")));
 }
 
@@ -118,7 +118,7 @@ static void say_verdict(const json_t *report, zr_buffer *out)
             out, "verify     the format has no checksums; headers, shapes and sizes agree\n");
     else if (!json_array_size(damaged))
         zr_buffer_printf(out, "verify     intact: %s, every checksum agrees\n",
-                         bytes(json_object_get(verdict, "bytes"), text));
+                         bytes_text(json_object_get(verdict, "bytes"), text));
     for (size_t i = 0; i < json_array_size(damaged); i++)
         zr_buffer_printf(out, "DAMAGED    %s\n", json_string_value(json_array_get(damaged, i)));
 }
@@ -134,7 +134,7 @@ static void say_tensor(const json_t *tensor, int width, zr_buffer *out)
     zr_buffer_printf(out, "  %-*s  %-4s  %-14s %9s", width,
                      json_string_value(json_object_get(tensor, "name")),
                      json_string_value(json_object_get(tensor, "dtype")), size,
-                     bytes(json_object_get(tensor, "bytes"), text));
+                     bytes_text(json_object_get(tensor, "bytes"), text));
     if (json_object_get(sums, "min"))
         zr_buffer_printf(out, "  min %-11.5g max %-11.5g mean %-12.5g rms %-11.5g",
                          json_number_value(json_object_get(sums, "min")),
@@ -192,13 +192,13 @@ void zr_inspect_text(const json_t *report, zr_buffer *out)
 // Says what the check of a model, or of a checkpoint other than the newest, has found.
 static void say_part(const json_t *part, zr_buffer *out)
 {
-    const json_t *damaged = inspect_text_member(part, "verify", "damaged");
+    const json_t *damaged = member_of_member(part, "verify", "damaged");
     const char *name = json_string_value(json_object_get(part, "name"));
     char text[ZR_BYTES_TEXT], step[40];
     snprintf(step, sizeof step, "step %lld", (long long)integer(json_object_get(part, "step")));
     if (damaged && !json_array_size(damaged))
         zr_buffer_printf(out, "verify     %s: %s, every checksum agrees\n", name ? name : step,
-                         bytes(inspect_text_member(part, "verify", "bytes"), text));
+                         bytes_text(member_of_member(part, "verify", "bytes"), text));
     for (size_t i = 0; i < json_array_size(damaged); i++)
         zr_buffer_printf(out, "DAMAGED    %s\n", json_string_value(json_array_get(damaged, i)));
 }

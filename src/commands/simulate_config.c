@@ -59,7 +59,7 @@ static zero_status read_grid(const zr_config *config, zr_sim_run *run, zero_erro
     return ZERO_OK;
 }
 
-static zero_status simulate_read_config(const zr_config *config, zr_sim_run *run, zero_error *error)
+static zero_status read_config(const zr_config *config, zr_sim_run *run, zero_error *error)
 {
     run->global_batch = zr_config_number(config, "train_batch_size", 0);
     run->micro_batch = zr_config_number(config, "train_micro_batch_size_per_gpu", 0);
@@ -93,7 +93,7 @@ zero_status zr_simulate_configure(const zero_simulate_options *options, zr_sim_r
     if (status == ZERO_OK)
         status = zr_config_refuse_unknown(config, &options->logger, error);
     if (status == ZERO_OK)
-        status = simulate_read_config(config, run, error);
+        status = read_config(config, run, error);
     zr_config_destroy(config);
     return status;
 }

@@ -88,8 +88,9 @@ static zero_status set_framework(const zr_sim_catalogue *catalogue, const char *
     return status;
 }
 
-static zero_status set_run(const zero_simulate_options *options, const zr_sim_catalogue *catalogue,
-                           zr_sim_run *run, zero_error *error)
+static zero_status assemble_run(const zero_simulate_options *options,
+                                const zr_sim_catalogue *catalogue, zr_sim_run *run,
+                                zero_error *error)
 {
     ZERO_TRY(zr_sim_machine_find(catalogue, options->machine, &run->machine, error));
     run->number = run->machine.peak[ZR_SIM_16_BIT] > 0 ? ZR_SIM_16_BIT : ZR_SIM_FP32;
@@ -134,9 +135,9 @@ static void find_remedies(zr_simulate_answer *answer)
         answer->remedy.changes[0] = 0;
 }
 
-static zero_status simulate_question(const zero_simulate_options *options,
-                                     const zr_sim_catalogue *catalogue, zr_buffer *out,
-                                     zero_error *error)
+static zero_status answer_question(const zero_simulate_options *options,
+                                   const zr_sim_catalogue *catalogue, zr_buffer *out,
+                                   zero_error *error)
 {
     zr_simulate_answer answer = {.model = options->new_spec ? options->new_spec
                                           : options->model  ? options->model
@@ -144,7 +145,7 @@ static zero_status simulate_question(const zero_simulate_options *options,
     bool best = options->order && !strcmp(options->order, "best");
     ZERO_TRY(
         zr_sim_order_read(options->order && !best ? options->order : "tensor", &answer.run, error));
-    ZERO_TRY(set_run(options, catalogue, &answer.run, error));
+    ZERO_TRY(assemble_run(options, catalogue, &answer.run, error));
     zero_status status = best ? zr_sim_best_order(&answer.run, &answer.step, error)
                               : zr_sim_step_find(&answer.run, &answer.step, error);
     if (status != ZERO_OK && status != ZERO_ERR_LIMIT)
@@ -160,8 +161,7 @@ static zero_status simulate_question(const zero_simulate_options *options,
     return ZERO_OK;
 }
 
-static zero_status check_simulate_run_numbers(const zero_simulate_options *options,
-                                              zero_error *error)
+static zero_status check_numbers(const zero_simulate_options *options, zero_error *error)
 {
     int64_t numbers[] = {options->parallel.tensor,
                          options->context,
@@ -182,7 +182,7 @@ static zero_status check_simulate_run_numbers(const zero_simulate_options *optio
     return ZERO_OK;
 }
 
-static bool is_list(const zero_simulate_options *options)
+static bool asks_for_list(const zero_simulate_options *options)
 {
     return !options->run && !options->new_spec && !options->model && options->machine &&
            !strcmp(options->machine, "list");
@@ -197,12 +197,12 @@ static void list_machines(const zero_simulate_options *options, const zr_sim_cat
         zr_sim_machine_list(catalogue, options->explain, out);
 }
 
-static zero_status check_simulate_run(const zero_simulate_options *options, zero_error *error)
+static zero_status check_question(const zero_simulate_options *options, zero_error *error)
 {
     if (options->tokens && options->steps)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.tokens and options.steps are both given");
-    if (is_list(options))
+    if (asks_for_list(options))
         return ZERO_OK;
     if (!!options->new_spec + !!options->model + !!options->run != 1)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -212,7 +212,7 @@ static zero_status check_simulate_run(const zero_simulate_options *options, zero
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_simulate: options.machine and options.ranks must be given%s",
                        options->run ? "; options.run says the ranks" : "");
-    return check_simulate_run_numbers(options, error);
+    return check_numbers(options, error);
 }
 
 zero_status zero_simulate(const zero_simulate_options *options,
@@ -223,12 +223,12 @@ zero_status zero_simulate(const zero_simulate_options *options,
     ZR_NEED(error, write);
     zr_buffer text = {0};
     zr_sim_catalogue catalogue;
-    ZERO_TRY(check_simulate_run(options, error));
+    ZERO_TRY(check_question(options, error));
     zero_status status = zr_sim_catalogue_open(&catalogue, error);
-    if (status == ZERO_OK && is_list(options))
+    if (status == ZERO_OK && asks_for_list(options))
         list_machines(options, &catalogue, &text);
     else if (status == ZERO_OK)
-        status = simulate_question(options, &catalogue, &text, error);
+        status = answer_question(options, &catalogue, &text, error);
     zr_sim_catalogue_close(&catalogue);
     if (status == ZERO_OK && text.failed)
         status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the simulation");

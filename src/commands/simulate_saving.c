@@ -8,7 +8,7 @@
 enum { CHECKPOINT_BYTES = 12 };
 
 // Seconds in which all devices copy their states to their hosts at once.
-static double copied_in(const zr_sim_run *run, double bytes)
+static double seconds_to_copy(const zr_sim_run *run, double bytes)
 {
     return bytes / ((double)run->devices * run->machine.host_link);
 }
@@ -52,7 +52,7 @@ zero_status zr_simulate_save(const zero_simulate_options *options, zr_simulate_a
     bool asynchronous = options->asynchronous && run->machine.host_link > 0;
     saving->failures = (zr_sim_failures){
         .mtbf = options->mtbf_hours * 3600 / saving->nodes,
-        .blocked = asynchronous ? copied_in(run, saving->bytes) : written,
+        .blocked = asynchronous ? seconds_to_copy(run, saving->bytes) : written,
         .behind = asynchronous ? written : 0,
         .restart = options->restart + written, // it is read again as fast as it was written
     };

@@ -63,7 +63,7 @@ static void append_states(const zr_sim_run *run, zr_buffer *out)
     zr_buffer_printf(out, "\n");
 }
 
-static void append_simulate_words_run(const zr_simulate_answer *answer, zr_buffer *out)
+static void append_run(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_run *run = &answer->run;
     char parameters[NUMBER_BYTES], devices[NUMBER_BYTES], seq[NUMBER_BYTES], batch[NUMBER_BYTES];
@@ -116,7 +116,7 @@ static void append_remedies(const zr_simulate_answer *answer, zr_buffer *out)
     zr_buffer_printf(out, "%s\n", before[0] ? "" : "not with any change that is tried");
 }
 
-static void append_simulate_words_step(const zr_simulate_answer *answer, zr_buffer *out)
+static void append_step(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_step *step = &answer->step;
     char time[NUMBER_BYTES], low[NUMBER_BYTES], high[NUMBER_BYTES], tokens[NUMBER_BYTES];
@@ -134,7 +134,7 @@ static void append_simulate_words_step(const zr_simulate_answer *answer, zr_buff
     append_remedies(answer, out);
 }
 
-static void append_parts(const zr_sim_step *step, zr_buffer *out)
+static void append_step_parts(const zr_sim_step *step, zr_buffer *out)
 {
     char time[NUMBER_BYTES];
     zr_buffer_printf(out, "\n  %-16s %10s  share\n", "part", "time");
@@ -210,10 +210,10 @@ static void append_constants(const char *title, const char *name, const char *co
 void zr_simulate_text(const zr_simulate_answer *answer, zr_buffer *out)
 {
     const zr_sim_run *run = &answer->run;
-    append_simulate_words_run(answer, out);
-    append_simulate_words_step(answer, out);
+    append_run(answer, out);
+    append_step(answer, out);
     append_length(answer, out);
-    append_parts(&answer->step, out);
+    append_step_parts(&answer->step, out);
     append_axes(&answer->step, out);
     append_saving(answer, out);
     zr_buffer_printf(out, "\n");

@@ -19,15 +19,15 @@ typedef struct telling { // reports progress to the caller
     void *user;
 } telling;
 
-static void tell_tokenize_text(const telling *t, int64_t done, int64_t total)
+static void tell_progress(const telling *t, int64_t done, int64_t total)
 {
     if (t->progress)
         t->progress(t->user, done, total);
 }
 
-static void beat_tokenize_text(void *user, const char *name, size_t done, size_t total)
+static void tell_bytes_read(void *user, const char *name, size_t done, size_t total)
 {
-    tell_tokenize_text(user, (int64_t)done, (int64_t)total);
+    tell_progress(user, (int64_t)done, (int64_t)total);
 }
 
 typedef struct tokenizing {
@@ -40,8 +40,7 @@ typedef struct tokenizing {
     int64_t documents;
 } tokenizing;
 
-static zero_status take_tokenize_text(void *user, const int32_t *ids, int64_t count,
-                                      zero_error *error)
+static zero_status append_tokens(void *user, const int32_t *ids, int64_t count, zero_error *error)
 {
     tokenizing *job = user;
     return zr_token_writer_append(&job->writer, ids, count, error);
@@ -80,7 +79,7 @@ static zero_status check_tokens_place(const zero_tokenize_options *options, zero
     return status;
 }
 
-static zero_status check_tokenize(const zero_tokenize_options *options, zero_error *error)
+static zero_status check_tokenize_options(const zero_tokenize_options *options, zero_error *error)
 {
     if (!options->tokenizer || !options->out || options->data_count < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenize: options.%s is missing",
@@ -104,7 +103,7 @@ static zero_status open_job(const zero_tokenize_options *options, tokenizing *jo
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &job->chat,
-                                      .watch = {.beat = beat_tokenize_text, .user = &job->telling}};
+                                      .watch = {.beat = tell_bytes_read, .user = &job->telling}};
     ZERO_TRY(zr_corpus_open(&corpus, &job->corpus, error));
     ZERO_TRY(
         zr_tokenizer_open(job->tokenizer_path, NULL, 0, options->data[0], &job->tokenizer, error));
@@ -123,8 +122,8 @@ static zero_status write_tokens(const zero_tokenize_options *options, tokenizing
                        ? options->threads
                        : ZR_MIN(zr_cpu_budget_get().allowed, zr_cpu_budget_get().cores)};
     ZERO_TRY(zr_corpus_write(job->corpus, &reading,
-                             options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT,
-                             take_tokenize_text, job, &job->documents, error));
+                             options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, append_tokens,
+                             job, &job->documents, error));
     zr_reading_warn_empty(job->corpus, &options->logger);
     zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer),
                           .vocabulary = zr_tokenizer_vocabulary(job->tokenizer),
@@ -141,7 +140,7 @@ zero_status zero_tokenize(const zero_tokenize_options *options, zero_tokenize_re
     ZR_NEED(error, options);
     ZR_NEED(error, out);
     double start = zr_clock_seconds();
-    ZERO_TRY(check_tokenize(options, error));
+    ZERO_TRY(check_tokenize_options(options, error));
     tokenizing job = {.telling = {.progress = options->progress, .user = options->user},
                       .writer = {.file = {.fd = -1}}};
     zero_status status = open_job(options, &job, error);
@@ -196,7 +195,8 @@ static zero_status check_tokenizer_place(const zero_tokenizer_train_options *opt
     return status;
 }
 
-static zero_status check_train(const zero_tokenizer_train_options *options, zero_error *error)
+static zero_status check_train_options(const zero_tokenizer_train_options *options,
+                                       zero_error *error)
 {
     if (!options->out_dir || options->data_count < 1)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tokenizer_train: options.%s is missing",
@@ -211,44 +211,44 @@ typedef struct learning {
     int64_t bytes; // of the text learnt from
 } learning;
 
-static zero_status feed(void *user, const char *text, size_t length, zero_error *error)
+static zero_status feed_trainer(void *user, const char *text, size_t length, zero_error *error)
 {
     learning *l = user;
     l->bytes += (int64_t)length;
     return zr_bpe_trainer_feed(l->trainer, text, length, error);
 }
 
-static void learnt(void *user, int32_t tokens)
+static void tell_tokens_learnt(void *user, int32_t tokens)
 {
     const learning *l = user;
-    tell_tokenize_text(&l->telling, tokens, l->vocabulary);
+    tell_progress(&l->telling, tokens, l->vocabulary);
 }
 
-static zero_status read_tokenize_text_all(const zero_tokenizer_train_options *options, learning *l,
-                                          zero_error *error)
+static zero_status read_all_texts(const zero_tokenizer_train_options *options, learning *l,
+                                  zero_error *error)
 {
     const zr_chat none = {
         .refusal =
             "a tokenizer is not learnt from messages; --field NAME reads a field of their records"};
-    const zr_corpus_options options_of = {
-        .arguments = options->data,
-        .count = options->data_count,
-        .field = options->field,
-        .chat = &none,
-        .watch = {.beat = beat_tokenize_text, .user = &l->telling}};
+    const zr_corpus_options options_of = {.arguments = options->data,
+                                          .count = options->data_count,
+                                          .field = options->field,
+                                          .chat = &none,
+                                          .watch = {.beat = tell_bytes_read, .user = &l->telling}};
     zr_corpus *corpus;
     ZERO_TRY(zr_corpus_open(&options_of, &corpus, error));
-    zero_status status = zr_corpus_each_text(corpus, feed, l, error);
+    zero_status status = zr_corpus_each_text(corpus, feed_trainer, l, error);
     zr_corpus_close(corpus);
     return status;
 }
 
-static zero_status learn_tokenize_text(const zero_tokenizer_train_options *options, learning *l,
-                                       zero_error *error)
+static zero_status learn_and_save(const zero_tokenizer_train_options *options, learning *l,
+                                  zero_error *error)
 {
-    ZERO_TRY(read_tokenize_text_all(options, l, error));
+    ZERO_TRY(read_all_texts(options, l, error));
     ZERO_TRY(zr_bpe_trainer_learn(l->trainer, options->vocabulary,
-                                  options->least ? options->least : 2, learnt, l, error));
+                                  options->least ? options->least : 2, tell_tokens_learnt, l,
+                                  error));
     ZERO_TRY(zr_directory_create(options->out_dir, error));
     return zr_bpe_trainer_save(l->trainer, options->out_dir, error);
 }
@@ -266,9 +266,9 @@ zero_status zero_tokenizer_train(const zero_tokenizer_train_options *options,
     double start = zr_clock_seconds();
     learning l = {.telling = {.progress = options->progress, .user = options->user},
                   .vocabulary = options->vocabulary};
-    ZERO_TRY(check_train(options, error));
+    ZERO_TRY(check_train_options(options, error));
     ZERO_TRY(zr_bpe_trainer_create(&l.trainer, error));
-    zero_status status = learn_tokenize_text(options, &l, error);
+    zero_status status = learn_and_save(options, &l, error);
     *out = (zero_tokenizer_train_result){.bytes = l.bytes,
                                          .vocabulary = zr_bpe_trainer_vocabulary(l.trainer),
                                          .seconds = zr_clock_seconds() - start};

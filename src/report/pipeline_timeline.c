@@ -55,7 +55,7 @@ typedef struct drawing {
     bool has_marks;         // there are updates that take no time
 } drawing;
 
-static const zr_slot_of_time *time_of(const drawing *d, int stage, int i)
+static const zr_slot_of_time *slot_at(const drawing *d, int stage, int i)
 {
     return &d->picture->simulation->stage[stage].at[i];
 }
@@ -64,14 +64,14 @@ static void find_marks_and_shortest(drawing *d)
 {
     for (int s = 0; s < d->pipeline->stages; s++)
         for (int i = 0; i < d->picture->lanes[s].count; i++) {
-            double length = time_of(d, s, i)->end - time_of(d, s, i)->begin;
+            double length = slot_at(d, s, i)->end - slot_at(d, s, i)->begin;
             if (length > 0 && (d->shortest <= 0 || length < d->shortest))
                 d->shortest = length;
             d->has_marks |= length <= 0 && d->picture->lanes[s].at[i].act == ZR_ACT_UPDATE;
         }
 }
 
-static int mixed(int one, int two, int part, int of) { return one + (two - one) * part / of; }
+static int mix_channel(int one, int two, int part, int of) { return one + (two - one) * part / of; }
 
 // Writes a rule for each act and chunk, of class "forward0"; one chunk alone has the middle color.
 static void put_style(int chunks, zr_buffer *out)
@@ -83,16 +83,16 @@ static void put_style(int chunks, zr_buffer *out)
             const color *one = &palette[act][0], *two = &palette[act][1];
             int part = chunks > 1 ? c : 1, of = chunks > 1 ? chunks - 1 : 2;
             zr_buffer_printf(out, ".%s%d{fill:#%02x%02x%02x}%s", zr_act_name((zr_act)act), c,
-                             (unsigned)mixed(one->red, two->red, part, of),
-                             (unsigned)mixed(one->green, two->green, part, of),
-                             (unsigned)mixed(one->blue, two->blue, part, of),
+                             (unsigned)mix_channel(one->red, two->red, part, of),
+                             (unsigned)mix_channel(one->green, two->green, part, of),
+                             (unsigned)mix_channel(one->blue, two->blue, part, of),
                              c == chunks - 1 ? "\n" : "");
         }
 }
 
 // Returns the width of the lanes of an SVG: as wide as numbers need in the shortest action where
 // that fits a page; never so narrow that actions cannot be seen, within a bound.
-static int width_of(const drawing *d)
+static int choose_svg_width(const drawing *d)
 {
     const zr_pipeline *p = d->pipeline;
     int digits = snprintf(NULL, 0, "%d", p->micro_batches * p->steps - 1);
@@ -106,7 +106,7 @@ static int width_of(const drawing *d)
     return (int)fmax(LEAST_WIDTH, fmax(numbered, seen));
 }
 
-static int column_of(const drawing *d, double seconds)
+static int column_at(const drawing *d, double seconds)
 {
     return d->total > 0 ? (int)lround(seconds / (d->total / d->t->columns)) : 0;
 }
@@ -121,7 +121,7 @@ static const char *say_action(const drawing *d, const zr_action *action)
                            action->micro_batch, action->chunk, version);
 }
 
-static char letter_of(const zr_action *action)
+static char action_letter(const zr_action *action)
 {
     int k = action->micro_batch;
     switch (action->act) {
@@ -138,8 +138,8 @@ static void add_actions(const drawing *d, int stage, int lane, bool chunks)
 {
     for (int i = 0; i < d->picture->lanes[stage].count; i++) {
         const zr_action *action = &d->picture->lanes[stage].at[i];
-        int begin = column_of(d, time_of(d, stage, i)->begin);
-        int end = column_of(d, time_of(d, stage, i)->end);
+        int begin = column_at(d, slot_at(d, stage, i)->begin);
+        int end = column_at(d, slot_at(d, stage, i)->end);
         if (begin < end)
             zr_timeline_add(
                 d->t, &(zr_timeline_interval){
@@ -151,7 +151,7 @@ static void add_actions(const drawing *d, int stage, int lane, bool chunks)
                           .shade = action->chunk,
                           .label = zr_timeline_say(d->t, "%d", action->micro_batch),
                           .words = say_action(d, action),
-                          .letter = chunks ? (char)('0' + action->chunk) : letter_of(action)});
+                          .letter = chunks ? (char)('0' + action->chunk) : action_letter(action)});
     }
 }
 
@@ -165,9 +165,9 @@ static void add_marks(const drawing *d, int stage, int lane)
         before[act] = -MARKS_APART;
     for (int i = 0; i < d->picture->lanes[stage].count; i++) {
         const zr_action *action = &d->picture->lanes[stage].at[i];
-        const zr_slot_of_time *at = time_of(d, stage, i);
+        const zr_slot_of_time *at = slot_at(d, stage, i);
         bool update = action->act == ZR_ACT_UPDATE;
-        int column = column_of(d, at->begin), *last = &before[action->act];
+        int column = column_at(d, at->begin), *last = &before[action->act];
         if (action->act < ZR_ACT_NORM || at->end > at->begin ||
             (d->letters ? !update : column < *last + MARKS_APART))
             continue;
@@ -305,7 +305,7 @@ static void put_legend(const drawing *d)
     memcpy(d->t->entries, entries, sizeof entries);
 }
 
-static void fill(drawing *d)
+static void fill_timeline(drawing *d)
 {
     zr_timeline *t = d->t;
     bool longer = d->asynchronous || d->pipeline->chunks > 1;
@@ -317,8 +317,8 @@ static void fill(drawing *d)
     t->name_width = NAME_WIDTH;
     if (d->letters && d->shortest <= 0)
         return;
-    t->columns =
-        d->letters ? (int)fmax(1, fmin(round(d->total / d->shortest), MOST_COLUMNS)) : width_of(d);
+    t->columns = d->letters ? (int)fmax(1, fmin(round(d->total / d->shortest), MOST_COLUMNS))
+                            : choose_svg_width(d);
     if (!d->letters)
         put_style(d->pipeline->chunks, &t->style);
     put_legend(d);
@@ -327,7 +327,7 @@ static void fill(drawing *d)
     (d->letters ? put_letters_notes : put_svg_notes)(d, &t->notes);
 }
 
-static void draw(const zr_pipeline_picture *picture, bool letters, zr_buffer *out)
+static void draw_pipeline(const zr_pipeline_picture *picture, bool letters, zr_buffer *out)
 {
     zr_timeline t = {.title = picture->title};
     drawing d = {.picture = picture,
@@ -336,17 +336,17 @@ static void draw(const zr_pipeline_picture *picture, bool letters, zr_buffer *ou
                  .letters = letters,
                  .asynchronous = zr_pipeline_is_asynchronous(picture->pipeline->kind),
                  .total = picture->simulation->total};
-    fill(&d);
+    fill_timeline(&d);
     (letters ? zr_timeline_draw_letters : zr_timeline_draw)(&t, out);
     zr_timeline_free(&t);
 }
 
 void zr_pipeline_draw(const zr_pipeline_picture *picture, zr_buffer *out)
 {
-    draw(picture, false, out);
+    draw_pipeline(picture, false, out);
 }
 
 void zr_pipeline_draw_letters(const zr_pipeline_picture *picture, zr_buffer *out)
 {
-    draw(picture, true, out);
+    draw_pipeline(picture, true, out);
 }

@@ -24,7 +24,7 @@ typedef struct measuring {
 } measuring;
 
 static int64_t *update_cost(const measuring *m) { return &m->cost[m->chunks * ZR_ACT_COUNT]; }
-static int64_t *step_of(const measuring *m) { return update_cost(m) + 1; }
+static int64_t *step_cost(const measuring *m) { return update_cost(m) + 1; }
 
 // Returns the nanoseconds of a phase without the waits inside of it, which stand before it.
 static int64_t without_waits(const zr_recorder *recorder, int64_t i)
@@ -37,7 +37,7 @@ static int64_t without_waits(const zr_recorder *recorder, int64_t i)
     return own;
 }
 
-static int64_t *pipeline_times_cost_of(const measuring *m, const zr_action *action)
+static int64_t *action_cost(const measuring *m, const zr_action *action)
 {
     const zr_pipeline_part *part = m->plan->pipeline;
     int chunk = zr_pipeline_chunk(&part->pipeline, part->stage, action->chunk);
@@ -59,7 +59,7 @@ static zero_status add_records(measuring *m, zero_error *error)
             continue;
         int64_t own = without_waits(recorder, i);
         bool action = phase < m->plan->action_count;
-        *(action ? pipeline_times_cost_of(m, &m->plan->actions[phase]) : update_cost(m)) += own;
+        *(action ? action_cost(m, &m->plan->actions[phase]) : update_cost(m)) += own;
         m->busy += own;
         phase++;
     }
@@ -79,20 +79,19 @@ static zero_status record_step(measuring *m, zr_timed_work step, void *user, zer
     int64_t taken = zr_clock_nanoseconds() - begin;
     ZERO_TRY(zr_engine_record(m->engine, NULL, error));
     ZERO_TRY(zr_comm_all_reduce_small(m->world, &taken, 1, ZERO_I64, ZR_MAX, error));
-    *step_of(m) += taken;
+    *step_cost(m) += taken;
     return add_records(m, error);
 }
 
 // Computes means from the sums, after the ranks have told each other theirs.
-static zero_status fill_pipeline_times(measuring *m, int calls, zr_pipeline_times *out,
-                                       zero_error *error)
+static zero_status compute_means(measuring *m, int calls, zr_pipeline_times *out, zero_error *error)
 {
     double seconds = 1e-9 / (double)(calls * m->steps);
     ZERO_TRY(zr_comm_all_reduce_small(m->world, m->cost, m->chunks * ZR_ACT_COUNT + 2, ZERO_I64,
                                       ZR_MAX, error));
     ZERO_TRY(zr_comm_all_reduce_small(m->world, &m->busy, 1, ZERO_I64, ZR_SUM, error));
     int micro_batches = m->plan->pipeline->pipeline.micro_batches;
-    out->step = (double)*step_of(m) * seconds;
+    out->step = (double)*step_cost(m) * seconds;
     out->update = (double)*update_cost(m) * seconds;
     for (int c = 0; c < m->chunks; c++)
         for (int act = 0; act < ZR_ACT_COUNT; act++) {
@@ -106,7 +105,7 @@ static zero_status fill_pipeline_times(measuring *m, int calls, zr_pipeline_time
 }
 
 // Simulates a step, which its update follows, or a window, whose updates are among its actions.
-static zero_status simulate_pipeline_times(const zr_pipeline *pipeline, zr_pipeline_times *out,
+static zero_status simulate_measured_costs(const zr_pipeline *pipeline, zr_pipeline_times *out,
                                            zero_error *error)
 {
     double after = zr_pipeline_is_asynchronous(pipeline->kind) ? 0 : out->update;
@@ -121,16 +120,16 @@ static zero_status simulate_pipeline_times(const zr_pipeline *pipeline, zr_pipel
     return status;
 }
 
-static zero_status measure_pipeline_times(measuring *m, int calls, zr_timed_work step, void *user,
-                                          zr_pipeline_times *out, zero_error *error)
+static zero_status measure_and_simulate(measuring *m, int calls, zr_timed_work step, void *user,
+                                        zr_pipeline_times *out, zero_error *error)
 {
     for (int i = 0; i < calls; i++)
         ZERO_TRY(record_step(m, step, user, error));
-    ZERO_TRY(fill_pipeline_times(m, calls, out, error));
-    return simulate_pipeline_times(&m->plan->pipeline->pipeline, out, error);
+    ZERO_TRY(compute_means(m, calls, out, error));
+    return simulate_measured_costs(&m->plan->pipeline->pipeline, out, error);
 }
 
-static zero_status allocate_pipeline_times(measuring *m, zr_pipeline_times *out, zero_error *error)
+static zero_status allocate_costs(measuring *m, zr_pipeline_times *out, zero_error *error)
 {
     ZERO_TRY(zr_recorder_create(m->steps * RECORDS, &m->recorder, error));
     m->cost = zr_alloc((size_t)(m->chunks * ZR_ACT_COUNT + 2) * sizeof *m->cost, error);
@@ -150,9 +149,9 @@ zero_status zr_pipeline_times_measure(zero_comm *world, zero_engine *engine, int
                    .steps = zero_window(engine),
                    .chunks = pipeline->stages * pipeline->chunks};
     *out = (zr_pipeline_times){.chunks = m.chunks};
-    zero_status status = zr_comm_agree(world, allocate_pipeline_times(&m, out, error), error);
+    zero_status status = zr_comm_agree(world, allocate_costs(&m, out, error), error);
     if (status == ZERO_OK)
-        status = measure_pipeline_times(&m, calls, step, user, out, error);
+        status = measure_and_simulate(&m, calls, step, user, out, error);
     zr_free(m.cost);
     zr_recorder_destroy(m.recorder);
     return status;

@@ -12,7 +12,7 @@ enum {
 };
 
 // Returns an instruction's width. A call with a body computes between the instructions of its body.
-static int width_of(const zr_instruction *i)
+static int instruction_width(const zr_instruction *i)
 {
     int part = i->mark == ZR_BEGUN ? PART_WIDTH : 0;
     switch (i->code) {
@@ -46,7 +46,7 @@ static int64_t wanted_width(const zr_columns *columns, const zr_pass *pass)
 {
     int64_t sum = 0;
     for (int i = 0; i < pass->count; i++)
-        sum += zr_fold_of(columns, i) ? 0 : width_of(&pass->at[i]);
+        sum += zr_fold_of(columns, i) ? 0 : instruction_width(&pass->at[i]);
     return sum;
 }
 
@@ -83,7 +83,7 @@ static void place_columns(const zr_pass *pass, zr_columns *out)
         int part = in ? FOLD_WIDTH * (i - in->from) / (in->to - in->from) : 0;
         out->x[i] = (int)(sum * room / ZR_MAX(whole, 1) + folds) + part;
         if (i < pass->count)
-            sum += in ? 0 : width_of(&pass->at[i]);
+            sum += in ? 0 : instruction_width(&pass->at[i]);
         folds += in && i + 1 == in->to ? FOLD_WIDTH : 0;
     }
 }

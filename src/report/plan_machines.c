@@ -181,7 +181,7 @@ typedef struct box {            // ranks that follow each other, which are all o
 
 // Returns the longest such ranks from `first` on, up to `end`: whole pipeline stages, or whole data
 // ranks of one, or tensor ranks of one of these.
-static box box_at(const zr_mesh *mesh, int first, int end)
+static box longest_box_from(const zr_mesh *mesh, int first, int end)
 {
     box out = {.first = first};
     int axis = 0, stride = 1, left = first;
@@ -202,7 +202,7 @@ static box box_at(const zr_mesh *mesh, int first, int end)
 
 enum { CELL = 32, MOST_LINES = 256 };
 
-static const char *range(int from, int until, char out[CELL])
+static const char *range_text(int from, int until, char out[CELL])
 {
     snprintf(out, CELL, from == until ? "%d" : "%d to %d", from, until);
     return out;
@@ -211,11 +211,11 @@ static const char *range(int from, int until, char out[CELL])
 static void append_box(int machine, const box *b, zr_buffer *out)
 {
     char ranks[CELL], pipeline[CELL], data[CELL], tensor[CELL];
-    zr_buffer_printf(out, "%7d  %14s  %14s  %12s  %12s\n", machine,
-                     range(b->first, b->end - 1, ranks),
-                     range(b->from[ZERO_AXIS_pipeline], b->until[ZERO_AXIS_pipeline], pipeline),
-                     range(b->from[ZERO_AXIS_data], b->until[ZERO_AXIS_data], data),
-                     range(b->from[ZERO_AXIS_tensor], b->until[ZERO_AXIS_tensor], tensor));
+    zr_buffer_printf(
+        out, "%7d  %14s  %14s  %12s  %12s\n", machine, range_text(b->first, b->end - 1, ranks),
+        range_text(b->from[ZERO_AXIS_pipeline], b->until[ZERO_AXIS_pipeline], pipeline),
+        range_text(b->from[ZERO_AXIS_data], b->until[ZERO_AXIS_data], data),
+        range_text(b->from[ZERO_AXIS_tensor], b->until[ZERO_AXIS_tensor], tensor));
 }
 
 void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh, zr_buffer *out)
@@ -226,7 +226,7 @@ void zr_plan_machines_text(const zr_plan_machines *machines, const zr_mesh *mesh
                      "data rank", "tensor rank");
     for (; m < job->count && lines < MOST_LINES; m++)
         for (int r = job->first[m]; r < job->first[m + 1]; lines++) {
-            box b = box_at(mesh, r, job->first[m + 1]);
+            box b = longest_box_from(mesh, r, job->first[m + 1]);
             append_box(m, &b, out);
             r = b.end;
         }
@@ -260,7 +260,7 @@ void zr_plan_machines_json(const zr_plan_machines *machines, const zr_mesh *mesh
         zr_json_line(w, 2);
         zr_json_begin_array(w, NULL);
         for (int r = job->first[m]; r < job->first[m + 1];) {
-            box b = box_at(mesh, r, job->first[m + 1]);
+            box b = longest_box_from(mesh, r, job->first[m + 1]);
             put_box(&b, w);
             r = b.end;
         }

@@ -58,7 +58,7 @@ static zero_status find_ranks(zr_resolution *how, zr_config *config, zero_error 
     return ZERO_OK;
 }
 
-static zero_status resolve_model(zr_planner *p, zero_error *error)
+static zero_status resolve_config(zr_planner *p, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     zr_resolution how = {
@@ -88,7 +88,7 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
 
 static zero_status read_model_config(zr_planner *p, zero_error *error)
 {
-    ZERO_TRY(resolve_model(p, error));
+    ZERO_TRY(resolve_config(p, error));
     if (zr_model_tiles_apply(p->config, &p->subject.model)) {
         zr_lm_free(p->model);
         p->model = NULL;
@@ -106,7 +106,7 @@ static zero_status open_machine(zr_planner *p, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status choose_placement(const zr_planner *p, zr_placement_answer *answer_model,
+static zero_status choose_placement(const zr_planner *p, zr_placement_answer *answer,
                                     zero_error *error)
 {
     const zero_plan_options *options = p->options;
@@ -120,7 +120,7 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
     };
     ZERO_TRY(zero_comm_self(&engine.comm, error));
     zero_status status =
-        zr_placement_of(&engine, &ranks, &p->subject.model, p->config, answer_model, error);
+        zr_placement_of(&engine, &ranks, &p->subject.model, p->config, answer, error);
     zero_comm_destroy(engine.comm);
     return status;
 }
@@ -135,18 +135,18 @@ static zero_status measure_if_asked(const zr_planner *p, zero_error *error)
     return status;
 }
 
-static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status answer_with_placement(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
-    zr_placement_answer answer_model;
+    zr_placement_answer answer;
     ZERO_TRY(measure_if_asked(p, error));
-    ZERO_TRY(choose_placement(p, &answer_model, error));
+    ZERO_TRY(choose_placement(p, &answer, error));
     if (p->options->json) {
         zr_json_writer w = zr_json_writer_on(out, ZR_JSON_COMPACT);
         zr_json_begin_object(&w, NULL);
         zr_json_integer(&w, "parameters", zr_model_parameters(p->model));
         zr_json_integer(&w, "ranks", zr_planner_job(p));
         zr_json_integer(&w, "micro_batch", p->config->micro_batch);
-        zr_placement_json(&answer_model, &w);
+        zr_placement_json(&answer, &w);
         zr_json_line(&w, 0);
         zr_settings_json(&p->settings, &w, "settings");
         zr_json_end(&w);
@@ -154,14 +154,13 @@ static zero_status plan_automatic(const zr_planner *p, zr_buffer *out, zero_erro
         return ZERO_OK;
     }
     zr_planner_title(p, out);
-    zr_placement_table(&answer_model, p->options->columns, out);
+    zr_placement_table(&answer, p->options->columns, out);
     zr_buffer_printf(out, "\noffload  auto: ");
-    zr_placement_describe(&answer_model, ZR_PLACEMENT_LINES, out);
-    zr_buffer_printf(out, answer_model.chosen < 0
-                              ? "\nA shorter window (--seq), a smaller micro-batch "
-                                "(--micro-batch) and more ranks need less.\n"
-                              : "\n\nThe command:\n");
-    if (answer_model.chosen >= 0)
+    zr_placement_describe(&answer, ZR_PLACEMENT_LINES, out);
+    zr_buffer_printf(out, answer.chosen < 0 ? "\nA shorter window (--seq), a smaller micro-batch "
+                                              "(--micro-batch) and more ranks need less.\n"
+                                            : "\n\nThe command:\n");
+    if (answer.chosen >= 0)
         zr_planner_command(p, NULL, out);
     return ZERO_OK;
 }
@@ -196,7 +195,7 @@ static zero_status show_pipeline(const zr_planner *p, const zr_plan_point *at, z
 
 // Shows the plan of the configuration, as the table's command would run it: at its stage, or at the
 // first stage that can offload what it offloads.
-static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status show_configured_plan(const zr_planner *p, zr_buffer *out, zero_error *error)
 {
     int ranks[ZR_PLANNER_USUAL] = {1};
     zr_plan_point at = {.stage = p->settings.stage};
@@ -215,7 +214,7 @@ static zero_status show(const zr_planner *p, zr_buffer *out, zero_error *error)
                                                    : show_program(p, &at, out, error);
 }
 
-static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status write_plan_table(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     const zero_plan_options *options = p->options;
     zr_plan_row rows[ZR_PLANNER_MOST_ROWS];
@@ -236,11 +235,12 @@ static zero_status tabulate(zr_planner *p, zr_buffer *out, zero_error *error)
     return status;
 }
 
-static zero_status answer_model(zr_planner *p, zr_buffer *out, zero_error *error)
+static zero_status answer_by_view(zr_planner *p, zr_buffer *out, zero_error *error)
 {
     if (p->options->view != ZERO_PLAN_TABLE)
-        return show(p, out, error);
-    return p->config->offload.automatic ? plan_automatic(p, out, error) : tabulate(p, out, error);
+        return show_configured_plan(p, out, error);
+    return p->config->offload.automatic ? answer_with_placement(p, out, error)
+                                        : write_plan_table(p, out, error);
 }
 
 zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, zero_error *error)
@@ -252,7 +252,7 @@ zero_status zr_plan_by_model(const zero_plan_options *options, zr_buffer *out, z
     if (status == ZERO_OK)
         status = open_machine(&p, error);
     if (status == ZERO_OK)
-        status = answer_model(&p, out, error);
+        status = answer_by_view(&p, out, error);
     zr_queue_close(p.queue);
     zr_config_destroy(p.config);
     zr_plan_machines_free(p.machines);

@@ -147,27 +147,27 @@ typedef struct groups { // of an axis, in the order of their first ranks
     int across;              // how many are on several machines
 } groups;
 
-static int first_of(const groups *g, int group)
+static int first_rank_of_group(const groups *g, int group)
 {
     return group / g->stride * g->stride * g->size + group % g->stride;
 }
 
 // Ranks fill machines in order, so a group is on one if its ends are.
-static bool network_is_across(const groups *g, int group)
+static bool group_spans_machines(const groups *g, int group)
 {
     const int *of = g->network->machines->job.of;
-    int first = first_of(g, group);
+    int first = first_rank_of_group(g, group);
     return of[first] != of[first + (g->size - 1) * g->stride];
 }
 
-static groups groups_of(const zr_plan_network *network, zero_axis axis)
+static groups groups_along(const zr_plan_network *network, zero_axis axis)
 {
     groups g = {.network = network, .size = network->mesh.size[axis], .stride = 1};
     for (zero_axis below = 0; below < axis; below++)
         g.stride *= network->mesh.size[below];
     g.count = network->mesh.world / g.size;
     for (int i = 0; i < g.count; i++)
-        g.across += network_is_across(&g, i);
+        g.across += group_spans_machines(&g, i);
     return g;
 }
 
@@ -176,7 +176,7 @@ enum { MOST_GROUPS = 3 }; // that are named
 // Writes "0 to 7", "0 and 8", or "0, 8 .. 56".
 static void append_members(const groups *g, int group, zr_buffer *out)
 {
-    int first = first_of(g, group), last = first + (g->size - 1) * g->stride;
+    int first = first_rank_of_group(g, group), last = first + (g->size - 1) * g->stride;
     if (g->stride == 1 && g->size > 2)
         zr_buffer_printf(out, "%d to %d", first, last);
     else if (g->size == 2)
@@ -195,7 +195,7 @@ static void append_groups(const groups *g, zr_buffer *out)
     }
     zr_buffer_printf(out, "%d of %d: ranks ", g->across, g->count);
     for (int i = 0; i < g->count && named < MOST_GROUPS; i++) {
-        if (!network_is_across(g, i))
+        if (!group_spans_machines(g, i))
             continue;
         zr_buffer_printf(out, named++ ? "; " : "");
         append_members(g, i, out);
@@ -231,7 +231,7 @@ static void append_crossings(const zr_plan_network *network, int width, zr_buffe
     for (int i = 0; i < ZR_COUNT(uses); i++) {
         if (!is_shown(network, i))
             continue;
-        const groups g = groups_of(network, uses[i].axis);
+        const groups g = groups_along(network, uses[i].axis);
         put_crossing_row(uses[i].words, &network->uses[uses[i].use], &g, r);
     }
     put_crossing_row("together", &network->together, NULL, r);
@@ -240,7 +240,7 @@ static void append_crossings(const zr_plan_network *network, int width, zr_buffe
 }
 
 // Writes the warning that rank 0 of a run would print.
-static void describe_network(const zr_plan_network *network, zr_buffer *out)
+static void append_order_warning(const zr_plan_network *network, zr_buffer *out)
 {
     if (network->torn)
         zr_topology_describe(&network->topology, out);
@@ -260,7 +260,7 @@ void zr_plan_network_text(const zr_plan_row *row, int width, zr_buffer *out)
                      "%lld:\n",
                      row->stage, (long long)row->micro_batch);
     append_crossings(network, width, out);
-    describe_network(network, &warning);
+    append_order_warning(network, &warning);
     if (warning.length)
         zr_buffer_printf(out, "warning: %s\n", warning.data);
     out->failed |= warning.failed;
@@ -281,7 +281,7 @@ static void put_groups(const groups *g, zr_json_writer *w)
     zr_json_begin_array(w, "across");
     for (int i = 0; i < g->count; i++) {
         int first = i;
-        while (i < g->count && network_is_across(g, i))
+        while (i < g->count && group_spans_machines(g, i))
             i++;
         if (i == first)
             continue;
@@ -296,7 +296,7 @@ static void put_groups(const groups *g, zr_json_writer *w)
 static void put_warnings(const zr_plan_network *network, zr_json_writer *w)
 {
     zr_buffer warning = {0};
-    describe_network(network, &warning);
+    append_order_warning(network, &warning);
     zr_json_begin_array(w, "warnings");
     if (warning.length)
         zr_json_text(w, NULL, warning.data);
@@ -316,7 +316,7 @@ void zr_plan_network_json(const zr_plan_row *row, zr_json_writer *w)
     for (int i = 0; i < ZR_COUNT(uses); i++) {
         if (!is_shown(network, i))
             continue;
-        const groups g = groups_of(network, uses[i].axis);
+        const groups g = groups_along(network, uses[i].axis);
         put_crossing(w, uses[i].name, &network->uses[uses[i].use]);
         put_groups(&g, w);
         zr_json_end(w);

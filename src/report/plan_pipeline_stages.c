@@ -36,7 +36,7 @@ void zr_plan_pipeline_free(zr_plan_pipeline *pipeline)
 }
 
 // Returns the elements of the units of a stage.
-static int64_t parameters_of(const zr_plan_pipeline *pipeline, int stage)
+static int64_t stage_parameters(const zr_plan_pipeline *pipeline, int stage)
 {
     int64_t elements = 0;
     const zr_pipeline_part *part = pipeline->part;
@@ -52,7 +52,7 @@ static int64_t parameters_of(const zr_plan_pipeline *pipeline, int stage)
 
 // Returns what a stage sends for the sums of a step: each its own to the first, and that one the
 // total to all others.
-static zr_plan_messages sums_of(const zr_plan *plan, int stage)
+static zr_plan_messages messages_of_sums(const zr_plan *plan, int stage)
 {
     if (plan->sums_link < 0)
         return (zr_plan_messages){0};
@@ -73,10 +73,10 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline)
     const zr_plan *plan = of->plan;
     const zr_pass_traffic step = zr_traffic_of_step(plan);
     zr_report_pipeline_stage *to = &pipeline->at[of->pipeline->stage];
-    *to = (zr_report_pipeline_stage){.parameters = parameters_of(pipeline, of->pipeline->stage),
+    *to = (zr_report_pipeline_stage){.parameters = stage_parameters(pipeline, of->pipeline->stage),
                                      .versions = plan->versions,
                                      .summed_steps = plan->step_sums,
-                                     .sums = sums_of(plan, of->pipeline->stage)};
+                                     .sums = messages_of_sums(plan, of->pipeline->stage)};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         to->bytes[c] = plan->bytes[ZERO_TIER_device][c] + plan->bytes[ZERO_TIER_host][c];
     for (int t = 0; t < ZERO_TIER_COUNT; t++)
@@ -92,8 +92,8 @@ void zr_plan_pipeline_fill(const zr_rank_plan *of, zr_plan_pipeline *pipeline)
     add_messages(&step.pipeline, &to->messages[ZERO_AXIS_pipeline]);
 }
 
-static void draw(const zr_planner *p, const zr_pipeline_part *part, const zr_simulation *simulation,
-                 const zr_lane *lanes, zr_buffer *out)
+static void draw_simulation(const zr_planner *p, const zr_pipeline_part *part,
+                            const zr_simulation *simulation, const zr_lane *lanes, zr_buffer *out)
 {
     char title[512];
     zr_plain_text(p->subject.name, title, sizeof title);
@@ -116,7 +116,7 @@ static zero_status draw_division(const zr_planner *p, const zr_pipeline_part *pa
     zero_status status =
         lanes ? zr_pipeline_stages_simulate(part, &simulation, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
-        draw(p, part, &simulation, lanes, out);
+        draw_simulation(p, part, &simulation, lanes, out);
     zr_simulation_free(&simulation);
     zr_free(lanes);
     return status;

@@ -11,27 +11,27 @@
 
 enum { CELL = 64 };
 
-static int64_t total_of(const zr_report_pipeline_stage *stage)
+static int64_t stage_total_bytes(const zr_report_pipeline_stage *stage)
 {
     return stage->tiers[ZERO_TIER_device] + stage->tiers[ZERO_TIER_host];
 }
 
-static int pipeline_table_stages_of(const zr_plan_row *row)
+static int stage_count_of_row(const zr_plan_row *row)
 {
     return row->pipeline->part->pipeline.stages;
 }
 
-static bool uses(const zr_plan_row *row, int category)
+static bool any_stage_uses(const zr_plan_row *row, int category)
 {
-    for (int s = 0; s < pipeline_table_stages_of(row); s++)
+    for (int s = 0; s < stage_count_of_row(row); s++)
         if (row->pipeline->at[s].bytes[category])
             return true;
     return false;
 }
 
-static bool sends_in(const zr_plan_row *row, zero_axis axis)
+static bool any_stage_sends_in(const zr_plan_row *row, zero_axis axis)
 {
-    for (int s = 0; s < pipeline_table_stages_of(row); s++)
+    for (int s = 0; s < stage_count_of_row(row); s++)
         if (row->pipeline->at[s].messages[axis].calls)
             return true;
     return false;
@@ -40,7 +40,7 @@ static bool sends_in(const zr_plan_row *row, zero_axis axis)
 // Writes "0 to 3": the ranks of a stage are neighbours.
 static void write_ranks(const zr_plan_row *row, int stage, char out[CELL])
 {
-    int count = row->ranks / pipeline_table_stages_of(row), first = stage * count;
+    int count = row->ranks / stage_count_of_row(row), first = stage * count;
     if (count == 1)
         snprintf(out, CELL, "%d", first);
     else
@@ -82,7 +82,7 @@ static int choose_columns(const zr_plan_row *row, zr_heading out[MOST_COLUMNS])
     out[count++] =
         (zr_heading){.label = "elements", .unit = ZR_UNIT_MILLIONS, .decimals = 3, .width = 10};
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        if (uses(row, c))
+        if (any_stage_uses(row, c))
             out[count++] = (zr_heading){.label = zr_memory_category_name((zero_memory_category)c),
                                         .unit = ZR_UNIT_BYTES,
                                         .width = 13};
@@ -92,7 +92,7 @@ static int choose_columns(const zr_plan_row *row, zr_heading out[MOST_COLUMNS])
     if (is_asynchronous(row))
         out[count++] = (zr_heading){.label = "versions"};
     for (int a = 0; a < ZR_COUNT(axes); a++)
-        if (sends_in(row, axes[a].axis))
+        if (any_stage_sends_in(row, axes[a].axis))
             out[count++] =
                 (zr_heading){.label = axes[a].heading, .unit = ZR_UNIT_BYTES, .width = 13};
     out[count++] = (zr_heading){.label = "units", .left = true};
@@ -113,15 +113,15 @@ static void put_stage_row(const zr_plan_row *row, int stage, zr_report *r)
     zr_report_cell(r, zr_real(zr_pipeline_stages_share(pipeline->part, stage)));
     zr_report_cell(r, zr_integer(of->parameters));
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
-        if (uses(row, c))
+        if (any_stage_uses(row, c))
             zr_report_cell(r, zr_integer(of->bytes[c]));
-    zr_report_cell(r, zr_integer(total_of(of)));
+    zr_report_cell(r, zr_integer(stage_total_bytes(of)));
     zr_report_cell(r, zr_text(sets));
     zr_report_cell(r, zr_integer(of->slots));
     if (is_asynchronous(row))
         zr_report_cell(r, zr_integer(of->versions));
     for (int a = 0; a < ZR_COUNT(axes); a++)
-        if (sends_in(row, axes[a].axis))
+        if (any_stage_sends_in(row, axes[a].axis))
             zr_report_cell(r, zr_integer(of->messages[axes[a].axis].bytes));
     zr_pipeline_stages_units(pipeline->part, pipeline->model, stage, &units);
     zr_report_cell(r, zr_text(units.length ? units.data : ""));
@@ -134,21 +134,21 @@ static void append_stages(const zr_plan_row *row, int width, zr_buffer *out)
     int count = choose_columns(row, columns);
     zr_report *r = zr_report_create(NULL);
     zr_report_table(r, NULL, columns, count);
-    for (int s = 0; s < pipeline_table_stages_of(row); s++)
+    for (int s = 0; s < stage_count_of_row(row); s++)
         put_stage_row(row, s, r);
     zr_report_end_table(r);
     zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
 // Says which stage the rank is of that needs most, with its bytes.
-static void append_most(const zr_plan_row *row, zr_buffer *out)
+static void append_neediest_stage(const zr_plan_row *row, zr_buffer *out)
 {
     int most = 0;
     char text[ZR_BYTES_TEXT];
-    for (int s = 1; s < pipeline_table_stages_of(row); s++)
-        if (total_of(&row->pipeline->at[s]) > total_of(&row->pipeline->at[most]))
+    for (int s = 1; s < stage_count_of_row(row); s++)
+        if (stage_total_bytes(&row->pipeline->at[s]) > stage_total_bytes(&row->pipeline->at[most]))
             most = s;
-    zr_bytes_text((double)total_of(&row->pipeline->at[most]), text);
+    zr_bytes_text((double)stage_total_bytes(&row->pipeline->at[most]), text);
     zr_buffer_printf(out,
                      "most of all: a rank of pipeline stage %d, %s. Sets are those of activations "
                      "that live at one time, slots those through which a rank receives; the last "
@@ -192,7 +192,7 @@ void zr_plan_pipeline_stages_text(const zr_plan_row *row, int width, zr_buffer *
                      "\nat ZeRO stage %d on %d ranks, micro-batch %lld, the bytes of one rank:\n",
                      row->stage, row->ranks, (long long)row->micro_batch);
     append_stages(row, width, out);
-    append_most(row, out);
+    append_neediest_stage(row, out);
     append_versions(row, out);
 }
 
@@ -219,14 +219,14 @@ static void put_pipeline_stage(const zr_plan_row *row, int stage, zr_json_writer
 {
     const zr_plan_pipeline *pipeline = row->pipeline;
     const zr_report_pipeline_stage *of = &pipeline->at[stage];
-    int ranks = row->ranks / pipeline_table_stages_of(row);
+    int ranks = row->ranks / stage_count_of_row(row);
     zr_json_begin_object(w, NULL);
     put_units(pipeline, stage, w);
     zr_json_integer(w, "first_rank", stage * ranks);
     zr_json_integer(w, "ranks", ranks);
     zr_json_fixed(w, "share", 4, zr_pipeline_stages_share(pipeline->part, stage));
     zr_json_integer(w, "parameters", of->parameters);
-    zr_plan_bytes_json(of->bytes, total_of(of), of->tiers, w);
+    zr_plan_bytes_json(of->bytes, stage_total_bytes(of), of->tiers, w);
     zr_json_begin_array(w, "sets");
     for (int c = 0; c < pipeline->part->pipeline.chunks; c++)
         zr_json_integer(w, NULL, of->sets[c]);

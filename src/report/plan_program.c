@@ -18,7 +18,7 @@ static void write_number(const line *l, char out[static CELL])
     snprintf(out, CELL, "%d", l->number);
 }
 
-static const char *detail_of(const zr_instruction *i)
+static const char *name_of_part(const zr_instruction *i)
 {
     if (i->code == ZR_CALL)
         return zr_call_name((zr_call)i->what);
@@ -31,7 +31,7 @@ static const char *detail_of(const zr_instruction *i)
 
 static void write_code(const line *l, char out[static CELL])
 {
-    const char *detail = detail_of(l->at);
+    const char *detail = name_of_part(l->at);
     snprintf(out, CELL, "%*s%s%s%s", l->inside ? INDENT : 0, "", zr_code_name(l->at->code),
              *detail ? " " : "", detail);
 }
@@ -202,7 +202,7 @@ static void for_each_line(const zr_plan *plan, const zr_pass *pass, void *user,
     }
 }
 
-static void widen_program(void *user, const line *l)
+static void widen_columns(void *user, const line *l)
 {
     int *widths = user;
     char cell[CELL];
@@ -252,7 +252,7 @@ static void append_pass(const zr_plan *plan, zr_pass_kind kind, const int *width
 }
 
 // Says in which order passes are run.
-static const char *order_of(const zr_plan *plan)
+static const char *describe_pass_order(const zr_plan *plan)
 {
     if (!plan->pipeline)
         return "The program that every rank runs: micro-batch as often as the step has them, then "
@@ -274,8 +274,8 @@ void zr_plan_list_program(const zr_plan *plan, const char *title, zr_buffer *out
     for (int c = 0; c < COLUMNS; c++)
         widths[c] = (int)strlen(columns[c].heading);
     for (int kind = 0; kind < ZR_PASSES; kind++)
-        for_each_line(plan, &plan->program.passes[kind], widths, widen_program);
-    zr_buffer_printf(out, "%s\n%s.\n\n", title, order_of(plan));
+        for_each_line(plan, &plan->program.passes[kind], widths, widen_columns);
+    zr_buffer_printf(out, "%s\n%s.\n\n", title, describe_pass_order(plan));
     for (int c = 0; c < COLUMNS; c++)
         zr_buffer_printf(out, "  %-6s  %s\n", columns[c].heading, columns[c].means);
     for (int kind = 0; kind < ZR_PASSES; kind++)

@@ -50,7 +50,7 @@ zr_plan_range zr_plan_range_of(const zr_plan_row *rows, int count,
     return range;
 }
 
-static bool used(const zr_plan_row *rows, int count, int category)
+static bool any_row_uses(const zr_plan_row *rows, int count, int category)
 {
     for (int i = 0; i < count; i++)
         if (rows[i].bytes[category])
@@ -58,7 +58,7 @@ static bool used(const zr_plan_row *rows, int count, int category)
     return false;
 }
 
-static bool offloads(const zr_plan_row *rows, int count)
+static bool any_row_offloads(const zr_plan_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
         if (rows[i].tiers[ZERO_TIER_host] || rows[i].tiers[ZERO_TIER_nvme])
@@ -66,7 +66,7 @@ static bool offloads(const zr_plan_row *rows, int count)
     return false;
 }
 
-static bool is_timed(const zr_plan_row *rows, int count)
+static bool any_row_is_timed(const zr_plan_row *rows, int count)
 {
     for (int i = 0; i < count; i++)
         if (!zr_forecast_is_unknown(&rows[i].time))
@@ -120,14 +120,14 @@ static void add_column(plan_columns *c, bool there, zr_heading heading)
 static void choose_columns(const zr_plan_row *rows, int count, plan_columns *c)
 {
     *c = (plan_columns){.batch = rows[0].micro_batch > 0,
-                        .offloaded = offloads(rows, count),
-                        .timed = is_timed(rows, count),
+                        .offloaded = any_row_offloads(rows, count),
+                        .timed = any_row_is_timed(rows, count),
                         .fits = rows[0].largest >= 0};
     add_column(c, true, (zr_heading){.label = "stage"});
     add_column(c, true, (zr_heading){.label = "ranks"});
     add_column(c, c->batch, (zr_heading){.label = "micro-batch"});
     for (int i = 0; i < ZERO_MEM_COUNT; i++) {
-        c->uses[i] = used(rows, count, i);
+        c->uses[i] = any_row_uses(rows, count, i);
         add_column(c, c->uses[i],
                    (zr_heading){.label = zr_memory_category_name((zero_memory_category)i),
                                 .unit = ZR_UNIT_BYTES,
@@ -259,7 +259,7 @@ void zr_plan_json(const zr_plan_row *rows, int count, const char *model, const c
 }
 
 // Checks that what only a model's plan knows is not asked of formulas.
-static zero_status check_report_model(const zero_plan_options *options, zero_error *error)
+static zero_status check_formula_options(const zero_plan_options *options, zero_error *error)
 {
     bool by_formula = options->parameters > 0;
     if (by_formula && (options->pipeline || options->schedule || options->split))
@@ -278,14 +278,14 @@ static zero_status check_report_model(const zero_plan_options *options, zero_err
     return ZERO_OK;
 }
 
-static zero_status check_report(const zero_plan_options *options, zero_error *error)
+static zero_status check_plan_options(const zero_plan_options *options, zero_error *error)
 {
     bool is_table = options->view == ZERO_PLAN_TABLE;
     if (!!options->new_spec + !!options->model + (options->parameters > 0) != 1)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: exactly one of options.new_spec, options.model and "
                        "options.parameters must be given");
-    ZERO_TRY(check_report_model(options, error));
+    ZERO_TRY(check_formula_options(options, error));
     if ((unsigned)options->view > ZERO_PLAN_LETTERS)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_plan: options.view is %d, which is no zero_plan_view",
@@ -325,7 +325,7 @@ zero_status zero_plan(const zero_plan_options *options, void (*write)(void *user
                             ZR_STRUCT_UPTO(zero_plan_options, logger), &taken, sizeof taken,
                             error));
     options = &taken;
-    ZERO_TRY(check_report(options, error));
+    ZERO_TRY(check_plan_options(options, error));
     ZERO_TRY(take_flags(&taken, &flags, error));
     zero_status status = options->parameters > 0 ? zr_plan_by_formula(options, &text, error)
                                                  : zr_plan_by_model(options, &text, error);

@@ -77,8 +77,8 @@ static void count_joins(const zr_plan *plan, zr_plan_row *row)
     }
 }
 
-static zero_status fill_row(const row_making *m, const tensor_rank *rank, const zr_plan *plan,
-                            zero_error *error)
+static zero_status fill_row_from_plan(const row_making *m, const tensor_rank *rank,
+                                      const zr_plan *plan, zero_error *error)
 {
     const zr_plan_point *at = m->at;
     zr_plan_row *row = m->row;
@@ -102,15 +102,15 @@ static zero_status fill_row(const row_making *m, const tensor_rank *rank, const 
 }
 
 // Adds a rank's plan to the row.
-static zero_status add_plan(row_making *m, const tensor_rank *rank, const zr_rank_plan *of,
-                            int64_t *most_of_stage, zero_error *error)
+static zero_status add_rank_plan(row_making *m, const tensor_rank *rank, const zr_rank_plan *of,
+                                 int64_t *most_of_stage, zero_error *error)
 {
     zr_plan_row *row = m->row;
     int64_t bytes = zr_plan_total_bytes(of->plan);
     if (bytes > *most_of_stage && row->pipeline)
         zr_plan_pipeline_fill(of, row->pipeline);
     if (bytes > m->most)
-        ZERO_TRY(fill_row(m, rank, of->plan, error));
+        ZERO_TRY(fill_row_from_plan(m, rank, of->plan, error));
     if (row->network)
         zr_plan_network_add(row->network, of->plan);
     *most_of_stage = ZR_MAX(*most_of_stage, bytes);
@@ -118,14 +118,14 @@ static zero_status add_plan(row_making *m, const tensor_rank *rank, const zr_ran
     return ZERO_OK;
 }
 
-static zero_status plan_other(row_making *m, const tensor_rank *rank, int64_t *most_of_stage,
-                              zero_error *error)
+static zero_status plan_other_rank(row_making *m, const tensor_rank *rank, int64_t *most_of_stage,
+                                   zero_error *error)
 {
     zr_rank_plan of;
     zero_status status =
         zr_estimate_plan(m->estimate, rank->stage, rank->number, rank->part, &of, error);
     if (status == ZERO_OK)
-        status = add_plan(m, rank, &of, most_of_stage, error);
+        status = add_rank_plan(m, rank, &of, most_of_stage, error);
     zr_rank_plan_free(&of);
     return status;
 }
@@ -137,11 +137,11 @@ static zero_status add_stage(row_making *m, int stage, zero_error *error)
     int64_t most_of_stage = -1;
     const zr_plan_machines *machines = m->p->machines;
     const tensor_rank first = {.stage = stage};
-    zero_status status = add_plan(m, &first, &m->estimate->at[stage], &most_of_stage, error);
+    zero_status status = add_rank_plan(m, &first, &m->estimate->at[stage], &most_of_stage, error);
     for (int t = 1; machines && t < m->p->config->tensor && status == ZERO_OK; t++) {
         const tensor_rank other = {stage, t, &machines->parts[machines->part_of[t]]};
         if (zr_plan_machines_alike(machines, &m->row->network->mesh, stage, t, m->at->stage) == t)
-            status = plan_other(m, &other, &most_of_stage, error);
+            status = plan_other_rank(m, &other, &most_of_stage, error);
     }
     return status;
 }
@@ -158,8 +158,8 @@ static zero_status make_network(const zr_planner *p, const zr_plan_point *at, zr
 }
 
 // Fills the row with the plan of the rank that needs most.
-static zero_status fill_rows(const zr_planner *p, const zr_plan_point *at, zr_estimate *estimate,
-                             zr_plan_row *row, zero_error *error)
+static zero_status fill_row_of_neediest(const zr_planner *p, const zr_plan_point *at,
+                                        zr_estimate *estimate, zr_plan_row *row, zero_error *error)
 {
     row_making making = {.p = p, .at = at, .estimate = estimate, .row = row, .most = -1};
     ZERO_TRY(make_network(p, at, row, error));
@@ -180,7 +180,7 @@ static zero_status plan_row(const zr_planner *p, const zr_plan_point *at, zr_pla
     if (status == ZERO_OK && estimate.run.division)
         status = zr_plan_pipeline_make(p->model, estimate.run.division, &row->pipeline, error);
     if (status == ZERO_OK)
-        status = fill_rows(p, at, &estimate, row, error);
+        status = fill_row_of_neediest(p, at, &estimate, row, error);
     if (row->pipeline)
         estimate.run.division = NULL; // because it is the row's now
     zr_estimate_free(&estimate);
@@ -236,7 +236,7 @@ void zr_planner_ask(const zr_planner *p, const zr_plan_point *at, int threads, z
 }
 
 // Returns whether a micro-batch of this size fits. A size that cannot even be planned does not fit.
-static bool rows_fits(const zr_planner *p, const zr_plan_point *at)
+static bool micro_batch_fits(const zr_planner *p, const zr_plan_point *at)
 {
     zr_plan_asked asked;
     zr_estimate estimate;
@@ -262,14 +262,14 @@ bool zr_planner_advise(const zr_planner *p, const zr_plan_point *at, char *out, 
 static int64_t largest_batch(const zr_planner *p, int stage, int ranks)
 {
     int64_t low = 0, high = 1;
-    while (high <= MOST_BATCH && rows_fits(p, &(zr_plan_point){stage, ranks, high})) {
+    while (high <= MOST_BATCH && micro_batch_fits(p, &(zr_plan_point){stage, ranks, high})) {
         low = high;
         high *= 2;
     }
     high = ZR_MIN(high, MOST_BATCH + 1);
     while (high - low > 1) {
         int64_t middle = (low + high) / 2;
-        if (rows_fits(p, &(zr_plan_point){stage, ranks, middle}))
+        if (micro_batch_fits(p, &(zr_plan_point){stage, ranks, middle}))
             low = middle;
         else
             high = middle;

@@ -56,8 +56,8 @@ static void write_title(const zr_plan *plan, const char *model, char out[static 
              plan->settings.precision.name);
 }
 
-static zero_status draw(const zr_plan *plan, bool letters, const char *title, zr_buffer *out,
-                        zero_error *error)
+static zero_status draw_program(const zr_plan *plan, bool letters, const char *title,
+                                zr_buffer *out, zero_error *error)
 {
     zr_timeline t = {.title = title};
     zero_status status =
@@ -74,7 +74,7 @@ zero_status zr_plan_show(const zr_plan *plan, zero_plan_view view, const char *m
     char title[TITLE];
     write_title(plan, model, title);
     if (view == ZERO_PLAN_DRAWING || view == ZERO_PLAN_LETTERS)
-        return draw(plan, view == ZERO_PLAN_LETTERS, title, out, error);
+        return draw_program(plan, view == ZERO_PLAN_LETTERS, title, out, error);
     zr_plan_list_program(plan, title, out);
     return ZERO_OK;
 }

@@ -58,7 +58,7 @@ static void append_purposes(const zr_exchange_table *table, const char *heading,
     zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
-static int64_t exchanged_of(const zr_plan_row *row) { return row->exchanged; }
+static int64_t row_exchanged_bytes(const zr_plan_row *row) { return row->exchanged; }
 
 // Rows differ only with their micro-batches; the table is that of the largest one.
 void zr_plan_exchanged_text(const zr_plan_row *rows, int count, int width, zr_buffer *out)
@@ -66,7 +66,7 @@ void zr_plan_exchanged_text(const zr_plan_row *rows, int count, int width, zr_bu
     char heading[64] = "in a micro-batch";
     if (!count || rows[0].tensor <= 1)
         return;
-    zr_plan_range range = zr_plan_range_of(rows, count, exchanged_of);
+    zr_plan_range range = zr_plan_range_of(rows, count, row_exchanged_bytes);
     zr_buffer_printf(out, "%d tensor ranks: each fetches %s a step from the others%s\n",
                      rows[0].tensor, range.bytes, range.micro_batches);
     if (range.several)

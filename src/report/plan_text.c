@@ -15,7 +15,7 @@ static const zr_plan_row *row_of_stage(const zr_plan_row *rows, int count, int s
     return &rows[0];
 }
 
-static bool is_of_row(const char *key)
+static bool is_key_of_row(const char *key)
 {
     return !strcmp(key, "zero_optimization.stage") ||
            !strcmp(key, "train_micro_batch_size_per_gpu");
@@ -28,14 +28,17 @@ static void append_flags(const zero_plan_options *options, bool divide, bool in_
     for (int i = 0; i < options->override_count; i++) {
         const zero_override *flag = &options->overrides[i];
         const zr_key *key = zr_key_at(zr_key_find(flag->key));
-        if (key->agrees != divide || (in_row && is_of_row(flag->key)))
+        if (key->agrees != divide || (in_row && is_key_of_row(flag->key)))
             continue;
         zr_buffer_printf(out, " %s%s%s", flag->flag, key->type == ZR_KEY_BOOL ? "" : " ",
                          key->type == ZR_KEY_BOOL ? "" : flag->value);
     }
 }
 
-static bool is_far(const zr_planner *p) { return p->machines && p->machines->job.count > 1; }
+static bool spans_machines(const zr_planner *p)
+{
+    return p->machines && p->machines->job.count > 1;
+}
 
 void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
@@ -46,7 +49,7 @@ void zr_planner_command(const zr_planner *p, const zr_plan_row *row, zr_buffer *
         return;
     }
     zr_buffer_printf(out, "  ");
-    if (is_far(p))
+    if (spans_machines(p))
         zr_buffer_printf(out, "mpirun -n %d --hostfile hosts ", options->ranks);
     zr_buffer_printf(out, "zero train %s %s --data text.txt --out run",
                      options->new_spec ? "--new" : "--model", p->subject.name);
@@ -94,10 +97,10 @@ static void append_limits(const zr_planner *p, zr_buffer *out)
         int64_t bytes;
         const char *of;
     } limits[] = {
-        {p->options->memory, is_far(p) ? "a machine" : "of one machine"},
+        {p->options->memory, spans_machines(p) ? "a machine" : "of one machine"},
         {p->config->offload.device_memory, "on a rank's device"},
         {p->config->offload.host_memory,
-         is_far(p) ? "on a machine's host" : "on the machine's host"},
+         spans_machines(p) ? "on a machine's host" : "on the machine's host"},
     };
     const char *separator = "";
     char bytes[ZR_BYTES_TEXT];
@@ -110,7 +113,7 @@ static void append_limits(const zr_planner *p, zr_buffer *out)
     }
 }
 
-static const char *place_text(int tier)
+static const char *tier_words(int tier)
 {
     static const char *const places[] = {[ZERO_TIER_device] = "the device",
                                          [ZERO_TIER_host] = "the host",
@@ -129,9 +132,9 @@ static void append_elastic(const zr_planner *p, zr_buffer *out)
         zr_config_model_ranks(p->config) > 1 ? "data " : "", list);
 }
 
-static void append_where(const zr_planner *p, zr_buffer *out)
+static void append_rank_places(const zr_planner *p, zr_buffer *out)
 {
-    if (is_far(p))
+    if (spans_machines(p))
         zr_buffer_printf(out, "ranks on %d machines\n", p->machines->job.count);
     else
         zr_buffer_printf(out, "all ranks on one machine\n");
@@ -151,10 +154,10 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
         (long long)p->subject.seq,
         p->config->pipeline.stages > 1 ? "the rank that needs most" : "one rank", threads,
         threads == 1 ? "" : "s");
-    append_where(p, out);
+    append_rank_places(p, out);
     if (offload->parameters != ZERO_TIER_device || offload->optimizer != ZERO_TIER_device)
         zr_buffer_printf(out, "parameters on %s, gradients and optimizer states on %s%s\n",
-                         place_text(offload->parameters), place_text(offload->optimizer),
+                         tier_words(offload->parameters), tier_words(offload->optimizer),
                          zr_planner_has_stage(p, 0)    ? ""
                          : !zr_planner_has_stage(p, 3) ? ": stages 1 and 2"
                          : zr_planner_has_stage(p, 1)  ? ": stages 1 to 3"
@@ -172,7 +175,7 @@ void zr_planner_title(const zr_planner *p, zr_buffer *out)
 
 // Appends what each pipeline stage has in one of the rows, what micro-batches are too few, and what
 // crosses the network.
-static void append_one(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
+static void append_row_details(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     char hint[256];
     zr_plan_pipeline_stages_text(row, p->options->columns, out);
@@ -189,7 +192,7 @@ void zr_planner_text(const zr_planner *p, const zr_plan_row *rows, int count, zr
         limited ? zr_planner_least(p, rows, count) : row_of_stage(rows, count, p->settings.stage);
     zr_planner_title(p, out);
     zr_plan_table(rows, count, p->options->columns, out);
-    append_one(p, choice ? choice : &rows[count - 1], out);
+    append_row_details(p, choice ? choice : &rows[count - 1], out);
     if (!limited) {
         zr_buffer_printf(out, "\nThe plan of the configuration:\n");
         zr_planner_command(p, choice, out);

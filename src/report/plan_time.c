@@ -7,13 +7,13 @@
 
 #include <stdio.h>
 
-static int time_threads_of(const zr_planner *p, const zr_plan_time *time, int ranks)
+static int threads_of_rank(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
     return ZR_MAX(time->cores / zr_planner_together(p, ranks), 1);
 }
 
 // Says whether this machine has the cores for its ranks; others are taken to be like it.
-static bool is_here(const zr_planner *p, const zr_plan_time *time, int ranks)
+static bool ranks_fit_cores(const zr_planner *p, const zr_plan_time *time, int ranks)
 {
     return zr_planner_together(p, ranks) <= time->cores;
 }
@@ -25,7 +25,7 @@ static bool has_network(const zr_planner *p, const zr_plan_time *time, int ranks
 }
 
 // Measures what the configuration's own row needs, on the first of its numbers of ranks.
-static zero_status measure_time(const zr_planner *p, zr_plan_time *time, zero_error *error)
+static zero_status measure_own_row(const zr_planner *p, zr_plan_time *time, zero_error *error)
 {
     int ranks[ZR_PLANNER_USUAL];
     zr_estimate estimate;
@@ -35,12 +35,12 @@ static zero_status measure_time(const zr_planner *p, zr_plan_time *time, zero_er
     while (at.stage < 3 && !zr_planner_has_stage(p, at.stage))
         at.stage++;
     at.batch = zr_planner_batch(p, at.ranks);
-    if (!is_here(p, time, at.ranks))
+    if (!ranks_fit_cores(p, time, at.ranks))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "--predict times kernels on this machine, which has %d core%s for %d ranks; "
                        "zero simulate predicts other machines",
                        time->cores, time->cores == 1 ? "" : "s", zr_planner_together(p, at.ranks));
-    zr_planner_ask(p, &at, time_threads_of(p, time, at.ranks), &asked);
+    zr_planner_ask(p, &at, threads_of_rank(p, time, at.ranks), &asked);
     zero_status status = zr_estimate_make(&asked.question, &estimate, error);
     if (status == ZERO_OK)
         status = zr_estimate_measure(&estimate, &p->options->logger, &time->book, error);
@@ -53,7 +53,7 @@ zero_status zr_plan_time_open(const zr_planner *p, zr_plan_time *out, zero_error
     *out = (zr_plan_time){.cores = zr_cpu_budget_get().allowed};
     zr_rate_book_read(&p->options->logger, &out->book);
     if (p->options->predict)
-        ZERO_TRY(measure_time(p, out, error));
+        ZERO_TRY(measure_own_row(p, out, error));
     out->known = zr_rate_book_knows_kernels(&out->book);
     zr_busy_find(out->cores, 1, NULL, &out->busy);
     return ZERO_OK;
@@ -72,8 +72,8 @@ static void find_overheads(const zr_planner *p, zr_estimate *estimate, zr_overhe
     zr_overheads_find(&question, estimate, &p->time->book, out);
 }
 
-static zero_status predict_time(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
-                                zero_error *error)
+static zero_status predict_row_time(const zr_planner *p, zr_estimate *estimate, zr_plan_row *row,
+                                    zero_error *error)
 {
     find_overheads(p, estimate, &row->overheads);
     if (p->time->known)
@@ -82,15 +82,15 @@ static zero_status predict_time(const zr_planner *p, zr_estimate *estimate, zr_p
 }
 
 // Predicts a row for ranks of other threads than its plans are for.
-static zero_status predict_with(const zr_planner *p, const zr_plan_point *at, int threads,
-                                zr_plan_row *row, zero_error *error)
+static zero_status predict_with_threads(const zr_planner *p, const zr_plan_point *at, int threads,
+                                        zr_plan_row *row, zero_error *error)
 {
     zr_estimate estimate;
     zr_plan_asked asked;
     zr_planner_ask(p, at, threads, &asked);
     zero_status status = zr_estimate_make(&asked.question, &estimate, error);
     if (status == ZERO_OK)
-        status = predict_time(p, &estimate, row, error);
+        status = predict_row_time(p, &estimate, row, error);
     zr_estimate_free(&estimate);
     return status;
 }
@@ -100,12 +100,12 @@ void zr_plan_time_of(const zr_planner *p, const zr_plan_point *at, zr_estimate *
 {
     const zr_plan_time *time = p->time;
     zero_error error = {0};
-    if (!time || !is_here(p, time, at->ranks) || !has_network(p, time, at->ranks))
+    if (!time || !ranks_fit_cores(p, time, at->ranks) || !has_network(p, time, at->ranks))
         return;
-    int threads = time_threads_of(p, time, at->ranks);
+    int threads = threads_of_rank(p, time, at->ranks);
     zero_status status = threads == estimate->question->threads
-                             ? predict_time(p, estimate, row, &error)
-                             : predict_with(p, at, threads, row, &error);
+                             ? predict_row_time(p, estimate, row, &error)
+                             : predict_with_threads(p, at, threads, row, &error);
     if (status == ZERO_OK)
         return;
     row->time = (zr_forecast){0};
@@ -145,7 +145,7 @@ static void write_busy(const zr_plan_time *time, zr_buffer *out)
 void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *out)
 {
     const zr_plan_time *time = p->time;
-    int threads = time_threads_of(p, time, row->ranks);
+    int threads = threads_of_rank(p, time, row->ranks);
     if (row->time.seconds > 0) {
         bool here = zr_planner_together(p, row->ranks) == row->ranks;
         zr_buffer_printf(out, "\nStage %d on %d rank%s of %d thread%s %s: ", row->stage, row->ranks,
@@ -158,7 +158,7 @@ void zr_plan_time_text(const zr_planner *p, const zr_plan_row *row, zr_buffer *o
         zr_buffer_printf(out,
                          "\nHow long a step takes is not known: --predict times this machine's "
                          "kernels for a second, and every run adds to what is known.\n");
-    else if (!is_here(p, time, row->ranks))
+    else if (!ranks_fit_cores(p, time, row->ranks))
         zr_buffer_printf(out,
                          "\nThis machine has %d core%s, too few for %d ranks: zero simulate "
                          "predicts other machines.\n",

@@ -115,7 +115,7 @@ int zr_plan_flight_end(const zr_pass *pass, int at)
 
 // Returns the entry of an instruction that begins an exchange between ranks or a transfer between
 // tiers; -1 if it begins nothing. A GATHER of what is already here has no slot.
-static int entry_of(const zr_instruction *i)
+static int flight_entry(const zr_instruction *i)
 {
     bool slot = i->slot.kind != ZR_NO_SLOT;
     switch (i->code) {
@@ -139,7 +139,7 @@ static void add_flight(drawing *d, int from, int to, int row)
 {
     const zr_instruction *begins = &d->pass->at[from];
     const char *name = flat_param_name(d, begins->flat_param);
-    int entry = entry_of(begins);
+    int entry = flight_entry(begins);
     const char *what = begins->code == ZR_JOIN ? "join" : legend[entry].class;
     char bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)begins->bytes, bytes);
@@ -162,7 +162,7 @@ static void add_flights(drawing *d, const char *name, int first, int last)
     zr_timeline *t = d->t;
     int rows = 0, added = t->interval_count;
     for (int i = 0; i < d->pass->count; i++) {
-        int entry = entry_of(&d->pass->at[i]), row = 0, to;
+        int entry = flight_entry(&d->pass->at[i]), row = 0, to;
         if (entry < first || entry > last)
             continue;
         while (row < rows && d->row_ends[row] > i)
@@ -191,7 +191,7 @@ static int order_of_bytes(const void *one, const void *other)
 
 // Returns how far below the panel's top a byte lies. Between two edges is as much room as there
 // are bytes, but at least a little, so that small flat parameters can be seen.
-static int depth_of(const drawing *d, int64_t byte)
+static int panel_depth(const drawing *d, int64_t byte)
 {
     int least = ZR_MIN(LEAST_HEIGHT, PANEL_HEIGHT / ZR_MAX(d->edge_count, 1)), depth = 0;
     int64_t whole = d->edges[d->edge_count - 1];
@@ -206,7 +206,7 @@ static int depth_of(const drawing *d, int64_t byte)
 static void add_live_range(drawing *d, int lane, const zr_live_range *range)
 {
     const char *name = flat_param_name(d, range->flat_param);
-    int top = depth_of(d, range->first), bottom = depth_of(d, range->first + range->bytes);
+    int top = panel_depth(d, range->first), bottom = panel_depth(d, range->first + range->bytes);
     char bytes[ZR_BYTES_TEXT];
     zr_bytes_text((double)range->bytes, bytes);
     zr_timeline_add(d->t, &(zr_timeline_interval){
@@ -252,7 +252,7 @@ static void add_panel(drawing *d, const zr_live_ranges *ranges, zr_buffer_id buf
     int lane = zr_timeline_add_lane(
         d->t, &(zr_timeline_lane){.name = zr_buffer_name(buffer),
                                   .caption = zr_timeline_say(d->t, "%s", bytes),
-                                  .height = depth_of(d, whole),
+                                  .height = panel_depth(d, whole),
                                   .around = "line"});
     for (const zr_live_range *range = ranges->at; range < ranges->at + ranges->count; range++)
         if (range->buffer == buffer && !zr_is_folded(&d->columns, range->from, range->to))
@@ -260,7 +260,7 @@ static void add_panel(drawing *d, const zr_live_ranges *ranges, zr_buffer_id buf
 }
 
 // Writes what a pass does, in words: "1 sum over ranks, 7 waits", or "nothing".
-static void put_words(const zr_pass *pass, zr_buffer *out)
+static void describe_pass(const zr_pass *pass, zr_buffer *out)
 {
     static const struct {
         zr_code code;
@@ -298,7 +298,7 @@ static void put_facts(const zr_plan *plan, zr_buffer *out)
         if (!zr_plan_shows_pass(plan, kind))
             continue;
         zr_buffer_printf(out, "%s\t", zr_pass_name((zr_pass_kind)kind));
-        put_words(&plan->program.passes[kind], out);
+        describe_pass(&plan->program.passes[kind], out);
         zr_buffer_printf(out, "\n");
     }
 }

@@ -11,11 +11,11 @@
 
 #include <string.h>
 
-static int64_t joined_of(const zr_plan_row *row) { return row->joined; }
-static int64_t windows_of(const zr_plan_row *row) { return row->windows; }
+static int64_t row_joined_bytes(const zr_plan_row *row) { return row->joined; }
+static int64_t row_window_bytes(const zr_plan_row *row) { return row->windows; }
 
 // Says with the bytes of both, if dividing the checkpoints of few segments does not save memory.
-static void append_worth(const zr_plan_range *range, zr_buffer *out)
+static void append_worth_of_dividing(const zr_plan_range *range, zr_buffer *out)
 {
     char divided[ZR_BYTES_TEXT], whole[ZR_BYTES_TEXT];
     const zr_plan_row *row = range->largest;
@@ -48,7 +48,7 @@ static void append_kept(const zr_plan_range *range, zr_buffer *out)
     case ZR_KEEP_WHOLE:
         zr_buffer_printf(out, "each keeps whole activation checkpoints "
                               "(activation_checkpointing.partition_activations divides them)");
-        append_worth(range, out);
+        append_worth_of_dividing(range, out);
         break;
     case ZR_KEEP_SHARE:
         zr_buffer_printf(out,
@@ -56,7 +56,7 @@ static void append_kept(const zr_plan_range *range, zr_buffer *out)
                          "%lld gather%s of the rest%s",
                          row->tensor, range->bytes, (long long)row->joins,
                          row->joins == 1 ? "" : "s", range->micro_batches);
-        append_worth(range, out);
+        append_worth_of_dividing(range, out);
         break;
     case ZR_KEEP_ROWS:
         zr_buffer_printf(out, "an activation checkpoint is each rank's own rows already "
@@ -70,8 +70,8 @@ void zr_plan_residual_text(const zr_plan_row *rows, int count, zr_buffer *out)
 {
     if (!count || rows[0].tensor <= 1)
         return;
-    zr_plan_range joined = zr_plan_range_of(rows, count, joined_of),
-                  windows = zr_plan_range_of(rows, count, windows_of);
+    zr_plan_range joined = zr_plan_range_of(rows, count, row_joined_bytes),
+                  windows = zr_plan_range_of(rows, count, row_window_bytes);
     zr_buffer_printf(out, "ZeRO-R on %d tensor ranks:\n  P_a  ", rows[0].tensor);
     append_kept(&joined, out);
     zr_buffer_printf(out,

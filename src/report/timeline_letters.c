@@ -16,7 +16,7 @@ void zr_timeline_free(zr_timeline *t)
 }
 
 // Returns the list with room for one entry more; NULL without memory.
-static void *grown(zr_timeline *t, void *list, int count, int *capacity, size_t width)
+static void *grow_list(zr_timeline *t, void *list, int count, int *capacity, size_t width)
 {
     void *longer = zr_list_grow(list, count, capacity, width, NULL);
     t->failed |= !longer;
@@ -25,7 +25,7 @@ static void *grown(zr_timeline *t, void *list, int count, int *capacity, size_t 
 
 const char *zr_timeline_say(zr_timeline *t, const char *format, ...)
 {
-    char **texts = grown(t, t->texts, t->text_count, &t->text_capacity, sizeof *texts);
+    char **texts = grow_list(t, t->texts, t->text_count, &t->text_capacity, sizeof *texts);
     zr_buffer text = {0};
     va_list arguments;
     if (!texts)
@@ -41,7 +41,8 @@ const char *zr_timeline_say(zr_timeline *t, const char *format, ...)
 
 int zr_timeline_add_lane(zr_timeline *t, const zr_timeline_lane *lane)
 {
-    zr_timeline_lane *lanes = grown(t, t->lanes, t->lane_count, &t->lane_capacity, sizeof *lanes);
+    zr_timeline_lane *lanes =
+        grow_list(t, t->lanes, t->lane_count, &t->lane_capacity, sizeof *lanes);
     if (!lanes)
         return 0;
     t->lanes = lanes;
@@ -52,7 +53,7 @@ int zr_timeline_add_lane(zr_timeline *t, const zr_timeline_lane *lane)
 void zr_timeline_add(zr_timeline *t, const zr_timeline_interval *interval)
 {
     zr_timeline_interval *intervals =
-        grown(t, t->intervals, t->interval_count, &t->interval_capacity, sizeof *intervals);
+        grow_list(t, t->intervals, t->interval_count, &t->interval_capacity, sizeof *intervals);
     if (!intervals)
         return;
     t->intervals = intervals;

@@ -19,8 +19,8 @@
 #define SHOWN_SECONDS 3.0
 enum { MOST_JOB = 256 }; // bytes
 
-static zero_status join_outputs(const char *directory, const char *name, char out[static 4096],
-                                zero_error *error)
+static zero_status join_path(const char *directory, const char *name, char out[static 4096],
+                             zero_error *error)
 {
     if (snprintf(out, 4096, "%s/%s", directory, name) >= 4096)
         return zr_fail(error, ZERO_ERR_USAGE, "the path %.200s... is too long", directory);
@@ -32,7 +32,7 @@ static zero_status check_writable(const char *directory, zero_error *error)
 {
     char path[4096];
     struct stat info;
-    ZERO_TRY(join_outputs(directory, "", path, error));
+    ZERO_TRY(join_path(directory, "", path, error));
     for (;;) {
         size_t length = strlen(path);
         while (length > 1 && path[length - 1] == '/')
@@ -69,18 +69,18 @@ static zero_status check_entry(const zr_outputs_place *place, int entry, zero_er
                        foreign);
     if (entry < 0 || (goes_on && !place->loses))
         return ZERO_OK;
-    ZERO_TRY(join_outputs(place->directory, zr_run_entries[entry], path, error));
+    ZERO_TRY(join_path(place->directory, zr_run_entries[entry], path, error));
     return zr_input_paths_protect(&place->reads, path, error);
 }
 
-static bool is_nothing(const char *name) { return !name[0]; }
+static bool is_empty_name(const char *name) { return !name[0]; }
 
 // An empty folder is allowed: it may have been made, or linked to another disk, for the coming run.
 static bool is_empty_folder(const char *path)
 {
     char names[1024];
     return zr_path_is_directory(path) &&
-           !zr_directory_others(path, is_nothing, names, sizeof names);
+           !zr_directory_others(path, is_empty_name, names, sizeof names);
 }
 
 // Says what an earlier run has left, and what can be done about it.
@@ -90,7 +90,7 @@ static zero_status refuse_earlier(const char *directory, zero_error *error)
     size_t used = 0;
     zr_checkpoints saved = {0};
     for (int entry = 0; entry < ZR_RUN_ENTRIES; entry++) {
-        ZERO_TRY(join_outputs(directory, zr_run_entries[entry], path, error));
+        ZERO_TRY(join_path(directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path) && !is_empty_folder(path) && used < sizeof held)
             used += (size_t)snprintf(held + used, sizeof held - used, "%s%s", used ? ", " : "",
                                      zr_run_entries[entry]);
@@ -112,7 +112,7 @@ zero_status zr_outputs_check(const zr_outputs_place *place, zero_error *error)
     for (int entry = -1; entry < ZR_RUN_ENTRIES; entry++)
         ZERO_TRY(check_entry(place, entry, error));
     for (int entry = 0; entry < ZR_RUN_ENTRIES && place->way == ZR_OUTPUTS_NEW; entry++) {
-        ZERO_TRY(join_outputs(place->directory, zr_run_entries[entry], path, error));
+        ZERO_TRY(join_path(place->directory, zr_run_entries[entry], path, error));
         if (zr_path_exists(path) && !is_empty_folder(path))
             return refuse_earlier(place->directory, error);
     }
@@ -123,7 +123,7 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
 {
     char path[4096];
     for (int i = 0; i < ZR_RUN_ENTRIES; i++) {
-        ZERO_TRY(join_outputs(directory, zr_run_entries[i], path, error));
+        ZERO_TRY(join_path(directory, zr_run_entries[i], path, error));
         struct stat info;
         if (lstat(path, &info))
             continue;
@@ -140,7 +140,7 @@ static zero_status remove_earlier(const char *directory, zero_error *error)
 
 // Waits for the lock when a run continues, because a job that was killed and starts again may find
 // it still held by its own last process.
-static zero_status lock_outputs(zr_outputs *out, zr_outputs_way way, zero_error *error)
+static zero_status lock_directory(zr_outputs *out, zr_outputs_way way, zero_error *error)
 {
     double end = zr_clock_seconds() + (way == ZR_OUTPUTS_GO_ON ? LOCK_SECONDS : 0);
     for (;;) {
@@ -163,15 +163,14 @@ bool zr_outputs_are_of(const char *directory, const char *job)
 {
     char path[4096], *text = NULL;
     size_t length;
-    bool same = join_outputs(directory, ZR_LOCK_FILE, path, NULL) == ZERO_OK &&
-                zr_path_exists(path) &&
+    bool same = join_path(directory, ZR_LOCK_FILE, path, NULL) == ZERO_OK && zr_path_exists(path) &&
                 zr_file_read(path, MOST_JOB, &text, &length, NULL) == ZERO_OK && !strcmp(text, job);
     zr_free(text);
     return same;
 }
 
-static zero_status write_outputs_config(const zr_outputs *out, const char *config_text,
-                                        zero_error *error)
+static zero_status write_config_file(const zr_outputs *out, const char *config_text,
+                                     zero_error *error)
 {
     return zr_file_write_in(out->directory, ZR_RUN_CONFIG_FILE, config_text, strlen(config_text),
                             error);
@@ -188,14 +187,14 @@ zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
         return note_job(out, job, error);
     ZERO_TRY(remove_earlier(out->directory, error));
     ZERO_TRY(note_job(out, job, error));
-    ZERO_TRY(write_outputs_config(out, config_text, error));
-    ZERO_TRY(join_outputs(out->directory, ZR_METRICS_FILE, path, error));
+    ZERO_TRY(write_config_file(out, config_text, error));
+    ZERO_TRY(join_path(out->directory, ZR_METRICS_FILE, path, error));
     return zr_metrics_open(path, 0, &out->metrics, error);
 }
 
 // Returns the bytes of the first `lines` whole lines, or of as many as there are; *lines is how
 // many.
-static size_t find_end(const char *text, size_t length, int64_t *lines)
+static size_t end_of_lines(const char *text, size_t length, int64_t *lines)
 {
     const char *end = text;
     int64_t count = 0;
@@ -211,11 +210,11 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
 {
     char path[4096], *text = NULL;
     size_t length = 0;
-    ZERO_TRY(write_outputs_config(out, config_text, error));
-    ZERO_TRY(join_outputs(out->directory, ZR_METRICS_FILE, path, error));
+    ZERO_TRY(write_config_file(out, config_text, error));
+    ZERO_TRY(join_path(out->directory, ZR_METRICS_FILE, path, error));
     if (zr_path_exists(path))
         ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
-    size_t kept = find_end(text ? text : "", length, &lines);
+    size_t kept = end_of_lines(text ? text : "", length, &lines);
     zr_metrics_sum(text ? text + kept : "", length - kept, &out->lost_steps,
                    &out->lost_milliseconds);
     zero_status status = lines ? zr_file_write_durable(path, text, kept, error) : ZERO_OK;
@@ -228,7 +227,7 @@ zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero
     *out = (zr_outputs){
         .directory = place->directory, .lock = -1, .created = !zr_path_exists(place->directory)};
     ZERO_TRY(zr_directory_create(place->directory, error));
-    zero_status status = lock_outputs(out, place->way, error);
+    zero_status status = lock_directory(out, place->way, error);
     if (status == ZERO_OK)
         status = zr_outputs_check(place, error); // again, because another run may have come first
     if (status != ZERO_OK)
@@ -237,13 +236,13 @@ zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero
 }
 
 // The name is one that the next start sweeps away, should this run be killed.
-zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK],
-                            zero_error *error)
+zero_status zr_outputs_create_beacon(const char *directory, char name[static ZR_OUTPUTS_BEACON],
+                                     zero_error *error)
 {
     char path[4096];
-    snprintf(name, ZR_OUTPUTS_MARK, ZR_RUN_CONFIG_FILE ".tmp.%ld.%lld", (long)getpid(),
+    snprintf(name, ZR_OUTPUTS_BEACON, ZR_RUN_CONFIG_FILE ".tmp.%ld.%lld", (long)getpid(),
              (long long)zr_clock_nanoseconds());
-    ZERO_TRY(join_outputs(directory, name, path, error));
+    ZERO_TRY(join_path(directory, name, path, error));
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", path);
@@ -251,7 +250,7 @@ zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_M
     return ZERO_OK;
 }
 
-bool zr_outputs_sees(const char *directory, const char *name)
+bool zr_outputs_sees_beacon(const char *directory, const char *name)
 {
     double end = zr_clock_seconds() + SHOWN_SECONDS;
     for (;;) {
@@ -267,10 +266,10 @@ bool zr_outputs_sees(const char *directory, const char *name)
     }
 }
 
-void zr_outputs_unmark(const char *directory, const char *name)
+void zr_outputs_remove_beacon(const char *directory, const char *name)
 {
     char path[4096];
-    if (join_outputs(directory, name, path, NULL) == ZERO_OK)
+    if (join_path(directory, name, path, NULL) == ZERO_OK)
         unlink(path);
 }
 
@@ -297,7 +296,7 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_l
                              const char *template, char **path, zero_error *error)
 {
     char model[4096];
-    ZERO_TRY(join_outputs(directory, name, model, error));
+    ZERO_TRY(join_path(directory, name, model, error));
     ZERO_TRY(zr_directory_create(model, error));
     ZERO_TRY(zr_receipt_begin(model, error));
     ZERO_TRY(write_model_config(model, config, error));

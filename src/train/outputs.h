@@ -44,13 +44,13 @@ zero_status zr_outputs_open(const zr_outputs_place *place, zr_outputs *out, zero
 zero_status zr_outputs_begin(zr_outputs *out, const zr_outputs_place *place,
                              const char *config_text, const char *job, zero_error *error);
 // A file by which other ranks recognise the directory. Rank 0 makes one with a unique name
-// (zr_outputs_mark), the others look for it for as long as a network's file system may take to show
-// it (zr_outputs_sees), and rank 0 removes it. Not collective.
-enum { ZR_OUTPUTS_MARK = 64 };
-zero_status zr_outputs_mark(const char *directory, char name[static ZR_OUTPUTS_MARK],
-                            zero_error *error);
-bool zr_outputs_sees(const char *directory, const char *name);
-void zr_outputs_unmark(const char *directory, const char *name);
+// (zr_outputs_create_beacon), the others look for it for as long as a network's file system may
+// take to show it (zr_outputs_sees_beacon), and rank 0 removes it. Not collective.
+enum { ZR_OUTPUTS_BEACON = 64 };
+zero_status zr_outputs_create_beacon(const char *directory, char name[static ZR_OUTPUTS_BEACON],
+                                     zero_error *error);
+bool zr_outputs_sees_beacon(const char *directory, const char *name);
+void zr_outputs_remove_beacon(const char *directory, const char *name);
 // Keeps `lines` lines of the metrics and cuts off those after them; writes the configuration.
 zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t lines,
                              zero_error *error);

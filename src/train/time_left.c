@@ -12,7 +12,7 @@ enum { TELLING_STEPS = 4 };
 static const double MOST_OFF = 1.5;
 enum { TOKENS_OF_A_SAMPLE = 200 };
 
-static double either(double measured, int64_t count, double predicted)
+static double measured_or_predicted(double measured, int64_t count, double predicted)
 {
     return count > 0 && measured > 0 ? measured / (double)count : predicted;
 }
@@ -20,7 +20,7 @@ static double either(double measured, int64_t count, double predicted)
 static double mean_of_task(const zr_train *train, zr_task task)
 {
     const zr_run_tasks *tasks = &train->run.tasks;
-    return either(tasks->seconds[task], tasks->calls[task], tasks->expected[task]);
+    return measured_or_predicted(tasks->seconds[task], tasks->calls[task], tasks->expected[task]);
 }
 
 // Returns the micro-batches of a rank in an evaluation of `windows` windows.
@@ -76,14 +76,14 @@ static double seconds_left(const zr_train *train, const zr_train_between *betwee
     double forward = step / (3 * (double)zero_accumulation(train->run.engine));
     zr_work_left work = {
         .steps = {steps - after, step},
-        .micro_batches.seconds =
-            either(clock->seconds[ZR_TIME_EVALUATION], train->run.evals.micro_batches,
-                   overheads->micro_batch > 0 ? overheads->micro_batch : forward),
+        .micro_batches.seconds = measured_or_predicted(
+            clock->seconds[ZR_TIME_EVALUATION], train->run.evals.micro_batches,
+            overheads->micro_batch > 0 ? overheads->micro_batch : forward),
         .checkpoints.seconds = mean_of_task(train, ZR_TASK_CHECKPOINT),
         .models.seconds = mean_of_task(train, ZR_TASK_MODEL),
         .samples = {zr_run_multiples(after, steps, every),
-                    either(clock->seconds[ZR_TIME_GENERATION], made,
-                           TOKENS_OF_A_SAMPLE * overheads->token)},
+                    measured_or_predicted(clock->seconds[ZR_TIME_GENERATION], made,
+                                          TOKENS_OF_A_SAMPLE * overheads->token)},
     };
     count_evaluations(train, between, after, &work);
     count_saves(train, after, &work);

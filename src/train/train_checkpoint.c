@@ -23,8 +23,8 @@
 // Seconds to leave before a scheduler's end, in addition to what steps and saves have taken so far.
 static const double LEAST_TO_END = 60;
 
-static void tell_shared(zr_train_saves *saves, int64_t step, const char *path, const char *others,
-                        const zero_logger *logger)
+static void warn_of_foreign_files(zr_train_saves *saves, int64_t step, const char *path,
+                                  const char *others, const zero_logger *logger)
 {
     if (!saves->left_step)
         zr_log(logger, ZERO_LOG_WARNING,
@@ -43,7 +43,7 @@ static zero_status remove_older(zr_train *train, int64_t step, zero_error *error
     if (!path)
         return ZERO_ERR_MEMORY;
     if (zr_directory_others(path, zr_is_checkpoint_file, others, sizeof others))
-        tell_shared(&train->run.saves, step, path, others, &train->logger);
+        warn_of_foreign_files(&train->run.saves, step, path, others, &train->logger);
     else
         status = zr_directory_discard(path, error);
     zr_free(path);
@@ -52,7 +52,8 @@ static zero_status remove_older(zr_train *train, int64_t step, zero_error *error
 
 // Keeps the newest `keep` whole checkpoints, including the one just written. Checkpoints of later
 // steps are damaged, because the run resumed before them; they are left alone. Rank 0 calls it.
-static zero_status remove_beyond(zr_train *train, const zr_checkpoints *found, zero_error *error)
+static zero_status remove_all_but_newest(zr_train *train, const zr_checkpoints *found,
+                                         zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     int64_t newest = train->run.saves.saved_step, kept = 0;
@@ -68,17 +69,17 @@ static zero_status remove_beyond(zr_train *train, const zr_checkpoints *found, z
     return ZERO_OK;
 }
 
-static zero_status prune(zr_train *train, zero_error *error)
+static zero_status prune_checkpoints(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(options->out_dir, &found, error));
-    zero_status status = options->keep > 0 ? remove_beyond(train, &found, error) : ZERO_OK;
+    zero_status status = options->keep > 0 ? remove_all_but_newest(train, &found, error) : ZERO_OK;
     zr_checkpoints_free(&found);
     return status;
 }
 
-static zr_run_state state_of(const zr_train *train)
+static zr_run_state make_run_state(const zr_train *train)
 {
     const zr_config *config = zr_engine_config(train->run.engine);
     return (zr_run_state){
@@ -105,8 +106,8 @@ bool zr_train_is_fatal(zero_status status)
 
 // Reports a checkpoint that cannot be written; training goes on, and the next one is tried when it
 // is due.
-static zero_status settle_checkpoint(const zr_train *train, zero_status status,
-                                     const zero_error *error)
+static zero_status tolerate_failed_save(const zr_train *train, zero_status status,
+                                        const zero_error *error)
 {
     if (status == ZERO_OK || zr_train_is_fatal(status))
         return status;
@@ -121,7 +122,7 @@ static zero_status settle_checkpoint(const zr_train *train, zero_status status,
 static zero_status prepare_checkpoint(const zr_train *train, char **path, json_t **more,
                                       zero_error *error)
 {
-    const zr_run_state state = state_of(train);
+    const zr_run_state state = make_run_state(train);
     *path = zr_checkpoint_path(train->asked.options->out_dir, train->run.saves.saving_step, error);
     zero_status status = *path ? ZERO_OK : ZERO_ERR_MEMORY;
     *more = zr_run_state_pack(&state);
@@ -132,7 +133,7 @@ static zero_status prepare_checkpoint(const zr_train *train, char **path, json_t
     return status;
 }
 
-static zr_task task_of(const zr_train *train)
+static zr_task saving_task(const zr_train *train)
 {
     return train->run.saves.at_once ? ZR_TASK_CHECKPOINT : ZR_TASK_OVERLAPPED;
 }
@@ -151,8 +152,8 @@ static zero_status begin_checkpoint(zr_train *train, int64_t step, zero_error *e
     json_decref(more);
     zr_free(path);
     if (status != ZERO_OK)
-        zr_run_tasks_count_saving(&train->run.tasks, task_of(train), status);
-    return settle_checkpoint(train, status, error);
+        zr_run_tasks_count_saving(&train->run.tasks, saving_task(train), status);
+    return tolerate_failed_save(train, status, error);
 }
 
 zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error *error)
@@ -160,7 +161,7 @@ zero_status zr_train_begin_checkpoint(zr_train *train, int64_t step, zero_error 
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = begin_checkpoint(train, step, error);
-    zr_run_tasks_end_saving(&train->run.tasks, task_of(train), &train->run.clock, before);
+    zr_run_tasks_end_saving(&train->run.tasks, saving_task(train), &train->run.clock, before);
     return status;
 }
 
@@ -171,7 +172,7 @@ void zr_train_announce_checkpoint(zr_train *train)
     zero_status status = zr_checkpoint_write_latest(train->asked.options->out_dir,
                                                     train->run.saves.saved_step, &error);
     if (status == ZERO_OK)
-        status = prune(train, &error);
+        status = prune_checkpoints(train, &error);
     if (status != ZERO_OK)
         zr_log(&train->logger, ZERO_LOG_ERROR, "step %lld is saved, but: %s",
                (long long)train->run.saves.saved_step, error.message);
@@ -196,9 +197,9 @@ zero_status zr_train_end_checkpoint(zr_train *train, zero_error *error)
         return ZERO_OK;
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_SAVING);
     zero_status status = end_checkpoint(train, error);
-    zr_run_tasks_count_saving(&train->run.tasks, task_of(train), status);
-    status = settle_checkpoint(train, status, error);
-    zr_run_tasks_end_saving(&train->run.tasks, task_of(train), &train->run.clock, before);
+    zr_run_tasks_count_saving(&train->run.tasks, saving_task(train), status);
+    status = tolerate_failed_save(train, status, error);
+    zr_run_tasks_end_saving(&train->run.tasks, saving_task(train), &train->run.clock, before);
     return status;
 }
 
@@ -234,7 +235,7 @@ static zero_status save_now(zr_train *train, int64_t step, bool owed, zero_error
 
 // Returns whether the disk has room for twice the checkpoint, because the models that are written
 // after it need room too. Rank 0 calls it.
-static bool checkpoint_has_room(const zr_train *train)
+static bool disk_has_room(const zr_train *train)
 {
     const char *out = train->asked.options->out_dir;
     struct statvfs disk;
@@ -261,7 +262,7 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
     if (options->dry_run || (options->no_final_checkpoint && !due))
         return ZERO_OK;
     if (!due && train->comm->rank == 0)
-        wanted = checkpoint_has_room(train);
+        wanted = disk_has_room(train);
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, &wanted, error));
     if (!wanted)
         return ZERO_OK;
@@ -274,8 +275,8 @@ zero_status zr_train_save_last(zr_train *train, int64_t step, bool due, zero_err
     return ZERO_OK;
 }
 
-static zero_status tell_lost(const zr_train_saves *saves, zero_status status, const zero_error *why,
-                             zero_error *error)
+static zero_status fail_lost_result(const zr_train_saves *saves, zero_status status,
+                                    const zero_error *why, zero_error *error)
 {
     if (saves->saved_step > 0)
         return zr_fail(
@@ -303,7 +304,7 @@ zero_status zr_train_rescue(zr_train *train, zero_status status, zero_error *err
     if (saves->saved_step != end && saves->saving_step != end) // otherwise it has been tried
         ZERO_TRY(save_now(train, end, false, &last));
     if (saves->saved_step != end)
-        return tell_lost(saves, status, &why, error);
+        return fail_lost_result(saves, status, &why, error);
     return zr_fail(
         error, status,
         "the run has ended, but its model is not written: %.400s; \"%.200s/" ZR_CHECKPOINTS

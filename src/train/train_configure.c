@@ -14,7 +14,7 @@
 #define SEED "libzero.seed"
 #define DEFAULT_SEED "1337"
 
-static zr_config_facts facts_of(const zr_train *train, int64_t steps)
+static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
     return zr_resolve_facts(
         &(zr_run_outline){.ranks = train->comm->size,
@@ -27,7 +27,7 @@ static zr_config_facts facts_of(const zr_train *train, int64_t steps)
 
 // Puts in, after the flags, the program's seed if nothing else gives one, and what a run that
 // continues keeps.
-static zero_status amend(zr_resolution *how, zr_config *config, zero_error *error)
+static zero_status add_seed_and_inherited(zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zr_train *train = how->user;
     if (!zr_config_says(config, SEED))
@@ -42,8 +42,8 @@ static zero_status amend(zr_resolution *how, zr_config *config, zero_error *erro
     return zr_inherited_apply(&keep, config, usual, how->logger, error);
 }
 
-static zr_resolution resolution_of(zr_train *train, zr_config_facts facts,
-                                   const zero_logger *logger)
+static zr_resolution make_resolution(zr_train *train, zr_config_facts facts,
+                                     const zero_logger *logger)
 {
     const zero_train_options *options = train->asked.options;
     return (zr_resolution){
@@ -55,7 +55,7 @@ static zr_resolution resolution_of(zr_train *train, zr_config_facts facts,
         .strict = options->strict,
         .facts = facts,
         .logger = logger,
-        .amend = amend,
+        .amend = add_seed_and_inherited,
         .user = train,
     };
 }
@@ -63,7 +63,7 @@ static zr_resolution resolution_of(zr_train *train, zr_config_facts facts,
 static zero_status make_config(zr_train *train, int64_t steps, const zero_logger *logger,
                                zr_config **out, zero_error *error)
 {
-    zr_resolution how = resolution_of(train, facts_of(train, steps), logger);
+    zr_resolution how = make_resolution(train, gather_facts(train, steps), logger);
     ZERO_TRY(zr_resolve(&how, out, error));
     zr_inherited_tell(&train->asked.before, *out, logger);
     return ZERO_OK;
@@ -89,7 +89,7 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
     ZERO_TRY(zr_resolve_text(train->asked.options->config_path, &train->resolved.file_text,
                              &train->resolved.file_length, error));
     facts.micro_batch = 1;
-    zr_resolution how = resolution_of(train, facts, NULL);
+    zr_resolution how = make_resolution(train, facts, NULL);
     zero_status status = zr_resolve(&how, &config, error);
     if (status == ZERO_OK)
         status = check_drains(train->asked.options, config, error);
@@ -100,7 +100,7 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
 }
 
 // tokens_of_step is over all ranks.
-static int64_t steps_of(const zr_train_asked *asked, int64_t tokens, int64_t tokens_of_step)
+static int64_t count_steps(const zr_train_asked *asked, int64_t tokens, int64_t tokens_of_step)
 {
     const zero_train_options *options = asked->options;
     if (options->dry_run && !asked->replay_to)
@@ -117,7 +117,7 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     zr_config *probe = NULL;
     ZERO_TRY(make_config(train, ZR_MAX(train->asked.options->steps, 1), NULL, &probe, error));
     int64_t tokens_of_step = probe->train_batch * train->resolved.seq;
-    int64_t steps = steps_of(&train->asked, train->subject.data.count, tokens_of_step);
+    int64_t steps = count_steps(&train->asked, train->subject.data.count, tokens_of_step);
     zr_config_destroy(probe);
     train->resolved.steps = ZR_MAX(steps, 1);
     return ZERO_OK;
@@ -125,13 +125,13 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
 
 // Aligns the lines of the resolution with the other lines before the first step. Its choices are
 // details, what a flag or a checkpoint changes is none.
-static void write_choice(void *user, zero_log_level level, const char *message)
+static void log_choice(void *user, zero_log_level level, const char *message)
 {
     const zr_train *train = user;
     zr_log(&train->logger, level, level >= ZERO_LOG_INFO ? "config   %s" : "%s", message);
 }
 
-static zero_status check_cut(const zr_train *train, zero_error *error)
+static zero_status check_model_part(const zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
     return zr_model_part_check(&train->subject.model_config,
@@ -141,11 +141,11 @@ static zero_status check_cut(const zr_train *train, zero_error *error)
 
 zero_status zr_train_configure(zr_train *train, zero_error *error)
 {
-    zero_logger logger = {.write = write_choice, .user = train};
+    zero_logger logger = {.write = log_choice, .user = train};
     ZERO_TRY(choose_steps(train, error));
     ZERO_TRY(make_config(train, train->resolved.steps, &logger, &train->resolved.config, error));
     ZERO_TRY(zr_config_check_length(train->resolved.config, train->resolved.steps, error));
-    ZERO_TRY(check_cut(train, error));
+    ZERO_TRY(check_model_part(train, error));
     train->resolved.keeps_weight_decay =
         train->asked.before.has_weight_decay &&
         train->asked.before.weight_decay == train->resolved.config->optimizer.weight_decay;
@@ -177,14 +177,14 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
     zr_lm_config *shape = &train->subject.model_config;
     zr_train_resolved *resolved = &train->resolved;
     const zero_options options = zr_train_engine_options(train);
-    const zr_resolution how = resolution_of(train, facts_of(train, resolved->steps), NULL);
+    const zr_resolution how = make_resolution(train, gather_facts(train, resolved->steps), NULL);
     ZERO_TRY(zr_placement_settle(&how, &options, shape, &resolved->config, error));
     zr_model_tiles_apply(resolved->config, shape);
     return zr_model_tiles_choose(&options, resolved->config, shape, error);
 }
 
 // Collects what was chosen or given outside of the file.
-static zr_run_record record_of(const zr_train *train)
+static zr_run_record make_run_record(const zr_train *train)
 {
     const zero_train_options *options = train->asked.options;
     return (zr_run_record){
@@ -221,7 +221,7 @@ static zero_status no_memory(zero_error *error)
     return zr_fail(error, ZERO_ERR_MEMORY, "no memory for the text of the resolved configuration");
 }
 
-static char *configure_text_of(const zr_config *config, zero_error *error)
+static char *config_as_text(const zr_config *config, zero_error *error)
 {
     zr_buffer text = {0};
     char *copy = NULL;
@@ -237,7 +237,7 @@ static char *configure_text_of(const zr_config *config, zero_error *error)
 zero_status zr_train_record(zr_train *train, zero_error *error)
 {
     zr_train_resolved *resolved = &train->resolved;
-    const zr_run_record record = record_of(train);
+    const zr_run_record record = make_run_record(train);
     zr_buffer run = {0};
     zr_run_record_write(&record, &run);
     zero_status status = run.failed ? no_memory(error)
@@ -245,6 +245,6 @@ zero_status zr_train_record(zr_train *train, zero_error *error)
                                                          "this run", false, NULL, error);
     zr_buffer_free(&run);
     ZERO_TRY(status);
-    resolved->config_text = configure_text_of(resolved->config, error);
+    resolved->config_text = config_as_text(resolved->config, error);
     return resolved->config_text ? ZERO_OK : ZERO_ERR_MEMORY;
 }

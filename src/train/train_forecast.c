@@ -5,7 +5,7 @@
 #include "setup/estimate.h"
 #include "train/training.h"
 
-static zr_estimate_question question_of(const zr_train *train)
+static zr_estimate_question make_question(const zr_train *train)
 {
     const zero_train_options *options = train->asked.options;
     zr_estimate_question question = {
@@ -43,9 +43,9 @@ static void find_overheads(zr_train *train, zr_estimate *estimate, const zr_rate
     zr_overheads_find(&question, estimate, book, &train->resolved.overheads);
 }
 
-static zero_status predict_forecast(zr_train *train, const zr_rate_book *book, zero_error *error)
+static zero_status forecast_run(zr_train *train, const zr_rate_book *book, zero_error *error)
 {
-    const zr_estimate_question question = question_of(train);
+    const zr_estimate_question question = make_question(train);
     zr_estimate estimate;
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     zero_status status = zr_estimate_make(&question, &estimate, error);
@@ -72,7 +72,7 @@ static void find_busy(zr_train *train)
     train->resolved.overheads.token *= busy->slowdown;
 }
 
-static void say_forecast(const zr_train *train)
+static void log_forecast(const zr_train *train)
 {
     zr_buffer text = {0};
     zr_forecast_text(&train->resolved.forecast, &text);
@@ -81,7 +81,7 @@ static void say_forecast(const zr_train *train)
     zr_buffer_free(&text);
 }
 
-static void say_overheads(const zr_train *train)
+static void log_overheads(const zr_train *train)
 {
     zr_buffer text = {0};
     zr_overheads_text(&train->resolved.overheads, &text);
@@ -103,7 +103,7 @@ void zr_train_foretell(zr_train *train)
     find_overheads(train, NULL, &book);
     bool links = alone || zr_rate_book_knows_network(&book),
          kernels = zr_rate_book_knows_kernels(&book),
-         predicted = links && kernels && predict_forecast(train, &book, &error) == ZERO_OK;
+         predicted = links && kernels && forecast_run(train, &book, &error) == ZERO_OK;
     find_busy(train);
     if (!links)
         zr_log(&train->logger, ZERO_LOG_INFO,
@@ -114,9 +114,9 @@ void zr_train_foretell(zr_train *train)
                "predict  nothing is known of this machine yet: runs of a few steps teach it, or "
                "zero plan --predict times it in a second");
     else if (predicted)
-        say_forecast(train);
+        log_forecast(train);
     else
         zr_log(&train->logger, ZERO_LOG_WARNING, "no prediction of a step: %s", error.message);
-    say_overheads(train);
+    log_overheads(train);
     zr_rate_book_free(&book);
 }

@@ -147,7 +147,7 @@ const char *zr_train_instructions(const char *backend)
 }
 
 // Compares the options that decide what all ranks do together, and when.
-static void same_options(zr_fingerprints *list, const zero_train_options *options)
+static void fingerprint_options(zr_fingerprints *list, const zero_train_options *options)
 {
     uint64_t seconds; // the bits of the double
     memcpy(&seconds, &options->save_seconds, sizeof seconds);
@@ -178,7 +178,7 @@ zero_status zr_train_compare_inputs(zr_train *train, zero_error *error)
     zr_fingerprints list = {0};
     if (train->comm->size == 1)
         return ZERO_OK;
-    same_options(&list, options);
+    fingerprint_options(&list, options);
     zr_fingerprint_number(&list, "--seq", train->resolved.seq);
     zr_fingerprint_number(&list, "--steps", train->resolved.steps);
     zr_fingerprint_config(&list, train->resolved.config);

@@ -110,7 +110,8 @@ static zero_traffic job_since(loop *l)
 }
 
 // Reports a metrics line that could not be written; the run goes on without it. Rank 0 calls it.
-static void settle_line(zr_train *train, int64_t step, zero_status status, const zero_error *error)
+static void report_lost_line(zr_train *train, int64_t step, zero_status status,
+                             const zero_error *error)
 {
     if (status != ZERO_OK && !train->run.metrics_failed)
         zr_log(&train->logger, ZERO_LOG_ERROR,
@@ -155,8 +156,8 @@ static void write_loop_line(loop *l, const zero_step_info *info, bool last, int6
     };
     zero_memory_report(train->run.engine, &line.memory);
     if (train->run.outputs.metrics)
-        settle_line(train, info->step,
-                    zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
+        report_lost_line(train, info->step,
+                         zr_metrics_step_write(train->run.outputs.metrics, &line, &error), &error);
 }
 
 // Writes the line of metrics.jsonl and sends the event. Returns the caller's answer: whether it
@@ -232,9 +233,9 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
     char text[sizeof run->evals.text];
     describe_read(batches, result->windows, text, sizeof text);
     if (run->outputs.metrics)
-        settle_line(l->train, step,
-                    zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error),
-                    &error);
+        report_lost_line(l->train, step,
+                         zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error),
+                         &error);
     if (batches == l->between.eval_batches) {
         zr_observation_evaluated(run->observed, step, result->loss);
         snprintf(run->evals.text, sizeof run->evals.text, "%s", text);
@@ -251,7 +252,7 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
 }
 
 // Evaluates the model. Only evaluations that read the same part of the text decide which is best.
-static zero_status evaluate(loop *l, int64_t step, int64_t batches, zero_error *error)
+static zero_status evaluate_model(loop *l, int64_t step, int64_t batches, zero_error *error)
 {
     zr_train *train = l->train;
     zr_windows_result result;
@@ -292,7 +293,7 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
     if (last)
         ZERO_TRY(zero_finish_update(l->train->run.engine, error));
     if (l->between.eval_every > 0 && (last || step % l->between.eval_every == 0))
-        ZERO_TRY(evaluate(l, step, l->between.eval_batches, error));
+        ZERO_TRY(evaluate_model(l, step, l->between.eval_batches, error));
     if (l->left)
         return zr_train_save_and_stop(l->train, step, true, error);
     if (zr_train_makes_samples(l->train) && step % options->sample_every == 0)
@@ -301,7 +302,7 @@ static zero_status between_steps(loop *l, int64_t step, zero_error *error)
 }
 
 // Returns what this rank wants after a step; `stop` is the caller's answer on rank 0.
-static verdict judge(zr_train *train, int64_t step, int stop)
+static verdict choose_verdict(zr_train *train, int64_t step, int stop)
 {
     if (stop)
         return STOP;
@@ -331,7 +332,7 @@ static zero_status time_steps(loop *l, int64_t steps, double *milliseconds, zero
 static zero_status agree_on_verdict(zr_train *train, int64_t step, int stop, int64_t *out,
                                     zero_error *error)
 {
-    *out = judge(train, step, stop);
+    *out = choose_verdict(train, step, stop);
     ZERO_TRY(zr_comm_agree_on_largest(train->comm, out, error));
     if (*out == STOP)
         return zr_fail(error, ZERO_ERR_CANCELLED, "cancelled after step %lld of %lld",
@@ -354,8 +355,8 @@ static zero_status follow_verdict(loop *l, int64_t step, int64_t verdict, zero_e
 }
 
 // Reports a step that was made; *stop is set if the caller wants the run to end.
-static zero_status report_loop(loop *l, zero_step_info *info, bool last, double milliseconds,
-                               int *stop, zero_error *error)
+static zero_status check_and_report_step(loop *l, zero_step_info *info, bool last,
+                                         double milliseconds, int *stop, zero_error *error)
 {
     zr_train *train = l->train;
     ZERO_TRY(zr_train_check_step(train, info, last, error));
@@ -376,14 +377,15 @@ static zero_status run_window(loop *l, int64_t *step, int64_t end, zero_error *e
     int stop = 0;
     ZERO_TRY(time_steps(l, steps, &milliseconds, error));
     for (int64_t i = 0; i < steps; i++)
-        ZERO_TRY(report_loop(l, &l->infos[i], i == steps - 1, milliseconds, &stop, error));
+        ZERO_TRY(
+            check_and_report_step(l, &l->infos[i], i == steps - 1, milliseconds, &stop, error));
     *step += steps;
     ZERO_TRY(agree_on_verdict(l->train, *step, stop, &verdict, error));
     return follow_verdict(l, *step, verdict, error);
 }
 
 // Forgets the best loss if it was measured over other windows, because the two do not compare.
-static void compare_best(zr_train *train, int64_t windows)
+static void forget_incomparable_best(zr_train *train, int64_t windows)
 {
     bool other = isfinite(train->run.evals.best) && train->run.evals.best_windows &&
                  train->run.evals.best_windows != windows;
@@ -408,8 +410,9 @@ static void plan_evaluations(loop *l)
     l->between.eval_batches = ZR_MAX(trained / EVAL_SHARE / l->micro_batch, 1);
     if (l->between.eval_batches * l->micro_batch >= zr_dataset_eval_windows(&train->subject.val))
         l->between.eval_batches = 0;
-    compare_best(train, l->between.eval_batches ? l->between.eval_batches * l->micro_batch
-                                                : zr_dataset_eval_windows(&train->subject.val));
+    forget_incomparable_best(train, l->between.eval_batches
+                                        ? l->between.eval_batches * l->micro_batch
+                                        : zr_dataset_eval_windows(&train->subject.val));
 }
 
 static zero_status run_loop_steps(loop *l, zero_error *error)
@@ -429,7 +432,7 @@ static zero_status run_loop_steps(loop *l, zero_error *error)
         ZERO_TRY(run_window(l, &step, end, error));
     ZERO_TRY(zr_train_end_checkpoint(train, error));
     if (l->between.eval_batches > 0) // so far only parts of the held-out text were read
-        ZERO_TRY(evaluate(l, train->resolved.steps, 0, error));
+        ZERO_TRY(evaluate_model(l, train->resolved.steps, 0, error));
     return l->left ? zr_train_save_and_stop(train, train->resolved.steps, false, error) : ZERO_OK;
 }
 

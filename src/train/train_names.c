@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static zero_status check_names_model(const zero_train_options *options, zero_error *error)
+static zero_status check_model_name(const zero_train_options *options, zero_error *error)
 {
     zr_lm_config config;
     bool vocabulary;
@@ -41,7 +41,7 @@ static zero_status check_tokenizer(const char *tokenizer, zero_error *error)
 zero_status zr_train_check_names(const zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
-    ZERO_TRY(check_names_model(options, error));
+    ZERO_TRY(check_model_name(options, error));
     ZERO_TRY(check_tokenizer(options->tokenizer, error));
     ZERO_TRY(zr_data_sources_are_there(options->data, options->data_count, error));
     bool held_out = options->val && strcmp(options->val, "none") != 0;

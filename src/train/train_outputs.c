@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
-static zero_status gather_reads(const zero_train_options *options, zr_input_paths *reads,
-                                zero_error *error)
+static zero_status gather_input_paths(const zero_train_options *options, zr_input_paths *reads,
+                                      zero_error *error)
 {
     ZERO_TRY(zr_input_paths_add(reads, options->model_dir, "--model", error));
     ZERO_TRY(zr_input_paths_add(reads, options->tokenizer, "--tokenizer", error));
@@ -24,7 +24,7 @@ zero_status zr_train_check_outputs(zr_train *train, zero_error *error)
     const zero_train_options *options = train->asked.options;
     if (train->comm->rank > 0)
         return ZERO_OK;
-    ZERO_TRY(gather_reads(options, &train->run.place.reads, error));
+    ZERO_TRY(gather_input_paths(options, &train->run.place.reads, error));
     train->run.place.directory = options->out_dir;
     train->run.place.way = train->asked.resume  ? ZR_OUTPUTS_GO_ON
                            : options->overwrite ? ZR_OUTPUTS_REPLACE
@@ -60,11 +60,11 @@ zero_status zr_train_check_places(const zr_train *train, zero_error *error)
 
 // Checks that this rank's out_dir is the one that rank 0 writes to, because all ranks write into
 // it: the rank looks for a file that rank 0 has made there.
-static zero_status look_for(const zr_train *train, const char *name, zero_error *error)
+static zero_status check_sees_beacon(const zr_train *train, const char *name, zero_error *error)
 {
     char host[256] = "";
     const char *out = train->asked.options->out_dir;
-    if (zr_outputs_sees(out, name))
+    if (zr_outputs_sees_beacon(out, name))
         return ZERO_OK;
     gethostname(host, sizeof host - 1);
     return zr_fail(error, ZERO_ERR_USAGE,
@@ -74,20 +74,21 @@ static zero_status look_for(const zr_train *train, const char *name, zero_error 
 }
 
 // This comes before anything in the directory is changed.
-static zero_status check_shared(const zr_train *train, zero_error *error)
+static zero_status check_directory_is_shared(const zr_train *train, zero_error *error)
 {
-    char name[ZR_OUTPUTS_MARK] = "";
+    char name[ZR_OUTPUTS_BEACON] = "";
     const char *out = train->asked.options->out_dir;
     bool first = train->comm->rank == 0;
     if (train->comm->size == 1)
         return ZERO_OK;
-    ZERO_TRY(
-        zr_comm_agree(train->comm, first ? zr_outputs_mark(out, name, error) : ZERO_OK, error));
+    ZERO_TRY(zr_comm_agree(train->comm,
+                           first ? zr_outputs_create_beacon(out, name, error) : ZERO_OK, error));
     zero_status status = zr_comm_broadcast(train->comm, name, sizeof name, 0, error);
     if (status == ZERO_OK)
-        status = zr_comm_agree(train->comm, first ? ZERO_OK : look_for(train, name, error), error);
+        status = zr_comm_agree(train->comm, first ? ZERO_OK : check_sees_beacon(train, name, error),
+                               error);
     if (first)
-        zr_outputs_unmark(out, name);
+        zr_outputs_remove_beacon(out, name);
     return status;
 }
 
@@ -114,7 +115,7 @@ static zero_status open_outputs_directory(zr_train *train, zero_error *error)
     ZERO_TRY(zr_comm_agree(
         train->comm,
         first ? zr_outputs_open(&train->run.place, &train->run.outputs, error) : ZERO_OK, error));
-    zero_status status = check_shared(train, error);
+    zero_status status = check_directory_is_shared(train, error);
     if (status == ZERO_OK && first)
         status = zr_outputs_begin(&train->run.outputs, &train->run.place,
                                   train->resolved.config_text, options->job, error);

@@ -9,14 +9,14 @@
 #include <string.h>
 
 // Logs what the buffer holds as one line.
-static void say_pipeline(const zero_logger *logger, const char *heading, const zr_buffer *line)
+static void log_line(const zero_logger *logger, const char *heading, const zr_buffer *line)
 {
     zero_log_level level = *heading ? ZERO_LOG_INFO : ZERO_LOG_DEBUG; // details have no heading
     if (!line->failed && line->length > 0)
         zr_log(logger, level, "%-8s %s", heading, line->data);
 }
 
-static void say_stage(const zr_pipeline_part *part, const zero_model *model, int stage,
+static void log_stage(const zr_pipeline_part *part, const zero_model *model, int stage,
                       zr_buffer *line, const zero_logger *logger)
 {
     line->length = 0;
@@ -24,11 +24,11 @@ static void say_stage(const zr_pipeline_part *part, const zero_model *model, int
     zr_pipeline_stages_units(part, model, stage, line);
     zr_buffer_printf(line, " (%.0f%%)", 100 * zr_pipeline_stages_share(part, stage));
     zr_pipeline_stages_versions(part, stage, line);
-    say_pipeline(logger, "", line);
+    log_line(logger, "", line);
 }
 
 // Logs that requested samples are left out.
-static void say_samples(const zr_train *train)
+static void log_left_out_samples(const zr_train *train)
 {
     if (train->asked.options->sample_every > 0)
         zr_log(&train->logger, ZERO_LOG_WARNING,
@@ -49,15 +49,15 @@ zero_status zr_train_describe_pipeline(const zr_train *train, zero_error *error)
     zero_status status = zr_pipeline_stages_simulate(part, &simulation, error);
     if (status == ZERO_OK) {
         zr_pipeline_stages_heading(part, simulation.bubble, &line);
-        say_pipeline(logger, "pipeline", &line);
+        log_line(logger, "pipeline", &line);
         for (int s = 0; s < part->pipeline.stages; s++)
-            say_stage(part, model, s, &line, logger);
+            log_stage(part, model, s, &line, logger);
         line.length = 0;
         zr_pipeline_stages_in_one_part(part, model, plan->settings.activation_checkpoints > 0,
                                        &line);
-        say_pipeline(logger, "", &line);
+        log_line(logger, "", &line);
     }
-    say_samples(train);
+    log_left_out_samples(train);
     zr_simulation_free(&simulation);
     zr_buffer_free(&line);
     return status;

@@ -88,7 +88,7 @@ static zero_status find_origin(zero_comm *comm, const zr_recorder *recorder, int
 
 // Returns what this rank's records name: ranks of a pipeline have units and flat parameters of
 // their own.
-static zr_trace_names names_of(const zr_train *train)
+static zr_trace_names names_in_records(const zr_train *train)
 {
     const zr_plan *plan = zr_engine_plan(train->run.engine);
     return (zr_trace_names){.units = zr_observation_units(train->run.observed),
@@ -106,7 +106,7 @@ typedef struct parcel {
     int64_t stage, chunks;      // as in zr_trace_names
 } parcel;
 
-static void pack_profile(const char *const *names, int count, zr_buffer *out)
+static void pack_names(const char *const *names, int count, zr_buffer *out)
 {
     for (int i = 0; i < count; i++)
         zr_buffer_append(out, names[i], strlen(names[i]) + 1);
@@ -125,9 +125,9 @@ static zero_status send_records(const zr_train *train, const zr_recorder *record
                                 zero_error *error)
 {
     zr_buffer text = {0};
-    const zr_trace_names names = names_of(train);
-    pack_profile(names.units, names.unit_count, &text);
-    pack_profile(names.slots, names.slot_count, &text);
+    const zr_trace_names names = names_in_records(train);
+    pack_names(names.units, names.unit_count, &text);
+    pack_names(names.slots, names.slot_count, &text);
     const parcel parcel = {.count = recorder->count,
                            .origin = origin,
                            .units = names.unit_count,
@@ -143,7 +143,7 @@ static zero_status send_records(const zr_train *train, const zr_recorder *record
 }
 
 // Makes a list of the names in `text`, which the caller frees.
-static const char **unpack(const parcel *parcel, const char *text, zero_error *error)
+static const char **unpack_names(const parcel *parcel, const char *text, zero_error *error)
 {
     const char **names = zr_alloc((size_t)(parcel->units + parcel->slots) * sizeof *names, error);
     for (int64_t i = 0; i < parcel->units + parcel->slots && names; i++) {
@@ -161,7 +161,7 @@ static zero_status receive_records(zero_comm *comm, int rank, const parcel *parc
     ZERO_TRY(zr_comm_recv(comm, recorder->records,
                           parcel->count * (int64_t)sizeof *recorder->records, rank, error));
     recorder->count = parcel->count;
-    const char **list = unpack(parcel, text, error);
+    const char **list = unpack_names(parcel, text, error);
     if (!list)
         return ZERO_ERR_MEMORY;
     const zr_trace_names names = {.units = list,
@@ -191,10 +191,10 @@ static zero_status receive_rank(zero_comm *comm, int rank, zr_buffer *out, zero_
 }
 
 // Writes rank 0's own records, then those of the other ranks as they arrive. Rank 0 calls it.
-static zero_status collect_profile(const zr_train *train, const zr_recorder *own, int64_t origin,
+static zero_status collect_records(const zr_train *train, const zr_recorder *own, int64_t origin,
                                    zr_buffer *out, zero_error *error)
 {
-    const zr_trace_names names = names_of(train);
+    const zr_trace_names names = names_in_records(train);
     zr_trace_begin(out);
     zr_trace_rank(0, own, origin, &names, out);
     for (int r = 1; r < train->comm->size; r++) {
@@ -228,7 +228,7 @@ zero_status zr_train_profile_write(const zr_train *train, zero_error *error)
         ZERO_TRY(send_records(train, recorder, origin, error));
         return zr_comm_agree(train->comm, ZERO_OK, error);
     }
-    zero_status status = collect_profile(train, recorder, origin, &text, error);
+    zero_status status = collect_records(train, recorder, origin, &text, error);
     if (status == ZERO_OK)
         status = zr_comm_agree(train->comm, write_trace(train, &text, error), error);
     zr_buffer_free(&text);

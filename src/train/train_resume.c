@@ -11,7 +11,7 @@
 
 // Finds the newest checkpoint on rank 0 before the lock is held. Another run may still be writing,
 // so nothing is removed and nothing is reported.
-static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
+static zero_status peek_at_newest(zr_train_asked *asked, zero_error *error)
 {
     const char *out = asked->options->out_dir;
     char *newest = NULL;
@@ -27,7 +27,7 @@ static zero_status look_ahead(zr_train_asked *asked, zero_error *error)
 
 // A run that zero_run starts again continues with what it wrote itself. What another run left there
 // it replaces or refuses, as at its first start.
-static void choose_way(zr_train_asked *asked)
+static void choose_to_resume(zr_train_asked *asked)
 {
     const zero_train_options *options = asked->options;
     bool ours =
@@ -39,8 +39,8 @@ zero_status zr_train_foresee(zr_train_asked *asked, zero_comm *comm, zero_error 
 {
     zero_status status = ZERO_OK;
     if (comm->rank == 0) {
-        choose_way(asked);
-        status = asked->resume ? look_ahead(asked, error) : ZERO_OK;
+        choose_to_resume(asked);
+        status = asked->resume ? peek_at_newest(asked, error) : ZERO_OK;
     }
     ZERO_TRY(zr_comm_agree(comm, status, error));
     ZERO_TRY(zr_comm_broadcast(comm, &asked->before, sizeof asked->before, 0, error));
@@ -148,7 +148,7 @@ static zero_status load_newest(zr_train *train, candidates *c, char path[4096], 
     return ZERO_OK;
 }
 
-static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
+static zero_status resume_from_newest(zr_train *train, candidates *c, zero_error *error)
 {
     char path[4096];
     json_t *state;
@@ -181,7 +181,7 @@ static zero_status go_on(zr_train *train, candidates *c, zero_error *error)
 zero_status zr_train_resume(zr_train *train, zero_error *error)
 {
     candidates c = {0};
-    zero_status status = go_on(train, &c, error);
+    zero_status status = resume_from_newest(train, &c, error);
     zr_checkpoints_free(&c.found);
     return status;
 }

@@ -10,8 +10,8 @@ typedef struct sample {
 
 // A token that ends a text does not end a sample, because a model has learnt from whole documents
 // what comes after it.
-static zero_status sample_begin(const zr_train_subject *subject, int64_t seed, sample *out,
-                                zero_error *error)
+static zero_status prepare_sample(const zr_train_subject *subject, int64_t seed, sample *out,
+                                  zero_error *error)
 {
     static const char *const none[] = {""};
     *out = (sample){0};
@@ -34,27 +34,27 @@ zero_status zr_train_sample_check(const zr_train_subject *subject, zero_engine *
                                   zero_error *error)
 {
     sample s;
-    ZERO_TRY(sample_begin(subject, 0, &s, error));
+    ZERO_TRY(prepare_sample(subject, 0, &s, error));
     zero_status status = zr_generate_check_memory(engine, &subject->model_config, &s.how, error);
     zr_prompts_free(&s.prompts);
     return status;
 }
 
-static int append_sample(void *user, int64_t prompt, const char *text, size_t length)
+static int append_text(void *user, int64_t prompt, const char *text, size_t length)
 {
     zr_buffer_append(user, text, length);
     return 0;
 }
 
 // It is the same on every rank.
-static zero_status generate(zr_train *train, int64_t seed, zr_buffer *out, zero_error *error)
+static zero_status generate_sample(zr_train *train, int64_t seed, zr_buffer *out, zero_error *error)
 {
     const zr_train_subject *subject = &train->subject;
-    const zr_sample_sink sink = {.emit = append_sample, .user = out};
+    const zr_sample_sink sink = {.emit = append_text, .user = out};
     sample s;
     if (train->comm->rank == 0 && !train->run.samples.engine)
         ZERO_TRY(zr_generation_times_count(train->run.engine, &train->run.samples, error));
-    ZERO_TRY(sample_begin(subject, seed, &s, error));
+    ZERO_TRY(prepare_sample(subject, seed, &s, error));
     s.how.times = train->comm->rank == 0 ? &train->run.samples : NULL;
     zero_status status = zr_generate_loop(train->run.engine, &subject->model_config,
                                           subject->tokenizer, &s.how, &sink, error);
@@ -69,7 +69,7 @@ zero_status zr_train_sample(zr_train *train, int64_t step, zero_error *error)
 {
     zr_buffer text = {0};
     zr_time_part before = zr_run_clock_turn(&train->run.clock, ZR_TIME_GENERATION);
-    zero_status status = generate(train, train->resolved.seed + step, &text, error);
+    zero_status status = generate_sample(train, train->resolved.seed + step, &text, error);
     zr_run_clock_turn(&train->run.clock, before);
     const zero_event event = {.kind = ZERO_EVENT_SAMPLE,
                               .step = step,

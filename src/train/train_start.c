@@ -25,12 +25,12 @@
     va_end(arguments);                                                                             \
     zr_log(logger, level, "%s", line)
 
-static void say_start(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
-static void detail(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
+static void log_info(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
+static void log_detail(const zero_logger *logger, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static void say_start(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_INFO); }
+static void log_info(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_INFO); }
 
-static void detail(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_DEBUG); }
+static void log_detail(const zero_logger *logger, const char *format, ...) { SAY(ZERO_LOG_DEBUG); }
 
 static void describe_shares(const zr_train_subject *subject, const zero_logger *logger)
 {
@@ -39,8 +39,8 @@ static void describe_shares(const zr_train_subject *subject, const zero_logger *
     for (int i = 0; i < data->stream_count; i++)
         sum += data->weights[i];
     for (int i = 0; i < data->stream_count && data->stream_count > 1; i++)
-        detail(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name,
-               (long long)data->streams[i].count, 100 * data->weights[i] / sum);
+        log_detail(logger, "         %s: %lld tokens, %.2f%% of the samples", data->streams[i].name,
+                   (long long)data->streams[i].count, 100 * data->weights[i] / sum);
 }
 
 static void describe_masked(const zr_train_subject *subject, char *out, size_t size)
@@ -70,8 +70,8 @@ static void describe_shape(const zr_train_subject *subject, const zero_logger *l
     char sharing[48] = "";
     if (shape->kv_heads != shape->heads)
         snprintf(sharing, sizeof sharing, " (%lld of keys and values)", (long long)shape->kv_heads);
-    detail(logger, "         %lld layers, %lld heads%s, width %lld", (long long)shape->layers,
-           (long long)shape->heads, sharing, (long long)shape->width);
+    log_detail(logger, "         %lld layers, %lld heads%s, width %lld", (long long)shape->layers,
+               (long long)shape->heads, sharing, (long long)shape->width);
 }
 
 // `val` is the option's value; NULL: a part of the text.
@@ -92,18 +92,18 @@ void zr_train_describe_model(const zr_train *train)
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
     char held_out[512], masked[192];
-    say_start(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
-              options->new_spec ? "new random weights, " : "from ",
-              options->new_spec ? options->new_spec : options->model_dir,
-              (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
-              (double)subject->parameters / 1e6, (long long)subject->shape.positions);
+    log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
+             options->new_spec ? "new random weights, " : "from ",
+             options->new_spec ? options->new_spec : options->model_dir,
+             (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
+             (double)subject->parameters / 1e6, (long long)subject->shape.positions);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
     describe_masked(subject, masked, sizeof masked);
-    say_start(logger, "text     %s%s: %lld bytes, %lld tokens to train on%s; %s", options->data[0],
-              options->data_count > 1 ? " and others" : "",
-              (long long)zr_corpus_bytes(subject->corpus), (long long)subject->data.count, masked,
-              held_out);
+    log_info(logger, "text     %s%s: %lld bytes, %lld tokens to train on%s; %s", options->data[0],
+             options->data_count > 1 ? " and others" : "",
+             (long long)zr_corpus_bytes(subject->corpus), (long long)subject->data.count, masked,
+             held_out);
     describe_shares(subject, logger);
     warn_of_bare_windows(&subject->data, logger);
 }
@@ -122,7 +122,7 @@ static void describe_tier(const int64_t bytes[ZERO_MEM_COUNT], const char *headi
                          zr_memory_category_name((zero_memory_category)c), (double)bytes[c] / 1e6);
     }
     if (at > 0)
-        detail(logger, "%s, MB: %stotal %.2f", heading, line, (double)total / 1e6);
+        log_detail(logger, "%s, MB: %stotal %.2f", heading, line, (double)total / 1e6);
 }
 
 static void add_tier(const zr_train_memory *memory, zero_tier tier, const char *where,
@@ -152,14 +152,14 @@ static zero_status describe_memory(const zr_train *train, zero_error *error)
     add_tier(&memory, ZERO_TIER_host, " on the host", &line);
     add_tier(&memory, ZERO_TIER_nvme, " on NVMe", &line);
     if (!line.failed)
-        say_start(logger, "memory   of a rank%s, planned: %s", stage,
-                  line.length ? line.data : "none");
+        log_info(logger, "memory   of a rank%s, planned: %s", stage,
+                 line.length ? line.data : "none");
     zr_buffer_free(&line);
     describe_tier(memory.bytes[ZERO_TIER_device], "         on the device", logger);
     describe_tier(memory.bytes[ZERO_TIER_host], "         on the host", logger);
     describe_tier(memory.bytes[ZERO_TIER_nvme], "         on NVMe", logger);
     if (io)
-        detail(logger, "         to and from NVMe: %s", io);
+        log_detail(logger, "         to and from NVMe: %s", io);
     return ZERO_OK;
 }
 
@@ -167,12 +167,12 @@ static zero_status describe_memory(const zr_train *train, zero_error *error)
 // before any memory of the plan is reserved.
 void zr_train_describe_runtime(const zero_logger *logger)
 {
-    detail(logger, "runtime  %.1f MB resident before the plan's memory is reserved",
-           (double)zr_memory_resident() / 1e6);
+    log_detail(logger, "runtime  %.1f MB resident before the plan's memory is reserved",
+               (double)zr_memory_resident() / 1e6);
 }
 
 // Returns over how many updates a schedule changes the rate; INT64_MAX: it has no end.
-static int64_t start_length_of(const zr_lr_schedule *schedule)
+static int64_t schedule_length(const zr_lr_schedule *schedule)
 {
     switch (schedule->kind) {
     case ZR_SCHEDULE_ONE_CYCLE: return schedule->first_steps + schedule->second_steps;
@@ -185,7 +185,7 @@ static int64_t start_length_of(const zr_lr_schedule *schedule)
 // Warns if the schedule ends before the run does, because the rate is constant from there on.
 static void warn_of_end(const zr_lr_schedule *schedule, int64_t steps, const zero_logger *logger)
 {
-    int64_t length = start_length_of(schedule);
+    int64_t length = schedule_length(schedule);
     double last = zr_schedule_lr(schedule, steps - 1);
     if (length >= steps || zr_schedule_lr(schedule, steps) != last)
         return;
@@ -209,7 +209,7 @@ static void describe_rate(const zr_lr_schedule *schedule, int64_t steps, const z
         double lr = zr_schedule_lr(schedule, n);
         most = lr > most ? lr : most;
     }
-    say_start(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
+    log_info(logger, "rate     %.3g at first, at most %.3g, %.3g at the end", first, most, last);
     if (most == 0)
         zr_log(logger, ZERO_LOG_WARNING,
                "the rate of every step of this run is 0, so nothing is learnt: %s",
@@ -244,11 +244,12 @@ static void describe_exact_world(const zr_config *config, int threads, const zer
     long long micro_batches = config->train_batch / config->micro_batch;
     if (!config->exact_world)
         return;
-    detail(logger,
-           "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
-           "samples a step, with %d thread%s each",
-           micro_batches, config->exact_tensor > 1 || config->pipeline.stages > 1 ? "data " : "",
-           micro_batches, (long long)config->micro_batch, threads, plural(threads));
+    log_detail(
+        logger,
+        "exact    these bits on 1, 2, 4, ... %lld %sranks that make %lld micro-batches of %lld "
+        "samples a step, with %d thread%s each",
+        micro_batches, config->exact_tensor > 1 || config->pipeline.stages > 1 ? "data " : "",
+        micro_batches, (long long)config->micro_batch, threads, plural(threads));
 }
 
 // Says the same of tensor ranks: a model of T slices is computed alike by any number of ranks that
@@ -261,9 +262,10 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
     if (slices == 1)
         return;
     if (!config->exact_tensor_said) {
-        detail(logger, "exact    these bits on %d tensor ranks%s", config->tensor,
-               ZR_IS_POWER_OF_TWO(slices) ? "; libzero.exact_tensor makes them those of others, too"
-                                          : "");
+        log_detail(logger, "exact    these bits on %d tensor ranks%s", config->tensor,
+                   ZR_IS_POWER_OF_TWO(slices)
+                       ? "; libzero.exact_tensor makes them those of others, too"
+                       : "");
         return;
     }
     for (int64_t n = least; n <= slices && used < sizeof numbers; n *= 2)
@@ -272,10 +274,11 @@ static void describe_exact_tensor(const zr_config *config, int threads, const ze
                                  : n == slices ? " or "
                                                : ", ",
                                  (long long)n);
-    detail(logger,
-           "exact    these bits on %s tensor ranks, which compute %lld slices of every layer, with "
-           "%d thread%s each, their rows divided (--sequence-parallel) or not",
-           numbers, (long long)slices, threads, plural(threads));
+    log_detail(
+        logger,
+        "exact    these bits on %s tensor ranks, which compute %lld slices of every layer, with "
+        "%d thread%s each, their rows divided (--sequence-parallel) or not",
+        numbers, (long long)slices, threads, plural(threads));
 }
 
 // Logs which other pipelines give bit-identical results under an asynchronous schedule.
@@ -283,13 +286,13 @@ static void describe_exact_steps(const zr_config *config, const zr_plan *plan,
                                  const zero_logger *logger)
 {
     if (config->pipeline.kind == ZR_PIPELINE_PIPEDREAM)
-        detail(
+        log_detail(
             logger,
             "exact    these bits on these %d pipeline stages alone, drained every %lld steps: how "
             "old the weights of a unit are follows from its stage",
             config->pipeline.stages, (long long)config->pipeline.flush_every);
     else
-        detail(
+        log_detail(
             logger, "exact    these bits at any number of pipeline stages under 2bw%s",
             plan->tied_weight_count && !config->pipeline.exact
                 ? "; a table is shared by two of them, and libzero.exact_pipeline makes them those "
@@ -309,18 +312,18 @@ static void describe_exact_pipeline(const zr_config *config, const zr_plan *plan
     if (plan->tied_weight_count == 0)
         return;
     if (config->pipeline.exact)
-        detail(logger,
-               "exact    these bits at any number of pipeline stages, and without a pipeline "
-               "with libzero.exact_pipeline, too");
+        log_detail(logger,
+                   "exact    these bits at any number of pipeline stages, and without a pipeline "
+                   "with libzero.exact_pipeline, too");
     else
-        detail(logger,
-               "exact    these bits on pipelines alone, because two of their stages share a "
-               "table; libzero.exact_pipeline makes them those without a pipeline, too");
+        log_detail(logger,
+                   "exact    these bits on pipelines alone, because two of their stages share a "
+                   "table; libzero.exact_pipeline makes them those without a pipeline, too");
 }
 
 // Returns, in words, whose variables of the environment say that this is a rank; "": none, or those
 // of this program's own parent.
-static const char *launcher(void)
+static const char *launcher_words(void)
 {
     zr_launch launch;
     if (zr_launch_read_process(&launch, NULL) != ZERO_OK || !launch.family || launch.memfd >= 0)
@@ -350,11 +353,11 @@ static void describe_ranks(const zero_comm *comm, const zero_engine *engine,
                  config->sequence_parallel ? ", rows divided"
                  : shares                  ? ", activation checkpoints divided"
                                            : "");
-    say_start(logger,
-              "ranks    %d (%s%s%s), %d thread%s each (%s); ZeRO stage %lld; %s, backend %s, %s",
-              comm->size, zero_comm_name(comm), launcher(), grid, threads->count,
-              plural(threads->count), threads->reason, (long long)config->stage,
-              zr_dtype_name(config->dtype), backend->name, backend->path());
+    log_info(logger,
+             "ranks    %d (%s%s%s), %d thread%s each (%s); ZeRO stage %lld; %s, backend %s, %s",
+             comm->size, zero_comm_name(comm), launcher_words(), grid, threads->count,
+             plural(threads->count), threads->reason, (long long)config->stage,
+             zr_dtype_name(config->dtype), backend->name, backend->path());
     if (threads->wanted > threads->cores)
         zr_log(logger, ZERO_LOG_WARNING,
                "%d threads of the ranks share %d core%s: they take turns, and every step waits for "
@@ -377,13 +380,12 @@ zero_status zr_train_describe_run(zr_train *train, zero_error *error)
     describe_exact_pipeline(config, zr_engine_plan(train->run.engine), logger);
     describe_rate(&config->schedule, resolved->steps, logger);
     ZERO_TRY(describe_memory(train, error));
-    say_start(
-        logger,
-        "length   %lld step%s of %lld x %lld tokens, %.2f passes over the text; seed %lld%s%s",
-        (long long)resolved->steps, plural(resolved->steps), (long long)config->train_batch,
-        (long long)resolved->seq,
-        (double)(resolved->steps * tokens) / (double)train->subject.data.count,
-        (long long)resolved->seed, out ? "; into " : "", out ? out : "");
+    log_info(logger,
+             "length   %lld step%s of %lld x %lld tokens, %.2f passes over the text; seed %lld%s%s",
+             (long long)resolved->steps, plural(resolved->steps), (long long)config->train_batch,
+             (long long)resolved->seq,
+             (double)(resolved->steps * tokens) / (double)train->subject.data.count,
+             (long long)resolved->seed, out ? "; into " : "", out ? out : "");
     zr_train_foretell(train);
     return ZERO_OK;
 }

@@ -22,7 +22,7 @@ static const double MOST_SPREAD = 0.25, MOST_INTERRUPTED = 0.25, LEAST_QUIET = 0
 static const double MOST_GUESSED = 0.1, LEAST_SHARE = 0.01;
 
 // Returns whether ranks exchange with other machines.
-static bool times_is_across(const zr_train *train)
+static bool spans_machines(const zr_train *train)
 {
     return zr_local_ranks(train->comm) < train->comm->size;
 }
@@ -33,7 +33,7 @@ static void measure_links(const zr_train *train, zr_measured *measured)
     const zero_comm *comm = train->comm;
     const zr_plan *plan = zr_engine_plan(train->run.engine);
     int together = comm->size - comm->strangers;
-    measured->across = times_is_across(train);
+    measured->across = spans_machines(train);
     if (!measured->across || measured->overlaps || comm->strangers < 1 || plan->pipeline ||
         plan->tensor_ranks > 1)
         return;
@@ -137,26 +137,26 @@ static void take_forecast(zr_run_times *times, const zr_train *train, const zr_r
     memcpy(times->predicted, forecast->parts, sizeof times->predicted);
     double factor = zr_correction_factor(&known->corrections[ZR_TIME_EVALUATION]);
     times->predicted[ZR_TIME_EVALUATION] = predicted_evaluation(train) *
-                                           (times_is_across(train) ? 1 : factor) *
+                                           (spans_machines(train) ? 1 : factor) *
                                            train->resolved.busy.slowdown;
 }
 
 // Returns which part of its turns this rank had: others had the rest.
-static double quiet_of(const zr_train *train)
+static double share_of_turns(const zr_train *train)
 {
     const zr_turns now = zr_turns_now();
     return zr_turns_quiet(&train->run.turns, &now);
 }
 
-static zr_run_times times_of(const zr_train *train, const recorded *recorded,
-                             const zr_rate_book *known)
+static zr_run_times make_run_times(const zr_train *train, const recorded *recorded,
+                                   const zr_rate_book *known)
 {
     const zr_measured *measured = train->run.measured;
     zr_run_times times = {
         .setting = measured->rates.setting,
         .ranks = train->comm->size,
         .first_step = train->run.first_step,
-        .quiet = quiet_of(train),
+        .quiet = share_of_turns(train),
         .interrupted = recorded->interrupted,
         .flops = flops_of_step(train),
         .product_rate = train->comm->size * product_rate(measured, known),
@@ -169,7 +169,7 @@ static zr_run_times times_of(const zr_train *train, const recorded *recorded,
     return times;
 }
 
-static void say_times(const zr_train *train, const zr_run_times *times)
+static void log_times(const zr_train *train, const zr_run_times *times)
 {
     zr_buffer text = {0};
     zr_run_times_text(times, &text);
@@ -182,7 +182,7 @@ static void say_times(const zr_train *train, const zr_run_times *times)
 }
 
 // Writes them down. If that fails, the run has not failed.
-static void keep_times(const zr_train *train, const zr_run_times *times)
+static void write_times_file(const zr_train *train, const zr_run_times *times)
 {
     zero_error error = {0};
     const zero_train_options *options = train->asked.options;
@@ -198,22 +198,22 @@ static void keep_times(const zr_train *train, const zr_run_times *times)
 // Adds how far the prediction was off the median step: for each part without its correction, for
 // the whole with the new corrections of the parts, so that nothing is learnt twice. Steps with a
 // network in them correct no step without one.
-static void correct(const zr_train *train, const zr_run_times *times, const zr_rate_book *known,
-                    zr_rate_book *found)
+static void learn_corrections(const zr_train *train, const zr_run_times *times,
+                              const zr_rate_book *known, zr_rate_book *found)
 {
     const zr_forecast *forecast = &train->resolved.forecast;
     double least = LEAST_SHARE * times->median, usual = times->median / times->step, corrected = 0;
     for (int part = 0; part <= ZR_TIME_DISK; part++) {
         double predicted = forecast->plain[part], measured = usual * times->measured[part];
         zr_correction after = known->corrections[part];
-        bool of_network = part == ZR_TIME_EXCHANGE && times_is_across(train);
+        bool of_network = part == ZR_TIME_EXCHANGE && spans_machines(train);
         if (predicted >= least && measured >= least && !of_network) {
             zr_correction_learn(&found->corrections[part], predicted, measured);
             zr_correction_learn(&after, predicted, measured);
         }
         corrected += predicted * zr_correction_factor(&after);
     }
-    if (times_is_across(train))
+    if (spans_machines(train))
         return;
     zr_correction_learn(&found->whole, corrected, times->median);
     zr_correction_learn(&found->corrections[ZR_TIME_EVALUATION], predicted_evaluation(train),
@@ -272,19 +272,19 @@ static void teach_steps(const zr_train *train, const zr_run_times *times, const 
     found->settings = rates;
     found->count = 1;
     rates->measured = (int64_t)time(NULL);
-    rates->quiet = quiet_of(train);
+    rates->quiet = share_of_turns(train);
     bool steady = times && is_steady(train, times);
     if (steady)
         teach_waits(train, rates);
     if (steady && forecast->seconds > 0 && forecast->unknown <= MOST_GUESSED)
-        correct(train, times, known, found);
+        learn_corrections(train, times, known, found);
 }
 
 // Adds what the run has shown to the user's book of rates. Tasks (loading, saving, evaluation) are
 // learnt only from single-machine runs. times: NULL on ranks above 0.
-static void teach(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
+static void teach_rates(const zr_train *train, const zr_run_times *times, const zr_rate_book *known)
 {
-    bool steps = teaches_steps(train), tasks = times && !times_is_across(train);
+    bool steps = teaches_steps(train), tasks = times && !spans_machines(train);
     zr_rate_book found = {0};
     if (train->asked.options->no_learn || (!steps && !tasks))
         return;
@@ -309,11 +309,11 @@ zero_status zr_train_tell_times(zr_train *train, zero_error *error)
     ZERO_TRY(find_recorded(train, &recorded, error));
     if (first) {
         zr_rate_book_read(NULL, &known);
-        times = times_of(train, &recorded, &known);
-        say_times(train, &times);
-        keep_times(train, &times);
+        times = make_run_times(train, &recorded, &known);
+        log_times(train, &times);
+        write_times_file(train, &times);
     }
-    teach(train, first ? &times : NULL, &known);
+    teach_rates(train, first ? &times : NULL, &known);
     zr_rate_book_free(&known);
     return ZERO_OK;
 }

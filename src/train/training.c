@@ -48,7 +48,8 @@ static zero_status check_options(const zero_train_options *options, zero_error *
 
 // Takes over the options, whatever their version. A run that is given as model or tokenizer is
 // replaced by its directory of the model or tokenizer, and every flag becomes an override.
-static zero_status accept(zr_train *train, const zero_train_options *options, zero_error *error)
+static zero_status accept_options(zr_train *train, const zero_train_options *options,
+                                  zero_error *error)
 {
     zero_train_options *own = &train->asked.own.options;
     ZERO_TRY(zr_struct_take("zero_train: options", options,
@@ -111,7 +112,7 @@ zero_status zr_train_prepare(zr_train *train, zero_error *error)
 
 // Builds the model once everything is chosen, because its flat parameters follow from its tiles,
 // and records what was chosen.
-static zero_status build(zr_train *train, zero_error *error)
+static zero_status build_model(zr_train *train, zero_error *error)
 {
     ZERO_TRY(zr_lm_create(&train->subject.model_config, &train->subject.model, error));
     return zr_train_record(train, error);
@@ -176,7 +177,7 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
     int threads = train->asked.options->threads;
     ZERO_TRY(zr_rank_threads_choose(train->comm, threads, &resolved->threads, error));
     ZERO_TRY(zr_train_place(train, error));
-    ZERO_TRY(zr_comm_agree(train->comm, build(train, error), error));
+    ZERO_TRY(zr_comm_agree(train->comm, build_model(train, error), error));
     zr_train_describe_runtime(&train->logger);
     ZERO_TRY(leave_if_asked(train, error));
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
@@ -277,7 +278,7 @@ zero_status zero_train(zero_comm *comm, const zero_train_options *options, zero_
         error = &local;
     zr_train train;
     zr_train_init(&train, comm, NULL, 0);
-    zero_status status = zr_comm_agree(comm, accept(&train, options, error), error);
+    zero_status status = zr_comm_agree(comm, accept_options(&train, options, error), error);
     if (status == ZERO_OK)
         status = zr_train_foresee(&train.asked, comm, error);
     if (status == ZERO_OK)

@@ -80,20 +80,20 @@ static zero_train_options verify_run_options_of(zr_verify *v)
 {
     static const zero_override former_mean = {"libzero.loss_mean", "micro_batch", "zero verify"};
     const zero_verify_options *given = v->options;
-    const zr_run_record *verify_on_ranks = &v->config.run;
+    const zr_run_record *made = &v->config.run;
     return (zero_train_options){
         .struct_size = sizeof(zero_train_options),
-        .new_spec = verify_on_ranks->new_spec,
-        .model_dir = verify_on_ranks->model,
-        .data = given->data ? given->data : verify_on_ranks->data,
-        .data_count = given->data ? given->data_count : verify_on_ranks->data_count,
-        .val = verify_on_ranks->val,
-        .field = verify_on_ranks->field,
-        .chat = verify_on_ranks->chat,
-        .tokenizer = verify_on_ranks->tokenizer_of_model ? NULL : verify_on_ranks->tokenizer,
+        .new_spec = made->new_spec,
+        .model_dir = made->model,
+        .data = given->data ? given->data : made->data,
+        .data_count = given->data ? given->data_count : made->data_count,
+        .val = made->val,
+        .field = made->field,
+        .chat = made->chat,
+        .tokenizer = made->tokenizer_of_model ? NULL : made->tokenizer,
         .config_path = v->config.path,
-        .seq = verify_on_ranks->seq,
-        .steps = verify_on_ranks->steps,
+        .seq = made->seq,
+        .steps = made->steps,
         .seed = -1,
         .eval_every = -1,
         .threads = verify_run_threads_of(v),
@@ -101,7 +101,7 @@ static zero_train_options verify_run_options_of(zr_verify *v)
         // Earlier programs took the mean over micro-batches.
         .override_count = v->config.of_earlier_program,
         .backend = v->backend,
-        .allow_change = verify_on_ranks->allow_change,
+        .allow_change = made->allow_change,
         .dry_run = 1,
         .ignore_unused = 1, // the weights come from the checkpoint
         .logger = given->logger,

@@ -63,7 +63,7 @@ static zero_status take_section(zr_tuning_file *file, zero_error *error)
     return file->section ? ZERO_OK : no_memory(error);
 }
 
-static json_t *value_of(const zero_override *flag)
+static json_t *flag_value(const zero_override *flag)
 {
     json_t *value = json_loads(flag->value, JSON_DECODE_ANY, NULL);
     if (value || strcmp(flag->key, ZR_TUNING_SPLIT))
@@ -88,7 +88,7 @@ static bool put_flag(zr_tuning_file *file, const zero_override *flag)
 {
     if (strcmp(flag->key, "libzero.dtype") == 0)
         forget_types(file->root);
-    return zr_json_put(file->root, flag->key, value_of(flag));
+    return zr_json_put(file->root, flag->key, flag_value(flag));
 }
 
 static zero_status put_flags(zr_tuning_file *file, const zr_tuning_flags *flags, zero_error *error)
@@ -103,8 +103,8 @@ static zero_status put_flags(zr_tuning_file *file, const zr_tuning_flags *flags,
     return good ? ZERO_OK : no_memory(error);
 }
 
-static zero_status parse_base_config(const json_t *root, const char *name, zr_config **out,
-                                     zero_error *error)
+static zero_status parse_root(const json_t *root, const char *name, zr_config **out,
+                              zero_error *error)
 {
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (!text)
@@ -141,11 +141,11 @@ zero_status zr_tuning_file_read(const char *path, const zr_tuning_flags *flags, 
     ZERO_TRY(take_section(out, error));
     ZERO_TRY(take_lists(out, error));
     ZERO_TRY(put_flags(out, flags, error));
-    ZERO_TRY(parse_base_config(out->root, out->name, &out->config, error));
+    ZERO_TRY(parse_root(out->root, out->name, &out->config, error));
     ZERO_TRY(zr_config_refuse_unknown(out->config, NULL, error));
     if (!out->section)
         out->section = json_object();
-    return parse_base_config(out->section, out->name, &out->tuning, error);
+    return parse_root(out->section, out->name, &out->tuning, error);
 }
 
 void zr_tuning_file_free(zr_tuning_file *file)
@@ -160,7 +160,7 @@ void zr_tuning_file_free(zr_tuning_file *file)
 
 // ---- what it says
 
-static const json_t *said_value(const zr_tuning_file *file, const char *path)
+static const json_t *value_in_file(const zr_tuning_file *file, const char *path)
 {
     const zr_setting *setting = zr_config_setting(file->config, path);
     const char *word = setting ? json_string_value(setting->value) : NULL;
@@ -175,18 +175,18 @@ static bool is_of_batch(const char *path)
 
 bool zr_tuning_file_says(const zr_tuning_file *file, const char *path)
 {
-    const json_t *value = said_value(file, path);
+    const json_t *value = value_in_file(file, path);
     return value && !(is_of_batch(path) && json_is_null(value));
 }
 
 int64_t zr_tuning_file_number(const zr_tuning_file *file, const char *path)
 {
-    return json_integer_value(said_value(file, path));
+    return json_integer_value(value_in_file(file, path));
 }
 
 const char *zr_tuning_file_text(const zr_tuning_file *file, const char *path)
 {
-    return json_string_value(said_value(file, path));
+    return json_string_value(value_in_file(file, path));
 }
 
 // ---- files of candidates
@@ -198,7 +198,7 @@ typedef struct writing {
 } writing;
 
 // Chooses a key that is open, and takes over the value.
-static void choose_base_config(writing *w, const char *path, json_t *value)
+static void put_if_open(writing *w, const char *path, json_t *value)
 {
     if (zr_tuning_file_says(w->file, path))
         json_decref(value);
@@ -206,7 +206,7 @@ static void choose_base_config(writing *w, const char *path, json_t *value)
         w->good = zr_json_put(w->root, path, value) && w->good;
 }
 
-static json_t *base_config_place_of(zero_tier tier)
+static json_t *device_word(zero_tier tier)
 {
     static const char *const names[] = {
         [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
@@ -218,9 +218,9 @@ static void choose_batch(writing *w, const zr_run_candidate *c)
     int64_t data = c->ranks / (c->tensor * c->stages);
     if (json_is_true(json_object_get(json_object_get(w->root, "elasticity"), "enabled")))
         return; // it chooses the batch itself
-    choose_base_config(w, ZR_TUNING_BATCH, json_integer(c->micro_batch * c->accumulation * data));
-    choose_base_config(w, ZR_TUNING_MICRO_BATCH, json_integer(c->micro_batch));
-    choose_base_config(w, ZR_TUNING_ACCUMULATION, json_integer(c->accumulation));
+    put_if_open(w, ZR_TUNING_BATCH, json_integer(c->micro_batch * c->accumulation * data));
+    put_if_open(w, ZR_TUNING_MICRO_BATCH, json_integer(c->micro_batch));
+    put_if_open(w, ZR_TUNING_ACCUMULATION, json_integer(c->accumulation));
 }
 
 static void choose_grid(writing *w, const zr_run_candidate *c)
@@ -229,10 +229,10 @@ static void choose_grid(writing *w, const zr_run_candidate *c)
     snprintf(schedule, sizeof schedule, c->chunks > 1 ? "%s:%d" : "%s",
              zr_pipeline_kind_name(c->schedule), c->chunks);
     if (!zr_tuning_file_says(w->file, "tensor_parallel.tp.tp_size"))
-        choose_base_config(w, ZR_TUNING_TENSOR, json_integer(c->tensor));
-    choose_base_config(w, ZR_TUNING_PIPELINE, json_integer(c->stages));
+        put_if_open(w, ZR_TUNING_TENSOR, json_integer(c->tensor));
+    put_if_open(w, ZR_TUNING_PIPELINE, json_integer(c->stages));
     if (c->stages > 1)
-        choose_base_config(w, ZR_TUNING_SCHEDULE, json_string(schedule));
+        put_if_open(w, ZR_TUNING_SCHEDULE, json_string(schedule));
 }
 
 // libzero.offload auto leaves tiers and tiles to the program: the candidate has chosen them.
@@ -240,27 +240,27 @@ static void choose_memory(writing *w, const zr_run_candidate *c)
 {
     if (zr_json_get(w->root, "libzero.offload"))
         w->good = zr_json_put(w->root, "libzero.offload", json_string("given")) && w->good;
-    choose_base_config(w, ZR_TUNING_CHECKPOINTS,
-                       c->checkpoints ? json_integer(c->checkpoints) : json_null());
-    choose_base_config(w, ZR_TUNING_OPTIMIZER, base_config_place_of(c->optimizer));
-    choose_base_config(w, ZR_TUNING_PARAMETERS, base_config_place_of(c->parameters));
-    choose_base_config(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
+    put_if_open(w, ZR_TUNING_CHECKPOINTS,
+                c->checkpoints ? json_integer(c->checkpoints) : json_null());
+    put_if_open(w, ZR_TUNING_OPTIMIZER, device_word(c->optimizer));
+    put_if_open(w, ZR_TUNING_PARAMETERS, device_word(c->parameters));
+    put_if_open(w, ZR_TUNING_DELAYED, c->delayed ? json_integer(1) : json_null());
     if (c->sub_group)
-        choose_base_config(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
+        put_if_open(w, ZR_TUNING_SUB_GROUP, json_integer(c->sub_group));
     else if (zr_candidate_travels(c, zr_tuning_file_says(w->file, "libzero.device_memory")))
-        choose_base_config(w, ZR_TUNING_SUB_GROUP,
-                           zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
+        put_if_open(w, ZR_TUNING_SUB_GROUP,
+                    zr_key_standard(zr_key_at(zr_key_find(ZR_TUNING_SUB_GROUP))));
 }
 
 static void choose_tiles(writing *w, const zr_tiles *tiles)
 {
-    choose_base_config(w, "libzero.tiling.embedding", json_integer(tiles->embedding));
-    choose_base_config(w, "libzero.tiling.attention", json_integer(tiles->attention));
-    choose_base_config(w, "libzero.tiling.mlp", json_integer(tiles->mlp));
+    put_if_open(w, "libzero.tiling.embedding", json_integer(tiles->embedding));
+    put_if_open(w, "libzero.tiling.attention", json_integer(tiles->attention));
+    put_if_open(w, "libzero.tiling.mlp", json_integer(tiles->mlp));
 }
 
 // A trial is over before an update that is delayed later would be.
-static void silence(writing *w)
+static void make_trial_quiet(writing *w)
 {
     zr_trial_quiet(w->root);
     if (json_integer_value(zr_json_get(w->root, ZR_TUNING_DELAYED)) > 1)
@@ -274,14 +274,14 @@ char *zr_tuning_file_of(const zr_tuning_file *file, const zr_run_candidate *c, b
     char *text = NULL, *copy = NULL;
     w.good = w.root != NULL;
     if (w.good) {
-        choose_base_config(&w, ZR_TUNING_STAGE, json_integer(c->stage));
+        put_if_open(&w, ZR_TUNING_STAGE, json_integer(c->stage));
         choose_batch(&w, c);
         choose_grid(&w, c);
         choose_memory(&w, c);
         if (c->tiling)
             choose_tiles(&w, &zr_tilings[c->tiling]);
         if (quiet)
-            silence(&w);
+            make_trial_quiet(&w);
     }
     if (w.good)
         text = json_dumps(w.root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);

@@ -10,9 +10,9 @@ typedef struct words {
     size_t size, used;
 } words;
 
-static void say_candidate_text(words *w, const char *format, ...) ZERO_PRINTF(2, 3);
+static void append_words(words *w, const char *format, ...) ZERO_PRINTF(2, 3);
 
-static void say_candidate_text(words *w, const char *format, ...)
+static void append_words(words *w, const char *format, ...)
 {
     va_list arguments;
     if (w->used >= w->size)
@@ -23,32 +23,32 @@ static void say_candidate_text(words *w, const char *format, ...)
     w->used += (size_t)ZR_MAX(length, 0);
 }
 
-static void say_place(words *w, zero_tier tier, const char *what)
+static void append_place(words *w, zero_tier tier, const char *what)
 {
     if (tier != ZERO_TIER_device)
-        say_candidate_text(w, ", %s on %s", what, tier == ZERO_TIER_host ? "the host" : "NVMe");
+        append_words(w, ", %s on %s", what, tier == ZERO_TIER_host ? "the host" : "NVMe");
 }
 
 void zr_candidate_text(const zr_run_candidate *c, char *out, size_t size)
 {
     words w = {.out = out, .size = size};
-    say_candidate_text(&w, "%d x %d", c->ranks, c->threads);
+    append_words(&w, "%d x %d", c->ranks, c->threads);
     if (c->tensor > 1)
-        say_candidate_text(&w, ", tensor %d", c->tensor);
+        append_words(&w, ", tensor %d", c->tensor);
     if (c->stages > 1)
-        say_candidate_text(&w, ", pipeline %d %s", c->stages, zr_pipeline_kind_name(c->schedule));
+        append_words(&w, ", pipeline %d %s", c->stages, zr_pipeline_kind_name(c->schedule));
     if (c->stages > 1 && c->chunks > 1)
-        say_candidate_text(&w, ":%d", c->chunks);
-    say_candidate_text(&w, ", stage %lld, micro-batch %lld x %lld", (long long)c->stage,
-                       (long long)c->micro_batch, (long long)c->accumulation);
+        append_words(&w, ":%d", c->chunks);
+    append_words(&w, ", stage %lld, micro-batch %lld x %lld", (long long)c->stage,
+                 (long long)c->micro_batch, (long long)c->accumulation);
     if (c->checkpoints)
-        say_candidate_text(&w, ", checkpoints %lld", (long long)c->checkpoints);
-    say_place(&w, c->optimizer, "optimizer");
-    say_place(&w, c->parameters, "parameters");
+        append_words(&w, ", checkpoints %lld", (long long)c->checkpoints);
+    append_place(&w, c->optimizer, "optimizer");
+    append_place(&w, c->parameters, "parameters");
     if (c->delayed)
-        say_candidate_text(&w, ", delayed update");
+        append_words(&w, ", delayed update");
     if (c->sub_group)
-        say_candidate_text(&w, ", sub-groups %lld", (long long)c->sub_group);
+        append_words(&w, ", sub-groups %lld", (long long)c->sub_group);
     if (c->tiling)
-        say_candidate_text(&w, ", tiling %d", c->tiling);
+        append_words(&w, ", tiling %d", c->tiling);
 }

@@ -51,7 +51,7 @@ static bool is_listed(const zr_candidates *list, const zr_run_candidate *c)
 }
 
 // Judges a candidate and lists it, unless it is listed. *index: its place; -1 if it was left out.
-static zero_status consider_candidates(search *s, const zr_run_candidate *candidate, int *index)
+static zero_status judge_and_list(search *s, const zr_run_candidate *candidate, int *index)
 {
     zr_candidates *list = s->out;
     *index = -1;
@@ -72,7 +72,7 @@ static zero_status consider_candidates(search *s, const zr_run_candidate *candid
     return ZERO_OK;
 }
 
-static bool candidates_fits(const search *s, int index)
+static bool listed_fits(const search *s, int index)
 {
     return index >= 0 && s->out->at[index].state == ZR_CANDIDATE_FITS;
 }
@@ -137,7 +137,7 @@ static zero_status consider_micro_batches(search *s, zr_run_candidate c, int64_t
     for (int i = 0; i < list.count; i++) {
         c.micro_batch = list.at[i];
         c.accumulation = share / c.micro_batch;
-        ZERO_TRY(consider_candidates(s, &c, &index));
+        ZERO_TRY(judge_and_list(s, &c, &index));
         if (index >= 0 && s->out->at[index].state == ZR_CANDIDATE_TOO_LARGE)
             i = ZR_MAX(i, list.count - 2); // the next one is the last
     }
@@ -151,7 +151,7 @@ static zero_status consider_following(search *s, zr_run_candidate c)
     c.accumulation = ZR_MAX(s->space->accumulation, 1);
     for (int i = 0; i < s->space->micro_batches.count; i++) {
         c.micro_batch = s->space->micro_batches.at[i];
-        ZERO_TRY(consider_candidates(s, &c, &index));
+        ZERO_TRY(judge_and_list(s, &c, &index));
     }
     return ZERO_OK;
 }
@@ -248,7 +248,7 @@ static zero_status vary_sub_groups(search *s, const zr_run_candidate *c)
     for (int i = 0; i < ZR_SUB_GROUPS && travels && s->space->vary_sub_group; i++) {
         zr_run_candidate other = *c;
         other.sub_group = zr_sub_groups[i];
-        ZERO_TRY(consider_candidates(s, &other, &index));
+        ZERO_TRY(judge_and_list(s, &other, &index));
     }
     return ZERO_OK;
 }
@@ -260,8 +260,8 @@ static zero_status vary_tiles(search *s, const zr_run_candidate *c)
     for (int t = 1; t < s->space->tilings && s->space->vary_tiles; t++) {
         zr_run_candidate other = *c;
         other.tiling = t;
-        ZERO_TRY(consider_candidates(s, &other, &index));
-        if (candidates_fits(s, index))
+        ZERO_TRY(judge_and_list(s, &other, &index));
+        if (listed_fits(s, index))
             return ZERO_OK;
     }
     return ZERO_OK;
@@ -274,7 +274,7 @@ static zero_status vary_delayed(search *s, const zr_run_candidate *c)
         return ZERO_OK;
     zr_run_candidate other = *c;
     other.delayed = true;
-    return consider_candidates(s, &other, &index);
+    return judge_and_list(s, &other, &index);
 }
 
 static bool tier_is_open(const zr_tuning_space *space, zero_tier tier)
@@ -309,14 +309,14 @@ static zero_status vary_places(search *s, const zr_run_candidate *c)
                 continue;
             bool moves = other.parameters != c->parameters || other.optimizer != c->optimizer;
             if (moves && tier_is_open(space, other.optimizer))
-                ZERO_TRY(consider_candidates(s, &other, &index));
+                ZERO_TRY(judge_and_list(s, &other, &index));
             ZERO_TRY(vary_delayed(s, &other));
             ZERO_TRY(vary_sub_groups(s, &other));
         }
     return ZERO_OK;
 }
 
-static zero_status vary(search *s, int of)
+static zero_status vary_candidate(search *s, int of)
 {
     const zr_run_candidate c = s->out->at[of]; // a copy, because the list grows
     zr_run_candidate other = c;
@@ -324,7 +324,7 @@ static zero_status vary(search *s, int of)
     ZERO_TRY(vary_places(s, &c));
     if (s->space->vary_checkpoints && c.checkpoints == 0) {
         other.checkpoints = s->space->checkpoints;
-        ZERO_TRY(consider_candidates(s, &other, &index));
+        ZERO_TRY(judge_and_list(s, &other, &index));
         ZERO_TRY(vary_places(s, &other));
     }
     for (int i = before; i < s->out->count; i++)
@@ -340,7 +340,7 @@ static bool is_same_grid(const zr_run_candidate *a, const zr_run_candidate *b)
     return a->ranks == b->ranks && a->tensor == b->tensor && a->stages == b->stages;
 }
 
-static double candidates_cost_of(const search *s, int index)
+static double listed_cost(const search *s, int index)
 {
     return zr_candidate_cost(&s->out->at[index], s->space->metric);
 }
@@ -353,7 +353,7 @@ static int best_of_grid(const search *s, int count, const zr_run_candidate *grid
     for (int i = 0; i < count; i++) {
         const zr_run_candidate *c = &s->out->at[i];
         bool good = i != but && c->state == ZR_CANDIDATE_FITS && is_same_grid(c, grid);
-        if (good && (best < 0 || candidates_cost_of(s, i) < candidates_cost_of(s, best)))
+        if (good && (best < 0 || listed_cost(s, i) < listed_cost(s, best)))
             best = i;
     }
     return best;
@@ -386,16 +386,16 @@ static zero_status vary_all(search *s)
     int count = s->out->count;
     for (int i = 0; i < count; i++) {
         if (s->out->at[i].state == ZR_CANDIDATE_TOO_LARGE && !follows_too_large(s, i))
-            ZERO_TRY(vary(s, i));
+            ZERO_TRY(vary_candidate(s, i));
         if (!is_first_of_grid(s, i))
             continue;
         const zr_run_candidate grid = s->out->at[i];
         int best = best_of_grid(s, count, &grid, -1);
         int second = best_of_grid(s, count, &grid, best);
         if (best >= 0)
-            ZERO_TRY(vary(s, best));
+            ZERO_TRY(vary_candidate(s, best));
         if (second >= 0)
-            ZERO_TRY(vary(s, second));
+            ZERO_TRY(vary_candidate(s, second));
     }
     return ZERO_OK;
 }

@@ -7,7 +7,7 @@
 
 enum { MOST_STEPS = ZR_TRIAL_STEPS / ZR_COMPARE_ROUNDS - ZR_COMPARE_SKIPPED };
 
-static zero_status check_compare_all(const zero_compare_options *options, zero_error *error)
+static zero_status check_compare_options(const zero_compare_options *options, zero_error *error)
 {
     if (!options->new_spec == !options->model)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -31,7 +31,7 @@ static zero_status check_compare_all(const zero_compare_options *options, zero_e
     return zr_trial_check_alone("zero compare", error);
 }
 
-static zero_status plan_all(zr_comparison *c, zero_error *error)
+static zero_status plan_all_ways(zr_comparison *c, zero_error *error)
 {
     zr_compare_choose_family(c);
     for (int i = 0; i < c->count; i++) {
@@ -44,9 +44,9 @@ static zero_status plan_all(zr_comparison *c, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status publish_compare_all(const zr_comparison *c,
-                                       void (*write)(void *user, const char *text), void *user,
-                                       zero_error *error)
+static zero_status publish_comparison(const zr_comparison *c,
+                                      void (*write)(void *user, const char *text), void *user,
+                                      zero_error *error)
 {
     zr_buffer text = {0}, json = {0};
     zero_status status = ZERO_OK;
@@ -72,16 +72,17 @@ static bool has_measured(const zr_comparison *c)
 }
 
 // What was measured before a signal is an answer, too.
-static zero_status compare_all_rows(zr_comparison *c, void (*write)(void *user, const char *text),
-                                    void *user, zero_error *error)
+static zero_status compare_and_publish(zr_comparison *c,
+                                       void (*write)(void *user, const char *text), void *user,
+                                       zero_error *error)
 {
-    ZERO_TRY(plan_all(c, error));
+    ZERO_TRY(plan_all_ways(c, error));
     zero_status status = zr_compare_measure(c, error);
     c->stopped = status == ZERO_ERR_CANCELLED;
     if (status == ZERO_OK)
-        return publish_compare_all(c, write, user, error);
+        return publish_comparison(c, write, user, error);
     if (c->stopped && has_measured(c))
-        ZERO_TRY(publish_compare_all(c, write, user, error));
+        ZERO_TRY(publish_comparison(c, write, user, error));
     return status;
 }
 
@@ -90,13 +91,13 @@ zero_status zero_compare(const zero_compare_options *options,
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    ZERO_TRY(check_compare_all(options, error));
+    ZERO_TRY(check_compare_options(options, error));
     zr_comparison *c = zr_alloc(sizeof *c, error);
     if (!c)
         return ZERO_ERR_MEMORY;
     zero_status status = zr_comparison_open(options, c, error);
     if (status == ZERO_OK)
-        status = compare_all_rows(c, write, user, error);
+        status = compare_and_publish(c, write, user, error);
     zr_comparison_close(c);
     zr_free(c);
     return status;

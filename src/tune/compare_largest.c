@@ -7,7 +7,7 @@
 enum { USUAL_LAYERS = 48, MOST_LAYERS = 1024, MOST_WIDENING = 64 };
 
 // Returns the shape with `layers` layers, `times` as wide and with `times` as many heads.
-static zr_lm_config grown(const zr_lm_config *from, int64_t times, int64_t layers)
+static zr_lm_config enlarged_shape(const zr_lm_config *from, int64_t times, int64_t layers)
 {
     zr_lm_config shape = *from;
     if (from->kind == ZR_LM_GPT2) {
@@ -43,18 +43,19 @@ void zr_compare_choose_family(zr_comparison *c)
     const zr_compare_row *data = &c->rows[0];
     c->widened = 1;
     while (data->config && c->widened < MOST_WIDENING) {
-        const zr_lm_config shape = grown(&c->subject.model, c->widened, USUAL_LAYERS);
+        const zr_lm_config shape = enlarged_shape(&c->subject.model, c->widened, USUAL_LAYERS);
         if (!parameters_if_fits(c, data, &shape))
             break;
         c->widened *= 2;
     }
-    c->family = grown(&c->subject.model, c->widened, zr_lm_shape_of(&c->subject.model).layers);
+    c->family =
+        enlarged_shape(&c->subject.model, c->widened, zr_lm_shape_of(&c->subject.model).layers);
 }
 
 // Returns whether a model of `layers` layers fits, and stores the largest that does.
 static bool try_layers(zr_comparison *c, zr_compare_row *row, int64_t layers)
 {
-    const zr_lm_config shape = grown(&c->family, 1, layers);
+    const zr_lm_config shape = enlarged_shape(&c->family, 1, layers);
     int64_t parameters = parameters_if_fits(c, row, &shape);
     if (parameters > row->parameters) {
         row->parameters = parameters;

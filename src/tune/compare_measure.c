@@ -87,7 +87,7 @@ static void add_round(const zr_trial_answer *round, zr_trial_answer *all)
     zr_trial_summarize(all);
 }
 
-static zero_status train(zr_comparison *c, zr_compare_row *row, zero_error *error)
+static zero_status train_one_way(zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
     command command;
     ZERO_TRY(make_command(c, &row->way, &command, error));
@@ -115,7 +115,7 @@ static zero_status train(zr_comparison *c, zr_compare_row *row, zero_error *erro
 
 // ---- all of them
 
-static zero_status run_compare_measure_round(zr_comparison *c, int round, zero_error *error)
+static zero_status train_each_way(zr_comparison *c, int round, zero_error *error)
 {
     for (int i = 0; i < c->count; i++) {
         zr_compare_row *row = &c->rows[i];
@@ -123,13 +123,13 @@ static zero_status run_compare_measure_round(zr_comparison *c, int round, zero_e
             continue;
         zr_log(&c->options->logger, ZERO_LOG_INFO, "round %d of %d: %s", round + 1,
                ZR_COMPARE_ROUNDS, row->way.name);
-        ZERO_TRY(train(c, row, error));
+        ZERO_TRY(train_one_way(c, row, error));
     }
     return ZERO_OK;
 }
 
 // If no way can train, because data are missing for example, the comparison fails.
-static zero_status check_any(const zr_comparison *c, zero_error *error)
+static zero_status check_any_trains(const zr_comparison *c, zero_error *error)
 {
     const zr_compare_row *failed = NULL;
     for (int i = 0; i < c->count; i++) {
@@ -144,11 +144,11 @@ static zero_status check_any(const zr_comparison *c, zero_error *error)
                   : ZERO_OK;
 }
 
-static zero_status run_compare_measure_rounds(zr_comparison *c, zero_error *error)
+static zero_status run_training_rounds(zr_comparison *c, zero_error *error)
 {
     for (int round = 0; round < ZR_COMPARE_ROUNDS; round++) {
-        ZERO_TRY(run_compare_measure_round(c, round, error));
-        ZERO_TRY(check_any(c, error));
+        ZERO_TRY(train_each_way(c, round, error));
+        ZERO_TRY(check_any_trains(c, error));
     }
     return ZERO_OK;
 }
@@ -157,7 +157,7 @@ zero_status zr_compare_measure(zr_comparison *c, zero_error *error)
 {
     zero_status status = make_text(c, error);
     if (status == ZERO_OK)
-        status = run_compare_measure_rounds(c, error);
+        status = run_training_rounds(c, error);
     if (c->scratch && zr_directory_remove(c->scratch, NULL) != ZERO_OK)
         zr_log(&c->options->logger, ZERO_LOG_WARNING, "%s: cannot be removed", c->scratch);
     return status;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 // The tokenizer is the one that trainings will have: the model's, or that of bytes.
-static zero_status read_compare_open_model(zr_comparison *c, zero_error *error)
+static zero_status choose_subject(zr_comparison *c, zero_error *error)
 {
     const zero_compare_options *options = c->options;
     char *directory = NULL;
@@ -117,7 +117,7 @@ static zero_status look_at_machine(zr_comparison *c, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status configure(zr_comparison *c, zr_compare_row *row, zero_error *error)
+static zero_status configure_way(zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
     zero_error reason = {0};
     if (row->way.needs[0]) {
@@ -143,14 +143,14 @@ zero_status zr_comparison_open(const zero_compare_options *options, zr_compariso
     out->ranks = options->ranks ? options->ranks : ZR_MAX(cores, 2);
     out->threads = options->threads ? options->threads : ZR_MAX(cores / out->ranks, 1);
     out->crowded = (int64_t)out->ranks * out->threads > cores;
-    ZERO_TRY(read_compare_open_model(out, error));
+    ZERO_TRY(choose_subject(out, error));
     ZERO_TRY(zr_data_sources_are_there(options->data, options->data_count, error));
     ZERO_TRY(read_base(out, error));
     ZERO_TRY(look_at_machine(out, error));
     out->count = zr_ways_list(out->ranks, options->nvme != NULL, ways);
     for (int i = 0; i < out->count; i++) {
         out->rows[i].way = ways[i];
-        ZERO_TRY(configure(out, &out->rows[i], error));
+        ZERO_TRY(configure_way(out, &out->rows[i], error));
     }
     return ZERO_OK;
 }

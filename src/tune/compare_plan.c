@@ -24,7 +24,7 @@ zr_estimate_question zr_compare_question(const zr_comparison *c, const zr_compar
 // ---- messages
 
 // Returns the bytes that a rank fetches, or in a pipeline sends.
-static int64_t compare_plan_bytes_of(const zr_traffic_plan *traffic)
+static int64_t fetched_or_sent_bytes(const zr_traffic_plan *traffic)
 {
     int64_t bytes = 0;
     for (int op = 0; op < ZERO_COMM_OP_COUNT; op++)
@@ -35,10 +35,10 @@ static int64_t compare_plan_bytes_of(const zr_traffic_plan *traffic)
 static void count_exchanged(const zr_plan *plan, zr_compare_row *row)
 {
     const zr_pass_traffic step = zr_traffic_of_step(plan);
-    row->exchanged[ZERO_AXIS_data] = compare_plan_bytes_of(&step.data);
+    row->exchanged[ZERO_AXIS_data] = fetched_or_sent_bytes(&step.data);
     row->exchanged[ZERO_AXIS_tensor] =
-        compare_plan_bytes_of(&step.tensor) + compare_plan_bytes_of(&step.replicas);
-    row->exchanged[ZERO_AXIS_pipeline] = compare_plan_bytes_of(&step.pipeline);
+        fetched_or_sent_bytes(&step.tensor) + fetched_or_sent_bytes(&step.replicas);
+    row->exchanged[ZERO_AXIS_pipeline] = fetched_or_sent_bytes(&step.pipeline);
 }
 
 // The reach of a rank in a group whose ranks are all on machines of their own.
@@ -102,7 +102,7 @@ static void count_memory(const zr_estimate *here, zr_compare_row *row)
 }
 
 // Without a prediction the way is still worth its measurement.
-static void predict_compare_plan(zr_comparison *c, zr_estimate *here, zr_compare_row *row)
+static void predict_way_step(zr_comparison *c, zr_estimate *here, zr_compare_row *row)
 {
     const zero_logger *logger = &c->options->logger;
     zero_error reason = {0};
@@ -116,7 +116,7 @@ static void predict_compare_plan(zr_comparison *c, zr_estimate *here, zr_compare
                reason.message);
 }
 
-static zero_status plan_here(zr_comparison *c, zr_compare_row *row, zero_error *error)
+static zero_status plan_on_machine(zr_comparison *c, zr_compare_row *row, zero_error *error)
 {
     const zr_estimate_question question = zr_compare_question(c, row, &c->subject.model, 0);
     zr_estimate here;
@@ -124,7 +124,7 @@ static zero_status plan_here(zr_comparison *c, zr_compare_row *row, zero_error *
     if (status == ZERO_OK) {
         count_memory(&here, row);
         count_exchanged(here.at[0].plan, row);
-        predict_compare_plan(c, &here, row);
+        predict_way_step(c, &here, row);
     }
     zr_estimate_free(&here);
     return status;
@@ -135,7 +135,7 @@ zero_status zr_compare_plan(zr_comparison *c, zr_compare_row *row, zero_error *e
     zero_error reason = {0};
     if (!row->config)
         return ZERO_OK;
-    zero_status status = plan_here(c, row, &reason);
+    zero_status status = plan_on_machine(c, row, &reason);
     if (status == ZERO_OK)
         status = count_network(c, row, &reason);
     if (status == ZERO_ERR_MEMORY)

@@ -16,7 +16,7 @@ enum { NVME_SUB_GROUP = 1 << 20, RANKS_OF_3D = 8, RANKS_OF_2D = 4 };
 
 // ---- the list
 
-static zr_way of_data(const char *name, int ranks, int stage)
+static zr_way data_parallel_way(const char *name, int ranks, int stage)
 {
     zr_way way = {
         .name = name, .data = ranks, .tensor = 1, .stages = 1, .stage = stage, .code = NO_CODE};
@@ -26,7 +26,7 @@ static zr_way of_data(const char *name, int ranks, int stage)
     return way;
 }
 
-static zr_way of_tensor(int ranks)
+static zr_way tensor_parallel_way(int ranks)
 {
     zr_way way = {.name = "tensor parallelism",
                   .data = 1,
@@ -37,7 +37,7 @@ static zr_way of_tensor(int ranks)
     return way;
 }
 
-static zr_way of_pipeline(int ranks)
+static zr_way pipeline_way(int ranks)
 {
     zr_way way = {.name = "pipeline parallelism",
                   .data = 1,
@@ -50,7 +50,7 @@ static zr_way of_pipeline(int ranks)
 
 // Of 3D, each axis has two ranks at least; with four ranks there are the two axes that split a
 // model.
-static zr_way of_3d(int ranks)
+static zr_way way_in_3d(int ranks)
 {
     zr_way way = {.name = "3D: data, tensor, pipeline",
                   .data = ranks / RANKS_OF_2D,
@@ -71,9 +71,9 @@ static zr_way of_3d(int ranks)
     return way;
 }
 
-static zr_way of_offload(const char *name, int ranks, zero_tier states)
+static zr_way offloading_way(const char *name, int ranks, zero_tier states)
 {
-    zr_way way = of_data(name, ranks, 3);
+    zr_way way = data_parallel_way(name, ranks, 3);
     const char *device = states == ZERO_TIER_host ? "cpu" : "nvme";
     way.states = states;
     snprintf(way.effort, sizeof way.effort,
@@ -85,16 +85,16 @@ static zr_way of_offload(const char *name, int ranks, zero_tier states)
 int zr_ways_list(int ranks, bool nvme, zr_way out[ZR_MOST_WAYS])
 {
     int count = 0;
-    out[count++] = of_data("data parallelism", ranks, 0);
-    out[count++] = of_data("ZeRO stage 1", ranks, 1);
-    out[count++] = of_data("ZeRO stage 2", ranks, 2);
-    out[count++] = of_data("ZeRO stage 3", ranks, 3);
-    out[count++] = of_tensor(ranks);
-    out[count++] = of_pipeline(ranks);
-    out[count++] = of_3d(ranks);
-    out[count++] = of_offload("ZeRO stage 3, states on the host", ranks, ZERO_TIER_host);
+    out[count++] = data_parallel_way("data parallelism", ranks, 0);
+    out[count++] = data_parallel_way("ZeRO stage 1", ranks, 1);
+    out[count++] = data_parallel_way("ZeRO stage 2", ranks, 2);
+    out[count++] = data_parallel_way("ZeRO stage 3", ranks, 3);
+    out[count++] = tensor_parallel_way(ranks);
+    out[count++] = pipeline_way(ranks);
+    out[count++] = way_in_3d(ranks);
+    out[count++] = offloading_way("ZeRO stage 3, states on the host", ranks, ZERO_TIER_host);
     if (nvme)
-        out[count++] = of_offload("ZeRO stage 3, states on NVMe", ranks, ZERO_TIER_nvme);
+        out[count++] = offloading_way("ZeRO stage 3, states on NVMe", ranks, ZERO_TIER_nvme);
     return count;
 }
 
@@ -105,7 +105,7 @@ int64_t zr_way_accumulation(const zr_way *way, const zr_way_batch *batch)
 
 // ---- the configuration
 
-static bool put_compare_ways_number(json_t *root, const char *path, int64_t value)
+static bool put_integer(json_t *root, const char *path, int64_t value)
 {
     return zr_json_put(root, path, json_integer(value));
 }
@@ -124,12 +124,11 @@ static bool put_states(json_t *root, const zr_way *way, const char *nvme)
         if (!section || !zr_json_put(root, sections[i], section))
             return false;
     }
-    return !on_nvme ||
-           put_compare_ways_number(root, "zero_optimization.sub_group_size", NVME_SUB_GROUP);
+    return !on_nvme || put_integer(root, "zero_optimization.sub_group_size", NVME_SUB_GROUP);
 }
 
 // What would say something of another way.
-static void forget(json_t *root)
+static void remove_way_settings(json_t *root)
 {
     static const char *const sections[] = {"tensor_parallel", "elasticity", "train_batch_size"};
     static const char *const ours[] = {"run", "offload", "delayed_update", "pipeline"};
@@ -143,14 +142,13 @@ static void forget(json_t *root)
         json_object_del(grid, "stages");
 }
 
-static bool fill_compare_ways(json_t *root, const zr_way *way, const zr_way_batch *batch,
-                              const char *nvme)
+static bool put_way_settings(json_t *root, const zr_way *way, const zr_way_batch *batch,
+                             const char *nvme)
 {
-    forget(root);
-    return put_compare_ways_number(root, "zero_optimization.stage", way->stage) &&
-           put_compare_ways_number(root, "train_micro_batch_size_per_gpu", batch->micro_batch) &&
-           put_compare_ways_number(root, "gradient_accumulation_steps",
-                                   zr_way_accumulation(way, batch)) &&
+    remove_way_settings(root);
+    return put_integer(root, "zero_optimization.stage", way->stage) &&
+           put_integer(root, "train_micro_batch_size_per_gpu", batch->micro_batch) &&
+           put_integer(root, "gradient_accumulation_steps", zr_way_accumulation(way, batch)) &&
            put_states(root, way, nvme);
 }
 
@@ -159,7 +157,7 @@ char *zr_way_config(const zr_way *way, const json_t *base, const zr_way_batch *b
 {
     json_t *root = json_deep_copy(base);
     char *dumped =
-        root && fill_compare_ways(root, way, batch, nvme) ? json_dumps(root, JSON_INDENT(2)) : NULL;
+        root && put_way_settings(root, way, batch, nvme) ? json_dumps(root, JSON_INDENT(2)) : NULL;
     char *text = dumped ? zr_strdup(dumped, error) : NULL;
     json_decref(root);
     if (!dumped)

@@ -30,7 +30,7 @@ static void sort_costs(const zr_race_lane *lane, double out[ZR_RACE_ROUNDS])
         }
 }
 
-static void summarize(zr_race_lane *lane)
+static void summarize_trials(zr_race_lane *lane)
 {
     double sorted[ZR_RACE_ROUNDS], doubt = DOUBT / lane->trials;
     int n = lane->trials;
@@ -40,7 +40,7 @@ static void summarize(zr_race_lane *lane)
     lane->high = sorted[n - 1] * (1 + doubt);
 }
 
-static void part(zr_race *race)
+static void drop_slower_lanes(zr_race *race)
 {
     int best = zr_race_best(race, -1);
     for (int i = 0; i < race->count && best >= 0; i++) {
@@ -65,12 +65,12 @@ static zero_status run_lane(zr_race *race, int i, zero_error *error)
     if (failed)
         return ZERO_OK;
     lane->costs[lane->trials++] = cost;
-    summarize(lane);
+    summarize_trials(lane);
     return ZERO_OK;
 }
 
 // The first trial of each lane.
-static zero_status run_first(zr_race *race, zero_error *error)
+static zero_status run_first_round(zr_race *race, zero_error *error)
 {
     int best = -1, without = 0;
     for (int i = 0; i < race->count && may_go_on(race); i++) {
@@ -90,7 +90,7 @@ static bool is_contested(const zr_race *race, int i)
     return was_measured(lane) && !lane->parted && !lane->failed;
 }
 
-static int contested(const zr_race *race)
+static int count_contested(const zr_race *race)
 {
     int count = 0;
     for (int i = 0; i < race->count; i++)
@@ -100,13 +100,13 @@ static int contested(const zr_race *race)
 
 zero_status zr_race_run(zr_race *race, int *best, zero_error *error)
 {
-    ZERO_TRY(run_first(race, error));
-    part(race);
-    for (int round = 1; round < ZR_RACE_ROUNDS && contested(race) > 1; round++) {
+    ZERO_TRY(run_first_round(race, error));
+    drop_slower_lanes(race);
+    for (int round = 1; round < ZR_RACE_ROUNDS && count_contested(race) > 1; round++) {
         for (int i = 0; i < race->count && may_go_on(race); i++)
             if (is_contested(race, i))
                 ZERO_TRY(run_lane(race, i, error));
-        part(race);
+        drop_slower_lanes(race);
         if (!may_go_on(race))
             break;
     }

@@ -144,7 +144,7 @@ typedef struct command {
     char ranks[16], threads[16], steps[24];
 } command;
 
-static void add_trial(command *c, const char *word)
+static void add_word(command *c, const char *word)
 {
     c->words[c->count++] = word;
     c->words[c->count] = NULL;
@@ -152,8 +152,8 @@ static void add_trial(command *c, const char *word)
 
 static void add_pair(command *c, const char *name, const char *value)
 {
-    add_trial(c, name);
-    add_trial(c, value);
+    add_word(c, name);
+    add_word(c, value);
 }
 
 static zero_status make_command(const zr_trial_question *q, const char *program, const places *p,
@@ -170,7 +170,7 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     snprintf(c->steps, sizeof c->steps, "%lld", (long long)q->steps);
     add_pair(c, program, "train");
     for (size_t i = 0; i < given; i++)
-        add_trial(c, q->arguments[i]);
+        add_word(c, q->arguments[i]);
     if (q->config)
         add_pair(c, "--config", p->config);
     add_pair(c, "--ranks", c->ranks);
@@ -180,13 +180,13 @@ static zero_status make_command(const zr_trial_question *q, const char *program,
     add_pair(c, "--out", p->out);
     add_pair(c, "--val", "none");
     add_pair(c, "--no-final-checkpoint", "--no-learn");
-    add_trial(c, "--quiet");
+    add_word(c, "--quiet");
     return ZERO_OK;
 }
 
 // ---- what the steps say of themselves
 
-static double trial_number_of(const json_t *line, const char *key)
+static double number_in_line(const json_t *line, const char *key)
 {
     return json_number_value(json_object_get(line, key));
 }
@@ -232,12 +232,12 @@ static void take_line(reading *r, const json_t *line)
     if (!json_object_get(line, "loss"))
         return;
     r->steps++;
-    trial->tokens = (int64_t)trial_number_of(line, "tokens");
+    trial->tokens = (int64_t)number_in_line(line, "tokens");
     trial->memory = ZR_MAX(trial->memory, held_by(line));
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
         trial->exchanged[axis] = ZR_MAX(trial->exchanged[axis], exchanged_in(line, axis));
     if (r->steps > r->question->skipped && trial->count < ZR_TRIAL_STEPS)
-        trial->at[trial->count++] = trial_number_of(line, "ms") * 1e-3;
+        trial->at[trial->count++] = number_in_line(line, "ms") * 1e-3;
 }
 
 // Opens the file once it is there.
@@ -289,13 +289,13 @@ static bool has_enough(const zr_trial_question *q, const zr_trial_answer *trial)
 }
 
 // Returns the seconds after which the whole trial is over, as far as that is known by now.
-static double limit_of(const zr_trial_question *q, const zr_trial_answer *trial)
+static double seconds_allowed(const zr_trial_question *q, const zr_trial_answer *trial)
 {
     bool counts = q->after_first > 0 && trial->until_first > 0;
     return counts ? ZR_MIN(trial->until_first + q->after_first, q->deadline) : q->deadline;
 }
 
-static ending watch(reading *r, const places *p, double begun, zr_trial_process *process)
+static ending watch_trial(reading *r, const places *p, double begun, zr_trial_process *process)
 {
     const zr_trial_question *q = r->question;
     zr_trial_answer *trial = r->trial;
@@ -307,7 +307,7 @@ static ending watch(reading *r, const places *p, double begun, zr_trial_process 
         if (ended)
             return ENDED_ITSELF;
         bool stopped = q->stop && *q->stop, done = r->steps >= q->steps || has_enough(q, trial);
-        if (!done && !stopped && zr_clock_seconds() - begun < limit_of(q, trial)) {
+        if (!done && !stopped && zr_clock_seconds() - begun < seconds_allowed(q, trial)) {
             zr_sleep_seconds(POLL_SECONDS);
             continue;
         }
@@ -316,8 +316,8 @@ static ending watch(reading *r, const places *p, double begun, zr_trial_process 
     }
 }
 
-static void conclude(const zr_trial_question *q, const places *p, ending how,
-                     const zr_trial_process *process, zr_trial_answer *trial)
+static void judge_trial(const zr_trial_question *q, const places *p, ending how,
+                        const zr_trial_process *process, zr_trial_answer *trial)
 {
     int64_t wanted = q->steps - q->skipped;
     int64_t enough = how == AT_DEADLINE ? ZR_MIN(wanted, LEAST_MEASURED) : wanted;
@@ -327,8 +327,8 @@ static void conclude(const zr_trial_question *q, const places *p, ending how,
         return;
     if (how == AT_DEADLINE)
         snprintf(trial->why, sizeof trial->why,
-                 "not done within %.3g s, with %d of %lld steps measured", limit_of(q, trial),
-                 trial->count, (long long)wanted);
+                 "not done within %.3g s, with %d of %lld steps measured",
+                 seconds_allowed(q, trial), trial->count, (long long)wanted);
     else
         zr_trial_tell_end(process, p->log, trial->why, sizeof trial->why);
 }
@@ -346,12 +346,12 @@ static zero_status run_in(const zr_trial_question *q, const places *p, zr_trial_
     zero_status status = zr_trial_start(c.words, p->log, &process, error);
     zr_free(c.words);
     ZERO_TRY(status);
-    ending how = watch(&steps, p, begun, &process);
+    ending how = watch_trial(&steps, p, begun, &process);
     zr_metrics_reader_close(&steps.reader);
     trial->wall = zr_clock_seconds() - begun;
     if (how == STOPPED)
         return zr_fail(error, ZERO_ERR_CANCELLED, "stopped by signal %d during a trial", *q->stop);
-    conclude(q, p, how, &process, trial);
+    judge_trial(q, p, how, &process, trial);
     return ZERO_OK;
 }
 

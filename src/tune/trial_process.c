@@ -30,7 +30,7 @@ typedef struct start { // what the child needs between vfork and exec
 
 // Runs between vfork and exec. It shares the parent's memory, so it makes system calls and nothing
 // else. Returns why exec failed.
-static int become_trial(const start *s)
+static int exec_program(const start *s)
 {
     if (setpgid(0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != s->parent)
         return ESRCH;
@@ -47,13 +47,13 @@ static __attribute__((noinline)) pid_t vfork_and_exec(const start *s, volatile i
     pid_t pid = vfork();
     if (pid != 0)
         return pid;
-    *reason = become_trial(s);
+    *reason = exec_program(s);
     _exit(NOT_STARTED);
 }
 
 // Signals wait until just before exec, because a handler of the caller would run in memory that the
 // child shares.
-static zero_status start_process(start *s, zr_trial_process *out, zero_error *error)
+static zero_status launch_program(start *s, zr_trial_process *out, zero_error *error)
 {
     volatile int reason = 0;
     sigset_t all;
@@ -94,7 +94,7 @@ zero_status zr_trial_start(const char *const *argv, const char *log, zr_trial_pr
     int before = adopt_orphans();
     zero_status status = s.input < 0 || s.log < 0
                              ? zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot create \"%s\"", log)
-                             : start_process(&s, out, error);
+                             : launch_program(&s, out, error);
     if (s.input >= 0)
         close(s.input);
     if (s.log >= 0)

@@ -17,7 +17,7 @@
 
 enum { SURE = 16 }; // candidates that are predicted again once all rates are known
 
-static zero_status check_tuning_numbers(const zero_tune_options *o, zero_error *error)
+static zero_status check_option_numbers(const zero_tune_options *o, zero_error *error)
 {
     if (o->ranks < 0 || o->ranks > ZERO_MAX_RANKS || o->threads < 0)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -36,20 +36,20 @@ static zero_status check_tuning_numbers(const zero_tune_options *o, zero_error *
     return ZERO_OK;
 }
 
-static zero_status check_tuning(const zero_tune_options *o, zero_error *error)
+static zero_status check_tune_options(const zero_tune_options *o, zero_error *error)
 {
     if (!o->new_spec == !o->model_dir)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_tune: one of options.new_spec and model_dir names the model");
     if (o->data_count < 1 || !o->data)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_tune: options.data names no data");
-    ZERO_TRY(check_tuning_numbers(o, error));
+    ZERO_TRY(check_option_numbers(o, error));
     return zr_trial_check_alone("zero tune", error);
 }
 
 // ---- arguments of every trial
 
-static void add_tuning(zr_tuning *t, int *count, const char *name, const char *value)
+static void add_argument(zr_tuning *t, int *count, const char *name, const char *value)
 {
     if (!value)
         return;
@@ -65,16 +65,16 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
     if (!t->arguments)
         return ZERO_ERR_MEMORY;
     snprintf(seq, 32, "%lld", (long long)o->seq);
-    add_tuning(t, &count, "--new", o->new_spec);
-    add_tuning(t, &count, "--model", o->model_dir);
+    add_argument(t, &count, "--new", o->new_spec);
+    add_argument(t, &count, "--model", o->model_dir);
     t->arguments[count++] = "--data";
     for (int i = 0; i < o->data_count; i++)
         t->arguments[count++] = o->data[i];
-    add_tuning(t, &count, "--field", o->field);
-    add_tuning(t, &count, "--chat", o->chat);
-    add_tuning(t, &count, "--tokenizer", o->tokenizer);
-    add_tuning(t, &count, "--seq", o->seq ? seq : NULL);
-    add_tuning(t, &count, "--backend", o->backend);
+    add_argument(t, &count, "--field", o->field);
+    add_argument(t, &count, "--chat", o->chat);
+    add_argument(t, &count, "--tokenizer", o->tokenizer);
+    add_argument(t, &count, "--seq", o->seq ? seq : NULL);
+    add_argument(t, &count, "--backend", o->backend);
     if (o->ignore_unused)
         t->arguments[count++] = "--ignore-unused";
     return ZERO_OK;
@@ -82,7 +82,7 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
 
 // ---- the search
 
-static zero_status read(zr_tuning *t, zero_error *error)
+static zero_status read_question(zr_tuning *t, zero_error *error)
 {
     const zero_tune_options *o = t->options;
     const zr_tuning_flags flags = {
@@ -99,7 +99,7 @@ static zero_status read(zr_tuning *t, zero_error *error)
 }
 
 // Says why there is nothing to measure.
-static zero_status refuse_tuning(const zr_tuning *t, zero_error *error)
+static zero_status refuse_no_candidate(const zr_tuning *t, zero_error *error)
 {
     const zr_run_candidate *reason = NULL;
     for (int i = 0; i < t->candidates.count; i++) {
@@ -119,7 +119,7 @@ static zero_status refuse_tuning(const zr_tuning *t, zero_error *error)
         reason->state == ZR_CANDIDATE_TOO_LARGE ? "the smallest" : "the first", reason->why);
 }
 
-static double tuning_cost_of(const zr_tuning *t, int candidate)
+static double candidate_cost(const zr_tuning *t, int candidate)
 {
     return zr_candidate_cost(&t->candidates.at[candidate], t->settings.metric);
 }
@@ -135,7 +135,7 @@ static zero_status predict_again(zr_tuning *t, zero_error *error)
             bool listed = c->state != ZR_CANDIDATE_FITS;
             for (int k = 0; k < count && !listed; k++)
                 listed = list[k] == i;
-            if (!listed && (best < 0 || tuning_cost_of(t, i) < tuning_cost_of(t, best)))
+            if (!listed && (best < 0 || candidate_cost(t, i) < candidate_cost(t, best)))
                 best = i;
         }
         if (best < 0)
@@ -148,7 +148,7 @@ static zero_status predict_again(zr_tuning *t, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status search(zr_tuning *t, double seconds, zero_error *error)
+static zero_status search_candidates(zr_tuning *t, double seconds, zero_error *error)
 {
     const zr_candidate_judge judge = {.judge = zr_tuning_judge_one, .user = &t->judge};
     zr_tuning_judge_open(&t->asked, &t->judge);
@@ -156,7 +156,7 @@ static zero_status search(zr_tuning *t, double seconds, zero_error *error)
     t->judge.measuring = MEASURING * seconds;
     ZERO_TRY(zr_candidates_search(&t->space, &judge, &t->candidates, error));
     if (!zr_tuning_count(t, ZR_CANDIDATE_FITS))
-        return refuse_tuning(t, error);
+        return refuse_no_candidate(t, error);
     ZERO_TRY(predict_again(t, error));
     zr_log(&t->options->logger, ZERO_LOG_INFO,
            "search   %d candidates, %d fit; %d times kernels were timed; %.1f s",
@@ -172,7 +172,7 @@ static void allow_time(zr_tuning *t, double seconds)
     t->until = ZR_MAX(t->until, zr_clock_seconds() + LEAST_MEASURED * seconds);
 }
 
-static zero_status measure_tuning(zr_tuning *t, double seconds, zero_error *error)
+static zero_status measure_finalists(zr_tuning *t, double seconds, zero_error *error)
 {
     int64_t trials = t->options->trials ? t->options->trials : t->settings.trials;
     t->race.most_trials = (int)ZR_MIN(trials, INT32_MAX);
@@ -186,8 +186,8 @@ static zero_status measure_tuning(zr_tuning *t, double seconds, zero_error *erro
                    t->finalists[0].why[0] ? t->finalists[0].why : "there was no time for one");
 }
 
-static zero_status answer_tuning(zr_tuning *t, void (*write)(void *user, const char *text),
-                                 void *user, zero_error *error)
+static zero_status publish_answer(zr_tuning *t, void (*write)(void *user, const char *text),
+                                  void *user, zero_error *error)
 {
     zr_buffer text = {0};
     ZERO_TRY(zr_tuning_write_answer(t, error));
@@ -203,7 +203,7 @@ static zero_status answer_tuning(zr_tuning *t, void (*write)(void *user, const c
     return status;
 }
 
-static void release_tuning(zr_tuning *t)
+static void free_tuning(zr_tuning *t)
 {
     for (int i = 0; i < t->race.count; i++)
         zr_free(t->finalists[i].at);
@@ -222,24 +222,24 @@ zero_status zero_tune(const zero_tune_options *options, void (*write)(void *user
     char seq[32];
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    ZERO_TRY(check_tuning(options, error));
+    ZERO_TRY(check_tune_options(options, error));
     zr_tuning *t = zr_alloc(sizeof *t, error);
     if (!t)
         return ZERO_ERR_MEMORY;
     double seconds = options->seconds > 0 ? options->seconds : USUAL_SECONDS;
     *t = (zr_tuning){.options = options, .best = -1, .begun = zr_clock_seconds()};
     t->until = t->begun + seconds;
-    zero_status status = read(t, error);
+    zero_status status = read_question(t, error);
     if (status == ZERO_OK)
         status = make_arguments(t, seq, error);
     if (status == ZERO_OK)
         status = zr_tuning_open_files(t, error);
     if (status == ZERO_OK)
-        status = search(t, seconds, error);
+        status = search_candidates(t, seconds, error);
     if (status == ZERO_OK)
-        status = measure_tuning(t, seconds, error);
+        status = measure_finalists(t, seconds, error);
     if (status == ZERO_OK)
-        status = answer_tuning(t, write, user, error);
-    release_tuning(t);
+        status = publish_answer(t, write, user, error);
+    free_tuning(t);
     return status;
 }

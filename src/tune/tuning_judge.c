@@ -40,8 +40,8 @@ static zero_status find_queue(zr_tuning_judge *j, int threads, zr_queue **out, z
     return ZERO_OK;
 }
 
-static zero_status resolve_judge(const zr_tuning_judge *j, const zr_run_candidate *c,
-                                 zr_config **out, zero_error *error)
+static zero_status resolve_candidate(const zr_tuning_judge *j, const zr_run_candidate *c,
+                                     zr_config **out, zero_error *error)
 {
     const zr_model_choice *subject = j->asked->subject;
     char *text = zr_tuning_file_of(j->asked->file, c, true, error);
@@ -58,7 +58,7 @@ static zero_status resolve_judge(const zr_tuning_judge *j, const zr_run_candidat
     return status;
 }
 
-static int64_t memory_of(const zr_estimate *r)
+static int64_t most_plan_bytes(const zr_estimate *r)
 {
     int64_t most = 0;
     for (int s = 0; s < r->stages; s++)
@@ -67,15 +67,15 @@ static int64_t memory_of(const zr_estimate *r)
 }
 
 // What ends a search, of all that can go wrong with one candidate.
-static bool is_final(zero_status status)
+static bool ends_search(zero_status status)
 {
     return status == ZERO_ERR_MEMORY || status == ZERO_ERR_CANCELLED || status == ZERO_ERR_INTERNAL;
 }
 
 // Measures what a candidate that fits does, if much of its time is only guessed. Where that fails,
 // for instance because a directory on NVMe is full, guesses have to do for all.
-static zero_status learn_judge(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
-                               zero_error *error)
+static zero_status measure_if_guessed(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
+                                      zero_error *error)
 {
     if (c->step.unknown <= ZR_JUDGE_UNKNOWN || j->measuring <= 0)
         return ZERO_OK;
@@ -83,7 +83,7 @@ static zero_status learn_judge(zr_tuning_judge *j, zr_estimate *r, zr_run_candid
     double begun = zr_clock_seconds();
     zero_error reason = {0};
     zero_status status = zr_estimate_measure(r, logger, &j->book, &reason);
-    if (is_final(status))
+    if (ends_search(status))
         return zr_fail(error, status, "%s", reason.message);
     if (status != ZERO_OK) {
         zr_log(logger, ZERO_LOG_WARNING, "kernels cannot be timed, so times are guessed: %s",
@@ -96,19 +96,19 @@ static zero_status learn_judge(zr_tuning_judge *j, zr_estimate *r, zr_run_candid
     return zr_estimate_forecast(r, &j->book, &c->step, error);
 }
 
-static zero_status predict_judge(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
-                                 zero_error *error)
+static zero_status judge_by_estimate(zr_tuning_judge *j, zr_estimate *r, zr_run_candidate *c,
+                                     zero_error *error)
 {
-    c->memory = memory_of(r);
+    c->memory = most_plan_bytes(r);
     c->state = r->fits ? ZR_CANDIDATE_FITS : ZR_CANDIDATE_TOO_LARGE;
     if (!r->fits)
         snprintf(c->why, sizeof c->why, "%s", r->excess);
     ZERO_TRY(zr_estimate_forecast(r, &j->book, &c->step, error));
-    return r->fits ? learn_judge(j, r, c, error) : ZERO_OK;
+    return r->fits ? measure_if_guessed(j, r, c, error) : ZERO_OK;
 }
 
-static zero_status estimate(zr_tuning_judge *j, const zr_config *config, zr_run_candidate *c,
-                            zero_error *error)
+static zero_status estimate_candidate(zr_tuning_judge *j, const zr_config *config,
+                                      zr_run_candidate *c, zero_error *error)
 {
     const zr_model_choice *subject = j->asked->subject;
     zr_queue *queue;
@@ -128,7 +128,7 @@ static zero_status estimate(zr_tuning_judge *j, const zr_config *config, zr_run_
     c->tokens = config->train_batch * subject->seq;
     zero_status status = zr_estimate_make(&question, &estimate, error);
     if (status == ZERO_OK)
-        status = predict_judge(j, &estimate, c, error);
+        status = judge_by_estimate(j, &estimate, c, error);
     zr_estimate_free(&estimate);
     return status;
 }
@@ -145,13 +145,13 @@ zero_status zr_tuning_judge_one(void *user, zr_run_candidate *c, zero_error *err
     if (zr_clock_seconds() > j->until && j->judged >= LEAST_JUDGED)
         return ZERO_OK;
     j->judged++;
-    zero_status status = resolve_judge(j, c, &config, &why);
+    zero_status status = resolve_candidate(j, c, &config, &why);
     if (status == ZERO_OK)
-        status = estimate(j, config, c, &why);
+        status = estimate_candidate(j, config, c, &why);
     zr_config_destroy(config);
     if (status == ZERO_OK)
         return ZERO_OK;
-    if (is_final(status))
+    if (ends_search(status))
         return zr_fail(error, status, "%s", why.message);
     c->state = ZR_CANDIDATE_REFUSED;
     snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why.message);

@@ -19,7 +19,7 @@
 #define SUMMARY "summary.json"
 #define EXPERIMENT "exp_%03d.json" // by its number
 
-static zero_status refuse_output(const char *directory, const char *name, zero_error *error)
+static zero_status refuse_earlier_search(const char *directory, const char *name, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_USAGE,
                    "\"%s\" has %s of an earlier search, and autotuning.overwrite is false",
@@ -48,7 +48,7 @@ static zero_status visit_experiments(const zr_tuning *t, bool remove, zero_error
         if (!is_experiment(entry->d_name))
             continue;
         if (!t->settings.overwrite)
-            status = refuse_output(t->exps_dir, entry->d_name, error);
+            status = refuse_earlier_search(t->exps_dir, entry->d_name, error);
         else if (remove && unlinkat(dirfd(entries), entry->d_name, 0))
             status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot remove \"%s/%s\"",
                                    t->exps_dir, entry->d_name);
@@ -66,7 +66,7 @@ zero_status zr_tuning_open_files(zr_tuning *t, zero_error *error)
     if (!t->exps_dir)
         return ZERO_ERR_MEMORY;
     if (!t->settings.overwrite && zr_path_has(t->out_dir, TUNED))
-        return refuse_output(t->out_dir, TUNED, error);
+        return refuse_earlier_search(t->out_dir, TUNED, error);
     ZERO_TRY(zr_directory_create(t->out_dir, error));
     ZERO_TRY(zr_directory_create(t->exps_dir, error));
     return visit_experiments(t, false, error);

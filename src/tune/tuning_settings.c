@@ -22,25 +22,25 @@ static const json_t *section_value(const zr_tuning_file *file, const char *name)
     return open ? NULL : setting->value;
 }
 
-static int64_t settings_number(const zr_tuning_file *file, const char *name, int64_t standard)
+static int64_t section_number(const zr_tuning_file *file, const char *name, int64_t standard)
 {
     const json_t *value = section_value(file, name);
     return value ? json_integer_value(value) : standard;
 }
 
-static bool flag(const zr_tuning_file *file, const char *name, bool standard)
+static bool section_flag(const zr_tuning_file *file, const char *name, bool standard)
 {
     const json_t *value = section_value(file, name);
     return value ? json_is_true(value) : standard;
 }
 
-static const char *word(const zr_tuning_file *file, const char *name, const char *standard)
+static const char *section_word(const zr_tuning_file *file, const char *name, const char *standard)
 {
     const json_t *value = section_value(file, name);
     return value ? json_string_value(value) : standard;
 }
 
-static zr_tuning_metric metric_of(const char *name)
+static zr_tuning_metric metric_by_name(const char *name)
 {
     int metric = ZR_METRIC_FLOPS;
     while (metric > 0 && strcmp(metrics[metric], name) != 0)
@@ -48,7 +48,7 @@ static zr_tuning_metric metric_of(const char *name)
     return (zr_tuning_metric)metric;
 }
 
-static zr_tuning_order order_of(const char *type)
+static zr_tuning_order search_order_by_name(const char *type)
 {
     return strcmp(type, "random") == 0       ? ZR_ORDER_RANDOM
            : strcmp(type, "gridsearch") == 0 ? ZR_ORDER_GRID
@@ -61,8 +61,8 @@ static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *ou
 {
     if (!section_value(file, "start_profile_step") && !section_value(file, "end_profile_step"))
         return ZERO_OK;
-    out->first_step = settings_number(file, "start_profile_step", 3);
-    out->last_step = settings_number(file, "end_profile_step", 5);
+    out->first_step = section_number(file, "start_profile_step", 3);
+    out->last_step = section_number(file, "end_profile_step", 5);
     if (out->last_step > ZR_TRIAL_STEPS)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: autotuning.end_profile_step %lld: a trial makes at most %d steps",
@@ -77,23 +77,23 @@ static zero_status read_steps(const zr_tuning_file *file, zr_tuning_settings *ou
 zero_status zr_tuning_settings_read(const zr_tuning_file *file, const char *metric,
                                     zr_tuning_settings *out, zero_error *error)
 {
-    const char *said_metric = metric ? metric : word(file, "metric", "throughput");
+    const char *said_metric = metric ? metric : section_word(file, "metric", "throughput");
     *out = (zr_tuning_settings){
-        .fast = flag(file, "fast", flag(file, "enabled", false)),
-        .metric = metric_of(said_metric),
-        .order = order_of(word(file, "tuner_type", "model_based")),
-        .early_stopping = settings_number(file, "tuner_early_stopping", 5),
-        .trials = settings_number(file, "tuner_num_trials", 50),
-        .model_ranks = settings_number(file, "mp_size", 1),
+        .fast = section_flag(file, "fast", section_flag(file, "enabled", false)),
+        .metric = metric_by_name(said_metric),
+        .order = search_order_by_name(section_word(file, "tuner_type", "model_based")),
+        .early_stopping = section_number(file, "tuner_early_stopping", 5),
+        .trials = section_number(file, "tuner_num_trials", 50),
+        .model_ranks = section_number(file, "mp_size", 1),
         .micro_batches =
-            (int)ZR_MIN(settings_number(file, "num_tuning_micro_batch_sizes", 0), ZR_SPACE_MOST),
-        .least_micro_batch = settings_number(file, "min_train_micro_batch_size_per_gpu", 1),
-        .most_micro_batch = settings_number(file, "max_train_micro_batch_size_per_gpu", 0),
-        .least_batch = settings_number(file, "min_train_batch_size", 0),
-        .most_batch = settings_number(file, "max_train_batch_size", 0),
-        .results_dir = word(file, "results_dir", NULL),
-        .exps_dir = word(file, "exps_dir", NULL),
-        .overwrite = flag(file, "overwrite", true),
+            (int)ZR_MIN(section_number(file, "num_tuning_micro_batch_sizes", 0), ZR_SPACE_MOST),
+        .least_micro_batch = section_number(file, "min_train_micro_batch_size_per_gpu", 1),
+        .most_micro_batch = section_number(file, "max_train_micro_batch_size_per_gpu", 0),
+        .least_batch = section_number(file, "min_train_batch_size", 0),
+        .most_batch = section_number(file, "max_train_batch_size", 0),
+        .results_dir = section_word(file, "results_dir", NULL),
+        .exps_dir = section_word(file, "exps_dir", NULL),
+        .overwrite = section_flag(file, "overwrite", true),
     };
     if (strcmp(said_metric, zr_tuning_metric_name(out->metric)) != 0)
         return zr_fail(error, ZERO_ERR_USAGE,

@@ -9,9 +9,12 @@
 
 enum { MOST_CANDIDATES = 1500 };
 
-static zr_space_list one(int64_t value) { return (zr_space_list){.at = {value}, .count = 1}; }
+static zr_space_list list_of_one(int64_t value)
+{
+    return (zr_space_list){.at = {value}, .count = 1};
+}
 
-static void add_space(zr_space_list *list, int64_t value)
+static void add_to_list(zr_space_list *list, int64_t value)
 {
     if (list->count < ZR_SPACE_MOST)
         list->at[list->count++] = value;
@@ -19,7 +22,7 @@ static void add_space(zr_space_list *list, int64_t value)
 
 // Returns whether a key is open: the file does not set it, and the search is not of stage and
 // micro-batch alone.
-static bool space_is_open(const zr_tuning_asked *a, const char *path)
+static bool key_is_open(const zr_tuning_asked *a, const char *path)
 {
     return !a->settings->fast && !zr_tuning_file_says(a->file, path);
 }
@@ -30,13 +33,13 @@ static bool is_place_open(const zr_tuning_asked *a, const char *path)
 {
     const char *word = json_string_value(zr_json_get(a->file->root, "libzero.offload"));
     bool automatic = word && strcmp(word, "auto") == 0;
-    return automatic ? !zr_tuning_file_says(a->file, path) : space_is_open(a, path);
+    return automatic ? !zr_tuning_file_says(a->file, path) : key_is_open(a, path);
 }
 
 // ---- ranks
 
 // Returns the tensor ranks that the user has set; 0 if open.
-static int64_t tensor_set(const zr_tuning_asked *a)
+static int64_t given_tensor_ranks(const zr_tuning_asked *a)
 {
     int64_t given = zr_tuning_file_number(a->file, ZR_TUNING_TENSOR);
     int64_t other = zr_tuning_file_number(a->file, "tensor_parallel.tp.tp_size");
@@ -49,31 +52,31 @@ static int64_t tensor_set(const zr_tuning_asked *a)
 static int64_t ranks_of_model(const zr_tuning_asked *a)
 {
     int64_t pipeline = zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE);
-    return ZR_MAX(tensor_set(a), 1) * ZR_MAX(pipeline, 1);
+    return ZR_MAX(given_tensor_ranks(a), 1) * ZR_MAX(pipeline, 1);
 }
 
 // Returns every number of ranks that divides the cores and is a multiple of the user's grid, or
 // else the least that the grid needs.
-static zr_space_list space_ranks_of(const zr_tuning_asked *a)
+static zr_space_list list_rank_counts(const zr_tuning_asked *a)
 {
     const zero_tune_options *o = a->options;
     zr_space_list list = {0};
     int64_t model = ranks_of_model(a);
     if (o->ranks)
-        return one(o->ranks);
+        return list_of_one(o->ranks);
     if (o->threads)
-        return one(ZR_MAX(a->cores / o->threads / model, 1) * model);
+        return list_of_one(ZR_MAX(a->cores / o->threads / model, 1) * model);
     if (a->settings->fast)
-        return one(model);
+        return list_of_one(model);
     for (int64_t ranks = model; ranks <= ZR_MIN(a->cores, ZERO_MAX_RANKS); ranks += model)
         if (a->cores % ranks == 0)
-            add_space(&list, ranks);
-    return list.count ? list : one(model);
+            add_to_list(&list, ranks);
+    return list.count ? list : list_of_one(model);
 }
 
 static zero_status check_ranks(const zr_tuning_asked *a, int64_t ranks, zero_error *error)
 {
-    int64_t tensor = ZR_MAX(tensor_set(a), 1), model = ranks_of_model(a);
+    int64_t tensor = ZR_MAX(given_tensor_ranks(a), 1), model = ranks_of_model(a);
     if (ranks % model == 0 && ranks <= ZERO_MAX_RANKS)
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
@@ -92,31 +95,32 @@ static int most_ranks(const zr_tuning_space *space)
     return (int)most;
 }
 
-static zr_space_list powers_to(int64_t most, int64_t divide)
+static zr_space_list list_powers_of_two(int64_t most, int64_t divide)
 {
     zr_space_list list = {0};
     for (int64_t power = 1; power <= most && divide % power == 0; power *= 2)
-        add_space(&list, power);
+        add_to_list(&list, power);
     return list;
 }
 
-static zr_space_list tensor_of(const zr_tuning_asked *a, int ranks)
+static zr_space_list list_tensor_ranks(const zr_tuning_asked *a, int ranks)
 {
-    int64_t given = tensor_set(a);
+    int64_t given = given_tensor_ranks(a);
     if (given)
-        return one(given);
-    return space_is_open(a, ZR_TUNING_TENSOR) ? powers_to(ranks, a->subject->shape.heads) : one(1);
+        return list_of_one(given);
+    return key_is_open(a, ZR_TUNING_TENSOR) ? list_powers_of_two(ranks, a->subject->shape.heads)
+                                            : list_of_one(1);
 }
 
-static zr_space_list pipeline_of(const zr_tuning_asked *a, int ranks)
+static zr_space_list list_pipeline_stages(const zr_tuning_asked *a, int ranks)
 {
     zr_space_list list = {0};
     int64_t most =
         ZR_MIN(ZR_MIN((int64_t)ranks, a->subject->shape.layers), ZR_MOST_PIPELINE_STAGES);
-    if (!space_is_open(a, ZR_TUNING_PIPELINE))
-        return one(ZR_MAX(zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE), 1));
+    if (!key_is_open(a, ZR_TUNING_PIPELINE))
+        return list_of_one(ZR_MAX(zr_tuning_file_number(a->file, ZR_TUNING_PIPELINE), 1));
     for (int64_t stages = 1; stages <= most; stages *= 2)
-        add_space(&list, stages);
+        add_to_list(&list, stages);
     return list;
 }
 
@@ -131,27 +135,27 @@ static zero_status find_schedules(const zr_tuning_asked *a, zr_tuning_space *out
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: " ZR_TUNING_SCHEDULE ": found \"%s\", expected one of %s",
                        a->file->name, given, ZR_PIPELINE_KINDS);
-    out->schedules = one(kind);
+    out->schedules = list_of_one(kind);
     if (given)
         return ZERO_OK;
-    out->schedules = one(ZR_PIPELINE_1F1B);
-    add_space(&out->schedules, ZR_PIPELINE_ZB_H1);
+    out->schedules = list_of_one(ZR_PIPELINE_1F1B);
+    add_to_list(&out->schedules, ZR_PIPELINE_ZB_H1);
     if (a->subject->shape.layers >= 4)
-        add_space(&out->schedules, ZR_PIPELINE_INTERLEAVED);
+        add_to_list(&out->schedules, ZR_PIPELINE_INTERLEAVED);
     return ZERO_OK;
 }
 
 // ---- the batch
 
-static zr_space_list micro_batches_of(const zr_tuning_file *file)
+static zr_space_list given_micro_batches(const zr_tuning_file *file)
 {
     int64_t given = zr_tuning_file_number(file, ZR_TUNING_MICRO_BATCH);
-    return given ? one(given) : file->micro_batches;
+    return given ? list_of_one(given) : file->micro_batches;
 }
 
 // Returns the samples of a step of zero train with the user's settings on the most ranks, so that
 // fewer ranks can divide them, too.
-static int64_t space_batch_of(const zr_tuning_asked *a, const zr_tuning_space *space)
+static int64_t samples_of_train(const zr_tuning_asked *a, const zr_tuning_space *space)
 {
     int64_t model = space->tensor.at[0] * space->pipeline.at[0];
     int64_t data = ZR_MAX(most_ranks(space) / model, 1);
@@ -170,10 +174,10 @@ static void widen_batches(const zr_tuning_settings *settings, zr_space_list *lis
 {
     int64_t batch = list->at[0], most = ZR_MIN(settings->most_batch, ZR_SPACE_MOST_BATCH);
     for (int64_t larger = 2 * batch; larger <= most; larger *= 2)
-        add_space(list, larger);
+        add_to_list(list, larger);
     for (int64_t less = batch / 2; settings->least_batch && less >= settings->least_batch;
          less /= 2)
-        add_space(list, less);
+        add_to_list(list, less);
 }
 
 // Checks the user's numbers before they are multiplied.
@@ -196,7 +200,7 @@ static zero_status find_batches(const zr_tuning_asked *a, zr_tuning_space *out, 
     ZERO_TRY(check_samples(a, ZR_TUNING_MICRO_BATCH, ZR_TUNING_MOST_MICROS, error));
     ZERO_TRY(check_samples(a, ZR_TUNING_ACCUMULATION, ZR_TUNING_MOST_MICROS, error));
     out->accumulation = zr_tuning_file_number(a->file, ZR_TUNING_ACCUMULATION);
-    out->micro_batches = elastic ? one(1) : micro_batches_of(a->file);
+    out->micro_batches = elastic ? list_of_one(1) : given_micro_batches(a->file);
     out->least_micro_batch = settings->least_micro_batch;
     out->most_micro_batch = settings->most_micro_batch;
     out->micro_batch_count = settings->micro_batches;
@@ -204,7 +208,7 @@ static zero_status find_batches(const zr_tuning_asked *a, zr_tuning_space *out, 
         out->accumulation && out->micro_batches.count == 1 && !a->file->micro_batches.count;
     bool batch_said = zr_tuning_file_says(a->file, ZR_TUNING_BATCH);
     out->batch_follows = elastic || (fixed && !batch_said);
-    out->batches = one(space_batch_of(a, out));
+    out->batches = list_of_one(samples_of_train(a, out));
     if (out->batches.at[0] > ZR_SPACE_MOST_BATCH)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: a step of %lld samples: zero tune tries at most %d", a->file->name,
@@ -247,11 +251,11 @@ static bool tiles_are_open(const zr_tuning_asked *a)
 static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
 {
     const zr_tuning_file *file = a->file;
-    out->vary_checkpoints = space_is_open(a, ZR_TUNING_CHECKPOINTS);
+    out->vary_checkpoints = key_is_open(a, ZR_TUNING_CHECKPOINTS);
     out->vary_optimizer = is_place_open(a, ZR_TUNING_OPTIMIZER);
     out->vary_parameters = is_place_open(a, ZR_TUNING_PARAMETERS);
     out->vary_sub_group = is_place_open(a, ZR_TUNING_SUB_GROUP);
-    out->vary_delayed = space_is_open(a, ZR_TUNING_DELAYED);
+    out->vary_delayed = key_is_open(a, ZR_TUNING_DELAYED);
     out->vary_tiles = tiles_are_open(a);
     out->tilings = ZR_TILINGS;
     out->budgets = zr_tuning_file_says(file, "libzero.device_memory");
@@ -264,35 +268,35 @@ static void find_memory(const zr_tuning_asked *a, zr_tuning_space *out)
 }
 
 // Leaves out stages below those that the user's tiers need, which would be refused one by one.
-static zr_space_list space_stages_of(const zr_tuning_asked *a, const zr_run_candidate *given)
+static zr_space_list list_zero_stages(const zr_tuning_asked *a, const zr_run_candidate *given)
 {
     int64_t least = given->parameters != ZERO_TIER_device  ? 3
                     : given->optimizer != ZERO_TIER_device ? 1
                                                            : 0;
     zr_space_list list = {0};
     if (zr_tuning_file_says(a->file, ZR_TUNING_STAGE)) // a flag wins over a list
-        return one(zr_tuning_file_number(a->file, ZR_TUNING_STAGE));
+        return list_of_one(zr_tuning_file_number(a->file, ZR_TUNING_STAGE));
     if (a->file->stages.count)
         return a->file->stages;
     for (int64_t stage = least; stage <= 3; stage++)
-        add_space(&list, stage);
+        add_to_list(&list, stage);
     return list;
 }
 
 zero_status zr_tuning_space_find(const zr_tuning_asked *asked, zr_tuning_space *out,
                                  zero_error *error)
 {
-    *out = (zr_tuning_space){.ranks = space_ranks_of(asked),
+    *out = (zr_tuning_space){.ranks = list_rank_counts(asked),
                              .cores = asked->cores,
                              .threads = asked->options->threads,
                              .most = MOST_CANDIDATES,
                              .metric = asked->settings->metric};
     ZERO_TRY(check_ranks(asked, out->ranks.at[0], error));
-    out->tensor = tensor_of(asked, most_ranks(out));
-    out->pipeline = pipeline_of(asked, most_ranks(out));
+    out->tensor = list_tensor_ranks(asked, most_ranks(out));
+    out->pipeline = list_pipeline_stages(asked, most_ranks(out));
     ZERO_TRY(find_schedules(asked, out, error));
     ZERO_TRY(find_batches(asked, out, error));
     find_memory(asked, out);
-    out->stages = space_stages_of(asked, &out->as_said);
+    out->stages = list_zero_stages(asked, &out->as_said);
     return ZERO_OK;
 }

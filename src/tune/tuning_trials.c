@@ -44,7 +44,7 @@ static int compare_costs(const void *a, const void *b)
     return x->candidate < y->candidate ? -1 : 1;
 }
 
-static double trials_cost_of(const zr_tuning *t, const zr_run_candidate *c)
+static double cost_of_candidate(const zr_tuning *t, const zr_run_candidate *c)
 {
     return zr_candidate_cost(c, t->settings.metric);
 }
@@ -90,7 +90,7 @@ static bool gains_nothing(const zr_tuning *t, const zr_run_candidate *c)
     for (int i = 0; i < t->candidates.count && !is_plain(c); i++) {
         const zr_run_candidate *other = &t->candidates.at[i];
         if (other->state == ZR_CANDIDATE_FITS && is_plain(other) && is_same_grid(other, c) &&
-            trials_cost_of(t, other) < LEAST_GAIN * trials_cost_of(t, c))
+            cost_of_candidate(t, other) < LEAST_GAIN * cost_of_candidate(t, c))
             return true;
     }
     return false;
@@ -125,8 +125,8 @@ static bool has_ranks(const zr_tuning *t, int ranks)
 // unless it is far behind.
 static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sorted, int count)
 {
-    double most = FAR_BEHIND * trials_cost_of(t, sorted[0]);
-    for (int i = 0; i < count && trials_cost_of(t, sorted[i]) <= most; i++) {
+    double most = FAR_BEHIND * cost_of_candidate(t, sorted[0]);
+    for (int i = 0; i < count && cost_of_candidate(t, sorted[i]) <= most; i++) {
         if (has_ranks(t, sorted[i]->ranks) || !is_plain(sorted[i]))
             continue;
         if (t->race.count == MOST_FINALISTS)
@@ -136,7 +136,7 @@ static void choose_other_ranks(zr_tuning *t, const zr_run_candidate *const *sort
     }
 }
 
-static void shuffle(const zr_run_candidate **list, int count)
+static void shuffle_candidates(const zr_run_candidate **list, int count)
 {
     uint64_t state = SHUFFLE_SEED;
     for (int i = count - 1; i > 0; i--) {
@@ -151,7 +151,7 @@ static void shuffle(const zr_run_candidate **list, int count)
 static void sort_by_cost(const zr_tuning *t, const zr_run_candidate **list, ranked *room, int count)
 {
     for (int i = 0; i < count; i++)
-        room[i] = (ranked){trials_cost_of(t, list[i]), list[i]};
+        room[i] = (ranked){cost_of_candidate(t, list[i]), list[i]};
     qsort(room, (size_t)count, sizeof *room, compare_costs);
     for (int i = 0; i < count; i++)
         list[i] = room[i].candidate;
@@ -174,7 +174,7 @@ zero_status zr_tuning_choose_finalists(zr_tuning *t, zero_error *error)
         choose_other_ranks(t, list, count);
     } else {
         if (t->settings.order == ZR_ORDER_RANDOM)
-            shuffle(list, count);
+            shuffle_candidates(list, count);
         for (int i = 0; i < count && i < t->race.most_trials; i++)
             add_finalist(t, list[i]);
     }
@@ -250,7 +250,7 @@ static zero_status add_steps(zr_finalist *f, const zr_trial_answer *trial, zero_
 }
 
 // A trial that was cut by the end of the whole time is ignored, because it need not be slow.
-static void excuse(const zr_tuning *t, zr_trial_answer *trial)
+static void excuse_late_trial(const zr_tuning *t, zr_trial_answer *trial)
 {
     char why[ZR_TRIAL_WHY];
     if (trial->good || zr_clock_seconds() < t->until)
@@ -260,7 +260,7 @@ static void excuse(const zr_tuning *t, zr_trial_answer *trial)
              (int)sizeof why - 40, why);
 }
 
-static void tell_trials(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
+static void log_trial(const zr_tuning *t, const zr_run_candidate *c, const zr_trial_answer *trial)
 {
     char text[200];
     zr_candidate_text(c, text, sizeof text);
@@ -271,7 +271,7 @@ static void tell_trials(const zr_tuning *t, const zr_run_candidate *c, const zr_
         zr_log(&t->options->logger, ZERO_LOG_WARNING, "trial    %s: failed: %s", text, trial->why);
 }
 
-static zero_status run_trial(void *user, int lane, double *cost, bool *failed, zero_error *error)
+static zero_status run_finalist(void *user, int lane, double *cost, bool *failed, zero_error *error)
 {
     zr_tuning *t = user;
     zr_finalist *f = &t->finalists[lane];
@@ -292,8 +292,8 @@ static zero_status run_trial(void *user, int lane, double *cost, bool *failed, z
     zero_status status = zr_trial_run(&q, &trial, error);
     zr_free(config);
     ZERO_TRY(status);
-    excuse(t, &trial);
-    tell_trials(t, c, &trial);
+    excuse_late_trial(t, &trial);
+    log_trial(t, c, &trial);
     *failed = !trial.good;
     note_times(t, &trial);
     *cost = cost_at(t, c, trial.seconds);
@@ -322,7 +322,7 @@ static bool has_time(void *user)
 
 zero_status zr_tuning_race(zr_tuning *t, zero_error *error)
 {
-    t->race.run = run_trial;
+    t->race.run = run_finalist;
     t->race.has_time = has_time;
     t->race.user = t;
     t->race.early_stopping = (int)ZR_MIN(t->settings.early_stopping, INT32_MAX);
