@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-static size_t machine_facts_product_scratch(void *queue, zero_dtype dtype,
-                                            const zero_product_shape *shape)
+static size_t product_scratch_of_queue(void *queue, zero_dtype dtype,
+                                       const zero_product_shape *shape)
 {
     return zr_product_scratch(queue, dtype, shape);
 }
@@ -25,7 +25,7 @@ int zr_local_ranks(const zero_comm *comm)
 
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
 {
-    *out = (zr_machine){.product_scratch = machine_facts_product_scratch,
+    *out = (zr_machine){.product_scratch = product_scratch_of_queue,
                         .user = queue,
                         .ranks = 1,
                         .threads = queue->threads,
@@ -59,7 +59,7 @@ void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
     machine->staging_bytes = zr_grid_staging_bytes(grid);
 }
 
-static int64_t staging_of(int ranks) { return ranks > 1 ? zr_staging_bytes(ranks) : 0; }
+static int64_t staging_bytes_of_ranks(int ranks) { return ranks > 1 ? zr_staging_bytes(ranks) : 0; }
 
 // On one machine ranks map their peers' memory, and a rank without data ranks maps its own.
 void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
@@ -71,9 +71,9 @@ void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, in
     machine->machine_ranks = zr_job_kv_replicas(machines, mesh, ZERO_AXIS_data);
     machine->staging_bytes = 0;
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && !one; axis++)
-        machine->staging_bytes += staging_of(size[axis]);
+        machine->staging_bytes += staging_bytes_of_ranks(size[axis]);
     if (!one)
-        machine->staging_bytes += staging_of(replicas);
+        machine->staging_bytes += staging_bytes_of_ranks(replicas);
 }
 
 zero_status zr_machine_check(const zr_machine *machine, const zr_settings *settings,
