@@ -376,7 +376,7 @@ zero_status zr_estimate_measure(zr_estimate *r, const zero_logger *logger, zr_ra
             .backend = backend_or_cpu(r),
             .together = ranks_on_one_machine(q),
             .seconds = 1.0 / ends,
-            .update = zr_optimizer_update(q->config->optimizer.kind),
+            .update = zr_optimizer_update_kind(q->config->optimizer.kind),
             .directory = first_nvme_directory(q->config),
             .logger = logger,
         };
