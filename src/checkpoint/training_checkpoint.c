@@ -179,7 +179,7 @@ static zero_status verify_others(zero_comm *comm, const char *directory,
 static zero_status fill_training_checkpoint(zero_engine *engine, const char *directory,
                                             const zr_manifest *manifest, zero_error *error)
 {
-    bool stale = zr_plan_lags(zr_engine_plan(engine)) &&
+    bool stale = zr_plan_parameters_lag(zr_engine_plan(engine)) &&
                  zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);

@@ -179,7 +179,7 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
     ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(engine->plan, run->steps - 1),
                                run->steps, error));
-    engine->lags = zr_plan_lags(engine->plan);
+    engine->lags = zr_plan_parameters_lag(engine->plan);
     ZERO_TRY(compare_samples(engine, error));
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
         ZERO_TRY(describe_steps(run, error));

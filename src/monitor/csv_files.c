@@ -52,7 +52,7 @@ static bool read_step(const char *line, const char *end, int64_t *step)
     return at > line && at < end && *at == ',';
 }
 
-size_t zr_csv_keep(const char *text, size_t length, int64_t done)
+size_t zr_csv_kept_bytes(const char *text, size_t length, int64_t done)
 {
     const char *end = text + length, *kept = text;
     for (const char *line = text, *next; line < end && (next = line_end(line, end)); line = next)
@@ -85,7 +85,7 @@ static zero_status cut_file_back(const char *path, int64_t done, size_t *kept, z
     char *text;
     size_t length;
     ZERO_TRY(zr_file_read(path, MOST_BYTES, &text, &length, error));
-    *kept = zr_csv_keep(text, length, done);
+    *kept = zr_csv_kept_bytes(text, length, done);
     zr_free(text);
     if (*kept < length && truncate(path, (off_t)*kept))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot cut \"%s\" back to %zu bytes", path,

@@ -268,9 +268,9 @@ static void choose_state_tiers(zr_plan *plan)
     }
 }
 
-zero_status zr_unit_ask(const zero_unit *unit, const zero_shape *shape, const char *precision,
-                        const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
-                        zero_error *error)
+zero_status zr_unit_find_sizes(const zero_unit *unit, const zero_shape *shape,
+                               const char *precision, const zero_tensors *in, int64_t *total,
+                               zero_unit_sizes *out, zero_error *error)
 {
     ZERO_TRY(check_dtype(unit, shape, precision, error));
     zero_status status = unit->ops->sizes(unit, shape, in, out);
@@ -328,8 +328,8 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         // A unit is asked as its model describes it, because it may count its borrowed flat
         // parameters.
         const zero_unit *unit = &origin->units[zr_pipeline_stage_unit(model, u)];
-        ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name,
-                             tensors_entering_unit(plan, u), &total, &out->sizes, error));
+        ZERO_TRY(zr_unit_find_sizes(unit, &plan->shape, plan->settings.precision.name,
+                                    tensors_entering_unit(plan, u), &total, &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
         ZERO_TRY(list_unit_flat_params(plan, u, error));
         note_contributions(plan, u);

@@ -108,14 +108,14 @@ static zero_status fill_machine_of_rank(const zr_estimate *r, int stage, int ten
     zr_mesh mesh;
     machine->ranks = q->ranks;
     machine->threads = q->threads;
-    zr_machine_limit(machine, &config->offload, ranks_on_one_machine(q));
-    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, tensor_rank);
+    zr_machine_set_limit(machine, &config->offload, ranks_on_one_machine(q));
+    zr_machine_divide_ranks(machine, zr_config_model_ranks(config), config->tensor, tensor_rank);
     machine->mapped = is_on_one_machine(q);
     machine->machine_ranks = (int)config->kept_by;
     if (!r->machines.count)
         return ZERO_OK;
     ZERO_TRY(mesh_of_stage_rank(r, stage, tensor_rank, &mesh, error));
-    zr_machine_imagine(&r->machines, &mesh, q->replicas, machine);
+    zr_machine_imagine_groups(&r->machines, &mesh, q->replicas, machine);
     return ZERO_OK;
 }
 

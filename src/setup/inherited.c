@@ -199,10 +199,10 @@ static zero_status keep_weight_decay(const zr_inherited *keep, zr_config *config
 static zero_status keep_formulas(const zr_inherited *keep, zr_config *config,
                                  const zero_logger *logger, zero_error *error)
 {
-    if (keep->before->has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
+    if (keep->before->has_rate_0 && !zr_config_has_value(config, "libzero.schedule_from_one"))
         ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false,
                                     logger, error));
-    if (!keep->before->has_loss_mean || zr_config_says(config, "libzero.loss_mean"))
+    if (!keep->before->has_loss_mean || zr_config_has_value(config, "libzero.loss_mean"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
     return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger,

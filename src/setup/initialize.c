@@ -94,8 +94,8 @@ static zero_status make_plan(making *m, zero_error *error)
                                  .mapped = grid->pipeline && grid->pipeline->versions};
     zr_machine *machine = &question.machine;
     zr_machine_fill(m->queue, m->options->comm, machine);
-    zr_machine_divide(grid, machine);
-    zr_machine_limit(machine, &m->run.config->offload, zr_local_ranks(m->options->comm));
+    zr_machine_take_groups(grid, machine);
+    zr_machine_set_limit(machine, &m->run.config->offload, zr_local_ranks(m->options->comm));
     ZERO_TRY(zr_run_setup_plan(&m->run, &question, &m->rank, error));
     return zr_plan_check_memory(m->rank.plan, &m->rank.machine, error);
 }

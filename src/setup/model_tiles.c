@@ -49,7 +49,7 @@ static bool tiling_fits(const zero_options *options, const zr_config *config, zr
         .part = {.model = model},
     };
     zr_machine_fill(queue, options->comm, &question.machine);
-    zr_machine_limit(&question.machine, &config->offload, zr_local_ranks(options->comm));
+    zr_machine_set_limit(&question.machine, &config->offload, zr_local_ranks(options->comm));
     bool good = zr_run_setup_plan(&run, &question, &rank, NULL) == ZERO_OK &&
                 zr_plan_fits(rank.plan, &rank.machine);
     zr_rank_plan_free(&rank);

@@ -335,9 +335,9 @@ static zr_placement_question make_placement_question(const zero_options *options
     return question;
 }
 
-zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined,
-                            const zr_lm_config *shape, const zr_config *config,
-                            zr_placement_answer *out, zero_error *error)
+zero_status zr_placement_of_options(const zero_options *options, const zr_imagined_ranks *imagined,
+                                    const zr_lm_config *shape, const zr_config *config,
+                                    zr_placement_answer *out, zero_error *error)
 {
     const char *backend = options->backend ? options->backend : "cpu";
     zr_queue *queue = NULL;
@@ -402,7 +402,7 @@ zero_status zr_placement_settle(const zr_resolution *how, const zero_options *op
     zr_placement_answer answer;
     if (!(*config)->offload.automatic)
         return ZERO_OK;
-    ZERO_TRY(zr_placement_of(options, NULL, shape, *config, &answer, error));
+    ZERO_TRY(zr_placement_of_options(options, NULL, shape, *config, &answer, error));
     const char *model = shape ? zr_lm_name(shape) : options->model->name;
     zero_status status = report_or_refuse(options, model, &answer, error);
     if (status == ZERO_OK)

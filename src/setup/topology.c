@@ -180,7 +180,7 @@ zr_topology_costs zr_topology_costs_of(const zr_plan *plan, const zr_step_traffi
 
 // Pipeline stages have other units, so it is a rank with the most that says which unit it is; of
 // several, that with the last unit.
-void zr_topology_raise(zr_topology_costs *most, const zr_topology_costs *of)
+void zr_topology_costs_raise(zr_topology_costs *most, const zr_topology_costs *of)
 {
     if (of->unit_bytes > most->unit_bytes)
         most->unit = of->unit;
@@ -197,7 +197,7 @@ static zr_reach reach_of_group(const zero_comm *group)
     return group ? (zr_reach){group->size, group->strangers, group->fetches} : (zr_reach){0};
 }
 
-// Finds the most of all ranks, as zr_topology_raise does: some have no neighbour on another
+// Finds the most of all ranks, as zr_topology_costs_raise does: some have no neighbour on another
 // machine.
 static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_topology_costs *most,
                               zero_error *error)
