@@ -104,8 +104,8 @@ static zero_status refuse_other_model(const zero_engine *engine, const char *dir
                                       const json_t *state, zero_error *error)
 {
     zr_lm_difference d;
-    ZERO_TRY(zr_checkpoint_compare_model(engine, directory, state, zr_engine_changes(engine), &d,
-                                         error));
+    ZERO_TRY(zr_checkpoint_compare_model(engine, directory, state,
+                                         zr_engine_allowed_changes(engine), &d, error));
     if (!d.found)
         return ZERO_OK;
     return zr_fail(

@@ -95,7 +95,7 @@ static bool flat_param_has_vector(const zr_model_view *view, int flat_param)
 static bool is_outdated_copy(const zr_plan *plan, int flat_param)
 {
     const zr_flat_param *of = &plan->flat_params[flat_param];
-    return zr_plan_lags(plan) && !of->counted && of->state_first < 0;
+    return zr_plan_parameters_lag(plan) && !of->counted && of->state_first < 0;
 }
 
 // Returns whether the view takes the flat parameter. If several ranks hold the same flat parameter,

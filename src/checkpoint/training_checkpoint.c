@@ -178,7 +178,7 @@ static zero_status verify_unloaded_vectors(zero_comm *comm, const char *director
 static zero_status load_listed_vectors(zero_engine *engine, const char *directory,
                                        const zr_manifest *manifest, zero_error *error)
 {
-    bool stale = zr_plan_lags(zr_engine_plan(engine)) &&
+    bool stale = zr_plan_parameters_lag(zr_engine_plan(engine)) &&
                  zr_manifest_find(manifest, "parameters.safetensors");
     zr_state_vectors v = {0};
     zero_comm *comm = zr_engine_comm(engine);

@@ -38,7 +38,7 @@ static void read_precision(const zr_config *config, zr_sim_run *run)
     static const char dtype[] = "libzero.dtype";
     bool named = json_is_string(zr_config_value(config, dtype));
     if (named ? is_text(config, dtype, "fp32")
-              : zr_config_says(config, "bf16.enabled") && !is_on(config, "bf16.enabled") &&
+              : zr_config_has_value(config, "bf16.enabled") && !is_on(config, "bf16.enabled") &&
                     !is_on(config, "fp16.enabled"))
         run->number = ZR_SIM_FP32;
 }

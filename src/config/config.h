@@ -162,6 +162,6 @@ void zr_config_document(zr_buffer *out);
 
 const zr_setting *zr_config_setting(const zr_config *config, const char *path); // NULL: no such key
 // Returns whether the key has a value, from the file or from anywhere else.
-bool zr_config_says(const zr_config *config, const char *path);
+bool zr_config_has_value(const zr_config *config, const char *path);
 
 #endif

@@ -10,8 +10,8 @@
 #define M "train_micro_batch_size_per_gpu"
 #define A "gradient_accumulation_steps"
 
-static zero_status multiply_batch(int64_t a, int64_t b, int64_t c, const char *name, int64_t *out,
-                                  zero_error *error)
+static zero_status multiply_checked(int64_t a, int64_t b, int64_t c, const char *name, int64_t *out,
+                                    zero_error *error)
 {
     if (__builtin_mul_overflow(a, b, out) || __builtin_mul_overflow(*out, c, out))
         return zr_fail(error, ZERO_ERR_CONFIG,
@@ -28,7 +28,7 @@ typedef struct solving {
     zero_error *error;
 } solving;
 
-static zero_status check_sum(const zr_batch *b, const solving *s)
+static zero_status check_product(const zr_batch *b, const solving *s)
 {
     int64_t product;
     if (b->micro < 1)
@@ -41,7 +41,7 @@ static zero_status check_sum(const zr_batch *b, const solving *s)
         return zr_fail(s->error, ZERO_ERR_CONFIG,
                        "%s: " T " %" PRId64 " with " M " %" PRId64 " on %s leaves " A " 0", s->name,
                        b->train, b->micro, s->words.text);
-    ZERO_TRY(multiply_batch(b->micro, b->accumulation, s->ranks, s->name, &product, s->error));
+    ZERO_TRY(multiply_checked(b->micro, b->accumulation, s->ranks, s->name, &product, s->error));
     if (b->train == product)
         return ZERO_OK;
     return zr_fail(s->error, ZERO_ERR_CONFIG,
@@ -71,9 +71,9 @@ zero_status zr_batch_solve(zr_batch *b, zr_job_grid grid, const char *name, zero
         b->micro = b->train / ranks;
     } else if (!b->train) {
         b->accumulation = ZR_MAX(b->accumulation, 1);
-        ZERO_TRY(multiply_batch(b->micro, b->accumulation, ranks, name, &b->train, error));
+        ZERO_TRY(multiply_checked(b->micro, b->accumulation, ranks, name, &b->train, error));
     }
-    return check_sum(b, &s);
+    return check_product(b, &s);
 }
 
 int64_t zr_config_usual_micro_batch(const zr_config *config, const zr_config_facts *facts)

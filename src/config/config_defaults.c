@@ -24,7 +24,7 @@ typedef struct value_rule {
     make_value of_auto, of_absent, of_null; // NULL: the row's default; of_null: null stays
 } value_rule;
 
-static const zr_optimizer_spec *standard_of(const zr_config *config)
+static const zr_optimizer_spec *optimizer_defaults(const zr_config *config)
 {
     return &zr_optimizer_traits_of(config->optimizer.kind)->standard;
 }
@@ -35,19 +35,20 @@ static bool is_adam(const zr_config *config)
            config->optimizer.kind == ZR_OPTIMIZER_ADAM_L2;
 }
 
-static json_t *kind_lr(const zr_config *config, const zr_config_facts *facts)
+static json_t *default_lr_of_optimizer(const zr_config *config, const zr_config_facts *facts)
 {
-    return json_real(standard_of(config)->lr);
+    return json_real(optimizer_defaults(config)->lr);
 }
 
 static json_t *auto_lr(const zr_config *config, const zr_config_facts *facts)
 {
-    return is_adam(config) && facts->lr > 0 ? json_real(facts->lr) : kind_lr(config, facts);
+    return is_adam(config) && facts->lr > 0 ? json_real(facts->lr)
+                                            : default_lr_of_optimizer(config, facts);
 }
 
 static json_t *kind_betas(const zr_config *config, const zr_config_facts *facts)
 {
-    return json_pack("[ff]", standard_of(config)->beta1, standard_of(config)->beta2);
+    return json_pack("[ff]", optimizer_defaults(config)->beta1, optimizer_defaults(config)->beta2);
 }
 
 static json_t *auto_betas(const zr_config *config, const zr_config_facts *facts)
@@ -57,7 +58,7 @@ static json_t *auto_betas(const zr_config *config, const zr_config_facts *facts)
 
 static json_t *kind_eps(const zr_config *config, const zr_config_facts *facts)
 {
-    return json_real(standard_of(config)->eps);
+    return json_real(optimizer_defaults(config)->eps);
 }
 
 static json_t *auto_decay(const zr_config *config, const zr_config_facts *facts)
@@ -91,7 +92,7 @@ static json_t *auto_persistence(const zr_config *config, const zr_config_facts *
     return json_integer(10 * facts->hidden);
 }
 
-static json_t *same_lr(const zr_config *config, const zr_config_facts *facts)
+static json_t *lr_of_optimizer_params(const zr_config *config, const zr_config_facts *facts)
 {
     return json_real(json_number_value(zr_config_value(config, LR)));
 }
@@ -102,7 +103,7 @@ static json_t *absent_max_lr(const zr_config *config, const zr_config_facts *fac
 {
     bool own = config->schedule.kind == ZR_SCHEDULE_WARMUP_DECAY &&
                zr_config_at(config, LR)->origin != ZR_FROM_FLAG;
-    return own ? json_real(0.001) : same_lr(config, facts);
+    return own ? json_real(0.001) : lr_of_optimizer_params(config, facts);
 }
 
 static json_t *auto_warmup(const zr_config *config, const zr_config_facts *facts)
@@ -140,24 +141,24 @@ static json_t *usual_schedule(const zr_config *config, const zr_config_facts *fa
 }
 
 static const value_rule rules[] = {
-    {LR, auto_lr, kind_lr, NULL},
+    {LR, auto_lr, default_lr_of_optimizer, NULL},
     {BETAS, auto_betas, kind_betas, NULL},
     {EPS, kind_eps, kind_eps, NULL},
     {DECAY, auto_decay, NULL, NULL},
     {"zero_optimization.reduce_bucket_size", auto_bucket, NULL, NULL},
     {"zero_optimization.stage3_prefetch_bucket_size", auto_prefetch, NULL, NULL},
     {"zero_optimization.stage3_param_persistence_threshold", auto_persistence, NULL, NULL},
-    {S "warmup_max_lr", same_lr, absent_max_lr, same_lr},
+    {S "warmup_max_lr", lr_of_optimizer_params, absent_max_lr, lr_of_optimizer_params},
     {S "warmup_num_steps", auto_warmup, NULL, NULL},
     {S "total_num_steps", auto_total, NULL, NULL},
-    {S "cycle_max_lr", same_lr, NULL, NULL},
+    {S "cycle_max_lr", lr_of_optimizer_params, NULL, NULL},
     {S "cycle_second_step_size", NULL, NULL, first_step_size},
     {S "cycle_second_stair_count", NULL, NULL, first_stair_count},
     {ZR_PIPELINE_STAGES, usual_stages, usual_stages, usual_stages},
     {ZR_PIPELINE_SCHEDULE, usual_schedule, usual_schedule, usual_schedule},
 };
 
-static const value_rule *rule_of(const char *path)
+static const value_rule *value_rule_of_key(const char *path)
 {
     static const value_rule none = {.path = ""};
     for (int i = 0; i < ZR_COUNT(rules); i++)
@@ -166,7 +167,7 @@ static const value_rule *rule_of(const char *path)
     return &none;
 }
 
-static void print_auto(const zr_key *key, const json_t *value, const zero_logger *logger)
+static void log_auto_value(const zr_key *key, const json_t *value, const zero_logger *logger)
 {
     zr_buffer text = {0};
     zr_value_write(value, 0, &text);
@@ -181,7 +182,7 @@ static zero_status settle_auto(zr_config *config, int index, const zr_config_fac
 {
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
-    make_value make = rule_of(key->path)->of_auto;
+    make_value make = value_rule_of_key(key->path)->of_auto;
     if (!make && !key->standard && key->treatment == ZR_KEY_REFUSED) {
         zr_log(logger, ZERO_LOG_DEBUG, "%s auto: off (%s)", key->path, key->reason);
         zr_setting_clear(setting);
@@ -193,7 +194,7 @@ static zero_status settle_auto(zr_config *config, int index, const zr_config_fac
                        "%s: %s is \"auto\", which nothing here determines: give its value",
                        zr_setting_where(config, setting).text, key->path);
     ZERO_TRY(zr_setting_put(setting, value, ZR_FROM_AUTO, error));
-    print_auto(key, value, logger);
+    log_auto_value(key, value, logger);
     return ZERO_OK;
 }
 
@@ -201,7 +202,7 @@ static zero_status settle_absent(zr_config *config, int index, const zr_config_f
                                  zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
-    make_value make = rule_of(key->path)->of_absent;
+    make_value make = value_rule_of_key(key->path)->of_absent;
     if (!make && !key->standard)
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: %s needs %s", config->name,
                        zr_schedule_name(config->schedule.kind), key->path);
@@ -210,8 +211,8 @@ static zero_status settle_absent(zr_config *config, int index, const zr_config_f
                           error);
 }
 
-static zero_status settle_defaults(zr_config *config, int index, const zr_config_facts *facts,
-                                   const zero_logger *logger, zero_error *error)
+static zero_status settle_key(zr_config *config, int index, const zr_config_facts *facts,
+                              const zero_logger *logger, zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
@@ -223,7 +224,7 @@ static zero_status settle_defaults(zr_config *config, int index, const zr_config
         ZERO_TRY(settle_auto(config, index, facts, logger, error));
     else if (!setting->value && honoured)
         ZERO_TRY(settle_absent(config, index, facts, error));
-    make_value of_null = rule_of(key->path)->of_null;
+    make_value of_null = value_rule_of_key(key->path)->of_null;
     if (json_is_null(setting->value) && of_null)
         return zr_setting_put(setting, of_null(config, facts), setting->origin, error);
     return ZERO_OK;
@@ -234,11 +235,11 @@ zero_status zr_config_settle_values(zr_config *config, const zr_config_facts *fa
 {
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_key_applies(zr_key_at(i), config))
-            ZERO_TRY(settle_defaults(config, i, facts, logger, error));
+            ZERO_TRY(settle_key(config, i, facts, logger, error));
     return ZERO_OK;
 }
 
-static bool is_named(const zr_config *config, const char *path)
+static bool is_given_value(const zr_config *config, const char *path)
 {
     const zr_setting *setting = zr_config_at(config, path);
     return zr_setting_is_given(setting) && !zr_setting_is_auto(setting) &&
@@ -246,16 +247,16 @@ static bool is_named(const zr_config *config, const char *path)
 }
 
 // Puts in a program default if there is no value yet.
-static zero_status fill_defaults(zr_config *config, const char *path, json_t *value,
-                                 zero_error *error)
+static zero_status put_unless_given(zr_config *config, const char *path, json_t *value,
+                                    zero_error *error)
 {
-    if (!is_named(config, path))
+    if (!is_given_value(config, path))
         return zr_setting_put(zr_config_at(config, path), value, ZR_FROM_PROGRAM, error);
     json_decref(value);
     return ZERO_OK;
 }
 
-static double defaults_number_of(const zr_config *config, const char *path)
+static double number_of_key(const zr_config *config, const char *path)
 {
     return json_number_value(zr_config_value(config, path));
 }
@@ -264,18 +265,18 @@ static zero_status fill_optimizer(zr_config *config, const zr_config_facts *fact
                                   const zero_logger *logger, zero_error *error)
 {
     config->optimizer.kind = ZR_OPTIMIZER_ADAMW;
-    ZERO_TRY(fill_defaults(config, "optimizer.type", json_string("AdamW"), error));
-    ZERO_TRY(fill_defaults(config, LR, auto_lr(config, facts), error));
-    ZERO_TRY(fill_defaults(config, BETAS, auto_betas(config, facts), error));
-    ZERO_TRY(fill_defaults(config, EPS, kind_eps(config, facts), error));
-    ZERO_TRY(fill_defaults(config, DECAY, auto_decay(config, facts), error));
+    ZERO_TRY(put_unless_given(config, "optimizer.type", json_string("AdamW"), error));
+    ZERO_TRY(put_unless_given(config, LR, auto_lr(config, facts), error));
+    ZERO_TRY(put_unless_given(config, BETAS, auto_betas(config, facts), error));
+    ZERO_TRY(put_unless_given(config, EPS, kind_eps(config, facts), error));
+    ZERO_TRY(put_unless_given(config, DECAY, auto_decay(config, facts), error));
     const json_t *betas = zr_config_value(config, BETAS);
     zr_log(
         logger, ZERO_LOG_DEBUG,
         "optimizer AdamW, lr %g, betas %g and %g, eps %g, weight decay %g (the program's choice)",
-        defaults_number_of(config, LR), json_number_value(json_array_get(betas, 0)),
-        json_number_value(json_array_get(betas, 1)), defaults_number_of(config, EPS),
-        defaults_number_of(config, DECAY));
+        number_of_key(config, LR), json_number_value(json_array_get(betas, 0)),
+        json_number_value(json_array_get(betas, 1)), number_of_key(config, EPS),
+        number_of_key(config, DECAY));
     return ZERO_OK;
 }
 
@@ -287,12 +288,12 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
                "schedule: a constant rate, as the length of the run is unknown");
         return ZERO_OK;
     }
-    ZERO_TRY(fill_defaults(config, "scheduler.type", json_string("WarmupCosineLR"), error));
-    ZERO_TRY(fill_defaults(config, S "total_num_steps", auto_total(config, facts), error));
-    ZERO_TRY(fill_defaults(config, S "warmup_num_steps", auto_warmup(config, facts), error));
-    ZERO_TRY(fill_defaults(config, S "warmup_type", json_string("linear"), error));
-    ZERO_TRY(fill_defaults(config, S "cos_min_ratio", json_real(0.1), error));
-    ZERO_TRY(fill_defaults(config, "libzero.schedule_from_one", json_true(), error));
+    ZERO_TRY(put_unless_given(config, "scheduler.type", json_string("WarmupCosineLR"), error));
+    ZERO_TRY(put_unless_given(config, S "total_num_steps", auto_total(config, facts), error));
+    ZERO_TRY(put_unless_given(config, S "warmup_num_steps", auto_warmup(config, facts), error));
+    ZERO_TRY(put_unless_given(config, S "warmup_type", json_string("linear"), error));
+    ZERO_TRY(put_unless_given(config, S "cos_min_ratio", json_real(0.1), error));
+    ZERO_TRY(put_unless_given(config, "libzero.schedule_from_one", json_true(), error));
     zr_log(logger, ZERO_LOG_DEBUG,
            "schedule WarmupCosineLR%s, warm-up over %g of "
            "%g updates, down to %g of the rate "
@@ -300,23 +301,22 @@ static zero_status fill_schedule(zr_config *config, const zr_config_facts *facts
            json_is_true(zr_config_value(config, "libzero.schedule_from_one"))
                ? " from the first update on"
                : "",
-           defaults_number_of(config, S "warmup_num_steps"),
-           defaults_number_of(config, S "total_num_steps"),
-           defaults_number_of(config, S "cos_min_ratio"));
+           number_of_key(config, S "warmup_num_steps"), number_of_key(config, S "total_num_steps"),
+           number_of_key(config, S "cos_min_ratio"));
     return ZERO_OK;
 }
 
 zero_status zr_config_defaults_apply(zr_config *config, const zr_config_facts *facts,
                                      const zero_logger *logger, zero_error *error)
 {
-    bool optimizer = is_named(config, "optimizer.type"),
-         schedule = is_named(config, "scheduler.type");
+    bool optimizer = is_given_value(config, "optimizer.type"),
+         schedule = is_given_value(config, "scheduler.type");
     if (!optimizer)
         ZERO_TRY(fill_optimizer(config, facts, logger, error));
     if (!optimizer && !schedule)
         ZERO_TRY(fill_schedule(config, facts, logger, error));
-    if (is_named(config, "gradient_clipping"))
+    if (is_given_value(config, "gradient_clipping"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_DEBUG, "gradient_clipping 1 (the program's choice)");
-    return fill_defaults(config, "gradient_clipping", json_real(1), error);
+    return put_unless_given(config, "gradient_clipping", json_real(1), error);
 }

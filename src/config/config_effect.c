@@ -13,7 +13,7 @@ typedef struct reason {
     char made[ZR_KEY_PATH_BYTES + 16];
 } reason;
 
-static bool effect_is_one_of(const char *path, const char *const *paths, int count)
+static bool path_is_one_of(const char *path, const char *const *paths, int count)
 {
     for (int i = 0; i < count; i++)
         if (!strcmp(path, paths[i]))
@@ -29,7 +29,7 @@ static bool uses_nvme(const zr_offload_config *offload)
 }
 
 // Returns why there is nothing that tensor ranks could divide; NULL: they divide it.
-static const char *without_partners(const zr_config *config, bool checkpoints)
+static const char *why_nothing_is_divided(const zr_config *config, bool checkpoints)
 {
     if (config->tensor == 1)
         return checkpoints
@@ -44,13 +44,13 @@ static const char *without_partners(const zr_config *config, bool checkpoints)
 }
 
 // Returns what else in the file leaves an honoured key nothing to do; NULL: nothing does.
-static const char *overruled(const zr_config *config, const zr_key *key)
+static const char *why_overruled(const zr_config *config, const zr_key *key)
 {
     static const char *const dynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window",
                                           "fp16.hysteresis", "fp16.consecutive_hysteresis",
                                           "fp16.min_loss_scale"};
     if (config->loss_scale.kind == ZR_SCALE_STATIC &&
-        effect_is_one_of(key->path, dynamic, ZR_COUNT(dynamic)))
+        path_is_one_of(key->path, dynamic, ZR_COUNT(dynamic)))
         return "fp16.loss_scale fixes the scale";
     if (!strncmp(key->path, "aio.", 4) && !uses_nvme(&config->offload))
         return "nothing is offloaded to nvme";
@@ -62,7 +62,7 @@ static const char *overruled(const zr_config *config, const zr_key *key)
     bool partitions = !strcmp(key->path, "activation_checkpointing.partition_activations"),
          by_rows = !strcmp(key->path, "libzero.sequence_parallel");
     if ((partitions || by_rows) && json_is_true(zr_config_value(config, key->path)))
-        return without_partners(config, partitions);
+        return why_nothing_is_divided(config, partitions);
     bool all = json_is_true(zr_config_value(config, "comms_logger.prof_all"));
     if (!strcmp(key->path, "comms_logger.prof_ops") && all &&
         json_array_size(zr_config_value(config, key->path)))
@@ -71,7 +71,7 @@ static const char *overruled(const zr_config *config, const zr_key *key)
 }
 
 // Returns whether a given key has no effect; *why says why not.
-static bool without_effect(const zr_config *config, int index, reason *why)
+static bool has_no_effect(const zr_config *config, int index, reason *why)
 {
     const zr_key *key = zr_key_at(index);
     why->text = NULL;
@@ -87,7 +87,7 @@ static bool without_effect(const zr_config *config, int index, reason *why)
     } else if (key->treatment == ZR_KEY_NO_EFFECT)
         why->text = key->reason;
     else if (key->treatment == ZR_KEY_HONOURED)
-        why->text = overruled(config, key);
+        why->text = why_overruled(config, key);
     return why->text != NULL;
 }
 
@@ -99,17 +99,17 @@ static bool is_flag(const zr_config *config, int index)
 // Returns whether a key of the file has no effect; *why says why not.
 static bool is_idle_key(const zr_config *config, int index, reason *why)
 {
-    return !is_flag(config, index) && without_effect(config, index, why);
+    return !is_flag(config, index) && has_no_effect(config, index, why);
 }
 
-static bool has_reason(const zr_config *config, int index, const reason *why)
+static bool is_idle_for_reason(const zr_config *config, int index, const reason *why)
 {
     reason own;
     return is_idle_key(config, index, &own) && !strcmp(own.text, why->text);
 }
 
-static void say_effect(const zr_config *config, int index, const char *keys, const reason *why,
-                       zero_log_level level, const zero_logger *logger)
+static void log_without_effect(const zr_config *config, int index, const char *keys,
+                               const reason *why, zero_log_level level, const zero_logger *logger)
 {
     zr_log(logger, level, "%s: no effect here: %s: %s",
            zr_setting_where(config, &config->settings[index]).text, keys, why->text);
@@ -117,34 +117,34 @@ static void say_effect(const zr_config *config, int index, const char *keys, con
 
 // Prints one line for row `index` and all later rows that have no effect for the same reason.
 // Prints nothing if an earlier row has had that line.
-static void explain_effect(const zr_config *config, int index, const reason *why,
-                           const zero_logger *logger)
+static void log_keys_of_one_reason(const zr_config *config, int index, const reason *why,
+                                   const zero_logger *logger)
 {
     for (int i = 0; i < index; i++)
-        if (has_reason(config, i, why))
+        if (is_idle_for_reason(config, i, why))
             return;
     zr_buffer keys = {0};
     for (int i = index; i < zr_key_count(); i++)
-        if (has_reason(config, i, why))
+        if (is_idle_for_reason(config, i, why))
             zr_buffer_printf(&keys, "%s%s", i > index ? ", " : "", zr_key_at(i)->path);
-    say_effect(config, index, keys.failed ? zr_key_at(index)->path : keys.data, why, ZERO_LOG_DEBUG,
-               logger);
+    log_without_effect(config, index, keys.failed ? zr_key_at(index)->path : keys.data, why,
+                       ZERO_LOG_DEBUG, logger);
     zr_buffer_free(&keys);
 }
 
-static void report_flags(const zr_config *config, const zero_logger *logger)
+static void warn_of_flags_without_effect(const zr_config *config, const zero_logger *logger)
 {
     reason why;
     for (int i = 0; i < zr_key_count(); i++)
-        if (is_flag(config, i) && without_effect(config, i, &why))
-            say_effect(config, i, zr_key_at(i)->path, &why, ZERO_LOG_WARNING, logger);
+        if (is_flag(config, i) && has_no_effect(config, i, &why))
+            log_without_effect(config, i, zr_key_at(i)->path, &why, ZERO_LOG_WARNING, logger);
 }
 
 void zr_config_report_idle(const zr_config *config, const zero_logger *logger)
 {
     reason why;
     int count = 0;
-    report_flags(config, logger);
+    warn_of_flags_without_effect(config, logger);
     for (int i = 0; i < zr_key_count(); i++)
         count += is_idle_key(config, i, &why);
     if (count)
@@ -152,5 +152,5 @@ void zr_config_report_idle(const zr_config *config, const zero_logger *logger)
                count == 1 ? "" : "s", config->name, count == 1 ? "s" : "ve");
     for (int i = 0; i < zr_key_count(); i++)
         if (is_idle_key(config, i, &why))
-            explain_effect(config, i, &why, logger);
+            log_keys_of_one_reason(config, i, &why, logger);
 }

@@ -11,7 +11,7 @@ static const char *const batch_keys[] = {"train_batch_size", "train_micro_batch_
                                          "gradient_accumulation_steps"};
 
 // Returns a new reference to a key's value or its default; NULL if memory has run out.
-static json_t *elastic_value(const zr_config *config, const char *path)
+static json_t *value_or_default(const zr_config *config, const char *path)
 {
     const zr_setting *setting = zr_config_at(config, path);
     if (setting->value && !zr_setting_is_auto(setting))
@@ -19,24 +19,24 @@ static json_t *elastic_value(const zr_config *config, const char *path)
     return zr_key_standard(zr_key_at(zr_key_find(path)));
 }
 
-static int64_t integer(const zr_config *config, const char *path)
+static int64_t integer_or_default(const zr_config *config, const char *path)
 {
-    json_t *value = elastic_value(config, path);
+    json_t *value = value_or_default(config, path);
     int64_t number = json_integer_value(value); // 0 if it is null
     json_decref(value);
     return number;
 }
 
-static bool is_set(const zr_config *config, const char *path)
+static bool is_value_true(const zr_config *config, const char *path)
 {
-    json_t *value = elastic_value(config, path);
+    json_t *value = value_or_default(config, path);
     bool set = json_is_true(value);
     json_decref(value);
     return set;
 }
 
-static zero_status refuse_elastic(const zr_config *config, const char *path, zero_error *error,
-                                  const char *wanted)
+static zero_status refuse_found_value(const zr_config *config, const char *path, zero_error *error,
+                                      const char *wanted)
 {
     const zr_setting *setting = zr_config_at(config, path);
     zr_shown found = {"nothing"};
@@ -52,27 +52,27 @@ static zero_status read_micros(const zr_config *config, zr_elastic_rule *rule, z
                       wanted[] = "a list of 1 to 64 integers of at least 1";
     const json_t *list = zr_config_value(config, path);
     if (!json_array_size(list) || json_array_size(list) > ZR_ELASTIC_MOST_MICROS)
-        return refuse_elastic(config, path, error, wanted);
+        return refuse_found_value(config, path, error, wanted);
     rule->micro_count = (int)json_array_size(list);
     for (int i = 0; i < rule->micro_count; i++) {
         const json_t *micro = json_array_get(list, (size_t)i);
         rule->micros[i] = json_integer_value(micro);
         if (!json_is_integer(micro) || rule->micros[i] < 1 ||
             rule->micros[i] > ZR_ELASTIC_MOST_SAMPLES)
-            return refuse_elastic(config, path, error, wanted);
+            return refuse_found_value(config, path, error, wanted);
     }
     return ZERO_OK;
 }
 
 static zero_status read_version(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
-    json_t *value = elastic_value(config, E "version");
+    json_t *value = value_or_default(config, E "version");
     double version = json_number_value(value);
     json_decref(value);
     rule->by_node = version == 0.2;
     return version == 0.1 || version == 0.2
                ? ZERO_OK
-               : refuse_elastic(config, E "version", error, "0.1 or 0.2");
+               : refuse_found_value(config, E "version", error, "0.1 or 0.2");
 }
 
 typedef struct model_words { // how messages call the ranks of a model
@@ -96,8 +96,8 @@ static zero_status check_elastic_model(const zr_config *config, const zr_elastic
                                        zero_error *error)
 {
     static const char size[] = E "model_parallel_size", node[] = E "num_gpus_per_node";
-    int64_t model = zr_config_model_ranks(config), said_size = integer(config, size),
-            node_ranks = integer(config, node);
+    int64_t model = zr_config_model_ranks(config), said_size = integer_or_default(config, size),
+            node_ranks = integer_or_default(config, node);
     const model_words words = words_of_model(config);
     if (said_size != model)
         return zr_fail(error, ZERO_ERR_CONFIG,
@@ -125,28 +125,28 @@ static zero_status check_elastic_model(const zr_config *config, const zr_elastic
 static zero_status read_rule(const zr_config *config, zr_elastic_rule *rule, zero_error *error)
 {
     int64_t model = zr_config_model_ranks(config);
-    *rule = (zr_elastic_rule){.most_samples = integer(config, E "max_train_batch_size"),
-                              .min_ranks = integer(config, E "min_gpus"),
-                              .max_ranks = integer(config, E "max_gpus"),
-                              .prefer_larger = is_set(config, E "prefer_larger_batch")};
+    *rule = (zr_elastic_rule){.most_samples = integer_or_default(config, E "max_train_batch_size"),
+                              .min_ranks = integer_or_default(config, E "min_gpus"),
+                              .max_ranks = integer_or_default(config, E "max_gpus"),
+                              .prefer_larger = is_value_true(config, E "prefer_larger_batch")};
     if (!rule->most_samples)
-        return refuse_elastic(config, E "max_train_batch_size", error,
-                              "the largest batch, in samples");
+        return refuse_found_value(config, E "max_train_batch_size", error,
+                                  "the largest batch, in samples");
     ZERO_TRY(read_micros(config, rule, error));
     ZERO_TRY(read_version(config, rule, error));
     if (rule->max_ranks < rule->min_ranks)
-        return refuse_elastic(config, E "max_gpus", error, "no less than elasticity.min_gpus");
+        return refuse_found_value(config, E "max_gpus", error, "no less than elasticity.min_gpus");
     ZERO_TRY(check_elastic_model(config, rule, error));
     rule->min_ranks /= model;
     rule->max_ranks /= model;
-    rule->node_ranks = integer(config, E "num_gpus_per_node") / model;
+    rule->node_ranks = integer_or_default(config, E "num_gpus_per_node") / model;
     return ZERO_OK;
 }
 
 zero_status zr_config_find_elastic(zr_config *config, zero_error *error)
 {
     zr_elastic_rule rule;
-    if (config->elastic || !is_set(config, E "enabled"))
+    if (config->elastic || !is_value_true(config, E "enabled"))
         return ZERO_OK;
     ZERO_TRY(read_rule(config, &rule, error));
     config->elastic = zr_alloc(sizeof *config->elastic, error);
@@ -172,7 +172,7 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
     if (!zr_setting_is_given(setting) || zr_setting_is_auto(setting) ||
         json_is_null(setting->value))
         return ZERO_OK;
-    if (!is_set(config, E "ignore_non_elastic_batch_info"))
+    if (!is_value_true(config, E "ignore_non_elastic_batch_info"))
         return zr_fail(error, flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
                        "%s: %s %s is given together with elasticity, which chooses the batch: drop "
                        "one of them, or set elasticity.ignore_non_elastic_batch_info",
@@ -188,7 +188,7 @@ static zero_status check_batch_key(const zr_config *config, const char *path, in
     return ZERO_OK;
 }
 
-static zero_status refuse_ranks(const zr_config *config, zero_error *error)
+static zero_status refuse_rank_count(const zr_config *config, zero_error *error)
 {
     char list[512];
     zr_ranks_words ranks = zr_ranks_in_words(zr_config_grid(config));
@@ -207,8 +207,8 @@ static zero_status refuse_ranks(const zr_config *config, zero_error *error)
                    where.text, elastic->batch, ranks.text, ranks.kind, list);
 }
 
-static void tell_elastic(const zr_config *config, const zr_elastic_batch *chosen,
-                         const zero_logger *logger)
+static void log_chosen_batch(const zr_config *config, const zr_elastic_batch *chosen,
+                             const zero_logger *logger)
 {
     char list[256];
     zr_ranks_words ranks = zr_ranks_in_words(zr_config_grid(config));
@@ -235,11 +235,11 @@ zero_status zr_config_settle_elastic(zr_config *config, const zero_logger *logge
     if (!config->elastic)
         return ZERO_OK;
     if (!zr_elastic_share(config->elastic, config->ranks, &chosen))
-        return refuse_ranks(config, error);
+        return refuse_rank_count(config, error);
     const int64_t values[] = {chosen.train, chosen.micro, chosen.accumulation};
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(check_batch_key(config, batch_keys[i], values[i], logger, error));
-    tell_elastic(config, &chosen, logger);
+    log_chosen_batch(config, &chosen, logger);
     for (int i = 0; i < ZR_COUNT(batch_keys); i++)
         ZERO_TRY(zr_setting_put(zr_config_at(config, batch_keys[i]), json_integer(values[i]),
                                 ZR_FROM_PROGRAM, error));

@@ -52,13 +52,13 @@ typedef struct flagging { // a flag on its way into the settings
     zero_error *error;
 } flagging;
 
-static const char *last_name(const char *path)
+static const char *last_part_of_path(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
 }
 
-static bool differs(const zr_setting *setting, const json_t *value)
+static bool differs_from_file(const zr_setting *setting, const json_t *value)
 {
     return setting->origin == ZR_FROM_FILE && setting->value && !zr_setting_is_auto(setting) &&
            !json_equal(setting->value, value);
@@ -66,8 +66,9 @@ static bool differs(const zr_setting *setting, const json_t *value)
 
 // Reports that the flag and the file differ, as a log line or, if strict, as an error. The flag
 // gives `value` for `name`; the file gives the value in `setting` for `other`.
-static zero_status report_flags(const flagging *f, const char *name, const json_t *value,
-                                const char *other, const zr_setting *setting)
+static zero_status report_contradicted_file(const flagging *f, const char *name,
+                                            const json_t *value, const char *other,
+                                            const zr_setting *setting)
 {
     zr_shown now = zr_value_shown(value), before = zr_value_shown(setting->value);
     if (f->strict)
@@ -93,14 +94,14 @@ static zero_status put_flag(const flagging *f, zr_setting *setting, json_t *valu
     return zr_setting_put(setting, value, ZR_FROM_FLAG, f->error);
 }
 
-// Keys that mean the same as libzero.dtype. implied() returns the value of each if libzero.dtype
-// is `word`; "auto" is never fp16.
+// Keys that mean the same as libzero.dtype. implied_by_dtype() returns the value of each if
+// libzero.dtype is `word`; "auto" is never fp16.
 static const struct {
     const char *path, *type; // NULL: the key names a type; else the key switches this type on
 } precision_keys[] = {
     {"fp16.enabled", "fp16"}, {"bf16.enabled", "bf16"}, {"data_types.param_dtype", NULL}};
 
-static json_t *implied(int key, const json_t *word)
+static json_t *implied_by_dtype(int key, const json_t *word)
 {
     const char *type = precision_keys[key].type, *name = json_string_value(word);
     if (!type || (!strcmp(name, "auto") && strcmp(type, "fp16")))
@@ -113,11 +114,11 @@ static zero_status report_precision(const flagging *f, const json_t *word)
 {
     for (int i = 0; i < ZR_COUNT(precision_keys); i++) {
         const zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
-        json_t *value = implied(i, word);
-        bool contradicts = value && differs(setting, value);
+        json_t *value = implied_by_dtype(i, word);
+        bool contradicts = value && differs_from_file(setting, value);
         json_decref(value);
         if (contradicts)
-            return report_flags(f, "dtype", word, precision_keys[i].path, setting);
+            return report_contradicted_file(f, "dtype", word, precision_keys[i].path, setting);
     }
     return ZERO_OK;
 }
@@ -128,7 +129,7 @@ static zero_status put_precision(const flagging *f, const json_t *word)
         zr_setting *setting = zr_config_at(f->config, precision_keys[i].path);
         bool needed = precision_keys[i].type || json_is_string(setting->value);
         if (needed)
-            ZERO_TRY(put_flag(f, setting, implied(i, word)));
+            ZERO_TRY(put_flag(f, setting, implied_by_dtype(i, word)));
     }
     return ZERO_OK;
 }
@@ -141,8 +142,8 @@ static bool is_left_open(const zr_key *key, const zr_setting *setting)
            (json_is_integer(value) && json_integer_value(value) == key->silent);
 }
 
-static zero_status refuse_flag(const flagging *f, const zr_key *key, const char *text,
-                               const char *other)
+static zero_status refuse_contradicting_flags(const flagging *f, const zr_key *key,
+                                              const char *text, const char *other)
 {
     bool alone = key->type == ZR_KEY_BOOL;
     return zr_fail(f->error, ZERO_ERR_USAGE,
@@ -153,8 +154,8 @@ static zero_status refuse_flag(const flagging *f, const zr_key *key, const char 
 // Where nothing is trained the flag divides the ranks by itself, because the file of a training
 // serves any number of them: its keys keep their numbers, which are reported. Returns whether the
 // key is one of these.
-static bool divides_inference(const flagging *f, const zr_key *key, const json_t *value,
-                              zero_status *status)
+static bool take_inference_division(const flagging *f, const zr_key *key, const json_t *value,
+                                    zero_status *status)
 {
     int64_t number = json_integer_value(value);
     bool tensor = !strcmp(key->path, ZR_TENSOR_AUTOTP);
@@ -172,12 +173,12 @@ static bool divides_inference(const flagging *f, const zr_key *key, const json_t
 
 // Puts in a flag that must agree with the file, and takes over `value`. Where the file has the same
 // value already it stays as the file has it, so that messages name the file.
-static zero_status take_agreeing(const flagging *f, const zr_key *key, const char *text,
-                                 json_t *value)
+static zero_status put_if_undisputed(const flagging *f, const zr_key *key, const char *text,
+                                     json_t *value)
 {
     zero_status status;
     const char *const paths[] = {key->path, key->same_as};
-    if (divides_inference(f, key, value, &status)) {
+    if (take_inference_division(f, key, value, &status)) {
         json_decref(value);
         return status;
     }
@@ -188,7 +189,7 @@ static zero_status take_agreeing(const flagging *f, const zr_key *key, const cha
         bool same =
             key->same ? key->same(setting->value, value) : json_equal(setting->value, value);
         json_decref(value);
-        return same ? ZERO_OK : refuse_flag(f, key, text, paths[i]);
+        return same ? ZERO_OK : refuse_contradicting_flags(f, key, text, paths[i]);
     }
     return put_flag(f, zr_config_at(f->config, key->path), value);
 }
@@ -206,11 +207,12 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
     zr_setting *setting = &config->settings[index];
     ZERO_TRY(check_value(key, text, flag, &value, error));
     if (key->agrees)
-        return take_agreeing(&f, key, text, value);
+        return put_if_undisputed(&f, key, text, value);
     bool precision = !strcmp(path, "libzero.dtype") && json_is_string(value);
     zero_status status = ZERO_OK;
-    if (differs(setting, value))
-        status = report_flags(&f, last_name(path), value, last_name(path), setting);
+    if (differs_from_file(setting, value))
+        status = report_contradicted_file(&f, last_part_of_path(path), value,
+                                          last_part_of_path(path), setting);
     else if (precision)
         status = report_precision(&f, value);
     if (status == ZERO_OK && precision)

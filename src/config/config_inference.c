@@ -32,7 +32,7 @@ static const char *const read_too[] = {
     "pipeline.stages",
 };
 
-static bool is_read(const char *path, bool travels)
+static bool is_read_by_inference(const char *path, bool travels)
 {
     for (int i = 0; i < ZR_COUNT(read_too); i++) {
         size_t length = strlen(read_too[i]);
@@ -50,7 +50,7 @@ zero_status zr_config_keep_inference(zr_config *config, zero_error *error)
     bool travels = json_is_string(device) && !strcmp(json_string_value(device), "nvme");
     for (int i = 0; i < zr_key_count(); i++) {
         zr_setting *setting = &config->settings[i];
-        if (is_read(zr_key_at(i)->path, travels))
+        if (is_read_by_inference(zr_key_at(i)->path, travels))
             continue;
         zr_setting_clear(setting);
         setting->spelled = NULL;

@@ -24,7 +24,7 @@ typedef struct key_path {
     char meant[ZR_KEY_PATH_BYTES];   // as in the table
 } key_path;
 
-static zero_status walk_parse(const parsing *p, const key_path *section, json_t *object);
+static zero_status parse_section(const parsing *p, const key_path *section, json_t *object);
 
 static zero_status fail_at(const parsing *p, const char *path, const char *message)
 {
@@ -77,14 +77,14 @@ static zero_status refuse_value(const parsing *p, const char *path, const json_t
     return fail_at(p, path, message);
 }
 
-static bool join_parse(char out[ZR_KEY_PATH_BYTES], const char *section, const char *key)
+static bool join_key_path(char out[ZR_KEY_PATH_BYTES], const char *section, const char *key)
 {
     return snprintf(out, ZR_KEY_PATH_BYTES, "%s%s%s", section, section[0] ? "." : "", key) <
            ZR_KEY_PATH_BYTES;
 }
 
 // Translates the value of an old key into the terms of the new one.
-static json_t *translated(const zr_key *old, json_t *value)
+static json_t *translate_old_value(const zr_key *old, json_t *value)
 {
     const zr_key *target = zr_key_at(zr_key_find(old->becomes));
     if (!json_is_boolean(value) || target->type == ZR_KEY_BOOL)
@@ -105,7 +105,8 @@ static zero_status refuse_repeated(const parsing *p, const key_path *path,
 }
 
 // Stores `value`, which is checked and in normal form, and takes over its reference.
-static zero_status store(const parsing *p, const key_path *path, const zr_key *key, json_t *value)
+static zero_status store_setting(const parsing *p, const key_path *path, const zr_key *key,
+                                 json_t *value)
 {
     const char *meant = key->treatment == ZR_KEY_RENAMED ? key->becomes : key->path;
     zr_setting *setting = zr_config_at(p->config, meant);
@@ -120,8 +121,8 @@ static zero_status store(const parsing *p, const key_path *path, const zr_key *k
     return zr_setting_put(setting, value, ZR_FROM_FILE, p->error);
 }
 
-static zero_status take_value(const parsing *p, const key_path *path, const zr_key *key,
-                              json_t *value)
+static zero_status parse_value(const parsing *p, const key_path *path, const zr_key *key,
+                               json_t *value)
 {
     char wanted[ZR_KEY_WANTED_BYTES];
     json_t *normal = zr_key_check(key, value, wanted);
@@ -129,19 +130,19 @@ static zero_status take_value(const parsing *p, const key_path *path, const zr_k
         return refuse_value(p, path->written, value, wanted);
     if (normal && key->treatment == ZR_KEY_RENAMED) {
         json_t *old = normal;
-        normal = translated(key, old);
+        normal = translate_old_value(key, old);
         json_decref(old);
     }
-    return store(p, path, key, normal);
+    return store_setting(p, path, key, normal);
 }
 
-static bool is_silent(const json_t *value) // a section without content
+static bool is_null_or_auto(const json_t *value) // a section without content
 {
     return json_is_null(value) ||
            (json_is_string(value) && !strcmp(json_string_value(value), "auto"));
 }
 
-static zero_status take_member(const parsing *p, key_path *path, json_t *value)
+static zero_status parse_member(const parsing *p, key_path *path, json_t *value)
 {
     int index = zr_key_find(path->meant);
     const zr_key *key = index < 0 ? NULL : zr_key_at(index);
@@ -150,24 +151,24 @@ static zero_status take_member(const parsing *p, key_path *path, json_t *value)
         snprintf(path->meant, sizeof path->meant, "%s", key->becomes);
     bool section = old_section || zr_key_is_section(path->meant);
     if (section && json_is_object(value))
-        return walk_parse(p, path, value);
-    if (section && is_silent(value))
+        return parse_section(p, path, value);
+    if (section && is_null_or_auto(value))
         return ZERO_OK;
     if (key)
-        return take_value(p, path, key, value);
+        return parse_value(p, path, key, value);
     return section ? refuse_value(p, path->written, value, "an object")
                    : refuse_unknown(p, path->written);
 }
 
-static zero_status walk_parse(const parsing *p, const key_path *section, json_t *object)
+static zero_status parse_section(const parsing *p, const key_path *section, json_t *object)
 {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
         key_path path;
-        bool fits = join_parse(path.written, section->written, key);
-        fits = join_parse(path.meant, section->meant, key) && fits;
+        bool fits = join_key_path(path.written, section->written, key);
+        fits = join_key_path(path.meant, section->meant, key) && fits;
         if (strchr(key, '.'))
             return zr_fail(p->error, ZERO_ERR_CONFIG,
                            "%s: the key \"%.64s\" has a dot: sections are nested objects, "
@@ -176,12 +177,12 @@ static zero_status walk_parse(const parsing *p, const key_path *section, json_t 
         if (!fits)
             return zr_fail(p->error, ZERO_ERR_CONFIG, "%s: unknown key \"%.64s...\"",
                            p->config->name, key);
-        ZERO_TRY(take_member(p, &path, value));
+        ZERO_TRY(parse_member(p, &path, value));
     }
     return ZERO_OK;
 }
 
-static bool same_parent(const char *a, const char *b)
+static bool have_same_section(const char *a, const char *b)
 {
     size_t length = (size_t)(strrchr(a, '.') - a) + 1;
     return !strncmp(a, b, length);
@@ -196,7 +197,7 @@ static zero_status refuse_old_beside_new(const zr_config *config, zero_error *er
             continue;
         for (int j = 0; j < zr_key_count(); j++)
             if (j != i && config->settings[j].value &&
-                same_parent(zr_key_at(i)->path, zr_key_at(j)->path))
+                have_same_section(zr_key_at(i)->path, zr_key_at(j)->path))
                 return zr_fail(
                     error, ZERO_ERR_CONFIG,
                     "%s: %s is given together with %s, which replaced it; keep the newer one",
@@ -206,7 +207,7 @@ static zero_status refuse_old_beside_new(const zr_config *config, zero_error *er
 }
 
 // base/ reports wrong syntax and size as bad data; here that is a bad configuration.
-static zero_status as_configuration(zero_status status, zero_error *error)
+static zero_status as_config_error(zero_status status, zero_error *error)
 {
     if (status != ZERO_ERR_DATA)
         return status;
@@ -237,18 +238,18 @@ static zero_status refuse_yaml(const zr_config *config, const char *text, zero_e
                        : "write its DeepSpeed keys as {\"zero_optimization\": {\"stage\": 2}}");
 }
 
-static zero_status read_parse_text(zr_config *config, char *text, size_t length, zero_error *error)
+static zero_status parse_document(zr_config *config, char *text, size_t length, zero_error *error)
 {
     json_t *root = NULL;
     if (is_yaml(text))
         return refuse_yaml(config, text, error);
-    ZERO_TRY(as_configuration(zr_json_blank(text, length, config->name, error), error));
-    ZERO_TRY(as_configuration(zr_json_parse(text, length, config->name, &root, error), error));
+    ZERO_TRY(as_config_error(zr_json_blank(text, length, config->name, error), error));
+    ZERO_TRY(as_config_error(zr_json_parse(text, length, config->name, &root, error), error));
     parsing p = {.config = config, .root = root, .text = text, .length = length, .error = error};
     const key_path top = {.written = ""};
     zero_status status = ZERO_OK;
     if (json_is_object(root))
-        status = walk_parse(&p, &top, root);
+        status = parse_section(&p, &top, root);
     else
         status = zr_fail(error, ZERO_ERR_CONFIG, "%s: found %s, expected one object in braces",
                          config->name, zr_value_shown(root).text);
@@ -257,7 +258,7 @@ static zero_status read_parse_text(zr_config *config, char *text, size_t length,
     return refuse_old_beside_new(config, error);
 }
 
-static zero_status create_parse(const char *name, zr_config **out, zero_error *error)
+static zero_status create_config(const char *name, zr_config **out, zero_error *error)
 {
     zr_config *config = zr_alloc(sizeof *config, error);
     if (!config)
@@ -278,14 +279,14 @@ zero_status zr_config_parse(const char *text, size_t length, const char *name, z
 {
     zr_config *config;
     *out = NULL;
-    ZERO_TRY(create_parse(name, &config, error));
+    ZERO_TRY(create_config(name, &config, error));
     zero_status status = ZERO_OK;
     if (text) {
         char *copy = zr_alloc(length + 1, error);
         status = ZERO_ERR_MEMORY;
         if (copy) {
             memcpy(copy, text, length);
-            status = read_parse_text(config, copy, length, error);
+            status = parse_document(config, copy, length, error);
         }
         zr_free(copy);
     }

@@ -111,7 +111,7 @@ zero_status zr_config_fill_partition(zr_config *config, zero_error *error)
 }
 
 // Returns whether the key asks for something else than its default.
-static bool asks(const zr_config *config, const zr_key *key)
+static bool has_other_than_default(const zr_config *config, const zr_key *key)
 {
     const json_t *value = zr_config_value(config, key->path);
     json_t *standard = zr_key_standard(key);
@@ -131,7 +131,7 @@ const char *zr_config_pipeline_idle(const zr_config *config, const zr_key *key)
 {
     const zr_pipeline_spec *p = &config->pipeline;
     bool is_stages = !strcmp(key->path, ZR_PIPELINE_STAGES);
-    if (!is_of_pipeline(key->path) || !asks(config, key))
+    if (!is_of_pipeline(key->path) || !has_other_than_default(config, key))
         return NULL;
     if (is_stages)
         return config->for_inference && zr_config_number(config, key->path, 1)

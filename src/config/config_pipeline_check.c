@@ -30,7 +30,7 @@ static zero_status check_micro_batches(const zr_config *config, zero_error *erro
                : ZERO_OK;
 }
 
-static zero_status check_interval(const zr_config *config, zero_error *error)
+static zero_status check_checkpoint_interval(const zr_config *config, zero_error *error)
 {
     static const char number[] = "activation_checkpointing.number_checkpoints";
     if (!config->pipeline.checkpoint_interval || !zr_config_number(config, number, 0))
@@ -41,7 +41,7 @@ static zero_status check_interval(const zr_config *config, zero_error *error)
 }
 
 // An asynchronous schedule decides by itself to which update a gradient belongs.
-static zero_status check_delayed(const zr_config *config, zero_error *error)
+static zero_status check_no_delayed_update(const zr_config *config, zero_error *error)
 {
     if (!config->offload.delayed_from)
         return ZERO_OK;
@@ -54,7 +54,7 @@ static zero_status check_delayed(const zr_config *config, zero_error *error)
 
 // Which update a micro-batch sees depends on its place among those of its data rank, and on other
 // numbers of data ranks that place is another.
-static zero_status check_exact(const zr_config *config, zero_error *error)
+static zero_status check_no_exact_world(const zr_config *config, zero_error *error)
 {
     if (!config->exact_world)
         return ZERO_OK;
@@ -90,7 +90,7 @@ static zero_status check_pipedream(const zr_config *config, zero_error *error)
                        "%s updates each pipeline stage by itself, and clipping to a norm of %g "
                        "waits for all of them: gradient_clipping: 0 would do",
                        who.text, config->clipping);
-    return check_exact(config, error);
+    return check_no_exact_world(config, error);
 }
 
 // A step of 2BW is under way before the norm of the one before it is known.
@@ -105,7 +105,7 @@ static zero_status check_2bw(const zr_config *config, zero_error *error)
 }
 
 // The versions of the parameters lie on the device, and take turns there.
-static zero_status check_parameters(const zr_config *config, zero_error *error)
+static zero_status check_parameter_placement(const zr_config *config, zero_error *error)
 {
     static const char device[] = "zero_optimization.offload_param.device",
                       kept[] = "zero_optimization.zero_hpz_partition_size";
@@ -126,14 +126,14 @@ static zero_status check_parameters(const zr_config *config, zero_error *error)
 
 static zero_status check_asynchronous(const zr_config *config, zero_error *error)
 {
-    ZERO_TRY(check_delayed(config, error));
-    ZERO_TRY(check_parameters(config, error));
+    ZERO_TRY(check_no_delayed_update(config, error));
+    ZERO_TRY(check_parameter_placement(config, error));
     return config->pipeline.kind == ZR_PIPELINE_PIPEDREAM ? check_pipedream(config, error)
                                                           : check_2bw(config, error);
 }
 
 // Returns the share of the time that a stage waits, with equal times of all units.
-static double bubble_of(const zr_pipeline_spec *pipeline, int64_t micro_batches)
+static double bubble_fraction(const zr_pipeline_spec *pipeline, int64_t micro_batches)
 {
     double idle = pipeline->stages - 1;
     if (pipeline->kind == ZR_PIPELINE_INTERLEAVED)
@@ -157,14 +157,14 @@ bool zr_config_pipeline_hint(const zr_config *config, char *out, size_t size)
              "of %.0f%% of the time (%s); gradient_accumulation_steps %" PRId64
              " instead of %" PRId64 " would leave %.0f%%",
              flying, flying == 1 ? "" : "es", config->pipeline.stages, flying == 1 ? "s" : "",
-             100 * bubble_of(&config->pipeline, flying),
+             100 * bubble_fraction(&config->pipeline, flying),
              zr_pipeline_kind_name(config->pipeline.kind), would, m,
-             100 * bubble_of(&config->pipeline, would * steps));
+             100 * bubble_fraction(&config->pipeline, would * steps));
     return true;
 }
 
 // Pipeline stages hold different units, so each would need another placement.
-static zero_status check_offload(const zr_config *config, zero_error *error)
+static zero_status check_no_automatic_offload(const zr_config *config, zero_error *error)
 {
     if (!config->offload.automatic)
         return ZERO_OK;
@@ -182,8 +182,8 @@ zero_status zr_config_fill_pipeline(zr_config *config, const zero_logger *logger
     char text[256];
     if (config->pipeline.stages == 1)
         return ZERO_OK;
-    ZERO_TRY(check_interval(config, error));
-    ZERO_TRY(check_offload(config, error));
+    ZERO_TRY(check_checkpoint_interval(config, error));
+    ZERO_TRY(check_no_automatic_offload(config, error));
     ZERO_TRY(check_micro_batches(config, error));
     if (zr_pipeline_is_asynchronous(config->pipeline.kind))
         ZERO_TRY(check_asynchronous(config, error));

@@ -119,7 +119,7 @@ static double number_at(const zr_config *config, const char *path)
     return json_number_value(zr_config_value(config, path));
 }
 
-static zr_loss_scale_spec scale_of(const zr_config *config)
+static zr_loss_scale_spec loss_scale_spec(const zr_config *config)
 {
     double fixed = number_at(config, "fp16.loss_scale");
     if (config->dtype != ZERO_F16)
@@ -139,7 +139,7 @@ static zr_loss_scale_spec scale_of(const zr_config *config)
 
 static zero_status fill_loss_scale(zr_config *config, zero_error *error)
 {
-    config->loss_scale = scale_of(config);
+    config->loss_scale = loss_scale_spec(config);
     const zr_loss_scale_spec *scale = &config->loss_scale;
     if (scale->kind == ZR_SCALE_DYNAMIC && scale->initial < scale->min_scale)
         return zr_fail(error, ZERO_ERR_CONFIG,

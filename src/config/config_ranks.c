@@ -21,7 +21,7 @@ int zr_config_model_ranks(const zr_config *config)
 }
 
 // Says who decides how many ranks compute a model: "--pipeline 2 x --tensor 4, which is 8".
-static void say_model(const zr_config *config, char *out, size_t size)
+static void describe_model_division(const zr_config *config, char *out, size_t size)
 {
     bool split = config->tensor > 1, piped = config->pipeline.stages > 1;
     int used = 0;
@@ -51,7 +51,7 @@ static zero_status settle_world(zr_config *config, int world, zero_error *error)
         return ZERO_OK;
     below = ZR_MAX(below, model);
     bool by_flag = is_by_flag(config);
-    say_model(config, who, sizeof who);
+    describe_model_division(config, who, sizeof who);
     return zr_fail(error, by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG,
                    "%d rank%s no multiple of %s: %s%" PRId64 " or %" PRId64 "%s", world,
                    world == 1 ? " is" : "s are", who, by_flag ? "--ranks " : "", below,
@@ -68,7 +68,7 @@ zero_status zr_config_find_ranks(zr_config *config, const zr_config_facts *facts
 }
 
 // Writes how many ranks of the job are not data ranks; `out` is empty if there are none.
-static void say_others(zr_job_grid grid, char *out, size_t size)
+static void describe_job_ranks(zr_job_grid grid, char *out, size_t size)
 {
     int64_t job = grid.stages * grid.data * grid.tensor;
     out[0] = 0;
@@ -88,7 +88,7 @@ zr_ranks_words zr_ranks_in_words(zr_job_grid grid)
     zr_ranks_words words = {.kind = shared ? "data ranks" : "ranks"};
     const char *one = shared ? "data rank" : "rank", *counted = grid.data == 1 ? one : words.kind;
     int at = snprintf(words.text, sizeof words.text, "%" PRId64 " %s", grid.data, counted);
-    say_others(grid, words.text + at, sizeof words.text - (size_t)at);
+    describe_job_ranks(grid, words.text + at, sizeof words.text - (size_t)at);
     return words;
 }
 

@@ -69,7 +69,7 @@ zero_status zr_config_refuse(const zr_config *config, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status refuse_parameter(const zr_config *config, int index, zero_error *error)
+static zero_status refuse_unknown_parameter(const zr_config *config, int index, zero_error *error)
 {
     const zr_key *key = zr_key_at(index);
     bool of_optimizer = !strncmp(key->path, "optimizer", 9);
@@ -101,6 +101,6 @@ zero_status zr_config_settle_kinds(zr_config *config, zero_error *error)
     config->schedule.kind = schedule < 0 ? ZR_SCHEDULE_CONSTANT : (zr_lr_schedule_kind)schedule;
     for (int i = 0; i < zr_key_count(); i++)
         if (zr_setting_is_given(&config->settings[i]) && !zr_key_applies(zr_key_at(i), config))
-            return refuse_parameter(config, i, error);
+            return refuse_unknown_parameter(config, i, error);
     return ZERO_OK;
 }

@@ -105,7 +105,7 @@ static zero_status check_optimizer(const zr_config *config, zero_error *error)
 }
 
 // Returns the key of the highest rate if the schedule does not use the optimizer's; else NULL.
-static const char *own_rate_key(const zr_config *config)
+static const char *schedule_rate_key(const zr_config *config)
 {
     static const char cycle[] = "scheduler.params.cycle_max_lr";
     if (config->schedule.kind == ZR_SCHEDULE_RANGE_TEST)
@@ -172,7 +172,7 @@ static zero_status check_schedule(const zr_config *config, const zero_logger *lo
 {
     const zr_lr_schedule *s = &config->schedule;
     const zr_setting *lr = zr_config_at(config, "optimizer.params.lr");
-    const char *own_rate = own_rate_key(config);
+    const char *own_rate = schedule_rate_key(config);
     if (own_rate && lr->origin == ZR_FROM_FLAG)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%s: the schedule %s of %s has rates of its own; change %s (%s)", lr->flag,

@@ -22,7 +22,7 @@ static int count_chunks(const zr_config *config)
 }
 
 // Adds a unit. Returns false if it is none, or not above the one before.
-static bool add_split(split *out, int64_t unit)
+static bool append_first_unit(split *out, int64_t unit)
 {
     bool fits = out->count < ZR_COUNT(out->at) && unit >= 0 && unit <= INT32_MAX &&
                 (!out->count || unit > out->at[out->count - 1]);
@@ -39,7 +39,7 @@ static bool read_list(const json_t *list, split *out)
     *out = (split){0};
     for (size_t i = 0; i < size && good; i++) {
         const json_t *unit = json_array_get(list, i);
-        good = json_is_integer(unit) && add_split(out, json_integer_value(unit));
+        good = json_is_integer(unit) && append_first_unit(out, json_integer_value(unit));
     }
     return good;
 }
@@ -54,7 +54,7 @@ static bool read_text(const char *text, split *out)
         char *end;
         errno = 0;
         long long unit = strtoll(at, &end, 10);
-        good = at[0] >= '0' && at[0] <= '9' && errno == 0 && add_split(out, unit);
+        good = at[0] >= '0' && at[0] <= '9' && errno == 0 && append_first_unit(out, unit);
         if (!*end)
             break;
         good = good && *end == ',';
@@ -63,7 +63,7 @@ static bool read_text(const char *text, split *out)
     return good;
 }
 
-static json_t *list_of(const split *s)
+static json_t *split_to_json(const split *s)
 {
     json_t *list = json_array();
     bool good = list;
@@ -82,7 +82,7 @@ json_t *zr_split_of_flag(const char *text, const char **wanted)
     bool good = list ? read_list(list, &flag) : read_text(text, &flag);
     json_decref(list);
     *wanted = good ? "" : WANTED "0,6";
-    return good ? list_of(&flag) : NULL;
+    return good ? split_to_json(&flag) : NULL;
 }
 
 bool zr_split_is_same(const json_t *in_file, const json_t *by_flag)
@@ -99,8 +99,8 @@ bool zr_split_is_same(const json_t *in_file, const json_t *by_flag)
 
 // Checks that there is one first unit for each chunk; `who` says them. Adds the first chunk's where
 // it is missing.
-static zero_status complete(split *s, const zr_config *config, const char *who, zero_status refusal,
-                            zero_error *error)
+static zero_status complete_split(split *s, const zr_config *config, const char *who,
+                                  zero_status refusal, zero_error *error)
 {
     const zr_pipeline_spec *p = &config->pipeline;
     bool from_0 = s->at[0] == 0;
@@ -130,10 +130,10 @@ zero_status zr_config_settle_split(zr_config *config, zero_error *error)
     if (json_is_array(setting->value) && !read_list(setting->value, &chosen))
         return zr_fail(error, ZERO_ERR_CONFIG, "%s: expected " WANTED "[0, 6]", who.text);
     if (chosen.count && (piped || by_flag)) // without a pipeline a file's list divides nothing
-        ZERO_TRY(
-            complete(&chosen, config, who.text, by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG, error));
+        ZERO_TRY(complete_split(&chosen, config, who.text,
+                                by_flag ? ZERO_ERR_USAGE : ZERO_ERR_CONFIG, error));
     if (chosen.count && by_flag)
-        ZERO_TRY(zr_setting_put(setting, list_of(&chosen), ZR_FROM_FLAG, error));
+        ZERO_TRY(zr_setting_put(setting, split_to_json(&chosen), ZR_FROM_FLAG, error));
     config->pipeline.split_count = piped ? chosen.count : 0;
     memcpy(config->pipeline.split, chosen.at, sizeof chosen.at);
     return ZERO_OK;

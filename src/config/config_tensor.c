@@ -16,7 +16,7 @@
 #define EXACT "libzero.exact_tensor"
 
 // Returns the key that says how many tensor ranks there are; NULL if no key does.
-static const char *tensor_key(const zr_config *config)
+static const char *key_of_tensor_ranks(const zr_config *config)
 {
     if (zr_config_number(config, AUTOTP, 0))
         return AUTOTP;
@@ -27,21 +27,21 @@ zr_said zr_config_tensor_said(const zr_config *config)
 {
     zr_said out;
     if (!config->for_inference)
-        return zr_config_said(config, tensor_key(config));
+        return zr_config_said(config, key_of_tensor_ranks(config));
     snprintf(out.text, sizeof out.text, "--tensor %d", config->tensor);
     return out;
 }
 
 bool zr_config_tensor_is_flag(const zr_config *config)
 {
-    const char *key = tensor_key(config);
+    const char *key = key_of_tensor_ranks(config);
     return config->for_inference || (key && zr_config_at(config, key)->origin == ZR_FROM_FLAG);
 }
 
 zero_status zr_config_settle_tensor(zr_config *config, zero_error *error)
 {
     int64_t own = zr_config_number(config, AUTOTP, 0), other = zr_config_number(config, TP_SIZE, 1);
-    const char *key = tensor_key(config);
+    const char *key = key_of_tensor_ranks(config);
     if (!config->for_inference && own && other && own != other)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s contradicts %s: both are the number of tensor ranks",

@@ -14,7 +14,7 @@ static const int64_t highly_composite[] = {
     166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720,
 };
 
-static int64_t scaled(int64_t base, int64_t most)
+static int64_t largest_composite_multiple(int64_t base, int64_t most)
 {
     int64_t factor = 1;
     for (int i = 0; i < ZR_COUNT(highly_composite) && highly_composite[i] <= most / base; i++)
@@ -52,7 +52,7 @@ static int64_t least_micro(const zr_elastic_rule *rule)
 }
 
 // Returns the largest micro-batch of the list that divides `samples`; 0 if there is none.
-static int64_t micro_of(const zr_elastic_rule *rule, int64_t samples)
+static int64_t largest_dividing_micro(const zr_elastic_rule *rule, int64_t samples)
 {
     int64_t found = 0;
     for (int i = 0; i < rule->micro_count; i++)
@@ -61,7 +61,7 @@ static int64_t micro_of(const zr_elastic_rule *rule, int64_t samples)
     return found;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_ascending(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return x < y ? -1 : x > y;
@@ -72,9 +72,10 @@ typedef struct search { // over numbers of ranks, or of machines
     int64_t most, least_ranks, most_ranks;
 } search;
 
-static void try_divisor(const search *s, int64_t batch, int64_t ranks, zr_elastic *out)
+static void add_ranks_if_possible(const search *s, int64_t batch, int64_t ranks, zr_elastic *out)
 {
-    if (ranks >= s->least_ranks && ranks <= s->most_ranks && micro_of(s->rule, batch / ranks))
+    if (ranks >= s->least_ranks && ranks <= s->most_ranks &&
+        largest_dividing_micro(s->rule, batch / ranks))
         out->ranks[out->count++] = ranks;
 }
 
@@ -85,13 +86,13 @@ static void try_batch(const search *s, int64_t batch, zr_elastic *out)
     for (int64_t d = 1; d * d <= batch; d++) {
         if (batch % d)
             continue;
-        try_divisor(s, batch, d, out);
+        add_ranks_if_possible(s, batch, d, out);
         if (d != batch / d)
-            try_divisor(s, batch, batch / d, out);
+            add_ranks_if_possible(s, batch, batch / d, out);
     }
 }
 
-static bool elastic_is_better(const zr_elastic *a, const zr_elastic *b, bool prefer_larger)
+static bool has_better_batch(const zr_elastic *a, const zr_elastic *b, bool prefer_larger)
 {
     if (a->count != b->count)
         return a->count > b->count;
@@ -113,12 +114,12 @@ static zero_status find_best(const search *s, zr_elastic *out, zero_error *error
         int64_t base = i < rule->micro_count ? rule->micros[i] : common_multiple(rule, s->most);
         if (base > s->most)
             continue;
-        try_batch(s, scaled(base, s->most), &next);
-        if (next.count && elastic_is_better(&next, &best, rule->prefer_larger))
+        try_batch(s, largest_composite_multiple(base, s->most), &next);
+        if (next.count && has_better_batch(&next, &best, rule->prefer_larger))
             best = next;
     }
     *out = best;
-    qsort(out->ranks, (size_t)out->count, sizeof *out->ranks, ascending);
+    qsort(out->ranks, (size_t)out->count, sizeof *out->ranks, compare_ascending);
     return ZERO_OK;
 }
 
@@ -138,9 +139,10 @@ zero_status zr_elastic_solve(const zr_elastic_rule *rule, zr_elastic *out, zero_
     return ZERO_OK;
 }
 
-static bool is_named(const zr_elastic *elastic, int64_t ranks)
+static bool lists_rank_count(const zr_elastic *elastic, int64_t ranks)
 {
-    return bsearch(&ranks, elastic->ranks, (size_t)elastic->count, sizeof ranks, ascending) != NULL;
+    return bsearch(&ranks, elastic->ranks, (size_t)elastic->count, sizeof ranks,
+                   compare_ascending) != NULL;
 }
 
 // Returns the largest batch that is a multiple of a micro-batch on these ranks: the largest (or,
@@ -160,13 +162,13 @@ static int64_t batch_of_others(const zr_elastic_rule *rule, int64_t ranks)
 
 bool zr_elastic_share(const zr_elastic *elastic, int64_t ranks, zr_elastic_batch *out)
 {
-    bool named = is_named(elastic, ranks);
+    bool named = lists_rank_count(elastic, ranks);
     if (!named && !elastic->rule.by_node)
         return false;
     int64_t train = named ? elastic->batch : batch_of_others(&elastic->rule, ranks);
     if (train < 1)
         return false;
-    int64_t micro = micro_of(&elastic->rule, train / ranks);
+    int64_t micro = largest_dividing_micro(&elastic->rule, train / ranks);
     *out = (zr_elastic_batch){
         .train = train, .micro = micro, .accumulation = train / ranks / micro, .other = !named};
     return true;

@@ -31,7 +31,7 @@ const char *zr_treatment_name(zr_treatment treatment) { return treatment_names[t
 
 // Returns the k-th alternative of "a|b|c", with length 0 after the last one. Callers bound k by the
 // number of alternatives.
-static const char *alternative(const char *list, int k, size_t *length)
+static const char *nth_alternative(const char *list, int k, size_t *length)
 {
     for (; k > 0 && list; k--) {
         list = strchr(list, '|');
@@ -45,7 +45,7 @@ static bool check_enum(const zr_key *key, json_t *value, json_t **normal)
 {
     const char *text = json_is_string(value) ? json_string_value(value) : "", *choice;
     size_t length;
-    for (int k = 0; (choice = alternative(key->choices, k, &length)); k++) {
+    for (int k = 0; (choice = nth_alternative(key->choices, k, &length)); k++) {
         bool same =
             key->any_case ? !strncasecmp(text, choice, length) : !strncmp(text, choice, length);
         if (same && strlen(text) == length) {
@@ -140,7 +140,7 @@ static void describe_choices(const zr_key *key, char wanted[ZR_KEY_WANTED_BYTES]
 {
     size_t length, used = (size_t)snprintf(wanted, ZR_KEY_WANTED_BYTES, "one of");
     for (int k = 0; used < ZR_KEY_WANTED_BYTES; k++) {
-        const char *choice = alternative(key->choices, k, &length);
+        const char *choice = nth_alternative(key->choices, k, &length);
         if (!choice)
             return;
         used += (size_t)snprintf(wanted + used, ZR_KEY_WANTED_BYTES - used, "%s %.*s", k ? "," : "",
@@ -230,13 +230,13 @@ static void scalar_text(const json_t *value, char out[64])
         snprintf(out, 64, "%g", json_number_value(value));
 }
 
-static bool key_value_is_one_of(const char *list, const json_t *value)
+static bool is_among_alternatives(const char *list, const json_t *value)
 {
     char text[64];
     size_t length;
     scalar_text(value, text);
     for (int k = 0; text[0]; k++) {
-        const char *choice = alternative(list, k, &length);
+        const char *choice = nth_alternative(list, k, &length);
         if (!choice)
             return false;
         if (strlen(text) == length && !strncmp(text, choice, length))
@@ -252,7 +252,7 @@ static bool is_off(const zr_key *key, json_t *section)
     json_t *value, *enabled = json_object_get(section, "enabled");
     if (enabled)
         return json_is_object(enabled) ? is_off(key, enabled)
-                                       : key_value_is_one_of(key->allowed, enabled);
+                                       : is_among_alternatives(key->allowed, enabled);
     json_object_foreach(section, name, value)
     {
         if (!json_is_object(value) || !is_off(key, value))
@@ -270,10 +270,11 @@ bool zr_key_allows(const zr_key *key, const json_t *value)
         return !json_is_true(json_object_get(value, "enabled"));
     if (key->type == ZR_KEY_ANY && key->allowed && json_is_object(value))
         return is_off(key, (json_t *)value);
-    return key_value_is_one_of(key->allowed, value);
+    return is_among_alternatives(key->allowed, value);
 }
 
 const char *zr_key_refusal(const zr_key *key, const json_t *value)
 {
-    return key->removed && key_value_is_one_of(key->removed, value) ? ZR_KEY_REMOVED : key->reason;
+    return key->removed && is_among_alternatives(key->removed, value) ? ZR_KEY_REMOVED
+                                                                      : key->reason;
 }

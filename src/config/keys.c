@@ -111,7 +111,7 @@ typedef struct nearest {
 } nearest;
 
 // Compares the last component of candidate[0..length) with that of the path searched for.
-static void consider_keys(nearest *search, const char *candidate, size_t length)
+static void consider_candidate(nearest *search, const char *candidate, size_t length)
 {
     size_t parent = parent_length(search->path, search->length),
            other = parent_length(candidate, length);
@@ -132,7 +132,7 @@ void zr_key_nearest(const char *path, char out[ZR_KEY_PATH_BYTES])
         const char *row = zr_key_at(i)->path;
         for (size_t end = 1; end <= strlen(row); end++)
             if (row[end] == '.' || row[end] == 0)
-                consider_keys(&search, row, end);
+                consider_candidate(&search, row, end);
     }
     snprintf(out, ZR_KEY_PATH_BYTES, "%.*s", (int)search.best_length,
              search.best ? search.best : "");

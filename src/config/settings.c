@@ -22,7 +22,7 @@ const zr_setting *zr_config_setting(const zr_config *config, const char *path)
     return index < 0 ? NULL : &config->settings[index];
 }
 
-bool zr_config_says(const zr_config *config, const char *path)
+bool zr_config_has_value(const zr_config *config, const char *path)
 {
     const zr_setting *setting = zr_config_setting(config, path);
     return setting && setting->value;

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-static int64_t step_of(const zero_engine *engine, const zr_action *action)
+static int64_t step_of_action(const zero_engine *engine, const zr_action *action)
 {
     return action->micro_batch / engine->plan->settings.accumulation;
 }
@@ -25,7 +25,7 @@ void zr_window_set_copies(const zr_window_run *run, const zr_action *action)
 {
     zero_engine *engine = run->engine;
     engine->copy = (run->copy + action->version) % engine->plan->versions;
-    engine->sum_copy = (int)(step_of(engine, action) % engine->plan->step_sums);
+    engine->sum_copy = (int)(step_of_action(engine, action) % engine->plan->step_sums);
 }
 
 static zero_status run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
@@ -82,7 +82,8 @@ static zero_status update_tied_copies(zr_window_run *run, int64_t step, zero_err
 }
 
 // Writes the version that the update makes. A skipped one makes it too: the weights as they are.
-static zero_status make_version(zr_window_run *run, int64_t step, bool finite, zero_error *error)
+static zero_status make_parameter_version(zr_window_run *run, int64_t step, bool finite,
+                                          zero_error *error)
 {
     zero_engine *engine = run->engine;
     uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
@@ -95,7 +96,7 @@ static zero_status make_version(zr_window_run *run, int64_t step, bool finite, z
 }
 
 // Makes the update by the sums of a step, while those of a later one may be under way.
-static zero_status update_by(zr_window_run *run, int64_t step, zero_error *error)
+static zero_status update_with_sums_of_step(zr_window_run *run, int64_t step, zero_error *error)
 {
     zero_engine *engine = run->engine;
     const zr_step_sums later = engine->sums;
@@ -103,7 +104,7 @@ static zero_status update_by(zr_window_run *run, int64_t step, zero_error *error
     engine->sums = engine->of_steps[step];
     ZERO_TRY(run_pass(engine, ZR_PASS_TOTAL, 0, error));
     ZERO_TRY(zr_step_begin_update(engine, info, error));
-    ZERO_TRY(make_version(run, step, !info->skipped, error));
+    ZERO_TRY(make_parameter_version(run, step, !info->skipped, error));
     ZERO_TRY(zr_step_end_update(engine, info, error));
     // A stage of pipedream skips updates by itself, but learning rate and checkpoints have one
     // count for all stages: that of steps.
@@ -116,13 +117,13 @@ static zero_status update_by(zr_window_run *run, int64_t step, zero_error *error
 zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error)
 {
     zero_engine *engine = run->engine;
-    int64_t step = step_of(engine, action);
+    int64_t step = step_of_action(engine, action);
     bool alone = zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM;
     zr_window_set_copies(run, action);
     engine->turn = step;
     if (action->act == ZR_ACT_NORM || alone)
         ZERO_TRY(end_sums(run, step, error));
-    return action->act == ZR_ACT_NORM ? ZERO_OK : update_by(run, step, error);
+    return action->act == ZR_ACT_NORM ? ZERO_OK : update_with_sums_of_step(run, step, error);
 }
 
 // Adds up the stages' sums of each step (one stage has the loss) and describes the steps.
@@ -153,7 +154,7 @@ static zero_status compare_samples(zero_engine *engine, zero_error *error)
 }
 
 // Returns the list of a window of `steps` steps; one of fewer than the plan has is written anew.
-static const zr_action *list_of(const zr_window_run *run, int *count)
+static const zr_action *list_window_actions(const zr_window_run *run, int *count)
 {
     zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
@@ -170,7 +171,7 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
 {
     zero_engine *engine = run->engine;
     int count;
-    const zr_action *actions = list_of(run, &count);
+    const zr_action *actions = list_window_actions(run, &count);
     run->copy = engine->copy;
     ZERO_TRY(zr_window_actions(run, actions, count, error));
     // The next window's version 0: under 2bw it is one update older than the master, and the other
@@ -178,7 +179,7 @@ static zero_status run_window(zr_window_run *run, zero_error *error)
     engine->copy = (int)((run->copy + run->steps) % engine->plan->versions);
     ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(engine->plan, run->steps - 1),
                                run->steps, error));
-    engine->lags = zr_plan_lags(engine->plan);
+    engine->lags = zr_plan_parameters_lag(engine->plan);
     ZERO_TRY(compare_samples(engine, error));
     if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
         ZERO_TRY(describe_steps(run, error));

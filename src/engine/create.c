@@ -141,8 +141,8 @@ static zero_status hash_of_run(const zero_engine *engine, uint64_t plan, uint64_
                   : ZERO_OK;
 }
 
-static zero_status compare_among(zero_engine *engine, zero_comm *comm, uint64_t plan,
-                                 zero_error *error)
+static zero_status compare_hashes_among(zero_engine *engine, zero_comm *comm, uint64_t plan,
+                                        zero_error *error)
 {
     uint64_t hash;
     ZERO_TRY(hash_of_run(engine, plan, &hash, error));
@@ -166,9 +166,9 @@ static zero_status compare_plans(zero_engine *engine, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;
     if (grid->data == grid->world)
-        return compare_among(engine, grid->world, engine->plan->hash, error);
-    ZERO_TRY(compare_among(engine, grid->world, engine->plan->job_hash, error));
-    zero_status status = compare_among(engine, grid->data, engine->plan->hash, error);
+        return compare_hashes_among(engine, grid->world, engine->plan->hash, error);
+    ZERO_TRY(compare_hashes_among(engine, grid->world, engine->plan->job_hash, error));
+    zero_status status = compare_hashes_among(engine, grid->data, engine->plan->hash, error);
     return zr_comm_agree(grid->world, status, error);
 }
 
@@ -220,7 +220,7 @@ static zero_status reserve_shared(zero_engine *engine, zero_error *error)
 
 typedef zero_status (*part_fn)(zero_engine *engine, zero_error *error);
 
-static zero_status timed(part_fn part, zero_engine *engine, double *seconds, zero_error *error)
+static zero_status run_timed(part_fn part, zero_engine *engine, double *seconds, zero_error *error)
 {
     double began = zr_clock_seconds();
     zero_status status = part(engine, error);
@@ -231,7 +231,7 @@ static zero_status timed(part_fn part, zero_engine *engine, double *seconds, zer
 // Bytes that take about a second to reserve, and parameters that take one to draw and store.
 static const int64_t LONG_TO_RESERVE = 1000 << 20, LONG_TO_DRAW = 200 << 20;
 
-static int64_t planned_in(const zero_engine *engine, zero_tier tier)
+static int64_t planned_bytes_of_tier(const zero_engine *engine, zero_tier tier)
 {
     int64_t bytes = 0;
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
@@ -242,8 +242,9 @@ static int64_t planned_in(const zero_engine *engine, zero_tier tier)
 // Logs on rank 0 what is about to take long.
 static void say_reserve(const zero_engine *engine)
 {
-    int64_t nvme = planned_in(engine, ZERO_TIER_nvme),
-            memory = planned_in(engine, ZERO_TIER_device) + planned_in(engine, ZERO_TIER_host);
+    int64_t nvme = planned_bytes_of_tier(engine, ZERO_TIER_nvme),
+            memory = planned_bytes_of_tier(engine, ZERO_TIER_device) +
+                     planned_bytes_of_tier(engine, ZERO_TIER_host);
     char text[ZR_BYTES_TEXT], on_disk[ZR_BYTES_TEXT];
     if (engine->grid.world->rank > 0 || memory + nvme < LONG_TO_RESERVE)
         return;
@@ -266,14 +267,14 @@ static void say_draw(const zero_engine *engine)
            nvme ? ", and writes them to NVMe" : "");
 }
 
-static zero_status prepare_create(zero_engine *engine, const zr_nvme_options *nvme,
+static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nvme,
                                   zero_error *error)
 {
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
     say_reserve(engine);
-    ZERO_TRY(timed(reserve_shared, engine, &engine->making.sharing, error));
+    ZERO_TRY(run_timed(reserve_shared, engine, &engine->making.sharing, error));
     ZERO_TRY(reserve_scratch(engine, error));
     ZERO_TRY(zr_vectors_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
@@ -282,7 +283,7 @@ static zero_status prepare_create(zero_engine *engine, const zr_nvme_options *nv
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
     say_draw(engine);
-    return timed(draw_weights, engine, &engine->making.drawing, error);
+    return run_timed(draw_weights, engine, &engine->making.drawing, error);
 }
 
 static void release_parts(const zr_engine_parts *parts)
@@ -300,9 +301,9 @@ static void release_parts(const zr_engine_parts *parts)
 }
 
 // Ends the waits of the other ranks after a failure of only this rank, such as lack of memory: they
-// wait for it in prepare_create. All ranks find at once that plans differ (ZERO_ERR_USAGE), so no
+// wait for it in prepare_engine. All ranks find at once that plans differ (ZERO_ERR_USAGE), so no
 // rank waits then.
-static zero_status end_waits(zero_comm *comm, zero_status status, const zero_error *error)
+static zero_status end_waits_of_others(zero_comm *comm, zero_status status, const zero_error *error)
 {
     if (status != ZERO_ERR_USAGE)
         zero_comm_abort(comm,
@@ -316,7 +317,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
     zero_engine *engine = zr_alloc(sizeof *engine, error);
     if (!engine) {
         release_parts(parts);
-        return end_waits(world, ZERO_ERR_MEMORY, error);
+        return end_waits_of_others(world, ZERO_ERR_MEMORY, error);
     }
     engine->plan = parts->plan;
     engine->part = parts->part;
@@ -345,10 +346,10 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         .sink = &engine->sink,
         .weight = &engine->weight,
     };
-    zero_status status = prepare_create(engine, &parts->nvme, error);
+    zero_status status = prepare_engine(engine, &parts->nvme, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
-        return end_waits(world, status, error);
+        return end_waits_of_others(world, status, error);
     }
     *out = engine;
     return ZERO_OK;

@@ -16,7 +16,7 @@ typedef struct zr_engine_parts {
     zr_grid grid; // zr_comm_attach has been called for its world
     uint64_t seed;
     zero_logger logger;
-    uint32_t changes; // zr_engine_changes
+    uint32_t changes; // zr_engine_allowed_changes
     zr_nvme_options nvme;
 } zr_engine_parts;
 

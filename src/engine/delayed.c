@@ -94,7 +94,7 @@ static void end_group(zero_engine *engine, int group)
 static const zr_overlapped_walk on_update_thread = {.await = await_transfer,
                                                     .group_done = end_group};
 
-static void run_delayed(void *argument)
+static void run_delayed_update(void *argument)
 {
     zr_delayed *delayed = argument;
     zr_walk_vectors walks[2];
@@ -123,12 +123,12 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
     delayed->ended = false;
     delayed->group_begun = zr_clock_nanoseconds();
     engine->update_overlaps = true;
-    return zr_workers_submit(delayed->thread, run_delayed, delayed, error);
+    return zr_workers_submit(delayed->thread, run_delayed_update, delayed, error);
 }
 
 // Waits until the thread is done with `group` or has ended. No wait lasts forever: the thread moves
 // on, or one of its transfers runs out of time and the update fails.
-static zero_status await_delayed(zero_engine *engine, int group, zero_error *error)
+static zero_status await_updated_group(zero_engine *engine, int group, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
     int64_t begin = zr_recorder_begin(engine->recorder);
@@ -152,7 +152,7 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
 {
     if (group < 0)
         return zr_delayed_join(engine, error);
-    return engine->update_overlaps ? await_delayed(engine, group, error) : ZERO_OK;
+    return engine->update_overlaps ? await_updated_group(engine, group, error) : ZERO_OK;
 }
 
 // Within a step the bytes of the update are compared at the boundary; between two steps, here.
@@ -161,7 +161,7 @@ zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
     zr_delayed *delayed = engine->delayed;
     if (!engine->update_overlaps)
         return ZERO_OK;
-    ZERO_TRY(await_delayed(engine, -1, error));
+    ZERO_TRY(await_updated_group(engine, -1, error));
     engine->update_overlaps = false;
     engine->lags = true;
     zr_tier_traffic_expect_update(engine, 0, delayed->first);

@@ -41,7 +41,7 @@ int64_t zr_engine_micro_batch(const zero_engine *engine);
 uint64_t zr_engine_seed(const zero_engine *engine);
 const zero_logger *zr_engine_logger(const zero_engine *engine);
 // Bits of zr_lm_changes: what may differ, on purpose, between this model and a checkpoint's.
-uint32_t zr_engine_changes(const zero_engine *engine);
+uint32_t zr_engine_allowed_changes(const zero_engine *engine);
 typedef struct zr_span {
     int64_t first, count;
 } zr_span;

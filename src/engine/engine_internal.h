@@ -50,7 +50,7 @@ struct zero_engine {
     zr_grid grid;
     zr_queue *queue;
     zero_logger logger;
-    uint32_t changes; // bits, see zr_engine_changes
+    uint32_t changes; // bits, see zr_engine_allowed_changes
     uint64_t seed;
     struct zr_accessor accessor;
     struct zr_sink sink;

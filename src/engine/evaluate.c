@@ -57,8 +57,8 @@ typedef struct evaluation { // boundaries of a batch that may be smaller than th
 
 // Returns the bytes of a message with a boundary of these shapes. Shares of tensor ranks are as
 // planned, whatever the shapes.
-static int64_t message_of(const zero_engine *engine, const zr_link *link,
-                          const zero_tensors *boundary)
+static int64_t message_bytes_of_link(const zero_engine *engine, const zr_link *link,
+                                     const zero_tensors *boundary)
 {
     return engine->plan->pipeline->divides ? link->message : zr_boundary_bytes(boundary);
 }
@@ -85,7 +85,7 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     if (engine->unit + 1 < chunk->end_unit || chunk->output < 0)
         return ZERO_OK;
     const zr_link *link = &engine->plan->links[chunk->output];
-    engine->cursor.bytes_out = message_of(engine, link, &out);
+    engine->cursor.bytes_out = message_bytes_of_link(engine, link, &out);
     zr_link_fold(engine->plan, ZR_SEND, chunk->output, engine->cursor.bytes_out,
                  &engine->expected.pipeline);
     return ZERO_OK;
@@ -117,7 +117,7 @@ static zero_status evaluate_chunk(evaluation *e, int c, bool outdated, zero_erro
     ZERO_TRY(find_input(e, chunk, error));
     begin_pass(engine, kind, outdated, evaluate_unit, e);
     if (chunk->input >= 0) {
-        engine->cursor.bytes_in = message_of(engine, &plan->links[chunk->input], &e->in);
+        engine->cursor.bytes_in = message_bytes_of_link(engine, &plan->links[chunk->input], &e->in);
         zr_link_fold(plan, ZR_RECEIVE, chunk->input, engine->cursor.bytes_in,
                      &engine->expected.pipeline);
         expect_join(engine, &plan->program.passes[kind]);
@@ -193,7 +193,7 @@ static zero_status share_loss(zero_engine *engine, const zero_tensors *batch, do
     }
     ZERO_TRY(zr_comm_all_reduce_small(pipeline, words, 3, ZERO_I64, ZR_SUM, error));
     memcpy(loss, words, sizeof *loss);
-    return words[1] == words[2] ? ZERO_OK : zr_samples_refuse_ends(engine, error);
+    return words[1] == words[2] ? ZERO_OK : zr_samples_refuse_pipeline_ends(engine, error);
 }
 
 zero_status zero_evaluate(zero_engine *engine, const zero_tensors *batch, double *loss,

@@ -30,7 +30,8 @@ static void assign_mean(zero_engine *engine, int flat_param)
         value[i] = sum[i] * mean;
 }
 
-static zero_status update_mean(zero_engine *engine, const zr_instruction *i, zero_error *error)
+static zero_status await_and_assign_mean(zero_engine *engine, const zr_instruction *i,
+                                         zero_error *error)
 {
     ZERO_TRY(zr_guard_await(engine, i->flat_param, error));
     assign_mean(engine, i->flat_param);
@@ -64,7 +65,7 @@ static zero_status copy_master(zero_engine *engine, zero_error *error)
 
 // Begins an update that overlaps the next step. Its bytes count with the next step, so those of
 // this step are compared before it begins.
-static zero_status update_overlapped(zero_engine *engine, zero_error *error)
+static zero_status begin_overlapped_update(zero_engine *engine, zero_error *error)
 {
     ZERO_TRY(zr_tier_traffic_check(engine, error));
     return zr_delayed_begin(engine, engine->lr, engine->update_scale, error);
@@ -73,10 +74,10 @@ static zero_status update_overlapped(zero_engine *engine, zero_error *error)
 zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     switch ((zr_update_part)i->what) {
-    case ZR_PART_MEAN: return update_mean(engine, i, error);
+    case ZR_PART_MEAN: return await_and_assign_mean(engine, i, error);
     case ZR_PART_COPY: return copy_master(engine, error);
     default:
-        return i->slot.kind == ZR_SLOT_GROUP ? update_overlapped(engine, error)
+        return i->slot.kind == ZR_SLOT_GROUP ? begin_overlapped_update(engine, error)
                                              : update_groups(engine, error);
     }
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static zr_window *window_of(zero_engine *engine, zr_buffer_id buffer)
+static zr_window *window_of_buffer(zero_engine *engine, zr_buffer_id buffer)
 {
     switch (buffer) {
     case ZR_BUFFER_PARAMETERS: return &engine->params;
@@ -48,9 +48,10 @@ static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zer
     const void *sum = zr_own_shard_gradient(engine, i->flat_param);
     if (own != sum)
         memcpy(own, sum, (size_t)bytes);
-    return zr_comm_start(window_of(engine, i->place.buffer), ZERO_COMM_all_gather, i->flat_param,
-                         i->place.first, flat_param->shard, flat_param->accumulator_dtype, NULL,
-                         &engine->gathering[i->flat_param], error);
+    return zr_comm_start(window_of_buffer(engine, i->place.buffer), ZERO_COMM_all_gather,
+                         i->flat_param, i->place.first, flat_param->shard,
+                         flat_param->accumulator_dtype, NULL, &engine->gathering[i->flat_param],
+                         error);
 }
 
 zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -114,7 +115,8 @@ zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_
     switch (i->slot.kind) {
     case ZR_SLOT_SUM: return await_exchange(&engine->reducing[index], error);
     case ZR_SLOT_GATHER: return await_exchange(&engine->gathering[index], error);
-    case ZR_SLOT_READERS: return zr_comm_quiesce(window_of(engine, i->place.buffer), index, error);
+    case ZR_SLOT_READERS:
+        return zr_comm_quiesce(window_of_buffer(engine, i->place.buffer), index, error);
     case ZR_SLOT_PUBLISHED:
         return versions->await_published(&engine->params, version_slot(engine, index),
                                          engine->published[engine->copy], error);

@@ -18,7 +18,7 @@ typedef struct walk {
     int pending;
 } walk;
 
-static void flush(walk *walk, int tensor)
+static void add_pending_squares(walk *walk, int tensor)
 {
     double sums[PARTS];
     zr_queue *queue = walk->engine->queue;
@@ -29,7 +29,8 @@ static void flush(walk *walk, int tensor)
     walk->pending = 0;
 }
 
-static void take_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+static void queue_chunks_of_part(void *user, const zr_plan_tensor *tensor, int64_t first,
+                                 int64_t count)
 {
     walk *w = user;
     for (int64_t end = first + count; first < end;) {
@@ -38,9 +39,9 @@ static void take_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
         w->count[w->pending++] = (int32_t)(stop - first);
         first = stop;
         if (w->pending == PARTS)
-            flush(w, tensor->number);
+            add_pending_squares(w, tensor->number);
     }
-    flush(w, tensor->number);
+    add_pending_squares(w, tensor->number);
 }
 
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
@@ -52,10 +53,10 @@ void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero
                  .span = span,
                  .sums = sums,
                  .by_tensor = by_tensor};
-    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, take_part, &walk);
+    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, queue_chunks_of_part, &walk);
 }
 
-static zero_status reduce_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)
+static zero_status sum_exact_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)
 {
     int at_once = ZR_COMM_SMALL_BYTES / (int)sizeof *sums;
     for (int i = 0; i < count; i += at_once) {
@@ -69,7 +70,7 @@ zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, z
 {
     const zr_grid *grid = &engine->grid;
     if (!zr_plan_is_asynchronous(engine->plan))
-        return reduce_among(grid->world, sums, count, error);
-    ZERO_TRY(reduce_among(grid->data, sums, count, error));
-    return grid->tensor ? reduce_among(grid->tensor, sums, count, error) : ZERO_OK;
+        return sum_exact_among(grid->world, sums, count, error);
+    ZERO_TRY(sum_exact_among(grid->data, sums, count, error));
+    return grid->tensor ? sum_exact_among(grid->tensor, sums, count, error) : ZERO_OK;
 }

@@ -21,7 +21,7 @@ static void zero_gaps(const zr_flat_param *flat_param, float *gradient)
     memset(gradient + at, 0, (size_t)(flat_param->padded - at) * sizeof *gradient);
 }
 
-static bool is_of_gradients(zr_buffer_id buffer)
+static bool is_gradient_buffer(zr_buffer_id buffer)
 {
     return buffer == ZR_BUFFER_GRADIENTS || buffer == ZR_BUFFER_OPEN_SUMS;
 }
@@ -29,7 +29,7 @@ static bool is_of_gradients(zr_buffer_id buffer)
 zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     char *at = zr_buffer_at(engine, i->place);
-    if (is_of_gradients(i->place.buffer))
+    if (is_gradient_buffer(i->place.buffer))
         engine->collecting[i->flat_param].at = (float *)(void *)at;
     else
         engine->at[i->flat_param] = at;
@@ -38,7 +38,7 @@ zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_e
 
 zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    if (is_of_gradients(i->place.buffer))
+    if (is_gradient_buffer(i->place.buffer))
         engine->collecting[i->flat_param].at = NULL;
     else
         engine->at[i->flat_param] = NULL;

@@ -34,8 +34,8 @@ static zr_range group_range(const zero_engine *engine, const zr_group *group, zr
 typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer,
                                       zr_transfer *out, zero_error *error);
 
-static zero_status await_group_walk(zero_engine *engine, const zr_walk *walk, zr_transfer *transfer,
-                                    zero_error *error)
+static zero_status await_transfer_of_walk(zero_engine *engine, const zr_walk *walk,
+                                          zr_transfer *transfer, zero_error *error)
 {
     return walk->overlapped ? walk->overlapped->await(engine, transfer, error)
                             : zr_offload_await(engine, transfer, error);
@@ -53,7 +53,7 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
             continue;
         int staging_buffer = g % engine->plan->staging_buffer.count;
         zr_transfer *transfer = &engine->offload.staging_buffer[staging_buffer][v];
-        ZERO_TRY(await_group_walk(engine, walk, transfer, error));
+        ZERO_TRY(await_transfer_of_walk(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
         zr_store *store = zr_vector_store(
@@ -69,8 +69,8 @@ static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk
                                         int staging_buffer, zero_error *error)
 {
     for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(await_group_walk(engine, walk, &engine->offload.staging_buffer[staging_buffer][v],
-                                  error));
+        ZERO_TRY(await_transfer_of_walk(engine, walk,
+                                        &engine->offload.staging_buffer[staging_buffer][v], error));
     return ZERO_OK;
 }
 
@@ -98,8 +98,8 @@ static char *parameters_of_range(const zero_engine *engine, int flat_param)
            before * (int64_t)zero_dtype_bytes(engine->plan->flat_params[flat_param].dtype);
 }
 
-static zr_range_states states_of(const zero_engine *engine, int g,
-                                 const zr_shard_slice *shard_slice)
+static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
+                                             const zr_shard_slice *shard_slice)
 {
     const zr_group *group = &engine->plan->groups[g];
     const zr_flat_param *flat_param = &engine->plan->flat_params[shard_slice->flat_param];
@@ -145,7 +145,7 @@ static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, z
     for (int s = group->shard_slice_first; s < group->shard_slice_first + group->shard_slice_count;
          s++) {
         const zr_shard_slice *shard_slice = &engine->plan->shard_slices[s];
-        const zr_range_states states = states_of(engine, g, shard_slice);
+        const zr_range_states states = states_of_shard_slice(engine, g, shard_slice);
         if (!walk->overlapped)
             ZERO_TRY(zr_guard_await(engine, shard_slice->flat_param, error));
         ZERO_TRY(walk->take(walk->user, engine, shard_slice, &states, error));
@@ -154,7 +154,7 @@ static zero_status walk_group(zero_engine *engine, const zr_walk *walk, int g, z
 }
 
 // Returns the group that is the i-th of a walk.
-static int group_at(const zero_engine *engine, const zr_walk *walk, int i)
+static int nth_group_of_walk(const zero_engine *engine, const zr_walk *walk, int i)
 {
     return walk->overlapped ? engine->plan->group_count - 1 - i : i;
 }
@@ -165,14 +165,16 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
     const zr_tiering *tiering = &plan->settings.tiering;
     int fetched = -1;
     for (int i = 0; i < plan->group_count; i++) {
-        int g = group_at(engine, walk, i),
+        int g = nth_group_of_walk(engine, walk, i),
             last = ZR_MIN(i + (tiering->read_ahead ? 1 : 0), plan->group_count - 1);
         while (fetched < i)
-            ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
+            ZERO_TRY(
+                move_group(engine, walk, nth_group_of_walk(engine, walk, ++fetched), false, error));
         if (plan->staging_buffer.count)
             ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
         while (fetched < last)
-            ZERO_TRY(move_group(engine, walk, group_at(engine, walk, ++fetched), false, error));
+            ZERO_TRY(
+                move_group(engine, walk, nth_group_of_walk(engine, walk, ++fetched), false, error));
         ZERO_TRY(walk_group(engine, walk, g, error));
         count_crossing(engine, &plan->groups[g], &walk->vectors);
         ZERO_TRY(move_group(engine, walk, g, true, error));
@@ -242,7 +244,7 @@ int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, in
     return shard_slice->first + shard_slice->count - first;
 }
 
-static void *moved(const void *from, zero_dtype dtype, int64_t elements)
+static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t elements)
 {
     return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
 }
@@ -250,11 +252,11 @@ static void *moved(const void *from, zero_dtype dtype, int64_t elements)
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first)
 {
     zr_range_states at = *range;
-    at.master = moved(range->master, ZERO_F32, first);
-    at.state0 = moved(range->state0, ZERO_F32, first);
-    at.state1 = moved(range->state1, ZERO_F32, first);
-    at.direction = moved(range->direction, ZERO_F32, first);
-    at.gradient = moved(range->gradient, range->gradient_dtype, first);
-    at.parameters = moved(range->parameters, range->parameters_dtype, first);
+    at.master = advance_unless_null(range->master, ZERO_F32, first);
+    at.state0 = advance_unless_null(range->state0, ZERO_F32, first);
+    at.state1 = advance_unless_null(range->state1, ZERO_F32, first);
+    at.direction = advance_unless_null(range->direction, ZERO_F32, first);
+    at.gradient = advance_unless_null(range->gradient, range->gradient_dtype, first);
+    at.parameters = advance_unless_null(range->parameters, range->parameters_dtype, first);
     return at;
 }

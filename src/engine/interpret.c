@@ -26,7 +26,7 @@ static const zr_execute execute[ZR_CODE_COUNT] = {
     [ZR_TIED_WEIGHT] = zr_execute_tied_weight,
 };
 
-static zero_status run_interpret_next(zero_engine *engine, zero_error *error)
+static zero_status run_next_instruction(zero_engine *engine, zero_error *error)
 {
     zr_cursor *cursor = &engine->cursor;
     const zr_instruction *next = &cursor->pass->at[cursor->at++];
@@ -40,7 +40,7 @@ static zero_status run_interpret_next(zero_engine *engine, zero_error *error)
 zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error)
 {
     while (engine->cursor.at < end)
-        ZERO_TRY(run_interpret_next(engine, error));
+        ZERO_TRY(run_next_instruction(engine, error));
     return ZERO_OK;
 }
 
@@ -125,7 +125,7 @@ static zero_status call_function(zero_engine *engine, zr_call what, int unit)
     }
 }
 
-static zero_status call_interpret_unit(zero_engine *engine, const zr_instruction *i)
+static zero_status call_unit_function(zero_engine *engine, const zr_instruction *i)
 {
     const zr_exchanged before = zr_tensor_exchange_so_far(engine);
     ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
@@ -142,7 +142,7 @@ zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_e
     if (cursor->visit)
         ZERO_TRY(cursor->visit(cursor->user, &engine->context, error));
     else
-        ZERO_TRY(call_interpret_unit(engine, i));
+        ZERO_TRY(call_unit_function(engine, i));
     if (cursor->at != cursor->body_end)
         return out_of_order(engine, -1, "the end of its call instead");
     return ZERO_OK;

@@ -31,7 +31,8 @@ zr_loss_scale zr_loss_scale_resume(const zr_loss_scale_spec *spec, const zr_loss
 // Shrinks the scale after an overflow. Overflows are forgiven while some are left; then each one
 // halves the scale, until a growth restores the forgiveness. A hysteresis of 0 forgives every
 // overflow.
-static zero_status shrink(const zr_loss_scale_spec *spec, zr_loss_scale *state, zero_error *error)
+static zero_status shrink_loss_scale(const zr_loss_scale_spec *spec, zr_loss_scale *state,
+                                     zero_error *error)
 {
     if (spec->hysteresis != 1 && state->hysteresis != 1) {
         state->hysteresis -= state->hysteresis > 0;
@@ -65,7 +66,7 @@ zero_status zr_loss_scale_next(const zr_loss_scale_spec *spec, bool overflow, zr
                                zero_error *error)
 {
     if (spec->kind == ZR_SCALE_DYNAMIC && overflow)
-        ZERO_TRY(shrink(spec, state, error));
+        ZERO_TRY(shrink_loss_scale(spec, state, error));
     else if (spec->kind == ZR_SCALE_DYNAMIC)
         grow_loss_scale(spec, state);
     if (overflow)

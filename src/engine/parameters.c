@@ -10,7 +10,7 @@
 
 // Returns the own shard's part of an optimizer's vector in memory. At stage 0 the vector covers the
 // whole flat parameter, so the part begins inside of it.
-static void *own_state(const zero_engine *engine, int flat_param, zr_vector vector)
+static void *own_shard_of_state(const zero_engine *engine, int flat_param, zr_vector vector)
 {
     return zr_vector_at(engine, flat_param, vector,
                         zr_own_shard(engine, flat_param).first -
@@ -38,7 +38,7 @@ zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool cha
         return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);
     const zr_portion whole = {zr_own_shard(engine, flat_param),
                               master ? ZERO_F32 : engine->plan->flat_params[flat_param].dtype,
-                              master ? own_state(engine, flat_param, ZR_VECTOR_MASTER)
+                              master ? own_shard_of_state(engine, flat_param, ZR_VECTOR_MASTER)
                                      : zr_own_parameters(engine, flat_param)};
     return take(user, &whole, error);
 }
@@ -60,7 +60,7 @@ zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector 
     const zr_portion whole = {zr_own_shard(engine, flat_param),
                               parameters ? engine->plan->flat_params[flat_param].dtype : ZERO_F32,
                               parameters ? zr_own_parameters(engine, flat_param)
-                                         : own_state(engine, flat_param, vector)};
+                                         : own_shard_of_state(engine, flat_param, vector)};
     return take(user, &whole, error);
 }
 
@@ -81,8 +81,8 @@ zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error)
 
 // Broadcasts a vector from the shards' owners to ranks that update more than their own shard,
 // because each of them holds the whole vector.
-static zero_status share_state(zero_engine *engine, int flat_param, zr_vector vector,
-                               zero_error *error)
+static zero_status broadcast_state_shards(zero_engine *engine, int flat_param, zr_vector vector,
+                                          zero_error *error)
 {
     int64_t shard = engine->plan->flat_params[flat_param].shard;
     zero_comm *data = engine->grid.data;
@@ -166,7 +166,7 @@ static zero_status make_copies(zero_engine *engine, zero_error *error)
     bool read = zr_plan_schedule(engine->plan) == ZR_PIPELINE_2BW;
     for (int p = 0; p < engine->plan->flat_param_count; p++)
         if (zr_flat_param_has_master(engine, p))
-            ZERO_TRY(share_state(engine, p, ZR_VECTOR_MASTER, error));
+            ZERO_TRY(broadcast_state_shards(engine, p, ZR_VECTOR_MASTER, error));
     engine->lags = false;
     ZERO_TRY(fill_copy(engine, error));
     for (int i = 1; i < versions; i++) {
@@ -185,20 +185,20 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
     return zr_step_end_waits(engine, make_copies(engine, error), error);
 }
 
-static zero_status take_states(zero_engine *engine, zero_error *error)
+static zero_status share_written_states(zero_engine *engine, zero_error *error)
 {
     static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
     for (int p = 0; p < engine->plan->flat_param_count; p++)
         for (int i = 0; i < ZR_COUNT(moments); i++)
             if (zr_engine_has_state(engine, p, moments[i]))
-                ZERO_TRY(share_state(engine, p, moments[i], error));
+                ZERO_TRY(broadcast_state_shards(engine, p, moments[i], error));
     engine->states_written = true;
     return zr_engine_parameters_changed(engine, error);
 }
 
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 {
-    return zr_step_end_waits(engine, take_states(engine, error), error);
+    return zr_step_end_waits(engine, share_written_states(engine, error), error);
 }
 
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)

@@ -7,10 +7,10 @@
 // is added up over the whole job; the ranks of data rank 0 stand for the others there, because data
 // ranks of one part compare their whole plans.
 //
-// covered: a tile [first, end) that counts by its rank adds point(end) - point(first), where points
-//          are random numbers but for point(0) = 0 and point(size) = COMPLETE. The sum is COMPLETE
-//          if tiles follow each other from 0 to size; if two overlap, or something is missing
-//          between them, the points in between remain.
+// covered: a tile [first, end) that counts by its rank adds random_point_of(end) -
+//          random_point_of(first): random numbers, but 0 at 0 and COMPLETE at the size. The sum is
+//          COMPLETE if tiles follow each other from 0 to the size; if two overlap, or something is
+//          missing between them, the points in between remain.
 // alike:   of h ranks that share a flat parameter, the first adds h - 1 times the hash of its
 //          tile, and each other one subtracts the hash of its own; the hash also depends on who
 //          shares. The sum is 0 if they hold the same.
@@ -34,65 +34,68 @@ typedef struct held { // what a rank has of one tensor
 enum { HELD_NUMBERS = sizeof(held) / sizeof(int64_t) };
 _Static_assert(HELD_NUMBERS *ZERO_MAX_RANKS <= AT_ONCE, "what all ranks have is one message");
 
-static bool is_all(const zero_tensor_desc *tensor)
+static bool is_whole_tensor(const zero_tensor_desc *tensor)
 {
     const zero_tile *tile = &tensor->tile;
     return !tile->whole || tensor->shape[tile->axis] == tile->size;
 }
 
-static int64_t parts_check_size_of(const zero_tensor_desc *tensor)
+static int64_t size_of_part(const zero_tensor_desc *tensor)
 {
     return tensor->tile.size / zr_tensor_parts(tensor);
 }
 
-static int64_t end_of(const zero_tensor_desc *tensor)
+static int64_t end_of_tile(const zero_tensor_desc *tensor)
 {
     return tensor->tile.first + tensor->shape[tensor->tile.axis] / zr_tensor_parts(tensor);
 }
 
-static uint64_t point(const zero_tensor_desc *tensor, int64_t at)
+static uint64_t random_point_of(const zero_tensor_desc *tensor, int64_t at)
 {
     const int64_t words[] = {tensor->tile.axis, zr_tensor_parts(tensor), at};
     if (at == 0)
         return 0;
-    return at == parts_check_size_of(tensor) ? COMPLETE
-                                             : zr_hash_bytes(words, sizeof words, COMPLETE);
+    return at == size_of_part(tensor) ? COMPLETE : zr_hash_bytes(words, sizeof words, COMPLETE);
 }
 
-static uint64_t covered_by(const zero_tensor_desc *tensor)
+static uint64_t covered_number_of_tile(const zero_tensor_desc *tensor)
 {
-    return is_all(tensor) ? COMPLETE
-                          : point(tensor, end_of(tensor)) - point(tensor, tensor->tile.first);
+    return is_whole_tensor(tensor) ? COMPLETE
+                                   : random_point_of(tensor, end_of_tile(tensor)) -
+                                         random_point_of(tensor, tensor->tile.first);
 }
 
-static uint64_t alike_by(const zr_flat_param *flat_param, const zero_tensor_desc *tensor, int rank)
+static uint64_t alike_number_of_rank(const zr_flat_param *flat_param,
+                                     const zero_tensor_desc *tensor, int rank)
 {
     int64_t words[] = {flat_param->replicas, rank / flat_param->replicas, -1, 0, 0, 0};
-    if (!is_all(tensor)) {
+    if (!is_whole_tensor(tensor)) {
         words[2] = tensor->tile.axis;
         words[3] = zr_tensor_parts(tensor);
         words[4] = tensor->tile.first;
-        words[5] = end_of(tensor);
+        words[5] = end_of_tile(tensor);
     }
     uint64_t hash = zr_hash_bytes(words, sizeof words, 0);
     return rank % flat_param->replicas == 0 ? (uint64_t)(flat_param->replicas - 1) * hash : -hash;
 }
 
 // Writes this rank's two numbers of each tensor: covered of all of them, then alike.
-static void add_up(const zr_plan *plan, uint64_t *numbers)
+static void add_own_parts(const zr_plan *plan, uint64_t *numbers)
 {
     uint64_t *alike = numbers + plan->tensor_count;
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
         for (int t = 0; t < flat_param->tensor_count; t++) {
             const zr_plan_tensor *tensor = &flat_param->tensors[t];
-            numbers[tensor->number] += flat_param->counted ? covered_by(tensor->desc) : 0;
-            alike[tensor->number] += alike_by(flat_param, tensor->desc, plan->tensor_rank);
+            numbers[tensor->number] +=
+                flat_param->counted ? covered_number_of_tile(tensor->desc) : 0;
+            alike[tensor->number] +=
+                alike_number_of_rank(flat_param, tensor->desc, plan->tensor_rank);
         }
     }
 }
 
-static held held_of(const zr_plan *plan, int number)
+static held held_part_of_tensor(const zr_plan *plan, int number)
 {
     held mine = {0};
     for (int p = 0; p < plan->flat_param_count; p++)
@@ -103,12 +106,12 @@ static held held_of(const zr_plan *plan, int number)
                 continue;
             mine.replicas = plan->flat_params[p].replicas;
             mine.axis = -1;
-            if (is_all(tensor->desc))
+            if (is_whole_tensor(tensor->desc))
                 continue;
             mine.axis = tensor->desc->tile.axis;
             mine.first = tensor->desc->tile.first;
-            mine.end = end_of(tensor->desc);
-            mine.size = parts_check_size_of(tensor->desc);
+            mine.end = end_of_tile(tensor->desc);
+            mine.size = size_of_part(tensor->desc);
         }
     return mine;
 }
@@ -141,7 +144,7 @@ static int64_t size_along(const held *ranks, int count)
 }
 
 // Counts the ranks that count an index along the axis.
-static int times_of(const fault *f, int64_t number)
+static int count_ranks_with_element(const fault *f, int64_t number)
 {
     int times = 0;
     for (int r = 0; r < f->count; r++) {
@@ -153,13 +156,13 @@ static int times_of(const fault *f, int64_t number)
 }
 
 // Returns the first index that is not counted by exactly one rank: a tile begins or ends there.
-static int64_t first_wrong(const fault *f)
+static int64_t first_miscounted_element(const fault *f)
 {
-    int64_t wrong = times_of(f, 0) == 1 ? f->size : 0;
+    int64_t wrong = count_ranks_with_element(f, 0) == 1 ? f->size : 0;
     for (int r = 0; r < f->count; r++) {
         const int64_t ends[] = {f->ranks[r].first, f->ranks[r].end};
         for (int i = 0; i < 2; i++)
-            if (ends[i] < wrong && times_of(f, ends[i]) != 1)
+            if (ends[i] < wrong && count_ranks_with_element(f, ends[i]) != 1)
                 wrong = ends[i];
     }
     return wrong;
@@ -205,7 +208,7 @@ static void say_ranks(const fault *f, zr_buffer *text)
         zr_buffer_printf(text, ", ...");
 }
 
-static bool all_have_all(const fault *f)
+static bool all_ranks_hold_all(const fault *f)
 {
     bool all = true;
     for (int r = 0; r < f->count; r++)
@@ -214,10 +217,10 @@ static bool all_have_all(const fault *f)
 }
 
 // Says what is wrong with a tensor that kv replicas share, and what would be right.
-static void say_count(const fault *f, zr_buffer *text)
+static void append_count_fault(const fault *f, zr_buffer *text)
 {
     int ranks = f->count;
-    if (all_have_all(f)) {
+    if (all_ranks_hold_all(f)) {
         zr_buffer_printf(text,
                          "; what all of them have needs zero_flat_param_desc.replicas %d, or 0 in "
                          "a flat parameter without tiles",
@@ -225,8 +228,8 @@ static void say_count(const fault *f, zr_buffer *text)
         return;
     }
     if (f->size > 0) {
-        int64_t wrong = first_wrong(f);
-        int times = times_of(f, wrong);
+        int64_t wrong = first_miscounted_element(f);
+        int times = count_ranks_with_element(f, wrong);
         zr_buffer_printf(text, "; number %lld counts by %d of them", (long long)wrong, times);
     }
     zr_buffer_printf(text,
@@ -234,12 +237,12 @@ static void say_count(const fault *f, zr_buffer *text)
                      "zero_flat_param_desc.replicas neighbours that share its flat parameter");
 }
 
-static zero_status refuse_parts_check(const fault *f, bool alike, zero_error *error)
+static zero_status refuse_parts(const fault *f, bool alike, zero_error *error)
 {
     zr_buffer text = {0};
     say_ranks(f, &text);
     if (alike)
-        say_count(f, &text);
+        append_count_fault(f, &text);
     else
         zr_buffer_printf(&text, "; neighbours that share a flat parameter have the same "
                                 "zero_flat_param_desc.replicas and the same tiles; others have "
@@ -255,8 +258,8 @@ static zero_status refuse_parts_check(const fault *f, bool alike, zero_error *er
 }
 
 // Collects what the tensor ranks, or those of the job, have of a tensor, and describes it.
-static zero_status describe_parts_check(const zr_grid *grid, bool of_job, const zr_plan *plan,
-                                        int number, bool alike, zero_error *error)
+static zero_status collect_and_refuse_parts(const zr_grid *grid, bool of_job, const zr_plan *plan,
+                                            int number, bool alike, zero_error *error)
 {
     const zr_mesh *mesh = &grid->mesh;
     int tensor = mesh->size[ZERO_AXIS_tensor], stage = of_job ? mesh->place[ZERO_AXIS_pipeline] : 0;
@@ -265,7 +268,7 @@ static zero_status describe_parts_check(const zr_grid *grid, bool of_job, const 
     if (!ranks)
         return ZERO_ERR_MEMORY;
     if (!of_job || mesh->place[ZERO_AXIS_data] == 0)
-        ranks[stage * tensor + mesh->place[ZERO_AXIS_tensor]] = held_of(plan, number);
+        ranks[stage * tensor + mesh->place[ZERO_AXIS_tensor]] = held_part_of_tensor(plan, number);
     zero_status status = zr_comm_all_reduce_small(of_job ? grid->world : grid->tensor, ranks,
                                                   HELD_NUMBERS * count, ZERO_I64, ZR_SUM, error);
     const fault f = {.grid = grid,
@@ -276,13 +279,13 @@ static zero_status describe_parts_check(const zr_grid *grid, bool of_job, const 
                      .model = plan->model->whole->name,
                      .size = size_along(ranks, count)};
     if (status == ZERO_OK)
-        status = refuse_parts_check(&f, alike, error);
+        status = refuse_parts(&f, alike, error);
     zr_free(ranks);
     return status;
 }
 
-static zero_status sum_parts_check(zero_comm *comm, uint64_t *numbers, int64_t count,
-                                   zero_error *error)
+static zero_status sum_numbers_over_ranks(zero_comm *comm, uint64_t *numbers, int64_t count,
+                                          zero_error *error)
 {
     for (int64_t at = 0; at < count; at += AT_ONCE)
         ZERO_TRY(zr_comm_all_reduce_small(comm, numbers + at, ZR_MIN(count - at, AT_ONCE), ZERO_I64,
@@ -294,10 +297,10 @@ static zero_status compare_tensor_ranks(const zr_grid *grid, const zr_plan *plan
                                         zero_error *error)
 {
     const uint64_t *alike = numbers + plan->tensor_count;
-    ZERO_TRY(sum_parts_check(grid->tensor, numbers, 2 * (int64_t)plan->tensor_count, error));
+    ZERO_TRY(sum_numbers_over_ranks(grid->tensor, numbers, 2 * (int64_t)plan->tensor_count, error));
     for (int i = 0; i < plan->tensor_count; i++)
         if (numbers[i] != COMPLETE || alike[i] != 0)
-            return describe_parts_check(grid, false, plan, i, alike[i] == 0, error);
+            return collect_and_refuse_parts(grid, false, plan, i, alike[i] == 0, error);
     return ZERO_OK;
 }
 
@@ -309,15 +312,15 @@ static zero_status compare_job(const zr_grid *grid, const zr_plan *plan, uint64_
     uint64_t *alike = numbers + plan->tensor_count;
     if (grid->mesh.place[ZERO_AXIS_data] > 0)
         memset(numbers, 0, (size_t)plan->tensor_count * sizeof *numbers);
-    ZERO_TRY(sum_parts_check(grid->world, numbers, plan->tensor_count, error));
+    ZERO_TRY(sum_numbers_over_ranks(grid->world, numbers, plan->tensor_count, error));
     if (grid->tensor)
-        ZERO_TRY(sum_parts_check(grid->tensor, alike, plan->tensor_count, error));
+        ZERO_TRY(sum_numbers_over_ranks(grid->tensor, alike, plan->tensor_count, error));
     for (int i = 0; i < plan->tensor_count; i++)
         if (numbers[i] != COMPLETE)
-            return describe_parts_check(grid, true, plan, i, true, error);
+            return collect_and_refuse_parts(grid, true, plan, i, true, error);
     for (int i = 0; i < plan->tensor_count; i++)
         if (alike[i] != 0)
-            return describe_parts_check(grid, false, plan, i, false, error);
+            return collect_and_refuse_parts(grid, false, plan, i, false, error);
     return ZERO_OK;
 }
 
@@ -329,7 +332,7 @@ zero_status zr_parts_check(const zr_grid *grid, const zr_plan *plan, zero_error 
     uint64_t *numbers = zr_alloc(2 * (size_t)plan->tensor_count * sizeof *numbers, error);
     zero_status status = ZERO_ERR_MEMORY;
     if (numbers) {
-        add_up(plan, numbers);
+        add_own_parts(plan, numbers);
         status = staged ? compare_job(grid, plan, numbers, error)
                         : compare_tensor_ranks(grid, plan, numbers, error);
     }

@@ -6,7 +6,7 @@
 
 // Explains where a user's unit lists what it exchanges with other tensor ranks, and names the unit
 // whose exchanges differ, if it is known. It is not known in visits, which have their own shapes.
-static void explain_pass_messages(const zero_engine *engine, char *text, size_t size)
+static void describe_exchange_fault(const zero_engine *engine, char *text, size_t size)
 {
     int unit = engine->exchange.differing;
     if (unit >= 0)
@@ -29,7 +29,7 @@ static zero_status check_group(const zero_engine *engine, zr_pass_kind kind, con
     if (same)
         return ZERO_OK;
     if (comm != engine->grid.data && comm != engine->grid.pipeline)
-        explain_pass_messages(engine, why, sizeof why);
+        describe_exchange_fault(engine, why, sizeof why);
     return zr_fail(error, ZERO_ERR_INTERNAL,
                    "rank %d, step %lld, %s%s%s: %lld messages with hash %016llx were sent, the "
                    "plan has %lld with %016llx%s",

@@ -85,7 +85,7 @@ void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch)
 }
 
 // The message of another rank's failure has that one's place.
-static bool is_own(zero_status status)
+static bool is_failure_of_this_rank(zero_status status)
 {
     return status != ZERO_OK && status != ZERO_ERR_PEER && status != ZERO_ERR_TIMEOUT;
 }
@@ -94,7 +94,7 @@ zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *w
                              zero_status status, zero_error *error)
 {
     const zr_pipeline_part *part = engine->plan->pipeline;
-    if (!error || !is_own(status))
+    if (!error || !is_failure_of_this_rank(status))
         return status;
     if (!error->message[0]) // a unit need not say more than its status
         zr_fail(error, status, "%s", zero_status_text(status));

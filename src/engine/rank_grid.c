@@ -2,8 +2,8 @@
 
 #include "comm/communicator.h"
 
-static zero_status split_rank_grid(zr_grid *grid, zero_axis axis, const char *name, zero_comm **out,
-                                   zero_error *error)
+static zero_status split_along_axis(zr_grid *grid, zero_axis axis, const char *name,
+                                    zero_comm **out, zero_error *error)
 {
     return zr_comm_split(grid->world, zr_mesh_colour(&grid->mesh, axis), grid->mesh.place[axis],
                          name, out, error);
@@ -24,10 +24,10 @@ zero_status zr_grid_create(zero_comm *world, int tensor, int replicas, int stage
     out->data = NULL;
     // All ranks make their groups in the same order.
     if (tensor > 1)
-        ZERO_TRY(split_rank_grid(out, ZERO_AXIS_tensor, "tensor", &out->tensor, error));
-    ZERO_TRY(split_rank_grid(out, ZERO_AXIS_data, "data", &out->data, error));
+        ZERO_TRY(split_along_axis(out, ZERO_AXIS_tensor, "tensor", &out->tensor, error));
+    ZERO_TRY(split_along_axis(out, ZERO_AXIS_data, "data", &out->data, error));
     if (stages > 1)
-        ZERO_TRY(split_rank_grid(out, ZERO_AXIS_pipeline, "pipeline", &out->pipeline, error));
+        ZERO_TRY(split_along_axis(out, ZERO_AXIS_pipeline, "pipeline", &out->pipeline, error));
     return replicas ? zr_comm_split(world, world->rank / replicas, world->rank % replicas,
                                     "sharing", &out->replicas, error)
                     : ZERO_OK;

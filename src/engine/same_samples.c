@@ -22,7 +22,7 @@ bool zr_samples_are_shared(const zr_grid *grid)
 }
 
 // Says whether a rank of the pipeline reads samples: those of its first and of its last stage do.
-static bool reads(const zr_grid *grid, int stage)
+static bool stage_reads_samples(const zr_grid *grid, int stage)
 {
     return stage == 0 || stage == grid->mesh.size[ZERO_AXIS_pipeline] - 1;
 }
@@ -34,7 +34,7 @@ int64_t zr_samples_difference(const zero_engine *engine)
     int stage = mesh->place[ZERO_AXIS_pipeline], tensor = mesh->place[ZERO_AXIS_tensor];
     int readers = mesh->size[ZERO_AXIS_tensor] * (grid->pipeline ? 2 : 1);
     uint64_t hash = zr_hash_bytes(&grid->data->rank, sizeof(int), engine->samples);
-    if (!reads(grid, stage))
+    if (!stage_reads_samples(grid, stage))
         return 0;
     return (int64_t)(hash >> 32) * (stage == 0 && tensor == 0 ? readers - 1 : -1);
 }
@@ -56,7 +56,7 @@ zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_e
     return ZERO_OK;
 }
 
-zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error)
+zero_status zr_samples_refuse_pipeline_ends(const zero_engine *engine, zero_error *error)
 {
     const zero_comm *pipeline = engine->grid.pipeline;
     return zr_fail(error, ZERO_ERR_USAGE,
@@ -71,10 +71,10 @@ static zero_status compare_ends(zero_engine *engine, zero_error *error)
 {
     zero_comm *pipeline = engine->grid.pipeline;
     int64_t hashes[2] = {0}; // of the first and of the last rank
-    if (reads(&engine->grid, pipeline->rank))
+    if (stage_reads_samples(&engine->grid, pipeline->rank))
         hashes[pipeline->rank > 0] = (int64_t)(engine->samples >> 1);
     ZERO_TRY(zr_comm_all_reduce_small(pipeline, hashes, 2, ZERO_I64, ZR_SUM, error));
-    return hashes[0] == hashes[1] ? ZERO_OK : zr_samples_refuse_ends(engine, error);
+    return hashes[0] == hashes[1] ? ZERO_OK : zr_samples_refuse_pipeline_ends(engine, error);
 }
 
 static zero_status compare_all(zero_engine *engine, zero_error *error)

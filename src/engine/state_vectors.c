@@ -15,7 +15,7 @@ static int64_t vector_bytes_of(const zr_plan *plan, zero_tier tier, zr_vector ve
            plan->state_elems[tier] * zr_vector_size(plan, vector);
 }
 
-static zero_memory_category category_of(zr_vector vector)
+static zero_memory_category memory_category_of_vector(zr_vector vector)
 {
     return vector == ZR_VECTOR_PARAMETERS ? ZERO_MEM_parameters
            : vector == ZR_VECTOR_GRADIENT ? ZERO_MEM_gradients
@@ -28,8 +28,8 @@ static zero_status reserve_memory(zero_engine *engine, zero_error *error)
         for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
             int64_t bytes = vector_bytes_of(engine->plan, t, v);
             if (bytes > 0)
-                ZERO_TRY(zr_store_memory_create(&engine->ledger, t, category_of(v), (size_t)bytes,
-                                                &engine->vectors[t][v], error));
+                ZERO_TRY(zr_store_memory_create(&engine->ledger, t, memory_category_of_vector(v),
+                                                (size_t)bytes, &engine->vectors[t][v], error));
         }
     return ZERO_OK;
 }
@@ -243,7 +243,7 @@ static zero_status reserve_nvme(zero_engine *engine, int64_t *cuts, zero_error *
             .cuts = cuts,
             .cut_count = v == ZR_VECTOR_GRADIENT ? list_accumulators(engine, cuts)
                                                  : list_shard_slices(engine, v, 0, cuts)};
-        ZERO_TRY(zr_store_nvme_create(&engine->ledger, category_of(v), bytes, &place,
+        ZERO_TRY(zr_store_nvme_create(&engine->ledger, memory_category_of_vector(v), bytes, &place,
                                       &engine->vectors[ZERO_TIER_nvme][v], error));
         first += parameters ? 0 : bytes;
     }

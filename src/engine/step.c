@@ -102,7 +102,8 @@ zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status tell_done(zero_engine *engine, const zero_step_info *info, zero_error *error)
+static zero_status tell_observers_done(zero_engine *engine, const zero_step_info *info,
+                                       zero_error *error)
 {
     for (int i = 0; i < engine->observer_count; i++) {
         const zr_observer *observer = &engine->observers[i];
@@ -210,7 +211,7 @@ zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, 
 }
 
 // Runs this step's part of the update and finishes the previous delayed one; then publishes.
-static zero_status update_step(zero_engine *engine, bool finite, zero_error *error)
+static zero_status run_update_and_publish(zero_engine *engine, bool finite, zero_error *error)
 {
     bool overlapped = finite && zr_delayed_applies(engine), at_once = finite && !overlapped;
     bool stale = engine->lags || (at_once && engine->delayed);
@@ -224,22 +225,22 @@ static zero_status update_step(zero_engine *engine, bool finite, zero_error *err
     return zr_tier_traffic_check(engine, error);
 }
 
-static zero_status boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
+static zero_status run_step_boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_BOUNDARY, error));
     ZERO_TRY(zr_step_begin_update(engine, info, error));
-    ZERO_TRY(update_step(engine, !info->skipped, error));
+    ZERO_TRY(run_update_and_publish(engine, !info->skipped, error));
     return zr_step_end_update(engine, info, error);
 }
 
-static zero_status tell_end(zero_engine *engine, zero_step_info *info, zero_error *error)
+static zero_status end_and_tell_step(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     info->step = ++engine->step;
     info->updated = !info->skipped;
     info->samples =
         engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
-    return tell_done(engine, info, error);
+    return tell_observers_done(engine, info, error);
 }
 
 zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t count,
@@ -248,14 +249,14 @@ zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t coun
     engine->micro_batch = 0;
     zero_status status = zr_ledger_check(&engine->ledger, error);
     for (int64_t i = 0; i < count && status == ZERO_OK; i++)
-        status = tell_end(engine, &infos[i], error);
+        status = end_and_tell_step(engine, &infos[i], error);
     return zr_step_end_waits(engine, status, error);
 }
 
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(zr_step_end_waits(engine, boundary(engine, info, error), error));
+    ZERO_TRY(zr_step_end_waits(engine, run_step_boundary(engine, info, error), error));
     zr_step_end_phase(engine, ZR_ACTIVITY_step, begin);
     return zr_step_end(engine, info, 1, error);
 }

@@ -87,7 +87,7 @@ zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_erro
 // differ.
 zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
 // Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
-zero_status zr_samples_refuse_ends(const zero_engine *engine, zero_error *error);
+zero_status zr_samples_refuse_pipeline_ends(const zero_engine *engine, zero_error *error);
 
 // Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
 // (plan/pipeline/schedules.h). A window is the steps after which the pipeline is empty: one, or

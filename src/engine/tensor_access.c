@@ -17,7 +17,7 @@ const zr_config *zr_engine_config(const zero_engine *engine) { return engine->co
 zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->making; }
 uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
 const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
-uint32_t zr_engine_changes(const zero_engine *engine) { return engine->changes; }
+uint32_t zr_engine_allowed_changes(const zero_engine *engine) { return engine->changes; }
 const char *zr_engine_io_description(const zero_engine *engine)
 {
     return engine->offload.io ? zr_io_description(engine->offload.io) : NULL;

@@ -41,8 +41,8 @@ static zero_status exchange_operand(zr_window *window, const operand *o, zero_er
                : move_shares(window, o, error);
 }
 
-static zero_status exchange_shared(zr_tensor_exchange *t, const operand *o, int64_t bytes,
-                                   zero_error *error)
+static zero_status exchange_in_shared_window(zr_tensor_exchange *t, const operand *o, int64_t bytes,
+                                             zero_error *error)
 {
     operand there = *o;
     char *here = t->window.mine + o->offset;
@@ -85,7 +85,7 @@ static zero_status run_tensor_exchange(const struct zr_exchanger *self, const ze
     ZERO_TRY(check_operand(t, context, &o, ranks, bytes));
     int64_t begin = zr_recorder_begin(t->engine->recorder);
     ZERO_TRY(ranks == self->size ? exchange_operand(&t->window, &o, context->error)
-                                 : exchange_shared(t, &o, bytes, context->error));
+                                 : exchange_in_shared_window(t, &o, bytes, context->error));
     zr_recorder_add(t->engine->recorder, ZR_ACTIVITY_exchange, begin,
                     zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
     return ZERO_OK;
@@ -163,10 +163,10 @@ void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
         t->differing = call->unit;
 }
 
-void zr_tensor_exchange_close(zr_tensor_exchange *exchange_operand)
+void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
 {
-    zr_window_destroy(&exchange_operand->shared);
-    zr_window_destroy(&exchange_operand->window);
+    zr_window_destroy(&exchange->shared);
+    zr_window_destroy(&exchange->window);
 }
 
 zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error)

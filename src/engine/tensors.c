@@ -32,7 +32,7 @@ static bool is_tile_of(const zr_plan_tensor *tensor, const wanted *what)
                                              : strcmp(tile->whole, what->name) == 0);
 }
 
-static bool is_of(const zr_plan_tensor *tensor, const wanted *what)
+static bool is_part_of_wanted(const zr_plan_tensor *tensor, const wanted *what)
 {
     if (what->number >= 0)
         return tensor->number == what->number;
@@ -46,7 +46,7 @@ static bool next_part(const zr_plan *plan, const wanted *what, part *at)
         const zr_flat_param *flat_param = &plan->flat_params[p];
         int first = p == at->flat_param ? (int)(at->tensor - flat_param->tensors) + 1 : 0;
         for (int t = first; t < flat_param->tensor_count; t++)
-            if (is_of(&flat_param->tensors[t], what)) {
+            if (is_part_of_wanted(&flat_param->tensors[t], what)) {
                 *at = (part){p, &flat_param->tensors[t]};
                 return true;
             }
@@ -79,7 +79,7 @@ static void find_tile(const zero_model *whole, wanted *what)
 }
 
 // All ranks of a job find the same, also those that have nothing of the tensor.
-static wanted find_tensors(const zr_plan *plan, const char *name)
+static wanted find_wanted_tensor(const zr_plan *plan, const char *name)
 {
     wanted what = {.name = name, .number = -1};
     if (!plan->model->whole)
@@ -92,14 +92,14 @@ static wanted find_tensors(const zr_plan *plan, const char *name)
     return what;
 }
 
-static zero_status check_tensors(const zero_engine *engine, const char *call, const char *name,
-                                 const float *buffer, int64_t elements, wanted *out,
-                                 zero_error *error)
+static zero_status find_and_check_tensor(const zero_engine *engine, const char *call,
+                                         const char *name, const float *buffer, int64_t elements,
+                                         wanted *out, zero_error *error)
 {
     if (!name || !buffer)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call,
                        name ? "buffer" : "name");
-    *out = find_tensors(engine->plan, name);
+    *out = find_wanted_tensor(engine->plan, name);
     if (!out->count)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the model %s has no tensor \"%s\"", call,
                        engine->plan->model->name, name);
@@ -150,7 +150,8 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
 
 // Broadcasts each owner's part to all ranks. The own part is in `out` already; out begins with the
 // tensor's first element.
-static zero_status share_parts(zero_engine *engine, const part *part, float *out, zero_error *error)
+static zero_status broadcast_owned_parts(zero_engine *engine, const part *part, float *out,
+                                         zero_error *error)
 {
     zero_comm *data = engine->grid.data;
     for (int r = 0; r < data->size; r++) {
@@ -165,15 +166,15 @@ static zero_status share_parts(zero_engine *engine, const part *part, float *out
 typedef zero_status (*shard_each)(zero_engine *engine, int flat_param, zr_weights_fn take,
                                   void *user, zero_error *error);
 
-static zero_status read_tensors_part(zero_engine *engine, shard_each each, const part *part,
-                                     float *out, zero_error *error)
+static zero_status read_and_share_part(zero_engine *engine, shard_each each, const part *part,
+                                       float *out, zero_error *error)
 {
     copying copying = {.tensor = part->tensor,
                        .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
                                          engine->grid.data->rank),
                        .out = out};
     ZERO_TRY(each(engine, part->flat_param, copy_portion, &copying, error));
-    return share_parts(engine, part, out, error);
+    return broadcast_owned_parts(engine, part, out, error);
 }
 
 static zero_status read_tile(zero_engine *engine, shard_each each, const part *part, float *whole,
@@ -182,7 +183,7 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile)
         return ZERO_ERR_MEMORY;
-    zero_status status = read_tensors_part(engine, each, part, tile, error);
+    zero_status status = read_and_share_part(engine, each, part, tile, error);
     for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
          done += stretch) {
         stretch = zr_tile_stretch(part->tensor->desc, done, part->tensor->count - done, &at);
@@ -198,7 +199,7 @@ static zero_status read_parts(zero_engine *engine, shard_each each, const wanted
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
         bool tile = is_tile_of(at.tensor, what);
         if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
-            ZERO_TRY((tile ? read_tile : read_tensors_part)(engine, each, &at, out, error));
+            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, each, &at, out, error));
     }
     return ZERO_OK;
 }
@@ -206,7 +207,8 @@ static zero_status read_parts(zero_engine *engine, shard_each each, const wanted
 // Puts a tensor together from the ranks of a group, each of which has the elements of the flat
 // parameters that count by it, and zeroes. Bits are added as integers, so that every value comes as
 // it is.
-static zero_status join_parts(zero_comm *group, float *out, int64_t elements, zero_error *error)
+static zero_status sum_disjoint_parts(zero_comm *group, float *out, int64_t elements,
+                                      zero_error *error)
 {
     enum { AT_ONCE = ZR_COMM_SMALL_BYTES / sizeof(int64_t) };
     int64_t *words = zr_alloc(AT_ONCE * sizeof *words, error);
@@ -230,8 +232,8 @@ static zero_status read_tensor_shards(zero_engine *engine, shard_each each, cons
         memset(out, 0, (size_t)what->count * sizeof *out);
     ZERO_TRY(read_parts(engine, each, what, out, error));
     if (tensor)
-        ZERO_TRY(join_parts(tensor, out, what->count, error));
-    return pipeline ? join_parts(pipeline, out, what->count, error) : ZERO_OK;
+        ZERO_TRY(sum_disjoint_parts(tensor, out, what->count, error));
+    return pipeline ? sum_disjoint_parts(pipeline, out, what->count, error) : ZERO_OK;
 }
 
 static zero_status weights_each(zero_engine *engine, int flat_param, zr_weights_fn take, void *user,
@@ -246,7 +248,8 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     wanted what;
-    ZERO_TRY(check_tensors(engine, "zero_read_parameter", name, out, elements, &what, error));
+    ZERO_TRY(
+        find_and_check_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
     return zr_step_end_waits(engine, read_tensor_shards(engine, weights_each, &what, out, error),
                              error);
 }
@@ -287,7 +290,8 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
     wanted what;
-    ZERO_TRY(check_tensors(engine, "zero_read_gradient", name, out, elements, &what, error));
+    ZERO_TRY(
+        find_and_check_tensor(engine, "zero_read_gradient", name, out, elements, &what, error));
     int64_t collected;
     ZERO_TRY(zr_step_end_waits(engine, find_collected(engine, &what, &collected, error), error));
     if (collected == COLLECTS_NOTHING)
@@ -323,6 +327,7 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     wanted what;
-    ZERO_TRY(check_tensors(engine, "zero_write_parameter", name, in, elements, &what, error));
+    ZERO_TRY(
+        find_and_check_tensor(engine, "zero_write_parameter", name, in, elements, &what, error));
     return zr_step_end_waits(engine, write_tensor_shards(engine, &what, in, error), error);
 }

@@ -4,7 +4,7 @@
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
 
-static zero_io counted(const zero_engine *engine)
+static zero_io traffic_so_far(const zero_engine *engine)
 {
     const zr_offload *offload = &engine->offload;
     zr_io_counts nvme = offload->io ? zr_io_counted(offload->io) : (zr_io_counts){0};
@@ -29,11 +29,11 @@ void zr_tier_traffic_begin(zero_engine *engine)
 {
     if (engine->update_overlaps)
         return;
-    engine->offload.before = counted(engine);
+    engine->offload.before = traffic_so_far(engine);
     engine->offload.expected = (zr_moved){0};
 }
 
-static void expect(zero_engine *engine, const zr_moved *planned)
+static void expect_moves(zero_engine *engine, const zr_moved *planned)
 {
     zr_moved *sum = &engine->offload.expected;
     sum->to_host += planned->to_host;
@@ -44,9 +44,9 @@ static void expect(zero_engine *engine, const zr_moved *planned)
 
 static void expect_gathers(zero_engine *engine, const zr_moved *planned, bool outdated)
 {
-    expect(engine, planned);
+    expect_moves(engine, planned);
     if (outdated)
-        expect(engine, &engine->plan->moves.kept);
+        expect_moves(engine, &engine->plan->moves.kept);
 }
 
 void zr_tier_traffic_expect_evaluation(zero_engine *engine, bool outdated)
@@ -59,24 +59,27 @@ void zr_tier_traffic_expect_micro_batch(zero_engine *engine, bool outdated)
     const zr_moves *moves = &engine->plan->moves;
     expect_gathers(engine, &moves->micro_batch, outdated);
     for (int i = zr_grads_sum_slots(engine).adds; i > 0; i--)
-        expect(engine, &moves->earlier_sum);
+        expect_moves(engine, &moves->earlier_sum);
 }
 
 void zr_tier_traffic_expect_update(zero_engine *engine, int walk, bool first)
 {
     const zr_moves *moves = &engine->plan->moves;
-    expect(engine, &moves->update[walk]);
+    expect_moves(engine, &moves->update[walk]);
     if (first && walk == 0)
-        expect(engine, &(zr_moved){.nvme_read = -moves->update_first_unread});
+        expect_moves(engine, &(zr_moved){.nvme_read = -moves->update_first_unread});
 }
 
-void zr_tier_traffic_expect_copy(zero_engine *engine) { expect(engine, &engine->plan->moves.copy); }
+void zr_tier_traffic_expect_copy(zero_engine *engine)
+{
+    expect_moves(engine, &engine->plan->moves.copy);
+}
 
 zero_status zr_tier_traffic_check(zero_engine *engine, zero_error *error)
 {
     if (engine->update_overlaps)
         return ZERO_OK;
-    zero_io now = counted(engine), added = zero_io_between(&engine->offload.before, &now);
+    zero_io now = traffic_so_far(engine), added = zero_io_between(&engine->offload.before, &now);
     const zr_moved *expected = &engine->offload.expected;
     const struct {
         const char *what;
@@ -101,5 +104,5 @@ void zero_io_report(const zero_engine *engine, zero_io *out)
     if (out)
         *out = !engine                   ? (zero_io){0}
                : engine->update_overlaps ? engine->offload.before
-                                         : counted(engine);
+                                         : traffic_so_far(engine);
 }

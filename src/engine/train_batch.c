@@ -167,8 +167,8 @@ static zero_status check_call(const zero_engine *engine, const char *call,
     return ZERO_OK;
 }
 
-static zero_status run_train_batch_steps(zero_engine *engine, const zero_tensors *batches,
-                                         int64_t steps, zero_step_info *infos, zero_error *error)
+static zero_status run_steps(zero_engine *engine, const zero_tensors *batches, int64_t steps,
+                             zero_step_info *infos, zero_error *error)
 {
     int64_t accumulation = engine->plan->settings.accumulation;
     int64_t at_once = zr_plan_is_asynchronous(engine->plan) ? steps : 1;
@@ -195,7 +195,7 @@ zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches, i
                        "zero_train_batch: %lld micro-batches; a step has %lld "
                        "(gradient_accumulation_steps)",
                        (long long)count, (long long)accumulation);
-    return run_train_batch_steps(engine, batches, 1, info, error);
+    return run_steps(engine, batches, 1, info, error);
 }
 
 int64_t zero_window(const zero_engine *engine)
@@ -213,5 +213,5 @@ zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches, 
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_train_window: %lld steps; expected 1 to %lld (zero_window)",
                        (long long)steps, (long long)zero_window(engine));
-    return run_train_batch_steps(engine, batches, steps, infos, error);
+    return run_steps(engine, batches, steps, infos, error);
 }

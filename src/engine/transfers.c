@@ -27,8 +27,8 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
 
 // Moves bytes between a device buffer and a store of any tier, and counts them. Stores in memory
 // are copied at once; NVMe reads and writes the buffer itself.
-static zero_status move_transfers(zero_engine *engine, zr_store *store, zr_range range,
-                                  char *buffer, bool out, zr_transfer *transfer, zero_error *error)
+static zero_status move_range(zero_engine *engine, zr_store *store, zr_range range, char *buffer,
+                              bool out, zr_transfer *transfer, zero_error *error)
 {
     if (store->tier != ZERO_TIER_device)
         *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
@@ -43,7 +43,7 @@ static zero_status move_transfers(zero_engine *engine, zr_store *store, zr_range
     return ZERO_OK;
 }
 
-static zr_transfer *travel_of(zero_engine *engine, int flat_param, int sum)
+static zr_transfer *transfer_of_sum(zero_engine *engine, int flat_param, int sum)
 {
     return &engine->offload.gradients[flat_param * zr_accumulators(&engine->plan->settings) + sum];
 }
@@ -57,7 +57,8 @@ static zero_status fetch_sums(zero_engine *engine, const zr_instruction *i, zero
     char *to = zr_buffer_at(engine, i->place);
     for (int sum = 0; sum < place.adds; sum++, to += i->bytes) {
         const zr_range range = zr_accumulator_range(engine, i->flat_param, place.slot + sum);
-        ZERO_TRY(store->ops->fetch(store, range, to, travel_of(engine, i->flat_param, sum), error));
+        ZERO_TRY(store->ops->fetch(store, range, to, transfer_of_sum(engine, i->flat_param, sum),
+                                   error));
     }
     return ZERO_OK;
 }
@@ -68,13 +69,13 @@ static zero_status store_sum(zero_engine *engine, const zr_instruction *i, zero_
     const zr_range range =
         zr_accumulator_range(engine, i->flat_param, zr_grads_sum_slots(engine).slot);
     char *sum = zr_buffer_at(engine, i->from);
-    return store->ops->commit(store, range, sum, travel_of(engine, i->flat_param, 0), error);
+    return store->ops->commit(store, range, sum, transfer_of_sum(engine, i->flat_param, 0), error);
 }
 
 zero_status zr_transfers_await_sums(zero_engine *engine, int flat_param, zero_error *error)
 {
     for (int sum = 0; sum < zr_accumulators(&engine->plan->settings); sum++)
-        ZERO_TRY(zr_offload_await(engine, travel_of(engine, flat_param, sum), error));
+        ZERO_TRY(zr_offload_await(engine, transfer_of_sum(engine, flat_param, sum), error));
     return ZERO_OK;
 }
 
@@ -94,7 +95,7 @@ static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, 
     zr_store *store = parked ? &offload->parked : &offload->activation_checkpoints;
     zr_transfer *transfer =
         parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];
-    return move_transfers(engine, store, range, buffer, out, transfer, error);
+    return move_range(engine, store, range, buffer, out, transfer, error);
 }
 
 static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)

@@ -30,7 +30,7 @@ void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
     context->error = error;
 }
 
-static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
+static void place_tensors_at(char *at, const zero_tensors *shapes, zero_tensors *out)
 {
     *out = *shapes;
     for (int i = 0; i < out->count; i++) {
@@ -39,46 +39,47 @@ static void place_at(char *at, const zero_tensors *shapes, zero_tensors *out)
     }
 }
 
-static const zr_chunk_plan *unit_context_chunk_of(const zero_engine *engine, int unit)
+static const zr_chunk_plan *chunk_of_unit(const zero_engine *engine, int unit)
 {
     return zr_plan_chunk_of(engine->plan, unit);
 }
 
 static bool is_last(const zero_engine *engine, int unit)
 {
-    return unit == unit_context_chunk_of(engine, unit)->end_unit - 1;
+    return unit == chunk_of_unit(engine, unit)->end_unit - 1;
 }
 
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
                      zero_tensors *out)
 {
     const zr_unit_plan *plan = &engine->plan->units[unit];
-    int link = is_last(engine, unit) ? unit_context_chunk_of(engine, unit)->output : -1;
+    int link = is_last(engine, unit) ? chunk_of_unit(engine, unit)->output : -1;
     if (link >= 0)
-        place_at(zr_engine_slot_at(engine, link), shapes, out);
+        place_tensors_at(zr_engine_slot_at(engine, link), shapes, out);
     else if (plan->out_kept)
-        place_at(engine->activation_checkpoints.base + plan->out_first +
-                     engine->set * unit_context_chunk_of(engine, unit)->kept_bytes,
-                 shapes, out);
+        place_tensors_at(engine->activation_checkpoints.base + plan->out_first +
+                             engine->set * chunk_of_unit(engine, unit)->kept_bytes,
+                         shapes, out);
     else
-        place_at(engine->activations.base + set_offset(engine, unit, plan->out_in_set) +
-                     plan->out_first,
-                 shapes, out);
+        place_tensors_at(engine->activations.base + set_offset(engine, unit, plan->out_in_set) +
+                             plan->out_first,
+                         shapes, out);
 }
 
 void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes,
                            zero_tensors *out)
 {
-    const zr_chunk_plan *chunk = unit_context_chunk_of(engine, unit);
+    const zr_chunk_plan *chunk = chunk_of_unit(engine, unit);
     if (unit > chunk->first_unit)
         zr_engine_place(engine, unit - 1, shapes, out);
     else
-        place_at(chunk->input >= 0 ? zr_engine_slot_at(engine, chunk->input) : NULL, shapes, out);
+        place_tensors_at(chunk->input >= 0 ? zr_engine_slot_at(engine, chunk->input) : NULL, shapes,
+                         out);
 }
 
 zero_tensors zr_engine_input(const zero_engine *engine, int unit)
 {
-    const zr_chunk_plan *chunk = unit_context_chunk_of(engine, unit);
+    const zr_chunk_plan *chunk = chunk_of_unit(engine, unit);
     bool first = unit == chunk->first_unit;
     zero_tensors in;
     zr_engine_place_input(engine, unit,
@@ -102,32 +103,34 @@ static char *gradient_buffer(const zero_engine *engine, int unit)
 
 zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
 {
-    const zr_chunk_plan *chunk = unit_context_chunk_of(engine, unit);
+    const zr_chunk_plan *chunk = chunk_of_unit(engine, unit);
     bool comes = is_last(engine, unit) && chunk->gradient_in >= 0;
     zero_tensors out;
-    place_at(comes ? zr_engine_slot_at(engine, chunk->gradient_in) : gradient_buffer(engine, unit),
-             &engine->plan->units[unit].sizes.out, &out);
+    place_tensors_at(comes ? zr_engine_slot_at(engine, chunk->gradient_in)
+                           : gradient_buffer(engine, unit),
+                     &engine->plan->units[unit].sizes.out, &out);
     return out;
 }
 
 zero_tensors zr_engine_input_gradient(const zero_engine *engine, int unit)
 {
-    const zr_chunk_plan *chunk = unit_context_chunk_of(engine, unit);
+    const zr_chunk_plan *chunk = chunk_of_unit(engine, unit);
     bool first = unit == chunk->first_unit;
     zero_tensors out;
-    place_at(first && chunk->gradient_out >= 0 ? zr_engine_slot_at(engine, chunk->gradient_out)
-                                               : gradient_buffer(engine, unit - 1),
-             first ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, &out);
+    place_tensors_at(first && chunk->gradient_out >= 0
+                         ? zr_engine_slot_at(engine, chunk->gradient_out)
+                         : gradient_buffer(engine, unit - 1),
+                     first ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, &out);
     return out;
 }
 
 zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit)
 {
     zero_tensors out = {0};
-    bool leaves = is_last(engine, unit) && unit_context_chunk_of(engine, unit)->output >= 0;
+    bool leaves = is_last(engine, unit) && chunk_of_unit(engine, unit)->output >= 0;
     if (!engine->plan->units[unit].out_kept && !leaves)
         return zr_engine_boundary(engine, unit);
-    place_at(engine->activations.base + engine->plan->boundary_first[(unit + 1) % 2],
-             &engine->plan->units[unit].sizes.out, &out);
+    place_tensors_at(engine->activations.base + engine->plan->boundary_first[(unit + 1) % 2],
+                     &engine->plan->units[unit].sizes.out, &out);
     return out;
 }

@@ -27,7 +27,7 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
     return ZERO_OK;
 }
 
-zr_update_kind zr_optimizer_update(zr_optimizer_kind optimizer)
+zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer)
 {
     static const zr_update_kind kinds[] = {
         [ZR_OPTIMIZER_ADAMW] = ZR_UPDATE_ADAMW, [ZR_OPTIMIZER_ADAM_L2] = ZR_UPDATE_ADAM_L2,
@@ -48,7 +48,7 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
     double t = (double)(engine->updates + 1);
     bool corrects = spec->bias_correction;
     const zr_update update = {
-        .kind = zr_optimizer_update(spec->kind),
+        .kind = zr_optimizer_update_kind(spec->kind),
         .lr = lr,
         .beta1 = betas[0],
         .beta2 = betas[1],

@@ -19,7 +19,7 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
 } zr_update_walk;
 
 // Returns the kernel of an optimizer's update; LAMB's first walk is AdamW's.
-zr_update_kind zr_optimizer_update(zr_optimizer_kind optimizer);
+zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer);
 // Describes the next update. queue: that of the thread that will make it.
 zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
                                   float gradient_scale);

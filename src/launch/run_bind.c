@@ -24,8 +24,8 @@ static bool nth_core(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, in
     return false;
 }
 
-static bool share_of(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int rank, int cores,
-                     cpu_set_t *out)
+static bool cpu_mask_of_rank(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int rank,
+                             int cores, cpu_set_t *out)
 {
     hwloc_bitmap_t share = hwloc_bitmap_alloc();
     bool made = share != NULL;
@@ -46,7 +46,7 @@ void zr_run_bind(int ranks, cpu_set_t *masks, bool *bound)
         bool known = hwloc_topology_load(topology) == 0 &&
                      hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_THREAD) == 0;
         for (int r = 0; r < ranks; r++)
-            bound[r] = known && share_of(topology, allowed, r, cores, &masks[r]);
+            bound[r] = known && cpu_mask_of_rank(topology, allowed, r, cores, &masks[r]);
         hwloc_topology_destroy(topology);
     }
     for (int r = 0; r < ranks && !ready; r++)

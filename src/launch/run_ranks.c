@@ -32,7 +32,7 @@ typedef struct rank_environment {
     char own[VARIABLES][VARIABLE_BYTES];
 } rank_environment;
 
-static bool is_own(const char *entry)
+static bool is_variable_of_rank(const char *entry)
 {
     for (int i = 0; i < VARIABLES; i++) {
         size_t length = strlen(variables[i]);
@@ -53,7 +53,7 @@ static zero_status make_environment(rank_environment *out, bool crowded, zero_er
     if (!out->list)
         return ZERO_ERR_MEMORY;
     for (size_t i = 0; i < count; i++)
-        if (!is_own(environ[i]))
+        if (!is_variable_of_rank(environ[i]))
             out->list[kept++] = environ[i];
     for (int i = 0; i < VARIABLES; i++)
         out->list[kept++] = out->own[i];
@@ -62,8 +62,8 @@ static zero_status make_environment(rank_environment *out, bool crowded, zero_er
     return ZERO_OK;
 }
 
-static void set_rank(rank_environment *environment, const char *job, int rank, int ranks, int memfd,
-                     int restart)
+static void set_rank_variables(rank_environment *environment, const char *job, int rank, int ranks,
+                               int memfd, int restart)
 {
     const int values[VARIABLES] = {0, rank, ranks, rank, ranks, memfd, restart};
     for (int i = RANK; i < VARIABLES; i++)
@@ -71,7 +71,7 @@ static void set_rank(rank_environment *environment, const char *job, int rank, i
     snprintf(environment->own[JOB], VARIABLE_BYTES, "%s=%s", variables[JOB], job);
 }
 
-static bool is_program(const char *path)
+static bool is_executable_file(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
@@ -81,7 +81,7 @@ static bool is_program(const char *path)
 static zero_status find_program(const char *name, char out[static 4096], zero_error *error)
 {
     if (strchr(name, '/')) {
-        if (is_program(name) && snprintf(out, 4096, "%s", name) < 4096)
+        if (is_executable_file(name) && snprintf(out, 4096, "%s", name) < 4096)
             return ZERO_OK;
         return zr_fail(error, ZERO_ERR_USAGE, "cannot start %s: %s", name,
                        zr_path_exists(name) ? "it is no program" : "there is no such file");
@@ -89,7 +89,7 @@ static zero_status find_program(const char *name, char out[static 4096], zero_er
     const char *at = getenv("PATH");
     for (at = at ? at : "/usr/bin:/bin"; *at; at += strspn(at, ":")) {
         int length = (int)strcspn(at, ":");
-        if (snprintf(out, 4096, "%.*s/%s", length, at, name) < 4096 && is_program(out))
+        if (snprintf(out, 4096, "%.*s/%s", length, at, name) < 4096 && is_executable_file(out))
             return ZERO_OK;
         at += length;
     }
@@ -118,7 +118,7 @@ static zero_status start_ranks(const attempt *a, zr_local_host *host, placement 
     zr_run_bind(a->ranks, place->masks, place->bound);
     zero_status status = make_environment(&environment, !place->bound[0], error);
     for (int r = 0; r < a->ranks && status == ZERO_OK; r++) {
-        set_rank(&environment, a->job, r, a->ranks, host->memfd, a->number);
+        set_rank_variables(&environment, a->job, r, a->ranks, host->memfd, a->number);
         zr_spawn spawn = {.path = a->path,
                           .argv = a->options->argv,
                           .environment = environment.list,
@@ -143,7 +143,8 @@ static void kill_started(zr_child *children, int ranks)
     }
 }
 
-static zero_status run_on(attempt *a, zr_local_host *host, int *exit_code, zero_error *error)
+static zero_status start_and_watch_ranks(attempt *a, zr_local_host *host, int *exit_code,
+                                         zero_error *error)
 {
     size_t ranks = (size_t)a->ranks;
     placement place = {.children = zr_alloc(ranks * sizeof *place.children, error),
@@ -168,7 +169,7 @@ static zero_status run_once(attempt *a, int *exit_code, zero_error *error)
     zr_local_host host;
     *exit_code = 0;
     ZERO_TRY(zr_local_host_create(a->ranks, &host, error));
-    zero_status status = run_on(a, &host, exit_code, error);
+    zero_status status = start_and_watch_ranks(a, &host, exit_code, error);
     zr_local_host_destroy(&host);
     return status;
 }
@@ -185,7 +186,7 @@ static int ranks_of_next(const attempt *a)
 // Whether another attempt may do better: a rank died, or failed because of a disk or of another
 // rank. Wrong arguments, data or configuration stay wrong. But a configuration that fewer ranks
 // cannot run may still run on even fewer.
-static bool prepare_next(attempt *a, int exit_code, int restarts)
+static bool prepare_next_attempt(attempt *a, int exit_code, int restarts)
 {
     const zero_run_options *options = a->options;
     a->multiple = ZR_MAX(a->multiple, a->end.multiple);
@@ -208,7 +209,7 @@ static zero_status run_again_and_again(attempt *a, int *exit_code, zero_error *e
     for (int restarts = 0;;) {
         zero_status status = run_once(a, exit_code, error);
         zero_error why = error ? *error : (zero_error){0};
-        if (status == ZERO_OK || !prepare_next(a, *exit_code, restarts))
+        if (status == ZERO_OK || !prepare_next_attempt(a, *exit_code, restarts))
             return status;
         restarts += *exit_code != zero_status_exit_code(ZERO_ERR_CONFIG);
         zr_log(&options->logger, ZERO_LOG_WARNING, "%s; restart %d of %d, with %d rank%s",

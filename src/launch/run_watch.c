@@ -56,7 +56,7 @@ static void wait_a_little(watch *w)
         zr_sleep_seconds(LOOK_EVERY / 5);
 }
 
-static void reap(watch *w)
+static void reap_ended_ranks(watch *w)
 {
     for (int r = 0; r < w->host->ranks; r++) {
         zr_child *child = &w->children[r];
@@ -81,7 +81,7 @@ static void reap(watch *w)
     }
 }
 
-static void pass_on(const watch *w, int number)
+static void send_signal_and_continue(const watch *w, int number)
 {
     for (int r = 0; r < w->host->ranks; r++) {
         if (w->children[r].pid) {
@@ -93,18 +93,18 @@ static void pass_on(const watch *w, int number)
 
 static void signal_all_ranks(watch *w, int number)
 {
-    pass_on(w, number);
+    send_signal_and_continue(w, number);
     w->sent = number;
 }
 
 // Does what the caller asks. SIGINT may have reached the ranks from the terminal already, so they
 // are sent SIGTERM in its place.
-static void obey(watch *w)
+static void pass_on_requests(watch *w)
 {
     const zero_run_options *options = w->options;
     if (options->notes && *options->notes != w->noted) {
         w->noted = *options->notes;
-        pass_on(w, SIGUSR1);
+        send_signal_and_continue(w, SIGUSR1);
     }
     if (!options->stop || !*options->stop || w->signal)
         return;
@@ -128,7 +128,7 @@ static void end_the_rest(watch *w)
 
 // Returns the message of a rank that gave up; otherwise the first failure as the communicator
 // noticed it.
-static const char *own_words(const zr_local_failure *failure)
+static const char *message_without_rank(const zr_local_failure *failure)
 {
     char prefix[96];
     int length = snprintf(prefix, sizeof prefix, "rank %d gave up at step %lld: ", failure->rank,
@@ -137,7 +137,7 @@ static const char *own_words(const zr_local_failure *failure)
                                                                   : failure->message;
 }
 
-static int code_of(int wait_status)
+static int exit_code_of(int wait_status)
 {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
@@ -180,7 +180,7 @@ static void describe_memory(const watch *w, const zr_local_failure *failure, cha
 
 // Reports the first failure that anyone noticed. If the rank has an exit code of its own, that is
 // passed on.
-static zero_status report_run_watch(const watch *w, int *exit_code, zero_error *error)
+static zero_status report_failure(const watch *w, int *exit_code, zero_error *error)
 {
     zr_local_failure failure;
     if (died_as_asked(w)) {
@@ -191,7 +191,7 @@ static zero_status report_run_watch(const watch *w, int *exit_code, zero_error *
     if (w->first < 0)
         return ZERO_OK;
     if (!zr_local_host_failure(w->host, &failure)) {
-        *exit_code = code_of(w->children[w->first].wait_status);
+        *exit_code = exit_code_of(w->children[w->first].wait_status);
         return zr_fail(error, ZERO_ERR_PEER, "rank %d ended with exit code %d", w->first,
                        *exit_code);
     }
@@ -199,15 +199,15 @@ static zero_status report_run_watch(const watch *w, int *exit_code, zero_error *
     bool own = ended_badly(status) &&
                !(WIFSIGNALED(status) && w->sent == WTERMSIG(status) && failure.signal == 0);
     *exit_code = failure.signal ? 128 + failure.signal
-                 : own          ? code_of(status)
+                 : own          ? exit_code_of(status)
                                 : zero_status_exit_code(failure.status);
     char memory[512];
     describe_memory(w, &failure, memory, sizeof memory);
-    return zr_fail(error, failure.status, "%s%s", own_words(&failure), memory);
+    return zr_fail(error, failure.status, "%s%s", message_without_rank(&failure), memory);
 }
 
 // Reads what all ranks have reported, because one that died early has reported nothing.
-static int find_multiple(const zr_local_host *host)
+static int largest_rank_multiple(const zr_local_host *host)
 {
     int multiple = 0;
     for (int r = 0; r < host->ranks; r++)
@@ -234,11 +234,11 @@ zero_status zr_run_watch(zr_local_host *host, zr_child *children, const zero_run
             zr_sleep_seconds(LOOK_EVERY);
         else
             wait_a_little(&w);
-        reap(&w);
-        obey(&w);
+        reap_ended_ranks(&w);
+        pass_on_requests(&w);
         end_the_rest(&w);
     }
     zr_free(w.polls);
-    *end = (zr_run_end){.dead = w.dead, .multiple = find_multiple(host)};
-    return no_memory ? no_memory : report_run_watch(&w, exit_code, error);
+    *end = (zr_run_end){.dead = w.dead, .multiple = largest_rank_multiple(host)};
+    return no_memory ? no_memory : report_failure(&w, exit_code, error);
 }

@@ -23,8 +23,8 @@ zero_status zr_append_file_open(const char *path, int flags, zr_append_file *out
     return status;
 }
 
-static zero_status write_tail_all(zr_append_file *tail, const char *bytes, size_t count,
-                                  zero_error *error)
+static zero_status write_all_bytes(zr_append_file *tail, const char *bytes, size_t count,
+                                   zero_error *error)
 {
     for (size_t done = 0; done < count;) {
         ssize_t wrote = write(tail->fd, bytes + done, count - done);
@@ -41,7 +41,7 @@ zero_status zr_append_file_write(zr_append_file *tail, zr_buffer *entries, zero_
     zero_status status =
         entries->failed
             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for what goes to \"%s\"", tail->path)
-            : write_tail_all(tail, entries->data, entries->length, error);
+            : write_all_bytes(tail, entries->data, entries->length, error);
     if (status != ZERO_OK && ftruncate(tail->fd, tail->length))
         zr_error_prefix(error, "half an entry stays at the end"); // it cannot be removed
     entries->length = 0;

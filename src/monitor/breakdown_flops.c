@@ -42,7 +42,7 @@ static flops flops_of_unit(const zr_flops_facts *facts, int unit, const unit_tur
     return found;
 }
 
-static double rate(double work, int64_t nanoseconds) // GFLOP/s
+static double gigaflops_per_second(double work, int64_t nanoseconds) // GFLOP/s
 {
     return nanoseconds > 0 ? work / (double)nanoseconds : 0;
 }
@@ -60,7 +60,8 @@ static void append_unit(const zr_flops_facts *facts, int unit, const unit_turns 
     else
         zr_buffer_printf(out, "%12.3f", (double)turns->backward.nanoseconds * 1e-6);
     zr_buffer_printf(out, " %13.4f %14.4f %9.1f %6.1f%%\n", work.forward * 1e-9,
-                     work.backward * 1e-9, rate(work.forward + work.backward, nanoseconds),
+                     work.backward * 1e-9,
+                     gigaflops_per_second(work.forward + work.backward, nanoseconds),
                      all > 0 ? 100 * (double)nanoseconds / (double)all : 0);
 }
 
@@ -117,8 +118,8 @@ static void append_sums(const zr_flops_facts *facts, const unit_turns *turns,
     if (facts->recompute_factor > 0)
         zr_buffer_printf(out, " (%.4f of it counted as recomputed)", all.recomputed * 1e-9);
     zr_buffer_printf(out, "; %.1f GFLOP/s in forward and backward, %.1f in the whole %s\n",
-                     rate(work, times->forward + times->backward), rate(work, times->total),
-                     one ? "step" : "time");
+                     gigaflops_per_second(work, times->forward + times->backward),
+                     gigaflops_per_second(work, times->total), one ? "step" : "time");
 }
 
 bool zr_breakdown_flops_is_one(const char *path)

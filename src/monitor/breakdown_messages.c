@@ -12,13 +12,13 @@ static const zero_comm_op operations[ZR_ACTIVITY_COUNT] = {
     [ZR_ACTIVITY_send] = ZERO_COMM_send,
 };
 
-static bool selected(zr_activity what, uint32_t ops)
+static bool is_selected_message(zr_activity what, uint32_t ops)
 {
     return what != ZR_ACTIVITY_wait && zr_activity_track(what) == ZR_TRACK_COMM &&
            (ops >> operations[what] & 1);
 }
 
-static bool before(const zr_message_row *a, zr_activity what, int64_t bytes)
+static bool sorts_before(const zr_message_row *a, zr_activity what, int64_t bytes)
 {
     return a->what != what ? a->what < what : a->bytes < bytes;
 }
@@ -28,7 +28,7 @@ static zr_message_row *find_row(zr_messages *messages, zr_activity what, int64_t
                                 zero_error *error)
 {
     int at = 0;
-    while (at < messages->count && before(&messages->rows[at], what, bytes))
+    while (at < messages->count && sorts_before(&messages->rows[at], what, bytes))
         at++;
     if (at < messages->count && messages->rows[at].what == what &&
         messages->rows[at].bytes == bytes)
@@ -53,7 +53,7 @@ zero_status zr_messages_add(zr_messages *messages, const zr_recorder *recorder, 
         if (record->what == ZR_ACTIVITY_wait) {
             messages->waits++;
             messages->wait_nanoseconds += record->end - record->begin;
-        } else if (selected(record->what, ops)) {
+        } else if (is_selected_message(record->what, ops)) {
             zr_message_row *row = find_row(messages, record->what, record->bytes, error);
             if (!row)
                 return ZERO_ERR_MEMORY;
@@ -96,7 +96,7 @@ void zr_breakdown_message_list(const zr_recorder *recorder, int64_t first, uint3
 {
     for (int64_t i = first; i < recorder->count; i++) {
         const zr_record *record = &recorder->records[i];
-        if (!selected(record->what, ops))
+        if (!is_selected_message(record->what, ops))
             continue;
         int64_t own = zr_recorder_own_time(recorder, first, i);
         bool named = record->slot >= 0 && record->slot < slot_count;

@@ -52,7 +52,7 @@ static bool read_step(const char *line, const char *end, int64_t *step)
     return at > line && at < end && *at == ',';
 }
 
-size_t zr_csv_keep(const char *text, size_t length, int64_t done)
+size_t zr_csv_kept_bytes(const char *text, size_t length, int64_t done)
 {
     const char *end = text + length, *kept = text;
     for (const char *line = text, *next; line < end && (next = line_end(line, end)); line = next)
@@ -80,12 +80,12 @@ bool zr_csv_files_is_one(const char *path)
            (length < 5 && !strncmp(head, "step,", length));
 }
 
-static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_error *error)
+static zero_status cut_file_back(const char *path, int64_t done, size_t *kept, zero_error *error)
 {
     char *text;
     size_t length;
     ZERO_TRY(zr_file_read(path, MOST_BYTES, &text, &length, error));
-    *kept = zr_csv_keep(text, length, done);
+    *kept = zr_csv_kept_bytes(text, length, done);
     zr_free(text);
     if (*kept < length && truncate(path, (off_t)*kept))
         return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot cut \"%s\" back to %zu bytes", path,
@@ -95,14 +95,15 @@ static zero_status cut_back(const char *path, int64_t done, size_t *kept, zero_e
 
 // Continues the files that exist after the rows that are kept. The others are created once there is
 // something to write.
-static zero_status go_on(zr_csv_files *files, int64_t done, bool owes, zero_error *error)
+static zero_status continue_files(zr_csv_files *files, int64_t done, bool owes, zero_error *error)
 {
     for (int name = 0; name < ZR_SCALAR_COUNT; name++) {
         size_t kept = 0;
         char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
         zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
         if (path && zr_path_exists(path))
-            status = cut_back(path, done - (owes && name == ZR_SCALAR_eval_loss), &kept, error);
+            status =
+                cut_file_back(path, done - (owes && name == ZR_SCALAR_eval_loss), &kept, error);
         if (status == ZERO_OK && kept)
             status = zr_append_file_open(path, 0, &files->tails[name], error);
         zr_free(path);
@@ -123,7 +124,7 @@ zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr
     files->directory = zr_strdup(directory, error);
     zero_status status = files->directory ? ZERO_OK : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && done > 0)
-        status = go_on(files, done, owes, error);
+        status = continue_files(files, done, owes, error);
     if (status == ZERO_OK)
         *out = files;
     else
@@ -131,7 +132,7 @@ zero_status zr_csv_files_open(const char *directory, int64_t done, bool owes, zr
     return status;
 }
 
-static zero_status begin_file(zr_csv_files *files, int name, zero_error *error)
+static zero_status create_file_with_header(zr_csv_files *files, int name, zero_error *error)
 {
     char *path = zr_csv_files_path(files->directory, (zr_scalar_name)name, error);
     zero_status status =
@@ -157,7 +158,7 @@ zero_status zr_csv_files_write(zr_csv_files *files, int64_t samples, const zr_sc
         zr_append_file *tail = &files->tails[scalars[i].name];
         files->row.length = 0;
         if (tail->fd < 0)
-            ZERO_TRY(begin_file(files, (int)scalars[i].name, error));
+            ZERO_TRY(create_file_with_header(files, (int)scalars[i].name, error));
         zr_buffer_printf(&files->row, "%lld,", (long long)samples);
         append_value(&files->row, scalars[i].value);
         zr_buffer_printf(&files->row, "\r\n");

@@ -26,7 +26,7 @@ struct zr_event_file {
     zr_buffer records; // waiting to be written
 };
 
-static double event_file_now(void)
+static double seconds_since_epoch(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
@@ -39,7 +39,7 @@ typedef struct message {
     size_t length;
 } message;
 
-static void put_event_file(message *m, const void *bytes, size_t count)
+static void put_raw_bytes(message *m, const void *bytes, size_t count)
 {
     assert(count <= sizeof m->bytes - m->length);
     memcpy(m->bytes + m->length, bytes, count);
@@ -48,7 +48,7 @@ static void put_event_file(message *m, const void *bytes, size_t count)
 
 static void put_byte(message *m, unsigned byte)
 {
-    put_event_file(m, &(unsigned char){(unsigned char)byte}, 1);
+    put_raw_bytes(m, &(unsigned char){(unsigned char)byte}, 1);
 }
 
 static void put_varint(message *m, uint64_t value)
@@ -64,7 +64,7 @@ static void put_double(message *m, unsigned key, double value)
     memcpy(&bits, &value, sizeof bits);
     bits = htole64(bits);
     put_byte(m, key);
-    put_event_file(m, &bits, sizeof bits);
+    put_raw_bytes(m, &bits, sizeof bits);
 }
 
 static void put_float(message *m, unsigned key, float value)
@@ -73,17 +73,17 @@ static void put_float(message *m, unsigned key, float value)
     memcpy(&bits, &value, sizeof bits);
     bits = htole32(bits);
     put_byte(m, key);
-    put_event_file(m, &bits, sizeof bits);
+    put_raw_bytes(m, &bits, sizeof bits);
 }
 
 static void put_bytes(message *m, unsigned key, const void *bytes, size_t count)
 {
     put_byte(m, key);
     put_varint(m, count);
-    put_event_file(m, bytes, count);
+    put_raw_bytes(m, bytes, count);
 }
 
-static void begin_event_file(message *m, double wall_time, int64_t step)
+static void begin_event(message *m, double wall_time, int64_t step)
 {
     *m = (message){.length = 0};
     put_double(m, 0x09, wall_time);
@@ -93,7 +93,7 @@ static void begin_event_file(message *m, double wall_time, int64_t step)
     put_varint(m, (uint64_t)step);
 }
 
-static uint32_t masked(const void *bytes, size_t count)
+static uint32_t masked_crc(const void *bytes, size_t count)
 {
     uint32_t crc = zr_crc32c(0, bytes, count);
     return htole32(((crc >> 15) | (crc << 17)) + 0xa282ead8u);
@@ -102,7 +102,8 @@ static uint32_t masked(const void *bytes, size_t count)
 static void append_record(zr_buffer *out, const message *m)
 {
     uint64_t length = htole64(m->length);
-    uint32_t of_length = masked(&length, sizeof length), of_data = masked(m->bytes, m->length);
+    uint32_t of_length = masked_crc(&length, sizeof length),
+             of_data = masked_crc(m->bytes, m->length);
     zr_buffer_append(out, &length, sizeof length);
     zr_buffer_append(out, &of_length, sizeof of_length);
     zr_buffer_append(out, m->bytes, m->length);
@@ -113,7 +114,7 @@ void zr_event_append_version(zr_buffer *out, double wall_time)
 {
     static const char version[] = "brain.Event:2";
     message event;
-    begin_event_file(&event, wall_time, 0);
+    begin_event(&event, wall_time, 0);
     put_bytes(&event, 0x1a, version, sizeof version - 1);
     append_record(out, &event);
 }
@@ -121,7 +122,7 @@ void zr_event_append_version(zr_buffer *out, double wall_time)
 void zr_event_append_start(zr_buffer *out, double wall_time, int64_t step)
 {
     message event;
-    begin_event_file(&event, wall_time, step);
+    begin_event(&event, wall_time, step);
     put_bytes(&event, 0x3a, "\x08\x01", 2);
     append_record(out, &event);
 }
@@ -132,7 +133,7 @@ void zr_event_append_scalar(zr_buffer *out, double wall_time, int64_t step, cons
     put_bytes(&value, 0x0a, tags[scalar->name], strlen(tags[scalar->name]));
     put_float(&value, 0x15, (float)scalar->value);
     put_bytes(&summary, 0x0a, value.bytes, value.length);
-    begin_event_file(&event, wall_time, step);
+    begin_event(&event, wall_time, step);
     put_bytes(&event, 0x2a, summary.bytes, summary.length);
     append_record(out, &event);
 }
@@ -142,8 +143,8 @@ static zero_status write_records(zr_event_file *file, zero_error *error)
     return zr_append_file_write(&file->tail, &file->records, error);
 }
 
-static zero_status create_one(const char *directory, const char *host, zr_append_file *out,
-                              zero_error *error)
+static zero_status create_unique_file(const char *directory, const char *host, zr_append_file *out,
+                                      zero_error *error)
 {
     zero_status status = ZERO_ERR_IO;
     for (int n = 0; n < MOST_OF_A_NAME; n++) {
@@ -170,11 +171,12 @@ zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_fil
         return ZERO_ERR_MEMORY;
     file->tail.fd = -1;
     gethostname(host, sizeof host - 1);
-    zero_status status = create_one(directory, host[0] ? host : "localhost", &file->tail, error);
+    zero_status status =
+        create_unique_file(directory, host[0] ? host : "localhost", &file->tail, error);
     if (status == ZERO_OK) {
-        zr_event_append_version(&file->records, event_file_now());
+        zr_event_append_version(&file->records, seconds_since_epoch());
         if (done > 0)
-            zr_event_append_start(&file->records, event_file_now(), done + 1);
+            zr_event_append_start(&file->records, seconds_since_epoch(), done + 1);
         status = write_records(file, error);
     }
     if (status == ZERO_OK)
@@ -187,7 +189,7 @@ zero_status zr_event_file_open(const char *directory, int64_t done, zr_event_fil
 zero_status zr_event_file_write(zr_event_file *file, int64_t samples, const zr_scalar *scalars,
                                 int count, zero_error *error)
 {
-    double time = event_file_now();
+    double time = seconds_since_epoch();
     for (int i = 0; i < count; i++)
         zr_event_append_scalar(&file->records, time, samples, &scalars[i]);
     return write_records(file, error);

@@ -39,7 +39,7 @@ zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, z
     return status;
 }
 
-void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *milliseconds)
+void zr_metrics_sum_steps(const char *text, size_t length, int64_t *steps, double *milliseconds)
 {
     const char *end = text + length;
     *steps = 0;

@@ -48,7 +48,7 @@ typedef struct zr_metrics_step {
 // emptied.
 zero_status zr_metrics_open(const char *path, int64_t lines, zr_metrics **out, zero_error *error);
 // Counts the steps in the lines of the file, and adds up their times.
-void zr_metrics_sum(const char *text, size_t length, int64_t *steps, double *milliseconds);
+void zr_metrics_sum_steps(const char *text, size_t length, int64_t *steps, double *milliseconds);
 int64_t zr_metrics_lines(const zr_metrics *metrics); // in the file; 0 for NULL
 zero_status zr_metrics_step_write(zr_metrics *metrics, const zr_metrics_step *step,
                                   zero_error *error);

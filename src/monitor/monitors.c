@@ -29,8 +29,8 @@ static bool monitors_is_asked(const zr_config *config)
     return config->tensorboard.enabled || config->csv_monitor.enabled;
 }
 
-static zero_status prepare_one(const zr_monitor_config *monitor, const char *name,
-                               zero_error *error)
+static zero_status prepare_directory(const zr_monitor_config *monitor, const char *name,
+                                     zero_error *error)
 {
     if (!monitor->enabled)
         return ZERO_OK;
@@ -57,16 +57,16 @@ static zero_status check_tables(const zr_monitor_config *monitor, zero_error *er
     return ZERO_OK;
 }
 
-static zero_status prepare_monitors(const zr_config *config, zero_error *error)
+static zero_status prepare_directories(const zr_config *config, zero_error *error)
 {
-    ZERO_TRY(prepare_one(&config->tensorboard, "tensorboard", error));
-    ZERO_TRY(prepare_one(&config->csv_monitor, "csv_monitor", error));
+    ZERO_TRY(prepare_directory(&config->tensorboard, "tensorboard", error));
+    ZERO_TRY(prepare_directory(&config->csv_monitor, "csv_monitor", error));
     return check_tables(&config->csv_monitor, error);
 }
 
 // Warns once when writing begins to fail, and logs one line when it succeeds again.
-static void tell_monitors(const monitors *m, const char *name, int64_t samples, bool fails,
-                          bool *failed, const zero_error *error)
+static void log_change_of_failure(const monitors *m, const char *name, int64_t samples, bool fails,
+                                  bool *failed, const zero_error *error)
 {
     if (fails && !*failed)
         zr_log(m->logger, ZERO_LOG_WARNING,
@@ -96,8 +96,8 @@ static zero_status write_tables(monitors *m, int64_t samples, const zr_scalar *s
 }
 
 // samples: trained on so far; fresh: those of them from the step that ends here (0: an evaluation).
-static void write_monitors_all(monitors *m, int64_t samples, int64_t fresh,
-                               const zr_scalar *scalars, int count)
+static void write_scalars(monitors *m, int64_t samples, int64_t fresh, const zr_scalar *scalars,
+                          int count)
 {
     zero_error error = {0};
     if (!m->begun)
@@ -105,11 +105,13 @@ static void write_monitors_all(monitors *m, int64_t samples, int64_t fresh,
     m->begun = true;
     if (m->config->tensorboard.enabled) {
         zero_status status = write_events(m, samples, scalars, count, &error);
-        tell_monitors(m, "tensorboard", samples, status != ZERO_OK, &m->events_fail, &error);
+        log_change_of_failure(m, "tensorboard", samples, status != ZERO_OK, &m->events_fail,
+                              &error);
     }
     if (m->config->csv_monitor.enabled) {
         zero_status status = write_tables(m, samples, scalars, count, &error);
-        tell_monitors(m, "csv_monitor", samples, status != ZERO_OK, &m->tables_fail, &error);
+        log_change_of_failure(m, "csv_monitor", samples, status != ZERO_OK, &m->tables_fail,
+                              &error);
     }
 }
 
@@ -126,7 +128,7 @@ static zr_wanted monitors_wants(const zr_config *config, int64_t step)
 
 static zero_status open_monitors(const zr_observed *seen, void **own, zero_error *error)
 {
-    ZERO_TRY(prepare_monitors(seen->config, error));
+    ZERO_TRY(prepare_directories(seen->config, error));
     monitors *m = zr_alloc(sizeof *m, error);
     if (!m)
         return ZERO_ERR_MEMORY;
@@ -135,7 +137,7 @@ static zero_status open_monitors(const zr_observed *seen, void **own, zero_error
     return ZERO_OK;
 }
 
-static int64_t samples_of(const zr_observed *seen, int64_t step)
+static int64_t samples_until_step(const zr_observed *seen, int64_t step)
 {
     return step * seen->config->train_batch;
 }
@@ -172,14 +174,14 @@ static zero_status monitors_step_done(void *own, const zr_observed *seen,
         scalars[count++] = (zr_scalar){ZR_SCALAR_loss_scale, progress.scale.scale};
     if (shows_times(config))
         count += add_times(seen, &scalars[count]);
-    write_monitors_all(own, samples_of(seen, info->step), config->train_batch, scalars, count);
+    write_scalars(own, samples_until_step(seen, info->step), config->train_batch, scalars, count);
     return ZERO_OK;
 }
 
 static void evaluated(void *own, const zr_observed *seen, int64_t step, double loss)
 {
     const zr_scalar scalar = {ZR_SCALAR_eval_loss, loss};
-    write_monitors_all(own, samples_of(seen, step), 0, &scalar, 1);
+    write_scalars(own, samples_until_step(seen, step), 0, &scalar, 1);
 }
 
 static void owes(void *own)

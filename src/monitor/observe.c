@@ -37,7 +37,7 @@ struct zr_observation {
     void *own[]; // (sinks->count)
 };
 
-static bool asks(const zr_observe_sinks *sinks, const zr_config *config)
+static bool asks_for_any_sink(const zr_observe_sinks *sinks, const zr_config *config)
 {
     for (int i = 0; i < sinks->count; i++)
         if (sinks->at[i]->is_asked(config))
@@ -54,7 +54,7 @@ static bool asks_for_records(const zr_observe_sinks *sinks, const zr_config *con
 }
 
 // Returns whether a sink is open. No sink is open on ranks that do not report.
-static bool observe_is_open(const zr_observation *o, int sink)
+static bool sink_is_open(const zr_observation *o, int sink)
 {
     return o->reports && o->sinks->at[sink]->is_asked(o->seen.config);
 }
@@ -66,8 +66,7 @@ static bool is_recorded(const zr_observation *o, int64_t step)
     if (step <= o->kept.last)
         return true;
     for (int i = 0; i < o->sinks->count; i++)
-        if (observe_is_open(o, i) &&
-            o->sinks->at[i]->wants(o->seen.config, step) == ZR_WANTS_RECORDS)
+        if (sink_is_open(o, i) && o->sinks->at[i]->wants(o->seen.config, step) == ZR_WANTS_RECORDS)
             return true;
     return false;
 }
@@ -110,7 +109,7 @@ zero_status zr_observed_log(const zr_observed *seen, const char *name, zr_buffer
 
 // Replaces a recorder that was too small by one with room for twice as many records, and copies
 // what it held. Called between steps. What was not requested has a limit, and is not logged.
-static zero_status grow_observe(zr_observation *o, int64_t step, zero_error *error)
+static zero_status grow_recorder(zr_observation *o, int64_t step, zero_error *error)
 {
     zr_recorder *larger, *old = o->seen.recorder;
     int64_t room = 2 * (old->count + old->dropped);
@@ -142,11 +141,11 @@ static bool any_is_recorded(const zr_observation *o)
 
 // Returns whether a step is reported to a sink: each step that it wants; but only the last of steps
 // that were recorded together, if the sink reads their records.
-static bool is_told(const zr_observation *o, int sink, int64_t step)
+static bool sink_is_due(const zr_observation *o, int sink, int64_t step)
 {
     const zr_observe_sink *of = o->sinks->at[sink];
     int64_t first = of->reads_records ? o->seen.steps.first : step;
-    if (!observe_is_open(o, sink) || (of->reads_records && step < o->seen.steps.last))
+    if (!sink_is_open(o, sink) || (of->reads_records && step < o->seen.steps.last))
         return false;
     for (int64_t s = first; s <= step; s++)
         if (of->wants(o->seen.config, s) != ZR_WANTS_NOTHING)
@@ -172,7 +171,7 @@ static zero_status step_begun(void *user, zero_engine *engine, zero_error *error
 }
 
 // Takes the records of steps that are over, if all of them are there and all updates were made.
-static void measure_observe(zr_observation *o)
+static void take_measurements(zr_observation *o)
 {
     const zr_step_range *steps = &o->seen.steps;
     if (o->measures && o->whole && o->seen.recorder->dropped == 0)
@@ -192,17 +191,17 @@ static zero_status observe_step_done(void *user, zero_engine *engine, const zero
     if (recorded)
         ZERO_TRY(zr_engine_record(engine, NULL, error));
     if (last)
-        measure_observe(o);
+        take_measurements(o);
     for (int i = 0; i < o->sinks->count; i++)
-        if (is_told(o, i, info->step))
+        if (sink_is_due(o, i, info->step))
             ZERO_TRY(o->sinks->at[i]->step(o->own[i], &o->seen, info, error));
-    return recorded && last ? grow_observe(o, info->step, error) : ZERO_OK;
+    return recorded && last ? grow_recorder(o, info->step, error) : ZERO_OK;
 }
 
 static void observation_free(zr_observation *o)
 {
     for (int i = 0; i < o->sinks->count; i++)
-        if (observe_is_open(o, i) && o->sinks->at[i]->close)
+        if (sink_is_open(o, i) && o->sinks->at[i]->close)
             o->sinks->at[i]->close(o->own[i], &o->seen);
     zr_recorder_destroy(o->seen.recorder);
     zr_free(o->seen.units);
@@ -231,7 +230,7 @@ static zero_status fill_names(zr_observation *o, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status prepare_observe(zr_observation *o, zero_error *error)
+static zero_status open_recorder_and_sinks(zr_observation *o, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(o->seen.engine);
     ZERO_TRY(fill_names(o, error));
@@ -243,18 +242,18 @@ static zero_status prepare_observe(zr_observation *o, zero_error *error)
     if (room)
         ZERO_TRY(zr_recorder_create(room, &o->seen.recorder, error));
     for (int i = 0; i < o->sinks->count; i++)
-        if (observe_is_open(o, i) && o->sinks->at[i]->open)
+        if (sink_is_open(o, i) && o->sinks->at[i]->open)
             ZERO_TRY(o->sinks->at[i]->open(&o->seen, &o->own[i], error));
     return ZERO_OK;
 }
 
 // Makes this rank's observation, or NULL if it has nothing to observe.
-static zero_status make_observe(const zr_observe_sinks *sinks, zero_engine *engine,
-                                const zero_logger *logger, zr_step_range kept,
-                                zr_measured *measured, zr_observation **out, zero_error *error)
+static zero_status make_observation(const zr_observe_sinks *sinks, zero_engine *engine,
+                                    const zero_logger *logger, zr_step_range kept,
+                                    zr_measured *measured, zr_observation **out, zero_error *error)
 {
     const zr_config *config = zr_engine_config(engine);
-    bool reports = zr_engine_comm(engine)->rank == 0 && asks(sinks, config);
+    bool reports = zr_engine_comm(engine)->rank == 0 && asks_for_any_sink(sinks, config);
     if (!reports && !kept.first && !measured)
         return ZERO_OK;
     size_t own = (size_t)sinks->count * sizeof(void *);
@@ -267,7 +266,7 @@ static zero_status make_observe(const zr_observe_sinks *sinks, zero_engine *engi
     o->kept = kept;
     o->measured = measured;
     o->sinks = sinks;
-    zero_status status = prepare_observe(o, error);
+    zero_status status = open_recorder_and_sinks(o, error);
     if (status == ZERO_OK)
         *out = o;
     else
@@ -276,7 +275,7 @@ static zero_status make_observe(const zr_observe_sinks *sinks, zero_engine *engi
 }
 
 // Frees the observation after a failure.
-static zero_status settle_observe(zero_status status, zr_observation **out)
+static zero_status free_unless_ok(zero_status status, zr_observation **out)
 {
     if (status != ZERO_OK && *out) {
         observation_free(*out);
@@ -290,11 +289,11 @@ zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
                           zr_observation **out, zero_error *error)
 {
     *out = NULL;
-    if (!asks(sinks, zr_engine_config(engine)) && !kept.first && !measured)
+    if (!asks_for_any_sink(sinks, zr_engine_config(engine)) && !kept.first && !measured)
         return ZERO_OK;
     zero_comm *comm = zr_engine_comm(engine);
-    zero_status made = make_observe(sinks, engine, logger, kept, measured, out, error);
-    ZERO_TRY(settle_observe(zr_comm_agree(comm, made, error), out));
+    zero_status made = make_observation(sinks, engine, logger, kept, measured, out, error);
+    ZERO_TRY(free_unless_ok(zr_comm_agree(comm, made, error), out));
     if (*out) {
         const zr_observer observer = {
             .step_begun = step_begun,
@@ -302,7 +301,7 @@ zero_status zr_observe_by(const zr_observe_sinks *sinks, zero_engine *engine,
             .destroy = destroy_observe,
             .user = *out,
         };
-        return settle_observe(zr_engine_observe(engine, &observer, error), out);
+        return free_unless_ok(zr_engine_observe(engine, &observer, error), out);
     }
     return ZERO_OK;
 }
@@ -317,14 +316,14 @@ zero_status zr_observe(zero_engine *engine, const zero_logger *logger, zr_step_r
 void zr_observation_evaluated(zr_observation *o, int64_t step, double loss)
 {
     for (int i = 0; o && i < o->sinks->count; i++)
-        if (observe_is_open(o, i) && o->sinks->at[i]->evaluated)
+        if (sink_is_open(o, i) && o->sinks->at[i]->evaluated)
             o->sinks->at[i]->evaluated(o->own[i], &o->seen, step, loss);
 }
 
 void zr_observation_owes(zr_observation *o)
 {
     for (int i = 0; o && i < o->sinks->count; i++)
-        if (observe_is_open(o, i) && o->sinks->at[i]->owes)
+        if (sink_is_open(o, i) && o->sinks->at[i]->owes)
             o->sinks->at[i]->owes(o->own[i]);
 }
 

@@ -59,7 +59,7 @@ void zr_csv_files_close(zr_csv_files *files); // NULL is allowed
 
 // Returns how many bytes of text[0..length) stay if a run continues from `done` samples: whole
 // rows; those after the last header have a step of at most `done`.
-size_t zr_csv_keep(const char *text, size_t length, int64_t done);
+size_t zr_csv_kept_bytes(const char *text, size_t length, int64_t done);
 
 // event_file.c: a TensorBoard event file,
 // DIRECTORY/events.out.tfevents.<seconds>.<host>.<process>.<n>.

@@ -6,7 +6,7 @@
 
 // Whether a step is printed. If the configuration does not say how often: every step up to 10,
 // every tenth up to 100, and so on.
-static bool prints(const zr_config *config, int64_t step)
+static bool prints_at_step(const zr_config *config, int64_t step)
 {
     int64_t every = config->steps_per_print;
     if (every == 0)
@@ -19,7 +19,7 @@ static bool time_is_asked(const zr_config *config) { return config->wall_clock_b
 
 static zr_wanted time_wants(const zr_config *config, int64_t step)
 {
-    return prints(config, step) ? ZR_WANTS_RECORDS : ZR_WANTS_NOTHING;
+    return prints_at_step(config, step) ? ZR_WANTS_RECORDS : ZR_WANTS_NOTHING;
 }
 
 static zero_status time_step(void *own, const zr_observed *seen, const zero_step_info *info,
@@ -35,11 +35,11 @@ static bool memory_is_asked(const zr_config *config) { return config->memory_bre
 
 static zr_wanted memory_wants(const zr_config *config, int64_t step)
 {
-    return prints(config, step) ? ZR_WANTS_STEP : ZR_WANTS_NOTHING;
+    return prints_at_step(config, step) ? ZR_WANTS_STEP : ZR_WANTS_NOTHING;
 }
 
 // step: 0 means at the start.
-static zero_status say_memory(const zr_observed *seen, int64_t step, zero_error *error)
+static zero_status log_memory(const zr_observed *seen, int64_t step, zero_error *error)
 {
     zr_buffer text = {0};
     zero_memory memory;
@@ -52,13 +52,13 @@ static zero_status say_memory(const zr_observed *seen, int64_t step, zero_error 
 
 static zero_status memory_open(const zr_observed *seen, void **own, zero_error *error)
 {
-    return say_memory(seen, 0, error);
+    return log_memory(seen, 0, error);
 }
 
 static zero_status memory_step(void *own, const zr_observed *seen, const zero_step_info *info,
                                zero_error *error)
 {
-    return say_memory(seen, info->step, error);
+    return log_memory(seen, info->step, error);
 }
 
 const zr_observe_sink zr_observe_time = {

@@ -49,7 +49,7 @@ static void append_name(int rank, int thread, const char *kind, const char *name
     zr_json_end(&w);
 }
 
-static void append_order(int rank, int thread, const char *kind, int place, zr_buffer *out)
+static void append_sort_index(int rank, int thread, const char *kind, int place, zr_buffer *out)
 {
     zr_json_writer w = begin_event('M', rank, thread, out);
     zr_json_text(&w, "name", kind);
@@ -83,7 +83,7 @@ static void write_name(const trace *trace, const zr_record *record, char out[sta
         snprintf(out, NAME, "%s %d", name, record->slot / ZR_RECORD_CHUNKS);
 }
 
-static int64_t begin_of(const zr_recorder *recorder, int64_t i)
+static int64_t begin_of_record(const zr_recorder *recorder, int64_t i)
 {
     int64_t begin = recorder->records[i].begin;
     if (zr_activity_track(recorder->records[i].what) == ZR_TRACK_PHASE)
@@ -100,13 +100,13 @@ static zr_json_writer begin_span(const trace *trace, zr_track track, int64_t beg
     return w;
 }
 
-static const char *trace_name_of(const char *const *names, int count, int32_t number)
+static const char *name_or_null(const char *const *names, int count, int32_t number)
 {
     return number >= 0 && number < count ? names[number] : NULL;
 }
 
 // Writes a record that may overlap others as two events, its begin and its end.
-static void append_aside(const trace *trace, const zr_record *record, int64_t number)
+static void append_async_event(const trace *trace, const zr_record *record, int64_t number)
 {
     const int64_t at[] = {record->begin, record->end};
     zr_track track = zr_activity_track(record->what);
@@ -128,10 +128,10 @@ static void append_record(const trace *trace, const zr_recorder *recorder, int64
     char name[NAME];
     const zr_record *record = &recorder->records[i];
     zr_track track = zr_activity_track(record->what);
-    const char *unit = trace_name_of(trace->names->units, trace->names->unit_count, record->unit);
-    const char *slot = trace_name_of(trace->names->slots, trace->names->slot_count, record->slot);
+    const char *unit = name_or_null(trace->names->units, trace->names->unit_count, record->unit);
+    const char *slot = name_or_null(trace->names->slots, trace->names->slot_count, record->slot);
     write_name(trace, record, name);
-    zr_json_writer w = begin_span(trace, track, begin_of(recorder, i), record->end);
+    zr_json_writer w = begin_span(trace, track, begin_of_record(recorder, i), record->end);
     zr_json_text(&w, "name", name);
     zr_json_text(&w, "cat", tracks[track]);
     zr_json_begin_object(&w, "args");
@@ -147,10 +147,10 @@ static void append_record(const trace *trace, const zr_recorder *recorder, int64
     zr_json_end(&w);
 }
 
-static void append_turn(void *user, const zr_unit_span *span)
+static void append_unit_span(void *user, const zr_unit_span *span)
 {
     const trace *trace = user;
-    const char *unit = trace_name_of(trace->names->units, trace->names->unit_count, span->unit);
+    const char *unit = name_or_null(trace->names->units, trace->names->unit_count, span->unit);
     zr_json_writer w = begin_span(trace, ZR_TRACK_PHASE, span->begin, span->end);
     zr_json_text(&w, "name", unit ? unit : "unit");
     zr_json_text(&w, "cat", "unit");
@@ -193,18 +193,18 @@ void zr_trace_rank(int rank, const zr_recorder *recorder, int64_t origin,
     else
         snprintf(process, sizeof process, "rank %d", rank);
     append_name(rank, 0, "process_name", process, out);
-    append_order(rank, 0, "process_sort_index", rank, out);
+    append_sort_index(rank, 0, "process_sort_index", rank, out);
     for (int t = 0; t < ZR_TRACK_COUNT; t++) {
         append_name(rank, t, "thread_name", tracks[t], out);
-        append_order(rank, t, "thread_sort_index", t, out);
+        append_sort_index(rank, t, "thread_sort_index", t, out);
     }
     for (int64_t i = 0; i < recorder->count; i++) {
         if (zr_activity_is_overlapped(recorder->records[i].what))
-            append_aside(&trace, &recorder->records[i], i);
+            append_async_event(&trace, &recorder->records[i], i);
         else
             append_record(&trace, recorder, i);
     }
-    zr_for_unit_spans(recorder, 0, append_turn, &trace);
+    zr_for_unit_spans(recorder, 0, append_unit_span, &trace);
 }
 
 void zr_trace_end(zr_buffer *out) { zr_buffer_printf(out, "\n]}\n"); }

@@ -21,7 +21,7 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 
 // Makes room for one more element of `size` bytes in a list; where there is none, sets the status
 // and returns false.
-static bool emit_has_room(zr_emitter *e, void **list, size_t size, int count, int *capacity)
+static bool make_room_in_list(zr_emitter *e, void **list, size_t size, int count, int *capacity)
 {
     void *grown =
         e->status == ZERO_OK ? zr_list_grow(*list, count, capacity, size, e->error) : NULL;
@@ -36,7 +36,7 @@ static bool emit_has_room(zr_emitter *e, void **list, size_t size, int count, in
 void zr_emit(zr_emitter *e, const zr_instruction *next)
 {
     zr_pass *pass = e->pass;
-    if (!emit_has_room(e, (void **)&pass->at, sizeof *pass->at, pass->count, &pass->capacity))
+    if (!make_room_in_list(e, (void **)&pass->at, sizeof *pass->at, pass->count, &pass->capacity))
         return;
     pass->at[pass->count] = *next;
     pass->at[pass->count++].unit = e->unit;
@@ -84,18 +84,18 @@ void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
                                  .stream = flat_param});
 }
 
-static bool overlaps(const zr_occupant *lies, zr_buffer_ref place, int64_t end)
+static bool overlaps_place(const zr_occupant *lies, zr_buffer_ref place, int64_t end)
 {
     return lies->place.buffer == place.buffer && lies->place.first < end && place.first < lies->end;
 }
 
-static bool is_slot(zr_slot a, zr_slot b) { return a.kind == b.kind && a.index == b.index; }
+static bool is_same_slot(zr_slot a, zr_slot b) { return a.kind == b.kind && a.index == b.index; }
 
 void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int64_t bytes)
 {
     for (int i = 0; i < e->occupants.count; i++) {
         const zr_occupant *lies = &e->occupants.at[i];
-        if (!overlaps(lies, place, place.first + bytes))
+        if (!overlaps_place(lies, place, place.first + bytes))
             continue;
         if (lies->slot.kind == ZR_SLOT_READERS)
             zr_emit_await_readers(e, when, place.buffer, lies->slot.index);
@@ -105,13 +105,14 @@ void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int6
 }
 
 // Removes the occupants of these bytes of a buffer, and where this slot was in this buffer before.
-static void forget(zr_occupants *occupants, zr_buffer_ref place, int64_t end, zr_slot slot)
+static void remove_occupants(zr_occupants *occupants, zr_buffer_ref place, int64_t end,
+                             zr_slot slot)
 {
     int kept = 0;
     for (int i = 0; i < occupants->count; i++) {
         const zr_occupant *lies = &occupants->at[i];
-        bool same = lies->place.buffer == place.buffer && is_slot(lies->slot, slot);
-        if (!same && !overlaps(lies, place, end))
+        bool same = lies->place.buffer == place.buffer && is_same_slot(lies->slot, slot);
+        if (!same && !overlaps_place(lies, place, end))
             occupants->at[kept++] = *lies;
     }
     occupants->count = kept;
@@ -120,30 +121,30 @@ static void forget(zr_occupants *occupants, zr_buffer_ref place, int64_t end, zr
 static void add_occupant(zr_emitter *e, const zr_occupant *lies)
 {
     zr_occupants *all = &e->occupants;
-    if (emit_has_room(e, (void **)&all->at, sizeof *all->at, all->count, &all->capacity))
+    if (make_room_in_list(e, (void **)&all->at, sizeof *all->at, all->count, &all->capacity))
         all->at[all->count++] = *lies;
 }
 
 void zr_emit_occupy(zr_emitter *e, zr_buffer_ref place, int64_t bytes, zr_slot slot)
 {
     const zr_occupant lies = {place, place.first + bytes, slot};
-    forget(&e->occupants, place, lies.end, slot);
+    remove_occupants(&e->occupants, place, lies.end, slot);
     add_occupant(e, &lies);
 }
 
 static bool is_of_chunk(zr_pass_kind kind) { return kind >= ZR_PASS_COUNT; }
 
-static zr_chunk_part part_of(zr_pass_kind kind)
+static zr_chunk_part chunk_part_of_pass(zr_pass_kind kind)
 {
     return (zr_chunk_part)((kind - ZR_PASS_COUNT) % ZR_CHUNK_PARTS);
 }
 
-static int first_visit(const zr_emitter *e, zr_pass_kind kind)
+static int first_visit_of_pass(const zr_emitter *e, zr_pass_kind kind)
 {
     const zr_chunk_plan *chunk = &e->plan->chunks[e->chunk];
-    if (is_of_chunk(kind) && part_of(kind) == ZR_CHUNK_BACKWARD)
+    if (is_of_chunk(kind) && chunk_part_of_pass(kind) == ZR_CHUNK_BACKWARD)
         return chunk->backward_visit;
-    if (is_of_chunk(kind) && part_of(kind) == ZR_CHUNK_WEIGHT)
+    if (is_of_chunk(kind) && chunk_part_of_pass(kind) == ZR_CHUNK_WEIGHT)
         return chunk->weight_visit;
     return chunk->first_visit;
 }
@@ -155,9 +156,9 @@ static void begin_pass(zr_emitter *e, zr_pass_kind kind)
     e->pass->count = 0;
     e->unit = e->returned = e->segment = -1;
     e->chunk = is_of_chunk(kind) ? (kind - ZR_PASS_COUNT) / ZR_CHUNK_PARTS : 0;
-    e->trains =
-        is_of_chunk(kind) ? part_of(kind) != ZR_CHUNK_EVALUATION : kind == ZR_PASS_MICRO_BATCH;
-    int first = first_visit(e, kind);
+    e->trains = is_of_chunk(kind) ? chunk_part_of_pass(kind) != ZR_CHUNK_EVALUATION
+                                  : kind == ZR_PASS_MICRO_BATCH;
+    int first = first_visit_of_pass(e, kind);
     e->fetched = first - 1;
     e->sealed = 0;
     while (e->sealed < plan->sealed_count &&
@@ -181,13 +182,13 @@ static void write_pass(zr_emitter *e, zr_pass_kind kind)
     };
     begin_pass(e, kind);
     if (is_of_chunk(kind))
-        e->order->chunk(e, part_of(kind));
+        e->order->chunk(e, chunk_part_of_pass(kind));
     else
         writers[kind](e);
 }
 
 // Says whether the program has the pass, and whether units run in it.
-static bool emit_exists(const zr_emitter *e, zr_pass_kind kind)
+static bool pass_exists(const zr_emitter *e, zr_pass_kind kind)
 {
     bool trains = !e->plan->settings.inference;
     bool whole = kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION;
@@ -210,7 +211,7 @@ static zr_occupants occupants_at_begin(zr_emitter *e)
 {
     zr_occupants all = {0};
     for (int kind = 0; kind < ZR_PASSES; kind++) {
-        if (!emit_exists(e, kind) || !runs_units(kind))
+        if (!pass_exists(e, kind) || !runs_units(kind))
             continue;
         e->occupants.count = 0;
         write_pass(e, kind);
@@ -225,7 +226,7 @@ static zr_occupants occupants_at_begin(zr_emitter *e)
     return all;
 }
 
-static void begin_with(zr_emitter *e, const zr_occupants *occupants)
+static void begin_with_occupants(zr_emitter *e, const zr_occupants *occupants)
 {
     e->occupants.count = 0;
     for (int i = 0; i < occupants->count; i++)
@@ -239,8 +240,8 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
         .plan = plan, .program = &plan->program, .stage = stage, .order = order, .error = error};
     const zr_occupants first = occupants_at_begin(&e);
     for (int kind = 0; kind < ZR_PASSES; kind++) {
-        begin_with(&e, &first);
-        if (emit_exists(&e, kind))
+        begin_with_occupants(&e, &first);
+        if (pass_exists(&e, kind))
             write_pass(&e, kind);
     }
     plan->program.fetch_count = plan->visit_count * ZERO_MAX_FLAT_PARAMS;

@@ -27,7 +27,7 @@ static void add_unit_visit(zr_plan *plan, int u, zr_visit_kind kind, bool reads_
 }
 
 // Adds the visits of streamed flat parameters, ascending in forward and descending in backward.
-static void add_streams(zr_plan *plan, int u, zr_visit_kind kind)
+static void add_stream_visits(zr_plan *plan, int u, zr_visit_kind kind)
 {
     bool backward = kind == ZR_VISIT_BACKWARD;
     const zr_unit_plan *unit = &plan->units[u];
@@ -54,9 +54,9 @@ static void add_turn(zr_plan *plan, int u, zr_visit_kind kind)
     bool has_forward = kind != ZR_VISIT_BACKWARD;
     add_unit_visit(plan, u, kind, has_forward);
     if (has_forward)
-        add_streams(plan, u, ZR_VISIT_FORWARD);
+        add_stream_visits(plan, u, ZR_VISIT_FORWARD);
     if (zr_visit_has_backward(kind))
-        add_streams(plan, u, ZR_VISIT_BACKWARD);
+        add_stream_visits(plan, u, ZR_VISIT_BACKWARD);
     end_turn(plan, first);
 }
 
@@ -66,9 +66,9 @@ static void add_fused_turn(zr_plan *plan, zr_chunk_plan *chunk)
 {
     int u = chunk->end_unit - 1, first = plan->visit_count;
     add_unit_visit(plan, u, ZR_VISIT_BACKWARD, true);
-    add_streams(plan, u, ZR_VISIT_FORWARD);
+    add_stream_visits(plan, u, ZR_VISIT_FORWARD);
     chunk->forward_end = plan->visit_count;
-    add_streams(plan, u, ZR_VISIT_BACKWARD);
+    add_stream_visits(plan, u, ZR_VISIT_BACKWARD);
     end_turn(plan, first);
 }
 
@@ -89,7 +89,7 @@ static void add_backward(zr_plan *plan, int u)
 }
 
 // Adds the second part of the backward of a unit, which has no streamed flat parameters.
-static void add_weights(zr_plan *plan, int u)
+static void add_weight_visit(zr_plan *plan, int u)
 {
     const zr_unit_plan *unit = &plan->units[u];
     zr_visit *visit = add_visit(plan, u, -1);
@@ -143,7 +143,7 @@ static void add_chunk(zr_plan *plan, zr_chunk_plan *chunk)
     chunk->weight_visit = plan->visit_count;
     for (int u = end - 1; u >= first; u--)
         if (plan->units[u].split)
-            add_weights(plan, u);
+            add_weight_visit(plan, u);
     chunk->end_visit = plan->visit_count;
     end_passes(plan, chunk);
 }
@@ -205,7 +205,7 @@ static int first_backward_stream(const zr_plan *plan, int v, int end)
     return w;
 }
 
-static void emit_calls(zr_emitter *e, int v, int end)
+static void emit_calls_of_unit(zr_emitter *e, int v, int end)
 {
     const zr_visit *visit = &e->plan->visits[v];
     int middle = first_backward_stream(e->plan, v, end);
@@ -237,7 +237,7 @@ void zr_emit_turn(zr_emitter *e, int v, bool forward)
     begin_visit(e, v, e->plan->visits[v].pass_end);
     if (forward)
         zr_emit_activation_checkpoint_before_forward(e, unit);
-    emit_calls(e, v, end + 1);
+    emit_calls_of_unit(e, v, end + 1);
     end_visit(e, v);
     if (e->plan->visits[v].of_input)
         zr_emit_reductions_end(e, end);

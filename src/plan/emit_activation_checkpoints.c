@@ -5,7 +5,7 @@
 // again.
 #include "plan/emit.h"
 
-static bool emit_activation_checkpoints_travels(const zr_plan *plan, int segment)
+static bool checkpoint_travels(const zr_plan *plan, int segment)
 {
     return zr_activation_checkpoint_bytes(plan, segment) > 0;
 }
@@ -38,7 +38,7 @@ static zr_buffer_ref place_of_share(const zr_plan *plan, int segment)
     return place;
 }
 
-static void move_emit_activation_checkpoints(zr_emitter *e, zr_code code, int segment)
+static void move_checkpoint(zr_emitter *e, zr_code code, int segment)
 {
     const zr_plan *plan = e->plan;
     const zr_buffer_ref buffer = place_of_share(plan, segment);
@@ -53,7 +53,7 @@ static void move_emit_activation_checkpoints(zr_emitter *e, zr_code code, int se
                                  .slot = {ZR_SLOT_KEPT, segment % 2}});
 }
 
-static void join_emit_activation_checkpoints(zr_emitter *e, int segment)
+static void join_checkpoint_shares(zr_emitter *e, int segment)
 {
     const zr_plan *plan = e->plan;
     int others = plan->checkpoint_shares - 1;
@@ -76,8 +76,8 @@ void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit)
 void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
 {
     int next = e->plan->units[unit].segment + 1;
-    if (zr_plan_ends_segment(e->plan, unit) && emit_activation_checkpoints_travels(e->plan, next))
-        move_emit_activation_checkpoints(e, ZR_STORE, next);
+    if (zr_plan_ends_segment(e->plan, unit) && checkpoint_travels(e->plan, next))
+        move_checkpoint(e, ZR_STORE, next);
 }
 
 // Waits for the segment's own activation checkpoint, and fetches the one before while this segment
@@ -88,13 +88,13 @@ void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
     int segment = e->plan->units[unit].segment;
     if (!e->plan->activation_checkpoint_bytes || e->segment == segment)
         return;
-    if (e->segment < 0 && emit_activation_checkpoints_travels(e->plan, segment))
-        move_emit_activation_checkpoints(e, ZR_FETCH, segment);
+    if (e->segment < 0 && checkpoint_travels(e->plan, segment))
+        move_checkpoint(e, ZR_FETCH, segment);
     e->segment = segment;
     await_buffer(e, segment);
-    if (emit_activation_checkpoints_travels(e->plan, segment - 1) &&
+    if (checkpoint_travels(e->plan, segment - 1) &&
         segment > e->plan->chunks[e->chunk].first_segment)
-        move_emit_activation_checkpoints(e, ZR_FETCH, segment - 1);
-    if (e->plan->checkpoint_shares > 1 && emit_activation_checkpoints_travels(e->plan, segment))
-        join_emit_activation_checkpoints(e, segment);
+        move_checkpoint(e, ZR_FETCH, segment - 1);
+    if (e->plan->checkpoint_shares > 1 && checkpoint_travels(e->plan, segment))
+        join_checkpoint_shares(e, segment);
 }

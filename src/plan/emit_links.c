@@ -30,14 +30,14 @@ static void emit_receive(zr_emitter *e, int link)
                                      .slot = {ZR_SLOT_LINK, link}});
 }
 
-static const zr_chunk_plan *emit_links_chunk_of(const zr_emitter *e)
+static const zr_chunk_plan *current_chunk(const zr_emitter *e)
 {
     return &e->plan->chunks[e->chunk];
 }
 
-static bool is_first(const zr_emitter *e) { return e->unit == emit_links_chunk_of(e)->first_unit; }
+static bool is_first(const zr_emitter *e) { return e->unit == current_chunk(e)->first_unit; }
 
-static bool is_last(const zr_emitter *e) { return e->unit == emit_links_chunk_of(e)->end_unit - 1; }
+static bool is_last(const zr_emitter *e) { return e->unit == current_chunk(e)->end_unit - 1; }
 
 static bool is_backward(zr_call what)
 {
@@ -46,13 +46,13 @@ static bool is_backward(zr_call what)
 
 void zr_emit_link_in(zr_emitter *e)
 {
-    e->unit = emit_links_chunk_of(e)->first_unit;
-    emit_receive(e, emit_links_chunk_of(e)->input);
+    e->unit = current_chunk(e)->first_unit;
+    emit_receive(e, current_chunk(e)->input);
 }
 
 void zr_emit_link_before(zr_emitter *e, zr_call what)
 {
-    const zr_chunk_plan *chunk = emit_links_chunk_of(e);
+    const zr_chunk_plan *chunk = current_chunk(e);
     if (what == ZR_CALL_FORWARD && is_first(e))
         emit_receive(e, chunk->input);
     if (what == ZR_CALL_FORWARD && is_last(e))
@@ -65,7 +65,7 @@ void zr_emit_link_before(zr_emitter *e, zr_call what)
 
 void zr_emit_link_after(zr_emitter *e, zr_call what)
 {
-    const zr_chunk_plan *chunk = emit_links_chunk_of(e);
+    const zr_chunk_plan *chunk = current_chunk(e);
     bool done = what == ZR_CALL_WEIGHT || (is_backward(what) && !e->plan->units[e->unit].split) ||
                 (what == ZR_CALL_FORWARD && !e->trains);
     if (what == ZR_CALL_FORWARD && is_last(e))

@@ -9,10 +9,7 @@
 #include "plan/emit.h"
 #include "plan/accumulators.h"
 
-static bool emit_offload_travels(const zr_visit *visit, int i)
-{
-    return visit->staged_first[i] >= 0;
-}
+static bool is_staged_in_visit(const zr_visit *visit, int i) { return visit->staged_first[i] >= 0; }
 
 // A kept flat parameter travels once after the weights have changed.
 void zr_emit_fetches(zr_emitter *e, int last_visit)
@@ -21,7 +18,7 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
         const zr_visit *visit = &e->plan->visits[v];
         for (int i = 0; i < visit->flat_param_count; i++) {
             const zr_flat_param *flat_param = &e->plan->flat_params[visit->flat_params[i]];
-            if (!emit_offload_travels(visit, i))
+            if (!is_staged_in_visit(visit, i))
                 continue;
             zr_emit(
                 e, &(zr_instruction){.code = ZR_FETCH,
@@ -36,7 +33,7 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
     e->fetched = ZR_MAX(e->fetched, last_visit);
 }
 
-static zr_buffer_ref staged_place(const zr_flat_param *flat_param)
+static zr_buffer_ref staged_sum_place(const zr_flat_param *flat_param)
 {
     return (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first};
 }
@@ -44,12 +41,12 @@ static zr_buffer_ref staged_place(const zr_flat_param *flat_param)
 static void fetch_sum(zr_emitter *e, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    zr_emit_await_buffer(e, ZR_LATER, staged_place(flat_param),
+    zr_emit_await_buffer(e, ZR_LATER, staged_sum_place(flat_param),
                          zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
     zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
                                  .when = ZR_LATER,
                                  .flat_param = p,
-                                 .place = staged_place(flat_param),
+                                 .place = staged_sum_place(flat_param),
                                  .bytes = zr_flat_param_sum_bytes(flat_param),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
@@ -85,11 +82,11 @@ void zr_emit_take_staged(zr_emitter *e, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
-    zr_emit_await_buffer(e, ZR_ALWAYS, staged_place(flat_param),
+    zr_emit_await_buffer(e, ZR_ALWAYS, staged_sum_place(flat_param),
                          zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
     if (flat_param->fetched_with >= 0)
         zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
-    zr_emit_occupy(e, staged_place(flat_param),
+    zr_emit_occupy(e, staged_sum_place(flat_param),
                    zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param), slot);
 }
 
@@ -98,7 +95,7 @@ void zr_emit_store_sum(zr_emitter *e, int p)
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     zr_emit(e, &(zr_instruction){.code = ZR_STORE,
                                  .flat_param = p,
-                                 .from = staged_place(flat_param),
+                                 .from = staged_sum_place(flat_param),
                                  .bytes = zr_flat_param_sum_bytes(flat_param),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
@@ -131,7 +128,7 @@ static void move_parked(zr_emitter *e, zr_code code, int v)
     zr_emit_occupy(e, open, bytes, slot);
 }
 
-static void begin_return(zr_emitter *e, int v)
+static void begin_return_of_parked(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     zr_emit_await_buffer(e, ZR_ALWAYS, (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, visit->open_first},
@@ -147,9 +144,9 @@ void zr_emit_parked_return(zr_emitter *e, int v)
     const zr_plan *plan = e->plan;
     const zr_visit *now = &plan->visits[v];
     if (now->returns && e->returned < v)
-        begin_return(e, v);
+        begin_return_of_parked(e, v);
     if (v + 1 < now->pass_end && plan->visits[v + 1].returns)
-        begin_return(e, v + 1);
+        begin_return_of_parked(e, v + 1);
     if (!now->returns)
         return;
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PARKED, now->stream);

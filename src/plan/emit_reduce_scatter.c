@@ -11,7 +11,7 @@ static int64_t window_bytes(const zr_flat_param *flat_param, int ranks)
 
 // Takes the flat parameter's place in the window, once earlier readers have drained it. Whole
 // gradients have a place each, so only their own readers were there.
-static void take_window(zr_emitter *e, int p)
+static void take_gradient_window(zr_emitter *e, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
@@ -24,7 +24,7 @@ static void take_window(zr_emitter *e, int p)
     zr_emit_occupy(e, place, bytes, (zr_slot){ZR_SLOT_READERS, p});
 }
 
-static int64_t open_place(const zr_emitter *e, int visit, int p)
+static int64_t open_sum_place(const zr_emitter *e, int visit, int p)
 {
     const zr_visit *now = &e->plan->visits[visit];
     return now->stream == p ? now->open_first : e->plan->flat_params[p].open_first;
@@ -37,9 +37,9 @@ static void open_flat_param(zr_emitter *e, int visit, int p)
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
     if (flat_param->open_first < 0) {
-        take_window(e, p);
+        take_gradient_window(e, p);
     } else {
-        place = (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, open_place(e, visit, p)};
+        place = (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, open_sum_place(e, visit, p)};
         zr_emit_await_buffer(e, ZR_ALWAYS, place, zr_flat_param_open_bytes(flat_param));
     }
     zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .flat_param = p, .place = place});
@@ -62,7 +62,7 @@ void zr_emit_gradients_open(zr_emitter *e, int v)
 
 // Seals a flat parameter, to which all contributions of this micro-batch have been made, and begins
 // the exchange. An overlapped update must have read the previous step's sum before.
-static void seal(zr_emitter *e, int v, int p)
+static void seal_and_reduce(zr_emitter *e, int v, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_plan *plan = e->plan;
@@ -74,11 +74,11 @@ static void seal(zr_emitter *e, int v, int p)
         zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP,
                       plan->shard_slices[flat_param->shard_slice_first].group);
     if (flat_param->open_first >= 0) {
-        take_window(e, p);
+        take_gradient_window(e, p);
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND,
                                      .flat_param = p,
                                      .place = place,
-                                     .from = {ZR_BUFFER_OPEN_SUMS, open_place(e, v, p)}});
+                                     .from = {ZR_BUFFER_OPEN_SUMS, open_sum_place(e, v, p)}});
     }
     if (zr_flat_param_sums_on_nvme(flat_param))
         zr_emit_take_staged(e, p);
@@ -120,7 +120,7 @@ void zr_emit_gradients_close(zr_emitter *e, int v)
         int p = plan->sealed[e->sealed];
         if (plan->flat_params[p].sealed_at != v)
             break;
-        seal(e, v, p);
+        seal_and_reduce(e, v, p);
     }
     zr_emit_reductions_end(e, v);
 }

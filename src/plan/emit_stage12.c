@@ -18,7 +18,7 @@ void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
 }
 
 // What this rank has of a tied flat parameter's tied copy is its shard, at every stage.
-static zr_when when_of(const zr_flat_param *flat_param, zr_when trained, zr_when others)
+static zr_when when_to_gather(const zr_flat_param *flat_param, zr_when trained, zr_when others)
 {
     if (!zr_flat_param_collects(flat_param))
         return others;
@@ -43,10 +43,11 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
     const zr_plan *plan = e->plan;
     for (int p = 0; p < plan->flat_param_count; p++)
         if (!zr_flat_param_is_late(plan, &plan->flat_params[p]))
-            zr_emit_gather_replica(e, when_of(&plan->flat_params[p], trained, others), p);
+            zr_emit_gather_replica(e, when_to_gather(&plan->flat_params[p], trained, others), p);
     for (int p = 0; p < plan->flat_param_count; p++)
         if (!zr_flat_param_is_late(plan, &plan->flat_params[p]))
-            zr_emit_await(e, when_of(&plan->flat_params[p], trained, others), ZR_SLOT_GATHER, p);
+            zr_emit_await(e, when_to_gather(&plan->flat_params[p], trained, others), ZR_SLOT_GATHER,
+                          p);
 }
 
 // Waits until peers have copied this shard after the last update.

@@ -60,7 +60,7 @@ static zr_buffer_ref own_shard(const zr_plan *plan, const zr_visit *visit, int i
 
 // Gathers a flat parameter once all readers have drained what lay in its place last; a kept flat
 // parameter has a place of its own.
-static void gather_emit_stage3(zr_emitter *e, int v, int i, zr_when when)
+static void gather_flat_param(zr_emitter *e, int v, int i, zr_when when)
 {
     const zr_visit *visit = &e->plan->visits[v];
     int p = visit->flat_params[i];
@@ -92,7 +92,7 @@ void zr_emit_gather_visit(zr_emitter *e, int v)
     for (int i = 0; i < visit->flat_param_count; i++) {
         bool kept = e->plan->flat_params[visit->flat_params[i]].kept_first >= 0;
         if (visit->gathers[i])
-            gather_emit_stage3(e, v, i, kept ? ZR_OUTDATED : ZR_ALWAYS);
+            gather_flat_param(e, v, i, kept ? ZR_OUTDATED : ZR_ALWAYS);
         if (!visit->gathers[i] || kept)
             count_acquired(e, visit->gathers[i] ? ZR_FRESH : ZR_ALWAYS, visit->flat_params[i]);
     }

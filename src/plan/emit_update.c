@@ -5,7 +5,7 @@
 #include "plan/accumulators.h"
 #include "plan/pipeline/tied_weights.h"
 
-static void scalars(zr_emitter *e, zr_scalars_part part, int link)
+static void emit_scalars(zr_emitter *e, zr_scalars_part part, int link)
 {
     const zr_slot slot = link < 0 ? (zr_slot){0} : (zr_slot){ZR_SLOT_LINK, link};
     zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .what = part, .flat_param = -1, .slot = slot});
@@ -14,14 +14,14 @@ static void scalars(zr_emitter *e, zr_scalars_part part, int link)
 static void give_scalars(zr_emitter *e, int link)
 {
     zr_emit_link(e, ZR_TAKE, link);
-    scalars(e, ZR_SCALARS_GIVE, link);
+    emit_scalars(e, ZR_SCALARS_GIVE, link);
     zr_emit_link(e, ZR_SEND, link);
 }
 
 static void take_scalars(zr_emitter *e, zr_scalars_part part, int link)
 {
     zr_emit_link(e, ZR_RECEIVE, link);
-    scalars(e, part, link);
+    emit_scalars(e, part, link);
     zr_emit_link(e, ZR_GIVE, link);
 }
 
@@ -55,7 +55,7 @@ void zr_emit_boundary(zr_emitter *e)
     if (e->plan->settings.delayed)
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GROUP, -1);
     zr_emit_norm(e);
-    scalars(e, alone ? ZR_SCALARS_OF_PIPELINE_STAGE : ZR_SCALARS_OF_ALL, -1);
+    emit_scalars(e, alone ? ZR_SCALARS_OF_PIPELINE_STAGE : ZR_SCALARS_OF_ALL, -1);
     exchange_scalars(e);
 }
 

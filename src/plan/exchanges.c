@@ -40,13 +40,13 @@ zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *ou
     return ZERO_OK;
 }
 
-static int exchanges_ranks_of(const zr_plan *plan, const zero_exchange *exchange)
+static int ranks_of_exchange(const zr_plan *plan, const zero_exchange *exchange)
 {
     return exchange->replicas ? exchange->replicas : plan->tensor_ranks;
 }
 
-static void add_exchange(const zr_plan *plan, const zero_exchange *exchange, int slot, int ranks,
-                         zr_pass_traffic *pass)
+static void add_exchange_traffic(const zr_plan *plan, const zero_exchange *exchange, int slot,
+                                 int ranks, zr_pass_traffic *pass)
 {
     zero_comm_op op = zr_exchange_op(exchange->kind);
     zr_traffic_plan *to = ranks == plan->tensor_ranks ? &pass->tensor : &pass->replicas;
@@ -92,9 +92,9 @@ void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exc
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
         const zero_exchange *exchange = &sizes->exchanges[i];
-        int ranks = exchanges_ranks_of(plan, exchange);
+        int ranks = ranks_of_exchange(plan, exchange);
         if (plan->tensor_ranks > 1 && ranks > 1 && is_made_by(exchange, call))
-            add_exchange(plan, exchange, exchange->kind, ranks, to);
+            add_exchange_traffic(plan, exchange, exchange->kind, ranks, to);
     }
 }
 
@@ -113,7 +113,7 @@ zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join)
 void zr_join_fold(const zr_plan *plan, const zr_instruction *join, zr_pass_traffic *to)
 {
     const zero_exchange exchange = zr_join_exchange(plan, join);
-    add_exchange(plan, &exchange, ZR_EXCHANGE_JOIN, plan->tensor_ranks, to);
+    add_exchange_traffic(plan, &exchange, ZR_EXCHANGE_JOIN, plan->tensor_ranks, to);
 }
 
 static void fold_calls(const zr_plan *plan, const zr_pass *pass, int unit, zr_pass_traffic *to)
@@ -142,7 +142,7 @@ static void add_traffic(const zr_traffic_plan *pass, int64_t times, zr_traffic_p
     }
 }
 
-static void add_table(const zr_exchange_table *pass, int64_t times, zr_exchange_table *sum)
+static void add_exchange_table(const zr_exchange_table *pass, int64_t times, zr_exchange_table *sum)
 {
     for (int p = 0; p < ZERO_EXCHANGE_PURPOSE_COUNT; p++)
         for (int k = 0; k < ZR_EXCHANGE_KINDS; k++) {
@@ -167,14 +167,14 @@ static int64_t kept_bytes(const zr_pass *pass)
     return bytes;
 }
 
-static void add_pass(const zr_plan *plan, int kind, int64_t times, zr_pass_traffic *sum)
+static void add_pass_traffic(const zr_plan *plan, int kind, int64_t times, zr_pass_traffic *sum)
 {
     const zr_pass_traffic *pass = &plan->traffic[kind];
     add_traffic(&pass->data, times, &sum->data);
     add_traffic(&pass->tensor, times, &sum->tensor);
     add_traffic(&pass->replicas, times, &sum->replicas);
     add_traffic(&pass->pipeline, times, &sum->pipeline);
-    add_table(&pass->exchanges, times, &sum->exchanges);
+    add_exchange_table(&pass->exchanges, times, &sum->exchanges);
 }
 
 zr_pass_traffic zr_traffic_of_micro_batch(const zr_plan *plan)
@@ -182,7 +182,7 @@ zr_pass_traffic zr_traffic_of_micro_batch(const zr_plan *plan)
     zr_pass_traffic sum = {0};
     for (int kind = 0; kind < ZR_PASSES; kind++)
         if (zr_pass_is_of_micro_batch(kind))
-            add_pass(plan, kind, 1, &sum);
+            add_pass_traffic(plan, kind, 1, &sum);
     return sum;
 }
 
@@ -193,7 +193,7 @@ zr_pass_traffic zr_traffic_of_step(const zr_plan *plan)
         int64_t times = zr_pass_times(plan, kind);
         if (times == 0)
             continue;
-        add_pass(plan, kind, times, &sum);
+        add_pass_traffic(plan, kind, times, &sum);
         sum.data.bytes[ZERO_COMM_all_gather] -=
             (times - 1) * kept_bytes(&plan->program.passes[kind]);
     }
@@ -209,8 +209,7 @@ int64_t zr_exchanged_bytes(const zr_plan *plan)
     return bytes;
 }
 
-static zero_status refuse_exchanges(const zero_unit *unit, int i, const char *why,
-                                    zero_error *error)
+static zero_status refuse_exchange(const zero_unit *unit, int i, const char *why, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s", unit->name,
                    i, why);
@@ -229,21 +228,21 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
                                   const zero_unit_sizes *sizes, int i, zero_error *error)
 {
     const zero_exchange *exchange = &sizes->exchanges[i];
-    int ranks = exchanges_ranks_of(plan, exchange);
+    int ranks = ranks_of_exchange(plan, exchange);
     int64_t bytes = ranks * (int64_t)zero_dtype_bytes(exchange->dtype);
     if (!can_be_exchanged(exchange))
-        return refuse_exchanges(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered",
-                                error);
+        return refuse_exchange(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered",
+                               error);
     if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
-        return refuse_exchanges(unit, i, "its purpose is no zero_exchange_purpose", error);
+        return refuse_exchange(unit, i, "its purpose is no zero_exchange_purpose", error);
     if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
-        return refuse_exchanges(unit, i, "no flat parameter is held by that many tensor ranks",
-                                error);
+        return refuse_exchange(unit, i, "no flat parameter is held by that many tensor ranks",
+                               error);
     if (exchange->elements < 0 || exchange->calls < 0 ||
         __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
         (uint64_t)bytes > sizes->exchange_bytes)
-        return refuse_exchanges(
-            unit, i, "its operand is larger than the exchange_bytes of its sizes", error);
+        return refuse_exchange(unit, i,
+                               "its operand is larger than the exchange_bytes of its sizes", error);
     if (ranks == plan->replicas)
         plan->shared_exchange_bytes =
             ZR_MAX(plan->shared_exchange_bytes, ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN));

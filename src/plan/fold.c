@@ -9,7 +9,7 @@
 // Says whether an instruction's message counts. ZR_FRESH stands for the same messages as
 // ZR_OUTDATED, and ZR_REWRITTEN holds only after something other than an update has written
 // weights.
-static bool counts(zr_when when) { return when != ZR_FRESH && when != ZR_REWRITTEN; }
+static bool is_counted_when(zr_when when) { return when != ZR_FRESH && when != ZR_REWRITTEN; }
 
 static void add_message(zr_traffic_plan *traffic, const zr_plan *plan, const zr_instruction *i)
 {
@@ -43,7 +43,7 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
     const zr_pass *pass = &plan->program.passes[kind];
     *traffic = zr_traffic_none();
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++) {
-        if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && counts(i->when))
+        if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && is_counted_when(i->when))
             add_message(&traffic->data, plan, i);
         if (i->code == ZR_CALL)
             add_call(traffic, plan, i);

@@ -7,7 +7,7 @@
 
 static const int64_t WORD = sizeof(float);
 
-static int64_t footprint_product_scratch(const zr_plan *plan, const zr_machine *machine)
+static int64_t largest_product_scratch(const zr_plan *plan, const zr_machine *machine)
 {
     int64_t bytes = 0;
     for (int u = 0; u < plan->unit_count && machine->product_scratch; u++) {
@@ -58,7 +58,7 @@ static void count_states(zr_plan *plan)
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
     int64_t *device = plan->bytes[ZERO_TIER_device];
-    plan->product_scratch_bytes = footprint_product_scratch(plan, machine);
+    plan->product_scratch_bytes = largest_product_scratch(plan, machine);
     count_parameters(plan);
     count_states(plan);
     device[ZERO_MEM_gradients] += plan->whole_bytes;
@@ -122,8 +122,8 @@ static bool would_fit(const zr_plan *plan, const zr_machine *machine, const zr_s
 
 // Returns the settings with states on tiers at least as far as these. How they travel is what the
 // configuration says, or its defaults where it says nothing.
-static zr_settings moved(const zr_settings *now, int stage, zero_tier optimizer,
-                         zero_tier parameters)
+static zr_settings settings_with_farther_tiers(const zr_settings *now, int stage,
+                                               zero_tier optimizer, zero_tier parameters)
 {
     zr_settings settings = *now;
     zr_tiering *tiering = &settings.tiering;
@@ -162,7 +162,7 @@ static void describe_fit(const zr_plan *plan, const zr_settings *settings, const
 
 // Says whether states may lie on these tiers at a stage: only what it partitions may leave the
 // device.
-static bool stage_takes(int stage, zero_tier optimizer, zero_tier parameters)
+static bool stage_allows_tiers(int stage, zero_tier optimizer, zero_tier parameters)
 {
     const zr_stage_traits *traits = zr_stage_traits_of(stage);
     return (optimizer == ZERO_TIER_device || traits->shards_optimizer) &&
@@ -185,8 +185,9 @@ static bool suggest_for(const zr_plan *plan, const zr_machine *machine, const zr
     for (; shape.batch >= 1; shape.batch /= 2) {
         for (int i = 0; i < ZR_COUNT(farther); i++) {
             for (int stage = with->stage; stage < ZR_STAGE_COUNT; stage++) {
-                zr_settings settings = moved(with, stage, farther[i][0], farther[i][1]);
-                if (!stage_takes(stage, farther[i][0], farther[i][1]) ||
+                zr_settings settings =
+                    settings_with_farther_tiers(with, stage, farther[i][0], farther[i][1]);
+                if (!stage_allows_tiers(stage, farther[i][0], farther[i][1]) ||
                     !would_fit(plan, machine, &settings, &shape, need, sizeof need))
                     continue;
                 describe_fit(plan, &settings, &shape, need, out, size);
@@ -198,13 +199,14 @@ static bool suggest_for(const zr_plan *plan, const zr_machine *machine, const zr
 }
 
 // Returns whether that which keeps least in memory fits: one sample, and all states on NVMe.
-static bool is_hopeful(const zr_plan *plan, const zr_machine *machine, const zr_settings *with,
-                       zero_shape shape)
+static bool any_tier_would_fit(const zr_plan *plan, const zr_machine *machine,
+                               const zr_settings *with, zero_shape shape)
 {
     char need[96];
     shape.batch = 1;
     for (int tier = ZERO_TIER_nvme; tier >= ZERO_TIER_device; tier--) {
-        zr_settings settings = moved(with, ZR_STAGE_COUNT - 1, (zero_tier)tier, (zero_tier)tier);
+        zr_settings settings =
+            settings_with_farther_tiers(with, ZR_STAGE_COUNT - 1, (zero_tier)tier, (zero_tier)tier);
         if (would_fit(plan, machine, &settings, &shape, need, sizeof need))
             return true;
     }
@@ -223,7 +225,7 @@ static bool suggest_more(const zr_plan *plan, const zr_machine *machine, char *o
     bool open =
         !settings.inference && !machine->pipeline && settings.activation_checkpoints < units;
     do {
-        if (is_hopeful(plan, machine, &settings, shape))
+        if (any_tier_would_fit(plan, machine, &settings, shape))
             return suggest_for(plan, machine, &settings, shape, out, size);
         if (open && settings.activation_checkpoints < units)
             settings.activation_checkpoints = units;

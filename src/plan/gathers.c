@@ -38,7 +38,7 @@ static int64_t keep_flat_params(zr_plan *plan, bool all)
     return elems;
 }
 
-static int64_t elems_of(const zr_plan *plan, int v)
+static int64_t gathered_elems(const zr_plan *plan, int v)
 {
     int64_t elems = 0;
     for (int i = 0; i < plan->visits[v].flat_param_count && plan->visits[v].reuses < 0; i++)
@@ -69,12 +69,12 @@ static int find_reuse(const zr_plan *plan, int v)
          w++) {
         if (plan->visits[w].unit == plan->visits[v].unit && plan->visits[w].stream < 0)
             return w;
-        between += elems_of(plan, w);
+        between += gathered_elems(plan, w);
     }
     return -1;
 }
 
-static int reused_by(const zr_plan *plan, int v)
+static int find_reusing_visit(const zr_plan *plan, int v)
 {
     int w = v + 1;
     while (w < plan->visit_count && plan->visits[w].reuses != v)
@@ -84,7 +84,7 @@ static int reused_by(const zr_plan *plan, int v)
 
 // Finds the places of a visit's flat parameters where the visit that it reuses has them. That one
 // has them all, because a unit's later visits read no flat parameter that its first does not read.
-static void find_gathers_places(zr_plan *plan, zr_visit *visit)
+static void copy_reused_places(zr_plan *plan, zr_visit *visit)
 {
     const zr_visit *first = &plan->visits[visit->reuses];
     for (int i = 0; i < visit->flat_param_count; i++)
@@ -97,7 +97,7 @@ static void take_place(zr_plan *plan, zr_first_fit *window, int v)
 {
     zr_visit *visit = &plan->visits[v];
     if (visit->reuses >= 0) {
-        find_gathers_places(plan, visit);
+        copy_reused_places(plan, visit);
         return;
     }
     int64_t at = gathered_bytes(plan, v)
@@ -133,7 +133,7 @@ static zero_status gathering_begin(gathering *g, zr_plan *plan, int64_t kept, ze
     int64_t live = plan->settings.tiering.live;
     *g = (gathering){.plan = plan, .kept = kept, .live = live > 0 ? live : INT64_MAX};
     for (int v = 0; v < plan->visit_count; v++)
-        g->most = ZR_MAX(g->most, elems_of(plan, v));
+        g->most = ZR_MAX(g->most, gathered_elems(plan, v));
     // Places are taken by the current unit, the current visit and the next one, and by those that
     // stay for a later visit.
     return zr_first_fit_begin(&g->window, plan->visit_count, error);
@@ -153,7 +153,7 @@ static void keep_for_later(gathering *g, int v)
 {
     zr_plan *plan = g->plan;
     int later = plan->visits[v].reuses < 0 ? find_reuse(plan, v) : -1;
-    if (later >= 0 && g->kept + g->held + elems_of(plan, v) + g->most <= g->live)
+    if (later >= 0 && g->kept + g->held + gathered_elems(plan, v) + g->most <= g->live)
         plan->visits[later].reuses = v;
 }
 
@@ -164,9 +164,9 @@ static void place_next(gathering *g, int v)
     if (v + 1 >= plan->visits[v].pass_end)
         return;
     zr_visit *next = &plan->visits[v + 1];
-    int64_t of_unit = g->turn != v ? elems_of(plan, g->turn) : 0;
-    int64_t now = g->kept + g->held + elems_of(plan, v) + of_unit;
-    int64_t more = elems_of(plan, v + 1);
+    int64_t of_unit = g->turn != v ? gathered_elems(plan, g->turn) : 0;
+    int64_t now = g->kept + g->held + gathered_elems(plan, v) + of_unit;
+    int64_t more = gathered_elems(plan, v + 1);
     next->ahead = more <= plan->settings.prefetch_bucket && now + more <= g->live;
     if (next->ahead)
         take_place(plan, &g->window, v + 1);
@@ -176,12 +176,12 @@ static void end_turn(gathering *g)
 {
     zr_plan *plan = g->plan;
     int reused = plan->visits[g->turn].reuses;
-    if (reused_by(plan, g->turn) >= 0) {
-        g->held += elems_of(plan, g->turn);
+    if (find_reusing_visit(plan, g->turn) >= 0) {
+        g->held += gathered_elems(plan, g->turn);
         return;
     }
     if (reused >= 0)
-        g->held -= elems_of(plan, reused);
+        g->held -= gathered_elems(plan, reused);
     give_place_back(plan, &g->window, g->turn);
 }
 
@@ -206,7 +206,7 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
     return ZERO_OK;
 }
 
-static bool gathers_travels(const zr_plan *plan, int v, int i)
+static bool gathers_from_nvme(const zr_plan *plan, int v, int i)
 {
     return plan->visits[v].gathers[i] &&
            plan->flat_params[plan->visits[v].flat_params[i]].parameter_tier == ZERO_TIER_nvme;
@@ -216,7 +216,7 @@ static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
 {
     zr_visit *visit = &plan->visits[v];
     for (int i = 0; i < visit->flat_param_count; i++)
-        if (gathers_travels(plan, v, i))
+        if (gathers_from_nvme(plan, v, i))
             visit->staged_first[i] = zr_first_fit_take(
                 staged, v * ZERO_MAX_FLAT_PARAMS + i,
                 zr_flat_param_shard_bytes(&plan->flat_params[visit->flat_params[i]]));
@@ -225,7 +225,7 @@ static void take_staged(zr_plan *plan, zr_first_fit *staged, int v)
 static void give_back_staged(const zr_plan *plan, zr_first_fit *staged, int v)
 {
     for (int i = 0; i < plan->visits[v].flat_param_count; i++)
-        if (gathers_travels(plan, v, i))
+        if (gathers_from_nvme(plan, v, i))
             zr_first_fit_give_back(staged, v * ZERO_MAX_FLAT_PARAMS + i);
 }
 
@@ -240,8 +240,8 @@ static int last_fetched(const zr_plan *plan, int v, int end)
     int64_t elems = 0, most = tiering->elems_ahead > 0 ? tiering->elems_ahead : INT64_MAX;
     int last = ZR_MIN(v, end - 1);
     while (last + 1 < end && (last < v + tiering->visits_ahead || elems < LEAST_AHEAD) &&
-           elems + elems_of(plan, last + 1) <= most)
-        elems += elems_of(plan, ++last);
+           elems + gathered_elems(plan, last + 1) <= most)
+        elems += gathered_elems(plan, ++last);
     return last;
 }
 

@@ -8,13 +8,13 @@ static const int64_t WORD = sizeof(float);
 
 // Returns the elements of a flat parameter that this rank updates, or that it holds where nothing
 // is updated.
-static int64_t range_of(const zr_plan *plan, const zr_flat_param *flat_param)
+static int64_t range_elems(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     return plan->updates_whole && flat_param->state_first >= 0 ? flat_param->padded
                                                                : flat_param->shard;
 }
 
-static int64_t group_limit(const zr_plan *plan)
+static int64_t group_elem_limit(const zr_plan *plan)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     bool travels = tiering->optimizer == ZERO_TIER_nvme || tiering->parameters == ZERO_TIER_nvme;
@@ -27,7 +27,7 @@ static int64_t group_limit(const zr_plan *plan)
 
 // Where each group has one parameter: returns the next chunk after `first` in which a parameter
 // begins, in the shard of any rank, because all ranks have one plan.
-static int64_t next_parameter(const zr_flat_param *flat_param, int64_t range, int64_t first)
+static int64_t next_tensor_begin(const zr_flat_param *flat_param, int64_t range, int64_t first)
 {
     int64_t next = range;
     for (int t = 0; t < flat_param->tensor_count; t++) {
@@ -37,7 +37,7 @@ static int64_t next_parameter(const zr_flat_param *flat_param, int64_t range, in
     return next;
 }
 
-static bool continues(const zr_plan *plan, const zr_flat_param *flat_param)
+static bool continues_last_group(const zr_plan *plan, const zr_flat_param *flat_param)
 {
     const zr_group *last = plan->group_count ? &plan->groups[plan->group_count - 1] : NULL;
     const zr_shard_slice *before =
@@ -46,7 +46,8 @@ static bool continues(const zr_plan *plan, const zr_flat_param *flat_param)
         return false;
     return last && before->group == plan->group_count - 1 &&
            last->state_tier == flat_param->state_tier &&
-           last->parameter_tier == flat_param->parameter_tier && last->count < group_limit(plan);
+           last->parameter_tier == flat_param->parameter_tier &&
+           last->count < group_elem_limit(plan);
 }
 
 static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
@@ -54,7 +55,7 @@ static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
     const zr_flat_param *flat_param = &plan->flat_params[p];
     zr_shard_slice shard_slice = {.flat_param = p, .group = -1, .first = first, .count = count};
     if (flat_param->state_first >= 0) {
-        if (!continues(plan, flat_param))
+        if (!continues_last_group(plan, flat_param))
             plan->groups[plan->group_count++] =
                 (zr_group){.state_tier = flat_param->state_tier,
                            .parameter_tier = flat_param->parameter_tier,
@@ -70,14 +71,14 @@ static void add_shard_slice(zr_plan *plan, int p, int64_t first, int64_t count)
 static void cut_flat_param(zr_plan *plan, int p)
 {
     zr_flat_param *flat_param = &plan->flat_params[p];
-    int64_t range = range_of(plan, flat_param), limit = group_limit(plan);
+    int64_t range = range_elems(plan, flat_param), limit = group_elem_limit(plan);
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     flat_param->shard_slice_first = plan->shard_slice_count;
     for (int64_t first = 0, count; first < range; first += count) {
-        int64_t room = flat_param->state_first >= 0 && continues(plan, flat_param)
+        int64_t room = flat_param->state_first >= 0 && continues_last_group(plan, flat_param)
                            ? limit - plan->groups[plan->group_count - 1].count
                            : limit;
-        count = ZR_MIN((alone ? next_parameter(flat_param, range, first) : range) - first, room);
+        count = ZR_MIN((alone ? next_tensor_begin(flat_param, range, first) : range) - first, room);
         add_shard_slice(plan, p, first, count);
     }
     flat_param->shard_slice_count = plan->shard_slice_count - flat_param->shard_slice_first;
@@ -88,7 +89,7 @@ static int64_t most_shard_slices(const zr_plan *plan)
     bool alone = plan->settings.tiering.sub_group == ZR_EACH_PARAMETER;
     int64_t most = plan->flat_param_count;
     for (int p = 0; p < plan->flat_param_count; p++)
-        most += range_of(plan, &plan->flat_params[p]) / group_limit(plan) + 1 +
+        most += range_elems(plan, &plan->flat_params[p]) / group_elem_limit(plan) + 1 +
                 (alone ? plan->flat_params[p].tensor_count : 0);
     return most;
 }
@@ -187,8 +188,8 @@ bool zr_plan_updates_copies(const zr_plan *plan)
 }
 
 // Returns the bytes of a group's vector; 0: the plan has none, or it is not among these.
-static int64_t bytes_among(const zr_plan *plan, const zr_group *group, uint32_t vectors,
-                           zr_vector vector)
+static int64_t moved_vector_bytes(const zr_plan *plan, const zr_group *group, uint32_t vectors,
+                                  zr_vector vector)
 {
     bool moves = vectors >> vector & 1 && zr_plan_has_vector(plan, vector);
     return moves ? group->count * zr_vector_size(plan, vector) : 0;
@@ -199,8 +200,8 @@ void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_ve
 {
     bool states_up = group->state_tier == ZERO_TIER_device;
     bool parameters_up = group->parameter_tier == ZERO_TIER_device;
-    int64_t read = bytes_among(plan, group, vectors->reads, ZR_VECTOR_PARAMETERS);
-    int64_t written = bytes_among(plan, group, vectors->writes, ZR_VECTOR_PARAMETERS);
+    int64_t read = moved_vector_bytes(plan, group, vectors->reads, ZR_VECTOR_PARAMETERS);
+    int64_t written = moved_vector_bytes(plan, group, vectors->writes, ZR_VECTOR_PARAMETERS);
     if (states_up != parameters_up) {
         moved->to_device += parameters_up ? written : read;
         moved->to_host += parameters_up ? read : written;
@@ -208,8 +209,8 @@ void zr_group_moves(const zr_plan *plan, const zr_group *group, const zr_walk_ve
     for (int v = 0; v < ZR_VECTOR_COUNT; v++) {
         if (zr_group_tier(group, v) != ZERO_TIER_nvme)
             continue;
-        moved->nvme_read += bytes_among(plan, group, vectors->reads, v);
-        moved->nvme_written += bytes_among(plan, group, vectors->writes, v);
+        moved->nvme_read += moved_vector_bytes(plan, group, vectors->reads, v);
+        moved->nvme_written += moved_vector_bytes(plan, group, vectors->writes, v);
     }
 }
 
@@ -220,7 +221,7 @@ static int64_t first_unread(const zr_plan *plan, const zr_group *group,
     int64_t bytes = 0;
     for (int v = ZR_VECTOR_STATE0; v <= ZR_VECTOR_STATE1; v++)
         if (zr_group_tier(group, v) == ZERO_TIER_nvme)
-            bytes += bytes_among(plan, group, vectors->reads, v);
+            bytes += moved_vector_bytes(plan, group, vectors->reads, v);
     return bytes;
 }
 

@@ -21,8 +21,8 @@ typedef struct walk {
     zero_error *error;
 } walk;
 
-static int64_t live_ranges_bytes_of(const zr_plan *plan, const zr_flat_param *flat_param,
-                                    zr_buffer_id buffer)
+static int64_t bytes_in_buffer(const zr_plan *plan, const zr_flat_param *flat_param,
+                               zr_buffer_id buffer)
 {
     switch (buffer) {
     case ZR_BUFFER_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
@@ -40,12 +40,12 @@ static bool is_followed(zr_buffer_id buffer)
            buffer == ZR_BUFFER_STAGED_SUMS;
 }
 
-static int *last_of(walk *w, int flat_param, zr_buffer_id buffer)
+static int *last_range_of(walk *w, int flat_param, zr_buffer_id buffer)
 {
     return &w->last[flat_param * ZR_BUFFER_COUNT + (int)buffer];
 }
 
-static void begin_live_ranges(walk *w, int flat_param, zr_buffer_ref place)
+static void begin_live_range(walk *w, int flat_param, zr_buffer_ref place)
 {
     zr_live_ranges *live_ranges = w->live_ranges;
     if (w->status != ZERO_OK || !is_followed(place.buffer))
@@ -56,24 +56,24 @@ static void begin_live_ranges(walk *w, int flat_param, zr_buffer_ref place)
     if (!grown)
         return;
     live_ranges->at = grown;
-    *last_of(w, flat_param, place.buffer) = live_ranges->count;
-    int64_t bytes = live_ranges_bytes_of(w->plan, &w->plan->flat_params[flat_param], place.buffer);
+    *last_range_of(w, flat_param, place.buffer) = live_ranges->count;
+    int64_t bytes = bytes_in_buffer(w->plan, &w->plan->flat_params[flat_param], place.buffer);
     live_ranges->at[live_ranges->count++] =
         (zr_live_range){place.buffer, flat_param, place.first, bytes, w->at, w->at};
 }
 
-static void touch(walk *w, int flat_param, zr_buffer_id buffer)
+static void extend_last_range(walk *w, int flat_param, zr_buffer_id buffer)
 {
-    int last = flat_param >= 0 ? *last_of(w, flat_param, buffer) : -1;
+    int last = flat_param >= 0 ? *last_range_of(w, flat_param, buffer) : -1;
     if (last >= 0)
         w->live_ranges->at[last].to = w->at;
 }
 
 // Prolongs the life of a flat parameter in just this place, because a flat parameter may be there
 // for two visits at a time. Returns the life; -1: there is none.
-static int touch_place(walk *w, int flat_param, zr_buffer_ref place)
+static int extend_range_at_place(walk *w, int flat_param, zr_buffer_ref place)
 {
-    for (int i = *last_of(w, flat_param, place.buffer); i >= 0; i--) {
+    for (int i = *last_range_of(w, flat_param, place.buffer); i >= 0; i--) {
         zr_live_range *live_range = &w->live_ranges->at[i];
         if (live_range->flat_param != flat_param || live_range->buffer != place.buffer ||
             live_range->first != place.first)
@@ -84,97 +84,98 @@ static int touch_place(walk *w, int flat_param, zr_buffer_ref place)
     return -1;
 }
 
-static void bind(walk *w, const zr_instruction *i)
+static void follow_bind(walk *w, const zr_instruction *i)
 {
-    int live_range = touch_place(w, i->flat_param, i->place);
+    int live_range = extend_range_at_place(w, i->flat_param, i->place);
     if (i->place.buffer == ZR_BUFFER_GATHERED)
-        *last_of(w, i->flat_param, read) = live_range;
+        *last_range_of(w, i->flat_param, read) = live_range;
 }
 
 // What is not read may be unbound all the same, because a mark needs an instruction.
-static void unbind(walk *w, const zr_instruction *i)
+static void follow_unbind(walk *w, const zr_instruction *i)
 {
     if (i->place.buffer != ZR_BUFFER_PARAMETERS || i->flat_param < 0)
         return;
-    touch(w, i->flat_param, read);
-    *last_of(w, i->flat_param, read) = -1;
+    extend_last_range(w, i->flat_param, read);
+    *last_range_of(w, i->flat_param, read) = -1;
 }
 
 // An own shard from NVMe stays until its gather has ended, because a communicator may read it as
 // late as that.
-static void gather_live_ranges(walk *w, const zr_instruction *i)
+static void follow_gather(walk *w, const zr_instruction *i)
 {
     bool staged = i->from.buffer == ZR_BUFFER_STAGED_PARAMETERS;
-    *last_of(w, i->flat_param, gathered_from) =
-        staged ? touch_place(w, i->flat_param, i->from) : -1;
-    begin_live_ranges(w, i->flat_param, i->place);
+    *last_range_of(w, i->flat_param, gathered_from) =
+        staged ? extend_range_at_place(w, i->flat_param, i->from) : -1;
+    begin_live_range(w, i->flat_param, i->place);
 }
 
 // Where a flat parameter has sums of earlier micro-batches, they were fetched to where this one's
 // is added to them.
-static void reduce(walk *w, const zr_instruction *i)
+static void follow_reduce(walk *w, const zr_instruction *i)
 {
     const zr_flat_param *flat_param = &w->plan->flat_params[i->flat_param];
-    touch(w, i->flat_param, ZR_BUFFER_GRADIENTS);
+    extend_last_range(w, i->flat_param, ZR_BUFFER_GRADIENTS);
     if (!zr_flat_param_sums_on_nvme(flat_param))
         return;
     if (flat_param->fetched_with < 0)
-        begin_live_ranges(w, i->flat_param,
-                          (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first});
-    touch(w, i->flat_param, ZR_BUFFER_STAGED_SUMS);
+        begin_live_range(w, i->flat_param,
+                         (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first});
+    extend_last_range(w, i->flat_param, ZR_BUFFER_STAGED_SUMS);
 }
 
-static void await_live_ranges(walk *w, const zr_instruction *i)
+static void follow_await(walk *w, const zr_instruction *i)
 {
     switch (i->slot.kind) {
     case ZR_SLOT_SUM:
-        touch(w, i->slot.index, ZR_BUFFER_GRADIENTS);
-        touch(w, i->slot.index, ZR_BUFFER_STAGED_SUMS);
+        extend_last_range(w, i->slot.index, ZR_BUFFER_GRADIENTS);
+        extend_last_range(w, i->slot.index, ZR_BUFFER_STAGED_SUMS);
         break;
     case ZR_SLOT_GATHER:
-        touch(w, i->slot.index, ZR_BUFFER_GATHERED);
-        touch(w, i->slot.index, gathered_from);
-        *last_of(w, i->slot.index, gathered_from) = -1;
+        extend_last_range(w, i->slot.index, ZR_BUFFER_GATHERED);
+        extend_last_range(w, i->slot.index, gathered_from);
+        *last_range_of(w, i->slot.index, gathered_from) = -1;
         break;
     case ZR_SLOT_PARKED:
-        touch(w, i->slot.index, parked);
-        *last_of(w, i->slot.index, parked) = -1;
+        extend_last_range(w, i->slot.index, parked);
+        *last_range_of(w, i->slot.index, parked) = -1;
         break;
     default: break;
     }
 }
 
-static void fetch(walk *w, const zr_instruction *i)
+static void follow_fetch(walk *w, const zr_instruction *i)
 {
     if (i->flat_param < 0)
         return;
-    begin_live_ranges(w, i->flat_param, i->place);
+    begin_live_range(w, i->flat_param, i->place);
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->flat_param, parked) = *last_of(w, i->flat_param, ZR_BUFFER_OPEN_SUMS);
+        *last_range_of(w, i->flat_param, parked) =
+            *last_range_of(w, i->flat_param, ZR_BUFFER_OPEN_SUMS);
 }
 
-static void store(walk *w, const zr_instruction *i)
+static void follow_store(walk *w, const zr_instruction *i)
 {
-    int live_range = i->flat_param >= 0 ? touch_place(w, i->flat_param, i->from) : -1;
+    int live_range = i->flat_param >= 0 ? extend_range_at_place(w, i->flat_param, i->from) : -1;
     if (i->slot.kind == ZR_SLOT_PARKED)
-        *last_of(w, i->flat_param, parked) = live_range;
+        *last_range_of(w, i->flat_param, parked) = live_range;
 }
 
-static void follow_live_ranges(walk *w, const zr_instruction *i)
+static void follow_instruction(walk *w, const zr_instruction *i)
 {
     switch (i->code) {
-    case ZR_GATHER: gather_live_ranges(w, i); break;
-    case ZR_REDUCE: reduce(w, i); break;
-    case ZR_AWAIT: await_live_ranges(w, i); break;
-    case ZR_SQUARES: touch(w, i->flat_param, ZR_BUFFER_STAGED_SUMS); break;
-    case ZR_BIND: bind(w, i); break;
-    case ZR_UNBIND: unbind(w, i); break;
-    case ZR_OPEN: begin_live_ranges(w, i->flat_param, i->place); break;
-    case ZR_FETCH: fetch(w, i); break;
-    case ZR_STORE: store(w, i); break;
+    case ZR_GATHER: follow_gather(w, i); break;
+    case ZR_REDUCE: follow_reduce(w, i); break;
+    case ZR_AWAIT: follow_await(w, i); break;
+    case ZR_SQUARES: extend_last_range(w, i->flat_param, ZR_BUFFER_STAGED_SUMS); break;
+    case ZR_BIND: follow_bind(w, i); break;
+    case ZR_UNBIND: follow_unbind(w, i); break;
+    case ZR_OPEN: begin_live_range(w, i->flat_param, i->place); break;
+    case ZR_FETCH: follow_fetch(w, i); break;
+    case ZR_STORE: follow_store(w, i); break;
     case ZR_ROUND:
-        touch_place(w, i->flat_param, i->from);
-        begin_live_ranges(w, i->flat_param, i->place);
+        extend_range_at_place(w, i->flat_param, i->from);
+        begin_live_range(w, i->flat_param, i->place);
         break;
     default: break;
     }
@@ -193,7 +194,7 @@ zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ra
     for (size_t i = 0; i < lasts; i++)
         w.last[i] = -1;
     for (; w.at < pass->count; w.at++)
-        follow_live_ranges(&w, &pass->at[w.at]);
+        follow_instruction(&w, &pass->at[w.at]);
     zr_free(w.last);
     return w.status;
 }

@@ -75,7 +75,8 @@ zr_network zr_network_of(const zr_step_traffic *step, const zr_reaches *at)
 
 // Returns the reach of a rank among `size` ranks, each `stride` after the one before; it is number
 // `place` of them. Those on its machine are neighbours, because ranks fill machines in order.
-static zr_reach reach_of(const zr_job_machines *machines, int rank, int stride, int size, int place)
+static zr_reach reach_at_place(const zr_job_machines *machines, int rank, int stride, int size,
+                               int place)
 {
     int machine = machines->of[rank];
     int before = ZR_MIN(place, (rank - machines->first[machine]) / stride);
@@ -85,7 +86,7 @@ static zr_reach reach_of(const zr_job_machines *machines, int rank, int stride, 
         .size = size, .strangers = strangers, .fetches = zr_fetches(strangers, locals, before)};
 }
 
-static int network_stride_of(const zr_mesh *mesh, zero_axis axis)
+static int stride_of_axis(const zr_mesh *mesh, zero_axis axis)
 {
     int stride = 1;
     for (zero_axis below = 0; below < axis; below++)
@@ -95,22 +96,22 @@ static int network_stride_of(const zr_mesh *mesh, zero_axis axis)
 
 zr_reach zr_job_reach(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
 {
-    return reach_of(machines, zr_mesh_rank(mesh, mesh->place), network_stride_of(mesh, axis),
-                    mesh->size[axis], mesh->place[axis]);
+    return reach_at_place(machines, zr_mesh_rank(mesh, mesh->place), stride_of_axis(mesh, axis),
+                          mesh->size[axis], mesh->place[axis]);
 }
 
 zr_reach zr_job_reach_replicas(const zr_job_machines *machines, const zr_mesh *mesh, int replicas)
 {
     int rank = zr_mesh_rank(mesh, mesh->place);
-    return replicas ? reach_of(machines, rank, 1, replicas, rank % replicas) : (zr_reach){0};
+    return replicas ? reach_at_place(machines, rank, 1, replicas, rank % replicas) : (zr_reach){0};
 }
 
 int zr_job_kv_replicas(const zr_job_machines *machines, const zr_mesh *mesh, zero_axis axis)
 {
-    int rank = zr_mesh_colour(mesh, axis), stride = network_stride_of(mesh, axis),
+    int rank = zr_mesh_colour(mesh, axis), stride = stride_of_axis(mesh, axis),
         size = mesh->size[axis], least = size;
     for (int place = 0; place < size;) {
-        zr_reach reach = reach_of(machines, rank + place * stride, stride, size, place);
+        zr_reach reach = reach_at_place(machines, rank + place * stride, stride, size, place);
         int locals = size - reach.strangers;
         least = ZR_MIN(least, locals);
         place += locals; // the first one of a machine, which has none before it there

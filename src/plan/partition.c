@@ -60,7 +60,8 @@ static void choose_types(const zr_plan *plan, zr_flat_param *flat_param)
 
 // Returns the tier of a flat parameter whose kind is kept there: what is tied stays in memory,
 // because shards of it are exchanged there.
-static zero_tier tier_of(const zr_plan *plan, const zr_flat_param *flat_param, zero_tier tier)
+static zero_tier tier_unless_tied(const zr_plan *plan, const zr_flat_param *flat_param,
+                                  zero_tier tier)
 {
     return zr_flat_param_is_tied(plan, flat_param) ? ZR_MIN(tier, ZERO_TIER_host) : tier;
 }
@@ -77,7 +78,7 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_p
     if (tiering->parameters == ZERO_TIER_nvme &&
         plan->elems + flat_param->padded <= tiering->on_host)
         return ZERO_TIER_host;
-    return tier_of(plan, flat_param, tiering->parameters);
+    return tier_unless_tied(plan, flat_param, tiering->parameters);
 }
 
 int64_t zr_shard_elems(int64_t elems, int ranks)
@@ -106,7 +107,7 @@ static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 
 // Finds how many neighbouring tensor ranks hold a flat parameter. A whole model is held by all of
 // them.
-static int replicas_of(const zr_plan *plan, const zero_flat_param_desc *desc)
+static int replicas_of_flat_param(const zr_plan *plan, const zero_flat_param_desc *desc)
 {
     bool split = false;
     if (desc->replicas)
@@ -118,10 +119,10 @@ static int replicas_of(const zr_plan *plan, const zero_flat_param_desc *desc)
 
 // Chooses, of the ranks that hold a flat parameter, the first one as the one by which it counts. A
 // tied copy counts by its owner.
-static zero_status choose_replica(const zr_plan *plan, const zero_flat_param_desc *desc,
-                                  zr_flat_param *flat_param, zero_error *error)
+static zero_status settle_replicas(const zr_plan *plan, const zero_flat_param_desc *desc,
+                                   zr_flat_param *flat_param, zero_error *error)
 {
-    flat_param->replicas = replicas_of(plan, desc);
+    flat_param->replicas = replicas_of_flat_param(plan, desc);
     if (flat_param->replicas < 1 || plan->tensor_ranks % flat_param->replicas)
         return zr_fail(
             error, ZERO_ERR_USAGE,
@@ -154,7 +155,7 @@ zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error)
                 snprintf(flat_param->name, sizeof flat_param->name, "%s/%d", model->units[u].name,
                          p);
             ZERO_TRY(lay_tensors(plan, flat_param, desc, error));
-            ZERO_TRY(choose_replica(plan, desc, flat_param, error));
+            ZERO_TRY(settle_replicas(plan, desc, flat_param, error));
             place_flat_param(plan, flat_param);
         }
     }
@@ -261,15 +262,15 @@ static void choose_state_tiers(zr_plan *plan)
         bool stays = flat_param->kind != ZERO_TRAINABLE ||
                      (double)(kept + flat_param->padded) <= tiering->on_device * (double)trained;
         flat_param->state_tier =
-            stays ? ZERO_TIER_device : tier_of(plan, flat_param, tiering->optimizer);
+            stays ? ZERO_TIER_device : tier_unless_tied(plan, flat_param, tiering->optimizer);
         if (stays && flat_param->kind == ZERO_TRAINABLE)
             kept += flat_param->padded;
     }
 }
 
-zero_status zr_unit_ask(const zero_unit *unit, const zero_shape *shape, const char *precision,
-                        const zero_tensors *in, int64_t *total, zero_unit_sizes *out,
-                        zero_error *error)
+zero_status zr_unit_find_sizes(const zero_unit *unit, const zero_shape *shape,
+                               const char *precision, const zero_tensors *in, int64_t *total,
+                               zero_unit_sizes *out, zero_error *error)
 {
     ZERO_TRY(check_dtype(unit, shape, precision, error));
     zero_status status = unit->ops->sizes(unit, shape, in, out);
@@ -308,7 +309,7 @@ static bool is_split(const zr_plan *plan, int u, const zero_unit_ops *ops)
 }
 
 // Returns the boundary that enters a unit.
-static const zero_tensors *entering(const zr_plan *plan, int u)
+static const zero_tensors *tensors_entering_unit(const zr_plan *plan, int u)
 {
     const zr_chunk_plan *chunk = zr_plan_chunk_of(plan, u);
     return u > chunk->first_unit ? &plan->units[u - 1].sizes.out : &chunk->in;
@@ -327,8 +328,8 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         // A unit is asked as its model describes it, because it may count its borrowed flat
         // parameters.
         const zero_unit *unit = &origin->units[zr_pipeline_stage_unit(model, u)];
-        ZERO_TRY(zr_unit_ask(unit, &plan->shape, plan->settings.precision.name, entering(plan, u),
-                             &total, &out->sizes, error));
+        ZERO_TRY(zr_unit_find_sizes(unit, &plan->shape, plan->settings.precision.name,
+                                    tensors_entering_unit(plan, u), &total, &out->sizes, error));
         ZERO_TRY(zr_plan_exchanges(plan, &model->units[u], &out->sizes, error));
         ZERO_TRY(list_unit_flat_params(plan, u, error));
         note_contributions(plan, u);

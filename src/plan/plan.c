@@ -26,7 +26,10 @@ bool zr_plan_whole_gradients(const zr_plan *plan)
     return !zr_stage_traits_of(plan->settings.stage)->shards_gradients;
 }
 
-static uint64_t mix(uint64_t hash, int64_t value) { return zr_message_fold(hash, 0, 0, value); }
+static uint64_t mix_into_hash(uint64_t hash, int64_t value)
+{
+    return zr_message_fold(hash, 0, 0, value);
+}
 
 // Hashes how a pipeline is cut, and in which order its stages work.
 static uint64_t pipeline_hash(const zr_plan *plan, uint64_t hash)
@@ -34,20 +37,25 @@ static uint64_t pipeline_hash(const zr_plan *plan, uint64_t hash)
     const zr_pipeline *pipeline = plan->pipeline ? &plan->pipeline->pipeline : NULL;
     if (!pipeline)
         return hash;
-    hash = mix(mix(mix(hash, pipeline->kind), pipeline->stages), pipeline->chunks);
+    hash = mix_into_hash(mix_into_hash(mix_into_hash(hash, pipeline->kind), pipeline->stages),
+                         pipeline->chunks);
     for (int i = 0; i <= pipeline->stages * pipeline->chunks; i++)
-        hash = mix(hash, plan->pipeline->first_unit[i]);
-    hash = mix(mix(hash, plan->pipeline->exact), plan->pipeline->checkpoint_interval);
-    return mix(mix(hash, pipeline->micro_batches), pipeline->steps);
+        hash = mix_into_hash(hash, plan->pipeline->first_unit[i]);
+    hash = mix_into_hash(mix_into_hash(hash, plan->pipeline->exact),
+                         plan->pipeline->checkpoint_interval);
+    return mix_into_hash(mix_into_hash(hash, pipeline->micro_batches), pipeline->steps);
 }
 
 // Hashes what does not depend on the part of the model that a rank holds.
 static uint64_t common_hash(const zr_plan *plan)
 {
-    uint64_t hash = mix(mix(mix(ZR_MESSAGE_SEED, plan->ranks), plan->mapped), plan->machine_ranks);
+    uint64_t hash =
+        mix_into_hash(mix_into_hash(mix_into_hash(ZR_MESSAGE_SEED, plan->ranks), plan->mapped),
+                      plan->machine_ranks);
     hash = zr_settings_hash(&plan->settings, hash);
     hash = pipeline_hash(plan, hash);
-    return mix(mix(mix(hash, plan->shape.batch), plan->shape.seq), plan->shape.threads);
+    return mix_into_hash(mix_into_hash(mix_into_hash(hash, plan->shape.batch), plan->shape.seq),
+                         plan->shape.threads);
 }
 
 // Hashes what all ranks of a job must agree on: settings and shape, the tensors of the whole model,
@@ -55,17 +63,19 @@ static uint64_t common_hash(const zr_plan *plan)
 static uint64_t job_hash(const zr_plan *plan)
 {
     const zero_model *whole = plan->model->whole ? plan->model->whole : plan->model;
-    uint64_t hash = mix(common_hash(plan), plan->tensor_ranks);
+    uint64_t hash = mix_into_hash(common_hash(plan), plan->tensor_ranks);
     for (int u = 0; u < whole->unit_count; u++)
         for (int p = 0; p < whole->units[u].flat_param_count; p++) {
             const zero_flat_param_desc *flat_param = &whole->units[u].flat_params[p];
             for (int t = 0; t < flat_param->tensor_count; t++)
-                hash = mix(mix(hash, zr_tensor_desc_elements(&flat_param->tensors[t])),
-                           (int64_t)zr_hash_text(flat_param->tensors[t].name));
+                hash = mix_into_hash(
+                    mix_into_hash(hash, zr_tensor_desc_elements(&flat_param->tensors[t])),
+                    (int64_t)zr_hash_text(flat_param->tensors[t].name));
         }
     for (int i = 0; i < ZR_PASSES && !plan->pipeline; i++) {
         const zr_pass_traffic *pass = &plan->traffic[i];
-        hash = mix(mix(hash, (int64_t)pass->tensor.hash), (int64_t)pass->replicas.hash);
+        hash = mix_into_hash(mix_into_hash(hash, (int64_t)pass->tensor.hash),
+                             (int64_t)pass->replicas.hash);
     }
     return hash;
 }
@@ -74,12 +84,12 @@ static uint64_t job_hash(const zr_plan *plan)
 // one size.
 static uint64_t part_hash(const zr_flat_param *flat_param, uint64_t hash)
 {
-    hash = mix(hash, flat_param->replicas);
+    hash = mix_into_hash(hash, flat_param->replicas);
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zero_tensor_desc *tensor = flat_param->tensors[t].desc;
-        hash = mix(mix(hash, flat_param->tensors[t].number), tensor->tp_parts);
+        hash = mix_into_hash(mix_into_hash(hash, flat_param->tensors[t].number), tensor->tp_parts);
         if (tensor->tile.whole)
-            hash = mix(mix(hash, tensor->tile.axis), tensor->tile.first);
+            hash = mix_into_hash(mix_into_hash(hash, tensor->tile.axis), tensor->tile.first);
     }
     return hash;
 }
@@ -90,15 +100,18 @@ static uint64_t plan_hash(const zr_plan *plan)
     uint64_t hash = common_hash(plan);
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        hash = mix(mix(mix(hash, flat_param->shard), flat_param->grad_first), flat_param->kind);
+        hash = mix_into_hash(
+            mix_into_hash(mix_into_hash(hash, flat_param->shard), flat_param->grad_first),
+            flat_param->kind);
         for (int t = 0; t < flat_param->tensor_count; t++)
-            hash = mix(mix(hash, flat_param->tensors[t].count),
-                       (int64_t)zr_hash_text(flat_param->tensors[t].desc->name));
+            hash = mix_into_hash(mix_into_hash(hash, flat_param->tensors[t].count),
+                                 (int64_t)zr_hash_text(flat_param->tensors[t].desc->name));
         if (plan->model->whole)
             hash = part_hash(flat_param, hash);
     }
     for (int i = 0; i < ZR_PASSES; i++)
-        hash = mix(mix(hash, (int64_t)plan->traffic[i].data.hash), plan->traffic[i].data.messages);
+        hash = mix_into_hash(mix_into_hash(hash, (int64_t)plan->traffic[i].data.hash),
+                             plan->traffic[i].data.messages);
     return hash;
 }
 
@@ -125,8 +138,8 @@ static zero_status check_tiers(const zero_model *model, const zr_settings *setti
 
 // Checks that there can be one tree over micro-batches and ranks without a sum that is rounded to
 // 16 bits.
-static zero_status check_tree(const zero_model *model, const zr_settings *settings,
-                              const zr_machine *machine, zero_error *error)
+static zero_status check_exact_world_tree(const zero_model *model, const zr_settings *settings,
+                                          const zr_machine *machine, zero_error *error)
 {
     if (!settings->exact_world || settings->inference)
         return ZERO_OK;
@@ -165,7 +178,7 @@ static bool maps_parameters(const zr_settings *settings, const zr_machine *machi
            (!zr_stage_traits_of(settings->stage)->shards_parameters || on_device);
 }
 
-static zr_holding holding_of(const zr_plan *plan)
+static zr_holding how_parameters_are_held(const zr_plan *plan)
 {
     if (!zr_stage_traits_of(plan->settings.stage)->shards_parameters)
         return ZR_HOLDS_TIED_COPIES;
@@ -191,7 +204,7 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
             ? plan->tensor_ranks
             : 1;
     plan->mapped = maps_parameters(settings, machine);
-    plan->holding = holding_of(plan);
+    plan->holding = how_parameters_are_held(plan);
     plan->updates_whole = !zr_stage_traits_of(settings->stage)->shards_optimizer;
     plan->gradient_window_is =
         zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
@@ -267,7 +280,7 @@ zero_status zr_plan_create(const zero_model *model, const zero_shape *shape,
     if (model->whole)
         ZERO_TRY(zr_model_check(model->whole, error));
     ZERO_TRY(check_tiers(model, settings, error));
-    ZERO_TRY(check_tree(model, settings, machine, error));
+    ZERO_TRY(check_exact_world_tree(model, settings, machine, error));
     ZERO_TRY(check_shape(model, shape, error));
     zr_plan *plan = zr_alloc(sizeof *plan, error);
     if (!plan)

@@ -18,7 +18,7 @@
 
 #include "plan/accumulators.h"
 
-static void take_whole(zr_plan *plan)
+static void place_gradients_of_all(zr_plan *plan)
 {
     for (int p = 0; p < plan->flat_param_count; p++) {
         zr_flat_param *flat_param = &plan->flat_params[p];
@@ -54,7 +54,7 @@ static void take_staged(backward *b, int number)
         &b->staged, number, zr_flat_param_accumulator_bytes(&b->plan->settings, flat_param));
 }
 
-static void take_slot(backward *b, int number)
+static void place_gradient_window(backward *b, int number)
 {
     zr_flat_param *flat_param = &b->plan->flat_params[number];
     if (!zr_plan_whole_gradients(b->plan))
@@ -69,14 +69,14 @@ static void open_flat_param(backward *b, int number)
         flat_param->open_first =
             zr_first_fit_take(&b->open, number, zr_flat_param_open_bytes(flat_param));
     else
-        take_slot(b, number);
+        place_gradient_window(b, number);
 }
 
 static void seal_flat_param(backward *b, int number, int visit)
 {
     zr_flat_param *flat_param = &b->plan->flat_params[number];
     if (collects_apart(flat_param)) {
-        take_slot(b, number);
+        place_gradient_window(b, number);
         zr_first_fit_give_back(&b->open, number);
     }
     if (zr_flat_param_sums_on_nvme(flat_param) && flat_param->fetched_with < 0)
@@ -106,7 +106,7 @@ static void reduce_oldest(backward *b, int visit, int due)
 
 // Returns the visit at whose end a flat parameter will be sealed, if it belongs to this turn; else
 // -1. Streamed flat parameters are sealed at their own visit, the others at the end of the turn.
-static int seals_at(const zr_plan *plan, int number, const zr_visit *visit, int v)
+static int visit_that_seals(const zr_plan *plan, int number, const zr_visit *visit, int v)
 {
     const zr_flat_param *flat_param = &plan->flat_params[number];
     if (flat_param->last_backward != visit->unit || !zr_visit_adds(visit))
@@ -131,7 +131,7 @@ static void fetch_sums(backward *b, int v)
         for (int i = 0; i < unit->flat_param_count; i++) {
             zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
             if (!zr_flat_param_sums_on_nvme(flat_param) || flat_param->fetched_with >= 0 ||
-                seals_at(plan, unit->flat_params[i], visit, ahead) < 0)
+                visit_that_seals(plan, unit->flat_params[i], visit, ahead) < 0)
                 continue;
             flat_param->fetched_with = v;
             take_staged(b, unit->flat_params[i]);
@@ -140,7 +140,7 @@ static void fetch_sums(backward *b, int v)
 }
 
 // Fetches what an earlier unit has parked while the visit before this one computes.
-static void take_returning(backward *b, int v, int end)
+static void place_returning_sums(backward *b, int v, int end)
 {
     zr_plan *plan = b->plan;
     zr_visit *visit = v < end ? &plan->visits[v] : NULL;
@@ -170,8 +170,8 @@ static void begin_visit(backward *b, int v)
         if (here && visit->stream >= 0 && !visit->returns)
             visit->open_first = flat_param->open_first;
     }
-    take_returning(b, v, visit->pass_end); // unless the visit before has done this
-    take_returning(b, v + 1, visit->pass_end);
+    place_returning_sums(b, v, visit->pass_end); // unless the visit before has done this
+    place_returning_sums(b, v + 1, visit->pass_end);
 }
 
 static void end_visit(backward *b, int v)
@@ -198,7 +198,7 @@ static void end_visit(backward *b, int v)
 // In slots, and where sums go on to NVMe, a visit's gradients are reduced while the next visit
 // computes, because that is the least memory with which the two overlap. Whole gradients may wait
 // longer, up to the configured bucket.
-static void run_backward(backward *b)
+static void follow_backward(backward *b)
 {
     zr_plan *plan = b->plan;
     bool soon =
@@ -221,7 +221,7 @@ static void place_parked(zr_plan *plan, zr_flat_param *flat_param)
     plan->parked_bytes += zr_flat_param_open_bytes(flat_param);
 }
 
-static bool retypes(const zr_plan *plan)
+static bool accumulates_in_other_type(const zr_plan *plan)
 {
     return plan->settings.precision.accumulator != plan->settings.precision.gradients;
 }
@@ -233,7 +233,7 @@ static bool sums_in_window(const zr_plan *plan)
     const zr_settings *settings = &plan->settings;
     if (settings->accumulation > 1 || settings->tiering.optimizer != ZERO_TIER_device)
         return false;
-    return zr_plan_whole_gradients(plan) && !retypes(plan);
+    return zr_plan_whole_gradients(plan) && !accumulates_in_other_type(plan);
 }
 
 static void place_sum(zr_plan *plan, zr_flat_param *flat_param)
@@ -251,7 +251,7 @@ static void place_whole(zr_plan *plan, zr_flat_param *flat_param)
 {
     if (!plan->updates_whole)
         return;
-    if (!retypes(plan)) {
+    if (!accumulates_in_other_type(plan)) {
         flat_param->whole = (zr_buffer_ref){ZR_BUFFER_GRADIENTS, flat_param->grad_first};
         return;
     }
@@ -299,8 +299,8 @@ zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
     zero_status status = begin_backward(&b, plan, error);
     if (status == ZERO_OK) {
         if (zr_plan_whole_gradients(plan))
-            take_whole(plan);
-        run_backward(&b);
+            place_gradients_of_all(plan);
+        follow_backward(&b);
         plan->open_bytes = b.open.bytes;
         plan->grad_bytes = ZR_MAX(plan->grad_bytes, b.window.bytes);
         plan->staged_gradient_bytes = b.staged.bytes;

@@ -44,15 +44,18 @@ static const char *tier_name(zero_tier tier)
     return names[tier];
 }
 
-static int64_t hash_of(const char *text) { return text ? (int64_t)zr_hash_text(text) : 0; }
+static int64_t hash_text_or_null(const char *text)
+{
+    return text ? (int64_t)zr_hash_text(text) : 0;
+}
 
 // Returns the value as an integer that is equal for equal values: a text's hash, a real number's
 // bits.
-static int64_t bits_of(const zr_field *field, const void *value)
+static int64_t field_as_integer(const zr_field *field, const void *value)
 {
     int64_t bits = 0;
     switch (field->kind) {
-    case ZR_FIELD_text: return hash_of(*(const char *const *)value);
+    case ZR_FIELD_text: return hash_text_or_null(*(const char *const *)value);
     case ZR_FIELD_flag: return *(const bool *)value;
     case ZR_FIELD_count: return *(const int *)value;
     case ZR_FIELD_amount: return *(const int64_t *)value;
@@ -70,8 +73,9 @@ static uint64_t fold_fields(zr_fields fields, const char *from, uint64_t hash)
     for (int i = 0; i < fields.count; i++) {
         const zr_field *field = &fields.at[i];
         zr_fields inner = zr_fields_of(field->kind);
-        hash = inner.count ? fold_fields(inner, from + field->offset, hash)
-                           : zr_message_fold(hash, 0, 0, bits_of(field, from + field->offset));
+        hash = inner.count
+                   ? fold_fields(inner, from + field->offset, hash)
+                   : zr_message_fold(hash, 0, 0, field_as_integer(field, from + field->offset));
     }
     return hash;
 }
@@ -90,7 +94,7 @@ static void put_setting(zr_json_writer *w, const zr_field *field, const void *va
     case ZR_FIELD_real: zr_json_real(w, key, *(const double *)value); break;
     case ZR_FIELD_dtype: zr_json_text(w, key, zr_dtype_name(*(const zero_dtype *)value)); break;
     case ZR_FIELD_tier: zr_json_text(w, key, tier_name(*(const zero_tier *)value)); break;
-    default: zr_json_integer(w, key, (int64_t)bits_of(field, value)); break;
+    default: zr_json_integer(w, key, (int64_t)field_as_integer(field, value)); break;
     }
 }
 

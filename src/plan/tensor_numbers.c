@@ -31,13 +31,13 @@ typedef struct numbering {
     bool *held; // (tensor_count) the model has the tensor or a tile of it
 } numbering;
 
-static int tensors_of(const zero_model *model, int unit)
+static int count_tensors_of_unit(const zero_model *model, int unit)
 {
     return zr_tensors_count(zr_tensors_of_unit(model, unit));
 }
 
 // Returns the whole's unit of that name, which is most often number `likely`; -1: there is none.
-static int tensor_numbers_unit_of(const zero_model *whole, const char *name, int likely)
+static int find_unit_by_name(const zero_model *whole, const char *name, int likely)
 {
     if (likely < whole->unit_count && strcmp(whole->units[likely].name, name) == 0)
         return likely;
@@ -68,7 +68,7 @@ static zr_tensor_walk find_in_unit(const zero_model *whole, int unit, const zero
 }
 
 // Returns the number, in the model that was cut, of the unit that owns a flat parameter.
-static int owner_of(const zero_model *model, zero_flat_param_ref ref)
+static int owner_unit_of(const zero_model *model, zero_flat_param_ref ref)
 {
     const zr_tied_copy *tied_copy = zr_pipeline_stage_tied_copy_at(model, ref);
     return tied_copy ? tied_copy->owner.unit : zr_pipeline_stage_unit(model, ref.unit);
@@ -78,9 +78,9 @@ static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
                                  zr_plan_tensor *tensor, zero_error *error)
 {
     const zero_model *model = n->plan->model;
-    int owner = owner_of(model, flat_param->ref);
+    int owner = owner_unit_of(model, flat_param->ref);
     const zero_unit *unit = &zr_pipeline_stage_origin(model)->units[owner];
-    int u = tensor_numbers_unit_of(n->whole, unit->name, owner);
+    int u = find_unit_by_name(n->whole, unit->name, owner);
     zr_tensor_walk at = {0};
     if (u >= 0)
         at = find_in_unit(n->whole, u, tensor->desc);
@@ -100,7 +100,7 @@ static zero_status number_tensor(numbering *n, const zr_flat_param *flat_param,
 }
 
 // Marks as held what other pipeline stages have to hold.
-static void leave_to_others(numbering *n)
+static void mark_tensors_of_other_stages(numbering *n)
 {
     const zero_model *model = n->plan->model, *origin = zr_pipeline_stage_origin(model);
     for (int g = 0, next = 0; g < origin->unit_count && model->stage; g++) {
@@ -108,20 +108,20 @@ static void leave_to_others(numbering *n)
             next++;
             continue;
         }
-        int u = tensor_numbers_unit_of(n->whole, origin->units[g].name, g);
-        for (int t = 0, count = u < 0 ? 0 : tensors_of(n->whole, u); t < count; t++)
+        int u = find_unit_by_name(n->whole, origin->units[g].name, g);
+        for (int t = 0, count = u < 0 ? 0 : count_tensors_of_unit(n->whole, u); t < count; t++)
             n->held[n->first[u] + t] = true;
     }
 }
 
-static zero_status number_parts(numbering *n, zero_error *error)
+static zero_status number_all_tensors(numbering *n, zero_error *error)
 {
     zr_plan *plan = n->plan;
     for (int p = 0; p < plan->flat_param_count; p++)
         for (int t = 0; t < plan->flat_params[p].tensor_count; t++)
             ZERO_TRY(
                 number_tensor(n, &plan->flat_params[p], &plan->flat_params[p].tensors[t], error));
-    leave_to_others(n);
+    mark_tensors_of_other_stages(n);
     for (int i = 0; i < plan->tensor_count; i++)
         if (!n->held[i])
             return zr_fail(error, ZERO_ERR_USAGE,
@@ -132,17 +132,17 @@ static zero_status number_parts(numbering *n, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status number_as_whole(zr_plan *plan, zero_error *error)
+static zero_status number_by_whole_model(zr_plan *plan, zero_error *error)
 {
     const zero_model *whole = plan->model->whole;
     numbering n = {.plan = plan, .whole = whole};
     n.first = zr_alloc(sizeof *n.first * (size_t)whole->unit_count, error);
     for (int u = 0; u < whole->unit_count && n.first; u++) {
         n.first[u] = plan->tensor_count;
-        plan->tensor_count += tensors_of(whole, u);
+        plan->tensor_count += count_tensors_of_unit(whole, u);
     }
     n.held = zr_alloc(sizeof *n.held * (size_t)ZR_MAX(plan->tensor_count, 1), error);
-    zero_status status = n.first && n.held ? number_parts(&n, error) : ZERO_ERR_MEMORY;
+    zero_status status = n.first && n.held ? number_all_tensors(&n, error) : ZERO_ERR_MEMORY;
     zr_free(n.first);
     zr_free(n.held);
     return status;
@@ -151,7 +151,7 @@ static zero_status number_as_whole(zr_plan *plan, zero_error *error)
 zero_status zr_plan_tensor_numbers(zr_plan *plan, zero_error *error)
 {
     if (plan->model->whole)
-        return number_as_whole(plan, error);
+        return number_by_whole_model(plan, error);
     number_in_order(plan);
     return ZERO_OK;
 }

@@ -15,7 +15,7 @@ typedef struct counting { // the costs of a model's units
     int steps;        // whose sums there are at one time
 } counting;
 
-static int64_t padded_of(const counting *c, const zero_flat_param_desc *flat_param)
+static int64_t padded_elems(const counting *c, const zero_flat_param_desc *flat_param)
 {
     int64_t elems = 0;
     for (int t = 0; t < flat_param->tensor_count; t++)
@@ -29,7 +29,7 @@ static int64_t parameter_bytes(const counting *c, const zero_flat_param_desc *fl
     bool buffer = flat_param->kind == ZERO_BUFFER;
     zero_dtype dtype = buffer ? ZERO_F32 : c->settings->precision.parameters;
     bool away = !buffer && c->settings->tiering.parameters == ZERO_TIER_nvme;
-    int64_t bytes = padded_of(c, flat_param) * (int64_t)zero_dtype_bytes(dtype);
+    int64_t bytes = padded_elems(c, flat_param) * (int64_t)zero_dtype_bytes(dtype);
     if (!c->traits->shards_parameters)
         return bytes;
     return away ? 0 : bytes / c->ranks;
@@ -45,7 +45,7 @@ static int64_t gradient_bytes(const counting *c, const zero_flat_param_desc *fla
 {
     const zr_settings *settings = c->settings;
     const zr_precision *precision = &settings->precision;
-    int64_t padded = padded_of(c, flat_param);
+    int64_t padded = padded_elems(c, flat_param);
     bool whole = !c->traits->shards_gradients;
     bool in_place = whole && settings->accumulation == 1 &&
                     precision->accumulator == precision->gradients &&
@@ -64,7 +64,7 @@ static int64_t optimizer_bytes(const counting *c, const zero_flat_param_desc *fl
     const zr_settings *settings = c->settings;
     int vectors = settings->state_vectors + settings->per_tensor_norms +
                   (settings->delayed || c->alone || zr_precision_has_master(&settings->precision));
-    int64_t elems = padded_of(c, flat_param) / (c->traits->shards_optimizer ? c->ranks : 1);
+    int64_t elems = padded_elems(c, flat_param) / (c->traits->shards_optimizer ? c->ranks : 1);
     if (!has_gradient(c, flat_param) || settings->tiering.optimizer == ZERO_TIER_nvme)
         return 0;
     return vectors * elems * (int64_t)sizeof(float);
@@ -85,7 +85,7 @@ static void count_states(const counting *c, int u, zr_unit_cost *out)
     }
 }
 
-static double unit_costs_flops_of(const zero_unit_sizes *sizes)
+static double flops_of_products(const zero_unit_sizes *sizes)
 {
     double flops = 0;
     for (int i = 0; i < sizes->product_count; i++) {
@@ -113,7 +113,7 @@ static void count_activations(const counting *c, int u, const zero_unit_sizes *s
     int64_t saved = ZR_ROUND_UP((int64_t)sizes->saved_bytes, ZR_ACTIVATION_ALIGN);
     int64_t boundary = zr_boundary_bytes(&sizes->out);
     bool away = c->settings->activation_checkpoint_tier == ZERO_TIER_nvme;
-    out->time = unit_costs_flops_of(sizes);
+    out->time = flops_of_products(sizes);
     out->workspace = (int64_t)sizes->workspace_bytes;
     out->activations = saved + boundary;
     if (c->segments == 0 || last)
@@ -124,15 +124,16 @@ static void count_activations(const counting *c, int u, const zero_unit_sizes *s
     out->workspace += units * (saved + boundary);
 }
 
-static zero_status count_units(const counting *c, const zero_shape *shape, zr_unit_cost *out,
-                               zero_error *error)
+static zero_status count_costs_of_units(const counting *c, const zero_shape *shape,
+                                        zr_unit_cost *out, zero_error *error)
 {
     zero_unit_sizes sizes = {0};
     int64_t total = 0;
     for (int u = 0; u < c->model->unit_count; u++) {
         const zero_unit *unit = &c->model->units[u];
         const zero_tensors in = sizes.out;
-        ZERO_TRY(zr_unit_ask(unit, shape, c->settings->precision.name, &in, &total, &sizes, error));
+        ZERO_TRY(zr_unit_find_sizes(unit, shape, c->settings->precision.name, &in, &total, &sizes,
+                                    error));
         out[u] = (zr_unit_cost){.name = unit->name, .kind = unit->ops->kind};
         count_activations(c, u, &sizes, &out[u]);
         count_states(c, u, &out[u]);
@@ -141,7 +142,7 @@ static zero_status count_units(const counting *c, const zero_shape *shape, zr_un
 }
 
 // If no unit lists products, nothing is known of their times.
-static void count_alike(zr_unit_cost *units, int count)
+static void give_equal_times_if_none(zr_unit_cost *units, int count)
 {
     double total = 0;
     for (int u = 0; u < count; u++)
@@ -165,7 +166,7 @@ zero_status zr_unit_costs(const zero_model *model, const zero_shape *shape,
                         .segments =
                             ZR_MIN(settings->activation_checkpoints, model->unit_count - 1)};
     ZERO_TRY(zr_model_check(model, error));
-    ZERO_TRY(count_units(&c, &asked, out, error));
-    count_alike(out, model->unit_count);
+    ZERO_TRY(count_costs_of_units(&c, &asked, out, error));
+    give_equal_times_if_none(out, model->unit_count);
     return ZERO_OK;
 }

@@ -5,7 +5,7 @@ int64_t zr_checkpoint_bytes(const zr_plan *plan)
 {
     int64_t fp32 = plan->parameters * (1 + plan->settings.state_vectors) * (int64_t)sizeof(float);
     return fp32 +
-           (zr_plan_lags(plan)
+           (zr_plan_parameters_lag(plan)
                 ? plan->parameters * (int64_t)zero_dtype_bytes(plan->settings.precision.parameters)
                 : 0);
 }

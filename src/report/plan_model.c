@@ -120,7 +120,7 @@ static zero_status choose_placement(const zr_planner *p, zr_placement_answer *an
     };
     ZERO_TRY(zero_comm_self(&engine.comm, error));
     zero_status status =
-        zr_placement_of(&engine, &ranks, &p->subject.model, p->config, answer, error);
+        zr_placement_of_options(&engine, &ranks, &p->subject.model, p->config, answer, error);
     zero_comm_destroy(engine.comm);
     return status;
 }

@@ -73,7 +73,7 @@ static void add_costs(zr_plan_network *network, const zr_plan *plan, const zr_st
     if (!network->torn || !is_far || has_same_tensor_ranks(at, &network->known))
         return;
     const zr_topology_costs costs = zr_topology_costs_of(plan, step, at);
-    zr_topology_raise(&network->topology.most, &costs);
+    zr_topology_costs_raise(&network->topology.most, &costs);
     network->topology.unit =
         zr_pipeline_stage_origin(plan->model)->units[network->topology.most.unit].name;
     network->known = *at;

@@ -14,15 +14,15 @@
 
 #include <stdio.h>
 
-static int together_of(const zr_estimate_question *q)
+static int ranks_on_one_machine(const zr_estimate_question *q)
 {
     return q->together ? ZR_MIN(q->together, q->ranks) : q->ranks;
 }
 
 // Says whether all ranks of the job can map each other's memory.
-static bool is_on_one(const zr_estimate_question *q)
+static bool is_on_one_machine(const zr_estimate_question *q)
 {
-    return q->ranks <= ZERO_MAX_RANKS && together_of(q) == q->ranks;
+    return q->ranks <= ZERO_MAX_RANKS && ranks_on_one_machine(q) == q->ranks;
 }
 
 static zero_status find_part(zr_estimate *r, zero_error *error)
@@ -43,7 +43,7 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
 }
 
 // Divides the units within the memory, or, if nothing fits, as they would be divided without limit.
-static zero_status divide_estimate(zr_estimate *r, zero_error *error)
+static zero_status divide_into_stages(zr_estimate *r, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
     int64_t budget = q->config->offload.device_memory, limit = q->machine.memory_limit;
@@ -68,7 +68,7 @@ static zero_status divide_estimate(zr_estimate *r, zero_error *error)
 static zero_status find_machines(zr_estimate *r, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
-    int together = together_of(q), count = (q->ranks + together - 1) / together;
+    int together = ranks_on_one_machine(q), count = (q->ranks + together - 1) / together;
     if (q->job)
         r->machines = *q->job;
     if (q->job || count == 1)
@@ -91,8 +91,8 @@ static int first_rank_of(const zr_estimate *r, int stage)
     return stage * (r->question->ranks / r->question->config->pipeline.stages);
 }
 
-static zero_status mesh_of(const zr_estimate *r, int stage, int tensor_rank, zr_mesh *out,
-                           zero_error *error)
+static zero_status mesh_of_stage_rank(const zr_estimate *r, int stage, int tensor_rank,
+                                      zr_mesh *out, zero_error *error)
 {
     const zr_config *config = r->question->config;
     return zr_mesh_create(r->question->ranks, first_rank_of(r, stage) + tensor_rank, config->tensor,
@@ -100,22 +100,22 @@ static zero_status mesh_of(const zr_estimate *r, int stage, int tensor_rank, zr_
 }
 
 // Fills in where the machine of a tensor rank of a pipeline stage stands in the job.
-static zero_status place_estimate(const zr_estimate *r, int stage, int tensor_rank,
-                                  zr_machine *machine, zero_error *error)
+static zero_status fill_machine_of_rank(const zr_estimate *r, int stage, int tensor_rank,
+                                        zr_machine *machine, zero_error *error)
 {
     const zr_estimate_question *q = r->question;
     const zr_config *config = q->config;
     zr_mesh mesh;
     machine->ranks = q->ranks;
     machine->threads = q->threads;
-    zr_machine_limit(machine, &config->offload, together_of(q));
-    zr_machine_expect(machine, zr_config_model_ranks(config), config->tensor, tensor_rank);
-    machine->mapped = is_on_one(q);
+    zr_machine_set_limit(machine, &config->offload, ranks_on_one_machine(q));
+    zr_machine_divide_ranks(machine, zr_config_model_ranks(config), config->tensor, tensor_rank);
+    machine->mapped = is_on_one_machine(q);
     machine->machine_ranks = (int)config->kept_by;
     if (!r->machines.count)
         return ZERO_OK;
-    ZERO_TRY(mesh_of(r, stage, tensor_rank, &mesh, error));
-    zr_machine_imagine(&r->machines, &mesh, q->replicas, machine);
+    ZERO_TRY(mesh_of_stage_rank(r, stage, tensor_rank, &mesh, error));
+    zr_machine_imagine_groups(&r->machines, &mesh, q->replicas, machine);
     return ZERO_OK;
 }
 
@@ -142,10 +142,10 @@ zero_status zr_estimate_plan(const zr_estimate *r, int stage, int tensor_rank,
 {
     zr_rank_question rank = {.stage = stage,
                              .part = part,
-                             .mapped = is_on_one(r->question),
+                             .mapped = is_on_one_machine(r->question),
                              .machine = r->question->machine};
     *out = (zr_rank_plan){0};
-    ZERO_TRY(place_estimate(r, stage, tensor_rank, &rank.machine, error));
+    ZERO_TRY(fill_machine_of_rank(r, stage, tensor_rank, &rank.machine, error));
     return zr_run_setup_plan(&r->run, &rank, out, error);
 }
 
@@ -154,7 +154,7 @@ zero_status zr_estimate_begin(const zr_estimate_question *question, zr_estimate 
 {
     *out = (zr_estimate){.question = question, .fits = true};
     ZERO_TRY(find_part(out, error));
-    ZERO_TRY(divide_estimate(out, error));
+    ZERO_TRY(divide_into_stages(out, error));
     return find_machines(out, error);
 }
 
@@ -188,7 +188,7 @@ void zr_estimate_free(zr_estimate *r)
     *r = (zr_estimate){0};
 }
 
-static const char *backend_of(const zr_estimate *r)
+static const char *backend_or_cpu(const zr_estimate *r)
 {
     return r->question->backend ? r->question->backend : "cpu";
 }
@@ -205,14 +205,14 @@ static zero_status find_operations(zr_estimate *r, zero_error *error)
     for (int s = 0; s < r->stages; s++) {
         const zr_plan *plan = r->at[s].plan;
         ZERO_TRY(zr_harness_can_call(plan)
-                     ? zr_plan_operations_find(plan, backend_of(r), &r->operations[s], error)
+                     ? zr_plan_operations_find(plan, backend_or_cpu(r), &r->operations[s], error)
                      : zr_plan_operations_listed(plan, &r->operations[s], error));
     }
     return ZERO_OK;
 }
 
 // Returns a directory on the disk to which the configuration sends states; NULL: to none.
-static const char *directory_of(const zr_config *config)
+static const char *first_nvme_directory(const zr_config *config)
 {
     const zr_offload_config *o = &config->offload;
     const struct {
@@ -235,10 +235,11 @@ typedef struct asking { // a question, and what it points to
 } asking;
 
 // Returns how a group of such a reach exchanges, when all ranks of each machine do at once.
-static zr_link_speed link_of(const zr_estimate *r, const zr_rate_book *book, zr_reach reach)
+static zr_link_speed link_speed_of_reach(const zr_estimate *r, const zr_rate_book *book,
+                                         zr_reach reach)
 {
     bool far = reach.strangers > 0;
-    int together = together_of(r->question), machines = far ? r->machines.count : 1;
+    int together = ranks_on_one_machine(r->question), machines = far ? r->machines.count : 1;
     const zr_rate_setting setting = zr_link_setting(machines, together, false),
                           one_copy = zr_link_setting(machines, together, true);
     return (zr_link_speed){.rates = zr_rate_book_link(book, &setting),
@@ -255,36 +256,39 @@ static zero_status find_links(const zr_estimate *r, asking *out, zero_error *err
     zr_mesh mesh;
     if (r->machines.count <= 1)
         return ZERO_OK;
-    ZERO_TRY(mesh_of(r, 0, 0, &mesh, error));
-    question->data = link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_data));
-    question->tensor = link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_tensor));
+    ZERO_TRY(mesh_of_stage_rank(r, 0, 0, &mesh, error));
+    question->data =
+        link_speed_of_reach(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_data));
+    question->tensor =
+        link_speed_of_reach(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_tensor));
     question->pipeline =
-        link_of(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_pipeline));
+        link_speed_of_reach(r, &out->book, zr_job_reach(&r->machines, &mesh, ZERO_AXIS_pipeline));
     question->machines = out->machines;
     for (int s = 0; s < r->stages; s++)
         out->machines[s] = r->machines.of[first_rank_of(r, s)];
     return ZERO_OK;
 }
 
-static zero_status ask(zr_estimate *r, const zr_rate_book *book, asking *out, zero_error *error)
+static zero_status fill_forecast_question(zr_estimate *r, const zr_rate_book *book, asking *out,
+                                          zero_error *error)
 {
     const zr_estimate_question *q = r->question;
-    int cores = zr_cpu_budget_get().allowed, together = together_of(q);
+    int cores = zr_cpu_budget_get().allowed, together = ranks_on_one_machine(q);
     zr_rate_setting setting;
     ZERO_TRY(find_operations(r, error));
-    ZERO_TRY(zr_unit_rates_setting(backend_of(r), q->config->dtype, q->threads, together, &setting,
-                                   error));
+    ZERO_TRY(zr_unit_rates_setting(backend_or_cpu(r), q->config->dtype, q->threads, together,
+                                   &setting, error));
     for (int s = 0; s < r->stages; s++)
         out->plans[s] = r->at[s].plan;
     out->book = *book;
-    zr_rate_book_use_disk(&out->book, directory_of(q->config));
+    zr_rate_book_use_disk(&out->book, first_nvme_directory(q->config));
     out->question = (zr_forecast_question){
         .plans = out->plans,
         .operations = r->operations,
         .stages = r->stages,
         .book = &out->book,
         .setting = setting,
-        .overlaps = zr_wants_overlap(q->config, is_on_one(q), q->threads * together),
+        .overlaps = zr_wants_overlap(q->config, is_on_one_machine(q), q->threads * together),
         .kv_replicas = together,
         .cores = cores,
     };
@@ -295,7 +299,7 @@ zero_status zr_estimate_forecast(zr_estimate *r, const zr_rate_book *book, zr_fo
                                  zero_error *error)
 {
     asking asking;
-    ZERO_TRY(ask(r, book, &asking, error));
+    ZERO_TRY(fill_forecast_question(r, book, &asking, error));
     return zr_forecast_find(&asking.question, out, error);
 }
 
@@ -305,7 +309,7 @@ zero_status zr_estimate_evaluation(zr_estimate *r, const zr_rate_book *book, int
     const double most_unknown = 0.5; // of the time
     double unknown;
     asking asking;
-    ZERO_TRY(ask(r, book, &asking, error));
+    ZERO_TRY(fill_forecast_question(r, book, &asking, error));
     ZERO_TRY(zr_forecast_evaluation(&asking.question, micro_batches, out, &unknown, error));
     *out = unknown <= most_unknown ? *out : 0;
     return ZERO_OK;
@@ -333,9 +337,9 @@ zero_status zr_estimate_token(zr_estimate *r, const zr_rate_book *book, double *
     *out = 0;
     if (r->stages > 1)
         return ZERO_OK;
-    ZERO_TRY(ask(r, book, &asking, error));
+    ZERO_TRY(fill_forecast_question(r, book, &asking, error));
     zero_status status =
-        zr_plan_operations_decode(r->at[0].plan, backend_of(r), &decode, &operations, error);
+        zr_plan_operations_decode(r->at[0].plan, backend_or_cpu(r), &decode, &operations, error);
     asking.question.operations = &operations;
     if (status == ZERO_OK)
         status = zr_forecast_evaluation(&asking.question, 1, out, &unknown, error);
@@ -369,11 +373,11 @@ zero_status zr_estimate_measure(zr_estimate *r, const zero_logger *logger, zr_ra
     for (int i = 0; i < ends; i++) {
         const zr_unit_rates_question question = {
             .plan = r->at[i ? r->stages - 1 : 0].plan,
-            .backend = backend_of(r),
-            .together = together_of(q),
+            .backend = backend_or_cpu(r),
+            .together = ranks_on_one_machine(q),
             .seconds = 1.0 / ends,
-            .update = zr_optimizer_update(q->config->optimizer.kind),
-            .directory = directory_of(q->config),
+            .update = zr_optimizer_update_kind(q->config->optimizer.kind),
+            .directory = first_nvme_directory(q->config),
             .logger = logger,
         };
         ZERO_TRY(measure_stage(&question, book, error));

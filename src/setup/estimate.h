@@ -24,7 +24,7 @@ typedef struct zr_estimate_question {
     int together;        // the most of them on one machine; 0: all
     // Which ranks are on which machine (the largest has `together`); NULL: each has `together`.
     const zr_job_machines *job;
-    int replicas;        // as for zr_machine_imagine
+    int replicas;        // as for zr_machine_imagine_groups
     int threads;         // of a rank
     const char *backend; // as zr_queue_open takes it; NULL: cpu
     // Of a rank: the scratch of products and the memory limit (0 if unknown). The estimate fills in

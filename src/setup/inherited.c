@@ -9,7 +9,7 @@
 enum { RANKS_BYTES = 256 }; // of the words for how many ranks there are, and were
 
 // Returns 0 if the key is not given, or left to the program.
-static int64_t said_integer(const zr_config *config, const char *key)
+static int64_t given_integer(const zr_config *config, const char *key)
 {
     const zr_setting *setting = zr_config_setting(config, key);
     return setting && json_is_integer(setting->value) ? json_integer_value(setting->value) : 0;
@@ -33,7 +33,7 @@ static int64_t fit_micro_batch(const zr_inherited *keep, int64_t times)
     return micro;
 }
 
-static bool makes(const zr_inherited *keep, int64_t micro, int64_t times)
+static bool makes_same_batch(const zr_inherited *keep, int64_t micro, int64_t times)
 {
     int64_t batch = keep->before->batch, ranks = keep->ranks;
     return micro >= 1 && batch % (ranks * micro) == 0 && (!times || batch == ranks * micro * times);
@@ -45,7 +45,7 @@ static zero_status refuse_batch(const zr_inherited *keep, zr_job_grid grid, int6
 {
     char number[40], way[160] = "";
     zr_ranks_words ranks = zr_ranks_in_words(grid);
-    if (makes(keep, fitting, times))
+    if (makes_same_batch(keep, fitting, times))
         snprintf(
             way, sizeof way,
             "; without --micro-batch (train_micro_batch_size_per_gpu) it is chosen to fit: %lld",
@@ -58,11 +58,11 @@ static zero_status refuse_batch(const zr_inherited *keep, zr_job_grid grid, int6
                    times ? number_text(times, number) : "", way);
 }
 
-static bool says_batch(const zr_config *config)
+static bool gives_batch(const zr_config *config)
 {
-    return said_integer(config, "train_batch_size") ||
-           said_integer(config, "train_micro_batch_size_per_gpu") ||
-           said_integer(config, "gradient_accumulation_steps");
+    return given_integer(config, "train_batch_size") ||
+           given_integer(config, "train_micro_batch_size_per_gpu") ||
+           given_integer(config, "gradient_accumulation_steps");
 }
 
 // Returns whether the batch needs no adjusting: there are as many ranks as before, and either the
@@ -71,14 +71,14 @@ static bool says_batch(const zr_config *config)
 static bool has_batch(const zr_inherited *keep, const zr_config *config, int64_t chosen)
 {
     return keep->before->ranks == keep->ranks &&
-           (says_batch(config) || chosen * keep->ranks == keep->before->batch ||
+           (gives_batch(config) || chosen * keep->ranks == keep->before->batch ||
             !keep->before->micro_batch);
 }
 
 static bool is_divided(zr_job_grid grid) { return grid.stages > 1 || grid.tensor > 1; }
 
 // Says how many ranks share a batch. `split`: calls them data ranks in any case.
-static zr_ranks_words inherited_ranks_of(zr_job_grid grid, bool split)
+static zr_ranks_words words_of_ranks(zr_job_grid grid, bool split)
 {
     zr_ranks_words words = zr_ranks_in_words(grid);
     if (split && !is_divided(grid))
@@ -96,8 +96,7 @@ static void describe_ranks(const zr_inherited *keep, zr_job_grid grid, char out[
                               .data = before->ranks,
                               .tensor = ZR_MAX(before->tensor, 1)};
     bool split = is_divided(grid) || is_divided(past), same = keep->ranks == before->ranks;
-    zr_ranks_words now = inherited_ranks_of(grid, split && !same),
-                   then = inherited_ranks_of(past, split);
+    zr_ranks_words now = words_of_ranks(grid, split && !same), then = words_of_ranks(past, split);
     if (same)
         snprintf(out, RANKS_BYTES, "%s", now.text);
     else if (split)
@@ -107,7 +106,7 @@ static void describe_ranks(const zr_inherited *keep, zr_job_grid grid, char out[
 }
 
 // Returns the grid of this run, with the data ranks that the caller gives.
-static zr_job_grid grid_of(const zr_inherited *keep, const zr_config *config)
+static zr_job_grid grid_of_run(const zr_inherited *keep, const zr_config *config)
 {
     return (zr_job_grid){
         .stages = config->pipeline.stages, .data = keep->ranks, .tensor = config->tensor};
@@ -121,8 +120,8 @@ static zero_status keep_batch(const zr_inherited *keep, zr_config *config, int64
 {
     bool restarted = keep->restarted;
     int64_t batch = keep->before->batch, ranks = keep->ranks,
-            micro = said_integer(config, "train_micro_batch_size_per_gpu");
-    int64_t times = restarted ? 0 : said_integer(config, "gradient_accumulation_steps");
+            micro = given_integer(config, "train_micro_batch_size_per_gpu");
+    int64_t times = restarted ? 0 : given_integer(config, "gradient_accumulation_steps");
     char number[40], words[RANKS_BYTES];
     ZERO_TRY(zr_config_find_elastic(config, error));
     // Elasticity has one batch for all numbers of ranks that it allows.
@@ -130,9 +129,9 @@ static zero_status keep_batch(const zr_inherited *keep, zr_config *config, int64
         return ZERO_OK;
     int64_t fitting = fit_micro_batch(keep, times);
     micro = micro ? micro : fitting;
-    if (!makes(keep, micro, times))
-        return refuse_batch(keep, grid_of(keep, config), micro, fitting, times, error);
-    describe_ranks(keep, grid_of(keep, config), words);
+    if (!makes_same_batch(keep, micro, times))
+        return refuse_batch(keep, grid_of_run(keep, config), micro, fitting, times, error);
+    describe_ranks(keep, grid_of_run(keep, config), words);
     zr_log(logger, restarted ? ZERO_LOG_WARNING : ZERO_LOG_INFO,
            "%s: %lld micro-batches of %lld each, so that a step keeps its %lld samples", words,
            (long long)(batch / (ranks * micro)), (long long)micro, (long long)batch);
@@ -200,10 +199,10 @@ static zero_status keep_weight_decay(const zr_inherited *keep, zr_config *config
 static zero_status keep_formulas(const zr_inherited *keep, zr_config *config,
                                  const zero_logger *logger, zero_error *error)
 {
-    if (keep->before->has_rate_0 && !zr_config_says(config, "libzero.schedule_from_one"))
+    if (keep->before->has_rate_0 && !zr_config_has_value(config, "libzero.schedule_from_one"))
         ZERO_TRY(zr_config_override(config, "libzero.schedule_from_one", "false", "--resume", false,
                                     logger, error));
-    if (!keep->before->has_loss_mean || zr_config_says(config, "libzero.loss_mean"))
+    if (!keep->before->has_loss_mean || zr_config_has_value(config, "libzero.loss_mean"))
         return ZERO_OK;
     zr_log(logger, ZERO_LOG_INFO, "libzero.loss_mean micro_batch: the checkpoint was made with it");
     return zr_config_override(config, "libzero.loss_mean", "micro_batch", "--resume", false, logger,

@@ -50,7 +50,7 @@ static zero_status check_options(const zero_options *options, zero_error *error)
     return zr_model_check(options->model, error);
 }
 
-static zr_resolution resolution_of(const zero_options *options, const zr_trial *trial)
+static zr_resolution describe_resolution(const zero_options *options, const zr_trial *trial)
 {
     const zero_model *model = options->model;
     const int64_t parameters = zr_model_parameters(model->whole ? model->whole : model);
@@ -94,13 +94,14 @@ static zero_status make_plan(making *m, zero_error *error)
                                  .mapped = grid->pipeline && grid->pipeline->versions};
     zr_machine *machine = &question.machine;
     zr_machine_fill(m->queue, m->options->comm, machine);
-    zr_machine_divide(grid, machine);
-    zr_machine_limit(machine, &m->run.config->offload, zr_local_ranks(m->options->comm));
+    zr_machine_take_groups(grid, machine);
+    zr_machine_set_limit(machine, &m->run.config->offload, zr_local_ranks(m->options->comm));
     ZERO_TRY(zr_run_setup_plan(&m->run, &question, &m->rank, error));
     return zr_plan_check_memory(m->rank.plan, &m->rank.machine, error);
 }
 
-static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *faults)
+static zr_nvme_options nvme_options_of_config(const zr_offload_config *o,
+                                              const zr_io_faults *faults)
 {
     return (zr_nvme_options){
         .paths = {[ZR_SCRATCH_PARAMETERS] = {o->parameter_paths.at, o->parameter_paths.count},
@@ -116,7 +117,7 @@ static zr_nvme_options nvme_of(const zr_offload_config *o, const zr_io_faults *f
 }
 
 // Prepares what each rank can do without the others.
-static zero_status prepare_initialize(making *m, zero_error *error)
+static zero_status prepare_queue_and_plan(making *m, zero_error *error)
 {
     const zero_options *options = m->options;
     const char *backend = options->backend ? options->backend : "cpu";
@@ -142,7 +143,8 @@ static zero_status make_part(making *m, const zr_trial *trial, zero_error *error
 
 // Makes the communicator this engine's, and splits it. A split is collective, so all ranks agree to
 // it before.
-static zero_status take_comm(making *m, const zr_trial *trial, bool *attached, zero_error *error)
+static zero_status attach_comm_and_make_grid(making *m, const zr_trial *trial, bool *attached,
+                                             zero_error *error)
 {
     const zero_options *options = m->options;
     int tensor = m->run.config->tensor, replicas = 0;
@@ -196,11 +198,11 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
                         .inference = options->inference}};
     bool attached;
     *out = NULL;
-    zero_status status = take_comm(&m, trial, &attached, error);
+    zero_status status = attach_comm_and_make_grid(&m, trial, &attached, error);
     if (status == ZERO_OK)
         status = divide_units(&m, error);
     if (status == ZERO_OK)
-        status = prepare_initialize(&m, error);
+        status = prepare_queue_and_plan(&m, error);
     status = zr_comm_agree(options->comm, status, error);
     if (status == ZERO_OK && !options->inference)
         status = zr_topology_warn(&m.grid, m.rank.plan, &options->logger, error);
@@ -227,7 +229,7 @@ zero_status zr_engine_make(const zero_options *options, zr_config *config, const
         .seed = options->seed,
         .logger = options->logger,
         .changes = m.changes,
-        .nvme = nvme_of(&config->offload, trial ? trial->faults : NULL),
+        .nvme = nvme_options_of_config(&config->offload, trial ? trial->faults : NULL),
     };
     return zr_engine_create(&parts, out, error);
 }
@@ -250,8 +252,8 @@ static zero_status compare_ranks(const zero_options *options, const zr_config *c
 
 // Resolves the configuration of options.config_path or options.config_text, which must be the same
 // on all ranks. Collective.
-static zero_status resolve_initialize(const zero_options *options, const zr_trial *trial,
-                                      zr_config **config, zero_error *error)
+static zero_status resolve_agreed_config(const zero_options *options, const zr_trial *trial,
+                                         zr_config **config, zero_error *error)
 {
     zr_resolution how = {0};
     char *file = NULL;
@@ -261,7 +263,7 @@ static zero_status resolve_initialize(const zero_options *options, const zr_tria
         status = zr_resolve_text(options->config_path, &file, &length, error);
     if (status == ZERO_OK) {
         const char *text = file ? file : options->config_text;
-        how = resolution_of(options, trial);
+        how = describe_resolution(options, trial);
         how.text = text;
         how.length = file ? length : text ? strlen(text) : 0;
         status = zr_resolve(&how, config, error);
@@ -286,7 +288,7 @@ zero_status zr_initialize(const zero_options *options, const zr_trial *trial, ze
     zero_options taken;
     ZERO_TRY(take_options(options, &taken, error));
     options = &taken;
-    zero_status status = resolve_initialize(options, trial, &config, error);
+    zero_status status = resolve_agreed_config(options, trial, &config, error);
     if (status != ZERO_OK) {
         zr_config_destroy(config);
         return status;

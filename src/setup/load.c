@@ -19,8 +19,8 @@ zero_status zr_load_check_tokens(const char *name, const zr_tokenizer *tokenizer
                    zr_tokenizer_vocabulary(tokenizer), (long long)vocabulary);
 }
 
-static zero_status read_load_model(const char *directory, bool with_tokenizer, zr_loaded *out,
-                                   zero_error *error)
+static zero_status read_model_and_tokenizer(const char *directory, bool with_tokenizer,
+                                            zr_loaded *out, zero_error *error)
 {
     ZERO_TRY(zr_lm_config_read_in(directory, &out->model_config, error));
     out->shape = zr_lm_shape_of(&out->model_config);
@@ -57,8 +57,8 @@ static void find_flags(const zr_load_options *options, load_flags *out)
     add_budget(out, "libzero.host_memory", options->host_memory, "--host-memory");
 }
 
-static zero_status read_load_config(const zero_comm *comm, const zr_load_options *options,
-                                    zr_loaded *out, zero_error *error)
+static zero_status resolve_inference_config(const zero_comm *comm, const zr_load_options *options,
+                                            zr_loaded *out, zero_error *error)
 {
     load_flags flags;
     find_flags(options, &flags);
@@ -79,8 +79,8 @@ static zero_status read_load_config(const zero_comm *comm, const zr_load_options
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,
                           zero_error *error)
 {
-    ZERO_TRY(read_load_model(options->directory, !options->no_tokenizer, out, error));
-    ZERO_TRY(read_load_config(comm, options, out, error));
+    ZERO_TRY(read_model_and_tokenizer(options->directory, !options->no_tokenizer, out, error));
+    ZERO_TRY(resolve_inference_config(comm, options, out, error));
     ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
     zr_model_tiles_apply(out->config, &out->model_config);
     return zr_lm_create(&out->model_config, &out->model, error);

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-static size_t machine_facts_product_scratch(void *queue, zero_dtype dtype,
-                                            const zero_product_shape *shape)
+static size_t product_scratch_of_queue(void *queue, zero_dtype dtype,
+                                       const zero_product_shape *shape)
 {
     return zr_product_scratch(queue, dtype, shape);
 }
@@ -25,7 +25,7 @@ int zr_local_ranks(const zero_comm *comm)
 
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
 {
-    *out = (zr_machine){.product_scratch = machine_facts_product_scratch,
+    *out = (zr_machine){.product_scratch = product_scratch_of_queue,
                         .user = queue,
                         .ranks = 1,
                         .threads = queue->threads,
@@ -40,7 +40,7 @@ void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out)
     out->memory_limit /= zr_local_ranks(comm);
 }
 
-void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int tensor_rank)
+void zr_machine_divide_ranks(zr_machine *machine, int model_ranks, int tensor, int tensor_rank)
 {
     machine->ranks /= model_ranks;
     machine->machine_ranks /= model_ranks;
@@ -48,7 +48,7 @@ void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int ten
     machine->tensor_rank = tensor_rank;
 }
 
-void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
+void zr_machine_take_groups(const zr_grid *grid, zr_machine *machine)
 {
     const zero_comm *data = grid->data;
     machine->ranks = data->size;
@@ -59,11 +59,11 @@ void zr_machine_divide(const zr_grid *grid, zr_machine *machine)
     machine->staging_bytes = zr_grid_staging_bytes(grid);
 }
 
-static int64_t staging_of(int ranks) { return ranks > 1 ? zr_staging_bytes(ranks) : 0; }
+static int64_t staging_bytes_of_ranks(int ranks) { return ranks > 1 ? zr_staging_bytes(ranks) : 0; }
 
 // On one machine ranks map their peers' memory, and a rank without data ranks maps its own.
-void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
-                        zr_machine *machine)
+void zr_machine_imagine_groups(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
+                               zr_machine *machine)
 {
     const int *size = mesh->size;
     bool one = machines->count == 1 && mesh->world <= ZERO_MAX_RANKS;
@@ -71,9 +71,9 @@ void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, in
     machine->machine_ranks = zr_job_kv_replicas(machines, mesh, ZERO_AXIS_data);
     machine->staging_bytes = 0;
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && !one; axis++)
-        machine->staging_bytes += staging_of(size[axis]);
+        machine->staging_bytes += staging_bytes_of_ranks(size[axis]);
     if (!one)
-        machine->staging_bytes += staging_of(replicas);
+        machine->staging_bytes += staging_bytes_of_ranks(replicas);
 }
 
 zero_status zr_machine_check(const zr_machine *machine, const zr_settings *settings,
@@ -93,7 +93,7 @@ zero_status zr_machine_check(const zr_machine *machine, const zr_settings *setti
                    (long long)settings->kept_by, machine->machine_ranks, machine->machine_ranks);
 }
 
-void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)
+void zr_machine_set_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks)
 {
     machine->tier_limit[ZERO_TIER_device] = budgets->device_memory;
     machine->tier_limit[ZERO_TIER_host] = budgets->host_memory / local_ranks;

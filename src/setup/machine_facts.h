@@ -17,19 +17,19 @@
 void zr_machine_fill(zr_queue *queue, zero_comm *comm, zr_machine *out);
 // Divides the ranks as far as that is known before their groups are made. model_ranks: the ranks
 // that compute one model, `tensor` for each pipeline stage.
-void zr_machine_expect(zr_machine *machine, int model_ranks, int tensor, int tensor_rank);
+void zr_machine_divide_ranks(zr_machine *machine, int model_ranks, int tensor, int tensor_rank);
 // Sets what follows from a job's groups: ZeRO partitions among the data ranks.
-void zr_machine_divide(const zr_grid *grid, zr_machine *machine);
+void zr_machine_take_groups(const zr_grid *grid, zr_machine *machine);
 // Sets what would follow from the groups of the mesh's rank if the job ran on these machines.
 // replicas: how many tensor ranks share a flat parameter, if some but not all do; else 0.
-void zr_machine_imagine(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
-                        zr_machine *machine);
+void zr_machine_imagine_groups(const zr_job_machines *machines, const zr_mesh *mesh, int replicas,
+                               zr_machine *machine);
 // Checks that the ranks which share a copy of the weights are all ranks of one machine.
 // ZERO_ERR_CONFIG, with the numbers.
 zero_status zr_machine_check(const zr_machine *machine, const zr_settings *settings,
                              zero_error *error);
 // Sets the budgets of a configuration as limits of one rank, when local_ranks share the machine.
-void zr_machine_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
+void zr_machine_set_limit(zr_machine *machine, const zr_offload_config *budgets, int local_ranks);
 // Returns whether data ranks exchange while they compute: as the configuration says, or else always
 // if they exchange by messages, and only with a spare core if they read their peers' memory
 // (mapped). threads: of all ranks.

@@ -3,7 +3,7 @@
 #include "setup/machine_facts.h"
 #include "setup/run_setup.h"
 
-static int64_t whole_or(int64_t tiles) { return ZR_MAX(tiles, 1); }
+static int64_t at_least_one_tile(int64_t tiles) { return ZR_MAX(tiles, 1); }
 
 bool zr_model_tiles_apply(const zr_config *config, zr_lm_config *shape)
 {
@@ -11,8 +11,9 @@ bool zr_model_tiles_apply(const zr_config *config, zr_lm_config *shape)
     const zr_tiles before = zr_lm_tiles(shape),
                    asked = {o->tiles_embedding, o->tiles_attention, o->tiles_mlp};
     zr_lm_set_tiles(shape, &asked);
-    return whole_or(before.embedding) != asked.embedding ||
-           whole_or(before.attention) != asked.attention || whole_or(before.mlp) != asked.mlp;
+    return at_least_one_tile(before.embedding) != asked.embedding ||
+           at_least_one_tile(before.attention) != asked.attention ||
+           at_least_one_tile(before.mlp) != asked.mlp;
 }
 
 const zr_tiles zr_tilings[ZR_TILINGS] = {{1, 1, 1},   {4, 1, 1},     {8, 1, 1},
@@ -48,7 +49,7 @@ static bool tiling_fits(const zero_options *options, const zr_config *config, zr
         .part = {.model = model},
     };
     zr_machine_fill(queue, options->comm, &question.machine);
-    zr_machine_limit(&question.machine, &config->offload, zr_local_ranks(options->comm));
+    zr_machine_set_limit(&question.machine, &config->offload, zr_local_ranks(options->comm));
     bool good = zr_run_setup_plan(&run, &question, &rank, NULL) == ZERO_OK &&
                 zr_plan_fits(rank.plan, &rank.machine);
     zr_rank_plan_free(&rank);

@@ -4,7 +4,8 @@
 #include "base/json.h"
 #include "predict/rates.h"
 
-static double expected(const zr_rate_book *book, zr_task task, const zr_task_subject *subject)
+static double expected_seconds(const zr_rate_book *book, zr_task task,
+                               const zr_task_subject *subject)
 {
     const zr_task_facts facts = zr_rate_book_facts(book);
     return zr_task_expected(&book->tasks, task, subject, &facts);
@@ -12,25 +13,26 @@ static double expected(const zr_rate_book *book, zr_task task, const zr_task_sub
 
 // Returns the seconds before the first step of a run that resumes nothing. A forecast that nobody
 // has timed counts as nothing.
-static double start_of(const zr_overheads_question *question, const zr_rate_book *book)
+static double seconds_before_first_step(const zr_overheads_question *question,
+                                        const zr_rate_book *book)
 {
     static const zr_task always[] = {ZR_TASK_BEGIN, ZR_TASK_RESERVE, ZR_TASK_SHARE, ZR_TASK_DRAW};
     const zr_task_subject *subject = &question->subject;
-    double sum = expected(book, ZR_TASK_FORECAST, subject);
+    double sum = expected_seconds(book, ZR_TASK_FORECAST, subject);
     for (int i = 0; i < ZR_COUNT(always); i++) {
-        double seconds = expected(book, always[i], subject);
+        double seconds = expected_seconds(book, always[i], subject);
         if (seconds <= 0)
             return 0;
         sum += seconds;
     }
-    double reading = expected(book, ZR_TASK_READ, subject),
-           loading = expected(book, ZR_TASK_LOAD, subject);
+    double reading = expected_seconds(book, ZR_TASK_READ, subject),
+           loading = expected_seconds(book, ZR_TASK_LOAD, subject);
     if ((subject->text > 0 && reading <= 0) || (question->loads && loading <= 0))
         return 0;
     return sum + (subject->text > 0 ? reading : 0) + (question->loads ? loading : 0);
 }
 
-static double micro_batch_of(zr_estimate *estimate, const zr_rate_book *book)
+static double seconds_of_micro_batch(zr_estimate *estimate, const zr_rate_book *book)
 {
     double seconds;
     bool across = estimate->machines.count > 1;
@@ -40,8 +42,8 @@ static double micro_batch_of(zr_estimate *estimate, const zr_rate_book *book)
 }
 
 // Only generations teach how long choosing takes, and operations of one row.
-static double token_of(const zr_overheads_question *question, zr_estimate *estimate,
-                       const zr_rate_book *book)
+static double seconds_of_token(const zr_overheads_question *question, zr_estimate *estimate,
+                               const zr_rate_book *book)
 {
     const zr_task_sample choice = {.together = question->subject.together,
                                    .amount = question->vocabulary};
@@ -57,11 +59,11 @@ void zr_overheads_find(const zr_overheads_question *question, zr_estimate *estim
     const zr_task_subject *subject = &question->subject;
     bool computes = estimate && zr_rate_book_knows_kernels(book);
     *out = (zr_overheads){
-        .start = start_of(question, book),
-        .micro_batch = computes ? micro_batch_of(estimate, book) : 0,
-        .checkpoint = expected(book, ZR_TASK_CHECKPOINT, subject),
-        .model = expected(book, ZR_TASK_MODEL, subject),
-        .token = computes ? token_of(question, estimate, book) : 0,
+        .start = seconds_before_first_step(question, book),
+        .micro_batch = computes ? seconds_of_micro_batch(estimate, book) : 0,
+        .checkpoint = expected_seconds(book, ZR_TASK_CHECKPOINT, subject),
+        .model = expected_seconds(book, ZR_TASK_MODEL, subject),
+        .token = computes ? seconds_of_token(question, estimate, book) : 0,
     };
 }
 
@@ -70,7 +72,7 @@ bool zr_overheads_are_known(const zr_overheads *b)
     return b->start > 0 || b->micro_batch > 0 || b->checkpoint > 0 || b->model > 0 || b->token > 0;
 }
 
-static void append_overheads(double seconds, const char *of, const char **before, zr_buffer *out)
+static void append_seconds(double seconds, const char *of, const char **before, zr_buffer *out)
 {
     char text[ZR_SECONDS_TEXT];
     if (seconds <= 0)
@@ -83,11 +85,11 @@ static void append_overheads(double seconds, const char *of, const char **before
 void zr_overheads_text(const zr_overheads *overheads, zr_buffer *out)
 {
     const char *before = "besides steps: ";
-    append_overheads(overheads->start, "before the first one", &before, out);
-    append_overheads(overheads->micro_batch, "to evaluate a micro-batch", &before, out);
-    append_overheads(overheads->checkpoint, "a checkpoint", &before, out);
-    append_overheads(overheads->model, "a model", &before, out);
-    append_overheads(overheads->token, "a generated token", &before, out);
+    append_seconds(overheads->start, "before the first one", &before, out);
+    append_seconds(overheads->micro_batch, "to evaluate a micro-batch", &before, out);
+    append_seconds(overheads->checkpoint, "a checkpoint", &before, out);
+    append_seconds(overheads->model, "a model", &before, out);
+    append_seconds(overheads->token, "a generated token", &before, out);
 }
 
 void zr_overheads_json(const zr_overheads *overheads, zr_json_writer *w, const char *key)

@@ -133,8 +133,8 @@ zero_status zr_pipeline_stages_simulate(const zr_pipeline_part *part, zr_simulat
     return status;
 }
 
-static zero_status costs_of(const zr_pipeline_question *q, const zero_model *model,
-                            zr_unit_cost *out, zero_error *error)
+static zero_status compute_unit_costs(const zr_pipeline_question *q, const zero_model *model,
+                                      zr_unit_cost *out, zero_error *error)
 {
     const zr_settings settings = zr_settings_of(q->config, false);
     return zr_unit_costs(model, &q->shape, &settings, q->config->pipeline.kind, q->config->ranks,
@@ -153,7 +153,7 @@ static zero_status count_slices(const zr_pipeline_question *q, zr_unit_cost *cos
         return ZERO_ERR_MEMORY;
     zero_status status = zr_model_part_make(q->whole, q->whole->name, q->config, 0, &part, error);
     if (status == ZERO_OK)
-        status = costs_of(q, part.model, slices, error);
+        status = compute_unit_costs(q, part.model, slices, error);
     for (size_t u = 0; u < count && status == ZERO_OK; u++) {
         costs[u].states = slices[u].states;
         costs[u].version = slices[u].version;
@@ -165,13 +165,13 @@ static zero_status count_slices(const zr_pipeline_question *q, zr_unit_cost *cos
     return status;
 }
 
-static zero_status divide_pipeline_stages(const zr_pipeline_question *q, zr_unit_cost *costs,
-                                          zr_pipeline_part **out, zero_error *error)
+static zero_status divide_and_simulate(const zr_pipeline_question *q, zr_unit_cost *costs,
+                                       zr_pipeline_part **out, zero_error *error)
 {
     const zr_pipeline pipeline = zr_pipeline_of(q->config);
     zr_simulation simulation = {0};
     ZERO_TRY(zr_pipeline_check(&pipeline, error));
-    ZERO_TRY(costs_of(q, q->whole, costs, error));
+    ZERO_TRY(compute_unit_costs(q, q->whole, costs, error));
     if (q->config->tensor > 1 && zr_lm_config_of(q->whole))
         ZERO_TRY(count_slices(q, costs, error));
     ZERO_TRY(split_units(q, &pipeline, costs, out, error));
@@ -185,7 +185,7 @@ zero_status zr_pipeline_stages_divide(const zr_pipeline_question *q, zr_pipeline
 {
     *out = NULL;
     zr_unit_cost *costs = zr_alloc((size_t)q->whole->unit_count * sizeof *costs, error);
-    zero_status status = costs ? divide_pipeline_stages(q, costs, out, error) : ZERO_ERR_MEMORY;
+    zero_status status = costs ? divide_and_simulate(q, costs, out, error) : ZERO_ERR_MEMORY;
     zr_free(costs);
     if (status == ZERO_OK)
         return ZERO_OK;

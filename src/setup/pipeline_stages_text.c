@@ -58,7 +58,7 @@ void zr_pipeline_stages_versions(const zr_pipeline_part *part, int stage, zr_buf
 }
 
 // Says whether the unit's backward runs in one call where the schedule has two.
-static bool runs_as_one(const zero_unit *unit, bool again)
+static bool runs_backward_as_one(const zero_unit *unit, bool again)
 {
     return again || !unit->ops->backward_input;
 }
@@ -71,7 +71,7 @@ void zr_pipeline_stages_in_one_part(const zr_pipeline_part *part, const zero_mod
     if (!zr_pipeline_has_weights(part->pipeline.kind))
         return;
     for (int u = 0; u < model->unit_count; u++)
-        count += runs_as_one(&model->units[u], again);
+        count += runs_backward_as_one(&model->units[u], again);
     if (count == 0)
         return;
     if (count == model->unit_count) {
@@ -83,7 +83,7 @@ void zr_pipeline_stages_in_one_part(const zr_pipeline_part *part, const zero_mod
     }
     zr_buffer_printf(out, "backward in one part: ");
     for (int u = 0; u < model->unit_count; u++) {
-        if (!runs_as_one(&model->units[u], again))
+        if (!runs_backward_as_one(&model->units[u], again))
             continue;
         zr_buffer_printf(out, "%s%s", separator, model->units[u].name);
         separator = ", ";

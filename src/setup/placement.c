@@ -22,7 +22,7 @@ const int64_t zr_sub_groups[ZR_SUB_GROUPS] = {1 << 18, 1 << 16};
 #define PARAMETERS "zero_optimization.offload_param."
 #define SUB_GROUP "zero_optimization.sub_group_size"
 
-static bool was_said(const zr_config *config, const char *path)
+static bool was_given(const zr_config *config, const char *path)
 {
     int origin = zr_config_setting(config, path)->origin;
     return origin == ZR_FROM_FILE || origin == ZR_FROM_FLAG;
@@ -56,14 +56,14 @@ typedef struct search {
 
 // Returns the configuration with placement `at`. The copy is shallow, which is enough because only
 // plain fields are changed.
-static zr_config config_at(const search *s, const zr_placement *at)
+static zr_config config_of_placement(const search *s, const zr_placement *at)
 {
     const zr_tiles *tiles = &zr_tilings[at->tiles];
     zr_config config = *s->question->run.config;
     config.stage = at->stage;
     config.offload.optimizer = (int)at->optimizer;
     config.offload.parameters = (int)at->parameters;
-    if (!was_said(&config, OPTIMIZER "ratio"))
+    if (!was_given(&config, OPTIMIZER "ratio"))
         config.offload.ratio = 1;
     if (at->optimizer == ZERO_TIER_device)
         config.offload.ratio = 0;
@@ -78,7 +78,7 @@ static zr_config config_at(const search *s, const zr_placement *at)
 }
 
 // Asks whether it fits on the machines of all ranks.
-static zero_status ask_all(const search *s, bool fits, bool *all, zero_error *error)
+static zero_status agree_whether_it_fits(const search *s, bool fits, bool *all, zero_error *error)
 {
     int64_t answer = !fits;
     ZERO_TRY(zr_comm_agree_on_largest(s->question->comm, &answer, error));
@@ -86,7 +86,7 @@ static zero_status ask_all(const search *s, bool fits, bool *all, zero_error *er
     return ZERO_OK;
 }
 
-static void note_bytes(const zr_estimate *estimate, zr_placement *at)
+static void note_bytes_of_tiers(const zr_estimate *estimate, zr_placement *at)
 {
     for (int t = 0; t < ZERO_TIER_COUNT; t++) {
         at->tiers[t] = 0;
@@ -98,29 +98,29 @@ static void note_bytes(const zr_estimate *estimate, zr_placement *at)
 }
 
 // Predicts it if it fits here, or if it is the last form of its placement.
-static zero_status try_form(search *s, bool last, zr_placement *at, zero_error *error)
+static zero_status estimate_placement(search *s, bool last, zr_placement *at, zero_error *error)
 {
-    const zr_config config = config_at(s, at);
+    const zr_config config = config_of_placement(s, at);
     zr_estimate estimate;
     s->run.config = &config;
     zero_status status = zr_estimate_make(&s->run, &estimate, error);
     bool fits = status == ZERO_OK && estimate.fits;
     if (status == ZERO_OK) {
-        note_bytes(&estimate, at);
+        note_bytes_of_tiers(&estimate, at);
         if (fits || last)
             status = zr_estimate_forecast(&estimate, &s->book, &at->step, error);
     }
     zr_estimate_free(&estimate);
     ZERO_TRY(zr_comm_agree(s->question->comm, status, error));
-    return ask_all(s, fits, &at->fits, error);
+    return agree_whether_it_fits(s, fits, &at->fits, error);
 }
 
 // Tries the forms of a placement until one fits; otherwise *at holds the last one.
-static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
+static zero_status try_tilings_and_groups(search *s, zr_placement *at, zero_error *error)
 {
     const zr_config *config = s->question->run.config;
     bool travels = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
-    int groups = travels && !was_said(config, SUB_GROUP) ? 1 + ZR_SUB_GROUPS : 1;
+    int groups = travels && !was_given(config, SUB_GROUP) ? 1 + ZR_SUB_GROUPS : 1;
     bool open = s->run.shape && !zr_model_tiles_are_given(config) && !config->exact_world &&
                 config->exact_tensor == 1;
     int tilings = open ? ZR_TILINGS : 1;
@@ -128,7 +128,7 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
         for (int g = 0; g < groups; g++) {
             at->sub_group = g ? zr_sub_groups[g - 1] : 0;
             bool last = at->tiles == tilings - 1 && g == groups - 1;
-            ZERO_TRY(try_form(s, last, at, error));
+            ZERO_TRY(estimate_placement(s, last, at, error));
             if (at->fits)
                 return ZERO_OK;
         }
@@ -136,13 +136,14 @@ static zero_status try_placement(search *s, zr_placement *at, zero_error *error)
     return ZERO_OK;
 }
 
-static bool placement_is_open(const search *s, const zr_placement *at)
+static bool is_allowed_placement(const search *s, const zr_placement *at)
 {
     const zr_config *config = s->question->run.config;
     bool nvme = at->optimizer == ZERO_TIER_nvme || at->parameters == ZERO_TIER_nvme;
-    if ((was_said(config, STAGE) && at->stage != config->stage) ||
-        (was_said(config, OPTIMIZER "device") && (int)at->optimizer != config->offload.optimizer) ||
-        (was_said(config, PARAMETERS "device") &&
+    if ((was_given(config, STAGE) && at->stage != config->stage) ||
+        (was_given(config, OPTIMIZER "device") &&
+         (int)at->optimizer != config->offload.optimizer) ||
+        (was_given(config, PARAMETERS "device") &&
          (int)at->parameters != config->offload.parameters))
         return false;
     if (config->offload.delayed_from && at->optimizer == ZERO_TIER_device)
@@ -159,16 +160,16 @@ static zero_status try_all(search *s, zero_error *error)
                 zr_placement at = {.stage = stage,
                                    .optimizer = (zero_tier)optimizer,
                                    .parameters = (zero_tier)parameters};
-                if (!placement_is_open(s, &at))
+                if (!is_allowed_placement(s, &at))
                     continue;
-                ZERO_TRY(try_placement(s, &at, error));
+                ZERO_TRY(try_tilings_and_groups(s, &at, error));
                 assert(answer->count < ZR_MOST_PLACEMENTS); // 1 at stage 0, 3 at 1 and at 2, 9 at 3
                 answer->at[answer->count++] = at;
             }
     return ZERO_OK;
 }
 
-static void scale(zr_forecast *step, double factor)
+static void scale_forecast(zr_forecast *step, double factor)
 {
     for (int part = 0; part < ZR_TIME_PARTS; part++)
         step->parts[part] *= factor;
@@ -180,13 +181,13 @@ static void scale(zr_forecast *step, double factor)
 }
 
 // Uses the slowest rank's prediction everywhere, because what is known of machines may differ.
-static zero_status agree_on_steps(search *s, zero_error *error)
+static zero_status agree_on_forecasts(search *s, zero_error *error)
 {
     for (int i = 0; i < s->answer->count; i++) {
         zr_forecast *step = &s->answer->at[i].step;
         int64_t nanoseconds = (int64_t)fmin(step->seconds * 1e9, MOST_NANOSECONDS);
         ZERO_TRY(zr_comm_agree_on_largest(s->question->comm, &nanoseconds, error));
-        scale(step, (double)nanoseconds * 1e-9 / step->seconds);
+        scale_forecast(step, (double)nanoseconds * 1e-9 / step->seconds);
     }
     return ZERO_OK;
 }
@@ -201,7 +202,7 @@ static bool placement_is_better(const zr_placement *a, const zr_placement *b)
 }
 
 // A stable insertion sort, because there are few and equals must keep their order.
-static void sort(zr_placement_answer *answer)
+static void sort_fastest_first(zr_placement_answer *answer)
 {
     for (int i = 1; i < answer->count; i++)
         for (int k = i; k > 0 && placement_is_better(&answer->at[k], &answer->at[k - 1]); k--) {
@@ -228,8 +229,8 @@ static zero_status choose_placement(search *s, zero_error *error)
 {
     ZERO_TRY(zr_comm_agree(s->question->comm, find_room(s, error), error));
     ZERO_TRY(try_all(s, error));
-    ZERO_TRY(agree_on_steps(s, error));
-    sort(s->answer);
+    ZERO_TRY(agree_on_forecasts(s, error));
+    sort_fastest_first(s->answer);
     return ZERO_OK;
 }
 
@@ -249,20 +250,20 @@ zero_status zr_placement_choose(const zr_placement_question *question, zr_placem
     return status;
 }
 
-static zero_status put_placement(zr_config *config, const char *path, const char *value,
-                                 zero_error *error)
+static zero_status override_unless_given(zr_config *config, const char *path, const char *value,
+                                         zero_error *error)
 {
-    return was_said(config, path) ? ZERO_OK
-                                  : zr_config_override(config, path, value, "libzero.offload auto",
-                                                       false, NULL, error);
+    return was_given(config, path) ? ZERO_OK
+                                   : zr_config_override(config, path, value, "libzero.offload auto",
+                                                        false, NULL, error);
 }
 
-static zero_status put_placement_number(zr_config *config, const char *path, int64_t value,
-                                        zero_error *error)
+static zero_status override_number_unless_given(zr_config *config, const char *path, int64_t value,
+                                                zero_error *error)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    return put_placement(config, path, text, error);
+    return override_unless_given(config, path, text, error);
 }
 
 static zero_status put_device(zr_config *config, zero_tier tier, const char *device,
@@ -270,8 +271,9 @@ static zero_status put_device(zr_config *config, zero_tier tier, const char *dev
 {
     static const char *const names[] = {
         [ZERO_TIER_device] = "none", [ZERO_TIER_host] = "cpu", [ZERO_TIER_nvme] = "nvme"};
-    ZERO_TRY(put_placement(config, device, names[tier], error));
-    return tier == ZERO_TIER_nvme ? put_placement(config, paths_key, paths, error) : ZERO_OK;
+    ZERO_TRY(override_unless_given(config, device, names[tier], error));
+    return tier == ZERO_TIER_nvme ? override_unless_given(config, paths_key, paths, error)
+                                  : ZERO_OK;
 }
 
 zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved, zr_config *parsed,
@@ -282,7 +284,7 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
     zero_status status = zr_config_override(parsed, "libzero.offload", "given",
                                             "libzero.offload auto", false, NULL, error);
     if (status == ZERO_OK)
-        status = put_placement_number(parsed, STAGE, at->stage, error);
+        status = override_number_unless_given(parsed, STAGE, at->stage, error);
     if (status == ZERO_OK)
         status = put_device(parsed, at->optimizer, OPTIMIZER "device", OPTIMIZER "nvme_path", paths,
                             error);
@@ -290,22 +292,24 @@ zero_status zr_placement_apply(const zr_placement *at, const zr_config *resolved
         status = put_device(parsed, at->parameters, PARAMETERS "device", PARAMETERS "nvme_path",
                             paths, error);
     if (status == ZERO_OK && at->sub_group)
-        status = put_placement_number(parsed, SUB_GROUP, at->sub_group, error);
+        status = override_number_unless_given(parsed, SUB_GROUP, at->sub_group, error);
     if (status == ZERO_OK && at->tiles)
-        status = put_placement_number(parsed, "libzero.tiling.embedding", tiles->embedding, error);
+        status = override_number_unless_given(parsed, "libzero.tiling.embedding", tiles->embedding,
+                                              error);
     if (status == ZERO_OK && at->tiles)
-        status = put_placement_number(parsed, "libzero.tiling.attention", tiles->attention, error);
+        status = override_number_unless_given(parsed, "libzero.tiling.attention", tiles->attention,
+                                              error);
     if (status == ZERO_OK && at->tiles)
-        status = put_placement_number(parsed, "libzero.tiling.mlp", tiles->mlp, error);
+        status = override_number_unless_given(parsed, "libzero.tiling.mlp", tiles->mlp, error);
     free(paths);
     return status;
 }
 
 // Asks about the ranks of options->comm, or about ranks that are only imagined.
-static zr_placement_question question_of(const zero_options *options,
-                                         const zr_imagined_ranks *imagined,
-                                         const zr_lm_config *shape, const zr_config *config,
-                                         zr_queue *queue)
+static zr_placement_question make_placement_question(const zero_options *options,
+                                                     const zr_imagined_ranks *imagined,
+                                                     const zr_lm_config *shape,
+                                                     const zr_config *config, zr_queue *queue)
 {
     int together = imagined ? imagined->count : zr_local_ranks(options->comm);
     zr_placement_question question = {
@@ -331,15 +335,16 @@ static zr_placement_question question_of(const zero_options *options,
     return question;
 }
 
-zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined,
-                            const zr_lm_config *shape, const zr_config *config,
-                            zr_placement_answer *out, zero_error *error)
+zero_status zr_placement_of_options(const zero_options *options, const zr_imagined_ranks *imagined,
+                                    const zr_lm_config *shape, const zr_config *config,
+                                    zr_placement_answer *out, zero_error *error)
 {
     const char *backend = options->backend ? options->backend : "cpu";
     zr_queue *queue = NULL;
     zero_status status = zr_queue_open(backend, NULL, ZR_MAX(options->threads, 1), &queue, error);
     ZERO_TRY(zr_comm_agree(options->comm, status, error));
-    const zr_placement_question question = question_of(options, imagined, shape, config, queue);
+    const zr_placement_question question =
+        make_placement_question(options, imagined, shape, config, queue);
     status = zr_placement_choose(&question, out, error);
     zr_queue_close(queue);
     return status;
@@ -353,8 +358,8 @@ static void log_lines(const zero_logger *logger, char *text)
         zr_log(logger, ZERO_LOG_INFO, "%s", line);
 }
 
-static zero_status say_placement(const zero_options *options, const char *model,
-                                 const zr_placement_answer *answer, zero_error *error)
+static zero_status report_or_refuse(const zero_options *options, const char *model,
+                                    const zr_placement_answer *answer, zero_error *error)
 {
     zr_buffer text = {0};
     bool none = answer->chosen < 0;
@@ -397,9 +402,9 @@ zero_status zr_placement_settle(const zr_resolution *how, const zero_options *op
     zr_placement_answer answer;
     if (!(*config)->offload.automatic)
         return ZERO_OK;
-    ZERO_TRY(zr_placement_of(options, NULL, shape, *config, &answer, error));
+    ZERO_TRY(zr_placement_of_options(options, NULL, shape, *config, &answer, error));
     const char *model = shape ? zr_lm_name(shape) : options->model->name;
-    zero_status status = say_placement(options, model, &answer, error);
+    zero_status status = report_or_refuse(options, model, &answer, error);
     if (status == ZERO_OK)
         status = resolve_placed(how, &answer.at[answer.chosen], config, error);
     return zr_comm_agree(options->comm, status, error);

@@ -60,9 +60,9 @@ typedef struct zr_imagined_ranks { // ranks of one machine, for zero plan
 
 // Does the same for the engine that these options would make. imagined NULL: with the ranks of
 // options->comm. `shape` is as in the question; if it is given, options->model is not read.
-zero_status zr_placement_of(const zero_options *options, const zr_imagined_ranks *imagined,
-                            const zr_lm_config *shape, const zr_config *config,
-                            zr_placement_answer *out, zero_error *error);
+zero_status zr_placement_of_options(const zero_options *options, const zr_imagined_ranks *imagined,
+                                    const zr_lm_config *shape, const zr_config *config,
+                                    zr_placement_answer *out, zero_error *error);
 // If the resolved configuration leaves the placement to the program: chooses it, reports it, and
 // resolves the configuration again, as `how` did. Collective. Returns ZERO_ERR_LIMIT if nothing
 // fits. On failure *config is unchanged.

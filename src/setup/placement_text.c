@@ -105,7 +105,7 @@ void zr_placement_table(const zr_placement_answer *answer, int width, zr_buffer 
     zr_report_finish(r, ZR_REPORT_TEXT, width, out);
 }
 
-static void put_placement(const zr_placement *at, bool chosen, zr_json_writer *w)
+static void put_placement_json(const zr_placement *at, bool chosen, zr_json_writer *w)
 {
     const zr_tiles *tiles = &zr_tilings[at->tiles];
     zr_json_begin_object(w, NULL);
@@ -139,7 +139,7 @@ void zr_placement_json(const zr_placement_answer *answer, zr_json_writer *w)
     zr_json_begin_array(w, "placements");
     for (int i = 0; i < answer->count; i++) {
         zr_json_line(w, 0);
-        put_placement(&answer->at[i], i == answer->chosen, w);
+        put_placement_json(&answer->at[i], i == answer->chosen, w);
     }
     zr_json_end(w);
 }

@@ -11,7 +11,7 @@
 
 // Returns the same number for all ranks that share one set of cores, and another for ranks bound
 // elsewhere.
-static int64_t name_of_cores(void)
+static int64_t hash_of_allowed_cores(void)
 {
     char host[256] = "";
     cpu_set_t mask;
@@ -29,7 +29,7 @@ static zero_status count_kv_replicas(zero_comm *comm, int *kv_replicas, zero_err
     int64_t *names = zr_alloc((size_t)comm->size * sizeof *names, error);
     if (!names)
         return ZERO_ERR_MEMORY;
-    names[comm->rank] = name_of_cores();
+    names[comm->rank] = hash_of_allowed_cores();
     zero_status status = zr_comm_all_reduce_small(comm, names, comm->size, ZERO_I64, ZR_SUM, error);
     *kv_replicas = 0;
     for (int r = 0; r < comm->size; r++)
@@ -40,8 +40,8 @@ static zero_status count_kv_replicas(zero_comm *comm, int *kv_replicas, zero_err
 
 // Gives every rank as many threads as the rank with the fewest, because the bits of results depend
 // on the number of threads.
-static zero_status take_least(zero_comm *comm, int kv_replicas, int cores, zr_rank_threads *out,
-                              zero_error *error)
+static zero_status agree_on_fewest_threads(zero_comm *comm, int kv_replicas, int cores,
+                                           zr_rank_threads *out, zero_error *error)
 {
     int64_t least = out->count;
     ZERO_TRY(zr_comm_all_reduce_small(comm, &least, 1, ZERO_I64, ZR_MIN, error));
@@ -62,7 +62,7 @@ zero_status zr_rank_threads_choose(zero_comm *comm, int asked, zr_rank_threads *
     if (asked > 0) {
         out->count = asked;
         snprintf(out->reason, sizeof out->reason, "as asked; cores: %s", budget.reason);
-        return take_least(comm, kv_replicas, budget.allowed, out, error);
+        return agree_on_fewest_threads(comm, kv_replicas, budget.allowed, out, error);
     }
     out->count = ZR_MAX(1, budget.allowed / kv_replicas);
     if (kv_replicas > 1)
@@ -70,5 +70,5 @@ zero_status zr_rank_threads_choose(zero_comm *comm, int asked, zr_rank_threads *
                  kv_replicas);
     else
         snprintf(out->reason, sizeof out->reason, "cores: %s", budget.reason);
-    return take_least(comm, kv_replicas, budget.allowed, out, error);
+    return agree_on_fewest_threads(comm, kv_replicas, budget.allowed, out, error);
 }

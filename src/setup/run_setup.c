@@ -12,7 +12,7 @@ zero_shape zr_run_shape(const zr_config *config, int64_t batch, int64_t seq, int
 }
 
 // Single types that the file names replace those of the policy.
-static zr_precision precision_of(const zr_config *config)
+static zr_precision precision_of_config(const zr_config *config)
 {
     zr_precision precision = zr_precision_of(config->dtype, config->accumulation);
     if (config->exact_world)
@@ -28,7 +28,7 @@ static zr_precision precision_of(const zr_config *config)
 
 // Prefetching from NVMe is as deep as the pipeline of section 6.2 (ZeRO-Infinity): it covers the
 // visit after the next one to be gathered, and one more.
-static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
+static zr_tiering tiering_of_config(const zr_offload_config *o, bool inference)
 {
     zero_tier optimizer = inference ? ZERO_TIER_device : (zero_tier)o->optimizer;
     int64_t ahead;
@@ -56,7 +56,7 @@ static zr_tiering tiering_of(const zr_offload_config *o, bool inference)
 zr_settings zr_settings_of(const zr_config *config, bool inference)
 {
     return (zr_settings){
-        .precision = precision_of(config),
+        .precision = precision_of_config(config),
         .stage = (int)config->stage,
         .accumulation = config->accumulation,
         .state_vectors = inference ? 0 : zr_optimizer_states(&config->optimizer),
@@ -68,7 +68,7 @@ zr_settings zr_settings_of(const zr_config *config, bool inference)
         .reduce_bucket = config->reduce_bucket,
         .prefetch_bucket = config->prefetch_bucket,
         .kept_by = config->kept_by,
-        .tiering = tiering_of(&config->offload, inference),
+        .tiering = tiering_of_config(&config->offload, inference),
         .activation_checkpoints = inference ? 0 : config->offload.activation_checkpoints,
         .activation_checkpoint_tier =
             inference ? ZERO_TIER_device : (zero_tier)config->offload.activation_checkpoint_tier,

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-static bool is_together(const zr_topology *s, int first, int count)
+static bool are_on_one_machine(const zr_topology *s, int first, int count)
 {
     for (int r = 1; r < count; r++)
         if (s->machines[first + r] != s->machines[first])
@@ -16,10 +16,10 @@ static bool is_together(const zr_topology *s, int first, int count)
 }
 
 // Returns the first of `count` neighbouring ranks that are not on one machine; -1: there are none.
-static int find_topology(const zr_topology *s, int count)
+static int find_torn_group(const zr_topology *s, int count)
 {
     for (int first = 0; first < s->ranks; first += count)
-        if (!is_together(s, first, count))
+        if (!are_on_one_machine(s, first, count))
             return first;
     return -1;
 }
@@ -36,7 +36,7 @@ enum { MOST_LISTED = 8, LEAST_RANGE = 4 }; // machines; ranks
 
 // Returns the end of what the list says of rank r at once: of a range of ranks on its machine, if
 // it is long.
-static int listed_end(const zr_topology *s, int r, int end)
+static int end_of_same_machine(const zr_topology *s, int r, int end)
 {
     int next = r + 1;
     while (next < end && s->machines[next] == s->machines[r])
@@ -49,7 +49,7 @@ static void list_machine(const zr_topology *s, int machine, int first, int end, 
 {
     const char *separator = "";
     for (int r = first, next; r < end; r = next) {
-        next = listed_end(s, r, end);
+        next = end_of_same_machine(s, r, end);
         if (s->machines[r] != machine)
             continue;
         if (*separator && count_ranks(s, machine, next, end) == 0)
@@ -76,7 +76,7 @@ static void list_ranks(const zr_topology *s, int first, int end, zr_buffer *out)
 }
 
 // Whether every machine has all of each `count` ranks, if they follow each other on it.
-static bool order_helps(const zr_topology *s, int count)
+static bool another_order_helps(const zr_topology *s, int count)
 {
     for (int m = 0; m < s->machine_count; m++)
         if (count_ranks(s, m, 0, s->ranks) % count)
@@ -88,7 +88,7 @@ static bool order_helps(const zr_topology *s, int count)
 static int find_fitting(const zr_topology *s)
 {
     int tensor = s->tensor - 1;
-    while (s->tensor % tensor || find_topology(s, tensor) >= 0)
+    while (s->tensor % tensor || find_torn_group(s, tensor) >= 0)
         tensor--;
     return tensor;
 }
@@ -108,7 +108,7 @@ static void describe_tensor(const zr_topology *s, int first, zr_buffer *out)
         "): in a step up to %s of its sums come to a rank over the network, %s of them "
         "for %s; ",
         step, unit, s->unit);
-    if (order_helps(s, s->tensor))
+    if (another_order_helps(s, s->tensor))
         zr_buffer_printf(out, IN_ORDER "or --tensor %d keep them together", find_fitting(s));
     else
         zr_buffer_printf(out, "--tensor %d keeps them together", find_fitting(s));
@@ -133,25 +133,25 @@ static void describe_stage(const zr_topology *s, int first, zr_buffer *out)
 // -1: there is none.
 static int find_torn_stage(const zr_topology *s)
 {
-    int first = s->stage_ranks < s->ranks ? find_topology(s, s->stage_ranks) : -1;
-    return first >= 0 && order_helps(s, s->stage_ranks) ? first : -1;
+    int first = s->stage_ranks < s->ranks ? find_torn_group(s, s->stage_ranks) : -1;
+    return first >= 0 && another_order_helps(s, s->stage_ranks) ? first : -1;
 }
 
 bool zr_topology_is_torn(const zr_topology *s)
 {
-    return find_topology(s, s->tensor) >= 0 || find_torn_stage(s) >= 0;
+    return find_torn_group(s, s->tensor) >= 0 || find_torn_stage(s) >= 0;
 }
 
 void zr_topology_describe(const zr_topology *s, zr_buffer *out)
 {
-    int model = find_topology(s, s->tensor), stage = find_torn_stage(s);
+    int model = find_torn_group(s, s->tensor), stage = find_torn_stage(s);
     if (model >= 0)
         describe_tensor(s, model, out);
     else if (stage >= 0)
         describe_stage(s, stage, out);
 }
 
-static int64_t bytes_of_unit(const zr_plan *plan, const zr_reaches *at, int unit)
+static int64_t network_bytes_of_unit(const zr_plan *plan, const zr_reaches *at, int unit)
 {
     zr_pass_traffic t = {0};
     zr_exchanges_of_unit(plan, unit, &t);
@@ -165,9 +165,9 @@ zr_topology_costs zr_topology_costs_of(const zr_plan *plan, const zr_step_traffi
 {
     const zr_network network = zr_network_of(step, at);
     int most = 0;
-    int64_t most_bytes = bytes_of_unit(plan, at, most);
+    int64_t most_bytes = network_bytes_of_unit(plan, at, most);
     for (int u = 1; u < plan->unit_count; u++) {
-        int64_t bytes = bytes_of_unit(plan, at, u);
+        int64_t bytes = network_bytes_of_unit(plan, at, u);
         most = bytes > most_bytes ? u : most;
         most_bytes = ZR_MAX(bytes, most_bytes);
     }
@@ -180,7 +180,7 @@ zr_topology_costs zr_topology_costs_of(const zr_plan *plan, const zr_step_traffi
 
 // Pipeline stages have other units, so it is a rank with the most that says which unit it is; of
 // several, that with the last unit.
-void zr_topology_raise(zr_topology_costs *most, const zr_topology_costs *of)
+void zr_topology_costs_raise(zr_topology_costs *most, const zr_topology_costs *of)
 {
     if (of->unit_bytes > most->unit_bytes)
         most->unit = of->unit;
@@ -192,19 +192,19 @@ void zr_topology_raise(zr_topology_costs *most, const zr_topology_costs *of)
     most->link_bytes = ZR_MAX(most->link_bytes, of->link_bytes);
 }
 
-static zr_reach reach_of(const zero_comm *group)
+static zr_reach reach_of_group(const zero_comm *group)
 {
     return group ? (zr_reach){group->size, group->strangers, group->fetches} : (zr_reach){0};
 }
 
-// Finds the most of all ranks, as zr_topology_raise does: some have no neighbour on another
+// Finds the most of all ranks, as zr_topology_costs_raise does: some have no neighbour on another
 // machine.
 static zero_status find_costs(const zr_grid *grid, const zr_plan *plan, zr_topology_costs *most,
                               zero_error *error)
 {
-    const zr_reaches at = {.data = reach_of(grid->data),
-                           .tensor = reach_of(grid->tensor),
-                           .replicas = reach_of(grid->replicas),
+    const zr_reaches at = {.data = reach_of_group(grid->data),
+                           .tensor = reach_of_group(grid->tensor),
+                           .replicas = reach_of_group(grid->replicas),
                            .stages = grid->pipeline ? grid->pipeline->machines : NULL};
     zr_step_traffic step;
     zr_step_traffic_find(plan, &step);
@@ -240,8 +240,8 @@ static zero_status find_names(zero_comm *world, zr_topology *s, zero_error *erro
                                     ZERO_I64, ZR_SUM, error);
 }
 
-static zero_status warn(const zr_grid *grid, const zr_plan *plan, zr_topology *s,
-                        const zero_logger *logger, zero_error *error)
+static zero_status warn_of_torn_groups(const zr_grid *grid, const zr_plan *plan, zr_topology *s,
+                                       const zero_logger *logger, zero_error *error)
 {
     zr_buffer text = {0};
     ZERO_TRY(find_costs(grid, plan, &s->most, error));
@@ -270,7 +270,7 @@ zero_status zr_topology_warn(const zr_grid *grid, const zr_plan *plan, const zer
     s.names = zr_alloc(sizeof *s.names * (size_t)s.machine_count, error);
     zero_status status = zr_comm_agree(world, s.names ? ZERO_OK : ZERO_ERR_MEMORY, error);
     if (status == ZERO_OK)
-        status = warn(grid, plan, &s, logger, error);
+        status = warn_of_torn_groups(grid, plan, &s, logger, error);
     zr_free(s.names);
     return status;
 }

@@ -38,7 +38,7 @@ bool zr_topology_is_torn(const zr_topology *topology);
 zr_topology_costs zr_topology_costs_of(const zr_plan *plan, const zr_step_traffic *step,
                                        const zr_reaches *at);
 // Raises the most to another rank's costs.
-void zr_topology_raise(zr_topology_costs *most, const zr_topology_costs *of);
+void zr_topology_costs_raise(zr_topology_costs *most, const zr_topology_costs *of);
 // Writes the warning; nothing if there is none.
 void zr_topology_describe(const zr_topology *topology, zr_buffer *out);
 

@@ -215,8 +215,8 @@ zero_status zr_outputs_go_on(zr_outputs *out, const char *config_text, int64_t l
     if (zr_path_exists(path))
         ZERO_TRY(zr_file_read(path, SIZE_MAX / 2, &text, &length, error));
     size_t kept = end_of_lines(text ? text : "", length, &lines);
-    zr_metrics_sum(text ? text + kept : "", length - kept, &out->lost_steps,
-                   &out->lost_milliseconds);
+    zr_metrics_sum_steps(text ? text + kept : "", length - kept, &out->lost_steps,
+                         &out->lost_milliseconds);
     zero_status status = lines ? zr_file_write_durable(path, text, kept, error) : ZERO_OK;
     zr_free(text);
     return status == ZERO_OK ? zr_metrics_open(path, lines, &out->metrics, error) : status;

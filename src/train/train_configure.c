@@ -30,7 +30,7 @@ static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 static zero_status add_seed_and_inherited(zr_resolution *how, zr_config *config, zero_error *error)
 {
     const zr_train *train = how->user;
-    if (!zr_config_says(config, SEED))
+    if (!zr_config_has_value(config, SEED))
         ZERO_TRY(zr_config_override(config, SEED, DEFAULT_SEED, "default", how->strict, how->logger,
                                     error));
     const zr_inherited keep = {

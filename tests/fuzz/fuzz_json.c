@@ -28,8 +28,8 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     if (!text)
         return ZERO_ERR_MEMORY;
     memcpy(text, data, size);
-    size_t kept = zr_csv_keep(text, size, 64);
-    fuzz_must(kept <= size && zr_csv_keep(text, kept, 64) == kept);
+    size_t kept = zr_csv_kept_bytes(text, size, 64);
+    fuzz_must(kept <= size && zr_csv_kept_bytes(text, kept, 64) == kept);
     zr_buffer_append(&quoted, "[", 1);
     zr_json_append_string(&quoted, text, size);
     zr_buffer_append(&quoted, "]", 1);

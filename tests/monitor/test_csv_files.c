@@ -37,9 +37,10 @@ static void test_keep(void **state)
         {"step,lr\r\n8,0.5\r\n8,0.75\r\n16,2\r\n", 8, 24},
     };
     for (int i = 0; i < ZR_COUNT(rows); i++)
-        if (zr_csv_keep(rows[i].text, strlen(rows[i].text), rows[i].done) != rows[i].kept)
+        if (zr_csv_kept_bytes(rows[i].text, strlen(rows[i].text), rows[i].done) != rows[i].kept)
             fail_msg("row %d: %zu bytes are kept, not %zu", i,
-                     zr_csv_keep(rows[i].text, strlen(rows[i].text), rows[i].done), rows[i].kept);
+                     zr_csv_kept_bytes(rows[i].text, strlen(rows[i].text), rows[i].done),
+                     rows[i].kept);
 }
 
 static zr_csv_files *open_files(scratch *s, int64_t done)

@@ -79,7 +79,7 @@ static void the_most_is_raised(void **state)
         {.step_bytes = 20, .unit_bytes = 10, .unit = 2, .link_bytes = 11}};
     zr_topology_costs most = {0};
     for (int r = 0; r < ZR_COUNT(ranks); r++)
-        zr_topology_raise(&most, &ranks[r]);
+        zr_topology_costs_raise(&most, &ranks[r]);
     assert_int_equal(most.step_bytes, 50);
     assert_int_equal(most.unit_bytes, 10);
     assert_int_equal(most.unit, 4);

@@ -44,15 +44,15 @@ typedef struct progress {
     int live, most; // sets of all chunks
 } progress;
 
-static zero_status refuse_lanes(const progress *at, const zr_action *a, const char *why,
-                                zero_error *error)
+static zero_status refuse_action(const progress *at, const zr_action *a, const char *why,
+                                 zero_error *error)
 {
     char text[ZR_ACTION_TEXT];
     zr_action_text(a, text);
     return zr_fail(error, ZERO_ERR_INTERNAL, "pipeline stage %d: %s: %s", at->stage, text, why);
 }
 
-static bool has_act(zr_pipeline_kind kind, zr_act act)
+static bool schedule_has_act(zr_pipeline_kind kind, zr_act act)
 {
     if (act == ZR_ACT_WEIGHT)
         return zr_pipeline_has_weights(kind);
@@ -67,13 +67,13 @@ static zero_status check_range(const progress *at, const zr_action *a, zero_erro
     if ((int)a->act < 0 || a->act >= ZR_ACT_COUNT)
         return zr_fail(error, ZERO_ERR_INTERNAL, "pipeline stage %d: there is no act %d", at->stage,
                        (int)a->act);
-    if (!has_act(kind, a->act))
+    if (!schedule_has_act(kind, a->act))
         return zr_fail(error, ZERO_ERR_INTERNAL, "pipeline stage %d: %s has no %s", at->stage,
                        zr_pipeline_kind_name(kind), zr_act_name(a->act));
     if (a->chunk < 0 || a->chunk >= at->pipeline->chunks)
-        return refuse_lanes(at, a, "there is no such chunk", error);
+        return refuse_action(at, a, "there is no such chunk", error);
     if (a->micro_batch < 0 || a->micro_batch >= at->window)
-        return refuse_lanes(at, a, "there is no such micro-batch", error);
+        return refuse_action(at, a, "there is no such micro-batch", error);
     return ZERO_OK;
 }
 
@@ -83,9 +83,9 @@ static zero_status check_ends_step(const progress *at, const zr_action *a, int n
 {
     int due = (number + 1) * at->pipeline->micro_batches - 1;
     if (a->micro_batch < due)
-        return refuse_lanes(at, a, "it is there twice, or ends no step", error);
+        return refuse_action(at, a, "it is there twice, or ends no step", error);
     if (a->micro_batch > due)
-        return refuse_lanes(at, a, "one before it is missing, or it ends no step", error);
+        return refuse_action(at, a, "one before it is missing, or it ends no step", error);
     return ZERO_OK;
 }
 
@@ -95,8 +95,8 @@ static zero_status check_end_of_step(const progress *at, const zr_action *a, int
 {
     ZERO_TRY(check_ends_step(at, a, number, error));
     if (at->done[ZR_ACT_BACKWARD][a->chunk] != a->micro_batch + 1)
-        return refuse_lanes(at, a, "it is not between the last backward of its step and the next",
-                            error);
+        return refuse_action(at, a, "it is not between the last backward of its step and the next",
+                             error);
     return ZERO_OK;
 }
 
@@ -108,9 +108,9 @@ static zero_status check_update(const progress *at, const zr_action *a, zero_err
         return check_end_of_step(at, a, at->updates, error);
     ZERO_TRY(check_ends_step(at, a, at->updates, error));
     if (at->norms <= at->updates)
-        return refuse_lanes(at, a, "the norm of its step is missing, or comes later", error);
+        return refuse_action(at, a, "the norm of its step is missing, or comes later", error);
     if (at->done[ZR_ACT_FORWARD][a->chunk] > (at->updates + 2) * m)
-        return refuse_lanes(at, a, "the next step but one has begun without it", error);
+        return refuse_action(at, a, "the next step but one has begun without it", error);
     return ZERO_OK;
 }
 
@@ -138,18 +138,18 @@ static zero_status check_version(const progress *at, const zr_action *a, zero_er
     if (a->version != due) {
         snprintf(why, sizeof why, "it is of version %d of the parameters instead of %d", a->version,
                  due);
-        return refuse_lanes(at, a, why, error);
+        return refuse_action(at, a, why, error);
     }
     if (a->act != ZR_ACT_UPDATE && newest - a->version >= at->versions) {
         snprintf(why, sizeof why, "version %d of the parameters has the place of its version %d",
                  newest, a->version);
-        return refuse_lanes(at, a, why, error);
+        return refuse_action(at, a, why, error);
     }
     return ZERO_OK;
 }
 
 // Checks that a forward has a set to take.
-static zero_status check_set(const progress *at, const zr_action *a, zero_error *error)
+static zero_status check_free_set(const progress *at, const zr_action *a, zero_error *error)
 {
     int sets = at->sets[a->chunk];
     char why[ZR_ACTION_TEXT];
@@ -157,7 +157,7 @@ static zero_status check_set(const progress *at, const zr_action *a, zero_error 
         return ZERO_OK;
     snprintf(why, sizeof why, "micro-batch %d still has its set, one of %d", a->micro_batch - sets,
              sets);
-    return refuse_lanes(at, a, why, error);
+    return refuse_action(at, a, why, error);
 }
 
 // Checks that it is an action's turn, after those before it in its lane.
@@ -169,14 +169,14 @@ static zero_status check_turn(const progress *at, const zr_action *a, zero_error
         return check_update(at, a, error);
     int due = at->done[a->act][a->chunk];
     if (a->micro_batch < due)
-        return refuse_lanes(at, a, "it is there twice", error);
+        return refuse_action(at, a, "it is there twice", error);
     if (a->micro_batch > due)
-        return refuse_lanes(
+        return refuse_action(
             at, a, "one before it is missing, or comes later: sums are out of order", error);
     if (a->act == ZR_ACT_FORWARD)
-        return check_set(at, a, error);
+        return check_free_set(at, a, error);
     if (a->micro_batch >= at->done[a->act - 1][a->chunk])
-        return refuse_lanes(at, a, "what it follows from is missing, or comes later", error);
+        return refuse_action(at, a, "what it follows from is missing, or comes later", error);
     return ZERO_OK;
 }
 
@@ -207,13 +207,13 @@ static zero_status check_complete(const progress *at, zero_error *error)
     for (zr_act act = ZR_ACT_FORWARD; act <= at->last; act++)
         for (int c = 0; c < at->pipeline->chunks; c++)
             if (at->done[act][c] < at->window)
-                return refuse_lanes(
+                return refuse_action(
                     at, &(zr_action){.act = act, .chunk = c, .micro_batch = at->done[act][c]},
                     "it is missing", error);
     int due = (at->updates + 1) * at->pipeline->micro_batches - 1;
     if (asynchronous && at->updates < at->pipeline->steps)
-        return refuse_lanes(at, &(zr_action){.act = ZR_ACT_UPDATE, .micro_batch = due},
-                            "it is missing", error);
+        return refuse_action(at, &(zr_action){.act = ZR_ACT_UPDATE, .micro_batch = due},
+                             "it is missing", error);
     return ZERO_OK;
 }
 

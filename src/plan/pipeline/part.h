@@ -75,7 +75,7 @@ zr_pipeline_kind zr_plan_schedule(const zr_plan *plan);
 bool zr_plan_is_asynchronous(const zr_plan *plan);
 // Says whether the parameters that units read may be one update older than the weights, after a
 // step: under a delayed update and under 2bw.
-bool zr_plan_lags(const zr_plan *plan);
+bool zr_plan_parameters_lag(const zr_plan *plan);
 // Returns the number of accumulators of a shard, over all steps whose gradients coexist.
 int zr_plan_accumulators(const zr_plan *plan);
 // Return the links of a step's sums between stage `stage`, above 0, and the first one: to it, and

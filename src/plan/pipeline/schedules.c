@@ -19,7 +19,7 @@ typedef struct writer {
 typedef void lister(const zr_pipeline *pipeline, int stage, writer *w);
 static lister *const listers[ZR_PIPELINE_KIND_COUNT];
 
-static void put_schedules(writer *w, zr_action action)
+static void put_action(writer *w, zr_action action)
 {
     if (w->out)
         w->out[w->count] = action;
@@ -35,12 +35,12 @@ static void put_schedules(writer *w, zr_action action)
 
 static void put_first_chunk(writer *w, zr_act act, int micro_batch, int version)
 {
-    put_schedules(w, (zr_action){.act = act, .micro_batch = micro_batch, .version = version});
+    put_action(w, (zr_action){.act = act, .micro_batch = micro_batch, .version = version});
 }
 
 // Returns the `number`-th forward or backward of a pipeline stage: as many micro-batches as there
 // are stages go through each of its chunks in turn, backward from the last chunk to the first.
-static zr_action nth(const zr_pipeline *pipeline, zr_act act, int number)
+static zr_action nth_interleaved_action(const zr_pipeline *pipeline, zr_act act, int number)
 {
     int p = pipeline->stages, of_group = number % (p * pipeline->chunks);
     int turn = of_group / p, group = number / (p * pipeline->chunks);
@@ -57,9 +57,9 @@ static void put_in_turn(const zr_pipeline *pipeline, int ahead, writer *w)
     int count = zr_pipeline_window(pipeline) * pipeline->chunks;
     for (int i = 0; i < count + ahead; i++) {
         if (i < count)
-            put_schedules(w, nth(pipeline, ZR_ACT_FORWARD, i));
+            put_action(w, nth_interleaved_action(pipeline, ZR_ACT_FORWARD, i));
         if (i >= ahead)
-            put_schedules(w, nth(pipeline, ZR_ACT_BACKWARD, i - ahead));
+            put_action(w, nth_interleaved_action(pipeline, ZR_ACT_BACKWARD, i - ahead));
     }
 }
 

@@ -43,14 +43,14 @@ typedef struct run {
 
 static const double NOT_YET = -1;
 
-static double *end_of(const run *r, int chunk, zr_act act, int micro_batch)
+static double *end_time_of(const run *r, int chunk, zr_act act, int micro_batch)
 {
     size_t row = (size_t)chunk * ROWS + (size_t)act;
     return &r->ends[row * (size_t)r->window + (size_t)micro_batch];
 }
 
 // Writes what a norm or an update waits for; returns how many that are.
-static int needs_of_step(const run *r, const zr_action *a, int stage, need *out)
+static int list_needs_of_step(const run *r, const zr_action *a, int stage, need *out)
 {
     int count = 0, k = a->micro_batch;
     if (r->pipeline->kind != ZR_PIPELINE_2BW)
@@ -64,12 +64,12 @@ static int needs_of_step(const run *r, const zr_action *a, int stage, need *out)
 
 // Writes what an action of chunk g of the model waits for, other than its own stage; returns how
 // many that are.
-static int needs_of(const run *r, const zr_action *a, int g, need *out)
+static int list_needs(const run *r, const zr_action *a, int g, need *out)
 {
     int count = 0, k = a->micro_batch;
     int before = g - 1, after = g + 1;
     if (a->act >= PARTS)
-        return needs_of_step(r, a, g, out);
+        return list_needs_of_step(r, a, g, out);
     if (a->act == ZR_ACT_FORWARD && g > 0)
         out[count++] = (need){ZR_ACT_FORWARD, before, k, r->costs[before].send};
     if (a->act == ZR_ACT_FORWARD && after < r->chunks && k >= r->buffers[after].input_slots)
@@ -82,7 +82,7 @@ static int needs_of(const run *r, const zr_action *a, int g, need *out)
 }
 
 // Runs the next action of a lane. Returns false if something that it waits for has not run yet.
-static bool run_simulate_next(run *r, int stage)
+static bool run_next_action(run *r, int stage)
 {
     int i = r->next[stage];
     const zr_action *a = &r->lanes[stage].at[i];
@@ -90,8 +90,8 @@ static bool run_simulate_next(run *r, int stage)
     int g = zr_pipeline_chunk(r->pipeline, stage, a->chunk);
     double begin = i ? out->at[i - 1].end : 0, cost = r->costs[g].act[a->act];
     need needs[ZR_MOST_PIPELINE_STAGES];
-    for (int n = needs_of(r, a, g, needs) - 1; n >= 0; n--) {
-        double end = *end_of(r, needs[n].chunk, needs[n].act, needs[n].micro_batch);
+    for (int n = list_needs(r, a, g, needs) - 1; n >= 0; n--) {
+        double end = *end_time_of(r, needs[n].chunk, needs[n].act, needs[n].micro_batch);
         r->waits[stage] = needs[n];
         if (end < 0)
             return false;
@@ -100,7 +100,7 @@ static bool run_simulate_next(run *r, int stage)
     out->at[i] = (zr_slot_of_time){.begin = begin, .end = begin + cost};
     out->busy += cost;
     if (a->act <= ZR_ACT_NORM)
-        *end_of(r, g, a->act, a->micro_batch) = begin + cost;
+        *end_time_of(r, g, a->act, a->micro_batch) = begin + cost;
     r->next[stage]++;
     return true;
 }
@@ -125,14 +125,14 @@ static zero_status refuse_deadlock(const run *r, int stage, zero_error *error)
 }
 
 // Runs all lanes to their ends, each as far as it can before the next is looked at.
-static zero_status run_simulate_all(run *r, zero_error *error)
+static zero_status run_all_actions(run *r, zero_error *error)
 {
     int waits = -1;
     for (bool more = true; more;) {
         more = false;
         waits = -1;
         for (int s = 0; s < r->pipeline->stages; s++) {
-            while (r->next[s] < r->lanes[s].count && run_simulate_next(r, s))
+            while (r->next[s] < r->lanes[s].count && run_next_action(r, s))
                 more = true;
             waits = r->next[s] < r->lanes[s].count ? s : waits;
         }
@@ -176,7 +176,7 @@ static zero_status reserve_result(run *r, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status reserve_simulate(run *r, zero_error *error)
+static zero_status reserve_simulation(run *r, zero_error *error)
 {
     size_t chunks = (size_t)r->chunks, ends = chunks * ROWS * (size_t)r->window;
     ZERO_TRY(reserve_result(r, error));
@@ -200,12 +200,12 @@ static zero_status reserve_simulate(run *r, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status simulate_programs(run *r, zero_error *error)
+static zero_status simulate_lanes(run *r, zero_error *error)
 {
-    ZERO_TRY(reserve_simulate(r, error));
+    ZERO_TRY(reserve_simulation(r, error));
     for (int s = 0; s < r->pipeline->stages; s++)
         ZERO_TRY(zr_lane_check(r->pipeline, s, &r->lanes[s], &r->out->stage[s].sets, error));
-    ZERO_TRY(run_simulate_all(r, error));
+    ZERO_TRY(run_all_actions(r, error));
     sum_up(r);
     return ZERO_OK;
 }
@@ -228,7 +228,7 @@ zero_status zr_simulate(const zr_pipeline *pipeline, const zr_lane *lanes,
         .window = zr_pipeline_window(pipeline),
         .last = zr_pipeline_last_act(pipeline->kind),
     };
-    zero_status status = simulate_programs(&r, error);
+    zero_status status = simulate_lanes(&r, error);
     zr_free(r.waits);
     zr_free(r.next);
     zr_free(r.ends);

@@ -22,7 +22,7 @@ typedef struct sums { // of units next to each other
     int64_t states, version, activations, workspace;
 } sums;
 
-static void add_stage_divide(sums *s, const zr_unit_cost *unit)
+static void add_unit_to_sums(sums *s, const zr_unit_cost *unit)
 {
     s->time += unit->time;
     s->states += unit->states;
@@ -31,19 +31,19 @@ static void add_stage_divide(sums *s, const zr_unit_cost *unit)
     s->workspace = ZR_MAX(s->workspace, unit->workspace);
 }
 
-static int64_t stage_divide_bytes_of(const zr_division_of_units *of, const sums *s, int chunk)
+static int64_t bytes_of_part(const zr_division_of_units *of, const sums *s, int chunk)
 {
     int more = of->versions ? of->versions[chunk] - 1 : 0;
     return s->states + more * s->version + of->sets[chunk] * s->activations + s->workspace;
 }
 
-static size_t at(const division *d, int part, int unit)
+static size_t cell_of_table(const division *d, int part, int unit)
 {
     return (size_t)part * (size_t)(d->of->count + 1) + (size_t)unit;
 }
 
 // Returns the value of parts whose last one is `s`; the others have the value `before`.
-static double joined(const division *d, double before, const sums *s, int64_t bytes)
+static double goal_value_with_part(const division *d, double before, const sums *s, int64_t bytes)
 {
     if (d->goal == LEAST_SQUARES)
         return before + s->time * s->time;
@@ -51,27 +51,27 @@ static double joined(const division *d, double before, const sums *s, int64_t by
 }
 
 // Finds where part `part` begins if it ends before unit `end`, from its last unit to its first.
-static void find_begin(division *d, int part, int end)
+static void find_best_begin(division *d, int part, int end)
 {
     sums s = {0};
-    double *best = &d->best[at(d, part + 1, end)];
+    double *best = &d->best[cell_of_table(d, part + 1, end)];
     *best = INFINITY;
     for (int first = end - 1; first >= part; first--) {
-        add_stage_divide(&s, &d->of->units[first]);
-        int64_t bytes = stage_divide_bytes_of(d->of, &s, part);
+        add_unit_to_sums(&s, &d->of->units[first]);
+        int64_t bytes = bytes_of_part(d->of, &s, part);
         if (s.time > d->most_time || (d->most_bytes && bytes > d->most_bytes))
             return;
-        double value = joined(d, d->best[at(d, part, first)], &s, bytes);
+        double value = goal_value_with_part(d, d->best[cell_of_table(d, part, first)], &s, bytes);
         if (value < *best) {
             *best = value;
-            d->from[at(d, part + 1, end)] = first;
+            d->from[cell_of_table(d, part + 1, end)] = first;
         }
     }
 }
 
 // Runs the dynamic programming. Returns the value of the best division; INFINITY: there is none.
-static double run_stage_divide(division *d, enum goal goal, double most_time, int64_t most_bytes,
-                               int *first)
+static double divide_for_goal(division *d, enum goal goal, double most_time, int64_t most_bytes,
+                              int *first)
 {
     int units = d->of->count;
     d->goal = goal;
@@ -81,11 +81,11 @@ static double run_stage_divide(division *d, enum goal goal, double most_time, in
         d->best[u] = u ? INFINITY : 0;
     for (int part = 0; part < d->parts; part++)
         for (int end = part + 1; end <= units - (d->parts - 1 - part); end++)
-            find_begin(d, part, end);
-    double value = d->best[at(d, d->parts, units)];
+            find_best_begin(d, part, end);
+    double value = d->best[cell_of_table(d, d->parts, units)];
     first[d->parts] = units;
     for (int part = d->parts; part > 0 && value < INFINITY; part--)
-        first[part - 1] = d->from[at(d, part, first[part])];
+        first[part - 1] = d->from[cell_of_table(d, part, first[part])];
     return value;
 }
 
@@ -93,7 +93,7 @@ static sums sums_of_chunk(const zr_division_of_units *of, const int *first, int 
 {
     sums s = {0};
     for (int u = first[chunk]; u < first[chunk + 1]; u++)
-        add_stage_divide(&s, &of->units[u]);
+        add_unit_to_sums(&s, &of->units[u]);
     return s;
 }
 
@@ -110,7 +110,7 @@ int64_t zr_divided_bytes(const zr_division_of_units *of, const int *first, int s
     int64_t bytes = 0, workspace = 0;
     for (int chunk = stage; chunk < of->stages * of->chunks; chunk += of->stages) {
         const sums s = sums_of_chunk(of, first, chunk);
-        bytes += stage_divide_bytes_of(of, &s, chunk) - s.workspace;
+        bytes += bytes_of_part(of, &s, chunk) - s.workspace;
         workspace = ZR_MAX(workspace, s.workspace);
     }
     return bytes + workspace;
@@ -122,7 +122,7 @@ typedef struct worth { // of a division; what stands first counts first, and les
     double squares;    // of the stages' times
 } worth;
 
-static worth worth_of(const zr_division_of_units *of, const int *first)
+static worth worth_of_division(const zr_division_of_units *of, const int *first)
 {
     worth w = {0};
     for (int s = 0; s < of->stages; s++) {
@@ -135,7 +135,7 @@ static worth worth_of(const zr_division_of_units *of, const int *first)
     return w;
 }
 
-static bool stage_divide_is_better(const worth *a, const worth *b)
+static bool is_better_worth(const worth *a, const worth *b)
 {
     if (a->excess != b->excess)
         return a->excess < b->excess;
@@ -144,7 +144,7 @@ static bool stage_divide_is_better(const worth *a, const worth *b)
 
 // Moves the beginnings of chunks begin .. end, so that chunk begin - 1 has one unit more and chunk
 // `end` one less, or the other way round. Returns false, and moves nothing, if one had none left.
-static bool move_stage_divide(int *first, int begin, int end, int by)
+static bool move_bounds(int *first, int begin, int end, int by)
 {
     int shrinks = by > 0 ? end : begin - 1;
     if (first[shrinks + 1] - first[shrinks] < 2)
@@ -155,13 +155,13 @@ static bool move_stage_divide(int *first, int begin, int end, int by)
 }
 
 // Tries one move, and takes it back unless it makes the division better.
-static bool improves(const zr_division_of_units *of, int *first, int begin, int end, int by,
-                     worth *now)
+static bool move_bounds_if_better(const zr_division_of_units *of, int *first, int begin, int end,
+                                  int by, worth *now)
 {
-    if (!move_stage_divide(first, begin, end, by))
+    if (!move_bounds(first, begin, end, by))
         return false;
-    const worth then = worth_of(of, first);
-    if (stage_divide_is_better(&then, now)) {
+    const worth then = worth_of_division(of, first);
+    if (is_better_worth(&then, now)) {
         *now = then;
         return true;
     }
@@ -171,16 +171,16 @@ static bool improves(const zr_division_of_units *of, int *first, int begin, int 
 }
 
 // Moves units from stage to stage, also past the chunks of others, as long as that is better.
-static worth improve(const zr_division_of_units *of, int *first)
+static worth improve_by_moves(const zr_division_of_units *of, int *first)
 {
     int parts = of->stages * of->chunks;
-    worth now = worth_of(of, first);
+    worth now = worth_of_division(of, first);
     for (bool better = true; better;) {
         better = false;
         for (int begin = 1; begin < parts; begin++)
             for (int end = begin; end < ZR_MIN(begin + of->stages, parts); end++)
-                better = improves(of, first, begin, end, 1, &now) ||
-                         improves(of, first, begin, end, -1, &now) || better;
+                better = move_bounds_if_better(of, first, begin, end, 1, &now) ||
+                         move_bounds_if_better(of, first, begin, end, -1, &now) || better;
     }
     return now;
 }
@@ -190,18 +190,18 @@ static worth improve(const zr_division_of_units *of, int *first)
 static bool divide_by_time(division *d, int *first)
 {
     int64_t limit = d->of->memory_limit;
-    double largest = run_stage_divide(d, LEAST_TIME, INFINITY, limit, first);
+    double largest = divide_for_goal(d, LEAST_TIME, INFINITY, limit, first);
     if (largest == INFINITY)
         return false;
-    run_stage_divide(d, LEAST_SQUARES, largest, limit, first);
+    divide_for_goal(d, LEAST_SQUARES, largest, limit, first);
     return true;
 }
 
 // Improves what `start` has, and keeps it in *first if it is better than that.
-static void try_start(const zr_division_of_units *of, int *start, int *first, worth *best)
+static void improve_from_start(const zr_division_of_units *of, int *start, int *first, worth *best)
 {
-    const worth now = improve(of, start);
-    if (!stage_divide_is_better(&now, best))
+    const worth now = improve_by_moves(of, start);
+    if (!is_better_worth(&now, best))
         return;
     *best = now;
     memcpy(first, start, (size_t)(of->stages * of->chunks + 1) * sizeof *first);
@@ -212,11 +212,11 @@ static bool divide_chunks(division *d, int *start, int *first)
 {
     worth best = {INFINITY, INFINITY, INFINITY};
     if (divide_by_time(d, start))
-        try_start(d->of, start, first, &best);
-    run_stage_divide(d, LEAST_BYTES, INFINITY, 0, start);
-    try_start(d->of, start, first, &best);
+        improve_from_start(d->of, start, first, &best);
+    divide_for_goal(d, LEAST_BYTES, INFINITY, 0, start);
+    improve_from_start(d->of, start, first, &best);
     zr_divide_evenly(d->of->count, d->parts, start);
-    try_start(d->of, start, first, &best);
+    improve_from_start(d->of, start, first, &best);
     return best.excess == 0;
 }
 
@@ -226,7 +226,7 @@ static bool divide_stages(division *d, int *start, int *first)
         return divide_chunks(d, start, first);
     if (divide_by_time(d, first))
         return true;
-    run_stage_divide(d, LEAST_BYTES, INFINITY, 0, first);
+    divide_for_goal(d, LEAST_BYTES, INFINITY, 0, first);
     return false;
 }
 

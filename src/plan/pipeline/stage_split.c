@@ -6,8 +6,8 @@
 #include <regex.h>
 #include <string.h>
 
-static zr_division_of_units division_of(const zr_pipeline_spec *spec,
-                                        const zr_pipeline_costs *costs)
+static zr_division_of_units describe_division(const zr_pipeline_spec *spec,
+                                              const zr_pipeline_costs *costs)
 {
     return (zr_division_of_units){.units = costs->units,
                                   .count = costs->unit_count,
@@ -54,7 +54,8 @@ static zero_status check_count(const zr_pipeline_spec *spec, int units, zero_err
 }
 
 // Takes the first units of chunks from the specification.
-static zero_status take_said(const zr_pipeline_spec *spec, int units, int *first, zero_error *error)
+static zero_status take_given_split(const zr_pipeline_spec *spec, int units, int *first,
+                                    zero_error *error)
 {
     int parts = spec->stages * spec->chunks;
     if (spec->split_count != parts)
@@ -163,7 +164,7 @@ static int most_sets(const zr_division_of_units *of)
 }
 
 // Returns with how many sets a chunk at most some division would fit; 0: with none. sets: scratch.
-static int fitting_sets(const zr_division_of_units *of, int *sets)
+static int find_fitting_set_count(const zr_division_of_units *of, int *sets)
 {
     for (int most = most_sets(of) - 1; most > 0; most--) {
         for (int c = 0; c < of->stages * of->chunks; c++)
@@ -176,7 +177,7 @@ static int fitting_sets(const zr_division_of_units *of, int *sets)
 
 // Returns with how many stages some division would fit if all of them held as many sets, and
 // versions, as the one that holds most now; 0: with none. sets, versions: scratch.
-static int fitting_stages(const zr_division_of_units *of, int *sets, int *versions)
+static int find_fitting_stage_count(const zr_division_of_units *of, int *sets, int *versions)
 {
     zr_division_of_units other = *of;
     int most = ZR_MIN(of->count / of->chunks, ZR_MOST_PIPELINE_STAGES), set = most_sets(of),
@@ -194,11 +195,11 @@ static int fitting_stages(const zr_division_of_units *of, int *sets, int *versio
     return 0;
 }
 
-static void advise(const zr_division_of_units *of, zr_buffer *text)
+static void append_advice(const zr_division_of_units *of, zr_buffer *text)
 {
     int *scratch = zr_alloc(2 * (size_t)of->count * sizeof *scratch, NULL);
-    int fewer = scratch ? fitting_sets(of, scratch) : 0,
-        stages = scratch ? fitting_stages(of, scratch, scratch + of->count) : 0;
+    int fewer = scratch ? find_fitting_set_count(of, scratch) : 0,
+        stages = scratch ? find_fitting_stage_count(of, scratch, scratch + of->count) : 0;
     zr_free(scratch);
     if (fewer)
         zr_buffer_printf(text, "; at most %d micro-batch%s in flight on each would fit", fewer,
@@ -232,7 +233,7 @@ static zero_status refuse_memory(const zr_division_of_units *of, const int *firs
     zr_bytes_text((double)of->memory_limit, limit);
     zr_pipeline_stage_list_units(of->units, first, of->stages, of->chunks, stage, &text);
     zr_buffer_printf(&text, ") needs %s, %s more than the %s of a rank", need, more, limit);
-    advise(of, &text);
+    append_advice(of, &text);
     zero_status status =
         text.failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to say what does not fit")
                     : zr_fail(error, ZERO_ERR_LIMIT,
@@ -250,12 +251,12 @@ static zero_status divide_by_cost(const zr_division_of_units *of, int *first, ze
     return fits ? ZERO_OK : refuse_memory(of, first, error);
 }
 
-static zero_status divide_stage_split(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
-                                      int *first, zero_error *error)
+static zero_status divide_by_method(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+                                    int *first, zero_error *error)
 {
-    const zr_division_of_units of = division_of(spec, costs);
+    const zr_division_of_units of = describe_division(spec, costs);
     if (spec->split_count)
-        return take_said(spec, costs->unit_count, first, error);
+        return take_given_split(spec, costs->unit_count, first, error);
     switch (spec->method) {
     case ZR_SPLIT_UNIFORM:
         zr_divide_evenly(costs->unit_count, spec->stages * spec->chunks, first);
@@ -267,7 +268,7 @@ static zero_status divide_stage_split(const zr_pipeline_spec *spec, const zr_pip
 }
 
 // Adds up what each stage has of the division.
-static void load_stages(const zr_division_of_units *of, zr_pipeline_split *out)
+static void compute_stage_loads(const zr_division_of_units *of, zr_pipeline_split *out)
 {
     double total = 0, largest = 0;
     for (int s = 0; s < of->stages; s++) {
@@ -285,7 +286,7 @@ static void load_stages(const zr_division_of_units *of, zr_pipeline_split *out)
 zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
                                    zr_pipeline_split *out, zero_error *error)
 {
-    const zr_division_of_units of = division_of(spec, costs);
+    const zr_division_of_units of = describe_division(spec, costs);
     size_t parts = (size_t)(spec->stages * spec->chunks);
     ZERO_TRY(check_count(spec, costs->unit_count, error));
     *out = (zr_pipeline_split){.stages = spec->stages,
@@ -294,9 +295,9 @@ zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeli
                                .stage = zr_alloc((size_t)spec->stages * sizeof *out->stage, error)};
     zero_status status = ZERO_ERR_MEMORY;
     if (out->first && out->stage)
-        status = divide_stage_split(spec, costs, out->first, error);
+        status = divide_by_method(spec, costs, out->first, error);
     if (status == ZERO_OK)
-        load_stages(&of, out);
+        compute_stage_loads(&of, out);
     else
         zr_pipeline_split_free(out);
     return status;

@@ -82,7 +82,7 @@ bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param)
 }
 
 // Returns the most stages between an owner and a tied copy of it.
-static int tied_weights_distance(const zr_plan *plan)
+static int largest_chunk_distance(const zr_plan *plan)
 {
     int most = 0;
     for (int t = 0; t < plan->tied_weight_count; t++)
@@ -94,18 +94,18 @@ static int tied_weights_distance(const zr_plan *plan)
 int64_t zr_plan_tied_weights_taken(const zr_plan *plan, int64_t step)
 {
     int64_t m = plan->pipeline->pipeline.micro_batches;
-    return ZR_MAX((step + 1) * m - tied_weights_distance(plan), 0) / m;
+    return ZR_MAX((step + 1) * m - largest_chunk_distance(plan), 0) / m;
 }
 
 // Returns the slots of a link of a tied weight: as many as are sent before the first of them is
 // taken, so that nobody waits. A tied copy that is nearer to its owner than others are takes as
 // late as they.
-static int slots_of(const zr_plan *plan)
+static int count_link_slots(const zr_plan *plan)
 {
     const zr_pipeline *pipeline = &plan->pipeline->pipeline;
     int m = pipeline->micro_batches;
     return zr_plan_tied_weights_are_late(plan)
-               ? ZR_MIN(1 + (tied_weights_distance(plan) + m - 1) / m, pipeline->steps)
+               ? ZR_MIN(1 + (largest_chunk_distance(plan) + m - 1) / m, pipeline->steps)
                : 1;
 }
 
@@ -131,7 +131,7 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
     for (int i = 0; i < 2; i++)
         link[i] = (zr_link){.from = i == 0 ? borrower : owner,
                             .to = i == 0 ? owner : borrower,
-                            .slots = slots_of(plan),
+                            .slots = count_link_slots(plan),
                             .bytes = shard * (int64_t)zero_dtype_bytes(types[i]),
                             .message = shard * (int64_t)zero_dtype_bytes(types[i])};
     snprintf(link[0].name, sizeof link[0].name, "sums %.70s to %.70s", names[0], names[1]);
@@ -188,7 +188,7 @@ static void exchange_tied_weights(zr_emitter *e, int from, int to, int link,
     }
 }
 
-static bool trains(const zr_plan *plan, const zr_tied_weight_plan *tied_weight)
+static bool trains_tied_weight(const zr_plan *plan, const zr_tied_weight_plan *tied_weight)
 {
     int own = tied_weight->owner >= 0 ? tied_weight->owner : tied_weight->tied_copy;
     return own >= 0 && plan->flat_params[own].kind == ZERO_TRAINABLE && !plan->settings.inference;
@@ -198,7 +198,7 @@ void zr_emit_tied_weights_sum(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tied_weight_count; t++) {
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
-        if (trains(e->plan, tied_weight))
+        if (trains_tied_weight(e->plan, tied_weight))
             exchange_tied_weights(e, tied_weight->tied_copy, tied_weight->owner,
                                   tied_weight->sum_link, ZR_TIED_WEIGHT_GIVE_SUM,
                                   ZR_TIED_WEIGHT_ADD_SUM, ZR_ALWAYS);
@@ -217,7 +217,7 @@ void zr_emit_tied_weights_publish(zr_emitter *e)
     for (int t = 0; t < e->plan->tied_weight_count; t++) {
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
         bool late = zr_plan_tied_weights_are_late(e->plan) && tied_weight->owner < 0;
-        if (late || !trains(e->plan, tied_weight))
+        if (late || !trains_tied_weight(e->plan, tied_weight))
             continue;
         if (tied_weight->tied_copy >= 0)
             await_copied(e, tied_weight->tied_copy);
