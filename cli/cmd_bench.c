@@ -100,7 +100,8 @@ int cli_bench(const cli_arguments *a)
 int cli_doctor(const cli_arguments *a)
 {
     zero_doctor_options options = {.path = a->text[OPT_PATH],
-                                   .write_machine = a->text[OPT_WRITE_MACHINE]};
+                                   .write_machine = a->text[OPT_WRITE_MACHINE],
+                                   .json = a->given[OPT_JSON]};
     zero_error error = {0};
     return zero_doctor(&options, cli_print, NULL, &error) == ZERO_OK ? 0
                                                                      : cli_fail(a->command, &error);

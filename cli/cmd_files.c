@@ -105,6 +105,7 @@ static int verify_rank(const cli_arguments *a, zero_comm *comm)
                                          .data = a->data_count ? a->data : NULL,
                                          .data_count = a->data_count,
                                          .threads = (int)a->integer[OPT_THREADS],
+                                         .json = a->given[OPT_JSON],
                                          .logger = {.write = cli_log_stderr}};
     zero_verify_result result;
     zero_error error = {0};

@@ -191,7 +191,7 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                       "[brackets]. A new line follows each end token. The first line says so."},
     [CLI_DOCTOR] =
         {.name = "doctor",
-         .usage = "[--path DIR] [--write-machine FILE]",
+         .usage = "[--path DIR] [--write-machine FILE] [--json]",
          .run = cli_doctor,
          .purpose = "show what this machine is, what it lacks, and how large a model it takes",
          .detail = "Three lines of verdict come first: how large a model this machine "

@@ -13,7 +13,8 @@ const cli_option cli_options_reports[] = {
                                 "large a model may be",
                         .standard_text = "what this machine has")}),
     FLAG(JSON, "--json",
-        EVAL | DIFF | DATA | INSPECT | GENERATE | PLAN | COMPARE | BENCH | SIMULATE | TUNE,
+        EVAL | DIFF | VERIFY | DOCTOR | DATA | INSPECT | GENERATE | PLAN | COMPARE | BENCH |
+            SIMULATE | TUNE,
         .help = "the same as JSON",
         .differs = {FOR(GENERATE, .help = "one JSON object per line for each prompt"),
                     FOR(DATA, .help = "one JSON object per line for each sample, with token ids"),

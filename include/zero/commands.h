@@ -101,6 +101,7 @@ typedef struct zero_verify_options {
     // then says.
     int threads;
     zero_logger logger;
+    int json; // 1: writes one JSON object, on one line, when all is compared
 } zero_verify_options;
 
 typedef struct zero_verify_result {

@@ -43,6 +43,7 @@ typedef struct zero_doctor_options {
     // A file that gets this machine as zero_simulate reads machines (docs/scale.md), which measures
     // for some seconds more; NULL: none.
     const char *write_machine;
+    int json; // 1: writes one JSON object, on one line: bytes, seconds, bytes and FLOPs per second
 } zero_doctor_options;
 // Writes a report about this machine through `write`.
 ZERO_API zero_status zero_doctor(const zero_doctor_options *options,

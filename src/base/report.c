@@ -46,7 +46,7 @@ static const char *keep_string(zr_report *r, const char *text)
     return keep_bytes(r, text, text ? strlen(text) : 0);
 }
 
-static void add_item(zr_report *r, zr_item what)
+void zr_report_add(zr_report *r, zr_item what)
 {
     if (!r || r->failed)
         return;
@@ -65,7 +65,7 @@ static void add_item(zr_report *r, zr_item what)
     r->items[r->count++] = what;
 }
 
-static void require(zr_report *r, bool holds)
+void zr_report_require(zr_report *r, bool holds)
 {
     if (r && !r->failed && !holds)
         r->failed = ZERO_ERR_USAGE;
@@ -73,8 +73,8 @@ static void require(zr_report *r, bool holds)
 
 static void begin_part(zr_report *r, zr_item what)
 {
-    require(r, r && r->columns == 0);
-    add_item(r, what);
+    zr_report_require(r, r && r->columns == 0);
+    zr_report_add(r, what);
     if (r)
         r->open++;
 }
@@ -91,8 +91,8 @@ void zr_report_begin_list(zr_report *r, const char *key)
 
 static void end_part(zr_report *r, zr_item_kind kind)
 {
-    require(r, r && r->open > 0 && (r->columns > 0) == (kind == ZR_ITEM_TABLE_END));
-    add_item(r, (zr_item){.kind = kind});
+    zr_report_require(r, r && r->open > 0 && (r->columns > 0) == (kind == ZR_ITEM_TABLE_END));
+    zr_report_add(r, (zr_item){.kind = kind});
     if (r) {
         r->open--;
         r->columns = 0;
@@ -103,8 +103,8 @@ void zr_report_end(zr_report *r) { end_part(r, ZR_ITEM_END); }
 
 static void add_field(zr_report *r, zr_item_kind kind, const zr_heading *field, zr_value value)
 {
-    require(r, r && r->columns == 0);
-    add_item(r, (zr_item){.kind = kind, .field = *field, .value = value});
+    zr_report_require(r, r && r->columns == 0);
+    zr_report_add(r, (zr_item){.kind = kind, .field = *field, .value = value});
 }
 
 void zr_report_field(zr_report *r, const zr_heading *field, zr_value value)
@@ -124,26 +124,26 @@ void zr_report_json_only(zr_report *r, const char *key, zr_value value)
 
 void zr_report_labels(zr_report *r, int width)
 {
-    add_item(r, (zr_item){.kind = ZR_ITEM_LABELS, .count = width});
+    zr_report_add(r, (zr_item){.kind = ZR_ITEM_LABELS, .count = width});
 }
 
 void zr_report_indent(zr_report *r, int spaces)
 {
-    add_item(r, (zr_item){.kind = ZR_ITEM_INDENT, .count = spaces});
+    zr_report_add(r, (zr_item){.kind = ZR_ITEM_INDENT, .count = spaces});
 }
 
 void zr_report_json_line(zr_report *r, int spaces)
 {
-    add_item(r, (zr_item){.kind = ZR_ITEM_JSON_LINE, .count = spaces});
+    zr_report_add(r, (zr_item){.kind = ZR_ITEM_JSON_LINE, .count = spaces});
 }
 
 static void add_words(zr_report *r, zr_item what, const char *format, va_list arguments)
 {
     zr_buffer text = {0};
     zr_buffer_vprintf(&text, format, arguments);
-    require(r, !text.failed);
+    zr_report_require(r, !text.failed);
     what.value = zr_text(text.failed ? "" : text.data);
-    add_item(r, what);
+    zr_report_add(r, what);
     zr_buffer_free(&text);
 }
 
@@ -163,9 +163,19 @@ void zr_report_words(zr_report *r, const char *format, ...)
     va_end(arguments);
 }
 
+void zr_report_append(zr_report *r, zr_report *from)
+{
+    zr_report_require(r, from && !from->open);
+    for (int i = 0; r && from && i < from->count; i++)
+        zr_report_add(r, from->items[i]);
+    if (r && from && from->failed)
+        r->failed = from->failed;
+    zr_report_destroy(from);
+}
+
 void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, int count)
 {
-    require(r, count > 0);
+    zr_report_require(r, count > 0);
     begin_part(
         r, (zr_item){.kind = ZR_ITEM_TABLE, .field.key = key, .columns = columns, .count = count});
     if (r) {
@@ -176,16 +186,16 @@ void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, i
 
 void zr_report_row(zr_report *r)
 {
-    require(r, r && r->columns > 0);
-    add_item(r, (zr_item){.kind = ZR_ITEM_ROW});
+    zr_report_require(r, r && r->columns > 0);
+    zr_report_add(r, (zr_item){.kind = ZR_ITEM_ROW});
     if (r)
         r->at = 0;
 }
 
 void zr_report_cell(zr_report *r, zr_value value)
 {
-    require(r, r && r->at < r->columns);
-    add_item(r, (zr_item){.kind = ZR_ITEM_CELL, .value = value});
+    zr_report_require(r, r && r->at < r->columns);
+    zr_report_add(r, (zr_item){.kind = ZR_ITEM_CELL, .value = value});
     if (r)
         r->at++;
 }
@@ -197,7 +207,7 @@ void zr_report_cell_text(zr_report *r, const char *format, ...)
     va_start(arguments, format);
     zr_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
-    require(r, !text.failed);
+    zr_report_require(r, !text.failed);
     zr_report_cell(r, zr_text(text.failed ? "" : text.data));
     zr_buffer_free(&text);
 }

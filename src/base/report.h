@@ -48,6 +48,7 @@ typedef struct zr_heading {
     int json_decimals; // of a real number in JSON; ZR_SHORTEST: as many as its bits need
     int width;         // of a column of text, at least
     bool left;         // a column of text begins at the left; else it ends at the right
+    double scale;      // what people read is the number divided by this; 0: the number
 } zr_heading;
 
 typedef enum zr_value_kind {
@@ -79,6 +80,8 @@ static inline zr_value zr_verbatim(const char *t, size_t length)
 {
     return (zr_value){ZR_VALUE_VERBATIM, .text = t, .length = length};
 }
+// For people: the end of a word that comes after a number.
+static inline zr_value zr_plural(int64_t n) { return zr_text(n == 1 ? "" : "s"); }
 // What people read and what JSON has, where neither follows from the other.
 static inline zr_value zr_both(const char *text, const char *json)
 {
@@ -105,10 +108,23 @@ void zr_report_json_only(zr_report *r, const char *key, zr_value value);
 void zr_report_labels(zr_report *r, int width);
 // A part of a sentence: for people the label and the value as they stand, without an end of line.
 void zr_report_phrase(zr_report *r, const zr_heading *field, zr_value value);
+// A labelled line that has values: "{KEY} of {KEY:6.2G}" takes the values that follow, in order,
+// and JSON has each under its key ({}: none). After the colon: "-" for the left, the width, the
+// decimals, and letters: g (decimals are significant digits), G (in 1e9), B (bytes), s (seconds), %
+// (a share). People see what stands in [] only if all its values are there, not zr_absent().
+//   ZR_SENTENCE(r, "memory", "{bytes:.2G} GB[ ({reason})]", zr_integer(bytes), zr_text(reason));
+#define ZR_SENTENCE(r, label, words, ...)                                                          \
+    zr_report_sentence((r), (label), (words), (const zr_value[]){__VA_ARGS__},                     \
+                       ZR_COUNT(((const zr_value[]){__VA_ARGS__})))
+void zr_report_sentence(zr_report *r, const char *label, const char *words, const zr_value *values,
+                        int count);
 // For people alone: a labelled line, whose further lines (after \n) are indented as its first; and
 // words as they stand, which bring their own ends of lines.
 void zr_report_line(zr_report *r, const char *label, const char *format, ...) ZERO_PRINTF(3, 4);
 void zr_report_words(zr_report *r, const char *format, ...) ZERO_PRINTF(2, 3);
+
+// Adds what another report has, and destroys that.
+void zr_report_append(zr_report *r, zr_report *from);
 
 // Begins a table: in JSON an array of objects (key NULL: for people only). `columns` outlive the
 // report. Every row has at most `count` cells; those that are missing are absent.

@@ -10,6 +10,7 @@ typedef enum zr_item_kind {
     ZR_ITEM_END,
     ZR_ITEM_FIELD,
     ZR_ITEM_PHRASE,
+    ZR_ITEM_LABEL, // of the sentence whose words and phrases follow
     ZR_ITEM_LINE,
     ZR_ITEM_WORDS,
     ZR_ITEM_TABLE,
@@ -23,9 +24,9 @@ typedef enum zr_item_kind {
 
 typedef struct zr_item {
     zr_item_kind kind;
-    int count;                 // TABLE: columns; LABELS, INDENT, JSON_LINE: spaces
-    zr_heading field;          // FIELD, PHRASE; OBJECT, LIST, TABLE: its key; LINE: its label
-    zr_value value;            // FIELD, PHRASE, CELL, LINE, WORDS
+    int count;        // TABLE: columns; LABELS, INDENT, JSON_LINE: spaces
+    zr_heading field; // FIELD, PHRASE; OBJECT, LIST, TABLE: its key; LABEL, LINE: the label
+    zr_value value;   // FIELD, PHRASE, CELL, LINE, WORDS
     const zr_heading *columns; // TABLE
 } zr_item;
 
@@ -38,6 +39,10 @@ struct zr_report {
     char **strings; // copies
     int string_count, string_capacity;
 };
+
+// Notes that the report was built wrongly, unless `holds`.
+void zr_report_require(zr_report *r, bool holds);
+void zr_report_add(zr_report *r, zr_item what);
 
 // report_text.c and report_json.c: append the items as text or Markdown, or as JSON.
 void zr_report_write_text(const zr_report *r, zr_report_kind kind, int width, zr_buffer *out);

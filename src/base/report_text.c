@@ -7,6 +7,7 @@
 static void write_real(const zr_heading *field, double value, zr_buffer *out)
 {
     char text[ZR_MAX(ZR_BYTES_TEXT, ZR_SECONDS_TEXT)];
+    value /= field->scale > 0 ? field->scale : 1;
     switch (field->unit) {
     case ZR_UNIT_BYTES: zr_bytes_text(value, text); break;
     case ZR_UNIT_SECONDS: zr_seconds_text(value, text); break;
@@ -44,7 +45,7 @@ static void write_value(const zr_heading *field, const zr_value *value, zr_buffe
     switch (value->kind) {
     case ZR_VALUE_NONE: zr_buffer_printf(out, "-"); break;
     case ZR_VALUE_INTEGER:
-        if (field->unit == ZR_UNIT_NONE)
+        if (field->unit == ZR_UNIT_NONE && !(field->scale > 0))
             zr_buffer_printf(out, "%lld", (long long)value->integer);
         else if (field->unit == ZR_UNIT_GROUPED)
             write_grouped(value->integer, out);
@@ -231,6 +232,18 @@ static const zr_item *write_table(const zr_item *table, zr_report_kind kind, int
     return end;
 }
 
+static void write_phrase(const zr_item *phrase, zr_buffer *out)
+{
+    zr_buffer text = {0};
+    int width = phrase->field.width;
+    zr_buffer_printf(out, "%s", phrase->field.label);
+    write_value(&phrase->field, &phrase->value, width ? &text : out);
+    if (width)
+        pad(text.length ? text.data : "", width, phrase->field.left, out);
+    out->failed |= text.failed;
+    zr_buffer_free(&text);
+}
+
 void zr_report_write_text(const zr_report *r, zr_report_kind kind, int width, zr_buffer *out)
 {
     int labels = 0, indent = 0;
@@ -245,10 +258,12 @@ void zr_report_write_text(const zr_report *r, zr_report_kind kind, int width, zr
             zr_buffer_printf(out, "%s", i->value.text);
         if (i->kind == ZR_ITEM_LINE)
             write_line(i->field.label, labels, i->value.text, kind, out);
-        if (i->kind == ZR_ITEM_PHRASE && i->field.label) {
-            zr_buffer_printf(out, "%s", i->field.label);
-            write_value(&i->field, &i->value, out);
-        }
+        if (i->kind == ZR_ITEM_LABEL && kind == ZR_REPORT_MARKDOWN)
+            zr_buffer_printf(out, "- %s: ", i->field.label);
+        else if (i->kind == ZR_ITEM_LABEL)
+            pad(i->field.label, labels, true, out);
+        if (i->kind == ZR_ITEM_PHRASE && i->field.label)
+            write_phrase(i, out);
         if (i->kind == ZR_ITEM_FIELD && i->field.label) {
             zr_buffer text = {0};
             zr_buffer_printf(&text, "%s", "");

@@ -1,6 +1,5 @@
 // The second half of zero_doctor: the disk to which a training could offload, and how large a model
 // the tiers of this machine could hold.
-#include "base/text.h"
 #include "plan/stage_traits.h"
 #include "predict/disk.h"
 #include "commands/doctor_report.h"
@@ -9,14 +8,13 @@
 #include <string.h>
 
 #define QUICK_BYTES ((int64_t)64 << 20)
-#define BILLION 1e9
 
 // ZeRO-Infinity section 3: 16-bit parameters and gradients; fp32 parameters, momentum, variance and
 // gradients.
 static const zr_state_policy paper = {"ZeRO-Infinity", 2, 2, 16};
 
 // Reports what the disk cannot do; that is no failure of the doctor.
-static void measure_doctor_disk(const zr_doctor *doctor, const char *directory)
+static void report_bandwidth(zr_report *r, const char *directory)
 {
     const zr_disk_options options = {.directory = directory,
                                      .bytes = QUICK_BYTES,
@@ -27,19 +25,18 @@ static void measure_doctor_disk(const zr_doctor *doctor, const char *directory)
     zr_disk disk;
     zero_error error = {0};
     if (zr_disk_measure(&options, &disk, &error) != ZERO_OK) {
-        zr_doctor_say(doctor, "  bandwidth", "not measured: %s", error.message);
+        ZR_SENTENCE(r, "  bandwidth", "not measured: {not_measured}", zr_text(error.message));
         return;
     }
-    if (disk.direct)
-        zr_doctor_say(doctor, "  O_DIRECT", "yes");
-    else
-        zr_doctor_say(doctor, "  O_DIRECT", "no (%s): transfers go through the page cache",
-                      disk.refused);
-    zr_doctor_say(doctor, "  engine", "%s", disk.engine);
-    zr_doctor_say(doctor, "  bandwidth",
-                  "read %.2f, write %.2f, update in place %.2f GB/s (64 MiB for a second; zero "
-                  "bench io takes longer)",
-                  disk.read.median * 1e-9, disk.write.median * 1e-9, disk.mix.median * 1e-9);
+    ZR_SENTENCE(r, "  O_DIRECT",
+                "{direct}[ ({direct_refused}): transfers go through the page cache]",
+                zr_flag(disk.direct), disk.direct ? zr_absent() : zr_text(disk.refused));
+    ZR_SENTENCE(r, "  engine", "{engine}", zr_text(disk.engine));
+    ZR_SENTENCE(r, "  bandwidth",
+                "read {read_bytes_per_second:.2G}, write {write_bytes_per_second:.2G}, update in "
+                "place {update_bytes_per_second:.2G} GB/s (64 MiB for a second; zero bench io "
+                "takes longer)",
+                zr_real(disk.read.median), zr_real(disk.write.median), zr_real(disk.mix.median));
 }
 
 typedef struct placement { // where model states are
@@ -65,46 +62,56 @@ static const placement placements[] = {{"all on the device", false, false},
                                        {"optimizer on NVMe, parameters in memory", false, true},
                                        {"all on NVMe", true, true}};
 
-static void say_largest(const zr_doctor *doctor, double memory, double disk)
+static void report_largest(zr_report *r, double memory, double disk)
 {
-    char memory_text[32], disk_text[32];
-    zr_bytes_text(memory, memory_text);
-    zr_bytes_text(disk, disk_text);
-    zr_doctor_say(
-        doctor, "largest model",
-        "of which the states fit into %s of memory and %s of free disk, all ranks together:",
-        memory_text, disk_text);
-    for (int i = 0; i < ZR_COUNT(placements); i++)
-        zr_doctor_say(doctor, "", "%-40s %6.2f billion parameters (paper: %.2f)",
-                      placements[i].name,
-                      largest(&placements[i], &zr_state_mixed, memory, disk) / BILLION,
-                      largest(&placements[i], &paper, memory, disk) / BILLION);
-    zr_doctor_say(doctor, "",
-                  "16 bytes a parameter: 2 itself, 2 gradient (4 where micro-batches accumulate), "
-                  "4 master, 8 moments; the paper counts 20.");
-    zr_doctor_say(doctor, "",
-                  "The CPU's \"device\" and host are one memory, counted once. The optimizer's "
-                  "tier holds the gradients too.");
-    zr_doctor_say(doctor, "",
-                  "Not counted: activations, and buffers for layers and sub-groups on their way.");
+    zr_report_begin(r, "largest_model");
+    ZR_SENTENCE(r, "largest model",
+                "of which the states fit into {memory_bytes:B} of memory and {disk_bytes:B} of "
+                "free disk, all ranks together:",
+                zr_real(memory), zr_real(disk));
+    zr_report_begin_list(r, "placements");
+    for (int i = 0; i < ZR_COUNT(placements); i++) {
+        zr_report_begin(r, NULL);
+        ZR_SENTENCE(r, "",
+                    "{states:-40} {parameters:6.2G} billion parameters (paper: "
+                    "{paper_parameters:.2G})",
+                    zr_text(placements[i].name),
+                    zr_real(largest(&placements[i], &zr_state_mixed, memory, disk)),
+                    zr_real(largest(&placements[i], &paper, memory, disk)));
+        zr_report_end(r);
+    }
+    zr_report_end(r);
+    zr_report_end(r);
+    zr_report_line(
+        r, "",
+        "16 bytes a parameter: 2 itself, 2 gradient (4 where micro-batches accumulate), 4 master, "
+        "8 moments; the paper counts 20.\n"
+        "The CPU's \"device\" and host are one memory, counted once. The optimizer's tier holds "
+        "the "
+        "gradients too.\n"
+        "Not counted: activations, and buffers for layers and sub-groups on their way.");
 }
 
-void zr_doctor_disk(const zr_doctor *doctor, const char *directory, int64_t memory)
+void zr_doctor_disk(zr_doctor *doctor, const char *directory)
 {
+    zr_report *r = doctor->report;
     zr_disk disk;
-    bool memory_too = false;
+    bool in_memory = false;
     zero_error error = {0};
-    zero_status status = zr_disk_look(directory, &disk, &error);
-    if (status != ZERO_OK) {
-        zr_doctor_say(doctor, "disk", "%s", error.message);
+    double memory = (double)doctor->memory;
+    zr_report_begin(r, "disk");
+    if (zr_disk_look(directory, &disk, &error) != ZERO_OK) {
+        ZR_SENTENCE(r, "disk", "{error}", zr_text(error.message));
     } else {
-        memory_too = strcmp(disk.kind, "tmpfs") == 0;
-        zr_doctor_say(doctor, "disk", "\"%s\" (%s, %.1f GB free)%s", directory, disk.kind,
-                      (double)disk.available * 1e-9, memory_too ? ": no disk, but memory" : "");
-        measure_doctor_disk(doctor, directory);
+        in_memory = strcmp(disk.kind, "tmpfs") == 0;
+        ZR_SENTENCE(r, "disk", "\"{path}\" ({file_system}, {free_bytes:.1G} GB free){is_memory}",
+                    zr_text(directory), zr_text(disk.kind), zr_integer(disk.available),
+                    in_memory ? zr_both(": no disk, but memory", "true") : zr_both("", "false"));
+        report_bandwidth(r, directory);
     }
-    say_largest(doctor, (double)memory, (double)disk.available);
-    doctor->verdict->in_memory = largest(&placements[0], &zr_state_mixed, (double)memory, 0);
-    doctor->verdict->with_disk = largest(&placements[ZR_COUNT(placements) - 1], &zr_state_mixed,
-                                         (double)memory, memory_too ? 0 : (double)disk.available);
+    zr_report_end(r);
+    report_largest(r, memory, (double)disk.available);
+    doctor->in_memory = largest(&placements[0], &zr_state_mixed, memory, 0);
+    doctor->with_disk = largest(&placements[ZR_COUNT(placements) - 1], &zr_state_mixed, memory,
+                                in_memory ? 0 : (double)disk.available);
 }

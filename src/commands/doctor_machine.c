@@ -88,21 +88,28 @@ static zr_sim_machine machine_of(const rates *rates, int cores, int64_t memory,
     return machine;
 }
 
-static void say_doctor_machine(const zr_doctor *d, const char *file, const rates *rates,
-                               const zr_sim_machine *machine)
+static void report_machine(zr_report *r, const char *file, const rates *rates,
+                           const zr_sim_machine *machine)
 {
-    zr_doctor_say(d, "machine file", "%s: %d devices, one a core; zero simulate --machine %s", file,
-                  machine->devices, file);
-    zr_doctor_say(d, "  measured",
-                  "of all cores: %.0f GF/s in registers, products %.0f GF/s in fp32, %.0f GF/s in "
-                  "bf16; copies %.1f GB/s",
-                  rates->peak * 1e-9, rates->fp32 * 1e-9, rates->bf16 * 1e-9, rates->copy * 1e-9);
-    zr_doctor_say(d, "  assumed", "a network of 10 Gbit/s; latencies, and how small kernels do");
+    zr_report_begin(r, "machine_file");
+    ZR_SENTENCE(r, "machine file",
+                "{path}: {devices} devices, one a core; zero simulate --machine {}", zr_text(file),
+                zr_integer(machine->devices), zr_text(file));
+    ZR_SENTENCE(r, "  measured",
+                "of all cores: {peak_flops_per_second:G} GF/s in registers, products "
+                "{fp32_flops_per_second:G} GF/s in fp32, {bf16_flops_per_second:G} GF/s in bf16; "
+                "copies {copy_bytes_per_second:.1G} GB/s",
+                zr_real(rates->peak), zr_real(rates->fp32), zr_real(rates->bf16),
+                zr_real(rates->copy));
+    zr_report_line(r, "  assumed", "a network of 10 Gbit/s; latencies, and how small kernels do");
+    zr_report_json_only(r, "network_bytes_per_second", zr_real(NETWORK));
+    zr_report_json_only(r, "disk_is_known", zr_flag(machine->nvme_read > 0));
     if (!machine->nvme_read)
-        zr_doctor_say(d, "  disk", "not known: zero bench io --path DIR measures and keeps it");
+        zr_report_line(r, "  disk", "not known: zero bench io --path DIR measures and keeps it");
+    zr_report_end(r);
 }
 
-zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, const char *file,
+zero_status zr_doctor_machine(zr_doctor *doctor, const char *directory, const char *file,
                               zero_error *error)
 {
     char reason[128];
@@ -118,6 +125,6 @@ zero_status zr_doctor_machine(const zr_doctor *doctor, const char *directory, co
     zr_rate_book_free(&book);
     zr_sim_machine_write(&machine, &text);
     ZERO_TRY(zr_file_write_text(file, &text, error));
-    say_doctor_machine(doctor, file, &rates, &machine);
+    report_machine(doctor->report, file, &rates, &machine);
     return ZERO_OK;
 }

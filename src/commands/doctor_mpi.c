@@ -53,46 +53,57 @@ static const mpi_family *family_of_launcher(const char *path)
     return NULL;
 }
 
-static void say_module(const zr_doctor *d, const char *mpirun)
+static void report_module(zr_doctor *d, const char *mpirun)
 {
+    zr_report *r = d->report;
     char library[128];
     zr_mpi_library(library, sizeof library);
     const mpi_family *built = family_of_library(library),
                      *starts = mpirun ? family_of_launcher(mpirun) : NULL;
     bool other = built && starts && built != starts;
     if (!mpirun)
-        zr_doctor_say(d, "MPI", "module found, built with %s; no mpirun in PATH (Debian: %s)",
-                      library, built ? built->packages : families[0].packages);
+        ZR_SENTENCE(r, "MPI",
+                    "module found, built with {library}; no mpirun in PATH (Debian: {packages})",
+                    zr_text(library), zr_text(built ? built->packages : families[0].packages));
     else if (other)
-        zr_doctor_say(d, "MPI",
-                      "module found, built with %s, but %s is of %s: ranks that it starts do not "
-                      "find each other",
-                      library, mpirun, starts->name);
+        ZR_SENTENCE(r, "MPI",
+                    "module found, built with {library}, but {mpirun} is of {mpirun_is_of}: ranks "
+                    "that it starts do not find each other",
+                    zr_text(library), zr_text(mpirun), zr_text(starts->name));
     else
-        zr_doctor_say(d, "MPI", "module found, built with %s; %s", library, mpirun);
+        ZR_SENTENCE(r, "MPI", "module found, built with {library}; {mpirun}", zr_text(library),
+                    zr_text(mpirun));
     if (!mpirun)
-        zr_doctor_lacks(d, true, "mpirun (for several machines)");
+        zr_doctor_lacks(d, true, "mpirun", "for several machines");
     if (other)
-        zr_doctor_lacks(d, false, "the mpirun of the MPI of this build (for several machines)");
+        zr_doctor_lacks(d, false, "the mpirun of the MPI of this build", "for several machines");
 }
 
-void zr_doctor_mpi(const zr_doctor *d)
+static void report_no_module(zr_doctor *d, const char *mpirun, const char *why)
+{
+    const mpi_family *starts = mpirun ? family_of_launcher(mpirun) : NULL;
+    zr_value absent = zr_absent();
+    ZR_SENTENCE(d->report, "MPI",
+                "{error}[; {mpirun} is of {mpirun_is_of}: with {packages} installed, build again] "
+                "(only needed for several machines)",
+                zr_text(why), starts ? zr_text(mpirun) : absent,
+                starts ? zr_text(starts->name) : absent,
+                starts ? zr_text(starts->packages) : absent);
+    zr_doctor_lacks(d, true, "MPI", "for several machines");
+}
+
+void zr_doctor_mpi(zr_doctor *d)
 {
     char path[PATH_MAX];
     const char *mpirun = in_path("mpirun", path) ? path : NULL;
-    const mpi_family *starts = mpirun ? family_of_launcher(mpirun) : NULL;
     const zr_mpi_module *module;
     zero_error error = {0};
-    if (zr_mpi_load(&module, &error) == ZERO_OK) {
-        say_module(d, mpirun);
-        return;
-    }
-    zr_doctor_lacks(d, true, "MPI (for several machines)");
-    if (starts)
-        zr_doctor_say(
-            d, "MPI",
-            "%s; %s is of %s: with %s installed, build again (only needed for several machines)",
-            error.message, mpirun, starts->name, starts->packages);
+    bool found = zr_mpi_load(&module, &error) == ZERO_OK;
+    zr_report_begin(d->report, "mpi");
+    zr_report_json_only(d->report, "module", zr_flag(found));
+    if (found)
+        report_module(d, mpirun);
     else
-        zr_doctor_say(d, "MPI", "%s (only needed for several machines)", error.message);
+        report_no_module(d, mpirun, error.message);
+    zr_report_end(d->report);
 }

@@ -2,43 +2,39 @@
 #include "predict/rates.h"
 #include "commands/doctor_report.h"
 
-#include <stdio.h>
-#include <string.h>
-
 // Passes a warning on as a line of its own.
-static void say_warning(void *user, zero_log_level level, const char *message)
+static void report_warning(void *user, zero_log_level level, const char *message)
 {
-    zr_doctor_say(user, "", "%s", message);
+    zr_report_begin(user, NULL);
+    ZR_SENTENCE(user, "", "{message}", zr_text(message));
+    zr_report_end(user);
 }
 
-// Writes each line of the book.
-static void say_book(const zr_doctor *doctor, const zr_rate_book *book)
-{
-    zr_buffer text = {0};
-    zr_rate_book_text(book, &text);
-    for (const char *line = text.failed ? "" : text.data; line && *line;) {
-        int length = (int)strcspn(line, "\n");
-        zr_doctor_say(doctor, "", "%.*s", length, line);
-        line += length + (line[length] == '\n');
-    }
-    zr_buffer_free(&text);
-}
-
-void zr_doctor_rates(const zr_doctor *doctor)
+static void report_book(zr_report *r)
 {
     zr_rate_book book;
+    const zero_logger logger = {.write = report_warning, .user = r};
+    zr_report_begin_list(r, "warnings");
+    zr_rate_book_read(&logger, &book);
+    zr_report_end(r);
+    zr_rate_book_report(&book, r);
+    if (!zr_rate_book_knows_kernels(&book))
+        zr_report_line(r, "", "no kernels yet; zero train fills them, unless --no-learn");
+    zr_rate_book_free(&book);
+}
+
+void zr_doctor_rates(zr_doctor *doctor)
+{
+    zr_report *r = doctor->report;
     zero_error error = {0};
     char *file = NULL;
-    const zero_logger logger = {.write = say_warning, .user = (void *)doctor};
-    if (zr_rate_book_file(&file, &error) != ZERO_OK) {
-        zr_doctor_say(doctor, "rates", "%s", error.message);
-        return;
+    zr_report_begin(r, "rates");
+    if (zr_rate_book_file(&file, &error) == ZERO_OK) {
+        ZR_SENTENCE(r, "rates", "by which steps are predicted, in \"{file}\":", zr_text(file));
+        report_book(r);
+    } else {
+        ZR_SENTENCE(r, "rates", "{error}", zr_text(error.message));
     }
-    zr_doctor_say(doctor, "rates", "by which steps are predicted, in \"%s\":", file);
-    zr_rate_book_read(&logger, &book);
-    say_book(doctor, &book);
-    if (!zr_rate_book_knows_kernels(&book))
-        zr_doctor_say(doctor, "", "no kernels yet; zero train fills them, unless --no-learn");
-    zr_rate_book_free(&book);
+    zr_report_end(r);
     zr_free(file);
 }

@@ -6,7 +6,6 @@
 #include "base/cpu.h"
 #include "base/errors.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "commands/doctor_report.h"
 #include "compute/compute.h"
 #include "compute/product_ops.h"
@@ -16,7 +15,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,18 +24,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-void zr_doctor_say(const zr_doctor *d, const char *what, const char *format, ...)
-{
-    char text[512], line[640];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    snprintf(line, sizeof line, "%-14s %s\n", what, text);
-    zr_plain_line(line, d->write, d->user);
-}
+enum { LABELS = 15 }; // columns
 
-static void look_at_processor(const zr_doctor *d)
+static void look_at_processor(zr_report *r)
 {
     char model[128];
     struct utsname system;
@@ -45,30 +34,37 @@ static void look_at_processor(const zr_doctor *d)
     zr_cpu_features has = zr_cpu_detect();
     zr_cpu_budget budget = zr_cpu_budget_get();
     if (uname(&system) == 0)
-        zr_doctor_say(d, "system", "%s %s, %s", system.sysname, system.release, system.machine);
-    zr_doctor_say(d, "processor", "%s", model);
-    zr_doctor_say(d, "cores", "%d may be used (%s)", budget.allowed, budget.reason);
-    zr_doctor_say(
-        d, "instructions", "avx2+fma %s, avx512 %s, avx512-bf16 %s, amx-bf16 %s, crc32 %s",
-        has.avx2_fma ? "yes" : "no", has.avx512 ? "yes" : "no", has.avx512_bf16 ? "yes" : "no",
-        has.amx_bf16 ? "yes" : "no", has.crc32 ? "yes" : "no");
+        ZR_SENTENCE(r, "system", "{system.name} {system.release}, {system.machine}",
+                    zr_text(system.sysname), zr_text(system.release), zr_text(system.machine));
+    zr_report_begin(r, "processor");
+    ZR_SENTENCE(r, "processor", "{model}", zr_text(model));
+    ZR_SENTENCE(r, "cores", "{cores} may be used ({cores_reason})", zr_integer(budget.allowed),
+                zr_text(budget.reason));
+    ZR_SENTENCE(r, "instructions",
+                "avx2+fma {avx2_fma}, avx512 {avx512}, avx512-bf16 {avx512_bf16}, amx-bf16 "
+                "{amx_bf16}, crc32 {crc32}",
+                zr_flag(has.avx2_fma), zr_flag(has.avx512), zr_flag(has.avx512_bf16),
+                zr_flag(has.amx_bf16), zr_flag(has.crc32));
+    zr_report_end(r);
 }
 
 // Finds oneDNN by its symbol's name, so that a build without it does not depend on it.
-static void look_at_onednn(const zr_doctor *d)
+static void look_at_onednn(zr_doctor *d)
 {
     // The first fields of dnnl_version_t.
     typedef struct version {
         int major, minor, patch;
     } version;
     const version *(*ask)(void) = NULL;
+    char found[64];
     *(void **)&ask = dlsym(RTLD_DEFAULT, "dnnl_version");
-    if (ask) {
-        zr_doctor_say(d, "oneDNN", "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
-        return;
-    }
-    zr_doctor_say(d, "oneDNN", "not in this build: products are the portable ones, slower");
-    zr_doctor_lacks(d, true, "oneDNN (without it products are slower)");
+    if (ask)
+        snprintf(found, sizeof found, "%d.%d.%d", ask()->major, ask()->minor, ask()->patch);
+    else
+        zr_doctor_lacks(d, true, "oneDNN", "without it products are slower");
+    ZR_SENTENCE(d->report, "oneDNN", "{onednn}",
+                ask ? zr_text(found)
+                    : zr_both("not in this build: products are the portable ones, slower", NULL));
 }
 
 zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *flops,
@@ -96,152 +92,167 @@ zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *fl
     return status;
 }
 
-static zero_status look_at_compute(const zr_doctor *d, zero_error *error)
+static zero_status look_at_compute(zr_doctor *d, zero_error *error)
 {
     zr_queue *queue = NULL;
     double flops = 0;
     int threads = zr_cpu_budget_get().allowed;
     char offered[160];
     zr_backends_offered(offered, sizeof offered);
-    zr_doctor_say(d, "backends", "%s", offered);
+    ZR_SENTENCE(d->report, "backends", "{backends}", zr_text(offered));
     look_at_onednn(d);
     ZERO_TRY(zr_queue_open("cpu", NULL, threads, &queue, error));
     zero_status status = zr_doctor_product_rate(queue, ZERO_F32, &flops, error);
     if (status == ZERO_OK)
-        zr_doctor_say(d, "compute", "path %s; fp32 product 1024^3 on %d thread%s: %.0f GF/s",
-                      queue->backend->path(), threads, threads == 1 ? "" : "s", flops * 1e-9);
+        ZR_SENTENCE(d->report, "compute",
+                    "path {compute.path}; fp32 product 1024^3 on {compute.threads} thread{}: "
+                    "{compute.fp32_flops_per_second:G} GF/s",
+                    zr_text(queue->backend->path()), zr_integer(threads), zr_plural(threads),
+                    zr_real(flops));
     zr_queue_close(queue);
     return status;
 }
 
-static int64_t look_at_memory(const zr_doctor *d)
+static void look_at_memory(zr_doctor *d)
 {
     char reason[128];
-    int64_t bytes = zr_memory_available(reason, sizeof reason);
-    zr_doctor_say(d, "memory", "%.2f GB may be used (%s)", (double)bytes / 1e9, reason);
+    d->memory = zr_memory_available(reason, sizeof reason);
+    ZR_SENTENCE(d->report, "memory", "{memory.bytes:.2G} GB may be used ({memory.reason})",
+                zr_integer(d->memory), zr_text(reason));
     int fd = memfd_create("zero-doctor", MFD_CLOEXEC);
     if (fd >= 0) {
-        zr_doctor_say(d, "shared memory", "memfd: yes");
+        ZR_SENTENCE(d->report, "shared memory", "memfd: {memory.memfd}", zr_flag(true));
         close(fd);
-        return bytes;
+        return;
     }
-    zr_doctor_say(d, "shared memory",
-                  "memfd_create is refused (%s): ranks as processes cannot share memory",
-                  strerror(errno));
-    zr_doctor_lacks(d, false, "memfd_create (for several ranks; the container's rules refuse it)");
-    return bytes;
+    ZR_SENTENCE(d->report, "shared memory",
+                "{memory.memfd} ({memory.memfd_refused}): ranks as processes cannot share memory",
+                zr_both("memfd_create is refused", "false"), zr_text(strerror(errno)));
+    zr_doctor_lacks(d, false, "memfd_create", "for several ranks; the container's rules refuse it");
 }
 
-static void look_at_limit(const zr_doctor *d, const char *name, int resource, int64_t wanted,
-                          bool of_bytes)
+// Reports a limit in `words`, which have a value, and whether it is below what is wanted.
+static void look_at_limit(zr_report *r, const char *label, const char *words, int resource,
+                          int64_t wanted)
 {
     struct rlimit limit;
-    char text[ZR_BYTES_TEXT];
     if (getrlimit(resource, &limit))
         return;
-    if (of_bytes)
-        zr_bytes_text((double)limit.rlim_cur, text);
-    else
-        snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
-    if (limit.rlim_cur == RLIM_INFINITY)
-        zr_doctor_say(d, name, "unlimited");
-    else
-        zr_doctor_say(d, name, "%s%s", text,
-                      (int64_t)limit.rlim_cur < wanted ? " (low: ulimit raises it)" : "");
+    bool none = limit.rlim_cur == RLIM_INFINITY, low = !none && (int64_t)limit.rlim_cur < wanted;
+    ZR_SENTENCE(r, label, words,
+                none ? zr_both("unlimited", NULL) : zr_integer((int64_t)limit.rlim_cur),
+                low ? zr_both(" (low: ulimit raises it)", "true") : zr_both("", "false"));
 }
 
-static void look_at_io(const zr_doctor *d)
+static void look_at_limits(zr_report *r)
+{
+    zr_report_begin(r, "limits");
+    look_at_limit(r, "locked memory", "{locked_memory_bytes:B}{locked_memory_is_low}",
+                  RLIMIT_MEMLOCK, 8 << 20);
+    look_at_limit(r, "open files", "{open_files}{open_files_is_low}", RLIMIT_NOFILE, 1024);
+    zr_report_end(r);
+}
+
+static void look_at_io(zr_doctor *d)
 {
     char parameters[120] = {0}; // struct io_uring_params, all zero
     int fd = (int)syscall(SYS_io_uring_setup, 4, parameters);
-    if (fd >= 0) {
-        zr_doctor_say(d, "io_uring", "yes");
+    ZR_SENTENCE(d->report, "io_uring",
+                "{io_uring.offered}[ ({io_uring.refused}): offload to NVMe would use threads]",
+                zr_flag(fd >= 0), fd >= 0 ? zr_absent() : zr_text(strerror(errno)));
+    if (fd >= 0)
         close(fd);
-        return;
-    }
-    zr_doctor_say(d, "io_uring", "no (%s): offload to NVMe would use threads", strerror(errno));
-    zr_doctor_lacks(d, false, "io_uring (for offload to NVMe; the container's rules refuse it)");
+    else
+        zr_doctor_lacks(d, false, "io_uring",
+                        "for offload to NVMe; the container's rules refuse it");
 }
 
 // Reports the first line of a file in /sys.
-static void look_at_setting(const zr_doctor *d, const char *name, const char *path)
+static void look_at_setting(zr_report *r, const char *label, const char *words, const char *path)
 {
     char *text;
     size_t length;
     if (zr_file_read(path, 4096, &text, &length, NULL) != ZERO_OK)
         return;
     text[strcspn(text, "\n")] = 0;
-    zr_doctor_say(d, name, "%s", text);
+    ZR_SENTENCE(r, label, words, zr_text(text));
     zr_free(text);
 }
 
-// Looks at everything; *memory is what there is of it.
-static zero_status look(const zr_doctor *d, const zero_doctor_options *options, int64_t *memory,
-                        zero_error *error)
+static zero_status look(zr_doctor *d, const zero_doctor_options *options, zero_error *error)
 {
-    zr_doctor_say(d, "zero", "%s", zero_version());
-    look_at_processor(d);
+    zr_report *r = d->report;
+    zr_report_labels(r, LABELS);
+    ZR_SENTENCE(r, "zero", "{version}", zr_text(zero_version()));
+    look_at_processor(r);
     zero_status status = look_at_compute(d, error);
-    *memory = look_at_memory(d);
+    look_at_memory(d);
     zr_doctor_mpi(d);
     look_at_io(d);
-    look_at_limit(d, "locked memory", RLIMIT_MEMLOCK, 8 << 20, true);
-    look_at_limit(d, "open files", RLIMIT_NOFILE, 1024, false);
-    look_at_setting(d, "huge pages", "/sys/kernel/mm/transparent_hugepage/enabled");
-    look_at_setting(d, "  of memfd", "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    look_at_limits(r);
+    look_at_setting(r, "huge pages", "{huge_pages.anonymous}",
+                    "/sys/kernel/mm/transparent_hugepage/enabled");
+    look_at_setting(r, "  of memfd", "{huge_pages.memfd}",
+                    "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     zr_doctor_rates(d);
     const char *directory = options->path ? options->path : ".";
-    zr_doctor_disk(d, directory, *memory);
+    zr_doctor_disk(d, directory);
     if (status == ZERO_OK && options->write_machine)
         status = zr_doctor_machine(d, directory, options->write_machine, error);
     return status;
 }
 
-void zr_doctor_lacks(const zr_doctor *d, bool from_packages, const char *what)
+void zr_doctor_lacks(zr_doctor *d, bool from_packages, const char *what, const char *why)
 {
-    zr_buffer *missing = &d->verdict->missing;
-    zr_buffer_printf(missing, missing->length ? ", %s" : "%s", what);
-    d->verdict->packages |= from_packages;
+    zr_report *r = d->missing;
+    zr_report_words(r, "%s", d->lacks ? ", " : "");
+    zr_report_begin(r, NULL);
+    zr_report_phrase(r, &(zr_heading){"what", ""}, zr_text(what));
+    zr_report_phrase(r, &(zr_heading){"why", " ("}, zr_text(why));
+    zr_report_words(r, ")");
+    zr_report_end(r);
+    d->lacks = true;
+    d->from_packages |= from_packages;
 }
 
-// What a user asks first, in three lines: how large a model, what is missing, where to look.
-static void say_verdict(const zr_doctor *d, int64_t memory)
+// Reports what a user asks first, in three lines: how large a model, what is missing, where to
+// look. The rest follows.
+static zr_report *begin_with_verdict(zr_doctor *d, zero_error *error)
 {
-    const zr_doctor_verdict *v = d->verdict;
-    bool lacks = v->missing.length && !v->missing.failed;
-    char disk[80] = "";
-    if (v->with_disk > v->in_memory)
-        snprintf(disk, sizeof disk, ", %.2f billion with states on its disk", v->with_disk / 1e9);
-    zr_doctor_say(d, "verdict",
-                  "this machine trains models of up to %.2f billion parameters in its memory%s, "
-                  "less what activations take",
-                  v->in_memory / 1e9, disk);
-    zr_doctor_say(d, "missing", "%s%s", lacks ? v->missing.data : "nothing",
-                  lacks && v->packages ? ": ./bootstrap deps && ./bootstrap build" : "");
-    zr_doctor_say(d, "next",
-                  "zero plan --new gpt2 --memory %.3gGB says what fits and how to train it; "
-                  "docs/offload.md has larger models",
-                  (double)memory / 1e9);
+    zr_report *r = zr_report_create(error);
+    char command[64];
+    snprintf(command, sizeof command, "zero plan --new gpt2 --memory %.3gGB",
+             (double)d->memory / 1e9);
+    zr_report_labels(r, LABELS);
+    ZR_SENTENCE(r, "verdict",
+                "this machine trains models of up to {verdict.parameters_in_memory:.2G} billion "
+                "parameters in its memory[, {verdict.parameters_with_disk:.2G} billion with "
+                "states on its disk], less what activations take",
+                zr_real(d->in_memory),
+                d->with_disk > d->in_memory ? zr_real(d->with_disk) : zr_absent());
+    zr_report_words(r, "%-*s", LABELS, "missing");
+    zr_report_begin_list(r, "missing");
+    zr_report_append(r, d->missing);
+    zr_report_end(r);
+    ZR_SENTENCE(r, NULL, "{}[: {missing_command}]", zr_text(d->lacks ? "" : "nothing"),
+                d->from_packages ? zr_text("./bootstrap deps && ./bootstrap build") : zr_absent());
+    ZR_SENTENCE(r, "next",
+                "{next_command} says what fits and how to train it; docs/offload.md has larger "
+                "models",
+                zr_text(command));
+    zr_report_append(r, d->report);
+    return r;
 }
-
-static void keep_doctor_report(void *user, const char *text) { zr_buffer_printf(user, "%s", text); }
 
 zero_status zero_doctor(const zero_doctor_options *options,
                         void (*write)(void *user, const char *text), void *user, zero_error *error)
 {
     ZR_NEED(error, options);
     ZR_NEED(error, write);
-    zr_doctor_verdict verdict = {0};
-    zr_buffer kept = {0};
-    zr_doctor d = {.write = keep_doctor_report, .user = &kept, .verdict = &verdict};
-    int64_t memory = 0;
-    zero_status status = look(&d, options, &memory, error);
-    d.write = write;
-    d.user = user;
-    say_verdict(&d, memory);
-    if (kept.length && !kept.failed)
-        write(user, kept.data);
-    zr_buffer_free(&kept);
-    zr_buffer_free(&verdict.missing);
-    return status;
+    zr_doctor d = {.report = zr_report_create(error), .missing = zr_report_create(error)};
+    zero_status status = look(&d, options, error);
+    zr_report *answer = begin_with_verdict(&d, status == ZERO_OK ? error : NULL);
+    zero_status printed =
+        zr_report_print(answer, options->json != 0, write, user, status == ZERO_OK ? error : NULL);
+    return status == ZERO_OK ? printed : status;
 }

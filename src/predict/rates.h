@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "base/recorder.h"
+#include "base/report.h"
 #include "predict/rate_storage.h"
 #include "predict/task_rates.h"
 #include <zero/tensor.h>
@@ -149,7 +150,7 @@ void zr_storage_keep(const char *directory, const zr_storage_rates *measured,
 zero_status zr_rate_book_parse(const char *text, size_t length, const char *name,
                                const char *processor, zr_rate_book *out, zero_error *error);
 void zr_rate_book_json(const zr_rate_book *book, const char *processor, zr_buffer *out);
-void zr_rate_book_text(const zr_rate_book *book, zr_buffer *out); // for people: zero doctor
+void zr_rate_book_report(const zr_rate_book *book, zr_report *r); // for zero doctor
 
 // rate_links.c: how long exchanges by messages take, between machines over their network, and among
 // ranks of this machine that do not map each other's memory. They are rates in settings of their

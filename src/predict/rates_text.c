@@ -1,13 +1,10 @@
-// The book for people: which settings were measured, how fast each activity was, and what
+// The book as an answer: which settings were measured, how fast each activity was, and what
 // predictions were off by.
 #include "base/dtype.h"
-#include "base/text.h"
 #include "predict/rates.h"
 
 #include <math.h>
 #include <time.h>
-
-enum { NAME_WIDTH = 26 };
 
 // Finds the lowest and highest rate of an activity: FLOPs, if its samples have them, or bytes.
 static void range_of_rates(const zr_rates *rates, int what, bool flops, double *low, double *high)
@@ -23,79 +20,88 @@ static void range_of_rates(const zr_rates *rates, int what, bool flops, double *
     }
 }
 
-static void write_activity(const zr_rates *rates, int what, zr_buffer *out)
+static void report_activity(const zr_rates *rates, int what, zr_report *r)
 {
     bool moves = zr_activity_track((zr_activity)what) != ZR_TRACK_PHASE && what != ZR_ACTIVITY_wait,
          flops = rates->at[what][0].flops > 0;
     int count = rates->count[what];
     double low, high;
     range_of_rates(rates, what, flops, &low, &high);
-    zr_buffer_printf(out, "    %-*s %3d size%s", NAME_WIDTH, zr_activity_text((zr_activity)what),
-                     count, count == 1 ? "" : "s");
-    if (high > 0 && moves)
-        zr_buffer_printf(out, ", %.4g to %.4g %s", low / 1e9, high / 1e9,
-                         flops ? "Gflop/s" : "GB/s");
-    zr_buffer_printf(out, "\n");
+    moves = moves && high > 0;
+    zr_value least = moves ? zr_real(low) : zr_absent(), most = moves ? zr_real(high) : zr_absent();
+    zr_report_begin(r, NULL);
+    zr_report_json_only(r, "activity", zr_text(zr_activity_name((zr_activity)what)));
+    ZR_SENTENCE(r, "",
+                flops ? "    {:-26} {sizes:3} size{}[, {least_flops_per_second:.4gG} to "
+                        "{most_flops_per_second:.4gG} Gflop/s]"
+                      : "    {:-26} {sizes:3} size{}[, {least_bytes_per_second:.4gG} to "
+                        "{most_bytes_per_second:.4gG} GB/s]",
+                zr_text(zr_activity_text((zr_activity)what)), zr_integer(count), zr_plural(count),
+                least, most);
+    zr_report_end(r);
 }
 
-// Writes whose link it is, and what it is like.
-static void write_link(const zr_rates *rates, const char *day, zr_buffer *out)
+// Reports whose link it is, and what it is like.
+static void report_link(const zr_rates *rates, const char *day, zr_report *r)
 {
+#define LINK                                                                                       \
+    "[: {bytes_per_second:B}/s to a rank, latency {latency_seconds:s}]; last measured "            \
+    "{last_measured}"
     const zr_rate_setting *s = &rates->setting;
-    char bytes[ZR_BYTES_TEXT], seconds[ZR_SECONDS_TEXT];
-    double rate, latency;
+    double rate = 0, latency = 0;
+    bool known = zr_link_describe(rates, &rate, &latency);
+    zr_value bytes = known ? zr_real(rate) : zr_absent(),
+             seconds = known ? zr_real(latency) : zr_absent();
+    zr_report_json_only(r, "machines", zr_integer(s->machines));
     if (s->machines > 1)
-        zr_buffer_printf(out, "  %s, %d machines of %d rank%s", s->path, s->machines, s->together,
-                         s->together == 1 ? "" : "s");
+        ZR_SENTENCE(r, "", "  {path}, {} machines of {ranks} rank{}" LINK, zr_text(s->path),
+                    zr_integer(s->machines), zr_integer(s->together), zr_plural(s->together), bytes,
+                    seconds, zr_text(day));
     else
-        zr_buffer_printf(out, "  messages among %d ranks of this machine", s->together);
-    if (zr_link_describe(rates, &rate, &latency)) {
-        zr_bytes_text(rate, bytes);
-        zr_seconds_text(latency, seconds);
-        zr_buffer_printf(out, ": %s/s to a rank, latency %s", bytes, seconds);
-    }
-    zr_buffer_printf(out, "; last measured %s\n", day);
+        ZR_SENTENCE(r, "", "  messages among {ranks} ranks of this machine" LINK,
+                    zr_integer(s->together), bytes, seconds, zr_text(day));
+#undef LINK
 }
 
-static void write_setting(const zr_rates *rates, const char *day, zr_buffer *out)
+static void report_setting(const zr_rates *rates, const char *day, zr_report *r)
 {
     const zr_rate_setting *s = &rates->setting;
-    zr_buffer_printf(out, "  %s, %d thread%s, %d rank%s at once, %s; last measured %s\n",
-                     zr_dtype_name(s->dtype), s->threads, s->threads == 1 ? "" : "s", s->together,
-                     s->together == 1 ? "" : "s", s->path, day);
+    ZR_SENTENCE(r, "",
+                "  {dtype}, {threads} thread{}, {ranks} rank{} at once, {path}; last measured "
+                "{last_measured}",
+                zr_text(zr_dtype_name(s->dtype)), zr_integer(s->threads), zr_plural(s->threads),
+                zr_integer(s->together), zr_plural(s->together), zr_text(s->path), zr_text(day));
 }
 
-static void write_rates(const zr_rates *rates, zr_buffer *out)
+static void report_rates(const zr_rates *rates, zr_report *r)
 {
     char day[32] = "";
     struct tm at;
     time_t measured = (time_t)rates->measured;
     if (gmtime_r(&measured, &at))
         strftime(day, sizeof day, "%Y-%m-%d", &at);
+    zr_report_begin(r, NULL);
     if (rates->setting.machines)
-        write_link(rates, day, out);
+        report_link(rates, day, r);
     else
-        write_setting(rates, day, out);
+        report_setting(rates, day, r);
+    zr_report_begin_list(r, "activities");
     for (int what = 0; what < ZR_ACTIVITY_COUNT; what++)
         if (rates->count[what])
-            write_activity(rates, what, out);
+            report_activity(rates, what, r);
+    zr_report_end(r);
+    zr_report_end(r);
 }
 
-static void write_correction(const zr_correction *correction, const char *name, zr_buffer *out)
+static void report_correction(const zr_correction *correction, const char *name, zr_report *r)
 {
-    if (correction->runs)
-        zr_buffer_printf(out, "    %-*s x %.3f, +-%.0f%%, %lld run%s\n", NAME_WIDTH, name,
-                         correction->factor, 100 * correction->spread, (long long)correction->runs,
-                         correction->runs == 1 ? "" : "s");
-}
-
-static void write_bandwidth(const char *name, double rate, zr_buffer *out)
-{
-    char text[ZR_BYTES_TEXT];
-    if (rate <= 0)
+    if (!correction->runs)
         return;
-    zr_bytes_text(rate, text);
-    zr_buffer_printf(out, "    %-*s %s/s\n", NAME_WIDTH, name, text);
+    zr_report_begin(r, NULL);
+    ZR_SENTENCE(r, "", "    {part:-26} x {factor:.3}, +-{spread:%}, {runs} run{}", zr_text(name),
+                zr_real(correction->factor), zr_real(correction->spread),
+                zr_integer(correction->runs), zr_plural(correction->runs));
+    zr_report_end(r);
 }
 
 static bool has_corrections(const zr_rate_book *book)
@@ -106,21 +112,39 @@ static bool has_corrections(const zr_rate_book *book)
     return runs > 0;
 }
 
-void zr_rate_book_text(const zr_rate_book *book, zr_buffer *out)
+static void report_disk(const zr_rate_book *book, zr_report *r)
 {
-    for (int i = 0; i < book->count; i++)
-        write_rates(&book->settings[i], out);
+    const struct {
+        const char *words;
+        double rate;
+    } rows[] = {
+        {"    reading                    {read_bytes_per_second:B}/s", book->read},
+        {"    writing                    {write_bytes_per_second:B}/s", book->write},
+        {"    both                       {update_bytes_per_second:B}/s", book->mix},
+        {"    checksums                  {checksum_bytes_per_second:B}/s", book->checksum},
+    };
     if (book->read > 0 || book->checksum > 0)
-        zr_buffer_printf(out, "  disk\n");
-    write_bandwidth("reading", book->read, out);
-    write_bandwidth("writing", book->write, out);
-    write_bandwidth("both", book->mix, out);
-    write_bandwidth("checksums", book->checksum, out);
-    zr_task_rates_text(&book->tasks, out);
-    if (!has_corrections(book))
-        return;
-    zr_buffer_printf(out, "  measured / predicted\n");
+        zr_report_line(r, "", "  disk");
+    zr_report_begin(r, "disk");
+    for (int i = 0; i < ZR_COUNT(rows); i++)
+        if (rows[i].rate > 0)
+            ZR_SENTENCE(r, "", rows[i].words, zr_real(rows[i].rate));
+    zr_report_end(r);
+}
+
+void zr_rate_book_report(const zr_rate_book *book, zr_report *r)
+{
+    zr_report_begin_list(r, "settings");
+    for (int i = 0; i < book->count; i++)
+        report_rates(&book->settings[i], r);
+    zr_report_end(r);
+    report_disk(book, r);
+    zr_task_rates_report(&book->tasks, r);
+    if (has_corrections(book))
+        zr_report_line(r, "", "  measured / predicted");
+    zr_report_begin_list(r, "corrections");
     for (int part = 0; part < ZR_TIME_PARTS; part++)
-        write_correction(&book->corrections[part], zr_time_part_names[part], out);
-    write_correction(&book->whole, "step", out);
+        report_correction(&book->corrections[part], zr_time_part_names[part], r);
+    report_correction(&book->whole, "step", r);
+    zr_report_end(r);
 }

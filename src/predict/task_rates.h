@@ -5,7 +5,7 @@
 #define ZR_PREDICT_TASK_RATES_H
 
 #include "base/alloc.h"
-#include "base/json_writer.h"
+#include "base/report.h"
 
 // name, what people read, what its amount is (NULL: it has none)
 #define ZR_TASK_LIST(X)                                                                            \
@@ -76,6 +76,6 @@ void zr_json_put_quiet(double quiet, zr_json_writer *w);
 // if a sample is damaged.
 bool zr_task_rates_read(const json_t *tasks, zr_task_rates *out);
 void zr_task_rates_json(const zr_task_rates *rates, const char *key, zr_json_writer *w);
-void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out); // for people
+void zr_task_rates_report(const zr_task_rates *rates, zr_report *r); // for zero doctor
 
 #endif

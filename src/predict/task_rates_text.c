@@ -1,10 +1,7 @@
-// What is known of a run's tasks, as JSON and for people.
-#include "base/text.h"
+// What is known of a run's tasks, as JSON and as an answer.
 #include "predict/task_rates.h"
 
 #include <limits.h>
-
-enum { NAME_WIDTH = 26 };
 
 static const struct {
     const char *name, *text, *of;
@@ -97,25 +94,27 @@ static const zr_task_sample *sample_of_largest_amount(const zr_task_sample *list
     return most;
 }
 
-static void write_task(const zr_task_rates *rates, int task, zr_buffer *out)
+static void report_task(const zr_task_rates *rates, int task, zr_report *r)
 {
     const zr_task_sample *most = sample_of_largest_amount(rates->at[task], rates->count[task]);
-    char seconds[ZR_SECONDS_TEXT];
-    zr_seconds_text(most->seconds, seconds);
-    zr_buffer_printf(out, "    %-*s %s by %d rank%s", NAME_WIDTH, tasks[task].text, seconds,
-                     most->together, most->together == 1 ? "" : "s");
-    if (tasks[task].of)
-        zr_buffer_printf(out, ", %lld %s; %d amount%s", (long long)most->amount, tasks[task].of,
-                         rates->count[task], rates->count[task] == 1 ? "" : "s");
-    zr_buffer_printf(out, "\n");
+    const char *of = tasks[task].of;
+    zr_report_begin(r, NULL);
+    zr_report_json_only(r, "task", zr_text(tasks[task].name));
+    ZR_SENTENCE(r, "",
+                "    {:-26} {seconds:s} by {ranks} rank{}[, {amount} {of}; {amounts} amount{}]",
+                zr_text(tasks[task].text), zr_real(most->seconds), zr_integer(most->together),
+                zr_plural(most->together), zr_integer(most->amount), of ? zr_text(of) : zr_absent(),
+                zr_integer(rates->count[task]), zr_plural(rates->count[task]));
+    zr_report_end(r);
 }
 
-void zr_task_rates_text(const zr_task_rates *rates, zr_buffer *out)
+void zr_task_rates_report(const zr_task_rates *rates, zr_report *r)
 {
-    if (zr_task_rates_are_empty(rates))
-        return;
-    zr_buffer_printf(out, "  besides the steps of runs\n");
+    if (!zr_task_rates_are_empty(rates))
+        zr_report_line(r, "", "  besides the steps of runs");
+    zr_report_begin_list(r, "tasks");
     for (int task = 0; task < ZR_TASKS; task++)
         if (rates->count[task])
-            write_task(rates, task, out);
+            report_task(rates, task, r);
+    zr_report_end(r);
 }

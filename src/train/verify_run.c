@@ -1,7 +1,6 @@
 // zero_verify: makes the steps between two checkpoints of a run once more, with the training's own
 // code, from the configuration that the run resolved.
 #include "base/errors.h"
-#include "base/text.h"
 #include "comm/agreement.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
@@ -11,22 +10,8 @@
 #include "train/verify_state.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-static void say_verify_run(const zr_verify *v, const char *format, ...) ZERO_PRINTF(2, 3);
-static void say_verify_run(const zr_verify *v, const char *format, ...)
-{
-    char line[2 * ZERO_MESSAGE_BYTES];
-    va_list arguments;
-    if (v->comm->rank > 0)
-        return;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    zr_plain_line(line, v->write, v->user);
-}
 
 // Returns the line of a step, and moves the reader to after it; NULL if the run has none.
 static json_t *line_of(zr_verify *v, int64_t step)
@@ -49,22 +34,38 @@ static bool verify_run_is_same(const json_t *line, const char *key, double value
                                    : !isfinite(value);
 }
 
+// Returns what the run's line says of a key, for the report.
+static zr_value written_value(const json_t *line, const char *key)
+{
+    const json_t *written = json_object_get(line, key);
+    return json_is_number(written) ? zr_real(json_number_value(written)) : zr_both("0", NULL);
+}
+
+static void report_step(const zr_verify *v, const json_t *line, const zero_event *event)
+{
+    zr_report_begin(v->report, "first_difference");
+    ZR_SENTENCE(v->report, NULL,
+                "step {step}: the run has loss {loss:.17g}, norm {norm:.17g}; replayed: "
+                "{replayed_loss:.17g}, {replayed_norm:.17g}",
+                zr_integer(event->step), written_value(line, "loss"),
+                written_value(line, "grad_norm"), zr_real(event->loss), zr_real(event->grad_norm));
+    zr_report_end(v->report);
+}
+
 static int compare_step(void *user, const zero_event *event)
 {
     zr_verify *v = user;
     if (event->kind != ZERO_EVENT_STEP || v->wrong_step)
         return 0;
     json_t *line = line_of(v, event->step);
+    v->compared++;
     // This is reported after the replay, because one rank alone cannot leave it.
     if (v->unread.status != ZERO_OK)
         v->wrong_step = event->step;
     else if (!line || !verify_run_is_same(line, "loss", event->loss) ||
              !verify_run_is_same(line, "grad_norm", event->grad_norm)) {
         v->wrong_step = event->step;
-        say_verify_run(v, "step %lld: the run has loss %.17g, norm %.17g; replayed: %.17g, %.17g\n",
-                       (long long)event->step, json_number_value(json_object_get(line, "loss")),
-                       json_number_value(json_object_get(line, "grad_norm")), event->loss,
-                       event->grad_norm);
+        report_step(v, line, event);
     }
     json_decref(line);
     return 0;
@@ -121,6 +122,50 @@ static zero_status check_same_text(const zr_verify *v, const char *data_hash, ze
     return ZERO_OK;
 }
 
+static int64_t elements_of(const zr_manifest_file *file)
+{
+    int64_t elements = 0;
+    for (int t = 0; file && t < file->tensor_count; t++) {
+        int64_t count = 1;
+        for (int d = 0; d < file->tensors[t].dims; d++)
+            count *= file->tensors[t].shape[d];
+        elements += count;
+    }
+    return elements;
+}
+
+static void report_states(const zr_verify *v, const zr_manifest *manifest,
+                          const zr_state_vectors *vectors, const zr_states_difference *d,
+                          bool same_progress)
+{
+    zr_report *r = v->report;
+    int64_t elements = 0;
+    zr_report_begin(r, "states");
+    zr_report_begin_list(r, "vectors");
+    for (int i = 0; i < vectors->count; i++) {
+        char file[ZERO_MESSAGE_BYTES];
+        snprintf(file, sizeof file, "%s.safetensors", vectors->of[i].name);
+        elements += elements_of(zr_manifest_find(manifest, file));
+        zr_report_json_only(r, NULL, zr_text(vectors->of[i].name));
+    }
+    zr_report_end(r);
+    zr_report_json_only(r, "elements", zr_integer(elements));
+    zr_report_json_only(r, "same_progress", zr_flag(same_progress));
+    if (d->elements)
+        ZR_SENTENCE(r, NULL,
+                    "step {}: {first_difference.vector} \"{first_difference.tensor}\" is the first "
+                    "of {differing} elements in all that differ, by {largest_difference:.3g} at "
+                    "most",
+                    zr_integer(v->result->to), zr_text(d->vector), zr_text(d->tensor),
+                    zr_integer(d->elements), zr_real(d->largest));
+    else
+        zr_report_json_only(r, "differing", zr_integer(0));
+    if (!d->elements && !same_progress)
+        zr_report_line(r, NULL, "step %lld: the count of updates or the loss scale differs",
+                       (long long)v->result->to);
+    zr_report_end(r);
+}
+
 static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_manifest *manifest,
                                   zero_error *error)
 {
@@ -132,15 +177,8 @@ static zero_status compare_states(zr_verify *v, zero_engine *engine, const zr_ma
     if (status == ZERO_OK)
         status = zr_states_compare(v->comm, v->to, manifest, vectors.of, vectors.count, &d, error);
     bool same = status == ZERO_OK && zr_checkpoint_is_same_progress(state, manifest->state);
-    if (status == ZERO_OK && d.elements)
-        say_verify_run(
-            v,
-            "step %lld: %s \"%s\" is the first of %lld elements in all that differ, by %.3g at "
-            "most\n",
-            (long long)v->result->to, d.vector, d.tensor, (long long)d.elements, d.largest);
-    else if (status == ZERO_OK && !same)
-        say_verify_run(v, "step %lld: the count of updates or the loss scale differs\n",
-                       (long long)v->result->to);
+    if (status == ZERO_OK)
+        report_states(v, manifest, &vectors, &d, same);
     v->result->confirmed = same && !d.elements && v->result->confirmed;
     json_decref(state);
     zr_state_vectors_free(&vectors);
@@ -168,7 +206,12 @@ static zero_status replay_steps(zr_verify *v, zr_train *train, zero_error *error
     int64_t wrong;
     ZERO_TRY(zr_checkpoint_load(train->run.engine, v->from, NULL, error));
     train->run.first_step = v->result->from;
-    ZERO_TRY(zr_train_loop(train, error));
+    zr_report_begin(v->report, "steps");
+    zero_status status = zr_train_loop(train, error);
+    zr_report_json_only(v->report, "replayed", zr_integer(v->result->to - v->result->from));
+    zr_report_json_only(v->report, "compared", zr_integer(v->compared));
+    zr_report_end(v->report);
+    ZERO_TRY(status);
     if (v->unread.status != ZERO_OK)
         *error = v->unread;
     ZERO_TRY(zr_comm_agree(v->comm, v->unread.status, error));
@@ -188,44 +231,65 @@ static zero_status compare_end(zr_verify *v, zero_engine *engine, const zr_manif
     return compare_states(v, engine, manifest, error);
 }
 
-// Prints what may be the reason that a replay got other bits.
-static void tell_doubts(const zr_verify *v)
+static void begin_doubt(zr_report *r, const char *about)
 {
-    int made_with = v->config.run.threads;
-    if (verify_run_threads_of(v) != made_with)
-        say_verify_run(
-            v,
-            "threads per rank were %d when the run was made, and %d now, which may round "
-            "differently: only a replay with %d can tell\n",
-            made_with, verify_run_threads_of(v), made_with);
-    if (!strcmp(v->backend, "cpu"))
-        say_verify_run(
-            v,
-            "the run does not say which of the AVX-512 paths made it, and the replay took this "
-            "machine's (%s): another one rounds differently\n",
-            zr_train_instructions(v->backend));
-    if (v->resumed)
-        say_verify_run(
-            v,
-            "the run was resumed from step %lld, and its config.json is of what came then: steps "
-            "before that which were made with other options (rate, precision, threads) replay "
-            "otherwise\n",
-            (long long)v->resumed);
+    zr_report_begin(r, NULL);
+    zr_report_json_only(r, "about", zr_text(about));
 }
 
-static void tell_outcome(const zr_verify *v)
+// Reports what may be the reason that a replay got other bits.
+static void report_doubts(const zr_verify *v)
+{
+    zr_report *r = v->report;
+    int made_with = v->config.run.threads;
+    if (verify_run_threads_of(v) != made_with) {
+        begin_doubt(r, "threads");
+        ZR_SENTENCE(r, NULL,
+                    "threads per rank were {run} when the run was made, and {replay} now, which "
+                    "may round differently: only a replay with {} can tell",
+                    zr_integer(made_with), zr_integer(verify_run_threads_of(v)),
+                    zr_integer(made_with));
+        zr_report_end(r);
+    }
+    if (!strcmp(v->backend, "cpu")) {
+        begin_doubt(r, "instructions");
+        ZR_SENTENCE(r, NULL,
+                    "the run does not say which of the AVX-512 paths made it, and the replay took "
+                    "this machine's ({replay}): another one rounds differently",
+                    zr_text(zr_train_instructions(v->backend)));
+        zr_report_end(r);
+    }
+    if (v->resumed) {
+        begin_doubt(r, "resumed");
+        ZR_SENTENCE(r, NULL,
+                    "the run was resumed from step {from_step}, and its config.json is of what "
+                    "came then: steps before that which were made with other options (rate, "
+                    "precision, threads) replay otherwise",
+                    zr_integer(v->resumed));
+        zr_report_end(r);
+    }
+}
+
+static void report_outcome(const zr_verify *v)
 {
     const zero_verify_result *result = v->result;
-    say_verify_run(v,
-                   result->confirmed
-                       ? "confirmed: steps %lld to %lld, replayed on %d rank%s, have the same "
-                         "losses and states, bit for bit\n"
-                       : "not confirmed: steps %lld to %lld, replayed on %d rank%s, are not "
-                         "what the run has kept\n",
-                   (long long)result->from + 1, (long long)result->to, v->comm->size,
-                   v->comm->size == 1 ? "" : "s");
+    zr_report *r = v->report;
+    zr_report_json_only(r, "confirmed", zr_flag(result->confirmed != 0));
+    zr_report_json_only(r, "from_step", zr_integer(result->from));
+    ZR_SENTENCE(r, NULL,
+                result->confirmed
+                    ? "confirmed: steps {} to {to_step}, replayed on {ranks} rank{}, have the same "
+                      "losses and states, bit for bit"
+                    : "not confirmed: steps {} to {to_step}, replayed on {ranks} rank{}, are not "
+                      "what the run has kept",
+                zr_integer(result->from + 1), zr_integer(result->to), zr_integer(v->comm->size),
+                zr_plural(v->comm->size));
+    zr_report_json_only(r, "threads", zr_integer(verify_run_threads_of(v)));
+    zr_report_json_only(r, "backend", zr_text(v->backend));
+    zr_report_begin_list(r, "doubts");
     if (!result->confirmed)
-        tell_doubts(v);
+        report_doubts(v);
+    zr_report_end(r);
 }
 
 static zero_status replay(zr_verify *v, zr_train *train, zero_error *error)
@@ -240,7 +304,7 @@ static zero_status replay(zr_verify *v, zr_train *train, zero_error *error)
         status = compare_end(v, train->run.engine, &manifest, error);
     zr_manifest_free(&manifest);
     if (status == ZERO_OK)
-        tell_outcome(v);
+        report_outcome(v);
     return status;
 }
 
@@ -254,29 +318,47 @@ static zero_status train_again(zr_verify *v, zr_train *train, zero_error *error)
     return replay(v, train, error);
 }
 
+static zero_status check_receipt(const zr_verify *v, const char *model, zero_error *error)
+{
+    json_t *receipt = NULL;
+    char *directory = zr_sprintf(error, "%s/%s", v->options->run, model);
+    zero_status status = directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK && receipt) {
+        zr_report_begin(v->report, NULL);
+        ZR_SENTENCE(v->report, NULL,
+                    "receipt of {model}: the weights are those of step {step} that it names",
+                    zr_text(model),
+                    zr_integer(json_integer_value(json_object_get(receipt, "step"))));
+        zr_report_end(v->report);
+    }
+    json_decref(receipt);
+    zr_free(directory);
+    return status;
+}
+
 // Checks the models of the run against their receipts. Rank 0 does it.
 static zero_status check_receipts(const zr_verify *v, zero_error *error)
 {
     static const char *const names[] = {ZR_LAST_MODEL, ZR_BEST_MODEL};
-    for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0; i++) {
-        json_t *receipt = NULL;
-        char *directory = zr_sprintf(error, "%s/%s", v->options->run, names[i]);
-        zero_status status =
-            directory ? zr_receipt_check(directory, &receipt, error) : ZERO_ERR_MEMORY;
-        if (status == ZERO_OK && receipt)
-            say_verify_run(v, "receipt of %s: the weights are those of step %lld that it names\n",
-                           names[i],
-                           (long long)json_integer_value(json_object_get(receipt, "step")));
-        json_decref(receipt);
-        zr_free(directory);
-        ZERO_TRY(status);
-    }
-    return ZERO_OK;
+    zero_status status = ZERO_OK;
+    zr_report_begin_list(v->report, "receipts");
+    for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0 && status == ZERO_OK; i++)
+        status = check_receipt(v, names[i], error);
+    zr_report_end(v->report);
+    return status;
+}
+
+static zero_status begin_verification(zr_verify *v, zero_error *error)
+{
+    if (v->comm->rank == 0 && !(v->report = zr_report_create(error)))
+        return ZERO_ERR_MEMORY;
+    zr_report_json_only(v->report, "run", zr_text(v->options->run));
+    return zr_verify_open(v, error);
 }
 
 static zero_status verify_on_ranks(zr_verify *v, zero_error *error)
 {
-    ZERO_TRY(zr_comm_agree(v->comm, zr_verify_open(v, error), error));
+    ZERO_TRY(zr_comm_agree(v->comm, begin_verification(v, error), error));
     ZERO_TRY(zr_comm_agree(v->comm, check_receipts(v, error), error));
     const zero_train_options options = verify_run_options_of(v);
     zr_train train;
@@ -304,8 +386,16 @@ zero_status zero_verify(zero_comm *comm, const zero_verify_options *options,
                        "zero_verify: %d threads per rank; 0 are as many as made the run",
                        options->threads);
     *out = (zero_verify_result){0};
-    zr_verify v = {.comm = comm, .options = options, .write = write, .user = user, .result = out};
+    zr_verify v = {.comm = comm, .options = options, .result = out};
     zero_status status = verify_on_ranks(&v, error);
+    // People read what was found before a failure, too.
+    if (v.report && (status == ZERO_OK || !options->json)) {
+        zero_status written = zr_report_print(v.report, options->json != 0, write, user,
+                                              status == ZERO_OK ? error : NULL);
+        status = status == ZERO_OK ? written : status;
+    } else {
+        zr_report_destroy(v.report);
+    }
     zr_run_config_free(&v.config);
     zr_free(v.from);
     zr_free(v.to);

@@ -2,6 +2,7 @@
 #ifndef ZR_TRAIN_VERIFY_STATE_H
 #define ZR_TRAIN_VERIFY_STATE_H
 
+#include "base/report.h"
 #include "checkpoint/run_record.h"
 #include "monitor/metrics.h"
 #include <zero/comm.h>
@@ -10,8 +11,7 @@
 typedef struct zr_verify {
     zero_comm *comm;
     const zero_verify_options *options;
-    void (*write)(void *user, const char *text);
-    void *user;
+    zr_report *report; // on rank 0; NULL on the others
     zero_verify_result *result;
     // Of the run that is verified.
     zr_run_config_file config; // config.json
@@ -23,6 +23,7 @@ typedef struct zr_verify {
     // Lines of the run between the two checkpoints; rank 0.
     zr_metrics_reader metrics; // at the first line not compared yet
     zero_error unread;         // why the lines could not be read to the end
+    int64_t compared;          // lines
     int64_t wrong_step;        // first step whose line differs from the replay's; 0: none
 } zr_verify;
 

@@ -109,6 +109,69 @@ static void a_sentence_is_made_of_phrases(void **state)
     }
 }
 
+static zr_report *sentences(void)
+{
+    zr_report *r = zr_report_create(NULL), *rest = zr_report_create(NULL);
+    zr_report_labels(r, 8);
+    ZR_SENTENCE(r, "memory", "{bytes:.2G} GB of {all:B}[, {lent:B} lent to {lender}] ({reason})",
+                zr_integer(24680000000), zr_real(3e10), zr_absent(), zr_text("nobody"),
+                zr_text("a\nb"));
+    ZR_SENTENCE(r, NULL, "[{disk.seconds:s}, {disk.share:.1%}; ]{} thread{}", zr_real(0.5),
+                zr_real(0.125), zr_integer(2), zr_plural(2));
+    zr_report_begin_list(rest, "models");
+    for (int i = 0; i < 2; i++) {
+        zr_report_begin(rest, NULL);
+        ZR_SENTENCE(rest, "", "{name:-6}|{count:3}|{rate:.3gG}|{size:6.2}|",
+                    zr_text(i ? "b" : "\u00e9"), zr_integer(7 * i), zr_real(1234567890),
+                    zr_real(i + 0.125));
+        zr_report_end(rest);
+    }
+    zr_report_end(rest);
+    zr_report_append(r, rest);
+    return r;
+}
+
+static void a_sentence_has_places_for_values(void **state)
+{
+    zr_report *r = sentences();
+    assert_written(r, ZR_REPORT_TEXT, 0,
+                   "memory  24.68 GB of 30.0 GB (a\\nb)\n"
+                   "500 ms, 12.5%; 2 threads\n"
+                   "        \u00e9     |  0|1.23|  0.12|\n"
+                   "        b     |  7|1.23|  1.12|\n");
+    assert_written(r, ZR_REPORT_MARKDOWN, 0,
+                   "- memory: 24.68 GB of 30.0 GB (a\\nb)\n"
+                   "500 ms, 12.5%; 2 threads\n"
+                   "- : \u00e9     |  0|1.23|  0.12|\n"
+                   "- : b     |  7|1.23|  1.12|\n");
+    assert_written(
+        r, ZR_REPORT_JSON, 0,
+        "{\"bytes\":24680000000,\"all\":30000000000.0,\"lender\":\"nobody\",\"reason\":\"a\\nb\","
+        "\"disk\":{\"seconds\":0.5,\"share\":0.125},\"models\":["
+        "{\"name\":\"\u00e9\",\"count\":0,\"rate\":1234567890.0,\"size\":0.125},"
+        "{\"name\":\"b\",\"count\":7,\"rate\":1234567890.0,\"size\":1.125}]}");
+    zr_report_destroy(r);
+}
+
+static void a_wrong_sentence_fails(void **state)
+{
+    static const char *const words[] = {"{a}{b}", "none", "{a", "{a:", "{a:3x}", "{a:G"};
+    for (int i = 0; i < ZR_COUNT(words); i++) {
+        zr_buffer out = {0};
+        zr_report *r = zr_report_create(NULL);
+        ZR_SENTENCE(r, "label", words[i], zr_integer(1));
+        assert_int_equal(zr_report_write(r, ZR_REPORT_TEXT, 0, &out, NULL), ZERO_ERR_USAGE);
+        zr_report_destroy(r);
+        zr_report *whole = zr_report_create(NULL), *part = zr_report_create(NULL);
+        zr_report_begin(part, "open");
+        zr_report_append(whole, part);
+        assert_int_equal(zr_report_write(whole, ZR_REPORT_TEXT, 0, &out, NULL), ZERO_ERR_USAGE);
+        zr_report_destroy(whole);
+        zr_buffer_free(&out);
+    }
+    ZR_SENTENCE(NULL, "label", "{a}", zr_integer(1)); // a rank that writes nothing
+}
+
 static void a_wide_table_is_written_in_blocks(void **state)
 {
     zr_report *r = example();
@@ -180,6 +243,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_report_is_written_three_ways),
         cmocka_unit_test(a_sentence_is_made_of_phrases),
+        cmocka_unit_test(a_sentence_has_places_for_values),
+        cmocka_unit_test(a_wrong_sentence_fails),
         cmocka_unit_test(a_wide_table_is_written_in_blocks),
         cmocka_unit_test(a_report_that_is_built_wrongly_fails),
         cmocka_unit_test(a_report_without_memory_fails),

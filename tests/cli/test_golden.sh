@@ -180,7 +180,7 @@ compare()
 }
 
 # What the machine is, is no answer of ours: of these the labels are compared alone.
-doctor() { measures doctor; }
+doctor() { measures doctor && measures doctor --json; }
 
 bench()
 {
@@ -316,11 +316,15 @@ verify()
 {
     a_run
     is verify run
+    is verify run --json
     is verify run --from-step 3
     is verify run --from-step 4
     is verify run --data short.txt
     rm -rf other && cp -r run other && sed -i '5s/"loss":[0-9.]*/"loss":5.25/' other/metrics.jsonl
     is verify other
+    sed -i 's/^{"step":5,"loss":[0-9.]*/{"step":5,"loss":5.25/' other/metrics.jsonl
+    is verify other
+    is verify other --json
     flip other/model/model.safetensors 5000
     is verify other
     flip other/checkpoints/step-00000006/exp_avg.safetensors 5000

@@ -269,6 +269,45 @@ for what in O_DIRECT engine bandwidth; do
     grep -q "^  $what " out.txt || fail "doctor says nothing of the disk's $what"
 done
 [ "$(grep -c 'billion parameters (paper' out.txt)" -eq 5 ] || fail "doctor: not a row for each tier"
+# Its JSON has what its text has. Memory and rates are measured anew for each, so they need not be the same.
+mv out.txt doctor.txt
+expect 0 "$ZERO" doctor --json
+python3 - doctor.txt out.txt <<'P' || fail "zero doctor --json: $(cat out.txt)"
+import json, re, sys
+text, answer = open(sys.argv[1]).read(), json.load(open(sys.argv[2]))
+label = lambda name: re.search(rf"^{name} +(.*)$", text, re.M)[1]
+near = lambda value, shown: abs(value - float(shown)) <= 0.2 * abs(value) + 0.01
+yes = lambda flag: "yes" if flag else "no"
+assert answer["version"] == label("zero"), answer["version"]
+assert "{name} {release}, {machine}".format(**answer["system"]) == label("system")
+processor, limits, mpi, largest = (answer[key] for key in ("processor", "limits", "mpi", "largest_model"))
+assert processor["model"] == label("processor") and "{cores} may be used ({cores_reason})".format(**processor) == label("cores")
+flags = [yes(processor[key]) for key in ("avx2_fma", "avx512", "avx512_bf16", "amx_bf16", "crc32")]
+assert flags == re.findall(r"(yes|no)\b", label("instructions")), flags
+assert answer["backends"] == label("backends")
+assert near(answer["memory"]["bytes"] / 1e9, label("memory").split()[0]), answer["memory"]
+assert near(answer["verdict"]["parameters_in_memory"] / 1e9, re.search(r"up to ([0-9.]+)", label("verdict"))[1]), answer["verdict"]
+lacks = ", ".join("{what} ({why})".format(**lack) for lack in answer["missing"]) or "nothing"
+command = ": " + answer["missing_command"] if "missing_command" in answer else ""
+assert lacks + command == label("missing"), (lacks, command)
+assert re.sub(r"[0-9.]+GB", "", answer["next_command"]) in re.sub(r"[0-9.]+GB", "", label("next"))
+assert label("MPI").startswith("module found, built with " + mpi["library"] if mpi["module"] else mpi["error"]), mpi
+bytes_of = lambda shown: float(shown.split()[0]) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[shown.split()[1]]
+locked = label("locked memory")
+assert locked == "unlimited" if limits["locked_memory_bytes"] is None else near(limits["locked_memory_bytes"], bytes_of(locked)), limits
+assert limits["open_files"] == int(label("open files").split()[0]), limits
+assert answer["io_uring"]["offered"] == label("io_uring").startswith("yes")
+disk = answer["disk"]
+assert label("disk").startswith('"%s" (%s, ' % (disk["path"], disk["file_system"])), disk
+assert disk["engine"] == label("  engine") and yes(disk["direct"]) == label("  O_DIRECT").split()[0], disk
+assert all(disk[key + "_bytes_per_second"] > 1e6 for key in ("read", "write", "update")), disk
+rows = re.findall(r"^ {15}(\S.*\S) +([0-9.]+) billion parameters \(paper: ([0-9.]+)\)$", text, re.M)
+assert len(rows) == 5 and [row[0] for row in rows] == [row["states"] for row in largest["placements"]], rows
+for row, (_, ours, paper) in zip(largest["placements"], rows):
+    assert near(row["parameters"] / 1e9, ours) and near(row["paper_parameters"] / 1e9, paper), (row, ours, paper)
+P
+expect 0 "$ZERO" doctor --path nowhere --json
+python3 -c 'import json; disk = json.load(open("out.txt"))["disk"]; assert list(disk) == ["error"] and "nowhere" in disk["error"], disk' || fail "$(cat out.txt)"
 expect 0 "$ZERO" doctor --path nowhere
 grep -q '^disk .*"nowhere"' out.txt || fail "doctor: not a word of a directory that is none"
 expect 0 "$ZERO" bench comm --ranks 2 --seconds 0.001

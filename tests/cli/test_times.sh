@@ -90,6 +90,21 @@ for what in "product", "attention", "norm", "optimizer", "reduce_scatter", "forw
     assert setting["samples"][what] and all(0 < s["seconds"] < 10 for s in setting["samples"][what]), what
 PY
 "$ZERO" doctor | grep -A1 "^rates .*$CACHE" | grep -q 'f32, 1 thread, 2 ranks at once' || fail "doctor does not show the rates"
+"$ZERO" doctor >doctor.txt && "$ZERO" doctor --json >doctor.json || fail "doctor with rates"
+python3 - doctor.txt doctor.json <<'PY' || fail "zero doctor --json has other rates than zero doctor: $(cat doctor.json)"
+import json, re, sys
+text, rates = open(sys.argv[1]).read(), json.load(open(sys.argv[2]))["rates"]
+(setting,) = rates["settings"]
+assert (setting["threads"], setting["ranks"], setting["dtype"]) == (1, 2, "f32") and f'last measured {setting["last_measured"]}\n' in text, setting
+shown = re.findall(r" (\d+) sizes?(?:, (\S+) to (\S+) (Gflop|GB)/s)?$", text, re.M)
+assert len(shown) == len(setting["activities"]) > 7, shown
+for (sizes, low, high, unit), row in zip(shown, setting["activities"]):
+    kind = "flops" if unit == "Gflop" else "bytes"
+    ends = [row.get(f"{end}_{kind}_per_second") for end in ("least", "most")]
+    assert row["sizes"] == int(sizes) and ["%.4g" % (rate / 1e9) for rate in ends if rate] == [end for end in (low, high) if end], (row, low, high)
+named = re.findall(r" by (\d+) ranks?, (\d+) (\w+); (\d+) amounts?$", text, re.M)
+assert named == [tuple(str(row[key]) for key in ("ranks", "amount", "of", "amounts")) for row in rates["tasks"]], rates["tasks"]
+PY
 before=$(md5sum <"$CACHE")
 run --out none --overwrite --steps 12 --no-learn
 check none 1 0 12 1

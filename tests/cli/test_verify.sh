@@ -13,6 +13,28 @@ start() { "$ZERO" train --new $DROP --data "$TEXT" --threads 1 --quiet "$@" >tra
 start $RUN --ranks 2 --stage 2 --dtype bf16 --out run
 confirmed run
 grep -q 'steps 9 to 12, replayed on 2 ranks' out.txt && grep -q '^receipt of model: .* step 12' out.txt || fail "$(cat out.txt)"
+# The answer as JSON, and nothing else on standard output.
+told() { # told CODE DIR OPTION... <CHECK: in Python, of the object `a` and of the text
+    local code=$1 check
+    shift
+    check=$(cat)
+    expect $code "$ZERO" verify "$@"
+    mv out.txt text.out
+    expect $code "$ZERO" verify "$@" --json
+    [ "$(wc -l <out.txt)" -eq 1 ] || fail "not one line of JSON: $(cat out.txt)"
+    python3 -c 'import json, math, sys; a, text = json.load(open("out.txt")), open("text.out").read(); exec(sys.argv[1])' "$check" ||
+        fail "zero verify $* --json: $(cat out.txt text.out)"
+}
+told 0 run <<'P'
+assert a["confirmed"] is True and (a["run"], a["from_step"], a["to_step"], a["ranks"], a["threads"]) == ("run", 8, 12, 2, 1), a
+assert a["steps"] == {"replayed": 4, "compared": 4} and a["doubts"] == [], a
+assert [f'receipt of {r["model"]}: the weights are those of step {r["step"]} that it names' for r in a["receipts"]] == text.splitlines()[:-1] != [], a
+states = a["states"]
+assert states["vectors"] == ["weights", "exp_avg", "exp_avg_sq"] and states["differing"] == 0 and states["same_progress"], states
+files = json.load(open("run/checkpoints/step-00000012/manifest.json"))["files"]
+names = [name + ".safetensors" for name in states["vectors"]]
+assert states["elements"] == sum(math.prod(tensor["shape"]) for file in files if file["name"] in names for tensor in file["tensors"]), states
+P
 confirmed run --from-step 4 --to-step 8
 confirmed run --threads 1
 cat >fp16.json <<'JSON'
@@ -117,11 +139,28 @@ rm -r swapped/checkpoints/step-00000012
 cp -r other/checkpoints/step-00000012 swapped/checkpoints
 expect 1 "$ZERO" verify swapped
 grep -qE '^step 12: weights "wte.weight" is the first of [0-9]+ elements' out.txt && grep -q '^not confirmed' out.txt || fail "$(cat out.txt)"
+told 1 swapped <<'P'
+first = a["states"]["first_difference"]
+assert a["confirmed"] is False and a["steps"] == {"replayed": 4, "compared": 4}, a
+assert f'step 12: {first["vector"]} "{first["tensor"]}" is the first of {a["states"]["differing"]} elements in all' in text, a
+assert "by %.3g at most" % a["states"]["largest_difference"] in text, a
+P
+cp -r run altered
+sed -i 's/^{"step":10,"loss":[0-9.]*/{"step":10,"loss":5.25/' altered/metrics.jsonl
+told 1 altered --threads 2 <<'P'
+first = a["steps"]["first_difference"]
+assert a["confirmed"] is False and a["steps"]["compared"] == 2 and (first["step"], first["loss"]) == (10, 5.25), a
+assert "step 10: the run has loss 5.25, norm %.17g; replayed: %.17g, %.17g\n" % tuple(first[k] for k in ("norm", "replayed_loss", "replayed_norm")) in text, a
+assert a["doubts"] == [{"about": "threads", "run": 1, "replay": 2}] and "were 1 when the run was made, and 2 now" in text, a
+P
+expect 1 "$ZERO" verify swapped
 [ ! -s err.txt ] || fail "an answer is no failure: $(cat err.txt)"
 sed -i '2s/.*/nonsense/' other/metrics.jsonl
 refused 65 'metrics.jsonl", line 2: no object' "$ZERO" verify other
 flip run/model/model.safetensors 5000
 refused 65 'is not what its receipt says' "$ZERO" verify run
+refused 65 'is not what its receipt says' "$ZERO" verify run --json
+[ ! -s out.txt ] || fail "part of an answer: $(cat out.txt)"
 refused 64 'two are needed, an earlier and a later one (found 0 and 4)' "$ZERO" verify other --to-step 4
 cp "$TEXT" more.txt
 echo more >>more.txt

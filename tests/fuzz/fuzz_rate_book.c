@@ -35,7 +35,9 @@ static zero_status write_again(const zr_rate_book *book, zero_error *error)
     if (status == ZERO_OK) {
         zr_rate_book_json(&again, PROCESSOR, &twice);
         fuzz_must(twice.failed || !strcmp(text.data, twice.data));
-        zr_rate_book_text(&again, &shown);
+        zr_report *r = zr_report_create(NULL);
+        zr_rate_book_report(&again, r);
+        zr_report_finish(r, ZR_REPORT_TEXT, 0, &shown);
         status = zr_rate_book_merge(&again, book, error);
     }
     zr_rate_book_free(&again);

@@ -129,7 +129,9 @@ static void test_the_file_keeps_links(void **state)
         fail_msg("%s", error.message);
     assert_int_equal(find(&again, 2, 1, false)->setting.machines, 2);
     near(seconds(find(&again, 2, 1, false), GATHER, 50000), 1.5e-3);
-    zr_rate_book_text(&again, &words);
+    zr_report *r = zr_report_create(NULL);
+    zr_rate_book_report(&again, r);
+    zr_report_finish(r, ZR_REPORT_TEXT, 0, &words);
     assert_non_null(strstr(words.data, "network, 2 machines of 1 rank: 50.0 MB/s to a rank, "
                                        "latency 1.00 ms; last measured"));
     assert_non_null(strstr(words.data, "messages among 2 ranks of this machine; last measured"));

@@ -84,7 +84,9 @@ static void test_people_are_told(void **state)
     zr_rate_book book = {0};
     zr_buffer text = {0};
     fill(&book, 1e-6);
-    zr_rate_book_text(&book, &text);
+    zr_report *r = zr_report_create(NULL);
+    zr_rate_book_report(&book, r);
+    zr_report_finish(r, ZR_REPORT_TEXT, 0, &text);
     assert_non_null(strstr(text.data, "bf16, 1 thread, 2 ranks at once, avx512_bf16"));
     assert_non_null(strstr(text.data, "matrix products"));
     assert_non_null(strstr(text.data, "370.4 to 370.4 Gflop/s"));

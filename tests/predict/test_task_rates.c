@@ -222,7 +222,9 @@ static void test_files(void **state)
     zr_task_rates_merge(&merged, &rates);
     assert_same(&merged, &rates);
     text.length = 0;
-    zr_task_rates_text(&rates, &text);
+    zr_report *r = zr_report_create(NULL);
+    zr_task_rates_report(&rates, r);
+    zr_report_finish(r, ZR_REPORT_TEXT, 0, &text);
     assert_non_null(strstr(text.data, "beginning a run "));
     assert_non_null(strstr(text.data, "1.50 s by 2 ranks, 3221225472 bytes; 1 amount\n"));
     zr_buffer_free(&text);
