@@ -132,11 +132,6 @@ void zr_report_indent(zr_report *r, int spaces)
     zr_report_add(r, (zr_item){.kind = ZR_ITEM_INDENT, .count = spaces});
 }
 
-void zr_report_json_line(zr_report *r, int spaces)
-{
-    zr_report_add(r, (zr_item){.kind = ZR_ITEM_JSON_LINE, .count = spaces});
-}
-
 static void add_words(zr_report *r, zr_item what, const char *format, va_list arguments)
 {
     zr_buffer text = {0};

@@ -135,8 +135,6 @@ void zr_report_cell_text(zr_report *r, const char *format, ...) ZERO_PRINTF(2, 3
 void zr_report_end_table(zr_report *r);
 // Spaces before each row of the tables that follow (text).
 void zr_report_indent(zr_report *r, int spaces);
-// What comes next in JSON stands on a new line after `spaces` spaces; for rows of a table, each.
-void zr_report_json_line(zr_report *r, int spaces);
 
 // Appends the answer to `out`. width (text): columns of the terminal; a table that is wider is
 // written in several blocks, each of which begins with its first column; 0: any width is right.

@@ -19,12 +19,11 @@ typedef enum zr_item_kind {
     ZR_ITEM_TABLE_END,
     ZR_ITEM_LABELS,
     ZR_ITEM_INDENT,
-    ZR_ITEM_JSON_LINE,
 } zr_item_kind;
 
 typedef struct zr_item {
     zr_item_kind kind;
-    int count;        // TABLE: columns; LABELS, INDENT, JSON_LINE: spaces
+    int count;        // TABLE: columns; LABELS, INDENT: spaces
     zr_heading field; // FIELD, PHRASE; OBJECT, LIST, TABLE: its key; LABEL, LINE: the label
     zr_value value;   // FIELD, PHRASE, CELL, LINE, WORDS
     const zr_heading *columns; // TABLE

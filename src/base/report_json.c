@@ -8,7 +8,6 @@ enum { PATH_BYTES = 256 };
 typedef struct json_report {
     zr_json_writer w;
     char open[PATH_BYTES]; // the part of a key before its last point whose objects are open
-    int row_line;          // spaces before each row of a table, on a line of its own; -1: none
 } json_report;
 
 // Returns the bytes of whole names that two paths have in common.
@@ -84,16 +83,11 @@ static const zr_item *write_json_table(json_report *j, const zr_item *table)
     int column = 0;
     zr_json_begin_array(&j->w, open_names(j, table->field.key));
     j->open[0] = 0;
-    j->row_line = -1;
     for (; i->kind != ZR_ITEM_TABLE_END; i++) {
-        if (i->kind == ZR_ITEM_JSON_LINE)
-            j->row_line = i->count;
         if (i->kind == ZR_ITEM_ROW) {
             close_names(j, 0);
             if (in_row)
                 zr_json_end(&j->w);
-            if (j->row_line >= 0)
-                zr_json_line(&j->w, j->row_line);
             zr_json_begin_object(&j->w, NULL);
             in_row = true;
             column = 0;
@@ -137,7 +131,6 @@ static const zr_item *write_json_item(json_report *j, const zr_item *i)
         while (i->kind != ZR_ITEM_TABLE_END)
             i++;
         break;
-    case ZR_ITEM_JSON_LINE: zr_json_line(&j->w, i->count); break;
     default: break;
     }
     return i;
@@ -145,7 +138,7 @@ static const zr_item *write_json_item(json_report *j, const zr_item *i)
 
 void zr_report_write_json(const zr_report *r, zr_buffer *out)
 {
-    json_report j = {.w = zr_json_writer_on(out, ZR_JSON_COMPACT), .row_line = -1};
+    json_report j = {.w = zr_json_writer_on(out, ZR_JSON_COMPACT)};
     zr_json_begin_object(&j.w, NULL);
     for (const zr_item *i = r->items; i < r->items + r->count; i++)
         i = write_json_item(&j, i);

@@ -23,7 +23,6 @@ static zr_report *example(void)
     zr_report_words(r, "\n");
     zr_report_indent(r, 2);
     zr_report_table(r, "stages", columns, ZR_COUNT(columns));
-    zr_report_json_line(r, 1);
     for (int stage = 0; stage < 2; stage++) {
         zr_report_row(r);
         zr_report_cell(r, zr_integer(stage));
@@ -75,9 +74,9 @@ static void one_report_is_written_three_ways(void **state)
                    "| 1     | 3.00 kB  |      | 25%   | h.1      |\n");
     assert_written(r, ZR_REPORT_JSON, 0,
                    "{\"ranks\":4,\"seconds\":0.5,\"stages\":["
-                   "\n {\"stage\":0,\"bytes\":{\"states\":1500,\"sums\":{\"all\":7}},"
+                   "{\"stage\":0,\"bytes\":{\"states\":1500,\"sums\":{\"all\":7}},"
                    "\"share\":0.2500,\"first\":0},"
-                   "\n {\"stage\":1,\"bytes\":{\"states\":3000},\"share\":0.2500,\"first\":10}],"
+                   "{\"stage\":1,\"bytes\":{\"states\":3000},\"share\":0.2500,\"first\":10}],"
                    "\"forecast\":{\"guessed\":false,\"steps\":[1.5]}}");
     zr_report_destroy(r);
 }
