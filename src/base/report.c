@@ -18,7 +18,7 @@ void zr_report_destroy(zr_report *r)
     zr_free(r);
 }
 
-static char *copy_of(const char *text, size_t length)
+static char *copy_text(const char *text, size_t length)
 {
     char *copy = zr_alloc(length + 1, NULL);
     if (copy)
@@ -32,7 +32,7 @@ static const char *keep_bytes(zr_report *r, const char *text, size_t length)
         return NULL;
     char **grown =
         zr_list_grow(r->strings, r->string_count, &r->string_capacity, sizeof *grown, NULL);
-    char *copy = grown ? copy_of(text, length) : NULL;
+    char *copy = grown ? copy_text(text, length) : NULL;
     r->strings = grown ? grown : r->strings;
     if (copy)
         r->strings[r->string_count++] = copy;
@@ -65,7 +65,7 @@ static void add_item(zr_report *r, zr_item what)
     r->items[r->count++] = what;
 }
 
-static void require(zr_report *r, bool holds)
+static void fail_unless(zr_report *r, bool holds)
 {
     if (r && !r->failed && !holds)
         r->failed = ZERO_ERR_USAGE;
@@ -73,7 +73,7 @@ static void require(zr_report *r, bool holds)
 
 static void begin_part(zr_report *r, zr_item what)
 {
-    require(r, r && r->columns == 0);
+    fail_unless(r, r && r->columns == 0);
     add_item(r, what);
     if (r)
         r->open++;
@@ -91,7 +91,7 @@ void zr_report_begin_list(zr_report *r, const char *key)
 
 static void end_part(zr_report *r, zr_item_kind kind)
 {
-    require(r, r && r->open > 0 && (r->columns > 0) == (kind == ZR_ITEM_TABLE_END));
+    fail_unless(r, r && r->open > 0 && (r->columns > 0) == (kind == ZR_ITEM_TABLE_END));
     add_item(r, (zr_item){.kind = kind});
     if (r) {
         r->open--;
@@ -103,7 +103,7 @@ void zr_report_end(zr_report *r) { end_part(r, ZR_ITEM_END); }
 
 static void add_field(zr_report *r, zr_item_kind kind, const zr_heading *field, zr_value value)
 {
-    require(r, r && r->columns == 0);
+    fail_unless(r, r && r->columns == 0);
     add_item(r, (zr_item){.kind = kind, .field = *field, .value = value});
 }
 
@@ -141,7 +141,7 @@ static void add_words(zr_report *r, zr_item what, const char *format, va_list ar
 {
     zr_buffer text = {0};
     zr_buffer_vprintf(&text, format, arguments);
-    require(r, !text.failed);
+    fail_unless(r, !text.failed);
     what.value = zr_text(text.failed ? "" : text.data);
     add_item(r, what);
     zr_buffer_free(&text);
@@ -165,7 +165,7 @@ void zr_report_words(zr_report *r, const char *format, ...)
 
 void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, int count)
 {
-    require(r, count > 0);
+    fail_unless(r, count > 0);
     begin_part(
         r, (zr_item){.kind = ZR_ITEM_TABLE, .field.key = key, .columns = columns, .count = count});
     if (r) {
@@ -176,7 +176,7 @@ void zr_report_table(zr_report *r, const char *key, const zr_heading *columns, i
 
 void zr_report_row(zr_report *r)
 {
-    require(r, r && r->columns > 0);
+    fail_unless(r, r && r->columns > 0);
     add_item(r, (zr_item){.kind = ZR_ITEM_ROW});
     if (r)
         r->at = 0;
@@ -184,7 +184,7 @@ void zr_report_row(zr_report *r)
 
 void zr_report_cell(zr_report *r, zr_value value)
 {
-    require(r, r && r->at < r->columns);
+    fail_unless(r, r && r->at < r->columns);
     add_item(r, (zr_item){.kind = ZR_ITEM_CELL, .value = value});
     if (r)
         r->at++;
@@ -197,7 +197,7 @@ void zr_report_cell_text(zr_report *r, const char *format, ...)
     va_start(arguments, format);
     zr_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
-    require(r, !text.failed);
+    fail_unless(r, !text.failed);
     zr_report_cell(r, zr_text(text.failed ? "" : text.data));
     zr_buffer_free(&text);
 }
