@@ -166,7 +166,8 @@ static void unpack_keys(zr_block *block, zr_block_slice *slice, void *packed, in
                             llama->heads_k, llama->k, llama->rstd_k, llama->d_k);
 }
 
-zero_status zr_llama_attention_forward_slice(zr_block *block, zr_block_slice *slice, const void **inner)
+zero_status zr_llama_attention_forward_slice(zr_block *block, zr_block_slice *slice,
+                                             const void **inner)
 {
     zero_context *context = block->context;
     const zr_linear *linear = slice->linear;
