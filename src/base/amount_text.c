@@ -32,7 +32,7 @@ double zr_one_digit(double value)
 }
 
 // Leaves one digit of a number in its unit.
-static double roughen(double seconds)
+static double round_seconds_coarsely(double seconds)
 {
     double unit = seconds < MINUTE ? 1 : seconds < HOUR ? MINUTE : seconds < 2 * DAY ? HOUR : DAY;
     return zr_one_digit(seconds / unit) * unit;
@@ -53,7 +53,7 @@ void zr_length_text(double seconds, time_t now, bool rough, char out[static ZR_L
 {
     char length[CLOCK_TEXT], clock[CLOCK_TEXT];
     seconds = fmin(fmax(seconds, 0), MOST);
-    write_length(rough ? roughen(seconds) : seconds, rough, length, sizeof length);
+    write_length(rough ? round_seconds_coarsely(seconds) : seconds, rough, length, sizeof length);
     write_clock(now, seconds, clock, sizeof clock);
     bool ends = !rough && seconds >= MINUTE - 0.5 && seconds < YEAR && clock[0];
     snprintf(out, ZR_LENGTH_TEXT, "%s %s%s%s", rough ? "very roughly" : "about", length,

@@ -53,7 +53,7 @@ static int64_t read_line_number(const char *directory, const char *file, const c
     return 0;
 }
 
-static double quota_v2(const char *directory)
+static double cpu_quota_v2(const char *directory)
 {
     char text[64];
     long long quota, period;
@@ -62,7 +62,7 @@ static double quota_v2(const char *directory)
     return limited && quota > 0 && period > 0 ? (double)quota / (double)period : INFINITY;
 }
 
-static double quota_v1(const char *directory)
+static double cpu_quota_v1(const char *directory)
 {
     int64_t quota = read_cgroup_number(directory, "cpu.cfs_quota_us"),
             period = read_cgroup_number(directory, "cpu.cfs_period_us");
@@ -78,7 +78,7 @@ static double memory_left(int64_t limit, int64_t used, int64_t reclaimable)
     return (double)ZR_MAX(limit - ZR_MAX(used - reclaimable, 0), 0);
 }
 
-static double memory_v2(const char *directory)
+static double memory_left_v2(const char *directory)
 {
     int64_t limit = ZR_MIN(read_cgroup_number(directory, "memory.max"),
                            read_cgroup_number(directory, "memory.high"));
@@ -86,7 +86,7 @@ static double memory_v2(const char *directory)
                        read_line_number(directory, "memory.stat", "inactive_file"));
 }
 
-static double memory_v1(const char *directory)
+static double memory_left_v1(const char *directory)
 {
     return memory_left(read_cgroup_number(directory, "memory.limit_in_bytes"),
                        read_cgroup_number(directory, "memory.usage_in_bytes"),
@@ -164,35 +164,35 @@ static double smallest_limit(const char *root, const char *controller, limit_rea
 
 double zr_cgroup_cpu_quota(const char *root)
 {
-    return smallest_limit(root, "cpu", quota_v1, quota_v2);
+    return smallest_limit(root, "cpu", cpu_quota_v1, cpu_quota_v2);
 }
 
 int64_t zr_cgroup_memory_left(const char *root)
 {
-    double left = smallest_limit(root, "memory", memory_v1, memory_v2);
+    double left = smallest_limit(root, "memory", memory_left_v1, memory_left_v2);
     return left < 0x1p62 ? (int64_t)left : INT64_MAX;
 }
 
-static double limit_v2(const char *directory)
+static double memory_limit_v2(const char *directory)
 {
     int64_t limit = read_cgroup_number(directory, "memory.max");
     return limit == INT64_MAX ? INFINITY : (double)limit;
 }
 
-static double limit_v1(const char *directory)
+static double memory_limit_v1(const char *directory)
 {
     int64_t limit = read_cgroup_number(directory, "memory.limit_in_bytes");
     return limit >= UNLIMITED_V1 ? INFINITY : (double)limit;
 }
 
 // Returns the negative count: the smallest of all levels is then the one with the most kills.
-static double kills_v2(const char *directory)
+static double negative_oom_kills_v2(const char *directory)
 {
     return -(double)read_line_number(directory, "memory.events", "oom_kill");
 }
 
 // Kernels before 4.13 count only how often the limit was reached.
-static double kills_v1(const char *directory)
+static double negative_oom_kills_v1(const char *directory)
 {
     char text[256];
     if (read_cgroup_text(directory, "memory.oom_control", text, sizeof text) &&
@@ -204,8 +204,8 @@ static double kills_v1(const char *directory)
 
 zr_cgroup_memory zr_cgroup_memory_look(const char *root)
 {
-    double limit = smallest_limit(root, "memory", limit_v1, limit_v2),
-           kills = -smallest_limit(root, "memory", kills_v1, kills_v2);
+    double limit = smallest_limit(root, "memory", memory_limit_v1, memory_limit_v2),
+           kills = -smallest_limit(root, "memory", negative_oom_kills_v1, negative_oom_kills_v2);
     return (zr_cgroup_memory){.limit = limit < 0x1p62 ? (int64_t)limit : INT64_MAX,
                               .kills = kills > 0 ? (int64_t)kills : 0};
 }

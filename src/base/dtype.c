@@ -15,17 +15,20 @@ static const dtype_row dtypes[] = {
     [ZERO_U8] = {"u8", 1},
 };
 
-static bool known_dtype(zero_dtype dtype)
+static bool is_known_dtype(zero_dtype dtype)
 {
     return (int)dtype >= 0 && (int)dtype < ZR_COUNT(dtypes);
 }
 
 const char *zr_dtype_name(zero_dtype dtype)
 {
-    return known_dtype(dtype) ? dtypes[dtype].name : "unknown";
+    return is_known_dtype(dtype) ? dtypes[dtype].name : "unknown";
 }
 
-size_t zero_dtype_bytes(zero_dtype dtype) { return known_dtype(dtype) ? dtypes[dtype].bytes : 0; }
+size_t zero_dtype_bytes(zero_dtype dtype)
+{
+    return is_known_dtype(dtype) ? dtypes[dtype].bytes : 0;
+}
 
 static uint32_t float_bits(float value)
 {

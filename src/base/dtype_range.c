@@ -120,16 +120,16 @@ static const range_kernels avx2 = {
 
 // Uses what the loader found out. Clang 14 cannot ask for F16C, but every processor with AVX2 and
 // FMA has it.
-static const range_kernels *kernels(void)
+static const range_kernels *best_kernels(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &avx2 : &portable;
 }
 #else
-static const range_kernels *kernels(void) { return &portable; }
+static const range_kernels *best_kernels(void) { return &portable; }
 #endif
 
-static inline void widen_dtype_range(const range_kernels *kernels, zero_dtype dtype,
-                                     const void *from, int64_t count, float *to)
+static inline void widen_values(const range_kernels *kernels, zero_dtype dtype, const void *from,
+                                int64_t count, float *to)
 {
     assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
     if (dtype == ZERO_BF16)
@@ -140,8 +140,8 @@ static inline void widen_dtype_range(const range_kernels *kernels, zero_dtype dt
         memcpy(to, from, sizeof *to * (size_t)count);
 }
 
-static inline void narrow_dtype_range(const range_kernels *kernels, zero_dtype dtype,
-                                      const float *from, int64_t count, void *to)
+static inline void narrow_values(const range_kernels *kernels, zero_dtype dtype, const float *from,
+                                 int64_t count, void *to)
 {
     assert(dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16);
     if (dtype == ZERO_BF16)
@@ -154,20 +154,20 @@ static inline void narrow_dtype_range(const range_kernels *kernels, zero_dtype d
 
 void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to)
 {
-    widen_dtype_range(kernels(), dtype, from, count, to);
+    widen_values(best_kernels(), dtype, from, count, to);
 }
 
 void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to)
 {
-    narrow_dtype_range(kernels(), dtype, from, count, to);
+    narrow_values(best_kernels(), dtype, from, count, to);
 }
 
 void zr_widen_portable(zero_dtype dtype, const void *from, int64_t count, float *to)
 {
-    widen_dtype_range(&portable, dtype, from, count, to);
+    widen_values(&portable, dtype, from, count, to);
 }
 
 void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count, void *to)
 {
-    narrow_dtype_range(&portable, dtype, from, count, to);
+    narrow_values(&portable, dtype, from, count, to);
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *kind_of(mode_t mode)
+static const char *kind_of_special_file(mode_t mode)
 {
     return S_ISDIR(mode)    ? "directory"
            : S_ISFIFO(mode) ? "named pipe"
@@ -29,7 +29,7 @@ static zero_status open_for_reading(const char *path, bool stream, int *fd, stru
     int reason = errno;
     if (*fd < 0 && reason == ENXIO && !stat(path, info) && !S_ISREG(info->st_mode))
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path,
-                       kind_of(info->st_mode));
+                       kind_of_special_file(info->st_mode));
     if (*fd < 0)
         return zr_fail_errno(error, ZERO_ERR_IO, reason, "cannot open \"%s\"", path);
     zero_status status = ZERO_OK;
@@ -37,7 +37,7 @@ static zero_status open_for_reading(const char *path, bool stream, int *fd, stru
         status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot look at \"%s\"", path);
     else if (stream ? S_ISDIR(info->st_mode) : !S_ISREG(info->st_mode))
         status = zr_fail(error, ZERO_ERR_DATA, "\"%s\" is a %s, where a file is needed", path,
-                         kind_of(info->st_mode));
+                         kind_of_special_file(info->st_mode));
     if (status != ZERO_OK)
         close(*fd);
     return status;
@@ -64,8 +64,8 @@ static zero_status too_large(const char *path, size_t limit, const struct stat *
 }
 
 // Reads to the end, whatever size stat reports: for pipes and files in /proc that is 0.
-static zero_status read_file_all(int fd, const char *path, size_t limit, const struct stat *info,
-                                 zr_buffer *out, zero_error *error)
+static zero_status read_until_end(int fd, const char *path, size_t limit, const struct stat *info,
+                                  zr_buffer *out, zero_error *error)
 {
     char *chunk = zr_alloc(1 << 16, error);
     if (!chunk)
@@ -99,7 +99,7 @@ static zero_status read_whole(const char *path, bool stream, size_t limit, char 
     zr_buffer_append(&buffer, "", 0); // an empty file gives an empty string, not NULL
     bool large = S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;
     zero_status status = large ? too_large(path, limit, &info, error)
-                               : read_file_all(fd, path, limit, &info, &buffer, error);
+                               : read_until_end(fd, path, limit, &info, &buffer, error);
     close(fd);
     if (status != ZERO_OK) {
         zr_buffer_free(&buffer);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void append_ascii(zr_buffer *out, unsigned char c)
+static void append_escaped_char(zr_buffer *out, unsigned char c)
 {
     static const char short_forms[][2] = {
         {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}, {'"', '"'}, {'\\', '\\'},
@@ -31,7 +31,7 @@ void zr_json_append_string(zr_buffer *out, const char *text, size_t length)
     for (size_t i = 0; i < length;) {
         size_t count = zr_utf8_bytes(bytes + i, length - i);
         if (count == 1)
-            append_ascii(out, bytes[i]);
+            append_escaped_char(out, bytes[i]);
         else if (count)
             zr_buffer_append(out, bytes + i, count);
         else

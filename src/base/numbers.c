@@ -15,7 +15,7 @@
 
 // Brings all limbs but the last to digits of 0 ... 2^32-1; the last one carries the sign. The value
 // does not change.
-static void normalise(zr_exact *sum)
+static void normalise_limbs(zr_exact *sum)
 {
     int64_t carry = 0;
     for (int i = 0; i < ZR_EXACT_LIMBS - 1; i++) {
@@ -59,17 +59,17 @@ void zr_exact_add(zr_exact *sum, double value)
     int64_t *limb = &sum->limb[position / LIMB_BITS];
     add_shifted(limb, mantissa, position % LIMB_BITS, bits >> 63 ? -1 : 1);
     if (near_limit(limb[0]) || near_limit(limb[1]) || near_limit(limb[2]))
-        normalise(sum);
+        normalise_limbs(sum);
 }
 
 static bool make_positive(zr_exact *sum)
 {
-    normalise(sum);
+    normalise_limbs(sum);
     if (sum->limb[ZR_EXACT_LIMBS - 1] >= 0)
         return false;
     for (int i = 0; i < ZR_EXACT_LIMBS; i++)
         sum->limb[i] = -sum->limb[i];
-    normalise(sum);
+    normalise_limbs(sum);
     return true;
 }
 

@@ -23,7 +23,7 @@ typedef struct part {
 } part;
 
 // Kernels before 5.14 do not know this advice; there each page is written to.
-static int populate(char *base, size_t bytes)
+static int populate_pages(char *base, size_t bytes)
 {
     int failed;
     do
@@ -41,7 +41,7 @@ static int populate(char *base, size_t bytes)
 static void populate_job(void *argument)
 {
     part *p = argument;
-    p->failed = populate(p->base, p->bytes);
+    p->failed = populate_pages(p->base, p->bytes);
 }
 
 // Gives each thread a part; if no thread can be created, this one does everything.
@@ -50,7 +50,7 @@ static int populate_in_threads(char *base, size_t bytes, int threads)
     zr_workers *workers;
     zero_error ignored;
     if (zr_workers_create(threads, threads, &workers, &ignored) != ZERO_OK)
-        return populate(base, bytes);
+        return populate_pages(base, bytes);
     part parts[THREADS_MAX];
     size_t each = ZR_ROUND_UP(bytes / (size_t)threads, PAGE), done = 0;
     for (int i = 0; i < threads; i++, done += each) {
@@ -70,9 +70,9 @@ int zr_pages_populate(void *base, size_t bytes)
     if (bytes == 0)
         return 0;
     if (bytes < 2 * WORTH)
-        return populate(base, bytes);
+        return populate_pages(base, bytes);
     int threads = ZR_MIN(zr_cpu_budget_get().allowed, THREADS_MAX);
-    return threads < 2 ? populate(base, bytes) : populate_in_threads(base, bytes, threads);
+    return threads < 2 ? populate_pages(base, bytes) : populate_in_threads(base, bytes, threads);
 }
 
 char *zr_pages_large(char *memory, size_t bytes)

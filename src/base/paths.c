@@ -67,7 +67,7 @@ bool zr_path_lies_in(const char *path, const char *place)
 }
 
 // Resolves the deepest part that exists, and appends the rest by its names.
-static bool resolve_paths(const char *path, char out[static PATH_MAX])
+static bool resolve_existing_part(const char *path, char out[static PATH_MAX])
 {
     char at[PATH_MAX], rest[PATH_MAX] = "", longer[PATH_MAX];
     int up = 0; // names that a ".." after them cancels
@@ -94,7 +94,7 @@ static bool resolve_paths(const char *path, char out[static PATH_MAX])
 bool zr_path_would_lie_in(const char *path, const char *place)
 {
     char inner[PATH_MAX], outer[PATH_MAX];
-    if (!resolve_paths(path, inner) || !resolve_paths(place, outer))
+    if (!resolve_existing_part(path, inner) || !resolve_existing_part(place, outer))
         return false;
     size_t length = strlen(outer);
     return !strncmp(inner, outer, length) && (inner[length] == 0 || inner[length] == '/');

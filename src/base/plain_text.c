@@ -33,7 +33,7 @@ static bool is_control(const unsigned char *at, size_t bytes)
     return bytes == 1 ? at[0] < 0x20 || at[0] == 0x7f : bytes == 2 && at[0] == 0xc2 && at[1] < 0xa0;
 }
 
-static size_t escape(unsigned char c, char out[static 4])
+static size_t escape_byte(unsigned char c, char out[static 4])
 {
     static const char digits[] = "0123456789abcdef";
     out[0] = '\\';
@@ -52,7 +52,7 @@ size_t zr_plain_text(const char *text, char *out, size_t size)
         size_t bytes = zr_utf8_bytes(at, length), taken = bytes ? bytes : 1, count = 0;
         bool plain = bytes && !is_control(at, bytes);
         for (size_t i = 0; !plain && i < taken; i++)
-            count += escape(at[i], escaped + count);
+            count += escape_byte(at[i], escaped + count);
         count = plain ? bytes : count;
         if (used + count >= size)
             break;

@@ -126,7 +126,7 @@ void zr_random_uniform(uint64_t key, int64_t start, int64_t count, float half_wi
     }
 }
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
     x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;
@@ -141,7 +141,7 @@ static uint64_t feistel(const uint32_t keys[FEISTEL_ROUNDS], int half, uint64_t 
     uint64_t mask = half == 32 ? UINT32_MAX : ((uint64_t)1 << half) - 1;
     uint64_t left = x >> half, right = x & mask;
     for (int round = 0; round < FEISTEL_ROUNDS; round++) {
-        uint64_t next = left ^ (mix(right ^ (uint64_t)keys[round] << 32) & mask);
+        uint64_t next = left ^ (mix_bits(right ^ (uint64_t)keys[round] << 32) & mask);
         left = right;
         right = next;
     }

@@ -38,22 +38,22 @@ zero_status zr_recorder_create(int64_t capacity, zr_recorder **out, zero_error *
 void zr_recorder_destroy(zr_recorder *recorder) { zr_free(recorder); }
 
 // Spins: the lock is held for a few instructions only, so waiting in the kernel is not worth it.
-static void lock_recorder(zr_recorder *recorder)
+static void lock_for_append(zr_recorder *recorder)
 {
     while (atomic_flag_test_and_set_explicit(&recorder->appending, memory_order_acquire))
         continue;
 }
 
-static void unlock_recorder(zr_recorder *recorder)
+static void unlock_after_append(zr_recorder *recorder)
 {
     atomic_flag_clear_explicit(&recorder->appending, memory_order_release);
 }
 
 void zr_recorder_clear(zr_recorder *recorder)
 {
-    lock_recorder(recorder);
+    lock_for_append(recorder);
     recorder->count = recorder->dropped = 0;
-    unlock_recorder(recorder);
+    unlock_after_append(recorder);
 }
 
 int64_t zr_recorder_begin(const zr_recorder *recorder)
@@ -63,14 +63,14 @@ int64_t zr_recorder_begin(const zr_recorder *recorder)
 
 static void append_record(zr_recorder *recorder, const zr_record *record)
 {
-    lock_recorder(recorder);
+    lock_for_append(recorder);
     int64_t at = recorder->count;
     if (at == recorder->capacity)
         recorder->dropped++;
     else
         recorder->records[at] = *record;
     recorder->count = ZR_MIN(at + 1, recorder->capacity);
-    unlock_recorder(recorder);
+    unlock_after_append(recorder);
 }
 
 void zr_recorder_add(zr_recorder *recorder, zr_activity what, int64_t begin, int64_t bytes,

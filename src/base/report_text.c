@@ -62,7 +62,7 @@ static void write_value(const zr_heading *field, const zr_value *value, zr_buffe
 }
 
 // Returns the columns that text takes on a terminal: the characters of UTF-8.
-static int columns_of(const char *text)
+static int count_columns(const char *text)
 {
     int count = 0;
     for (; *text; text++)
@@ -71,9 +71,9 @@ static int columns_of(const char *text)
 }
 
 // Appends text, padded to a width.
-static void pad(const char *text, int width, bool left, zr_buffer *out)
+static void append_padded(const char *text, int width, bool left, zr_buffer *out)
 {
-    int spaces = ZR_MAX(width - columns_of(text), 0);
+    int spaces = ZR_MAX(width - count_columns(text), 0);
     zr_buffer_printf(out, "%*s%s%*s", left ? 0 : spaces, "", text, left ? spaces : 0, "");
 }
 
@@ -83,7 +83,7 @@ static void write_line(const char *label, int width, const char *text, zr_report
     if (kind == ZR_REPORT_MARKDOWN)
         zr_buffer_printf(out, "- %s: ", label ? label : "");
     else if (label)
-        pad(label, width, true, out);
+        append_padded(label, width, true, out);
     for (const char *end; (end = strchr(text, '\n')); text = end + 1)
         zr_buffer_printf(out, "%.*s\n%*s", (int)(end - text), text, width, "");
     zr_buffer_printf(out, "%s\n", text);
@@ -128,7 +128,7 @@ static void measure_grid(grid *g)
         g->widths[column] = g->table->columns[column].width;
         for (int row = 0; row <= g->rows; row++) {
             const char *text = g->cells[row * g->columns + column];
-            g->widths[column] = ZR_MAX(g->widths[column], text ? columns_of(text) : 0);
+            g->widths[column] = ZR_MAX(g->widths[column], text ? count_columns(text) : 0);
         }
     }
 }
@@ -145,7 +145,7 @@ static void write_row(const grid *g, int row, int from, int to, int indent, zr_b
             continue;
         const char *text = g->cells[row * g->columns + column];
         zr_buffer_printf(out, "%s", before);
-        pad(text ? text : "", g->widths[column], g->table->columns[column].left, out);
+        append_padded(text ? text : "", g->widths[column], g->table->columns[column].left, out);
         before = "  ";
     }
     while (out->length && !out->failed && out->data[out->length - 1] == ' ')
@@ -187,7 +187,7 @@ static void write_markdown(const grid *g, zr_buffer *out)
             if (!is_shown(g, column))
                 continue;
             zr_buffer_printf(out, "| ");
-            pad(text ? text : "", ZR_MAX(g->widths[column], 3), true, out);
+            append_padded(text ? text : "", ZR_MAX(g->widths[column], 3), true, out);
             zr_buffer_printf(out, " ");
         }
         zr_buffer_printf(out, "|\n");

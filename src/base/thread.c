@@ -26,7 +26,7 @@ struct zr_workers {
     int thread_count;
 };
 
-static void *serve_thread(void *argument)
+static void *run_jobs(void *argument)
 {
     zr_workers *workers = argument;
     pthread_mutex_lock(&workers->lock);
@@ -51,20 +51,19 @@ static void *serve_thread(void *argument)
 }
 
 // Blocks all signals in the new thread, so that they go to the threads that the program made.
-static int start_thread(zr_workers *workers)
+static int start_worker(zr_workers *workers)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int reason =
-        pthread_create(&workers->threads[workers->thread_count], NULL, serve_thread, workers);
+    int reason = pthread_create(&workers->threads[workers->thread_count], NULL, run_jobs, workers);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!reason)
         workers->thread_count++;
     return reason;
 }
 
-static zr_workers *allocate_thread(int threads, int capacity, zero_error *error)
+static zr_workers *allocate_workers(int threads, int capacity, zero_error *error)
 {
     zr_workers *workers = zr_alloc(sizeof *workers, error);
     if (!workers)
@@ -96,11 +95,11 @@ zero_status zr_workers_create(int threads, int capacity, zr_workers **out, zero_
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "a queue of %d threads and %d jobs was requested; both must be at least 1",
                        threads, capacity);
-    zr_workers *workers = allocate_thread(threads, capacity, error);
+    zr_workers *workers = allocate_workers(threads, capacity, error);
     if (!workers)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < threads; i++) {
-        int reason = start_thread(workers);
+        int reason = start_worker(workers);
         if (reason) {
             zr_workers_destroy(workers);
             return zr_fail_errno(error, ZERO_ERR_MEMORY, reason, "cannot start thread %d of %d",

@@ -12,7 +12,7 @@ typedef struct room { // bytes
     size_t exchange; // of the window that tensor ranks reach
 } room;
 
-static int64_t rows_of(const zr_decoding_limits *limits)
+static int64_t rows_of_a_step(const zr_decoding_limits *limits)
 {
     return limits->chunk + limits->sequences - 1;
 }
@@ -22,7 +22,7 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
     const zr_plan *plan = zr_engine_plan(d->engine);
     const zr_decode_limits limits = {.dtype = plan->shape.dtype,
                                      .threads = queue->threads,
-                                     .rows = rows_of(&d->limits),
+                                     .rows = rows_of_a_step(&d->limits),
                                      .wanted = d->limits.sequences,
                                      .capacity = d->limits.capacity};
     for (int u = 0; u < plan->unit_count; u++) {
@@ -38,10 +38,10 @@ static zero_status decode_needs(const zr_decoding *d, zr_queue *queue, room *out
     return ZERO_OK;
 }
 
-static zero_status measure_decoding(const zr_decoding *d, room *out, zero_error *error)
+static zero_status measure_room(const zr_decoding *d, room *out, zero_error *error)
 {
     size_t vocabulary = (size_t)d->shape.vocab, sequences = (size_t)d->limits.sequences,
-           rows = (size_t)rows_of(&d->limits);
+           rows = (size_t)rows_of_a_step(&d->limits);
     *out =
         (room){.cache = zr_lm_decode_cache_bytes(zr_engine_plan(d->engine)->model,
                                                  d->limits.sequences, d->limits.capacity),
@@ -62,25 +62,25 @@ static zero_status measure_decoding(const zr_decoding *d, room *out, zero_error 
     return ZERO_OK;
 }
 
-static zr_decoding decoding_of(zero_engine *engine, const zr_lm_config *config,
-                               const zr_decoding_limits *limits)
+static zr_decoding make_decoding(zero_engine *engine, const zr_lm_config *config,
+                                 const zr_decoding_limits *limits)
 {
     return (zr_decoding){.engine = engine,
                          .shape = zr_lm_shape_of(config),
                          .limits = *limits,
-                         .rows = rows_of(limits)};
+                         .rows = rows_of_a_step(limits)};
 }
 
 zero_status zr_decoding_check_memory(zero_engine *engine, const zr_lm_config *config,
                                      const zr_decoding_limits *limits, zero_error *error)
 {
-    const zr_decoding d = decoding_of(engine, config, limits);
+    const zr_decoding d = make_decoding(engine, config, limits);
     int64_t budget =
         zr_engine_config(engine)->offload.host_memory / zr_local_ranks(zr_engine_comm(engine));
     int64_t planned = zr_plan_tier_bytes(zr_engine_plan(engine), ZERO_TIER_host);
     char own[ZR_BYTES_TEXT], parameters[ZR_BYTES_TEXT], limit[ZR_BYTES_TEXT];
     room room;
-    ZERO_TRY(measure_decoding(&d, &room, error));
+    ZERO_TRY(measure_room(&d, &room, error));
     size_t needed = room.total + room.exchange;
     if (budget <= 0 || planned + (int64_t)needed <= budget)
         return ZERO_OK;
@@ -100,8 +100,8 @@ zero_status zr_decoding_open(zero_engine *engine, const zr_lm_config *config,
 {
     zr_decoding *d = out;
     room room;
-    *d = decoding_of(engine, config, limits);
-    ZERO_TRY(measure_decoding(d, &room, error));
+    *d = make_decoding(engine, config, limits);
+    ZERO_TRY(measure_room(d, &room, error));
     d->ledger.planned[ZERO_TIER_host][ZERO_MEM_workspace] = (int64_t)room.total;
     d->ledger.planned[ZERO_TIER_host][ZERO_MEM_communication] = (int64_t)room.exchange;
     ZERO_TRY(zr_arena_create(&d->ledger, ZERO_TIER_host, ZERO_MEM_workspace, room.total, &d->arena,

@@ -33,8 +33,8 @@ static zero_status append_ids(const json_t *root, const char *path, bool *found,
 }
 
 // *found: whether the file exists and has the key.
-static zero_status read_end_tokens_file(const char *directory, const char *name, bool *found,
-                                        zr_ids *out, zero_error *error)
+static zero_status read_ids_of_file(const char *directory, const char *name, bool *found,
+                                    zr_ids *out, zero_error *error)
 {
     char *path = zr_sprintf(error, "%s/%s", directory, name);
     json_t *root = NULL;
@@ -57,7 +57,7 @@ zero_status zr_end_tokens_read(const char *directory, const zr_tokenizer *tokeni
     int32_t turn;
     *out = (zr_ids){0};
     for (int i = 0; i < ZR_COUNT(files) && !found; i++)
-        ZERO_TRY(read_end_tokens_file(directory, files[i], &found, out, error));
+        ZERO_TRY(read_ids_of_file(directory, files[i], &found, out, error));
     if (!found && zr_tokenizer_end(tokenizer) >= 0)
         zr_ids_append(out, zr_tokenizer_end(tokenizer));
     if (chat && zr_tokenizer_find(tokenizer, zr_chat_turn_end(chat), &turn))

@@ -65,8 +65,8 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     return ZERO_OK;
 }
 
-static zero_status accept(const zero_comm *comm, const zero_eval_options *given, subject *s,
-                          zero_error *error)
+static zero_status accept_options(const zero_comm *comm, const zero_eval_options *given, subject *s,
+                                  zero_error *error)
 {
     ZERO_TRY(zr_struct_take("zero_eval: options", given,
                             ZR_STRUCT_UPTO(zero_eval_options, ignore_unused), &s->options,
@@ -86,7 +86,7 @@ static zero_status accept(const zero_comm *comm, const zero_eval_options *given,
 static zero_status read_inputs(zero_comm *comm, const zero_eval_options *given, subject *s,
                                zero_error *error)
 {
-    ZERO_TRY(accept(comm, given, s, error));
+    ZERO_TRY(accept_options(comm, given, s, error));
     const zero_eval_options *options = &s->options;
     zr_load_options load = load_options_of(options);
     ZERO_TRY(zr_load_shape(comm, &load, &s->loaded, error));
@@ -146,8 +146,8 @@ static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *err
                   : ZERO_OK;
 }
 
-static zero_status measure_eval_text(zero_comm *comm, subject *s, zero_eval_result *out,
-                                     zero_error *error)
+static zero_status measure_loss(zero_comm *comm, subject *s, zero_eval_result *out,
+                                zero_error *error)
 {
     int64_t windows = zr_dataset_eval_windows(&s->dataset),
             batch = ZR_MIN(windows, ZR_MAX(1, TOKENS_AT_ONCE / s->dataset.seq));
@@ -176,7 +176,7 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     if (status == ZERO_OK)
         status = compare_inputs(comm, &s, error);
     if (status == ZERO_OK)
-        status = measure_eval_text(comm, &s, out, error);
+        status = measure_loss(comm, &s, out, error);
     if (status != ZERO_OK) // if only this rank failed, the others would wait for it
         zero_comm_abort(comm, error ? error->message : zero_status_text(status));
     zr_dataset_free(&s.dataset);

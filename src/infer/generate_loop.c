@@ -33,7 +33,7 @@ typedef struct sampler {
     bool stopped, told;
 } sampler;
 
-static zr_decoding_limits limits_of(const zr_lm_config *config, const zr_sampling *how)
+static zr_decoding_limits limits_of_sampling(const zr_lm_config *config, const zr_sampling *how)
 {
     int64_t positions = zr_lm_shape_of(config).positions, longest = how->prompts->longest;
     // If they do not fit, a full context has to be read again.
@@ -45,7 +45,7 @@ static zr_decoding_limits limits_of(const zr_lm_config *config, const zr_samplin
 }
 
 // Emits what the decoder has written; `text` is empty afterwards.
-static zero_status emit_generate_loop(sampler *s, const sequence *q, zero_error *error)
+static zero_status emit_text(sampler *s, const sequence *q, zero_error *error)
 {
     if (s->text.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "generating token %lld: no memory for its text",
@@ -56,7 +56,7 @@ static zero_status emit_generate_loop(sampler *s, const sequence *q, zero_error 
     return ZERO_OK;
 }
 
-static void tell_generate_loop(sampler *s, const sequence *q, int64_t kept)
+static void warn_context_full(sampler *s, const sequence *q, int64_t kept)
 {
     if (s->told)
         return;
@@ -69,7 +69,7 @@ static void tell_generate_loop(sampler *s, const sequence *q, int64_t kept)
 
 // Assigns the next prompt to a place. The prompt's text is not emitted, but the decoder must see
 // it, because the answer continues it.
-static void begin_generate_loop(sampler *s, sequence *q)
+static void begin_next_prompt(sampler *s, sequence *q)
 {
     const zr_prompts *prompts = s->how->prompts;
     q->prompt = s->next < prompts->count ? s->next++ : -1;
@@ -80,7 +80,7 @@ static void begin_generate_loop(sampler *s, sequence *q)
             capacity = s->decoding.limits.capacity;
     q->length = count <= capacity ? count : ZR_MAX(capacity / 2, 1);
     if (q->length < count)
-        tell_generate_loop(s, q, q->length);
+        warn_context_full(s, q, q->length);
     memcpy(q->window, ids + count - q->length, (size_t)q->length * sizeof *ids);
     q->cached = q->generated = 0;
     zr_decoder_begin(&q->decoder, s->tokenizer, true);
@@ -90,22 +90,22 @@ static void begin_generate_loop(sampler *s, sequence *q)
     s->text.length = 0;
 }
 
-static zero_status finish_generate_loop(sampler *s, sequence *q, zero_finish why, zero_error *error)
+static zero_status finish_sequence(sampler *s, sequence *q, zero_finish why, zero_error *error)
 {
     zr_decoder_end(&q->decoder, &s->text);
-    ZERO_TRY(emit_generate_loop(s, q, error));
+    ZERO_TRY(emit_text(s, q, error));
     if (s->sink->finish && !s->stopped)
         s->sink->finish(s->sink->user, q->prompt, why, q->generated);
-    begin_generate_loop(s, q);
+    begin_next_prompt(s, q);
     return ZERO_OK;
 }
 
 // Appends a token. If the context is full, the later half of its tokens is read again first.
-static void append_generate_loop(sampler *s, sequence *q, int32_t token)
+static void append_to_window(sampler *s, sequence *q, int32_t token)
 {
     int64_t capacity = s->decoding.limits.capacity, keep = capacity / 2;
     if (q->length == capacity) {
-        tell_generate_loop(s, q, keep);
+        warn_context_full(s, q, keep);
         memmove(q->window, q->window + capacity - keep, (size_t)keep * sizeof *q->window);
         q->length = keep;
         q->cached = 0;
@@ -122,14 +122,14 @@ static bool is_end(const sampler *s, int32_t token)
     return false;
 }
 
-static double random_of(uint64_t seed, int64_t prompt, int64_t index)
+static double draw_uniform(uint64_t seed, int64_t prompt, int64_t index)
 {
     zr_philox bits = zr_philox4x32(seed, (uint64_t)prompt, (uint64_t)index);
     return (double)(((uint64_t)bits.v[0] << 32 | bits.v[1]) >> 11) * 0x1p-53;
 }
 
-static zero_status choose_generate_loop(sampler *s, sequence *q, const float *logits,
-                                        zero_error *error)
+static zero_status choose_next_token(sampler *s, sequence *q, const float *logits,
+                                     zero_error *error)
 {
     const zr_sampling *how = s->how;
     if (!isfinite(logits[0]))
@@ -138,15 +138,15 @@ static zero_status choose_generate_loop(sampler *s, sequence *q, const float *lo
                        (long long)q->generated);
     int32_t token =
         zr_choose_token(logits, s->ids, how->temperature, how->top_k, how->top_p,
-                        random_of(how->seed, q->prompt, q->generated), s->decoding.candidates);
+                        draw_uniform(how->seed, q->prompt, q->generated), s->decoding.candidates);
     if (is_end(s, token))
-        return finish_generate_loop(s, q, ZERO_FINISH_END, error);
+        return finish_sequence(s, q, ZERO_FINISH_END, error);
     q->generated++;
     zr_decoder_push(&q->decoder, token, &s->text);
-    ZERO_TRY(emit_generate_loop(s, q, error));
+    ZERO_TRY(emit_text(s, q, error));
     if (q->generated == how->tokens)
-        return finish_generate_loop(s, q, ZERO_FINISH_LENGTH, error);
-    append_generate_loop(s, q, token);
+        return finish_sequence(s, q, ZERO_FINISH_LENGTH, error);
+    append_to_window(s, q, token);
     return ZERO_OK;
 }
 
@@ -183,7 +183,7 @@ static zero_status run_step(sampler *s, const zr_decode_step *step, zero_error *
         sequence *q = &s->sequences[step->runs[r].sequence];
         if (q->cached < q->length)
             continue;
-        ZERO_TRY(choose_generate_loop(s, q, logits, error));
+        ZERO_TRY(choose_next_token(s, q, logits, error));
         logits += s->decoding.shape.vocab;
     }
     return ZERO_OK;
@@ -210,12 +210,12 @@ static void begin_times(sampler *s)
     times->vocabulary = s->how->temperature > 0 ? s->ids : 0;
 }
 
-static zero_status run_generate_loop_all(sampler *s, zero_error *error)
+static zero_status generate_all(sampler *s, zero_error *error)
 {
     begin_times(s);
     for (int64_t i = 0; i < s->decoding.limits.sequences; i++) {
         s->sequences[i].window = s->decoding.windows + i * s->decoding.limits.capacity;
-        begin_generate_loop(s, &s->sequences[i]);
+        begin_next_prompt(s, &s->sequences[i]);
     }
     while (!s->stopped) {
         const zr_decode_step step = make_step(s);
@@ -232,7 +232,7 @@ zero_status zr_generate_loop(zero_engine *engine, const zr_lm_config *config,
                              const zr_tokenizer *tokenizer, const zr_sampling *how,
                              const zr_sample_sink *sink, zero_error *error)
 {
-    const zr_decoding_limits limits = limits_of(config, how);
+    const zr_decoding_limits limits = limits_of_sampling(config, how);
     sampler s = {
         .tokenizer = tokenizer,
         .how = how,
@@ -242,7 +242,7 @@ zero_status zr_generate_loop(zero_engine *engine, const zr_lm_config *config,
     zero_status status = s.sequences ? zr_decoding_open(engine, config, &limits, &s.decoding, error)
                                      : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
-        status = run_generate_loop_all(&s, error);
+        status = generate_all(&s, error);
         zr_decoding_close(&s.decoding);
     }
     for (int64_t i = 0; s.sequences && i < limits.sequences; i++)
@@ -256,6 +256,6 @@ zero_status zr_generate_loop(zero_engine *engine, const zr_lm_config *config,
 zero_status zr_generate_check_memory(zero_engine *engine, const zr_lm_config *config,
                                      const zr_sampling *how, zero_error *error)
 {
-    const zr_decoding_limits limits = limits_of(config, how);
+    const zr_decoding_limits limits = limits_of_sampling(config, how);
     return zr_decoding_check_memory(engine, config, &limits, error);
 }

@@ -33,8 +33,8 @@ static zero_status check_choice(const zero_generate_options *options, zero_error
                    (long long)options->tokens);
 }
 
-static zero_status check_generate_text(const zero_comm *comm, const zero_generate_options *options,
-                                       zero_error *error)
+static zero_status check_generate_options(const zero_comm *comm,
+                                          const zero_generate_options *options, zero_error *error)
 {
     if (!options->model_dir || (!options->emit && comm->rank == 0))
         return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing",
@@ -69,14 +69,14 @@ static zero_status read_prompts(job *j, zero_error *error)
                                : zr_end_tokens_read(j->model_dir, tokenizer, chat, &j->ends, error);
 }
 
-static zr_load_options load_of(const job *j)
+static zr_load_options load_options_of(const job *j)
 {
     const zero_generate_options *options = j->options;
     return (zr_load_options){ZR_LOAD_OPTIONS(options), .directory = j->model_dir,
                              .parallel = {.tensor = options->tensor}};
 }
 
-static zr_sampling sampling_of(job *j)
+static zr_sampling sampling_of_job(job *j)
 {
     const zero_generate_options *options = j->options;
     return (zr_sampling){
@@ -97,9 +97,9 @@ static zr_sampling sampling_of(job *j)
 static zero_status read_inputs(zero_comm *comm, job *j, zero_error *error)
 {
     const zero_generate_options *options = j->options;
-    ZERO_TRY(check_generate_text(comm, options, error));
+    ZERO_TRY(check_generate_options(comm, options, error));
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
-    const zr_load_options load = load_of(j);
+    const zr_load_options load = load_options_of(j);
     ZERO_TRY(zr_load_shape(comm, &load, &j->loaded, error));
     return comm->rank == 0 ? read_prompts(j, error) : ZERO_OK;
 }
@@ -125,7 +125,7 @@ static zero_status compare_inputs(zero_comm *comm, const job *j, zero_error *err
 
 static int emit_nothing(void *user, int64_t prompt, const char *text, size_t length) { return 0; }
 
-static zr_sample_sink sink_of(zero_comm *comm, const zero_generate_options *options)
+static zr_sample_sink sink_of_rank(zero_comm *comm, const zero_generate_options *options)
 {
     zr_sample_sink sink = {.emit = emit_nothing, .together = comm};
     if (comm->rank == 0) {
@@ -159,12 +159,12 @@ static void tell_times(const zero_comm *comm, job *j)
     zr_rate_book_free(&book);
 }
 
-static zero_status sample(zero_comm *comm, job *j, zero_error *error)
+static zero_status load_and_sample(zero_comm *comm, job *j, zero_error *error)
 {
     zr_loaded *loaded = &j->loaded;
-    const zr_load_options load = load_of(j);
-    const zr_sampling how = sampling_of(j);
-    const zr_sample_sink sink = sink_of(comm, j->options);
+    const zr_load_options load = load_options_of(j);
+    const zr_sampling how = sampling_of_job(j);
+    const zr_sample_sink sink = sink_of_rank(comm, j->options);
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
     zero_status status =
         zr_generate_check_memory(loaded->engine, &loaded->model_config, &how, error);
@@ -177,7 +177,7 @@ static zero_status sample(zero_comm *comm, job *j, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status generate(zero_comm *comm, job *j, zero_error *error)
+static zero_status run_job(zero_comm *comm, job *j, zero_error *error)
 {
     zero_status status = zr_comm_agree(comm, read_inputs(comm, j, error), error);
     if (status == ZERO_OK)
@@ -185,7 +185,7 @@ static zero_status generate(zero_comm *comm, job *j, zero_error *error)
     if (status == ZERO_OK)
         status = zr_prompts_share(comm, &j->prompts, &j->ends, error);
     if (status == ZERO_OK)
-        status = sample(comm, j, error);
+        status = load_and_sample(comm, j, error);
     if (status != ZERO_OK) // if only this rank failed, the others would wait for it
         zero_comm_abort(comm, error ? error->message : zero_status_text(status));
     return status;
@@ -205,7 +205,7 @@ zero_status zero_generate(const zero_generate_options *options, zero_error *erro
     if (comm->rank > 0)
         taken.logger = (zero_logger){0};
     job j = {.options = &taken};
-    zero_status status = generate(comm, &j, error);
+    zero_status status = run_job(comm, &j, error);
     zr_prompts_free(&j.prompts);
     zr_ids_free(&j.ends);
     zr_chat_free(&j.chat);

@@ -176,9 +176,8 @@ typedef struct asking { // what all steps have in common
     int64_t *wanted; // ascending
 } asking;
 
-static zero_status generation_times_cost_of(const asking *a, const zr_generation_steps *kind,
-                                            const zr_attention_run *runs, zr_cost *out,
-                                            zero_error *error)
+static zero_status forecast_step(const asking *a, const zr_generation_steps *kind,
+                                 const zr_attention_run *runs, zr_cost *out, zero_error *error)
 {
     zero_engine *engine = a->times->engine;
     const zr_plan *plan = zr_engine_plan(engine);
@@ -212,8 +211,8 @@ static zero_status add_kind(const asking *a, const zr_generation_steps *kind,
                             zr_generation_forecast *out, zero_error *error)
 {
     zr_cost first = {0}, last = {0};
-    ZERO_TRY(generation_times_cost_of(a, kind, kind->first, &first, error));
-    ZERO_TRY(generation_times_cost_of(a, kind, kind->last, &last, error));
+    ZERO_TRY(forecast_step(a, kind, kind->first, &first, error));
+    ZERO_TRY(forecast_step(a, kind, kind->last, &last, error));
     const zr_task_sample chosen = {.together = a->times->measured->rates.setting.together,
                                    .amount = a->times->vocabulary};
     double choice = zr_task_rates_seconds(&a->book->tasks, ZR_TASK_CHOOSE, &chosen, NULL),
@@ -224,8 +223,7 @@ static zero_status add_kind(const asking *a, const zr_generation_steps *kind,
     return ZERO_OK;
 }
 
-static zero_status predict_generation_times(asking *a, zr_generation_forecast *out,
-                                            zero_error *error)
+static zero_status forecast_all_steps(asking *a, zr_generation_forecast *out, zero_error *error)
 {
     const zr_generation_times *times = a->times;
     int64_t rows = 1;
@@ -253,7 +251,7 @@ zero_status zr_generation_predict(const zr_generation_times *times, const zr_rat
     *out = (zr_generation_forecast){0};
     if (!zr_rate_book_knows_kernels(book) || zr_local_ranks(comm) < comm->size)
         return ZERO_OK;
-    zero_status status = predict_generation_times(&asking, out, error);
+    zero_status status = forecast_all_steps(&asking, out, error);
     zr_free(asking.tokens);
     zr_free(asking.wanted);
     return status;
@@ -267,8 +265,7 @@ bool zr_generation_is_guess(const zr_generation_forecast *forecast)
 }
 
 // how: "predicted", or "guessed".
-static void append_generation_times_seconds(double seconds, double predicted, const char *how,
-                                            zr_buffer *out)
+static void append_part_seconds(double seconds, double predicted, const char *how, zr_buffer *out)
 {
     char text[ZR_SECONDS_TEXT];
     zr_seconds_text(seconds, text);
@@ -287,11 +284,11 @@ void zr_generation_text(const zr_generation_times *times, const zr_generation_fo
     double all = predicted[ZR_GENERATION_READS] + predicted[ZR_GENERATION_WRITES];
     const char *how = zr_generation_is_guess(forecast) ? "guessed" : "predicted";
     zr_buffer_printf(out, "took    ");
-    append_generation_times_seconds(times->seconds[0] + times->seconds[1], all, how, out);
+    append_part_seconds(times->seconds[0] + times->seconds[1], all, how, out);
     for (int part = 0; part < ZR_GENERATION_PARTS; part++) {
         zr_buffer_printf(out, "%s %s %lld token%s", part ? "," : ":", names[part],
                          (long long)times->tokens[part], times->tokens[part] == 1 ? "" : "s");
-        append_generation_times_seconds(times->seconds[part], predicted[part], how, out);
+        append_part_seconds(times->seconds[part], predicted[part], how, out);
     }
 }
 

@@ -11,14 +11,14 @@ typedef struct encoding {
     zr_prompts *out;
 } encoding;
 
-static void append_all(zr_ids *ids, const int32_t *from, int count)
+static void append_ids(zr_ids *ids, const int32_t *from, int count)
 {
     for (int i = 0; i < count; i++)
         zr_ids_append(ids, from[i]);
 }
 
-static zero_status append_prompts_text(encoding *e, const char *text, size_t length,
-                                       const char *name, zero_error *error)
+static zero_status encode_text(encoding *e, const char *text, size_t length, const char *name,
+                               zero_error *error)
 {
     return zr_encoder_append(e->encoder, ZR_ENCODE_SPECIAL, text, 0, length, name, &e->out->ids,
                              error);
@@ -30,7 +30,7 @@ static zero_status append_chat(encoding *e, const char *text, const char *name, 
     ZERO_TRY(zr_chat_ask(e->chat, text, name, &e->document, error));
     if (e->document.text.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it as a chat", name);
-    return append_prompts_text(e, e->document.text.data, e->document.text.length, name, error);
+    return encode_text(e, e->document.text.data, e->document.text.length, name, error);
 }
 
 static zero_status append_prompt(encoding *e, const char *text, const char *name, zero_error *error)
@@ -42,10 +42,10 @@ static zero_status append_prompt(encoding *e, const char *text, const char *name
     if (e->chat)
         return append_chat(e, text, name, error);
     zr_tokenizer_template(e->tokenizer, &before, &before_count, &after, &after_count);
-    append_all(ids, before, before_count);
-    ZERO_TRY(append_prompts_text(e, text, strlen(text), name, error));
-    append_all(ids, after, after_count);
-    if (ids->count == first && append_prompts_text(e, "\n", 1, name, NULL) != ZERO_OK)
+    append_ids(ids, before, before_count);
+    ZERO_TRY(encode_text(e, text, strlen(text), name, error));
+    append_ids(ids, after, after_count);
+    if (ids->count == first && encode_text(e, "\n", 1, name, NULL) != ZERO_OK)
         ids->count = first;
     if (ids->count == first)
         zr_ids_append(ids, 0);

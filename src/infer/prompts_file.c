@@ -11,8 +11,8 @@
 
 // Appends a prompt. The room doubles whenever the count reaches a power of two, because
 // zero_prompts has no field for a capacity.
-static zero_status append_prompts_file(zero_prompts *out, const char *text, size_t length,
-                                       zero_error *error)
+static zero_status append_prompt(zero_prompts *out, const char *text, size_t length,
+                                 zero_error *error)
 {
     if ((out->count & (out->count - 1)) == 0) {
         char **larger =
@@ -42,7 +42,7 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
                            path, (long long)line);
         width -= width && text[at + width - 1] == '\r';
         if (strspn(text + at, " \t") < width)
-            ZERO_TRY(append_prompts_file(out, text + at, width, error));
+            ZERO_TRY(append_prompt(out, text + at, width, error));
     }
     return ZERO_OK;
 }
@@ -60,16 +60,15 @@ static zero_status read_records(const char *path, const char *field, const char 
         const zr_buffer *prompt = &record.document.text;
         status = prompt->failed
                      ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it", record.name)
-                     : append_prompts_file(out, prompt->data, prompt->length, error);
+                     : append_prompt(out, prompt->data, prompt->length, error);
     }
     zr_document_free(&record.document);
     return status;
 }
 
 // Where "text:" was written the bytes are taken as they are.
-static zero_status read_prompts_file_text(const zr_data_source *source, const char *path,
-                                          const char *text, size_t length, zero_prompts *out,
-                                          zero_error *error)
+static zero_status read_plain_text(const zr_data_source *source, const char *path, const char *text,
+                                   size_t length, zero_prompts *out, zero_error *error)
 {
     size_t at = 0;
     if (source->named)
@@ -80,8 +79,8 @@ static zero_status read_prompts_file_text(const zr_data_source *source, const ch
     return zr_text_check_bytes(path, text, length, length, &at, error);
 }
 
-static zero_status read_prompts_file(const zr_data_source *source, const char *path,
-                                     const char *field, zero_prompts *out, zero_error *error)
+static zero_status read_prompts_of_file(const zr_data_source *source, const char *path,
+                                        const char *field, zero_prompts *out, zero_error *error)
 {
     char *text;
     size_t length;
@@ -90,7 +89,7 @@ static zero_status read_prompts_file(const zr_data_source *source, const char *p
     zero_status status = records ? zr_text_check_kind(path, "JSONL", text, length, error) : ZERO_OK;
     if (status == ZERO_OK)
         status = records ? read_records(path, field, text, length, out, error)
-                         : read_prompts_file_text(source, path, text, length, out, error);
+                         : read_plain_text(source, path, text, length, out, error);
     zr_free(text);
     if (status == ZERO_OK && !out->count)
         status = zr_fail(error, ZERO_ERR_DATA, "%s: no prompt in it", path);
@@ -107,7 +106,7 @@ zero_status zero_prompts_read(const char *path, const char *field, zero_prompts 
     ZERO_TRY(zr_data_source_parse(path, &source, error));
     zero_status status = ZERO_OK;
     for (int i = 0; i < source.path_count && status == ZERO_OK; i++)
-        status = read_prompts_file(&source, source.paths[i], field, out, error);
+        status = read_prompts_of_file(&source, source.paths[i], field, out, error);
     zr_data_source_free(&source);
     if (status != ZERO_OK)
         zero_prompts_free(out);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int likelier(const void *a, const void *b)
+static int compare_candidates(const void *a, const void *b)
 {
     const zr_candidate *x = a, *y = b;
     if (x->logit != y->logit)
@@ -12,7 +12,7 @@ static int likelier(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int32_t likeliest(const float *logits, int32_t count)
+static int32_t find_likeliest(const float *logits, int32_t count)
 {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++)
@@ -28,7 +28,8 @@ static double sampling_weight(const zr_candidate *candidate, float most, double 
 
 // Returns how many of the sorted candidates together have the share top_p of the probability of all
 // `count`.
-static int32_t cut_at(const zr_candidate *sorted, int32_t count, double temperature, double top_p)
+static int32_t count_top_p(const zr_candidate *sorted, int32_t count, double temperature,
+                           double top_p)
 {
     double total = 0, so_far = 0;
     for (int32_t i = 0; i < count; i++)
@@ -45,16 +46,16 @@ int32_t zr_choose_token(const float *logits, int32_t count, double temperature, 
                         double top_p, double random, zr_candidate *room)
 {
     if (temperature <= 0)
-        return likeliest(logits, count);
-    float most = logits[likeliest(logits, count)];
+        return find_likeliest(logits, count);
+    float most = logits[find_likeliest(logits, count)];
     for (int32_t i = 0; i < count; i++)
         room[i] = (zr_candidate){logits[i], i};
     int32_t kept = count;
     if (top_k > 0 || top_p < 1) {
-        qsort(room, (size_t)count, sizeof *room, likelier);
+        qsort(room, (size_t)count, sizeof *room, compare_candidates);
         kept = top_k > 0 ? ZR_MIN(count, top_k) : count;
         if (top_p < 1)
-            kept = cut_at(room, kept, temperature, top_p);
+            kept = count_top_p(room, kept, temperature, top_p);
     }
     double total = 0;
     for (int32_t i = 0; i < kept; i++)

@@ -10,7 +10,7 @@
 
 #define SECONDS_BETWEEN_LINES 3.0
 
-static void beat_token_reading(void *user, const char *name, size_t done, size_t total)
+static void report_reading(void *user, const char *name, size_t done, size_t total)
 {
     zr_reading_progress *progress = user;
     double now = zr_clock_seconds();
@@ -38,7 +38,7 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const 
     double now = zr_clock_seconds();
     *progress =
         (zr_reading_progress){.comm = comm, .logger = logger, .began_at = now, .said_at = now};
-    return (zr_watch){.beat = beat_token_reading, .user = progress};
+    return (zr_watch){.beat = report_reading, .user = progress};
 }
 
 zr_reading zr_token_reader_options(const zero_comm *comm, int threads,

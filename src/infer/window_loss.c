@@ -36,7 +36,7 @@ zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, i
     return batch;
 }
 
-static int windows_stages_of(zero_engine *engine)
+static int count_stages(zero_engine *engine)
 {
     return zr_engine_grid(engine)->mesh.size[ZERO_AXIS_pipeline];
 }
@@ -44,11 +44,11 @@ static int windows_stages_of(zero_engine *engine)
 // Says whether this rank gets the losses: that of a pipeline's last stage does.
 static bool is_last_stage(zero_engine *engine)
 {
-    return zr_engine_grid(engine)->mesh.place[ZERO_AXIS_pipeline] == windows_stages_of(engine) - 1;
+    return zr_engine_grid(engine)->mesh.place[ZERO_AXIS_pipeline] == count_stages(engine) - 1;
 }
 
-// Reads the n-th of the batches that are used, which are spread evenly over all batches.
-static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *error)
+// Evaluates the n-th of the batches that are used, which are spread evenly over all batches.
+static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error *error)
 {
     int64_t seq = r->dataset->seq, first = n * r->batches / r->used * r->batch;
     int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
@@ -67,14 +67,14 @@ static zero_status read_batch(reader *r, int64_t n, bool counts, zero_error *err
     return ZERO_OK;
 }
 
-// Reads all batches. A rank that has no batch left takes part with one that does not count, because
-// evaluating is collective. Tensor ranks, and those of a pipeline, read the same batch; a pipeline
-// is full of batches between two questions whether to leave.
-static zero_status read_windows_all(reader *r, zero_error *error)
+// Evaluates all batches. A rank that has no batch left takes part with one that does not count,
+// because evaluating is collective. Tensor ranks, and those of a pipeline, read the same batch; a
+// pipeline is full of batches between two questions whether to leave.
+static zero_status evaluate_batches(reader *r, zero_error *error)
 {
     zero_comm *comm = zr_engine_comm(r->engine);
     const zero_comm *data = zr_engine_grid(r->engine)->data;
-    int stages = windows_stages_of(r->engine);
+    int stages = count_stages(r->engine);
     int64_t between = stages > 1 ? ROUNDS_OF_STAGE * stages : 1;
     for (int64_t round = 0; round * data->size < r->used; round++) {
         if (r->leave && round % between == 0) {
@@ -84,17 +84,17 @@ static zero_status read_windows_all(reader *r, zero_error *error)
         if (r->left)
             break;
         int64_t n = round * data->size + data->rank;
-        ZERO_TRY(read_batch(r, n < r->used ? n : 0, n < r->used, error));
+        ZERO_TRY(evaluate_batch(r, n < r->used ? n : 0, n < r->used, error));
     }
     return ZERO_OK;
 }
 
-static zero_status read_into_buffers(reader *r, zero_error *error)
+static zero_status evaluate_with_buffers(reader *r, zero_error *error)
 {
     size_t bytes = (size_t)(r->batch * r->dataset->seq) * sizeof(int32_t);
     r->tokens = zr_alloc(bytes, error);
     r->targets = zr_alloc(bytes, error);
-    zero_status status = r->tokens && r->targets ? read_windows_all(r, error) : ZERO_ERR_MEMORY;
+    zero_status status = r->tokens && r->targets ? evaluate_batches(r, error) : ZERO_ERR_MEMORY;
     zr_free(r->tokens);
     zr_free(r->targets);
     return status;
@@ -135,7 +135,7 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
         .leave = leave,
     };
     zr_exact_zero(&r.sum);
-    ZERO_TRY(read_into_buffers(&r, error));
+    ZERO_TRY(evaluate_with_buffers(&r, error));
     ZERO_TRY(sum_over_ranks(&r, error));
     double counted = (double)r.counted / (double)dataset->seq;
     *out = (zr_windows_result){

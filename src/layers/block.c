@@ -27,8 +27,8 @@ void zr_block_add_input(zr_block_slice *slice, int linear, const void *gradient,
         (zr_block_input){.linear = &slice->linear[linear], .gradient = gradient, .parts = parts};
 }
 
-static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shape, bool training,
-                                 int slice)
+static zr_attention attention_of_slice(const zr_lm_unit *hyper, const zero_shape *shape,
+                                       bool training, int slice)
 {
     const zr_lm_shape *of = &hyper->shape;
     int64_t count = hyper->slices.count, heads = of->heads / count;
@@ -77,14 +77,14 @@ static void layers_set(const zero_unit *unit, const zero_shape *shape, bool trai
     };
     for (int i = 0; i < block->slice_count; i++) {
         block->slices[i].number = i;
-        block->slices[i].attention = attention_of(hyper, shape, training, i);
+        block->slices[i].attention = attention_of_slice(hyper, shape, training, i);
     }
     block->layers->set(hyper, shape, training, block);
     for (int half = 0; half < ZR_BLOCK_HALVES; half++)
         take_out_bias(block, (enum zr_block_half)half);
 }
 
-static size_t saved_set(zr_block *block, void *base)
+static size_t carve_saved(zr_block *block, void *base)
 {
     zr_carver carver = {.base = base};
     int64_t rows = block->rows, own = block->division.own;
@@ -139,8 +139,8 @@ static size_t place_bytes(const zr_block *block)
     return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
 }
 
-static size_t work_set(const zr_lm_unit *hyper, zr_block *block, int threads, void *base,
-                       zr_carver *held)
+static size_t carve_workspace(const zr_lm_unit *hyper, zr_block *block, int threads, void *base,
+                              zr_carver *held)
 {
     zr_carver carver = {.base = base};
     int64_t elements = block->rows * block->width;
@@ -169,7 +169,7 @@ zr_linear zr_block_out(const zr_block *block, enum zr_block_half which)
 
 // Puts the inputs of a split backward's weight part into the held buffer. Gradients of linears that
 // do not train stay in the workspace.
-static void hold_block(zr_block *block, zr_carver *held)
+static void place_held_gradients(zr_block *block, zr_carver *held)
 {
     for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
         const zr_linear out = zr_block_out(block, (enum zr_block_half)half);
@@ -192,10 +192,11 @@ static void lay_out_block(const zero_unit *unit, const zero_shape *shape, layout
     zr_carver held = {.base = l->held};
     layers_set(unit, shape, l->training, l->whole, block);
     block->parts = l->parts;
-    l->saved_bytes = saved_set(block, l->saved);
-    l->workspace_bytes = work_set(zr_lm_unit_at(unit), block, shape->threads, l->workspace, &held);
+    l->saved_bytes = carve_saved(block, l->saved);
+    l->workspace_bytes =
+        carve_workspace(zr_lm_unit_at(unit), block, shape->threads, l->workspace, &held);
     if (is_split(block))
-        hold_block(block, &held);
+        place_held_gradients(block, &held);
     l->held_bytes = held.used;
 }
 

@@ -44,7 +44,7 @@ static zero_status gather_into(zr_block *block, void *rows)
 // Returns the element of the whole stream at which this rank's rows begin.
 static int64_t first_element(const zr_block *block) { return block->division.first * block->width; }
 
-static void drop(zr_block *block, enum zr_lm_site site, void *branch)
+static void apply_dropout(zr_block *block, enum zr_lm_site site, void *branch)
 {
     zr_queue *queue = block->context->queue;
     float p = block->dropout;
@@ -68,7 +68,7 @@ static zero_status join_slice(void *user, int slice, float *out)
 }
 
 // Sums the products of all slices' last linears, adds the bias and rounds once.
-static zero_status join_block_run(joining *j, const zr_tensor_handle *bias, void *branch)
+static zero_status sum_branch_slices(joining *j, const zr_tensor_handle *bias, void *branch)
 {
     zr_block *block = j->block;
     zero_context *context = block->context;
@@ -92,15 +92,15 @@ zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which)
     for (int i = 0; i < block->slice_count; i++)
         ZERO_TRY(half->forward(block, &block->slices[i], &joining.inner[i]));
     if (zr_block_is_cut(block))
-        ZERO_TRY(join_block_run(&joining, block->out_bias[which], branch));
+        ZERO_TRY(sum_branch_slices(&joining, block->out_bias[which], branch));
     else
         ZERO_TRY(zr_linear_forward(block->context, &block->slices[0].linear[half->out],
                                    joining.inner[0], branch, block->scratch));
-    drop(block, half->site, branch);
+    apply_dropout(block, half->site, branch);
     return ZERO_OK;
 }
 
-static zero_status block_forward_run(zr_block *block, const void *x, void *y)
+static zero_status run_forward(zr_block *block, const void *x, void *y)
 {
     zero_context *context = block->context;
     zr_norm_forward(context, &block->norm1, x, own_normed(block), block->statistics1);
@@ -121,14 +121,14 @@ static zero_status block_forward(zero_context *context, const zero_tensors *in,
     ZERO_TRY(zr_block_set(context, ZR_BACKWARD_WHOLE, &block));
     if (!context->training)
         zr_block_alias(&block, out->at[0].data);
-    return block_forward_run(&block, in->at[0].data, out->at[0].data);
+    return run_forward(&block, in->at[0].data, out->at[0].data);
 }
 
 // Returns the gradient of a branch before its dropout, of type T, given that of the stream: d
 // itself, or d converted and with the mask applied. It is held for the weight part of a split
 // backward, because d is overwritten by then.
-static zero_status undrop(zr_block *block, enum zr_block_half which, const void *d,
-                          const void **out)
+static zero_status dropout_backward(zr_block *block, enum zr_block_half which, const void *d,
+                                    const void **out)
 {
     zr_queue *queue = block->context->queue;
     const zr_element_ops *elements = queue->backend->elements;
@@ -158,7 +158,7 @@ static zero_status half_inner_backward(zr_block *block, enum zr_block_half which
 {
     const zr_half_layers *half = &block->layers->halves[which];
     const void *d_branch;
-    ZERO_TRY(undrop(block, which, d, &d_branch));
+    ZERO_TRY(dropout_backward(block, which, d, &d_branch));
     const zr_linear out = zr_block_out(block, which);
     bool weight = block->parts & ZR_BACKWARD_WEIGHT;
     if (weight && zr_block_is_cut(block) && zr_tensor_exists(out.bias))
@@ -190,7 +190,7 @@ static zero_status input_slice(void *block, int slice, float *out)
 }
 
 // Returns (own, C) fp32 as type T: `wide` itself, or converted into block->narrow.
-static const void *narrow_block_run(const zr_block *block, const float *wide)
+static const void *narrow_gradient(const zr_block *block, const float *wide)
 {
     zr_queue *queue = block->context->queue;
     if (block->dtype == ZERO_F32)
@@ -211,7 +211,7 @@ static zero_status cut_input_backward(zr_block *block, const void **dy)
     ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
                            input_slice, block, block->place, block->spare));
     ZERO_TRY(zr_division_reduce(block->context, &block->division, block->place, &sum));
-    *dy = narrow_block_run(block, sum);
+    *dy = narrow_gradient(block, sum);
     return ZERO_OK;
 }
 
@@ -225,7 +225,7 @@ static zero_status half_input_backward(zr_block *block, const void **dy)
     if (slice->input_count > 1) {
         ZERO_TRY(input_backward(block, slice, block->sum));
         if (block->parts & ZR_BACKWARD_INPUT)
-            *dy = narrow_block_run(block, block->sum);
+            *dy = narrow_gradient(block, block->sum);
         return ZERO_OK;
     }
     *dy = block->narrow;
@@ -329,7 +329,7 @@ zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
     block.place = zr_place_of(context, block.place);
     block.step = step;
     block.caches = caches;
-    return block_forward_run(&block, in, out);
+    return run_forward(&block, in, out);
 }
 
 const zero_unit_ops zr_lm_block_ops = {

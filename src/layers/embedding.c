@@ -33,7 +33,7 @@ static size_t lay_out_embedding(const zero_unit *unit, const zero_shape *shape, 
     return carver.used;
 }
 
-static zero_status set_embedding(zero_context *context, embedding *e)
+static zero_status prepare_embedding(zero_context *context, embedding *e)
 {
     lay_out_embedding(context->unit, &context->shape, context->workspace, e);
     e->context = context;
@@ -58,7 +58,7 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
     return ZERO_OK;
 }
 
-static const void *positions_of(const embedding *e)
+static const void *position_table(const embedding *e)
 {
     return zr_tensor_values(e->context, &e->hyper->tensor[ZR_LM_POSITIONS], 0);
 }
@@ -69,7 +69,7 @@ static zero_status tiles_forward(const embedding *e, void *x)
     zr_queue *queue = context->queue;
     const zr_tensor_handle *table = zr_lm_table(e->hyper);
     zero_dtype dtype = context->shape.dtype;
-    const void *positions = positions_of(e);
+    const void *positions = position_table(e);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, table, t));
         queue->backend->elements->embedding_forward(
@@ -110,11 +110,11 @@ static zero_status slices_forward(const embedding *e, void *x)
     ZERO_TRY(zr_embed_slices(context, division, e->ids, e->local, e->place, &own));
     elements->copy(queue, division->own * e->width * (int64_t)sizeof *own, own, x);
     elements->add_positions(queue, context->shape.dtype, division->own, context->shape.seq,
-                            division->first, e->width, positions_of(e), x);
+                            division->first, e->width, position_table(e), x);
     return ZERO_OK;
 }
 
-static void drop(const embedding *e, void *x)
+static void apply_dropout(const embedding *e, void *x)
 {
     zero_context *context = e->context;
     zero_dtype stream = zr_stream_dtype(context->shape.dtype);
@@ -129,9 +129,9 @@ static zero_status run_embedding_forward(zero_context *context, const zero_tenso
 {
     embedding e;
     void *x = out->at[0].data;
-    ZERO_TRY(set_embedding(context, &e));
+    ZERO_TRY(prepare_embedding(context, &e));
     ZERO_TRY(zr_lm_is_cut(e.hyper) ? slices_forward(&e, x) : tiles_forward(&e, x));
-    drop(&e, x);
+    apply_dropout(&e, x);
     return ZERO_OK;
 }
 
@@ -192,8 +192,8 @@ static zero_status run_embedding_backward(zero_context *context, const zero_tens
 {
     embedding e;
     void *d = d_out->at[0].data;
-    ZERO_TRY(set_embedding(context, &e));
-    drop(&e, d);
+    ZERO_TRY(prepare_embedding(context, &e));
+    apply_dropout(&e, d);
     return zr_lm_is_cut(e.hyper) ? slices_backward(&e, d) : tiles_backward(&e, d);
 }
 

@@ -37,7 +37,7 @@ static void set_gpt2_block(const zr_lm_unit *hyper, const zero_shape *shape, boo
         set_slice(hyper, b, &b->slices[i]);
 }
 
-static void save_gpt2_block(zr_block *block, zr_carver *carver)
+static void carve_gpt2_saved(zr_block *block, zr_carver *carver)
 {
     for (int i = 0; i < block->slice_count; i++) {
         zr_block_slice *slice = &block->slices[i];
@@ -49,7 +49,7 @@ static void save_gpt2_block(zr_block *block, zr_carver *carver)
 
 // In a block that is not cut, d_attended reuses the memory of the norm's output, which is not read
 // any more by then.
-static size_t work_gpt2_block(zr_block *block, zr_carver carver)
+static size_t carve_gpt2_workspace(zr_block *block, zr_carver carver)
 {
     for (int i = 0; i < block->slice_count; i++) {
         zr_block_slice *slice = &block->slices[i];
@@ -65,7 +65,7 @@ static size_t work_gpt2_block(zr_block *block, zr_carver carver)
     return carver.used;
 }
 
-static void hold_gpt2_block(zr_block *block, zr_carver *held)
+static void hold_gpt2_gradients(zr_block *block, zr_carver *held)
 {
     for (int i = 0; i < block->slice_count; i++) {
         const zr_linear *linear = block->slices[i].linear;
@@ -75,7 +75,7 @@ static void hold_gpt2_block(zr_block *block, zr_carver *held)
     }
 }
 
-static void alias(zr_block *block)
+static void alias_saved_to_workspace(zr_block *block)
 {
     for (int i = 0; i < block->slice_count; i++) {
         zr_block_slice *slice = &block->slices[i];
@@ -131,10 +131,10 @@ static zero_status gpt2_mlp_backward(zr_block *block, zr_block_slice *slice, con
 
 const zr_block_layers zr_gpt2_block_layers = {
     .set = set_gpt2_block,
-    .save = save_gpt2_block,
-    .work = work_gpt2_block,
-    .hold = hold_gpt2_block,
-    .alias = alias,
+    .save = carve_gpt2_saved,
+    .work = carve_gpt2_workspace,
+    .hold = hold_gpt2_gradients,
+    .alias = alias_saved_to_workspace,
     .halves =
         {
             {

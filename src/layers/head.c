@@ -164,7 +164,7 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
     return ZERO_OK;
 }
 
-static zero_status head_set(zero_context *context, head *h)
+static zero_status prepare_head(zero_context *context, head *h)
 {
     ZERO_TRY(zr_lm_threads_check(context));
     head_lay_out(context->unit, &context->shape, context->workspace, h);
@@ -181,7 +181,7 @@ static void *normed_row(const head *h, int64_t row)
     return (char *)h->normed + row * h->width * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
-static zr_loss loss_of(const head *h, int64_t rows)
+static zr_loss loss_of_rows(const head *h, int64_t rows)
 {
     return (zr_loss){.dtype = h->dtype, .rows = rows, .vocab = h->vocab, .factor = h->factor};
 }
@@ -192,7 +192,7 @@ static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool grad
     zr_queue *queue = h->context->queue;
     const void *x = normed_row(h, first), *table = zr_tensor_values(h->context, h->table, 0);
     const zr_product product = zr_head_product(h->hyper, h->dtype, rows, h->vocab);
-    const zr_loss loss = loss_of(h, rows);
+    const zr_loss loss = loss_of_rows(h, rows);
     ZERO_TRY(queue->backend->product->run(queue, &product, x, table, NULL, h->logits,
                                           h->context->error));
     queue->backend->rows->loss(queue, &loss, h->logits, h->target + first, h->row_loss + first,
@@ -283,7 +283,7 @@ static zero_status tile_backward(head *h, int tile)
 static zero_status tiles_forward(head *h, bool gradient)
 {
     const zr_tensor_handle *table = h->table;
-    const zr_loss loss = loss_of(h, h->rows);
+    const zr_loss loss = loss_of_rows(h, h->rows);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(h->context, table, t));
         ZERO_TRY(tile_logits(h, t));
@@ -332,7 +332,7 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in,
     head h;
     if (zr_lm_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward(context, in->at[0].data);
-    ZERO_TRY(head_set(context, &h));
+    ZERO_TRY(prepare_head(context, &h));
     zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, (zr_norm_statistics){0});
     ZERO_TRY(is_tiled(&h) ? tiles_forward(&h, false) : chunks_forward(&h));
     loss_report(&h);
@@ -346,7 +346,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
     head h;
     if (zr_lm_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward_backward(context, x, d_in->at[0].data);
-    ZERO_TRY(head_set(context, &h));
+    ZERO_TRY(prepare_head(context, &h));
     zr_norm_forward(context, &h.norm, x, h.normed, h.statistics);
     if (is_tiled(&h)) {
         ZERO_TRY(tiles_forward(&h, true));

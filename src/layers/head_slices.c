@@ -58,8 +58,8 @@ static void slices_lay_out(cut_head *h, zr_carver *carver)
     }
 }
 
-static size_t lay_out_head_slices(const zero_unit *unit, const zero_shape *shape, void *workspace,
-                                  cut_head *h)
+static size_t lay_out_cut_head(const zero_unit *unit, const zero_shape *shape, void *workspace,
+                               cut_head *h)
 {
     const zr_lm_unit *of = zr_lm_unit_at(unit);
     zr_carver carver = {.base = workspace};
@@ -109,7 +109,7 @@ static void list_products(const cut_head *h, int64_t rows, int calls, zero_unit_
     }
 }
 
-static zero_exchange parts_of(const cut_head *h, int64_t rows, int calls, bool backward)
+static zero_exchange loss_parts_exchange(const cut_head *h, int64_t rows, int calls, bool backward)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .backward = backward,
@@ -120,12 +120,12 @@ static zero_exchange parts_of(const cut_head *h, int64_t rows, int calls, bool b
                            .purpose = ZERO_EXCHANGE_FOR_loss};
 }
 
-static void list_head_slices_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)
+static void list_cut_head_exchanges(const cut_head *h, bool backward, zero_unit_sizes *sizes)
 {
     int chunks = (int)(h->rows / h->chunk);
     int64_t rest = h->rows % h->chunk;
-    const zero_exchange whole = parts_of(h, h->chunk, chunks, backward),
-                        last = parts_of(h, rest, 1, backward);
+    const zero_exchange whole = loss_parts_exchange(h, h->chunk, chunks, backward),
+                        last = loss_parts_exchange(h, rest, 1, backward);
     zr_list_gather(sizes, &h->division, backward, h->dtype);
     zr_list_exchange(sizes, h->slices, &whole);
     if (rest)
@@ -135,15 +135,15 @@ static void list_head_slices_exchanges(const cut_head *h, bool backward, zero_un
 zero_status zr_cut_head_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out)
 {
     cut_head h;
-    out->workspace_bytes = lay_out_head_slices(unit, shape, NULL, &h);
+    out->workspace_bytes = lay_out_cut_head(unit, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
     for (int i = 0; i < h.here; i++)
         zr_tensor_read_in_backward(zr_lm_tensor(h.hyper, i, ZR_LM_TABLE), out);
     list_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
     if (h.rows % h.chunk)
         list_products(&h, h.rows % h.chunk, 1, out);
-    list_head_slices_exchanges(&h, false, out);
-    list_head_slices_exchanges(&h, true, out);
+    list_cut_head_exchanges(&h, false, out);
+    list_cut_head_exchanges(&h, true, out);
     zr_list_reduce(out, &h.division, true);
     zr_list_gains(out, h.slices, &h.gains);
     out->exchange_bytes = h.slices->ranks > 1 ? place_bytes(&h) : 0;
@@ -164,11 +164,11 @@ static void take_targets(cut_head *h, const int32_t *target)
         h->counted += target[row] >= 0;
 }
 
-static zero_status set_head_slices(zero_context *context, cut_head *h)
+static zero_status prepare_cut_head(zero_context *context, cut_head *h)
 {
     const int32_t *target;
     ZERO_TRY(zr_lm_threads_check(context));
-    lay_out_head_slices(context->unit, &context->shape, context->workspace, h);
+    lay_out_cut_head(context->unit, &context->shape, context->workspace, h);
     h->context = context;
     h->place = zr_place_of(context, h->place);
     ZERO_TRY(zr_lm_ids(context, 1, true, &target));
@@ -205,19 +205,19 @@ static zr_loss_part *parts_at(const cut_head *h, int slice)
     return (zr_loss_part *)(void *)(h->place + h->parts) + slice * h->count;
 }
 
-static zr_loss loss_of(const cut_head *h, int slice)
+static zr_loss loss_of_slice(const cut_head *h, int slice)
 {
     return (zr_loss){
         .dtype = h->dtype, .rows = h->count, .vocab = h->slice[slice].tokens, .factor = h->factor};
 }
 
-static zero_status slice_parts(cut_head *h, int slice)
+static zero_status compute_loss_parts(cut_head *h, int slice)
 {
     zr_queue *queue = h->context->queue;
     const void *table = zr_tensor_values(h->context, zr_lm_tensor(h->hyper, slice, ZR_LM_TABLE), 0);
     const zr_product product =
         zr_head_product(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
-    const zr_loss loss = loss_of(h, slice);
+    const zr_loss loss = loss_of_slice(h, slice);
     void *logits = h->slice[slice].logits;
     if (loss.vocab > 0)
         ZERO_TRY(queue->backend->product->run(queue, &product, normed_rows(h), table, NULL, logits,
@@ -230,12 +230,12 @@ static zero_status slice_parts(cut_head *h, int slice)
 static zero_status chunk_losses(cut_head *h, bool gradient)
 {
     zr_queue *queue = h->context->queue;
-    const zero_exchange exchange = parts_of(h, h->count, 1, gradient);
+    const zero_exchange exchange = loss_parts_exchange(h, h->count, 1, gradient);
     for (int i = 0; i < h->here; i++)
-        ZERO_TRY(slice_parts(h, i));
+        ZERO_TRY(compute_loss_parts(h, i));
     ZERO_TRY(zr_exchange(h->context, &exchange, h->parts));
     for (int i = 0; i < h->here; i++) {
-        const zr_loss loss = loss_of(h, i);
+        const zr_loss loss = loss_of_slice(h, i);
         queue->backend->rows->loss_finish(queue, &loss, h->slices->count, parts_at(h, 0), h->count,
                                           h->slice[i].target + h->first, h->slice[i].logits,
                                           h->row_loss + h->first, gradient);
@@ -298,7 +298,7 @@ static zero_status run_chunks(cut_head *h, bool gradient)
 zero_status zr_cut_head_forward(zero_context *context, const void *x)
 {
     cut_head h;
-    ZERO_TRY(set_head_slices(context, &h));
+    ZERO_TRY(prepare_cut_head(context, &h));
     ZERO_TRY(norm_rows(&h, x, (zr_norm_statistics){0}));
     return run_chunks(&h, false);
 }
@@ -308,7 +308,7 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     zr_queue *queue = context->queue;
     cut_head h;
     float *sum;
-    ZERO_TRY(set_head_slices(context, &h));
+    ZERO_TRY(prepare_cut_head(context, &h));
     ZERO_TRY(norm_rows(&h, x, h.statistics));
     ZERO_TRY(run_chunks(&h, true));
     ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));

@@ -76,7 +76,7 @@ typedef struct tile_scratch {
     float *dx;     // (rows, in)
 } tile_scratch;
 
-static size_t lay_out_linear(const zr_linear *linear, void *base, tile_scratch *out)
+static size_t lay_out_tile_scratch(const zr_linear *linear, void *base, tile_scratch *out)
 {
     zr_carver carver = {.base = base};
     out->columns = zr_carve_as(&carver, linear->dtype, linear->rows * linear->weight->step);
@@ -88,10 +88,11 @@ size_t zr_linear_scratch(const zr_linear *linear, int threads)
 {
     tile_scratch unused;
     size_t sums = zr_scratch_column_sum(threads, linear->rows, linear->out);
-    return zr_linear_is_tiled(linear) ? ZR_MAX(sums, lay_out_linear(linear, NULL, &unused)) : sums;
+    return zr_linear_is_tiled(linear) ? ZR_MAX(sums, lay_out_tile_scratch(linear, NULL, &unused))
+                                      : sums;
 }
 
-static char *column_of(const zr_linear *linear, const void *matrix, int tile)
+static char *columns_of_tile(const zr_linear *linear, const void *matrix, int tile)
 {
     return (char *)matrix + tile * linear->weight->step * (int64_t)zero_dtype_bytes(linear->dtype);
 }
@@ -105,10 +106,10 @@ static zero_status forward_tile(zero_context *context, const zr_linear *linear, 
     const void *bias = zr_tensor_values(context, linear->bias, 0);
     const void *weight = zr_tensor_values(context, linear->weight, tile);
     ZERO_TRY(queue->backend->product->run(queue, &product, x, weight,
-                                          bias ? column_of(linear, bias, tile) : NULL,
+                                          bias ? columns_of_tile(linear, bias, tile) : NULL,
                                           scratch->columns, context->error));
     queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns,
-                                        columns * size, column_of(linear, y, tile),
+                                        columns * size, columns_of_tile(linear, y, tile),
                                         linear->out * size);
     return ZERO_OK;
 }
@@ -117,7 +118,7 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
                                  void *y, void *scratch)
 {
     tile_scratch tiles;
-    lay_out_linear(linear, scratch, &tiles);
+    lay_out_tile_scratch(linear, scratch, &tiles);
     for (int t = 0; t < linear->weight->tiles; t++) {
         ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
         ZERO_TRY(forward_tile(context, linear, t, x, y, &tiles));
@@ -192,7 +193,7 @@ static zero_status backward_tile(zero_context *context, const zr_linear *linear,
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product input = product_sum_input(linear, columns, add);
     queue->backend->elements->copy_rows(queue, linear->rows, columns * size,
-                                        column_of(linear, dy, tile), linear->out * size,
+                                        columns_of_tile(linear, dy, tile), linear->out * size,
                                         columns_of_dy, columns * size);
     ZERO_TRY(backward_weight(context, linear, tile, x, columns_of_dy));
     return queue->backend->product->run(queue, &input, columns_of_dy,
@@ -217,7 +218,7 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
 {
     const zr_element_ops *elements = context->queue->backend->elements;
     tile_scratch tiles;
-    lay_out_linear(linear, scratch, &tiles);
+    lay_out_tile_scratch(linear, scratch, &tiles);
     ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
     elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx,
                       dx);
@@ -262,7 +263,7 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
     assert(!linear->gelu);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
     ZERO_TRY(backward_tensors(context, linear, parts, x, dy, scratch));
-    lay_out_linear(linear, scratch, &tiles);
+    lay_out_tile_scratch(linear, scratch, &tiles);
     if (zr_linear_is_tiled(linear))
         return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
     if (!(parts & ZR_BACKWARD_INPUT))
@@ -290,16 +291,17 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
-static bool linear_is_same(const zero_product_shape *a, const zr_product *b)
+static bool is_same_product(const zero_product_shape *a, const zr_product *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
            a->trans_b == b->trans_b;
 }
 
-static void append_linear(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again)
+static void append_product_calls(zero_unit_sizes *sizes, const zr_product *product, int calls,
+                                 bool again)
 {
     for (int i = 0; again && i < sizes->product_count; i++)
-        if (linear_is_same(&sizes->products[i], product)) {
+        if (is_same_product(&sizes->products[i], product)) {
             sizes->products[i].calls += calls;
             return;
         }
@@ -312,11 +314,11 @@ static void append_products(const zr_linear *linear, int64_t columns, int calls,
 {
     const zr_product forward = product_forward(linear, columns),
                      weight = product_weight(linear, columns);
-    append_linear(sizes, &forward, calls, again);
+    append_product_calls(sizes, &forward, calls, again);
     if (training && linear->weight->trains)
-        append_linear(sizes, &weight, calls, again);
+        append_product_calls(sizes, &weight, calls, again);
     if (training && !linear->flows_elsewhere)
-        append_linear(sizes, input, calls, again);
+        append_product_calls(sizes, input, calls, again);
 }
 
 static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training,

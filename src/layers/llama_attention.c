@@ -6,17 +6,17 @@
 #include "layers/block.h"
 #include "model/llama_model.h"
 
-static size_t llama_attention_bytes_of(const zr_block *block, int64_t elements)
+static size_t bytes_of_elements(const zr_block *block, int64_t elements)
 {
     return zero_dtype_bytes(block->dtype) * (size_t)elements;
 }
 
-static char *element_of(const zr_block *block, void *array, int64_t element)
+static char *address_of_element(const zr_block *block, void *array, int64_t element)
 {
-    return (char *)array + llama_attention_bytes_of(block, element);
+    return (char *)array + bytes_of_elements(block, element);
 }
 
-static zr_rotary rotary_of(const zr_block_slice *slice, zero_dtype from, zero_dtype to)
+static zr_rotary rotary_of_slice(const zr_block_slice *slice, zero_dtype from, zero_dtype to)
 {
     const zr_attention *attention = &slice->attention;
     zr_rotary rotary = {
@@ -51,8 +51,8 @@ static void make_table(const zr_block *block, const zr_block_slice *slice, const
 }
 
 // Returns the gain of a norm over heads, in fp32.
-static const float *gain_of(const zr_block *block, const zr_block_slice *slice,
-                            const zr_tensor_handle *of)
+static const float *widen_gain(const zr_block *block, const zr_block_slice *slice,
+                               const zr_tensor_handle *of)
 {
     zr_queue *queue = block->context->queue;
     const void *gain = zr_tensor_values(block->context, of, 0);
@@ -67,7 +67,7 @@ static void norm_heads(const zr_block *block, const zr_block_slice *slice, const
                        const zr_tensor_handle *gain, const void *x, float *y, float *rstd)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->rows->rms_forward(queue, norm, x, gain_of(block, slice, gain), y, rstd);
+    queue->backend->rows->rms_forward(queue, norm, x, widen_gain(block, slice, gain), y, rstd);
 }
 
 // part: the gradient of the gain in this slice; NULL if the block is not cut.
@@ -78,8 +78,8 @@ static void norm_heads_backward(const zr_block *block, const zr_block_slice *sli
     zr_queue *queue = block->context->queue;
     int add = 0;
     float *d_gain = part ? part : zr_gains_place(block->context, &block->gains, gain, &add);
-    queue->backend->rows->rms_backward(queue, norm, dy, x, gain_of(block, slice, gain), rstd, NULL,
-                                       dx, d_gain, add, block->scratch);
+    queue->backend->rows->rms_backward(queue, norm, dy, x, widen_gain(block, slice, gain), rstd,
+                                       NULL, dx, d_gain, add, block->scratch);
 }
 
 // The layout of a packed row, in elements: queries, then keys, then values.
@@ -87,7 +87,7 @@ typedef struct columns {
     int64_t queries, keys, row;
 } columns;
 
-static columns columns_of(const zr_block_slice *slice)
+static columns column_widths(const zr_block_slice *slice)
 {
     return (columns){
         .queries = slice->linear[ZR_LLAMA_Q].out,
@@ -101,24 +101,23 @@ static void copy_values(const zr_block *block, int64_t keys, const void *from, i
                         void *to, int64_t to_row)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->elements->copy_rows(queue, block->rows,
-                                        (int64_t)llama_attention_bytes_of(block, keys), from,
-                                        (int64_t)llama_attention_bytes_of(block, from_row), to,
-                                        (int64_t)llama_attention_bytes_of(block, to_row));
+    queue->backend->elements->copy_rows(queue, block->rows, (int64_t)bytes_of_elements(block, keys),
+                                        from, (int64_t)bytes_of_elements(block, from_row), to,
+                                        (int64_t)bytes_of_elements(block, to_row));
 }
 
 // Packs q, k and v, after the norms if there are any, with queries and keys rotated.
-static void pack_llama_attention(zr_block *block, zr_block_slice *slice)
+static void pack_qkv(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
     const zr_attention *attention = &slice->attention;
     const zr_attention_ops *ops = queue->backend->attention;
     const zr_llama_parts *llama = &slice->llama;
-    const columns at = columns_of(slice);
+    const columns at = column_widths(slice);
     const void *q = llama->q, *k = llama->k;
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of(slice, normed ? ZERO_F32 : block->dtype, block->dtype);
-    void *keys = element_of(block, llama->packed, at.queries);
+    const zr_rotary rotary = rotary_of_slice(slice, normed ? ZERO_F32 : block->dtype, block->dtype);
+    void *keys = address_of_element(block, llama->packed, at.queries);
     if (normed) {
         norm_heads(block, slice, &llama->norm_q, llama->gain_q, q, llama->heads_q, llama->rstd_q);
         norm_heads(block, slice, &llama->norm_k, llama->gain_k, k, llama->heads_k, llama->rstd_k);
@@ -130,16 +129,16 @@ static void pack_llama_attention(zr_block *block, zr_block_slice *slice)
                 at.row);
     ops->rotate(queue, &rotary, attention->kv_heads, llama->table, false, k, at.keys, keys, at.row);
     copy_values(block, at.keys, llama->v, at.keys,
-                element_of(block, llama->packed, at.queries + at.keys), at.row);
+                address_of_element(block, llama->packed, at.queries + at.keys), at.row);
 }
 
 static void unpack_queries(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
     const zr_llama_parts *llama = &slice->llama;
-    const columns at = columns_of(slice);
+    const columns at = column_widths(slice);
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
+    const zr_rotary rotary = rotary_of_slice(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
     void *d_q = normed ? llama->heads_q : llama->d_q;
     queue->backend->attention->rotate(queue, &rotary, slice->attention.heads, llama->table, true,
                                       llama->d_packed, at.row, d_q, at.queries);
@@ -154,19 +153,21 @@ static void unpack_keys(zr_block *block, zr_block_slice *slice, void *packed, in
 {
     zr_queue *queue = block->context->queue;
     const zr_llama_parts *llama = &slice->llama;
-    const columns at = columns_of(slice);
+    const columns at = column_widths(slice);
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
+    const zr_rotary rotary = rotary_of_slice(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
     void *d_k = normed ? llama->heads_k : llama->d_k;
     queue->backend->attention->rotate(queue, &rotary, slice->attention.kv_heads, llama->table, true,
                                       packed, row, d_k, at.keys);
-    copy_values(block, at.keys, element_of(block, packed, at.keys), row, llama->d_v, at.keys);
+    copy_values(block, at.keys, address_of_element(block, packed, at.keys), row, llama->d_v,
+                at.keys);
     if (normed)
         norm_heads_backward(block, slice, &llama->norm_k, llama->gain_k, llama->d_gain_k,
                             llama->heads_k, llama->k, llama->rstd_k, llama->d_k);
 }
 
-zero_status zr_llama_attention_forward(zr_block *block, zr_block_slice *slice, const void **inner)
+zero_status zr_llama_attention_forward_slice(zr_block *block, zr_block_slice *slice,
+                                             const void **inner)
 {
     zero_context *context = block->context;
     const zr_linear *linear = slice->linear;
@@ -178,20 +179,20 @@ zero_status zr_llama_attention_forward(zr_block *block, zr_block_slice *slice, c
         ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_K], x, llama->k, scratch));
         ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_V], x, llama->v, scratch));
     }
-    pack_llama_attention(block, slice);
+    pack_qkv(block, slice);
     zr_block_attend(block, slice, llama->packed);
     *inner = slice->attended;
     return ZERO_OK;
 }
 
-zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, const void *d)
+zero_status zr_llama_attention_backward_slice(zr_block *block, zr_block_slice *slice, const void *d)
 {
     zr_queue *queue = block->context->queue;
     zr_llama_parts *llama = &slice->llama;
     void *d_attended = llama->d_q; // until the gradients of q, k and v take its place
     bool input = block->parts & ZR_BACKWARD_INPUT;
     if (input)
-        pack_llama_attention(block, slice);
+        pack_qkv(block, slice);
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_O], block->parts,
                                 slice->attended, d, d_attended, block->scratch));
     if (input)
@@ -240,15 +241,15 @@ static void keep_gain(zr_block *block, zr_block_slice *slice)
         queue->backend->elements->zero(queue, bytes, llama->d_gain_k);
 }
 
-static void unpack(zr_block *block, zr_block_slice *slice)
+static void unpack_gradients(zr_block *block, zr_block_slice *slice)
 {
     zr_llama_parts *llama = &slice->llama;
-    const columns at = columns_of(slice);
+    const columns at = column_widths(slice);
     bool shared = llama->d_shared, lends = llama->lender == slice->number;
     unpack_queries(block, slice);
     if (lends)
         unpack_keys(block, slice,
-                    shared ? llama->d_keys : element_of(block, llama->d_packed, at.queries),
+                    shared ? llama->d_keys : address_of_element(block, llama->d_packed, at.queries),
                     shared ? 2 * at.keys : at.row);
     keep_gain(block, slice);
 }
@@ -286,7 +287,7 @@ zero_status zr_llama_attention_finish(zr_block *block)
     if (block->kv_replicas > 1)
         ZERO_TRY(share_keys(block));
     for (int i = 0; i < block->slice_count; i++)
-        unpack(block, &block->slices[i]);
+        unpack_gradients(block, &block->slices[i]);
     add_gains(block, llama->gain_q, llama->d_gain_q);
     add_gains(block, llama->gain_k, llama->d_gain_k);
     return ZERO_OK;

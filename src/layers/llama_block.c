@@ -93,7 +93,7 @@ static void take_keys(zr_block *block, zr_block_slice *slice, zr_carver *carver)
     llama->v = own ? zr_carve_as(carver, block->dtype, elements) : lender->v;
 }
 
-static void save_llama_block(zr_block *block, zr_carver *carver)
+static void carve_llama_saved(zr_block *block, zr_carver *carver)
 {
     int64_t rows = block->rows;
     for (int i = 0; i < block->slice_count; i++) {
@@ -170,7 +170,7 @@ static size_t work_of_mlp(zr_block *block, zr_carver carver)
 
 // Puts the gradients of linears that train in the held buffer. The gradients of shared keys and
 // values belong to the slice that lends them.
-static void hold_llama_block(zr_block *block, zr_carver *held)
+static void hold_llama_gradients(zr_block *block, zr_carver *held)
 {
     for (int i = 0; i < block->slice_count; i++) {
         const zr_linear *linear = block->slices[i].linear;
@@ -186,17 +186,17 @@ static void hold_llama_block(zr_block *block, zr_carver *held)
 }
 
 // The gradients of heads' gains have a part for each slice, one after another, to be summed.
-static void work_of_gain_parts(zr_block *block, int64_t step, zr_carver *work_llama_block)
+static void work_of_gain_parts(zr_block *block, int64_t step, zr_carver *work)
 {
-    float *of_q = zr_carve_floats(work_llama_block, block->slice_count * step),
-          *of_k = zr_carve_floats(work_llama_block, block->slice_count * step);
+    float *of_q = zr_carve_floats(work, block->slice_count * step),
+          *of_k = zr_carve_floats(work, block->slice_count * step);
     for (int i = 0; i < block->slice_count && of_q; i++) {
         block->slices[i].llama.d_gain_q = of_q + i * step;
         block->slices[i].llama.d_gain_k = of_k + i * step;
     }
 }
 
-static void gains_of_heads(zr_block *block, zr_carver *work_llama_block, zr_carver *sums)
+static void gains_of_heads(zr_block *block, zr_carver *work, zr_carver *sums)
 {
     const zr_llama_parts *llama = &block->slices[0].llama;
     int64_t dim = block->slices[0].attention.head_dim;
@@ -204,12 +204,12 @@ static void gains_of_heads(zr_block *block, zr_carver *work_llama_block, zr_carv
     if (!llama->config->qk_norm)
         return;
     if (cut)
-        work_of_gain_parts(block, zr_spare_floats(dim), work_llama_block);
+        work_of_gain_parts(block, zr_spare_floats(dim), work);
     zr_gains_carve(&block->gains, sums, llama->gain_q, dim, cut);
     zr_gains_carve(&block->gains, sums, llama->gain_k, dim, cut);
 }
 
-static size_t work_llama_block(zr_block *block, zr_carver carver)
+static size_t carve_llama_workspace(zr_block *block, zr_carver carver)
 {
     const zr_attention *attention = &block->slices[0].attention;
     if (!zr_block_is_cut(block))
@@ -226,7 +226,7 @@ static size_t work_llama_block(zr_block *block, zr_carver carver)
 
 // Without backward, q, k and v use the memory of d_packed, attention's output uses that of d_q, and
 // the gate is overwritten by its product with up.
-static void alias(zr_block *block)
+static void alias_saved_to_workspace(zr_block *block)
 {
     int64_t rows = block->rows;
     for (int i = 0; i < block->slice_count; i++) {
@@ -253,10 +253,10 @@ static void read_in_backward(const zr_block *block, zero_unit_sizes *sizes)
 const zr_block_layers zr_llama_block_layers = {
     .outputs_first = true,
     .set = set_llama_block,
-    .save = save_llama_block,
-    .work = work_llama_block,
-    .hold = hold_llama_block,
-    .alias = alias,
+    .save = carve_llama_saved,
+    .work = carve_llama_workspace,
+    .hold = hold_llama_gradients,
+    .alias = alias_saved_to_workspace,
     .gains = gains_of_heads,
     .read_in_backward = read_in_backward,
     .halves =
@@ -264,8 +264,8 @@ const zr_block_layers zr_llama_block_layers = {
             {
                 .out = ZR_LLAMA_O,
                 .site = ZR_SITE_ATTENTION_RESIDUAL,
-                .forward = zr_llama_attention_forward,
-                .backward = zr_llama_attention_backward,
+                .forward = zr_llama_attention_forward_slice,
+                .backward = zr_llama_attention_backward_slice,
                 .finish = zr_llama_attention_finish,
             },
             {

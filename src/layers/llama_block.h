@@ -51,8 +51,10 @@ typedef struct zr_llama_parts {
 } zr_llama_parts;
 
 // llama_attention.c and llama_mlp.c: the halves, as in zr_half_layers.
-zero_status zr_llama_attention_forward(zr_block *block, zr_block_slice *slice, const void **inner);
-zero_status zr_llama_attention_backward(zr_block *block, zr_block_slice *slice, const void *d);
+zero_status zr_llama_attention_forward_slice(zr_block *block, zr_block_slice *slice,
+                                             const void **inner);
+zero_status zr_llama_attention_backward_slice(zr_block *block, zr_block_slice *slice,
+                                              const void *d);
 zero_status zr_llama_attention_finish(zr_block *block);
 zero_status zr_llama_mlp_forward(zr_block *block, zr_block_slice *slice, const void **inner);
 zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const void *d);

@@ -4,7 +4,7 @@
 #include "compute/element_ops.h"
 #include "layers/block.h"
 
-static void multiply_llama_mlp(zr_block *block, zr_block_slice *slice)
+static void apply_silu_gate(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
     zr_llama_parts *llama = &slice->llama;
@@ -21,7 +21,7 @@ zero_status zr_llama_mlp_forward(zr_block *block, zr_block_slice *slice, const v
     void *scratch = block->scratch;
     ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_GATE], x, llama->gate, scratch));
     ZERO_TRY(zr_linear_forward(context, &linear[ZR_LLAMA_UP], x, llama->up, scratch));
-    multiply_llama_mlp(block, slice);
+    apply_silu_gate(block, slice);
     *inner = llama->product;
     return ZERO_OK;
 }
@@ -31,7 +31,7 @@ zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const 
     zr_queue *queue = block->context->queue;
     zr_llama_parts *llama = &slice->llama;
     if (block->parts & ZR_BACKWARD_WEIGHT)
-        multiply_llama_mlp(block, slice);
+        apply_silu_gate(block, slice);
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_DOWN], block->parts,
                                 llama->product, d, llama->d_product, block->scratch));
     if (block->parts & ZR_BACKWARD_INPUT)

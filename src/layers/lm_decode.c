@@ -45,7 +45,7 @@ static size_t head_lay_out(const zr_lm_unit *hyper, zero_dtype dtype, int64_t wa
 }
 
 // Returns the tokens of one of this rank's slices.
-static int64_t tokens_of(const zr_lm_unit *hyper, int slice)
+static int64_t vocabulary_of_slice(const zr_lm_unit *hyper, int slice)
 {
     return zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab,
                               zr_slices_first(&hyper->slices) + slice)
@@ -66,7 +66,7 @@ static void cut_head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limi
 {
     for (int i = 0; i < zr_slices_here(&hyper->slices); i++) {
         const zr_product logits =
-            logits_product(hyper, limits->dtype, limits->wanted, tokens_of(hyper, i));
+            logits_product(hyper, limits->dtype, limits->wanted, vocabulary_of_slice(hyper, i));
         if (logits.n > 0)
             zr_product_append(out, &logits, 1);
     }
@@ -133,7 +133,7 @@ zero_status zr_lm_decode_sizes(const zero_unit *unit, const zr_decode_limits *li
 }
 
 // Gathers the logits of all slices, (wanted, tokens) each.
-static zero_exchange logits_of(const zr_lm_unit *hyper, int64_t wanted)
+static zero_exchange logits_exchange(const zr_lm_unit *hyper, int64_t wanted)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = zr_slices_here(&hyper->slices) * slice_logits(hyper, wanted),
@@ -147,7 +147,7 @@ void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
     const zr_division stream = zr_division_of(hyper, rows, true);
-    const zero_exchange logits = logits_of(hyper, wanted);
+    const zero_exchange logits = logits_exchange(hyper, wanted);
     bool head = zr_lm_is_head(unit);
     int sums = head ? 0 : hyper->layer >= 0 ? ZR_BLOCK_HALVES : 1;
     out->exchange_count = 0;
@@ -309,11 +309,11 @@ static zero_status logits_of_slices(zero_context *context, const zr_decode_step 
     int64_t wanted = step->wanted_count, each = slice_logits(hyper, wanted);
     int here = zr_slices_here(slices), first = zr_slices_first(slices);
     char *place = zr_place_of(context, work->place);
-    const zero_exchange exchange = logits_of(hyper, wanted);
+    const zero_exchange exchange = logits_exchange(hyper, wanted);
     for (int i = 0; i < here; i++) {
         const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
         const zr_product product =
-            logits_product(hyper, context->shape.dtype, wanted, tokens_of(hyper, i));
+            logits_product(hyper, context->shape.dtype, wanted, vocabulary_of_slice(hyper, i));
         float *out = (float *)(void *)place + (first + i) * each;
         if (product.n > 0)
             ZERO_TRY(queue->backend->product->run(queue, &product, work->normed,

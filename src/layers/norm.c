@@ -30,8 +30,8 @@ void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer,
 }
 
 // Gradients of gain and bias go to `gains` if it has them.
-static void backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
-                     const zr_gains *gains, void *scratch)
+static void run_norm_backward(zero_context *context, const zr_norm_layer *layer,
+                              const zr_norm_gradient *of, const zr_gains *gains, void *scratch)
 {
     zr_queue *queue = context->queue;
     const zr_row_ops *rows = queue->backend->rows;
@@ -55,7 +55,7 @@ void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const z
                       void *scratch)
 {
     static const zr_gains none;
-    backward(context, layer, of, &none, scratch);
+    run_norm_backward(context, layer, of, &none, scratch);
 }
 
 static int row_slices(const zr_division *division)
@@ -126,7 +126,7 @@ void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
                              const zr_gains *gains, float *partials, void *scratch)
 {
     if (!zr_gains_by_rows(division->slices)) {
-        backward(context, layer, of, gains, scratch);
+        run_norm_backward(context, layer, of, gains, scratch);
         return;
     }
     int slices = row_slices(division);

@@ -54,7 +54,7 @@ char *zr_place_of(const zero_context *context, void *carved)
     return carved ? carved : context->exchanger ? context->exchanger->window : NULL;
 }
 
-static void add(zr_queue *queue, int64_t elements, float *to, const float *from)
+static void add_floats(zr_queue *queue, int64_t elements, float *to, const float *from)
 {
     queue->backend->elements->add(queue, ZERO_F32, ZERO_F32, elements, to, from, to);
 }
@@ -77,15 +77,16 @@ typedef struct adding {
     void *user;
 } adding;
 
-static zero_status add_slices(const adding *a, int first, int count, float *out, float *spare)
+static zero_status sum_slices_pairwise(const adding *a, int first, int count, float *out,
+                                       float *spare)
 {
     if (count == 1)
         return a->compute(a->user, first, out);
     int half = first_half(count);
-    ZERO_TRY(add_slices(a, first, half, out, spare));
-    ZERO_TRY(
-        add_slices(a, first + half, count - half, spare, spare + zr_spare_floats(a->elements)));
-    add(a->context->queue, a->elements, out, spare);
+    ZERO_TRY(sum_slices_pairwise(a, first, half, out, spare));
+    ZERO_TRY(sum_slices_pairwise(a, first + half, count - half, spare,
+                                 spare + zr_spare_floats(a->elements)));
+    add_floats(a->context->queue, a->elements, out, spare);
     return ZERO_OK;
 }
 
@@ -93,7 +94,7 @@ zero_status zr_slices_add(zero_context *context, const zr_lm_slices *slices, int
                           zr_slice_fn compute, void *user, float *out, float *spare)
 {
     const adding adding = {context, elements, compute, user};
-    return add_slices(&adding, 0, zr_slices_here(slices), out, spare);
+    return sum_slices_pairwise(&adding, 0, zr_slices_here(slices), out, spare);
 }
 
 int zr_slices_spare(const zr_lm_slices *slices)
@@ -111,10 +112,10 @@ void zr_rows_add(zr_queue *queue, int count, int64_t elements, float *at)
     int half = first_half(count);
     zr_rows_add(queue, half, elements, at);
     zr_rows_add(queue, count - half, elements, at + half * elements);
-    add(queue, elements, at, at + half * elements);
+    add_floats(queue, elements, at, at + half * elements);
 }
 
-static zero_exchange reduce_of(const zr_division *stream)
+static zero_exchange reduce_exchange(const zr_division *stream)
 {
     return (zero_exchange){.kind = stream->by_rows ? ZERO_EXCHANGE_SCATTER : ZERO_EXCHANGE_SUM,
                            .elements = share_elements(stream),
@@ -123,7 +124,7 @@ static zero_exchange reduce_of(const zr_division *stream)
                            .purpose = ZERO_EXCHANGE_FOR_sums};
 }
 
-static zero_exchange gather_of(const zr_division *stream, zero_dtype dtype)
+static zero_exchange gather_exchange(const zr_division *stream, zero_dtype dtype)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_GATHER,
                            .elements = share_elements(stream),
@@ -150,14 +151,14 @@ char *zr_division_own(const zr_division *stream, zero_dtype dtype, char *place)
 zero_status zr_division_reduce(zero_context *context, const zr_division *stream, char *place,
                                float **own)
 {
-    const zero_exchange exchange = reduce_of(stream);
+    const zero_exchange exchange = reduce_exchange(stream);
     *own = (float *)(void *)zr_division_own(stream, ZERO_F32, place);
     return zr_exchange(context, &exchange, 0);
 }
 
 zero_status zr_division_gather(zero_context *context, const zr_division *stream, zero_dtype dtype)
 {
-    const zero_exchange exchange = gather_of(stream, dtype);
+    const zero_exchange exchange = gather_exchange(stream, dtype);
     return stream->by_rows ? zr_exchange(context, &exchange, 0) : ZERO_OK;
 }
 
@@ -172,7 +173,7 @@ void zr_list_exchange(zero_unit_sizes *sizes, const zr_lm_slices *slices,
 
 void zr_list_reduce(zero_unit_sizes *sizes, const zr_division *stream, bool backward)
 {
-    zero_exchange exchange = reduce_of(stream);
+    zero_exchange exchange = reduce_exchange(stream);
     exchange.backward = backward;
     zr_list_exchange(sizes, stream->slices, &exchange);
 }
@@ -180,7 +181,7 @@ void zr_list_reduce(zero_unit_sizes *sizes, const zr_division *stream, bool back
 void zr_list_gather(zero_unit_sizes *sizes, const zr_division *stream, bool backward,
                     zero_dtype dtype)
 {
-    zero_exchange exchange = gather_of(stream, dtype);
+    zero_exchange exchange = gather_exchange(stream, dtype);
     exchange.backward = backward;
     if (stream->by_rows)
         zr_list_exchange(sizes, stream->slices, &exchange);
@@ -188,7 +189,7 @@ void zr_list_gather(zero_unit_sizes *sizes, const zr_division *stream, bool back
 
 void zr_list_gather_in_weight(zero_unit_sizes *sizes, const zr_division *stream, zero_dtype dtype)
 {
-    zero_exchange exchange = gather_of(stream, dtype);
+    zero_exchange exchange = gather_exchange(stream, dtype);
     exchange.backward = 1;
     exchange.in_weight = 1;
     if (stream->by_rows)
@@ -227,7 +228,7 @@ float *zr_gains_place(zero_context *context, const zr_gains *gains, const zr_ten
     return sum ? sum : zr_tensor_gradient(context, tensor, 0, add);
 }
 
-static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
+static zero_exchange gains_exchange(const zr_lm_slices *slices, const zr_gains *gains)
 {
     return (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
                            .backward = 1,
@@ -240,12 +241,12 @@ static zero_exchange gains_of(const zr_lm_slices *slices, const zr_gains *gains)
 
 size_t zr_gains_place_bytes(const zr_lm_slices *slices, const zr_gains *gains)
 {
-    return sizeof(float) * (size_t)(slices->ranks * gains_of(slices, gains).elements);
+    return sizeof(float) * (size_t)(slices->ranks * gains_exchange(slices, gains).elements);
 }
 
 void zr_list_gains(zero_unit_sizes *sizes, const zr_lm_slices *slices, const zr_gains *gains)
 {
-    const zero_exchange exchange = gains_of(slices, gains);
+    const zero_exchange exchange = gains_exchange(slices, gains);
     if (gains->across)
         zr_list_exchange(sizes, slices, &exchange);
 }
@@ -267,7 +268,7 @@ static void copy_gains(zr_queue *queue, const zr_gains *gains, char *place, bool
 static zero_status sum_gains(zero_context *context, const zr_lm_slices *slices,
                              const zr_gains *gains, char *place)
 {
-    const zero_exchange exchange = gains_of(slices, gains);
+    const zero_exchange exchange = gains_exchange(slices, gains);
     copy_gains(context->queue, gains, place, false);
     ZERO_TRY(zr_exchange(context, &exchange, 0));
     copy_gains(context->queue, gains, place, true);
@@ -285,7 +286,7 @@ zero_status zr_gains_finish(zero_context *context, const zr_lm_slices *slices,
         int adds = 0;
         float *gradient = zr_tensor_gradient(context, gain->tensor, 0, &adds);
         if (adds)
-            add(queue, gain->elements, gradient, gain->sum);
+            add_floats(queue, gain->elements, gradient, gain->sum);
         else
             queue->backend->elements->copy(queue, gain->elements * (int64_t)sizeof *gradient,
                                            gain->sum, gradient);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static zero_status refuse_arena(zr_arena *arena, int reason, zero_error *error)
+static zero_status refuse_reservation(zr_arena *arena, int reason, zero_error *error)
 {
     return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
                          "cannot reserve %zu bytes of %s memory for %s", arena->bytes,
@@ -33,21 +33,21 @@ static zero_status check_available(const zr_arena *arena, zero_error *error)
                    zr_memory_category_name(arena->category), (long long)available, reason);
 }
 
-static size_t arena_mapped_bytes(const zr_arena *arena) { return ZR_MAX(arena->bytes, (size_t)1); }
+static size_t mapped_bytes(const zr_arena *arena) { return ZR_MAX(arena->bytes, (size_t)1); }
 
 static zero_status map_arena(zr_arena *arena, zero_error *error)
 {
-    void *base = mmap(NULL, arena_mapped_bytes(arena), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base =
+        mmap(NULL, mapped_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
-        return refuse_arena(arena, errno, error);
+        return refuse_reservation(arena, errno, error);
     // Kernels without huge pages refuse this; nothing depends on it.
     if (arena->bytes >= ZR_LARGE_PAGE)
         (void)madvise(base, arena->bytes, MADV_HUGEPAGE);
-    int reason = zr_pages_populate(base, arena_mapped_bytes(arena));
+    int reason = zr_pages_populate(base, mapped_bytes(arena));
     if (reason) {
-        munmap(base, arena_mapped_bytes(arena));
-        return refuse_arena(arena, reason, error);
+        munmap(base, mapped_bytes(arena));
+        return refuse_reservation(arena, reason, error);
     }
     arena->base = base;
     return ZERO_OK;
@@ -79,7 +79,7 @@ void *zr_arena_take(zr_arena *arena, size_t bytes)
 void zr_arena_destroy(zr_arena *arena)
 {
     if (arena->base)
-        munmap(arena->base, arena_mapped_bytes(arena));
+        munmap(arena->base, mapped_bytes(arena));
     if (arena->ledger)
         zr_ledger_hold(arena->ledger, arena->tier, arena->category, -(int64_t)arena->bytes);
     *arena = (zr_arena){0};

@@ -59,7 +59,7 @@ zero_status zr_direct_read_extent(int fd, const char *path, const zr_direct_exte
 
 // Reads whole pages around a stretch, past the cache. Returns false unless all of it came: the
 // caller then reads it through the cache, and a failure there is reported.
-static bool read_pages(const zr_direct_reader *r, slot *s)
+static bool try_direct_read(const zr_direct_reader *r, slot *s)
 {
     int64_t first = s->extent.offset / ALIGN * ALIGN, lead = s->extent.offset - first,
             needed = lead + s->extent.width;
@@ -71,12 +71,12 @@ static bool read_pages(const zr_direct_reader *r, slot *s)
     return got >= needed;
 }
 
-static void run_read(void *argument)
+static void read_and_checksum(void *argument)
 {
     slot *s = argument;
     zr_direct_reader *r = s->of;
     s->status = ZERO_OK;
-    if (!read_pages(r, s)) {
+    if (!try_direct_read(r, s)) {
         s->data = s->memory;
         s->status = zr_direct_read_extent(r->fd, r->path, &s->extent, s->memory, &s->error);
     }
@@ -95,7 +95,7 @@ static zero_status begin_next(zr_direct_reader *r, zero_error *error)
         return ZERO_OK;
     s->extent = r->extents[r->begun++];
     s->ready = false; // no thread knows of the slot yet, so no lock is needed
-    return zr_workers_submit(r->threads, run_read, s, error);
+    return zr_workers_submit(r->threads, read_and_checksum, s, error);
 }
 
 static zero_status prepare_reader(zr_direct_reader *r, zero_error *error)

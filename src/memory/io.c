@@ -44,7 +44,7 @@ int zr_io_start_thread(pthread_t *thread, void *(*serve)(void *), void *argument
     return reason;
 }
 
-static zero_status check_io(const zr_io_options *options, zero_error *error)
+static zero_status check_io_options(const zr_io_options *options, zero_error *error)
 {
     if (options->block < ZR_IO_ALIGN || options->block > MOST_BLOCK || options->block % ZR_IO_ALIGN)
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -62,7 +62,7 @@ static zero_status check_io(const zr_io_options *options, zero_error *error)
     return ZERO_OK;
 }
 
-static void release_io(zr_io *io)
+static void free_io(zr_io *io)
 {
     pthread_cond_destroy(&io->work);
     pthread_cond_destroy(&io->ended);
@@ -107,7 +107,7 @@ static zr_io *allocate_io(const zr_io_options *options, zero_error *error)
         zr_alloc((size_t)options->scratch_count * ZR_SCRATCH_MOST_FILES * sizeof *io->files, error);
     io->transfers = zr_alloc((size_t)io->transfer_count * sizeof *io->transfers, error);
     if (!scratches || !buffers || !io->files || !io->transfers) {
-        release_io(io);
+        free_io(io);
         return NULL;
     }
     if (scratch_bytes)
@@ -133,7 +133,7 @@ static const char *way_to_the_disk(const zr_io_options *options)
     return direct ? ", O_DIRECT" : cached ? ", page cache" : "";
 }
 
-static void describe_io(zr_io *io, const char *refused_name, int refused)
+static void describe_engine(zr_io *io, const char *refused_name, int refused)
 {
     char why[100] = "", reason[64];
     if (refused)
@@ -176,7 +176,7 @@ static zero_status open_lanes(zr_io *io, zero_error *error)
         io->ops = implementations[i];
         zero_status status = io->ops->create(io, &reason, error);
         if (status == ZERO_OK) {
-            describe_io(io, refused_name, refused);
+            describe_engine(io, refused_name, refused);
             return ZERO_OK;
         }
         stop_lanes(io);
@@ -191,13 +191,13 @@ static zero_status open_lanes(zr_io *io, zero_error *error)
 zero_status zr_io_create(const zr_io_options *options, zr_io **out, zero_error *error)
 {
     *out = NULL;
-    ZERO_TRY(check_io(options, error));
+    ZERO_TRY(check_io_options(options, error));
     zr_io *io = allocate_io(options, error);
     if (!io)
         return ZERO_ERR_MEMORY;
     zero_status status = open_lanes(io, error);
     if (status != ZERO_OK) {
-        release_io(io);
+        free_io(io);
         return status;
     }
     *out = io;
@@ -209,7 +209,7 @@ void zr_io_destroy(zr_io *io)
     if (!io)
         return;
     stop_lanes(io);
-    release_io(io);
+    free_io(io);
 }
 
 const char *zr_io_description(const zr_io *io) { return io->description; }
@@ -275,7 +275,7 @@ zero_status zr_io_start(zr_io *io, zr_io_request *request, zero_error *error)
 }
 
 // Waits until the request ends or the deadline passes. Called with the lock.
-static void await_io(zr_io *io, const zr_io_request *request, double deadline)
+static void await_request(zr_io *io, const zr_io_request *request, double deadline)
 {
     struct timespec at = {.tv_sec = (time_t)deadline};
     at.tv_nsec = (long)((deadline - (double)at.tv_sec) * 1e9);
@@ -323,7 +323,7 @@ zero_status zr_io_wait(zr_io *io, zr_io_request *request, zero_error *error)
         if (limit > 0 && zr_clock_seconds() >= since + limit)
             status = refuse_to_wait(io, request, error);
         else if (limit > 0)
-            await_io(io, request, since + limit);
+            await_request(io, request, since + limit);
         else
             pthread_cond_wait(&io->ended, &io->lock);
     }

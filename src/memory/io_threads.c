@@ -25,7 +25,7 @@ typedef struct thread_lanes {
     int count;
 } thread_lanes;
 
-static zr_io_transfer *take_threads(zr_io *io, lane *lane)
+static zr_io_transfer *take_transfer(zr_io *io, lane *lane)
 {
     if (lane->under_way == 0)
         lane->batch = io->options.queue_depth;
@@ -63,13 +63,13 @@ static void transfer_whole(zr_io *io, zr_io_transfer *transfer)
         zr_io_sum(io, transfer);
 }
 
-static void *serve_threads(void *argument)
+static void *serve_lane(void *argument)
 {
     lane_thread *self = argument;
     zr_io *io = self->io;
     pthread_mutex_lock(&io->lock);
     for (;;) {
-        zr_io_transfer *transfer = take_threads(io, self->lane);
+        zr_io_transfer *transfer = take_transfer(io, self->lane);
         if (!transfer && atomic_load(&io->ending))
             break;
         if (!transfer) {
@@ -87,7 +87,7 @@ static void *serve_threads(void *argument)
     return NULL;
 }
 
-static zero_status create_threads(zr_io *io, int *refused, zero_error *error)
+static zero_status create_lanes(zr_io *io, int *refused, zero_error *error)
 {
     int depth = io->options.queue_depth, count = ZR_MIN(io->options.lanes * depth, MOST_THREADS),
         reason = 0;
@@ -102,7 +102,7 @@ static zero_status create_threads(zr_io *io, int *refused, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < count; i++) {
         all->threads[i] = (lane_thread){.io = io, .lane = &all->lanes[i / depth]};
-        reason = zr_io_start_thread(&all->threads[i].thread, serve_threads, &all->threads[i]);
+        reason = zr_io_start_thread(&all->threads[i].thread, serve_lane, &all->threads[i]);
         if (reason)
             return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
                                  "cannot start thread %d of %d for reading and writing", i + 1,
@@ -114,9 +114,9 @@ static zero_status create_threads(zr_io *io, int *refused, zero_error *error)
     return ZERO_OK;
 }
 
-static void wake(zr_io *io) { pthread_cond_broadcast(&io->work); }
+static void wake_lanes(zr_io *io) { pthread_cond_broadcast(&io->work); }
 
-static void destroy_threads(zr_io *io)
+static void destroy_lanes(zr_io *io)
 {
     thread_lanes *all = io->lanes;
     if (!all)
@@ -131,7 +131,7 @@ static void destroy_threads(zr_io *io)
 
 const zr_io_ops zr_io_threads = {
     .name = "threads",
-    .create = create_threads,
-    .wake = wake,
-    .destroy = destroy_threads,
+    .create = create_lanes,
+    .wake = wake_lanes,
+    .destroy = destroy_lanes,
 };

@@ -53,7 +53,7 @@ static int first_file(const zr_io *io, const zr_scratch *scratch)
     return file;
 }
 
-static zr_io_transfer *begin_transfer(zr_io *io, zr_io_request *request)
+static zr_io_transfer *begin_next_extent(zr_io *io, zr_io_request *request)
 {
     const zr_io_extents *extents = request->extents;
     const zr_scratch *scratch = extents->scratch;
@@ -84,7 +84,7 @@ static zr_io_transfer *begin_transfer(zr_io *io, zr_io_request *request)
 zr_io_transfer *zr_io_take(zr_io *io)
 {
     zr_io_transfer *transfer = NULL;
-    while (io->first && (transfer = begin_transfer(io, io->first))->zeros) {
+    while (io->first && (transfer = begin_next_extent(io, io->first))->zeros) {
         pthread_mutex_unlock(&io->lock);
         memset(transfer->data, 0, (size_t)transfer->bytes);
         pthread_mutex_lock(&io->lock);

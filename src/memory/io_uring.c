@@ -74,7 +74,7 @@ static void arm_wake(lane *lane)
     io_uring_sqe_set_data(sqe, NULL);
 }
 
-static void prepare_uring(lane *lane, zr_io_transfer *transfer, int64_t bytes)
+static void queue_transfer(lane *lane, zr_io_transfer *transfer, int64_t bytes)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
     char *data = transfer->data + transfer->done;
@@ -102,7 +102,7 @@ static void end_transfer(lane *lane, zr_io_transfer *transfer)
     pthread_mutex_unlock(&lane->io->lock);
 }
 
-static void sum_uring(lane *lane, zr_io_transfer *transfer)
+static void checksum_transfer(lane *lane, zr_io_transfer *transfer)
 {
     zr_io_sum(lane->io, transfer);
     transfer->summed = true;
@@ -119,7 +119,7 @@ static void record_result(lane *lane, zr_io_transfer *transfer, int64_t result)
     if (unsummed_write && (failed || !transfer->moved))
         zr_io_remove(&lane->sums, transfer);
     if (unsummed_write && !transfer->moved)
-        sum_uring(lane, transfer);
+        checksum_transfer(lane, transfer);
     if (!transfer->moved)
         zr_io_push(&lane->again, transfer);
     else if (failed || transfer->summed)
@@ -128,12 +128,12 @@ static void record_result(lane *lane, zr_io_transfer *transfer, int64_t result)
         zr_io_push(&lane->sums, transfer);
 }
 
-static void sum_next(lane *lane)
+static void checksum_next(lane *lane)
 {
     zr_io_transfer *transfer = zr_io_pop(&lane->sums);
     if (!transfer)
         return;
-    sum_uring(lane, transfer);
+    checksum_transfer(lane, transfer);
     if (transfer->moved)
         end_transfer(lane, transfer);
 }
@@ -152,7 +152,7 @@ static void break_lane(lane *lane, int reason)
     }
 }
 
-static int submit(lane *lane, bool wait)
+static int submit_ring(lane *lane, bool wait)
 {
     const zr_io_faults *faults = lane->io->options.faults;
     int reason = faults && faults->enter ? faults->enter(faults->user) : 0;
@@ -185,11 +185,11 @@ static void handle_refusal(lane *lane, int reason)
 }
 
 // Submits what is prepared, and waits for a result if `wait`.
-static void enter(lane *lane, bool wait)
+static void submit_or_recover(lane *lane, bool wait)
 {
     if (lane->broken || (!wait && !io_uring_sq_ready(&lane->ring)))
         return;
-    int result = submit(lane, wait);
+    int result = submit_ring(lane, wait);
     if (result >= 0 || result == -EINTR)
         lane->pause = 0;
     else
@@ -224,7 +224,7 @@ static zr_io_transfer *next_transfer(lane *lane)
 }
 
 // Fills the ring. Transfers to ask for again come before new ones, once a round.
-static void fill_uring(lane *lane)
+static void fill_ring(lane *lane)
 {
     for (zr_io_transfer *transfer; (transfer = zr_io_pop(&lane->again));)
         zr_io_push(&lane->ready, transfer);
@@ -235,13 +235,13 @@ static void fill_uring(lane *lane)
         if (bytes <= 0)
             record_result(lane, transfer, bytes);
         else
-            prepare_uring(lane, transfer, bytes);
+            queue_transfer(lane, transfer, bytes);
         if (lane->io->options.single_submit)
-            enter(lane, false);
+            submit_or_recover(lane, false);
     }
 }
 
-static void reap(lane *lane)
+static void reap_completions(lane *lane)
 {
     struct io_uring_cqe *cqe = NULL;
     while (io_uring_peek_cqe(&lane->ring, &cqe) == 0) {
@@ -270,19 +270,19 @@ static void wait_broken(lane *lane)
     pthread_mutex_unlock(&lane->io->lock);
 }
 
-static void *serve_uring(void *argument)
+static void *serve_lane(void *argument)
 {
     lane *self = argument;
     arm_wake(self);
     while (!atomic_load(&self->io->ending) || self->held) {
-        fill_uring(self);
+        fill_ring(self);
         bool idle = !self->sums.first && !self->again.first;
         if (idle && self->broken)
             wait_broken(self);
         else
-            enter(self, idle);
-        reap(self);
-        sum_next(self);
+            submit_or_recover(self, idle);
+        reap_completions(self);
+        checksum_next(self);
     }
     return NULL;
 }
@@ -348,7 +348,7 @@ static void register_buffers(zr_io *io, ring_lanes *all)
              strerror_r(reason, text, sizeof text));
 }
 
-static zero_status create_uring(zr_io *io, int *refused, zero_error *error)
+static zero_status create_lanes(zr_io *io, int *refused, zero_error *error)
 {
     ring_lanes *all = zr_alloc(sizeof *all, error);
     *refused = 0;
@@ -371,7 +371,7 @@ static zero_status create_uring(zr_io *io, int *refused, zero_error *error)
     }
     register_buffers(io, all);
     for (int i = 0; i < all->count; i++) {
-        int reason = zr_io_start_thread(&all->lanes[i].thread, serve_uring, &all->lanes[i]);
+        int reason = zr_io_start_thread(&all->lanes[i].thread, serve_lane, &all->lanes[i]);
         if (reason)
             return zr_fail_errno(error, ZERO_ERR_MEMORY, reason,
                                  "cannot start the thread of lane %d of %d", i + 1, all->count);
@@ -381,7 +381,7 @@ static zero_status create_uring(zr_io *io, int *refused, zero_error *error)
     return ZERO_OK;
 }
 
-static void wake(zr_io *io)
+static void wake_lanes(zr_io *io)
 {
     ring_lanes *all = io->lanes;
     for (int i = 0; i < all->count; i++) {
@@ -408,7 +408,7 @@ static void close_ring(lane *lane, bool buffers_registered)
         close(lane->wake);
 }
 
-static void destroy_uring(zr_io *io)
+static void destroy_lanes(zr_io *io)
 {
     ring_lanes *all = io->lanes;
     if (!all)
@@ -426,7 +426,7 @@ static void destroy_uring(zr_io *io)
 
 const zr_io_ops zr_io_uring = {
     .name = "io_uring",
-    .create = create_uring,
-    .wake = wake,
-    .destroy = destroy_uring,
+    .create = create_lanes,
+    .wake = wake_lanes,
+    .destroy = destroy_lanes,
 };

@@ -24,7 +24,7 @@ static int64_t bytes_in_file(const zr_scratch *scratch, int file)
     return scratch->bytes / round * scratch->stripe + ZR_MIN(ZR_MAX(rest, 0), scratch->stripe);
 }
 
-static zero_status refuse_scratch(const char *directory, int reason, zero_error *error)
+static zero_status refuse_directory(const char *directory, int reason, zero_error *error)
 {
     bool chosen_wrongly = reason == ENOENT || reason == ENOTDIR || reason == EACCES ||
                           reason == EPERM || reason == EROFS;
@@ -44,7 +44,7 @@ static zero_status find_space(const char *directory, int64_t *available, zero_er
 {
     struct statvfs info;
     if (statvfs(directory, &info))
-        return refuse_scratch(directory, errno, error);
+        return refuse_directory(directory, errno, error);
     *available = (int64_t)((uint64_t)info.f_bavail * info.f_frsize);
     return ZERO_OK;
 }
@@ -84,7 +84,7 @@ static zero_status open_file(zr_scratch *scratch, const char *directory, const c
     zr_free(prefix);
     if (reason) {
         zr_free(name);
-        return refuse_scratch(directory, reason, error);
+        return refuse_directory(directory, reason, error);
     }
     scratch->fds[file] = fd;
     scratch->names[file] = name;
@@ -94,7 +94,7 @@ static zero_status open_file(zr_scratch *scratch, const char *directory, const c
 
 // Returns an errno, or 0. Where the file system cannot preallocate, the file has its length but is
 // sparse.
-static int preallocate(int fd, int64_t bytes, const zr_io_faults *faults)
+static int preallocate_file(int fd, int64_t bytes, const zr_io_faults *faults)
 {
     int reason = faults && faults->allocate ? faults->allocate(faults->user, bytes) : 0;
     while (!reason && fallocate(fd, 0, 0, bytes)) {
@@ -132,7 +132,7 @@ static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t 
     ZERO_TRY(open_file(scratch, directory, label, error));
     if (!bytes)
         return ZERO_OK;
-    int fd = scratch->fds[scratch->count - 1], reason = preallocate(fd, bytes, faults);
+    int fd = scratch->fds[scratch->count - 1], reason = preallocate_file(fd, bytes, faults);
     if (reason == ENOSPC || reason == EDQUOT) {
         ZERO_TRY(find_space(directory, &available, error));
         return refuse_space(directory, bytes, available, error);
@@ -145,7 +145,7 @@ static zero_status add_file(zr_scratch *scratch, const char *directory, int64_t 
     return ZERO_OK;
 }
 
-static zero_status check_scratch(int count, int64_t bytes, int64_t stripe, zero_error *error)
+static zero_status check_sizes(int count, int64_t bytes, int64_t stripe, zero_error *error)
 {
     if (bytes < 0 || stripe < ZR_IO_ALIGN || stripe % ZR_IO_ALIGN)
         return zr_fail(
@@ -164,7 +164,7 @@ zero_status zr_scratch_create(const char *const *directories, int count, int64_t
                               zr_scratch *out, zero_error *error)
 {
     *out = (zr_scratch){0};
-    ZERO_TRY(check_scratch(count, bytes, stripe, error));
+    ZERO_TRY(check_sizes(count, bytes, stripe, error));
     zr_scratch whole = {.count = bytes ? count : 0,
                         .bytes = ZR_ROUND_UP(bytes, (int64_t)ZR_IO_ALIGN),
                         .stripe = stripe,

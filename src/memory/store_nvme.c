@@ -2,8 +2,8 @@
 // from the caller's buffers.
 #include "memory/store.h"
 
-static zero_status begin_store_nvme(zr_store *store, bool write, zr_range range, void *buffer,
-                                    zr_transfer *out, zero_error *error)
+static zero_status start_io(zr_store *store, bool write, zr_range range, void *buffer,
+                            zr_transfer *out, zero_error *error)
 {
     assert(!out->store && "a transfer is waited for before it is used again");
     *out = (zr_transfer){.request = {.write = write, .extents = &store->extents, .buffer = buffer}};
@@ -16,13 +16,13 @@ static zero_status begin_store_nvme(zr_store *store, bool write, zr_range range,
 static zero_status nvme_fetch(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
                               zero_error *error)
 {
-    return begin_store_nvme(store, false, range, buffer, out, error);
+    return start_io(store, false, range, buffer, out, error);
 }
 
 static zero_status nvme_commit(zr_store *store, zr_range range, void *buffer, zr_transfer *out,
                                zero_error *error)
 {
-    return begin_store_nvme(store, true, range, buffer, out, error);
+    return start_io(store, true, range, buffer, out, error);
 }
 
 static zero_status nvme_wait(zr_transfer *transfer, zero_error *error)

@@ -172,11 +172,11 @@ zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
 
 // Returns the architecture's own struct. All of them begin at the same address, because they form a
 // union.
-static void *struct_of(const zr_lm_config *config) { return (void *)&config->gpt2; }
+static void *struct_of_config(const zr_lm_config *config) { return (void *)&config->gpt2; }
 
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)
 {
-    zr_lm_field_set_size(architectures[config->kind]->vocabulary, struct_of(config), tokens);
+    zr_lm_field_set_size(architectures[config->kind]->vocabulary, struct_of_config(config), tokens);
 }
 
 static zr_token_ids one_or_none(int64_t id)
@@ -194,7 +194,7 @@ void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos)
 zr_tiles zr_lm_tiles(const zr_lm_config *config)
 {
     const zr_lm_field *tiles = architectures[config->kind]->tiles;
-    const void *of = struct_of(config);
+    const void *of = struct_of_config(config);
     return (zr_tiles){
         .embedding = zr_lm_field_size(&tiles[0], of),
         .attention = zr_lm_field_size(&tiles[1], of),
@@ -207,5 +207,5 @@ void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles)
     const zr_lm_field *fields = architectures[config->kind]->tiles;
     const int64_t values[ZR_TILED] = {tiles->embedding, tiles->attention, tiles->mlp};
     for (int i = 0; i < ZR_TILED; i++)
-        zr_lm_field_set_size(&fields[i], struct_of(config), values[i]);
+        zr_lm_field_set_size(&fields[i], struct_of_config(config), values[i]);
 }

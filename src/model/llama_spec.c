@@ -198,7 +198,7 @@ enum {
 
 // Lists the fields that a spec may set, and where each value goes. `tied` is separate, because it
 // is not a number of elements.
-static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field out[FIELDS])
+static void fields_of_config(zero_llama_config *config, int64_t *tied, zr_spec_field out[FIELDS])
 {
     const zr_spec_field fields[FIELDS] = {
         [VOCAB] = {.name = "vocab", .count = &config->vocab_size},
@@ -218,7 +218,7 @@ static void fields_of(zero_llama_config *config, int64_t *tied, zr_spec_field ou
 
 // Derives fields that are not given: an inner width of 8/3 of the width, and as many key/value
 // heads as query heads.
-static void derive(const zr_spec_field fields[FIELDS], zero_llama_config *config)
+static void derive_unset_sizes(const zr_spec_field fields[FIELDS], zero_llama_config *config)
 {
     int64_t width = config->hidden_size;
     bool usable = width > 0 && width <= 1 << 20;
@@ -235,14 +235,14 @@ zero_status zr_llama_parse(const char *spec, int preset, zr_lm_config *out, bool
     zr_spec_field fields[FIELDS];
     preset_apply(&presets[preset], config);
     int64_t tied = config->tied;
-    fields_of(config, &tied, fields);
+    fields_of_config(config, &tied, fields);
     ZERO_TRY(zr_spec_parse(spec, fields, FIELDS, error));
     if (tied > 1)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "model \"%s\": tied=%lld: 1 (the head reads the table of tokens) or 0", spec,
                        (long long)tied);
     config->tied = (int)tied;
-    derive(fields, config);
+    derive_unset_sizes(fields, config);
     *vocab_given = fields[VOCAB].given;
     return ZERO_OK;
 }

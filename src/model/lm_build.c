@@ -34,45 +34,45 @@ int64_t zr_tile_step(int64_t size, int64_t tiles)
 }
 
 // Returns the number of tiles of a tensor; 0 if it is not cut.
-static int tiles_of(const zr_unit_tensor *tensor)
+static int count_tiles(const zr_unit_tensor *tensor)
 {
     int64_t size = tensor->desc.dims ? tensor->desc.shape[tensor->tile_axis] : 0;
     int64_t step = tensor->tiles > 1 ? zr_tile_step(size, tensor->tiles) : size;
     return step < size ? (int)((size + step - 1) / step) : 0;
 }
 
-static bool lm_build_exists(const zr_unit_tensor *tensor) { return tensor->desc.dims > 0; }
+static bool is_designed(const zr_unit_tensor *tensor) { return tensor->desc.dims > 0; }
 
-static zr_lm_design design_of(const zr_lm_config *config)
+static zr_lm_design design_of_config(const zr_lm_config *config)
 {
     zr_lm_design design = {0};
     zr_architecture_of(config->kind)->design(config, &design);
     return design;
 }
 
-const char *zr_lm_name(const zr_lm_config *config) { return design_of(config).name; }
+const char *zr_lm_name(const zr_lm_config *config) { return design_of_config(config).name; }
 
 const char *zr_lm_table_name(const zr_lm_config *config)
 {
-    return design_of(config).embedding[ZR_LM_TABLE].desc.name;
+    return design_of_config(config).embedding[ZR_LM_TABLE].desc.name;
 }
 
-static int64_t lm_build_elements_of(const zr_unit_tensor *tensors, int count)
+static int64_t sum_tensor_elements(const zr_unit_tensor *tensors, int count)
 {
     int64_t elements = 0;
     for (int t = 0; t < count; t++)
-        if (lm_build_exists(&tensors[t]))
+        if (is_designed(&tensors[t]))
             elements += zr_tensor_desc_elements(&tensors[t].desc);
     return elements;
 }
 
 int64_t zr_lm_parameters(const zr_lm_config *config)
 {
-    const zr_lm_design design = design_of(config);
+    const zr_lm_design design = design_of_config(config);
     int64_t blocks = zr_lm_shape_of(config).layers;
-    return lm_build_elements_of(design.embedding, ZR_LM_END_TENSORS) +
-           lm_build_elements_of(design.block, design.tensor_count) * blocks +
-           lm_build_elements_of(design.head, ZR_LM_END_TENSORS);
+    return sum_tensor_elements(design.embedding, ZR_LM_END_TENSORS) +
+           sum_tensor_elements(design.block, design.tensor_count) * blocks +
+           sum_tensor_elements(design.head, ZR_LM_END_TENSORS);
 }
 
 // Reserves storage for one description for each tensor and each tile, which is the most that can be
@@ -82,7 +82,7 @@ static zero_status unit_reserve(zr_unit_storage *unit, const zr_unit_tensor *of,
 {
     size_t most = (size_t)count;
     for (int t = 0; t < count; t++)
-        most += (size_t)tiles_of(&of[t]);
+        most += (size_t)count_tiles(&of[t]);
     unit->names = zr_alloc(most * sizeof *unit->names, error);
     unit->tensors = zr_alloc(most * sizeof *unit->tensors, error);
     unit->flat_params = zr_alloc(most * sizeof *unit->flat_params, error);
@@ -103,10 +103,10 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
         *handle = (zr_tensor_handle){.flat_param = -1};
-        if (!lm_build_exists(&of[t]))
+        if (!is_designed(&of[t]))
             continue;
         int64_t size = of[t].desc.shape[of[t].tile_axis];
-        int tiles = tiles_of(&of[t]);
+        int tiles = count_tiles(&of[t]);
         snprintf(unit->names[t], ZR_LM_NAME_BYTES, "%s%s", prefix, of[t].desc.name);
         handle->tiles = ZR_MAX(tiles, 1);
         handle->step = tiles ? zr_tile_step(size, of[t].tiles) : size;
@@ -115,7 +115,7 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
     }
 }
 
-static zero_class class_of(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
+static zero_class flat_param_class(bool trains) { return trains ? ZERO_TRAINABLE : ZERO_FROZEN; }
 
 // Adds a flat parameter with the whole tensors of a group that train, or with those that do not. If
 // there is no such tensor, no flat parameter is added.
@@ -123,11 +123,11 @@ static void flat_param_add(zr_unit_storage *unit, const zr_unit_tensor *of, int 
                            bool trains)
 {
     zero_flat_param_desc *flat_param = &unit->flat_params[unit->flat_param_count];
-    *flat_param = (zero_flat_param_desc){.kind = class_of(trains),
+    *flat_param = (zero_flat_param_desc){.kind = flat_param_class(trains),
                                          .tensors = &unit->tensors[unit->tensor_count]};
     for (int t = 0; t < count; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
-        if (!lm_build_exists(&of[t]) || handle->tiles > 1 || of[t].group != group ||
+        if (!is_designed(&of[t]) || handle->tiles > 1 || of[t].group != group ||
             handle->trains != trains)
             continue;
         handle->flat_param = unit->flat_param_count;
@@ -159,8 +159,11 @@ static void tiles_add(zr_unit_storage *unit, const char *prefix, const zr_unit_t
                                    .axis = of->tile_axis,
                                    .first = i * handle->step,
                                    .size = size};
-        unit->flat_params[unit->flat_param_count++] = (zero_flat_param_desc){
-            .kind = class_of(handle->trains), .tensor_count = 1, .tensors = tensor, .streamed = 1};
+        unit->flat_params[unit->flat_param_count++] =
+            (zero_flat_param_desc){.kind = flat_param_class(handle->trains),
+                                   .tensor_count = 1,
+                                   .tensors = tensor,
+                                   .streamed = 1};
     }
 }
 
@@ -180,7 +183,7 @@ static zero_status unit_place(const zr_lm_storage *s, zr_unit_storage *unit, con
     return ZERO_OK;
 }
 
-static zero_unit lm_build_unit_of(const zr_unit_storage *unit, const zero_unit_ops *ops)
+static zero_unit unit_of_storage(const zr_unit_storage *unit, const zero_unit_ops *ops)
 {
     return (zero_unit){.name = unit->name,
                        .ops = ops,
@@ -194,7 +197,7 @@ static zero_status embedding_build(zr_lm_storage *s, const zero_unit_ops *ops, z
     zr_unit_storage *unit = &s->storage[0];
     snprintf(unit->name, ZR_LM_NAME_BYTES, "embedding");
     ZERO_TRY(unit_place(s, unit, "", s->design.embedding, ZR_LM_END_TENSORS, error));
-    s->units[0] = lm_build_unit_of(unit, ops);
+    s->units[0] = unit_of_storage(unit, ops);
     return ZERO_OK;
 }
 
@@ -207,7 +210,7 @@ static zero_status block_build(zr_lm_storage *s, const zero_unit_ops *ops, int l
     snprintf(prefix, ZR_LM_NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
     unit->hyper.layer = layer;
     ZERO_TRY(unit_place(s, unit, prefix, s->design.block, s->design.tensor_count, error));
-    s->units[layer + 1] = lm_build_unit_of(unit, ops);
+    s->units[layer + 1] = unit_of_storage(unit, ops);
     return ZERO_OK;
 }
 
@@ -236,7 +239,7 @@ static zero_status head_build(zr_lm_storage *s, const zero_unit_ops *ops, zero_e
     zr_unit_storage *unit = &s->storage[last];
     snprintf(unit->name, ZR_LM_NAME_BYTES, "head");
     ZERO_TRY(unit_place(s, unit, "", s->design.head, ZR_LM_END_TENSORS, error));
-    s->units[last] = lm_build_unit_of(unit, ops);
+    s->units[last] = unit_of_storage(unit, ops);
     return zr_tensor_exists(&unit->hyper.tensor[ZR_LM_TABLE])
                ? ZERO_OK
                : table_borrow(s, unit, &s->units[last], error);
@@ -279,7 +282,7 @@ zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
     zr_lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;
-    s->design = design_of(config);
+    s->design = design_of_config(config);
     s->model =
         (zero_model){.name = s->design.name, .unit_count = (int)zr_lm_shape_of(config).layers + 2};
     s->frozen = frozen;

@@ -22,20 +22,20 @@ const zr_tensor_handle *zr_lm_tensor(const zr_lm_unit *unit, int slice, int tens
 }
 
 // Returns whether the unit owns the tensor.
-static bool lm_cut_exists(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
+static bool has_tensor(const cutting *c, int t) { return c->of[t].desc.dims > 0; }
 
-static bool is_cut(const cutting *c, int t)
+static bool tensor_is_cut(const cutting *c, int t)
 {
-    return lm_cut_exists(c, t) && c->of[t].desc.tp_axis >= 0;
+    return has_tensor(c, t) && c->of[t].desc.tp_axis >= 0;
 }
 
 // Returns the number of parts into which a tensor is cut.
-static int cuts_of(const cutting *c, int t)
+static int cuts_of_tensor(const cutting *c, int t)
 {
     return c->of[t].split == ZR_SPLIT_BY_KEYS ? c->cuts_of_keys : c->slices.count;
 }
 
-static zero_status reserve_lm_cut(cutting *c, zero_error *error)
+static zero_status reserve_cut_unit(cutting *c, zero_error *error)
 {
     zr_unit_storage *to = c->to;
     size_t here = (size_t)zr_slices_here(&c->slices), tensors = (size_t)c->count * (here + 1),
@@ -77,11 +77,12 @@ static zr_tensor_handle tensor_add(cutting *c, int t, const zero_tensor_desc *de
 }
 
 // Describes part `cut` of a tensor.
-static zero_tensor_desc tile_of(cutting *c, int t, int cut)
+static zero_tensor_desc describe_tensor_slice(cutting *c, int t, int cut)
 {
     zero_tensor_desc desc = c->of[t].desc;
     int axis = desc.tp_axis;
-    int64_t size = desc.shape[axis], of_part = size / desc.tp_parts, step = of_part / cuts_of(c, t);
+    int64_t size = desc.shape[axis], of_part = size / desc.tp_parts,
+            step = of_part / cuts_of_tensor(c, t);
     zr_slice_tokens part = {cut * step, step};
     if (c->of[t].split == ZR_SPLIT_BY_TOKENS)
         part = zr_tokens_of_slice(&c->slices, of_part, cut);
@@ -94,12 +95,12 @@ static zero_tensor_desc tile_of(cutting *c, int t, int cut)
     return desc;
 }
 
-static void add_uncut(cutting *c, int group, bool trains)
+static void add_whole_tensors(cutting *c, int group, bool trains)
 {
     flat_param_begin(c, trains);
     for (int t = 0; t < c->count; t++) {
         zero_tensor_desc desc = c->of[t].desc;
-        if (!lm_cut_exists(c, t) || is_cut(c, t) || c->of[t].group != group ||
+        if (!has_tensor(c, t) || tensor_is_cut(c, t) || c->of[t].group != group ||
             c->from->hyper.tensor[t].trains != trains)
             continue;
         desc.name = c->from->names[t];
@@ -110,15 +111,16 @@ static void add_uncut(cutting *c, int group, bool trains)
 
 // Adds part `cut` of all tensors that are cut into `cuts` parts. Local slices [first, end) share
 // this part.
-static void add_cut(cutting *c, int cuts, int cut, int first, int end, bool trains)
+static void add_cut_tensors(cutting *c, int cuts, int cut, int first, int end, bool trains)
 {
     zero_flat_param_desc *flat_param = flat_param_begin(c, trains);
     int sharing = c->slices.ranks / cuts;
     flat_param->replicas = ZR_MAX(sharing, 1);
     for (int t = 0; t < c->count; t++) {
-        if (!is_cut(c, t) || cuts_of(c, t) != cuts || c->from->hyper.tensor[t].trains != trains)
+        if (!tensor_is_cut(c, t) || cuts_of_tensor(c, t) != cuts ||
+            c->from->hyper.tensor[t].trains != trains)
             continue;
-        const zero_tensor_desc desc = tile_of(c, t, cut);
+        const zero_tensor_desc desc = describe_tensor_slice(c, t, cut);
         const zr_tensor_handle handle = tensor_add(c, t, &desc);
         for (int i = first; i < end; i++)
             c->to->hyper.sliced[i][t] = handle;
@@ -133,20 +135,20 @@ static void add_slices(cutting *c, int cuts)
     for (int i = 0, end; i < here; i = end) {
         int cut = (first + i) / each;
         end = ZR_MIN((cut + 1) * each - first, here);
-        add_cut(c, cuts, cut, i, end, true);
-        add_cut(c, cuts, cut, i, end, false);
+        add_cut_tensors(c, cuts, cut, i, end, true);
+        add_cut_tensors(c, cuts, cut, i, end, false);
     }
 }
 
-static zero_status unit_cut(cutting *c, zero_unit *unit, zero_error *error)
+static zero_status cut_unit(cutting *c, zero_unit *unit, zero_error *error)
 {
     zr_unit_storage *to = c->to;
-    ZERO_TRY(reserve_lm_cut(c, error));
+    ZERO_TRY(reserve_cut_unit(c, error));
     for (int t = 0; t < ZR_LM_TENSORS; t++)
         to->hyper.tensor[t] = (zr_tensor_handle){.flat_param = -1};
     for (int group = 0; group < ZR_LM_GROUPS; group++) {
-        add_uncut(c, group, true);
-        add_uncut(c, group, false);
+        add_whole_tensors(c, group, true);
+        add_whole_tensors(c, group, false);
     }
     for (int i = 0; i < zr_slices_here(&c->slices); i++)
         memcpy(to->hyper.sliced[i], to->hyper.tensor, sizeof to->hyper.tensor);
@@ -181,7 +183,7 @@ static zero_status table_borrow(zr_lm_storage *s, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status units_cut(const zr_lm_storage *whole, const zr_lm_slices *slices,
+static zero_status cut_units(const zr_lm_storage *whole, const zr_lm_slices *slices,
                              zr_lm_storage *s, zero_error *error)
 {
     size_t count = (size_t)whole->model.unit_count;
@@ -200,7 +202,7 @@ static zero_status units_cut(const zr_lm_storage *whole, const zr_lm_slices *sli
                                  .layer = from->hyper.layer,
                                  .slices = *slices};
         s->units[u] = (zero_unit){.ops = whole->units[u].ops};
-        ZERO_TRY(unit_cut(&c, &s->units[u], error));
+        ZERO_TRY(cut_unit(&c, &s->units[u], error));
     }
     bool tied = whole->units[count - 1].borrowed_count > 0;
     return tied ? table_borrow(s, error) : ZERO_OK;
@@ -216,7 +218,7 @@ zero_status zr_lm_cut(const zero_model *model, const zr_lm_slices *slices,
     if (!s)
         return ZERO_ERR_MEMORY;
     s->model = (zero_model){.name = model->name, .unit_count = model->unit_count, .whole = model};
-    zero_status status = units_cut(whole, slices, s, error);
+    zero_status status = cut_units(whole, slices, s, error);
     if (status != ZERO_OK) {
         zr_lm_free(&s->model);
         return status;

@@ -38,14 +38,14 @@ static bool fits_keys(const zr_lm_shape *shape, int64_t slices)
     return divides(slices, shape->kv_heads) || divides(shape->kv_heads, slices);
 }
 
-static bool lm_slices_fits(const zr_lm_shape *shape, int64_t slices)
+static bool fits_model(const zr_lm_shape *shape, int64_t slices)
 {
     return divides(slices, shape->heads) && divides(slices, shape->inner) &&
            fits_keys(shape, slices);
 }
 
 // Writes that no number of slices fits, and which of the model's numbers have no common divisor.
-static void say_conflict(const zr_lm_shape *shape, bool powers, char *out, size_t size)
+static void describe_conflict(const zr_lm_shape *shape, bool powers, char *out, size_t size)
 {
     bool without_keys = false; // some number divides the heads and the MLP
     for (int64_t n = 2; n <= shape->heads && !without_keys; n++)
@@ -68,11 +68,11 @@ static void list_fitting(const zr_lm_shape *shape, bool powers, char *out, size_
 {
     int64_t fitting[64], count = 0;
     for (int64_t n = 2; n <= shape->heads && count < ZR_COUNT(fitting); n++)
-        if (lm_slices_fits(shape, n) && (!powers || ZR_IS_POWER_OF_TWO(n)))
+        if (fits_model(shape, n) && (!powers || ZR_IS_POWER_OF_TWO(n)))
             fitting[count++] = n;
     size_t used = 0;
     if (!count)
-        say_conflict(shape, powers, out, size);
+        describe_conflict(shape, powers, out, size);
     for (int64_t i = 0; i < count && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%lld",
                                  i == 0           ? ": "
@@ -89,8 +89,8 @@ typedef struct cut { // the model to cut, and the option that requests it
 } cut;
 
 // `has` is the model's property ("25 heads"); `fails` is what the number of slices fails to do.
-static zero_status refuse_lm_slices(const cut *c, const char *has, int64_t number,
-                                    const char *fails, zero_error *error)
+static zero_status refuse_slice_count(const cut *c, const char *has, int64_t number,
+                                      const char *fails, zero_error *error)
 {
     char fitting[512], what[128];
     snprintf(what, sizeof what, has, (long long)number);
@@ -99,17 +99,18 @@ static zero_status refuse_lm_slices(const cut *c, const char *has, int64_t numbe
                    fails, fitting);
 }
 
-static zero_status check_lm_slices_numbers(const cut *c, zero_error *error)
+static zero_status check_slice_count(const cut *c, zero_error *error)
 {
     const zr_lm_shape *shape = &c->shape;
     int64_t count = c->slices->count;
     if (!divides(count, shape->heads))
-        return refuse_lm_slices(c, "%lld heads", shape->heads, "does not divide", error);
+        return refuse_slice_count(c, "%lld heads", shape->heads, "does not divide", error);
     if (!divides(count, shape->inner))
-        return refuse_lm_slices(c, "an MLP of width %lld", shape->inner, "does not divide", error);
+        return refuse_slice_count(c, "an MLP of width %lld", shape->inner, "does not divide",
+                                  error);
     if (!fits_keys(shape, count))
-        return refuse_lm_slices(c, "%lld heads of keys and values", shape->kv_heads,
-                                "neither divides nor is a multiple of", error);
+        return refuse_slice_count(c, "%lld heads of keys and values", shape->kv_heads,
+                                  "neither divides nor is a multiple of", error);
     return ZERO_OK;
 }
 
@@ -131,7 +132,7 @@ zero_status zr_slices_check(const zr_lm_config *config, const zr_lm_slices *slic
                        "%s is made of tiles (libzero.tiling), %s cuts models into slices: keep one "
                        "of them",
                        c.model, c.option);
-    ZERO_TRY(check_lm_slices_numbers(&c, error));
+    ZERO_TRY(check_slice_count(&c, error));
     if (zr_slices_here(slices) > ZR_MOST_LOCAL_SLICES)
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "%s: %d slices of %s on %d tensor rank%s: a rank computes at most %d of "

@@ -42,7 +42,7 @@ zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_erro
     return ZERO_OK;
 }
 
-static bool counts(const char *key)
+static bool changes_arithmetic(const char *key)
 {
     for (int i = 0; i < ZR_COUNT(no_arithmetic); i++)
         if (!strcmp(no_arithmetic[i], key))
@@ -51,7 +51,7 @@ static bool counts(const char *key)
 }
 
 // Returns the change that permits the key to differ; -1 if the key may not differ.
-static int change_of(const char *key)
+static int find_change(const char *key)
 {
     for (int c = 0; c < ZR_COUNT(changes); c++)
         for (const char *const *of = changes[c].keys; *of; of++)
@@ -60,7 +60,7 @@ static int change_of(const char *key)
     return -1;
 }
 
-static void print(const json_t *value, char *out, size_t size)
+static void write_value_text(const json_t *value, char *out, size_t size)
 {
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
     snprintf(out, size, "%s", text ? text : "none");
@@ -75,8 +75,8 @@ static void compare_keys(const json_t *a, const json_t *b, zr_lm_changes allowed
     json_t *value;
     json_object_foreach((json_t *)a, key, value)
     {
-        int change = change_of(key);
-        if (out->found || !counts(key) || json_equal(value, json_object_get(b, key)) ||
+        int change = find_change(key);
+        if (out->found || !changes_arithmetic(key) || json_equal(value, json_object_get(b, key)) ||
             (change >= 0 && allowed >> change & 1))
             continue;
         *out =
@@ -95,7 +95,7 @@ zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_ch
         compare_keys(of[1], of[0], allowed, out);
     }
     for (int i = 0; i < 2 && out->found; i++)
-        print(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);
+        write_value_text(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);
     zero_status status =
         of[0] && of[1] ? ZERO_OK
                        : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");

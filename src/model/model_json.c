@@ -29,7 +29,7 @@ const json_t *zr_model_json_get(const zr_model_json *file, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-static void missing(zr_model_json *file, const char *key)
+static void refuse_missing_key(zr_model_json *file, const char *key)
 {
     file->status =
         zr_fail(file->error, ZERO_ERR_DATA, "%s: key \"%s\" is missing", file->path, key);
@@ -43,7 +43,7 @@ int64_t zr_model_json_size(zr_model_json *file, const char *key, const int64_t *
     if (!value && otherwise)
         return *otherwise;
     if (!value)
-        missing(file, key);
+        refuse_missing_key(file, key);
     else if (!json_is_integer(value))
         file->status = zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a whole number",
                                file->path, key);
@@ -58,7 +58,7 @@ double zr_model_json_real(zr_model_json *file, const char *key, const double *ot
     if (!value && otherwise)
         return *otherwise;
     if (!value)
-        missing(file, key);
+        refuse_missing_key(file, key);
     else if (!json_is_number(value))
         file->status =
             zr_fail(file->error, ZERO_ERR_DATA, "%s: \"%s\" is not a number", file->path, key);

@@ -19,7 +19,7 @@ typedef struct zr_pipeline_stage {
 } zr_pipeline_stage;
 
 // Returns the chunk of this stage that has a unit of the origin; -1 if no chunk has it.
-static int pipeline_stage_cut_chunk_of(const zr_pipeline_stage *stage, int unit)
+static int chunk_of_unit(const zr_pipeline_stage *stage, int unit)
 {
     for (int c = 0; c < stage->chunk_count; c++)
         if (stage->chunks[c].first <= unit && unit < stage->chunks[c].end)
@@ -43,8 +43,8 @@ static int count_tied_copies(const zr_pipeline_stage *stage, int unit)
     const zero_unit *from = &stage->origin->units[unit];
     int count = 0;
     for (int b = 0; b < from->borrowed_count; b++)
-        if (stage->exact || pipeline_stage_cut_chunk_of(stage, from->borrowed[b].unit) !=
-                                pipeline_stage_cut_chunk_of(stage, unit))
+        if (stage->exact ||
+            chunk_of_unit(stage, from->borrowed[b].unit) != chunk_of_unit(stage, unit))
             count = b + 1;
     return count;
 }
@@ -66,8 +66,8 @@ static zero_status add_tied_copy(zr_pipeline_stage *stage, zero_flat_param_ref a
 }
 
 // Gives a unit the flat parameters that it owns, and then its tied copies.
-static zero_status replicate(zr_pipeline_stage *stage, int local, const zero_unit *from,
-                             int tied_copies, zero_error *error)
+static zero_status copy_flat_params(zr_pipeline_stage *stage, int local, const zero_unit *from,
+                                    int tied_copies, zero_error *error)
 {
     zero_unit *unit = &stage->units[local];
     zero_flat_param_desc *flat_params = &stage->flat_params[stage->flat_param_count];
@@ -88,7 +88,7 @@ static zero_status take_unit(zr_pipeline_stage *stage, int number, zero_error *e
     zero_unit *unit = &stage->units[local];
     *unit = *from;
     if (tied_copies > 0)
-        ZERO_TRY(replicate(stage, local, from, tied_copies, error));
+        ZERO_TRY(copy_flat_params(stage, local, from, tied_copies, error));
     unit->borrowed_count -= tied_copies;
     unit->borrowed = unit->borrowed_count ? &stage->borrowed[stage->borrowed_count] : NULL;
     for (int b = tied_copies; b < from->borrowed_count; b++)
@@ -97,8 +97,8 @@ static zero_status take_unit(zr_pipeline_stage *stage, int number, zero_error *e
     return ZERO_OK;
 }
 
-static zero_status reserve_pipeline_stage_cut(zr_pipeline_stage *stage, const zr_unit_range *chunks,
-                                              zero_error *error)
+static zero_status reserve_pipeline_stage(zr_pipeline_stage *stage, const zr_unit_range *chunks,
+                                          zero_error *error)
 {
     size_t units = 0, flat_params = 0, borrowed = 0, count = (size_t)stage->chunk_count;
     for (int c = 0; c < stage->chunk_count; c++)
@@ -145,7 +145,7 @@ zero_status zr_pipeline_stage_cut(const zero_model *model, const zr_unit_range *
     if (!stage)
         return ZERO_ERR_MEMORY;
     *stage = (zr_pipeline_stage){.origin = model, .chunk_count = count, .exact = exact};
-    zero_status status = reserve_pipeline_stage_cut(stage, chunks, error);
+    zero_status status = reserve_pipeline_stage(stage, chunks, error);
     if (status == ZERO_OK)
         status = take_units(stage, error);
     if (status != ZERO_OK) {

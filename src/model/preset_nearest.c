@@ -43,7 +43,7 @@ static void join_preset_names(const words *w, char out[static MOST_WORDS * ZR_SP
     }
 }
 
-static int letters_of(const words *w)
+static int count_letters(const words *w)
 {
     int letters = 0;
     for (int i = 0; i < w->count; i++)
@@ -59,7 +59,7 @@ static bool is_size(const char *word) // "70b", "135m"
 
 // Returns how far two words are apart. If half of their letters or more differ, or if they are
 // different sizes, neither is a misspelling of the other.
-static int apart(const char *a, const char *b)
+static int word_distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), distance = zr_spec_distance(a, b);
     bool sizes = distance > 0 && is_size(a) && is_size(b);
@@ -69,7 +69,7 @@ static int apart(const char *a, const char *b)
 }
 
 // Returns the letters by which two names differ, a missing word's counted whole.
-static int difference(const words *a, const words *b)
+static int name_distance(const words *a, const words *b)
 {
     int row[MOST_WORDS + 1] = {0};
     char all[MOST_WORDS * ZR_SPEC_WORD], others[MOST_WORDS * ZR_SPEC_WORD];
@@ -83,7 +83,8 @@ static int difference(const words *a, const words *b)
         int gone = (int)strlen(a->at[i]), diagonal = row[0];
         row[0] += gone;
         for (int j = 0; j < b->count; j++) {
-            int other = diagonal + (strcmp(a->at[i], b->at[j]) ? apart(a->at[i], b->at[j]) : 0);
+            int other =
+                diagonal + (strcmp(a->at[i], b->at[j]) ? word_distance(a->at[i], b->at[j]) : 0);
             int skip = ZR_MIN(row[j] + (int)strlen(b->at[j]), row[j + 1] + gone);
             diagonal = row[j + 1];
             row[j + 1] = ZR_MIN(other, skip);
@@ -98,13 +99,14 @@ const char *zr_preset_nearest(const char *name)
     int best = INT_MAX;
     const char *nearest = NULL, *preset;
     cut_preset_names(name, &written);
-    int letters = letters_of(&written);
+    int letters = count_letters(&written);
     for (int kind = 0; kind < ZR_LM_KINDS; kind++)
         for (int i = 0; (preset = zr_architecture_of((zr_lm_kind)kind)->preset_name(i)); i++) {
             cut_preset_names(preset, &known);
-            int differs = difference(&written, &known);
+            int differs = name_distance(&written, &known);
             bool family = strcmp(written.at[0], known.at[0]) == 0;
-            if ((family || 2 * differs < ZR_MAX(letters, letters_of(&known))) && differs < best) {
+            if ((family || 2 * differs < ZR_MAX(letters, count_letters(&known))) &&
+                differs < best) {
                 best = differs;
                 nearest = preset;
             }

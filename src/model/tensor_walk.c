@@ -25,7 +25,7 @@ bool zr_tensor_continues(const zero_tensor_desc *last, const zero_tensor_desc *t
 }
 
 // Moves from the end of a flat parameter's tensors to the next tensor, or to the end of the walk.
-static void settle_tensor_walk(zr_tensor_walk *w)
+static void seek_tensor(zr_tensor_walk *w)
 {
     w->desc = NULL;
     for (; w->unit < w->end_unit; w->unit++, w->flat_param = w->tensor = 0) {
@@ -42,7 +42,7 @@ static void settle_tensor_walk(zr_tensor_walk *w)
 static zr_tensor_walk begin_tensor_walk(const zero_model *model, int unit, int end)
 {
     zr_tensor_walk walk = {.model = model, .unit = unit, .end_unit = end};
-    settle_tensor_walk(&walk);
+    seek_tensor(&walk);
     return walk;
 }
 
@@ -64,7 +64,7 @@ void zr_tensors_next(zr_tensor_walk *walk)
             &walk->model->units[walk->unit].flat_params[walk->flat_param];
         if (++walk->tensor == flat_param->tensor_count)
             last = &flat_param->tensors[flat_param->tensor_count - 1];
-        settle_tensor_walk(walk);
+        seek_tensor(walk);
     } while (walk->desc && zr_tensor_continues(last, walk->desc));
     walk->last = last;
     walk->number++;

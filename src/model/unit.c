@@ -319,8 +319,8 @@ bool zr_flat_param_is_streamed(const zero_model *model, zero_flat_param_ref ref)
     return zr_flat_param_desc(model, ref)->streamed;
 }
 
-static void initialise(const zero_tensor_desc *tensor, uint64_t key, int64_t start, int64_t count,
-                       float *out)
+static void fill_initial_values(const zero_tensor_desc *tensor, uint64_t key, int64_t start,
+                                int64_t count, float *out)
 {
     switch (tensor->init) {
     case ZERO_INIT_NORMAL: zr_random_normal(key, start, count, tensor->init_value, out); break;
@@ -338,7 +338,7 @@ typedef struct tile_rows {
     int64_t first, width, stride;
 } tile_rows;
 
-static tile_rows rows_of(const zero_tensor_desc *tensor)
+static tile_rows rows_of_tile(const zero_tensor_desc *tensor)
 {
     const zero_tile *tile = &tensor->tile;
     int64_t inner = 1, parts = zr_tensor_parts(tensor);
@@ -356,7 +356,7 @@ int64_t zr_tile_rectangle(const zero_tensor_desc *tensor, int64_t start, int64_t
         *out = (zr_rectangle){.first = start, .width = count, .stride = count, .rows = 1};
         return count;
     }
-    const tile_rows tile = rows_of(tensor);
+    const tile_rows tile = rows_of_tile(tensor);
     int64_t row = start / tile.width, column = start % tile.width, left = tile.width - column;
     *out = (zr_rectangle){.first = tile.first + row * tile.stride + column,
                           .width = ZR_MIN(count, left),
@@ -381,7 +381,7 @@ void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t
     uint64_t key = zr_hash_bytes(name, strlen(name), seed);
     for (int64_t done = 0, stretch, at; done < count; done += stretch) {
         stretch = zr_tile_stretch(tensor, start + done, count - done, &at);
-        initialise(tensor, key, at, stretch, out + done);
+        fill_initial_values(tensor, key, at, stretch, out + done);
     }
 }
 
