@@ -239,7 +239,7 @@ static void write_phrase(const zr_item *phrase, zr_buffer *out)
     zr_buffer_printf(out, "%s", phrase->field.label);
     write_value(&phrase->field, &phrase->value, width ? &text : out);
     if (width)
-        pad(text.length ? text.data : "", width, phrase->field.left, out);
+        append_padded(text.length ? text.data : "", width, phrase->field.left, out);
     out->failed |= text.failed;
     zr_buffer_free(&text);
 }
