@@ -13,7 +13,7 @@ struct zr_counting {
     const zr_backend *inner;
 };
 
-static const zr_backend *inner_of(const zr_queue *queue)
+static const zr_backend *inner_backend(const zr_queue *queue)
 {
     return ((const zr_counting *)queue->backend)->inner;
 }
@@ -22,7 +22,7 @@ static const zr_backend *inner_of(const zr_queue *queue)
 static zr_queue inner_queue(const zr_queue *queue)
 {
     zr_queue plain = *queue;
-    plain.backend = inner_of(queue);
+    plain.backend = inner_backend(queue);
     return plain;
 }
 

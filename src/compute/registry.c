@@ -27,7 +27,7 @@ static const zr_backend *const backends[] = {
 const zr_backend *const *zr_backends(void) { return backends; }
 
 // Used when a queue is opened: calls CPUID, and requests the tile registers from the kernel.
-static bool path_offered(const char *path, const zr_cpu_features *features)
+static bool is_path_offered(const char *path, const zr_cpu_features *features)
 {
     if (strcmp(path, "amx") == 0)
         return features->amx_bf16;
@@ -68,7 +68,7 @@ void zr_backends_offered(char *out, size_t size)
     size_t at = 0;
     for (int i = 0; backends[i] && at < size; i++) {
         const char *path = backends[i]->path();
-        if (strcmp(backends[i]->name, "cpu") != 0 || !path_offered(path, &features))
+        if (strcmp(backends[i]->name, "cpu") != 0 || !is_path_offered(path, &features))
             continue;
         at += (size_t)(at ? snprintf(out + at, size - at, ", cpu:%s", path)
                           : snprintf(out, size, "cpu (that is cpu:%s), cpu:%s", path, path));
@@ -77,8 +77,8 @@ void zr_backends_offered(char *out, size_t size)
         snprintf(out + at, size - at, ", ref");
 }
 
-static zero_status not_offered(const char *name, const char *path, zero_status code,
-                               zero_error *error)
+static zero_status refuse_backend(const char *name, const char *path, zero_status code,
+                                  zero_error *error)
 {
     char offered[160];
     zr_backends_offered(offered, sizeof offered);
@@ -100,12 +100,13 @@ zero_status zr_backend_find(const char *name, const char *isa, const zr_backend 
         if (strncmp(backends[i]->name, name, length) != 0 || backends[i]->name[length])
             continue;
         known = true;
-        if ((path && strcmp(its, path) != 0) || !path_offered(its, &features))
+        if ((path && strcmp(its, path) != 0) || !is_path_offered(its, &features))
             continue;
         *out = backends[i];
         return ZERO_OK;
     }
-    return not_offered(name, isa, known && !colon ? ZERO_ERR_UNSUPPORTED : ZERO_ERR_USAGE, error);
+    return refuse_backend(name, isa, known && !colon ? ZERO_ERR_UNSUPPORTED : ZERO_ERR_USAGE,
+                          error);
 }
 
 zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out,
@@ -148,14 +149,14 @@ zr_queue zr_queue_with_scratch(const zr_queue *queue, void *scratch, size_t byte
     return other;
 }
 
-static bool stored_in(zero_dtype dtype)
+static bool is_storage_dtype(zero_dtype dtype)
 {
     return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
 }
 
 zero_status zr_product_check(const zr_product *p, zero_error *error)
 {
-    if (!stored_in(p->dtype) || (p->out != p->dtype && p->out != ZERO_F32))
+    if (!is_storage_dtype(p->dtype) || (p->out != p->dtype && p->out != ZERO_F32))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "matrix product: operands of type %d, result of type %d; operands are fp32, "
                        "bf16 or fp16, the result "

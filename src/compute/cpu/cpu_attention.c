@@ -234,7 +234,7 @@ static float dot(const float *a, const float *b, int64_t count)
 }
 
 // Returns the element of k and v at which the head's positions begin.
-static int64_t cache_of(const job *work, const zr_attention_run *run, int64_t kv_head)
+static int64_t first_cached_element(const job *work, const zr_attention_run *run, int64_t kv_head)
 {
     const zr_attention *a = work->attention;
     return (run->sequence * a->kv_heads + kv_head) * work->cache->capacity * a->head_dim;
@@ -296,7 +296,7 @@ static void decode_heads(const void *job_, int64_t first, int64_t last, int work
         const zr_attention_run *run = &work->runs[r];
         int64_t from = row * zr_attention_row(a) + h * a->head_dim,
                 to = (row * a->heads + h) * a->head_dim;
-        int64_t cached = cache_of(work, run, h / (a->heads / a->kv_heads));
+        int64_t cached = first_cached_element(work, run, h / (a->heads / a->kv_heads));
         if (run->rows == 1)
             decode_row(work, run, from, to, cached);
         else
@@ -304,7 +304,7 @@ static void decode_heads(const void *job_, int64_t first, int64_t last, int work
     }
 }
 
-static void extend(const void *job_, int64_t first, int64_t last, int worker)
+static void extend_cache(const void *job_, int64_t first, int64_t last, int worker)
 {
     const job *work = job_;
     const zr_attention *a = work->attention;
@@ -312,7 +312,7 @@ static void extend(const void *job_, int64_t first, int64_t last, int worker)
     for (int64_t index = first; index < last; index++) {
         int64_t r = index % work->run_count, h = index / work->run_count;
         const zr_attention_run *run = &work->runs[r];
-        int64_t to = cache_of(work, run, h) + run->first * dim,
+        int64_t to = first_cached_element(work, run, h) + run->first * dim,
                 from = work->rows[r] * zr_attention_row(a) + width + h * dim;
         assert(run->first + run->rows <= work->cache->capacity);
         for (int64_t i = 0; i < run->rows; i++, to += dim, from += zr_attention_row(a)) {
@@ -347,7 +347,7 @@ static void cpu_decode(zr_queue *queue, const zr_attention *attention,
                 .run_count = run_count};
     int64_t heads = attention->heads * run_count, kv_heads = attention->kv_heads * run_count;
     zr_cpu_for(queue, kv_heads, begin * dim * attention->kv_heads > 8192 ? 1 : ZR_MAX(kv_heads, 1),
-               extend, &work);
+               extend_cache, &work);
     zr_cpu_for(queue, heads, scores * dim > 8192 ? 1 : ZR_MAX(heads, 1), decode_heads, &work);
 }
 

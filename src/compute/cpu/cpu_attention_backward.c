@@ -40,7 +40,7 @@ typedef struct backward_space { // arrays of floats, or those of words of pairs
     float *factor; // (QUERIES, SPAN) factors of dropout
 } backward_space;
 
-static int64_t sharing(const zr_attention *a) // query heads per head of keys
+static int64_t heads_per_kv_head(const zr_attention *a) // query heads per head of keys
 {
     return a->heads / a->kv_heads;
 }
@@ -48,7 +48,7 @@ static int64_t sharing(const zr_attention *a) // query heads per head of keys
 static backward_space backward_carve(const zr_attention *a, space *from)
 {
     int64_t padded = ZR_ROUND_UP(a->seq, NR), width = wide(a),
-            held = sharing(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
+            held = heads_per_kv_head(a) > 1 ? ZR_ROUND_UP(a->seq, QUERIES) : QUERIES;
     const bool pairs = heads_in_pairs(a);
     int64_t dim = words_of(pairs, a->head_dim);
     return (backward_space){
@@ -198,8 +198,8 @@ INLINE void backward_panel(bool pairs, const zr_attention *a, const backward_spa
 }
 
 // Sets factor[c][u] for keys [k0, k0+QUERIES) and queries [i0, i0+count).
-static void backward_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0,
-                             int64_t count, float *factor)
+static void set_dropout_factors(const zr_attention *a, const head *at, int64_t k0, int64_t i0,
+                                int64_t count, float *factor)
 {
     float row[QUERIES];
     int64_t keys = ZR_MIN(QUERIES, a->seq - k0);
@@ -231,7 +231,7 @@ static void rows_write(const zr_attention *a, const float *from, int64_t rows, f
 static rows_target shared_target(const job *work, const head *at, int64_t index, int64_t k0)
 {
     const zr_attention *a = work->attention;
-    int64_t b = index / a->heads, kv_head = index % a->heads / sharing(a),
+    int64_t b = index / a->heads, kv_head = index % a->heads / heads_per_kv_head(a),
             row = zr_attention_shared_row(a);
     if (!work->d_shared)
         return (rows_target){a->dtype, work->dqkv, at->first_k + k0 * at->step, at->step};
@@ -265,9 +265,10 @@ static void backward_block(const job *work, const head *at, const backward_space
                            int64_t index)
 {
     const zr_attention *a = work->attention;
-    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a), turn = index % sharing(a);
+    int64_t keys = ZR_MIN(QUERIES, a->seq - k0), width = wide(a),
+            turn = index % heads_per_kv_head(a);
     backward_space own = *s;
-    if (sharing(a) > 1)
+    if (heads_per_kv_head(a) > 1)
         own.dk += k0 * width, own.dv += k0 * width;
     if (turn == 0) {
         memset(own.dk, 0, sizeof(float) * (size_t)(QUERIES * width));
@@ -276,13 +277,13 @@ static void backward_block(const job *work, const head *at, const backward_space
     for (int64_t i0 = k0 / NR * NR; i0 < a->seq; i0 += SPAN) {
         int64_t count = ZR_MIN(SPAN, a->seq - i0);
         if (a->dropout > 0)
-            backward_factors(a, at, k0, i0, count, s->factor);
+            set_dropout_factors(a, at, k0, i0, count, s->factor);
         if (HAS_PAIRS && heads_in_pairs(a))
             backward_span(true, a, &own, k0, keys, i0, count);
         else
             backward_span(false, a, &own, k0, keys, i0, count);
     }
-    if (turn + 1 < sharing(a))
+    if (turn + 1 < heads_per_kv_head(a))
         return;
     rows_target to = shared_target(work, at, index, k0);
     rows_write(a, own.dk, keys, a->scale, &to);
@@ -296,7 +297,8 @@ static void backward_heads(const void *job_, int64_t first, int64_t last, int wo
     const zr_attention *a = work->attention;
     space own = {.base = work->scratch + worker * work->worker_floats};
     backward_space s = backward_carve(a, &own);
-    for (int64_t index = first * sharing(a); index < last * sharing(a); index++) {
+    for (int64_t index = first * heads_per_kv_head(a); index < last * heads_per_kv_head(a);
+         index++) {
         head at = head_at(a, work->qkv, index);
         const rows_target queries = {a->dtype, work->dqkv, at.first_in, at.step};
         backward_pack(work, &at, work->lse + index * a->seq, &s);

@@ -68,7 +68,7 @@ static size_t wanted_bytes(zr_queue *queue, const zr_product *plain)
 {
     const cache *of = queue->impl;
     size_t bytes;
-    bool has = zr_cpu_matmul_wants(of->matmuls, queue->threads, plain, &bytes);
+    bool has = zr_cpu_matmul_query_scratch(of->matmuls, queue->threads, plain, &bytes);
     return has ? bytes : of->otherwise->scratch(queue, plain);
 }
 
@@ -93,7 +93,8 @@ static int64_t point_below(int64_t m)
     return m < EACH ? m : m - ZR_MAX(m % quarter_of_octave(m) - 1, 0);
 }
 
-static zero_status sizes_find(cache *of, const zr_product *plain, sizes **out, zero_error *error)
+static zero_status find_or_add_sizes(cache *of, const zr_product *plain, sizes **out,
+                                     zero_error *error)
 {
     zr_product any = *plain;
     any.m = 0;
@@ -135,8 +136,8 @@ static size_t parts_bytes(zr_queue *queue, const zr_product *product, sizes *of)
     return most + gelu_bytes(product) + (product->trans_a ? a_bytes(product, last) : 0);
 }
 
-static zero_status too_little(const zr_queue *queue, const zr_product *p, size_t needed,
-                              zero_error *error)
+static zero_status refuse_too_little_scratch(const zr_queue *queue, const zr_product *p,
+                                             size_t needed, zero_error *error)
 {
     return zr_fail(error, ZERO_ERR_INTERNAL,
                    "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
@@ -194,10 +195,10 @@ static zero_status run_part(zr_queue *queue, const zr_product *product, const zr
     if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
         operand = (const char *)operand + (size_t)(i * product->n) * size;
     zr_product plain = onednn_product(part);
-    ZERO_TRY(zr_cpu_matmul_find(of->matmuls, rest.threads, &plain, &entry, error));
+    ZERO_TRY(zr_cpu_matmul_find_or_create(of->matmuls, rest.threads, &plain, &entry, error));
     size_t wanted = entry_bytes(&rest, part, entry);
     if (wanted > rest.scratch_bytes)
-        return too_little(&rest, part, wanted, error);
+        return refuse_too_little_scratch(&rest, part, wanted, error);
     return run_whole(&rest, part, entry, from, b, operand,
                      (char *)d + (size_t)(i * product->n) * zero_dtype_bytes(product->out), error);
 }
@@ -208,10 +209,10 @@ static zero_status run_parts(zr_queue *queue, const zr_product *product, size_t 
 {
     zr_product part = *product, plain = onednn_product(product);
     sizes *of;
-    ZERO_TRY(sizes_find(queue->impl, &plain, &of, error));
+    ZERO_TRY(find_or_add_sizes(queue->impl, &plain, &of, error));
     size_t needed = parts_bytes(queue, product, of);
     if (needed > queue->scratch_bytes)
-        return too_little(queue, product, ZR_MIN(needed, wanted), error);
+        return refuse_too_little_scratch(queue, product, ZR_MIN(needed, wanted), error);
     for (int64_t i = 0; i < product->m; i += part.m) {
         part.m = part_most(product, product->m - i);
         ZERO_TRY(run_part(queue, product, &part, i, a, b, operand, d, error));
@@ -228,7 +229,7 @@ static zero_status cpu_dnnl_run(zr_queue *queue, const zr_product *product, cons
     ZERO_TRY(zr_product_check(product, error));
     if (!is_for_onednn(of, product))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
-    ZERO_TRY(zr_cpu_matmul_find(of->matmuls, queue->threads, &plain, &entry, error));
+    ZERO_TRY(zr_cpu_matmul_find_or_create(of->matmuls, queue->threads, &plain, &entry, error));
     size_t wanted = entry_bytes(queue, product, entry);
     if (wanted > queue->scratch_bytes)
         return run_parts(queue, product, wanted, a, b, operand, d, error);
@@ -245,7 +246,7 @@ static size_t cpu_dnnl_scratch(zr_queue *queue, const zr_product *product)
         return 0;
     if (!is_for_onednn(of, product))
         return of->otherwise->scratch(queue, product);
-    if (sizes_find(of, &plain, &known, NULL) != ZERO_OK)
+    if (find_or_add_sizes(of, &plain, &known, NULL) != ZERO_OK)
         return 0;
     if (known->last_m != product->m)
         known->wanted = wanted_bytes(queue, &plain);

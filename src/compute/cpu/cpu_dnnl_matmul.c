@@ -31,8 +31,8 @@ struct zr_cpu_matmuls {
     zr_cpu_matmul *at;
 };
 
-static zero_status dnnl_failed(const zr_product *p, dnnl_status_t status, const char *what,
-                               zero_error *error)
+static zero_status report_dnnl_failure(const zr_product *p, dnnl_status_t status, const char *what,
+                                       zero_error *error)
 {
     zero_status code = status == dnnl_out_of_memory ? ZERO_ERR_MEMORY : ZERO_ERR_INTERNAL;
     return zr_fail(error, code,
@@ -49,7 +49,7 @@ bool zr_cpu_matmul_same(const zr_product *x, const zr_product *y)
            x->add == y->add && x->epilogue == y->epilogue;
 }
 
-static void matmul_clear(zr_cpu_matmul *entry)
+static void clear_matmul_entry(zr_cpu_matmul *entry)
 {
     for (int i = 0; i < MEMORIES; i++)
         if (entry->memory[i])
@@ -97,8 +97,8 @@ static void layouts_destroy(layout at[D + 1])
 }
 
 // `at` and *out must be zeroed; the caller destroys what a failure leaves in them.
-static dnnl_status_t described_create(const zr_cpu_matmuls *of, const zr_product *product,
-                                      layout at[D + 1], dnnl_primitive_desc_t *out)
+static dnnl_status_t create_primitive_desc(const zr_cpu_matmuls *of, const zr_product *product,
+                                           layout at[D + 1], dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t status = layouts_create(product, at);
@@ -111,7 +111,7 @@ static dnnl_status_t described_create(const zr_cpu_matmuls *of, const zr_product
     return status;
 }
 
-static size_t described_bytes(const_dnnl_primitive_desc_t desc)
+static size_t scratch_bytes_of_desc(const_dnnl_primitive_desc_t desc)
 {
     layout_ref of = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     return of ? dnnl_memory_desc_get_size(of) : 0;
@@ -120,7 +120,7 @@ static size_t described_bytes(const_dnnl_primitive_desc_t desc)
 static dnnl_status_t scratch_create(dnnl_engine_t engine, const_dnnl_primitive_desc_t desc,
                                     zr_cpu_matmul *entry)
 {
-    entry->scratch_bytes = described_bytes(desc);
+    entry->scratch_bytes = scratch_bytes_of_desc(desc);
     if (!entry->scratch_bytes)
         return dnnl_success;
     return dnnl_memory_create(&entry->memory[SCRATCH],
@@ -128,15 +128,15 @@ static dnnl_status_t scratch_create(dnnl_engine_t engine, const_dnnl_primitive_d
                               engine, DNNL_MEMORY_NONE);
 }
 
-// `entry` must be zeroed; matmul_clear removes what a failure leaves in it.
-static dnnl_status_t matmul_fill(const zr_cpu_matmuls *of, const zr_product *product,
-                                 zr_cpu_matmul *entry)
+// `entry` must be zeroed; clear_matmul_entry removes what a failure leaves in it.
+static dnnl_status_t build_matmul_entry(const zr_cpu_matmuls *of, const zr_product *product,
+                                        zr_cpu_matmul *entry)
 {
     layout at[D + 1] = {0};
     dnnl_primitive_desc_t desc = NULL;
     bool bias = product->epilogue == ZR_EPILOGUE_BIAS;
     entry->product = *product;
-    dnnl_status_t status = described_create(of, product, at, &desc);
+    dnnl_status_t status = create_primitive_desc(of, product, at, &desc);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&entry->primitive, desc);
     if (status == dnnl_success)
@@ -151,7 +151,7 @@ static dnnl_status_t matmul_fill(const zr_cpu_matmuls *of, const zr_product *pro
     return status;
 }
 
-static zero_status cpu_dnnl_matmul_reserve(zr_cpu_matmuls *of, zero_error *error)
+static zero_status reserve_matmul_entry(zr_cpu_matmuls *of, zero_error *error)
 {
     zr_cpu_matmul *grown = zr_list_grow(of->at, of->count, &of->capacity, sizeof *grown, error);
     if (!grown)
@@ -162,7 +162,7 @@ static zero_status cpu_dnnl_matmul_reserve(zr_cpu_matmuls *of, zero_error *error
 
 // Makes sure that there is memory for compiled code, because oneDNN does not check whether it got
 // any. A primitive has up to 32 kernels, and each begins with 256 KiB.
-static zero_status has_room_for_code(const zr_product *p, zero_error *error)
+static zero_status check_room_for_code(const zr_product *p, zero_error *error)
 {
     const size_t room = 16 << 20; // bytes
     void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -176,28 +176,28 @@ static zero_status has_room_for_code(const zr_product *p, zero_error *error)
     return ZERO_OK;
 }
 
-zero_status zr_cpu_matmul_find(zr_cpu_matmuls *of, int threads, const zr_product *product,
-                               zr_cpu_matmul **out, zero_error *error)
+zero_status zr_cpu_matmul_find_or_create(zr_cpu_matmuls *of, int threads, const zr_product *product,
+                                         zr_cpu_matmul **out, zero_error *error)
 {
     for (int i = 0; i < of->count; i++) {
         *out = &of->at[i];
         if (zr_cpu_matmul_same(&of->at[i].product, product))
             return ZERO_OK;
     }
-    ZERO_TRY(has_room_for_code(product, error));
-    ZERO_TRY(cpu_dnnl_matmul_reserve(of, error));
+    ZERO_TRY(check_room_for_code(product, error));
+    ZERO_TRY(reserve_matmul_entry(of, error));
     zr_cpu_matmul *entry = &of->at[of->count];
     memset(entry, 0, sizeof(*entry));
     int before = omp_get_max_threads();
     omp_set_num_threads(threads);
-    dnnl_status_t status = matmul_fill(of, product, entry);
+    dnnl_status_t status = build_matmul_entry(of, product, entry);
     omp_set_num_threads(before);
     if (status != dnnl_success) {
-        matmul_clear(entry);
+        clear_matmul_entry(entry);
         entry->product = *product;
     }
     if (status != dnnl_success && status != dnnl_unimplemented)
-        return dnnl_failed(product, status, "matmul", error);
+        return report_dnnl_failure(product, status, "matmul", error);
     of->count++;
     *out = entry;
     return ZERO_OK;
@@ -222,24 +222,25 @@ zero_status zr_cpu_matmul_run(const zr_cpu_matmuls *of, int threads, zr_cpu_matm
     if (status == dnnl_success)
         status = dnnl_stream_wait(of->stream);
     omp_set_num_threads(before);
-    return status == dnnl_success ? ZERO_OK
-                                  : dnnl_failed(&entry->product, status, "execution", error);
+    return status == dnnl_success
+               ? ZERO_OK
+               : report_dnnl_failure(&entry->product, status, "execution", error);
 }
 
 bool zr_cpu_matmul_exists(const zr_cpu_matmul *entry) { return entry->primitive; }
 
 size_t zr_cpu_matmul_scratch(const zr_cpu_matmul *entry) { return entry->scratch_bytes; }
 
-bool zr_cpu_matmul_wants(const zr_cpu_matmuls *of, int threads, const zr_product *product,
-                         size_t *bytes)
+bool zr_cpu_matmul_query_scratch(const zr_cpu_matmuls *of, int threads, const zr_product *product,
+                                 size_t *bytes)
 {
     layout at[D + 1] = {0};
     dnnl_primitive_desc_t desc = NULL;
     int before = omp_get_max_threads();
     omp_set_num_threads(threads);
-    dnnl_status_t status = described_create(of, product, at, &desc);
+    dnnl_status_t status = create_primitive_desc(of, product, at, &desc);
     omp_set_num_threads(before);
-    *bytes = status == dnnl_success ? described_bytes(desc) : 0;
+    *bytes = status == dnnl_success ? scratch_bytes_of_desc(desc) : 0;
     if (desc)
         dnnl_primitive_desc_destroy(desc);
     layouts_destroy(at);
@@ -269,7 +270,7 @@ void zr_cpu_matmuls_close(zr_cpu_matmuls *of)
     if (!of)
         return;
     for (int i = 0; i < of->count; i++)
-        matmul_clear(&of->at[i]);
+        clear_matmul_entry(&of->at[i]);
     if (of->stream)
         dnnl_stream_destroy(of->stream);
     if (of->engine)

@@ -16,7 +16,7 @@ typedef struct element_job {
     int64_t first; // of the mask of dropout
 } element_job;
 
-static void elements_for(const zr_queue *queue, const element_job *job, zr_cpu_body *body)
+static void run_over_elements(const zr_queue *queue, const element_job *job, zr_cpu_body *body)
 {
     zr_cpu_for(queue, (job->n + UNIT - 1) / UNIT, WORTH / UNIT, body, job);
 }
@@ -42,7 +42,7 @@ static void cpu_gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const
                              void *out)
 {
     element_job job = {.n = n, .a = pre, .out = out, .of_a = dtype};
-    elements_for(queue, &job, gelu_forward_range);
+    run_over_elements(queue, &job, gelu_forward_range);
 }
 
 INLINE void gelu_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
@@ -63,7 +63,7 @@ static void cpu_gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, cons
                               void *d)
 {
     element_job job = {.n = n, .a = pre, .out = d, .of_a = dtype};
-    elements_for(queue, &job, gelu_backward_range);
+    run_over_elements(queue, &job, gelu_backward_range);
 }
 
 INLINE void silu_gate_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
@@ -85,7 +85,7 @@ static void cpu_silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, 
                                   const void *up, void *out)
 {
     element_job job = {.n = n, .a = gate, .b = up, .out = out, .of_a = dtype};
-    elements_for(queue, &job, silu_gate_forward_range);
+    run_over_elements(queue, &job, silu_gate_forward_range);
 }
 
 INLINE void silu_gate_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
@@ -110,7 +110,7 @@ static void cpu_silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n,
 {
     element_job job = {
         .n = n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = dtype};
-    elements_for(queue, &job, silu_gate_backward_range);
+    run_over_elements(queue, &job, silu_gate_backward_range);
 }
 
 INLINE void add_as(zero_dtype stream, zero_dtype type, const element_job *job, int64_t i,
@@ -134,7 +134,7 @@ static void cpu_add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_
                     const void *branch, void *out)
 {
     element_job job = {.n = n, .a = x, .b = branch, .out = out, .of_a = stream, .of_b = dtype};
-    elements_for(queue, &job, add_range);
+    run_over_elements(queue, &job, add_range);
 }
 
 // The words of each batch are numbered from the batch's first element. A counter gives four words,
@@ -185,7 +185,7 @@ static void cpu_convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t
                         void *out)
 {
     element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to};
-    elements_for(queue, &job, convert_range);
+    run_over_elements(queue, &job, convert_range);
 }
 
 static void cpu_dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
@@ -193,7 +193,7 @@ static void cpu_dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t
 {
     element_job job = {
         .n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key, .first = first};
-    elements_for(queue, &job, p > 0 ? dropout_range : convert_range);
+    run_over_elements(queue, &job, p > 0 ? dropout_range : convert_range);
 }
 
 typedef struct bias_job {
@@ -274,7 +274,7 @@ static void column_blocks(const void *job_, int64_t first, int64_t last, int wor
         WITH_TYPE(T, job->dtype, column_block(T, job, block));
 }
 
-static void column_collect(const void *job_, int64_t first, int64_t last, int worker)
+static void sum_column_blocks(const void *job_, int64_t first, int64_t last, int worker)
 {
     const column_job *job = job_;
     int64_t width = job->width;
@@ -301,7 +301,7 @@ static void cpu_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int6
                       .blocks = (rows + of_block - 1) / of_block,
                       .add = cpu_add};
     zr_cpu_for(queue, job.blocks, 1 + WORTH / ZR_MAX(1, of_block * width), column_blocks, &job);
-    zr_cpu_for(queue, (width + 15) / 16, 16, column_collect, &job);
+    zr_cpu_for(queue, (width + 15) / 16, 16, sum_column_blocks, &job);
 }
 
 static size_t cpu_column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)

@@ -22,7 +22,7 @@ INLINE void embedding_row(zero_dtype type, zero_dtype stream, const embedding_jo
     }
 }
 
-static void embedding_rows(const void *job_, int64_t first, int64_t last, int worker)
+static void embedding_forward_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const embedding_job *job = job_;
     for (int64_t i = first; i < last; i++)
@@ -44,7 +44,7 @@ void ZR_CPU_TABLE(zr_cpu_embedding_forward)(zr_queue *queue, zero_dtype dtype, z
                          .tokens = tokens,
                          .positions = positions,
                          .out = out};
-    zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), embedding_rows, &job);
+    zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), embedding_forward_rows, &job);
 }
 
 typedef struct positions_job {
@@ -103,7 +103,7 @@ INLINE void embedding_columns_as(zero_dtype type, const embedding_job *job, int6
     }
 }
 
-static void embedding_columns(const void *job_, int64_t first, int64_t last, int worker)
+static void embedding_backward_columns(const void *job_, int64_t first, int64_t last, int worker)
 {
     const embedding_job *job = job_;
     int64_t end = ZR_MIN(last * 16, job->width);
@@ -132,6 +132,6 @@ void ZR_CPU_TABLE(zr_cpu_embedding_backward)(zr_queue *queue, zero_dtype stream,
     if (d_positions && !add_positions)
         queue->backend->elements->zero(queue, max_seq * width * (int64_t)sizeof(float),
                                        d_positions);
-    zr_cpu_for(queue, (width + 15) / 16, 1 + WORTH / (16 * ZR_MAX(1, rows)), embedding_columns,
-               &job);
+    zr_cpu_for(queue, (width + 15) / 16, 1 + WORTH / (16 * ZR_MAX(1, rows)),
+               embedding_backward_columns, &job);
 }

@@ -92,7 +92,7 @@ INLINE float *row_room(zero_dtype type, const softmax_job *job, void *x, int wor
 }
 
 // Returns the queue's scratch if it has room for a row of each worker.
-static float *rooms_of(const zr_queue *queue, int64_t width)
+static float *row_scratch_of(const zr_queue *queue, int64_t width)
 {
     size_t needed = sizeof(float) * (size_t)(queue->threads * ZR_ROUND_UP(width, LINE));
     return queue->scratch && needed <= queue->scratch_bytes ? queue->scratch : NULL;
@@ -106,7 +106,7 @@ static void row_leave_out(const softmax_job *job, int64_t i)
         memset(softmax_row(job, i), 0, zero_dtype_bytes(job->dtype) * (size_t)job->width);
 }
 
-static float row_loss(const zr_loss_part *whole)
+static float loss_of_parts(const zr_loss_part *whole)
 {
     return (float)(log(whole->sum) + ((double)whole->largest - (double)whole->aimed));
 }
@@ -139,7 +139,7 @@ INLINE void loss_row(zero_dtype type, const softmax_job *job, int64_t i, int wor
     zr_loss_part whole = {.largest = row_largest(type, x, width),
                           .aimed = vf_get_as(type, x, target, 1)[0]};
     whole.sum = row_exponentials(type, x, width, whole.largest, kept);
-    job->row_loss[i] = row_loss(&whole);
+    job->row_loss[i] = loss_of_parts(&whole);
     if (job->gradient)
         row_gradient(type, job, i, &whole, kept);
 }
@@ -161,7 +161,7 @@ void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logit
                        .row_loss = row_loss,
                        .target = target,
                        .gradient = gradient,
-                       .rooms = rooms_of(queue, loss->vocab)};
+                       .rooms = row_scratch_of(queue, loss->vocab)};
     zr_cpu_for(queue, loss->rows, rows_worth(loss->vocab), loss_rows, &job);
 }
 
@@ -183,7 +183,7 @@ INLINE void part_row(zero_dtype type, const softmax_job *job, int64_t i)
     job->parts[i] = part;
 }
 
-static void part_rows(const void *job_, int64_t first, int64_t last, int worker)
+static void loss_part_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const softmax_job *job = job_;
     for (int64_t i = first; i < last; i++)
@@ -198,7 +198,7 @@ void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const
                        .x = (void *)logits,
                        .target = target,
                        .parts = parts};
-    zr_cpu_for(queue, loss->rows, rows_worth(loss->vocab), part_rows, &job);
+    zr_cpu_for(queue, loss->rows, rows_worth(loss->vocab), loss_part_rows, &job);
 }
 
 INLINE void finish_row(zero_dtype type, const softmax_job *job, int64_t i)
@@ -208,7 +208,7 @@ INLINE void finish_row(zero_dtype type, const softmax_job *job, int64_t i)
         return;
     }
     const zr_loss_part whole = zr_loss_parts_join(job->given + i, job->slices, job->stride);
-    job->row_loss[i] = row_loss(&whole);
+    job->row_loss[i] = loss_of_parts(&whole);
     if (job->gradient)
         row_gradient(type, job, i, &whole, NULL);
 }

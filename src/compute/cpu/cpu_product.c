@@ -323,7 +323,7 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
     }
 }
 
-static bool thin(const zr_product *product) { return product->m <= THIN_ROWS; }
+static bool is_thin(const zr_product *product) { return product->m <= THIN_ROWS; }
 
 static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
 {
@@ -334,7 +334,7 @@ static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
     cut some = cut_largest(&few), most = cut_largest(product);
     few.m = ZR_MIN(product->m, THIN_ROWS);
     size_t least = ZR_CPU_TABLE(zr_cpu_thin_ops).scratch(queue, &few);
-    if (thin(product))
+    if (is_thin(product))
         return least;
     return ZR_MAX(
         least, sizeof(float) *
@@ -354,7 +354,7 @@ static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, c
             queue->scratch_bytes);
     if (product->m <= 0 || product->n <= 0)
         return ZERO_OK;
-    if (thin(product))
+    if (is_thin(product))
         return ZR_CPU_TABLE(zr_cpu_thin_ops).run(queue, product, a, b, operand, d, error);
     job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d},
                 .cut = cut_choose(product, queue->threads),

@@ -239,7 +239,7 @@ static void norm_backward_blocks(const void *job_, int64_t first, int64_t last, 
 }
 
 // Sums the blocks for columns [first, last) * 16 of dgamma and dbeta, as four chains and a tree.
-static void norm_collect(const void *job_, int64_t first, int64_t last, int worker)
+static void sum_norm_blocks(const void *job_, int64_t first, int64_t last, int worker)
 {
     const norm_job *job = job_;
     int64_t width = job->norm->width;
@@ -272,7 +272,7 @@ static void norm_backward(zr_queue *queue, norm_job *job)
     int64_t least = 1 + rows_worth(norm->width) / job->block_rows;
     zr_cpu_for(queue, job->blocks, least, norm_backward_blocks, job);
     if (job->dgamma || job->dbeta)
-        zr_cpu_for(queue, (norm->width + 15) / 16, 16, norm_collect, job);
+        zr_cpu_for(queue, (norm->width + 15) / 16, 16, sum_norm_blocks, job);
 }
 
 static void cpu_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,

@@ -48,7 +48,7 @@ static double dot(zero_dtype dtype_a, const void *a, int64_t at_a, zero_dtype dt
     return sum;
 }
 
-static double mask(const head *at, int64_t i, int64_t j)
+static double dropout_factor(const head *at, int64_t i, int64_t j)
 {
     float p = at->attention->dropout;
     if (p <= 0)
@@ -58,7 +58,7 @@ static double mask(const head *at, int64_t i, int64_t j)
 }
 
 // Computes probability[0..i] of query i; returns the log-sum-exp of its scores.
-static double probabilities(const head *at, int64_t i, double *probability)
+static double compute_probabilities(const head *at, int64_t i, double *probability)
 {
     zero_dtype type = at->attention->dtype;
     double max = -INFINITY, sum = 0;
@@ -82,13 +82,13 @@ static void forward(zr_queue *queue, const zr_attention *attention, const void *
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
         head at = head_at(attention, qkv, bh);
         for (int64_t i = 0; i < attention->seq; i++) {
-            double row_lse = probabilities(&at, i, probability);
+            double row_lse = compute_probabilities(&at, i, probability);
             if (lse)
                 lse[bh * attention->seq + i] = (float)row_lse;
             for (int64_t c = 0; c < attention->head_dim; c++) {
                 double sum = 0;
                 for (int64_t j = 0; j <= i; j++)
-                    sum += probability[j] * mask(&at, i, j) *
+                    sum += probability[j] * dropout_factor(&at, i, j) *
                            ref_get(attention->dtype, qkv, at.v + j * at.stride + c);
                 ref_put(attention->dtype, out, at.out + i * at.out_stride + c, sum);
             }
@@ -104,11 +104,11 @@ static void backward_row(const head *at, int64_t i, const void *out, const void 
     int64_t dim = at->attention->head_dim, q = at->q + i * at->stride,
             o = at->out + i * at->out_stride;
     double scale = at->attention->scale, delta = dot(type, out, o, type, dout, o, dim), row[dim];
-    probabilities(at, i, probability);
+    compute_probabilities(at, i, probability);
     memset(row, 0, sizeof(row));
     for (int64_t j = 0; j <= i; j++) {
         int64_t k = at->k + j * at->stride, v = at->v + j * at->stride;
-        double kept = mask(at, i, j);
+        double kept = dropout_factor(at, i, j);
         double ds =
             probability[j] * (dot(type, dout, o, type, at->qkv, v, dim) * kept - delta) * scale;
         for (int64_t c = 0; c < dim; c++) {

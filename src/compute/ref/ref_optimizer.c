@@ -48,7 +48,7 @@ static void lion(const zr_update *u, float *p, float *m, float *unused, double g
 }
 
 // called after each write of the master
-static void write_copy(const zr_range_states *at, int64_t i)
+static void write_parameter_copy(const zr_range_states *at, int64_t i)
 {
     if (at->parameters)
         ref_put(at->parameters_dtype, at->parameters, i, at->master[i]);
@@ -67,7 +67,7 @@ static void ref_update(zr_queue *queue, const zr_update *ref_update, int64_t n,
                                   at->state1 ? at->state1 + i : NULL,
                                   ref_get(at->gradient_dtype, at->gradient, i) *
                                       ref_update->gradient_scale);
-        write_copy(at, i);
+        write_parameter_copy(at, i);
     }
 }
 
@@ -108,7 +108,7 @@ static void ref_subtract_scaled(zr_queue *queue, int64_t n, float step, const zr
 {
     for (int64_t i = 0; i < n; i++) {
         at->master[i] = (float)(at->master[i] - (double)step * at->direction[i]);
-        write_copy(at, i);
+        write_parameter_copy(at, i);
     }
 }
 

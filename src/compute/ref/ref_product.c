@@ -22,7 +22,7 @@ static double a_get(const operands *of, int64_t i, int64_t t)
     return ref_get(p->dtype, &stored, 0);
 }
 
-static double finished(const operands *of, double sum, int64_t i, int64_t j)
+static double apply_epilogue(const operands *of, double sum, int64_t i, int64_t j)
 {
     const zr_product *p = of->product;
     int64_t at = i * p->n + j;
@@ -33,7 +33,7 @@ static double finished(const operands *of, double sum, int64_t i, int64_t j)
     return p->add ? sum + ref_get(p->out, of->d, at) : sum;
 }
 
-static void tile(const operands *of, int64_t i, int64_t first, int64_t count)
+static void multiply_tile(const operands *of, int64_t i, int64_t first, int64_t count)
 {
     const zr_product *p = of->product;
     double sum[COLUMNS] = {0};
@@ -44,7 +44,7 @@ static void tile(const operands *of, int64_t i, int64_t first, int64_t count)
                                   p->trans_b ? (first + j) * p->k + t : t * p->n + first + j);
     }
     for (int64_t j = 0; j < count; j++)
-        ref_put(p->out, of->d, i * p->n + first + j, finished(of, sum[j], i, first + j));
+        ref_put(p->out, of->d, i * p->n + first + j, apply_epilogue(of, sum[j], i, first + j));
 }
 
 static zero_status ref_product_run(zr_queue *queue, const zr_product *product, const void *a,
@@ -54,7 +54,7 @@ static zero_status ref_product_run(zr_queue *queue, const zr_product *product, c
     ZERO_TRY(zr_product_check(product, error));
     for (int64_t i = 0; i < product->m; i++)
         for (int64_t j = 0; j < product->n; j += COLUMNS)
-            tile(&of, i, j, ZR_MIN(COLUMNS, product->n - j));
+            multiply_tile(&of, i, j, ZR_MIN(COLUMNS, product->n - j));
     return ZERO_OK;
 }
 

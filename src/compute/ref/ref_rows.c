@@ -49,7 +49,7 @@ static void ref_residual_norm_forward(zr_queue *queue, const zr_norm *norm, cons
 }
 
 // Sets the gradient of a parameter, or adds the sum that would be set.
-static void set_parameter(float *gradient, bool add, double sum)
+static void store_parameter_gradient(float *gradient, bool add, double sum)
 {
     *gradient = add ? *gradient + (float)sum : (float)sum;
 }
@@ -85,9 +85,9 @@ static void ref_norm_backward(zr_queue *queue, const zr_norm *norm, const void *
             shift += g;
         }
         if (dgamma)
-            set_parameter(&dgamma[j], add_parameters, scale);
+            store_parameter_gradient(&dgamma[j], add_parameters, scale);
         if (dbeta)
-            set_parameter(&dbeta[j], add_parameters, shift);
+            store_parameter_gradient(&dbeta[j], add_parameters, shift);
     }
     for (int64_t i = 0; i < norm->rows; i++)
         norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
@@ -131,7 +131,7 @@ static void ref_rms_backward(zr_queue *queue, const zr_norm *norm, const void *d
         for (int64_t i = 0; i < norm->rows; i++)
             scale += ref_get(norm->dtype, dy, i * norm->width + j) *
                      ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
-        set_parameter(&dgamma[j], add_parameters, scale);
+        store_parameter_gradient(&dgamma[j], add_parameters, scale);
     }
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -158,7 +158,8 @@ static double ref_largest_of(zero_dtype dtype, const void *x, int64_t at, int64_
 }
 
 // Returns the sum of e^(x - shift) over the same.
-static double exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width, double shift)
+static double sum_exponentials(zero_dtype dtype, const void *x, int64_t at, int64_t width,
+                               double shift)
 {
     double sum = 0;
     for (int64_t j = at; j < at + width; j++)
@@ -173,8 +174,9 @@ static void ref_loss(zr_queue *queue, const zr_loss *ref_loss, void *logits, con
         int64_t at = i * ref_loss->vocab;
         bool counts = target[i] >= 0;
         double largest = counts ? ref_largest_of(ref_loss->dtype, logits, at, ref_loss->vocab) : 0,
-               sum =
-                   counts ? exponentials(ref_loss->dtype, logits, at, ref_loss->vocab, largest) : 1;
+               sum = counts
+                         ? sum_exponentials(ref_loss->dtype, logits, at, ref_loss->vocab, largest)
+                         : 1;
         assert(target[i] < ref_loss->vocab);
         row_loss[i] =
             counts
@@ -198,8 +200,8 @@ static void ref_loss_parts(zr_queue *queue, const zr_loss *ref_loss, const void 
             continue;
         double largest = ref_largest_of(ref_loss->dtype, logits, at, ref_loss->vocab);
         parts[i].largest = (float)largest;
-        parts[i].sum = exponentials(ref_loss->dtype, logits, at, ref_loss->vocab,
-                                    largest == -INFINITY ? 0 : largest);
+        parts[i].sum = sum_exponentials(ref_loss->dtype, logits, at, ref_loss->vocab,
+                                        largest == -INFINITY ? 0 : largest);
         if (target[i] >= 0 && target[i] < ref_loss->vocab)
             parts[i].aimed = (float)ref_get(ref_loss->dtype, logits, at + target[i]);
     }
@@ -228,7 +230,7 @@ static void ref_softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * width;
         double largest = ref_largest_of(dtype, x, at, width),
-               sum = exponentials(dtype, x, at, width, largest);
+               sum = sum_exponentials(dtype, x, at, width, largest);
         for (int64_t j = at; j < at + width; j++)
             ref_put(dtype, x, j, exp(ref_get(dtype, x, j) - largest) / sum);
     }
