@@ -10,7 +10,7 @@
 #include "comm/comm_ops.h"
 #include "comm/operations.h"
 
-static const zr_channel_ops *ops_of(const zr_channels *channels)
+static const zr_channel_ops *channel_ops_of(const zr_channels *channels)
 {
     return channels->comm->ops->channels;
 }
@@ -46,7 +46,7 @@ static zero_status check_shape(const zr_channels *channels, int channel, zero_er
     return refuse_channel(channels, "creation", channel, -1, why, error);
 }
 
-static uint64_t hash_of(const zr_channels *channels)
+static uint64_t hash_shapes(const zr_channels *channels)
 {
     uint64_t hash = (uint64_t)channels->count;
     for (int i = 0; i < channels->count; i++) {
@@ -61,7 +61,7 @@ static uint64_t hash_of(const zr_channels *channels)
 static zero_status compare_shapes(const zr_channels *channels, zero_error *error)
 {
     zero_comm *comm = channels->comm;
-    int64_t hash = (int64_t)(hash_of(channels) >> 1);
+    int64_t hash = (int64_t)(hash_shapes(channels) >> 1);
     int64_t extremes[] = {channels->count, -channels->count, hash, -hash};
     ZERO_TRY(
         comm->ops->all_reduce_small(comm, extremes, ZR_COUNT(extremes), ZERO_I64, ZR_MAX, error));
@@ -74,7 +74,7 @@ static zero_status compare_shapes(const zr_channels *channels, zero_error *error
                    zr_comm_job_rank(comm, comm->rank), channels->count);
 }
 
-static zero_status create_channel(zr_channels *channels, zero_error *error)
+static zero_status create_channels(zr_channels *channels, zero_error *error)
 {
     const zero_comm *comm = channels->comm;
     for (int i = 0; i < channels->count; i++)
@@ -82,10 +82,10 @@ static zero_status create_channel(zr_channels *channels, zero_error *error)
     ZERO_TRY(compare_shapes(channels, error));
     if (channels->count == 0)
         return ZERO_OK;
-    if (!ops_of(channels))
+    if (!channel_ops_of(channels))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "a communicator of kind \"%s\" has no channels",
                        comm->ops->name);
-    return ops_of(channels)->create(channels, error);
+    return channel_ops_of(channels)->create(channels, error);
 }
 
 zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, int count,
@@ -97,7 +97,7 @@ zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, 
     if (comm->size == 1)
         return ZERO_OK;
     zr_comm_thread_drain(comm);
-    ZERO_TRY(zr_comm_abort_on_failure(comm, create_channel(&made, error), error));
+    ZERO_TRY(zr_comm_abort_on_failure(comm, create_channels(&made, error), error));
     if (count > 0)
         *out = made;
     return ZERO_OK;
@@ -106,7 +106,7 @@ zero_status zr_channels_create(zero_comm *comm, const zr_channel_shape *shapes, 
 void zr_channels_destroy(zr_channels *channels)
 {
     if (channels->comm)
-        ops_of(channels)->destroy(channels);
+        channel_ops_of(channels)->destroy(channels);
     *channels = (zr_channels){0};
 }
 
@@ -123,7 +123,7 @@ char *zr_channel_at(const zr_channels *channels, int channel, int slot)
 {
     assert(channel >= 0 && channel < channels->count);
     assert(slot >= 0 && slot < channels->shapes[channel].slots);
-    return ops_of(channels)->at(channels, channel, slot);
+    return channel_ops_of(channels)->at(channels, channel, slot);
 }
 
 // Checks that there is such a slot, and that this rank is the end of its channel that may do this.
@@ -162,17 +162,17 @@ static zero_status check_bytes(const zr_channels *channels, const char *doing, i
 
 // Returns where the wait of an operation is recorded here. Under a comm thread the waits inside of
 // operations are not recorded (zr_wait_recorder), but channels wait on the rank's own thread.
-static zr_recorder *recorder_of(const zero_comm *comm)
+static zr_recorder *own_wait_recorder(const zero_comm *comm)
 {
     return comm->comm_thread ? comm->recorder : NULL;
 }
 
-static zero_status take_channel(zr_channels *channels, int channel, int slot, zero_error *error)
+static zero_status take_slot(zr_channels *channels, int channel, int slot, zero_error *error)
 {
-    zr_recorder *recorder = recorder_of(channels->comm);
+    zr_recorder *recorder = own_wait_recorder(channels->comm);
     ZERO_TRY(check_end(channels, "take", channel, slot, true, error));
     int64_t begin = zr_recorder_begin(recorder);
-    zero_status status = ops_of(channels)->take(channels, channel, slot, error);
+    zero_status status = channel_ops_of(channels)->take(channels, channel, slot, error);
     zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
     return status;
 }
@@ -180,7 +180,7 @@ static zero_status take_channel(zr_channels *channels, int channel, int slot, ze
 zero_status zr_channel_take(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_abort_on_failure(channels->comm, take_channel(channels, channel, slot, error),
+    return zr_comm_abort_on_failure(channels->comm, take_slot(channels, channel, slot, error),
                                     error);
 }
 
@@ -192,14 +192,14 @@ static int64_t over_network(const zr_channels *channels, int channel, int64_t by
     return machines && machines[shape->from] != machines[shape->to] ? bytes : 0;
 }
 
-static zero_status send_channel(zr_channels *channels, int channel, int slot, int64_t bytes,
-                                zero_error *error)
+static zero_status send_slot(zr_channels *channels, int channel, int slot, int64_t bytes,
+                             zero_error *error)
 {
     ZERO_TRY(check_end(channels, "send", channel, slot, true, error));
     ZERO_TRY(check_bytes(channels, "send", channel, slot, bytes, error));
     zr_recorder *recorder = channels->comm->recorder;
     int64_t begin = zr_recorder_begin(recorder);
-    ZERO_TRY(ops_of(channels)->send(channels, channel, slot, bytes, error));
+    ZERO_TRY(channel_ops_of(channels)->send(channels, channel, slot, bytes, error));
     zr_recorder_add(recorder, ZR_ACTIVITY_send, begin, bytes, 0, -1);
     zr_comm_count(channels->comm, ZERO_COMM_send, channel, bytes, bytes,
                   over_network(channels, channel, bytes));
@@ -211,21 +211,21 @@ zero_status zr_channel_send(zr_channels *channels, int channel, int slot, int64_
 {
     error = ZR_OR_OWN_ERROR(error);
     return zr_comm_abort_on_failure(channels->comm,
-                                    send_channel(channels, channel, slot, bytes, error), error);
+                                    send_slot(channels, channel, slot, bytes, error), error);
 }
 
 static zero_status await_message(zr_channels *channels, int channel, int slot, int64_t *bytes,
                                  zero_error *error)
 {
-    zr_recorder *recorder = recorder_of(channels->comm);
+    zr_recorder *recorder = own_wait_recorder(channels->comm);
     int64_t begin = zr_recorder_begin(recorder);
-    zero_status status = ops_of(channels)->receive(channels, channel, slot, bytes, error);
+    zero_status status = channel_ops_of(channels)->receive(channels, channel, slot, bytes, error);
     zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
     return status;
 }
 
-static zero_status receive(zr_channels *channels, int channel, int slot, int64_t bytes,
-                           zero_error *error)
+static zero_status receive_slot(zr_channels *channels, int channel, int slot, int64_t bytes,
+                                zero_error *error)
 {
     zero_comm *comm = channels->comm;
     int64_t came = 0;
@@ -248,19 +248,19 @@ zero_status zr_channel_receive(zr_channels *channels, int channel, int slot, int
                                zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_abort_on_failure(channels->comm, receive(channels, channel, slot, bytes, error),
-                                    error);
+    return zr_comm_abort_on_failure(channels->comm,
+                                    receive_slot(channels, channel, slot, bytes, error), error);
 }
 
-static zero_status release_channel(zr_channels *channels, int channel, int slot, zero_error *error)
+static zero_status release_slot(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     ZERO_TRY(check_end(channels, "release", channel, slot, false, error));
-    return ops_of(channels)->release(channels, channel, slot, error);
+    return channel_ops_of(channels)->release(channels, channel, slot, error);
 }
 
 zero_status zr_channel_release(zr_channels *channels, int channel, int slot, zero_error *error)
 {
     error = ZR_OR_OWN_ERROR(error);
-    return zr_comm_abort_on_failure(channels->comm, release_channel(channels, channel, slot, error),
+    return zr_comm_abort_on_failure(channels->comm, release_slot(channels, channel, slot, error),
                                     error);
 }

@@ -45,7 +45,7 @@ void zr_comm_thread_destroy(zr_comm_thread *comm_thread)
     zr_free(comm_thread);
 }
 
-static void note_thread(zero_comm *comm, zr_rank_thread thread, bool at_work)
+static void note_thread_at_work(zero_comm *comm, zr_rank_thread thread, bool at_work)
 {
     if (comm->ops->note)
         comm->ops->note(comm, thread, at_work);
@@ -56,7 +56,7 @@ static void run_operation(void *argument)
     zr_handle *handle = argument;
     zero_comm *comm = handle->window->comm;
     zr_comm_thread *comm_thread = comm->comm_thread;
-    note_thread(comm, ZR_COMM_THREAD_THREAD, true);
+    note_thread_at_work(comm, ZR_COMM_THREAD_THREAD, true);
     zero_status status = comm_thread->failed; // only this thread writes it
     if (status == ZERO_OK)
         // The own thread may be waiting in another group; the failure reaches it as it does all
@@ -65,7 +65,7 @@ static void run_operation(void *argument)
                                           &comm_thread->error);
     // This comes before the own thread learns of the end, because it may then start another
     // operation.
-    note_thread(comm, ZR_COMM_THREAD_THREAD, false);
+    note_thread_at_work(comm, ZR_COMM_THREAD_THREAD, false);
     pthread_mutex_lock(&comm_thread->lock);
     comm_thread->failed = status;
     handle->status = status;
@@ -76,9 +76,9 @@ static void run_operation(void *argument)
 
 zero_status zr_comm_thread_submit(zero_comm *comm, zr_handle *handle, zero_error *error)
 {
-    note_thread(comm, ZR_OWN_THREAD, false); // the queue may be full
+    note_thread_at_work(comm, ZR_OWN_THREAD, false); // the queue may be full
     zero_status status = zr_workers_submit(comm->comm_thread->worker, run_operation, handle, error);
-    note_thread(comm, ZR_OWN_THREAD, true);
+    note_thread_at_work(comm, ZR_OWN_THREAD, true);
     return status;
 }
 
@@ -86,7 +86,7 @@ zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     zr_comm_thread *comm_thread = comm->comm_thread;
-    note_thread(comm, ZR_OWN_THREAD, false);
+    note_thread_at_work(comm, ZR_OWN_THREAD, false);
     pthread_mutex_lock(&comm_thread->lock);
     while (!handle->arrived)
         pthread_cond_wait(&comm_thread->arrived, &comm_thread->lock);
@@ -94,7 +94,7 @@ zero_status zr_comm_thread_await(zr_handle *handle, zero_error *error)
     if (status != ZERO_OK)
         *error = comm_thread->error;
     pthread_mutex_unlock(&comm_thread->lock);
-    note_thread(comm, ZR_OWN_THREAD, true);
+    note_thread_at_work(comm, ZR_OWN_THREAD, true);
     return status;
 }
 
@@ -102,7 +102,7 @@ void zr_comm_thread_drain(zero_comm *comm)
 {
     if (!comm->comm_thread)
         return;
-    note_thread(comm, ZR_OWN_THREAD, false);
+    note_thread_at_work(comm, ZR_OWN_THREAD, false);
     zr_workers_drain(comm->comm_thread->worker);
-    note_thread(comm, ZR_OWN_THREAD, true);
+    note_thread_at_work(comm, ZR_OWN_THREAD, true);
 }

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-static zero_status refuse_communicator(const zr_window *window, zero_comm_op op, int slot,
-                                       const char *why, zero_error *error)
+static zero_status refuse_collective(const zr_window *window, zero_comm_op op, int slot,
+                                     const char *why, zero_error *error)
 {
     const char *name =
         window->slot_names && slot >= 0 && slot < window->slots ? window->slot_names[slot] : "?";
@@ -30,18 +30,17 @@ static zero_status check_operand(const zr_handle *handle, zero_error *error)
     const zr_window *window = handle->window;
     int64_t size = (int64_t)zero_dtype_bytes(handle->dtype);
     if (!can_sum(handle->dtype))
-        return refuse_communicator(window, handle->op, handle->slot,
-                                   "operands are of f32, bf16 or f16", error);
+        return refuse_collective(window, handle->op, handle->slot,
+                                 "operands are of f32, bf16 or f16", error);
     if (handle->slot < 0 || handle->slot >= window->slots)
-        return refuse_communicator(window, handle->op, handle->slot, "there is no such slot",
-                                   error);
+        return refuse_collective(window, handle->op, handle->slot, "there is no such slot", error);
     if (handle->offset < 0 || handle->offset % size || handle->shard_elems < 0 ||
         handle->shard_elems > (window->bytes - handle->offset) / size / window->comm->size)
-        return refuse_communicator(window, handle->op, handle->slot,
-                                   "its operand does not lie inside", error);
+        return refuse_collective(window, handle->op, handle->slot,
+                                 "its operand does not lie inside", error);
     if (handle->op == ZERO_COMM_reduce_scatter && window->kind != ZR_WINDOW_SYMMETRIC)
-        return refuse_communicator(window, handle->op, handle->slot,
-                                   "sums are of symmetric windows", error);
+        return refuse_collective(window, handle->op, handle->slot, "sums are of symmetric windows",
+                                 error);
     return ZERO_OK;
 }
 
@@ -92,7 +91,7 @@ static int64_t bytes_over_network(const zr_handle *handle)
                                        comm->strangers, comm->fetches);
 }
 
-static zero_status start(zr_handle *handle, zero_error *error)
+static zero_status start_collective(zr_handle *handle, zero_error *error)
 {
     zero_comm *comm = handle->window->comm;
     handle->thread = comm->comm_thread ? ZR_COMM_THREAD_THREAD : ZR_OWN_THREAD;
@@ -124,15 +123,15 @@ zero_status zr_comm_start(zr_window *window, zero_comm_op op, int slot, int64_t 
     if (op == ZERO_COMM_reduce_scatter && !can_sum(out->to.dtype))
         return zr_comm_abort_on_failure(
             comm,
-            refuse_communicator(window, op, slot, "sums are rounded to f32, bf16 or f16", error),
+            refuse_collective(window, op, slot, "sums are rounded to f32, bf16 or f16", error),
             error);
     if (op == ZERO_COMM_all_gather && window->kind == ZR_WINDOW_MACHINE)
         return zr_comm_abort_on_failure(
             comm,
-            refuse_communicator(window, op, slot,
-                                "the own shard of a machine window lies outside it", error),
+            refuse_collective(window, op, slot, "the own shard of a machine window lies outside it",
+                              error),
             error);
-    return zr_comm_abort_on_failure(comm, start(out, error), error);
+    return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
 }
 
 zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, int64_t shard_elems,
@@ -155,7 +154,7 @@ zero_status zr_comm_start_gather(zr_window *window, int slot, int64_t offset, in
             memcpy(window->mine + offset + comm->rank * bytes, own, (size_t)bytes);
         out->own = NULL;
     }
-    return zr_comm_abort_on_failure(comm, start(out, error), error);
+    return zr_comm_abort_on_failure(comm, start_collective(out, error), error);
 }
 
 static zero_status await_comm_thread(zr_handle *handle, zero_error *error)
@@ -277,7 +276,7 @@ int64_t zr_comm_staging_bytes(const zero_comm *comm)
     return comm->versions ? 0 : zr_staging_bytes(comm->size);
 }
 
-static int attach_threads_of(const zero_comm *comm, int wanted)
+static int threads_to_attach(const zero_comm *comm, int wanted)
 {
     return comm->comm_thread ? 1 : wanted;
 }
@@ -291,14 +290,14 @@ zero_status zr_comm_attach(zero_comm *comm, int threads, zero_error *error)
             "zero_destroy that one first, or open another communicator",
             zr_comm_job_rank(comm, comm->rank));
     comm->attached = true;
-    comm->threads = attach_threads_of(comm, threads);
+    comm->threads = threads_to_attach(comm, threads);
     return ZERO_OK;
 }
 
 void zr_comm_detach(zero_comm *comm)
 {
     comm->attached = false;
-    comm->threads = attach_threads_of(comm, 0);
+    comm->threads = threads_to_attach(comm, 0);
     comm->work = 0;
     comm->recorder = NULL;
 }

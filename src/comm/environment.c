@@ -22,7 +22,7 @@ typedef struct reader {
     zero_error *error;
 } reader;
 
-static const char *variable(const reader *env, const char *name)
+static const char *read_variable(const reader *env, const char *name)
 {
     const char *text = env->lookup(env->user, name);
     return text && *text ? text : NULL;
@@ -31,7 +31,7 @@ static const char *variable(const reader *env, const char *name)
 static const char *first_set(const reader *env, const char *const *names)
 {
     for (int i = 0; i < NAMES && names[i]; i++)
-        if (variable(env, names[i]))
+        if (read_variable(env, names[i]))
             return names[i];
     return NULL;
 }
@@ -39,7 +39,7 @@ static const char *first_set(const reader *env, const char *const *names)
 static zero_status read_environment_number(const reader *env, const char *name, int low, int high,
                                            int *out)
 {
-    const char *text = variable(env, name);
+    const char *text = read_variable(env, name);
     char *end;
     long value = strtol(text, &end, 10);
     if (*end || value < low || value > high)
@@ -62,8 +62,8 @@ static zero_status read_optional(const reader *env, const char *const *names, in
 // rank: only srun's tasks have a step.
 static bool is_batch_script(const reader *env)
 {
-    return variable(env, "SLURM_JOB_ID") && !variable(env, "SLURM_STEP_ID") &&
-           !variable(env, "SLURM_STEPID");
+    return read_variable(env, "SLURM_JOB_ID") && !read_variable(env, "SLURM_STEP_ID") &&
+           !read_variable(env, "SLURM_STEPID");
 }
 
 enum { FAMILY_RANK, FAMILY_OPEN_MPI, FAMILY_PMI, FAMILY_SLURM, FAMILY_COUNT };
@@ -78,7 +78,7 @@ static bool is_family_set(const reader *env, int f)
 
 static zero_status check_agreement(const reader *env)
 {
-    const char *pmix = variable(env, "PMIX_RANK"), *pmi = variable(env, "PMI_RANK");
+    const char *pmix = read_variable(env, "PMIX_RANK"), *pmi = read_variable(env, "PMI_RANK");
     if (pmix && pmi && strcmp(pmix, pmi))
         return zr_fail(env->error, ZERO_ERR_CONFIG,
                        "PMIX_RANK is %.20s and PMI_RANK is %.20s: two launchers disagree about the "
@@ -130,16 +130,16 @@ static int slurm_local_size(const reader *env, int size)
     static const char *const nodes[NAMES] = {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES",
                                              "SLURM_NNODES"};
     const char *count = first_set(env, nodes);
-    const char *tasks = variable(env, "SLURM_STEP_TASKS_PER_NODE"),
-               *node = variable(env, "SLURM_NODEID");
-    if (count && !strcmp(variable(env, count), "1"))
+    const char *tasks = read_variable(env, "SLURM_STEP_TASKS_PER_NODE"),
+               *node = read_variable(env, "SLURM_NODEID");
+    if (count && !strcmp(read_variable(env, count), "1"))
         return size;
     return tasks && node ? slurm_tasks_of_node(tasks, atoi(node)) : 0;
 }
 
 static bool master_is_here(const reader *env)
 {
-    const char *master = variable(env, "MASTER_ADDR");
+    const char *master = read_variable(env, "MASTER_ADDR");
     return !master || !strcmp(master, "localhost") || !strcmp(master, "127.0.0.1") ||
            !strcmp(master, "::1");
 }
@@ -151,7 +151,7 @@ static int guess_local_size(const reader *env, int f, const zr_launch *launch)
     return f == FAMILY_SLURM || f == FAMILY_PMI ? slurm_local_size(env, launch->size) : 0;
 }
 
-static zero_status read_local(const reader *env, int f, zr_launch *launch)
+static zero_status read_local_size_and_rank(const reader *env, int f, zr_launch *launch)
 {
     static const char *const memfd[NAMES] = {ZR_MEMFD_VARIABLE};
     if (f == FAMILY_RANK)
@@ -173,7 +173,7 @@ static uint64_t name_job(const reader *env, const char *family_name)
     uint64_t job = zr_hash_text(family_name);
     bool named = false;
     for (int i = 0; i < ZR_COUNT(names); i++) {
-        const char *text = variable(env, names[i]);
+        const char *text = read_variable(env, names[i]);
         if (text) {
             job = zr_hash_bytes(text, strlen(text), job + (uint64_t)i);
             named = named || strcmp(names[i], "SLURM_JOB_ID");
@@ -199,7 +199,7 @@ zero_status zr_launch_read(zr_lookup lookup, void *user, zr_launch *out, zero_er
                                      &out->size));
     ZERO_TRY(read_environment_number(&env, first_set(&env, families[f].rank), 0, out->size - 1,
                                      &out->rank));
-    ZERO_TRY(read_local(&env, f, out));
+    ZERO_TRY(read_local_size_and_rank(&env, f, out));
     out->job = name_job(&env, out->family);
     return ZERO_OK;
 }

@@ -38,9 +38,9 @@ static void describe_fingerprint(const zr_fingerprint *f, char *out, size_t size
         snprintf(out, size, f->value[0] ? "\"%s\" (%s)" : "\"%s\"", f->name, f->value);
 }
 
-static zero_status compare_fingerprint(const zero_comm *comm, const zr_fingerprints *mine,
-                                       const zr_fingerprint *first, int64_t count,
-                                       zero_error *error)
+static zero_status compare_fingerprint_lists(const zero_comm *comm, const zr_fingerprints *mine,
+                                             const zr_fingerprint *first, int64_t count,
+                                             zero_error *error)
 {
     const int root = zr_comm_job_rank(comm, 0);
     for (int i = 0; i < mine->count || i < count; i++) {
@@ -66,7 +66,7 @@ static zero_status compare_with_first(zero_comm *comm, const zr_fingerprints *mi
     if (comm->rank == 0)
         memcpy(first, mine->at, (size_t)count * sizeof *first);
     ZERO_TRY(zr_comm_broadcast(comm, first, count * (int64_t)sizeof *first, 0, error));
-    return zr_comm_agree(comm, compare_fingerprint(comm, mine, first, count, error), error);
+    return zr_comm_agree(comm, compare_fingerprint_lists(comm, mine, first, count, error), error);
 }
 
 zero_status zr_comm_compare_fingerprints(zero_comm *comm, zr_fingerprints *list, zero_error *error)

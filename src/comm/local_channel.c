@@ -80,7 +80,7 @@ static char *local_at(const zr_channels *channels, int channel, int slot)
            slot * zr_channel_stride(&channels->shapes[channel]);
 }
 
-static slot_words *words_of(const zr_channels *channels, int channel, int slot)
+static slot_words *words_of_slot(const zr_channels *channels, int channel, int slot)
 {
     const local_channels *mine = channels->impl;
     return &mine->words[mine->at[channel].first + slot];
@@ -104,7 +104,7 @@ static zero_status await_count(zr_channels *channels, int channel, int slot,
 
 static zero_status local_take(zr_channels *channels, int channel, int slot, zero_error *error)
 {
-    const slot_words *words = words_of(channels, channel, slot);
+    const slot_words *words = words_of_slot(channels, channel, slot);
     uint64_t sent = atomic_load_explicit(&words->sent, memory_order_relaxed);
     return await_count(channels, channel, slot, &words->released, sent,
                        channels->shapes[channel].to, "take", error);
@@ -113,7 +113,7 @@ static zero_status local_take(zr_channels *channels, int channel, int slot, zero
 static zero_status local_send(zr_channels *channels, int channel, int slot, int64_t bytes,
                               zero_error *error)
 {
-    slot_words *words = words_of(channels, channel, slot);
+    slot_words *words = words_of_slot(channels, channel, slot);
     uint64_t sent = atomic_load_explicit(&words->sent, memory_order_relaxed);
     assert(atomic_load_explicit(&words->released, memory_order_relaxed) == sent); // it was taken
     words->bytes = bytes;
@@ -125,7 +125,7 @@ static zero_status local_send(zr_channels *channels, int channel, int slot, int6
 static zero_status local_receive(zr_channels *channels, int channel, int slot, int64_t *bytes,
                                  zero_error *error)
 {
-    const slot_words *words = words_of(channels, channel, slot);
+    const slot_words *words = words_of_slot(channels, channel, slot);
     uint64_t released = atomic_load_explicit(&words->released, memory_order_relaxed);
     ZERO_TRY(await_count(channels, channel, slot, &words->sent, released + 1,
                          channels->shapes[channel].from, "receive", error));
@@ -135,7 +135,7 @@ static zero_status local_receive(zr_channels *channels, int channel, int slot, i
 
 static zero_status local_release(zr_channels *channels, int channel, int slot, zero_error *error)
 {
-    slot_words *words = words_of(channels, channel, slot);
+    slot_words *words = words_of_slot(channels, channel, slot);
     uint64_t released = atomic_load_explicit(&words->released, memory_order_relaxed);
     assert(atomic_load_explicit(&words->sent, memory_order_relaxed) > released); // it was received
     atomic_store_explicit(&words->released, released + 1, memory_order_release);

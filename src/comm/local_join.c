@@ -122,8 +122,8 @@ static zero_status serve_one(int listener, const zr_launch *launch, int memfd, b
     return status;
 }
 
-static zero_status serve_local_join(int listener, const zr_launch *launch, double timeout,
-                                    int memfd, zero_error *error)
+static zero_status serve_joining_ranks(int listener, const zr_launch *launch, double timeout,
+                                       int memfd, zero_error *error)
 {
     bool served[ZERO_MAX_RANKS] = {true};
     int count = 1, before = 1;
@@ -165,7 +165,7 @@ static zero_status create_and_serve(const zr_launch *launch, double timeout, int
     status = zr_local_memfd_create(launch->size, memfd, control, error);
     if (status != ZERO_OK)
         goto undo_socket;
-    status = serve_local_join(listener, launch, timeout, *memfd, error);
+    status = serve_joining_ranks(listener, launch, timeout, *memfd, error);
     if (status != ZERO_OK) {
         zr_local_control_unmap(*control);
         close(*memfd);

@@ -11,7 +11,7 @@
 
 #define CHECK_BITS 24
 
-static uint64_t handle_check(const zr_handle *handle)
+static uint64_t hash_operation(const zr_handle *handle)
 {
     uint64_t hash = (uint64_t)handle->op * 0x9e3779b97f4a7c15ull ^
                     (uint64_t)handle->offset * 0xff51afd7ed558ccdull ^
@@ -32,7 +32,7 @@ zero_status zr_local_start(zr_handle *handle, zero_error *error)
     zr_local_window *mine = window->impl;
     handle->sequence = ++mine->sequence[handle->slot];
     zr_slot_words *words = zr_slot_words_of(window, handle->slot, window->comm->rank);
-    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | handle_check(handle),
+    atomic_store_explicit(&words->sealed, handle->sequence << CHECK_BITS | hash_operation(handle),
                           memory_order_release);
     zr_local_ring_own(local);
     return ZERO_OK;
@@ -53,12 +53,12 @@ static zero_status await_sealed(const zr_handle *handle, int rank, const char *d
     ZERO_TRY(zr_local_await(window->comm, &wait, error));
     uint64_t sealed = atomic_load_explicit(word, memory_order_relaxed);
     if (sealed >> CHECK_BITS == handle->sequence &&
-        sealed != (handle->sequence << CHECK_BITS | handle_check(handle)))
+        sealed != (handle->sequence << CHECK_BITS | hash_operation(handle)))
         return zr_local_mismatch(window->comm, &wait, error);
     return ZERO_OK;
 }
 
-static void drain(const zr_handle *handle)
+static void mark_drained(const zr_handle *handle)
 {
     zero_comm *comm = handle->window->comm;
     zr_slot_words *words = zr_slot_words_of(handle->window, handle->slot, comm->rank);
@@ -78,7 +78,7 @@ zero_status zr_local_reduce_scatter_wait(zr_handle *handle, const zr_sum_target 
         source[r] = zr_local_region(handle->window, r) + handle->offset + comm->rank * shard_bytes;
     }
     zr_tree_sum(to, handle->dtype, source, comm->size, handle->shard_elems, comm->threads);
-    drain(handle);
+    mark_drained(handle);
     return ZERO_OK;
 }
 
@@ -158,7 +158,7 @@ static zero_status gather_into_machine(zr_handle *handle, zero_error *error)
     ZERO_TRY(publish_version(window, handle->slot, handle->sequence, error));
     ZERO_TRY(await_all(window, handle->slot, offsetof(zr_slot_words, published), handle->sequence,
                        handle->thread, "all_gather", error));
-    drain(handle);
+    mark_drained(handle);
     return ZERO_OK;
 }
 
@@ -176,7 +176,7 @@ zero_status zr_local_all_gather_wait(zr_handle *handle, zero_error *error)
             zr_comm_copy(window->mine + at, zr_local_region(window, r) + at, bytes,
                          window->comm->threads);
     }
-    drain(handle);
+    mark_drained(handle);
     return ZERO_OK;
 }
 

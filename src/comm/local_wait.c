@@ -46,7 +46,7 @@ static void pause_core(void)
 #endif
 }
 
-static bool spin(const zr_wait *wait)
+static bool spin_until_ready(const zr_wait *wait)
 {
     double start = zr_clock_seconds();
     do
@@ -309,7 +309,7 @@ zero_status zr_local_await(zero_comm *comm, const zr_wait *wait, zero_error *err
         return ZERO_OK;
     zr_recorder *recorder = zr_wait_recorder(comm);
     int64_t begin = zr_recorder_begin(recorder);
-    if (local->spin && spin(wait)) {
+    if (local->spin && spin_until_ready(wait)) {
         zr_recorder_add(recorder, ZR_ACTIVITY_wait, begin, 0, 0, -1);
         return ZERO_OK;
     }

@@ -110,7 +110,7 @@ static void job_destroy(zero_comm *comm)
 {
     zr_mpi *mpi = comm->impl;
     zr_mpi_beats_gone(comm);
-    zr_mpi_hear(mpi->job);
+    zr_mpi_receive_notes(mpi->job);
     if (mpi->job->finalize)
         MPI_Finalize();
     tables_destroy(mpi);

@@ -38,7 +38,7 @@ static zero_status send_shard(const gathering *g, int shard_of, int to, zero_err
 
 // Sends the own shard to a rank of every other machine, and receives from there the shards that
 // this rank brings in.
-static zero_status exchange_between(const gathering *g, zero_error *error)
+static zero_status exchange_between_machines(const gathering *g, zero_error *error)
 {
     const zr_mpi_machines *machines = &g->mpi->machines;
     int self = g->comm->rank;
@@ -53,7 +53,7 @@ static zero_status exchange_between(const gathering *g, zero_error *error)
     return ZERO_OK;
 }
 
-static zero_status exchange_own(const gathering *g, zero_error *error)
+static zero_status exchange_within_machine(const gathering *g, zero_error *error)
 {
     for (int i = 1; i < g->mpi->machines.locals; i++) {
         int from = zr_mpi_neighbour(g->mpi, -i), to = zr_mpi_neighbour(g->mpi, i);
@@ -64,7 +64,7 @@ static zero_status exchange_own(const gathering *g, zero_error *error)
 }
 
 // Hands on what came from other machines, in the order of the list, which is the same everywhere.
-static zero_status hand_on(const gathering *g, zero_error *error)
+static zero_status hand_on_remote_shards(const gathering *g, zero_error *error)
 {
     const zr_mpi_machines *machines = &g->mpi->machines;
     for (int j = 0; j < g->comm->size; j++) {
@@ -83,13 +83,13 @@ static zero_status hand_on(const gathering *g, zero_error *error)
 static zero_status exchange_part(const gathering *g, bool shared, zero_error *error)
 {
     zr_mpi_batch *batch = &g->mpi->batch[0];
-    ZERO_TRY(exchange_between(g, error));
+    ZERO_TRY(exchange_between_machines(g, error));
     if (!shared)
-        ZERO_TRY(exchange_own(g, error));
+        ZERO_TRY(exchange_within_machine(g, error));
     ZERO_TRY(zr_mpi_await(g->comm, batch, "all_gather", g->slot, error));
     if (shared || g->mpi->machines.count == 1)
         return ZERO_OK;
-    ZERO_TRY(hand_on(g, error));
+    ZERO_TRY(hand_on_remote_shards(g, error));
     return zr_mpi_await(g->comm, batch, "all_gather", g->slot, error);
 }
 

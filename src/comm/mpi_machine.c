@@ -65,7 +65,7 @@ zero_status zr_mpi_local_barrier(zero_comm *comm, const char *doing, const char 
     return ZERO_OK;
 }
 
-static uint64_t own_machine(void)
+static uint64_t hash_own_machine(void)
 {
     struct {
         char host[256], processes[64], boot[ZR_BOOT_ID];
@@ -81,11 +81,12 @@ static uint64_t own_machine(void)
 static zero_status exchange_names(zero_comm *comm, int64_t *names, zero_error *error)
 {
     for (int r = 0; r < comm->size; r++)
-        names[r] = r == comm->rank ? (int64_t)(own_machine() >> 1) : 0;
+        names[r] = r == comm->rank ? (int64_t)(hash_own_machine() >> 1) : 0;
     return zr_mpi_all_reduce_small(comm, names, comm->size, ZERO_I64, ZR_SUM, error);
 }
 
-static void list_machines(const zero_comm *comm, const int64_t *names, zr_mpi_machines *out)
+static void group_ranks_by_machine(const zero_comm *comm, const int64_t *names,
+                                   zr_mpi_machines *out)
 {
     int listed = 0;
     for (int r = 0; r < comm->size; r++) {
@@ -123,7 +124,7 @@ static void fill_comm(zero_comm *comm, const zr_mpi *mpi)
     comm->fetches = zr_fetches(comm->strangers, machines->locals, machines->local);
 }
 
-static int make_memory(int64_t bytes, zero_error *error)
+static int create_memfd(int64_t bytes, zero_error *error)
 {
     if (zr_region_check(bytes, error) != ZERO_OK)
         return -1;
@@ -154,11 +155,11 @@ static zero_status offer_memory(zero_comm *comm, int64_t bytes, int *fd, char **
                                 zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
-    *fd = make_memory(bytes, error);
+    *fd = create_memfd(bytes, error);
     zero_status status = *fd < 0 ? ZERO_ERR_MEMORY : map_memory(*fd, bytes, out, error);
     offer offer = {.process = getpid(), .descriptor = status == ZERO_OK ? *fd : -1};
     if (status == ZERO_OK) {
-        offer.token = zr_hash_bytes(&offer, sizeof offer, own_machine());
+        offer.token = zr_hash_bytes(&offer, sizeof offer, hash_own_machine());
         memcpy(*out, &offer.token, sizeof offer.token);
     }
     for (int i = 1; i < mpi->machines.locals; i++)
@@ -252,7 +253,7 @@ zero_status zr_mpi_machines_find(zero_comm *comm, zero_error *error)
 {
     zr_mpi *mpi = comm->impl;
     ZERO_TRY(exchange_names(comm, mpi->machines.names, error));
-    list_machines(comm, mpi->machines.names, &mpi->machines);
+    group_ranks_by_machine(comm, mpi->machines.names, &mpi->machines);
     fill_comm(comm, mpi);
     return comm->machine_ranks > 1 ? try_sharing(comm, error) : ZERO_OK;
 }

@@ -105,7 +105,7 @@ zero_status zr_mpi_await(zero_comm *comm, zr_mpi_batch *batch, const char *doing
                          zero_error *error);
 // Returns whether they are, without waiting.
 bool zr_mpi_is_done(zero_comm *comm, zr_mpi_batch *batch);
-void zr_mpi_hear(zr_mpi_job *job); // receives the notes that have arrived; called with the lock
+void zr_mpi_receive_notes(zr_mpi_job *job); // that have arrived; called with the lock
 // Returns whether no sign of life is still being sent. comm: the job's.
 bool zr_mpi_beats_gone(zero_comm *comm);
 void zr_mpi_progress(zero_comm *comm);

@@ -55,8 +55,8 @@ static int test_all(MPI_Request *requests, int count, bool *done, MPI_Status *la
 
 // Finds room for a request. Only an operation that has failed leaves requests behind, and with them
 // too little room for the next one.
-static zero_status next_request(zero_comm *comm, zr_mpi_batch *batch, int peer, const char *doing,
-                                MPI_Request **out, zero_error *error)
+static zero_status reserve_request(zero_comm *comm, zr_mpi_batch *batch, int peer,
+                                   const char *doing, MPI_Request **out, zero_error *error)
 {
     if (batch->count >= 2 * comm->size) {
         char where[ZERO_MESSAGE_BYTES];
@@ -73,7 +73,7 @@ zero_status zr_mpi_isend(zero_comm *comm, zr_mpi_batch *batch, const void *data,
 {
     zr_mpi *mpi = comm->impl;
     MPI_Request *request = NULL;
-    ZERO_TRY(next_request(comm, batch, to, "sending", &request, error));
+    ZERO_TRY(reserve_request(comm, batch, to, "sending", &request, error));
     pthread_mutex_lock(&mpi->job->lock);
     int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, TAG_DATA, mpi->data, request);
     pthread_mutex_unlock(&mpi->job->lock);
@@ -85,7 +85,7 @@ zero_status zr_mpi_irecv(zero_comm *comm, zr_mpi_batch *batch, void *data, int64
 {
     zr_mpi *mpi = comm->impl;
     MPI_Request *request = NULL;
-    ZERO_TRY(next_request(comm, batch, from, "receiving", &request, error));
+    ZERO_TRY(reserve_request(comm, batch, from, "receiving", &request, error));
     pthread_mutex_lock(&mpi->job->lock);
     int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, TAG_DATA, mpi->data, request);
     pthread_mutex_unlock(&mpi->job->lock);
@@ -100,7 +100,7 @@ static void keep_abort(zr_mpi_job *job, const zr_mpi_note *note)
     job->aborted = true;
 }
 
-void zr_mpi_hear(zr_mpi_job *job)
+void zr_mpi_receive_notes(zr_mpi_job *job)
 {
     MPI_Status status;
     zr_mpi_note note;
@@ -202,7 +202,7 @@ static zero_status check_progress(zero_comm *comm, const zr_mpi_batch *batch, pa
     patience->waited += gap;
     patience->stalled += gap < STOPPED_SECONDS ? gap : 0;
     pthread_mutex_lock(&job->lock);
-    zr_mpi_hear(job);
+    zr_mpi_receive_notes(job);
     int late = zr_comm_job_rank(comm, find_late(batch));
     int culprit = find_culprit(job, late, comm->job->rank, comm->job->size);
     int64_t heard = job->heard, step = job->steps[culprit];
@@ -290,7 +290,7 @@ void zr_mpi_progress(zero_comm *comm)
     // Messages of channels go on while this rank computes, because MPI moves them when it is
     // called.
     if (job->channels > 0)
-        zr_mpi_hear(job);
+        zr_mpi_receive_notes(job);
     pthread_mutex_unlock(&job->lock);
 }
 

@@ -110,20 +110,20 @@ static void abort_job(zero_comm *comm, const char *message) {}
 
 static void destroy_self(zero_comm *comm) { zr_free(comm); }
 
-static self_words *words_of(zr_window *window, int slot)
+static self_words *words_of_slot(zr_window *window, int slot)
 {
     return &((self_window *)window->impl)->words[slot];
 }
 
 static zero_status publish_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    words_of(window, slot)->published = version;
+    words_of_slot(window, slot)->published = version;
     return ZERO_OK;
 }
 
 static zero_status release_version(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    words_of(window, slot)->released = version;
+    words_of_slot(window, slot)->released = version;
     return ZERO_OK;
 }
 
@@ -140,13 +140,13 @@ static zero_status expect_version(const zr_window *window, int slot, const char 
 
 static zero_status await_published(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return expect_version(window, slot, "published", words_of(window, slot)->published, version,
-                          error);
+    return expect_version(window, slot, "published", words_of_slot(window, slot)->published,
+                          version, error);
 }
 
 static zero_status await_released(zr_window *window, int slot, uint64_t version, zero_error *error)
 {
-    return expect_version(window, slot, "released", words_of(window, slot)->released, version,
+    return expect_version(window, slot, "released", words_of_slot(window, slot)->released, version,
                           error);
 }
 

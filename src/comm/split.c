@@ -21,8 +21,8 @@ static zero_status check_parent(const zero_comm *comm, const char *name, zero_er
 }
 
 // Fills choices(N) with the colours and keys of all ranks.
-static zero_status exchange_split(zero_comm *comm, int colour, int key, rank_choice *choices,
-                                  zero_error *error)
+static zero_status exchange_choices(zero_comm *comm, int colour, int key, rank_choice *choices,
+                                    zero_error *error)
 {
     for (int r = 0; r < comm->size; r++)
         choices[r] =
@@ -81,7 +81,7 @@ static void list_members(const zero_comm *comm, const rank_choice *choices, zr_c
 }
 
 // This rank's own part: lists its group, and makes a group of one.
-static zero_status prepare_split(zero_comm *comm, const rank_choice *choices, zr_comm_group *group,
+static zero_status prepare_group(zero_comm *comm, const rank_choice *choices, zr_comm_group *group,
                                  zero_comm **out, zero_error *error)
 {
     int *members = zr_alloc(sizeof *members * (size_t)group->size, error);
@@ -96,11 +96,11 @@ static bool all_are_alone(const zr_comm_group *group, const zero_comm *comm)
     return group->count == comm->size;
 }
 
-static zero_status make_split(zero_comm *comm, const rank_choice *choices, zr_comm_group *group,
+static zero_status make_group(zero_comm *comm, const rank_choice *choices, zr_comm_group *group,
                               zero_comm **out, zero_error *error)
 {
     zero_status status =
-        zr_comm_agree(comm, prepare_split(comm, choices, group, out, error), error);
+        zr_comm_agree(comm, prepare_group(comm, choices, group, out, error), error);
     if (status == ZERO_OK && !all_are_alone(group, comm))
         status = comm->ops->split(comm, group, out, error);
     if (status == ZERO_OK)
@@ -119,13 +119,13 @@ static zero_status split_job(zero_comm *comm, int colour, int key, const char *n
     int sizes[ZERO_MAX_RANKS];
     zr_comm_group group = {.name = name, .colour = colour, .key = key};
     ZERO_TRY(check_parent(comm, name, error));
-    ZERO_TRY(exchange_split(comm, colour, key, choices, error));
+    ZERO_TRY(exchange_choices(comm, colour, key, choices, error));
     ZERO_TRY(check_colours(comm, choices, name, error));
     count_groups(comm, choices, &group, sizes);
     if (!comm->ops->split && !all_are_alone(&group, comm))
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "a communicator of kind \"%s\" has no groups",
                        comm->ops->name);
-    return make_split(comm, choices, &group, out, error);
+    return make_group(comm, choices, &group, out, error);
 }
 
 zero_status zr_comm_split(zero_comm *comm, int colour, int key, const char *name, zero_comm **out,

@@ -23,7 +23,7 @@ typedef struct sum_sources {
     const void *const *data; // (ranks)
 } sum_sources;
 
-static int64_t treesum_bytes_of(zero_dtype dtype, int64_t count)
+static int64_t bytes_of_elements(zero_dtype dtype, int64_t count)
 {
     return count * (int64_t)zero_dtype_bytes(dtype);
 }
@@ -48,7 +48,7 @@ static void sum_block(float *restrict out, const sum_sources *src, int lo, int n
                       int64_t count)
 {
     if (n == 1) {
-        zr_widen(src->dtype, (const char *)src->data[lo] + treesum_bytes_of(src->dtype, first),
+        zr_widen(src->dtype, (const char *)src->data[lo] + bytes_of_elements(src->dtype, first),
                  count, out);
         return;
     }
@@ -75,9 +75,9 @@ static void sum_block(float *restrict out, const sum_sources *src, int lo, int n
 // rounded once.
 static void add_block(const zr_sum_target *to, int64_t first, float *total, int64_t count)
 {
-    void *dst = (char *)to->data + treesum_bytes_of(to->dtype, first);
+    void *dst = (char *)to->data + bytes_of_elements(to->dtype, first);
     for (int i = to->adds - 1; i > 0; i--) {
-        const void *earlier = (const char *)dst + treesum_bytes_of(to->dtype, i * to->stride);
+        const void *earlier = (const char *)dst + bytes_of_elements(to->dtype, i * to->stride);
         zr_tree_leaf_sum(ZR_LEAF_ADD, to->dtype, total, &earlier, 0, count);
     }
     if (to->dtype == ZERO_F32) {
@@ -91,12 +91,12 @@ static void add_block(const zr_sum_target *to, int64_t first, float *total, int6
 static void stream_block(zero_dtype dtype, void *dst, const float *total, int64_t count)
 {
     if (dtype == ZERO_F32) {
-        zr_comm_copy_streaming(dst, total, treesum_bytes_of(dtype, count));
+        zr_comm_copy_streaming(dst, total, bytes_of_elements(dtype, count));
         return;
     }
     uint16_t narrow[BLOCK];
     zr_narrow(dtype, total, count, narrow);
-    zr_comm_copy_streaming(dst, narrow, treesum_bytes_of(dtype, count));
+    zr_comm_copy_streaming(dst, narrow, bytes_of_elements(dtype, count));
 }
 
 enum { STORE, STORE_STREAMING, STORE_ADDING };
@@ -105,7 +105,7 @@ static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int r
                           int64_t count, int how)
 {
     float total[BLOCK];
-    void *dst = (char *)to->data + treesum_bytes_of(to->dtype, first);
+    void *dst = (char *)to->data + bytes_of_elements(to->dtype, first);
     sum_block(total, src, 0, ranks, first, count);
     if (how == STORE_ADDING)
         add_block(to, first, total, count);
@@ -119,7 +119,7 @@ static void sum_and_store(const zr_sum_target *to, const sum_sources *src, int r
 // unless it is there already because it replaces a source.
 static int choose_store(const zr_sum_target *to, const void *const *src, int ranks, int64_t count)
 {
-    bool large = treesum_bytes_of(to->dtype, count) >= ZR_STREAM_FROM;
+    bool large = bytes_of_elements(to->dtype, count) >= ZR_STREAM_FROM;
     for (int r = 0; r < ranks; r++)
         large = large && to->data != src[r];
     return to->adds ? STORE_ADDING : large ? STORE_STREAMING : STORE;

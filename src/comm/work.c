@@ -15,7 +15,7 @@ uint64_t zr_work_pack(const zr_work *work)
 }
 
 // Takes the lowest bits off a word.
-static int take_work(uint64_t *word, int bits)
+static int take_bits(uint64_t *word, int bits)
 {
     int value = (int)(*word & ((1u << bits) - 1));
     *word >>= bits;
@@ -24,8 +24,8 @@ static int take_work(uint64_t *word, int bits)
 
 void zr_work_text(uint64_t word, char out[ZR_WORK_TEXT])
 {
-    int stages = take_work(&word, STAGES_BITS), stage = take_work(&word, STAGE_BITS);
-    int chunk = take_work(&word, CHUNK_BITS) - 1, micro_batch = (int)word - 1, used = 0;
+    int stages = take_bits(&word, STAGES_BITS), stage = take_bits(&word, STAGE_BITS);
+    int chunk = take_bits(&word, CHUNK_BITS) - 1, micro_batch = (int)word - 1, used = 0;
     out[0] = 0;
     if (stages > 1)
         used = snprintf(out, ZR_WORK_TEXT, ", pipeline stage %d of %d", stage, stages);
