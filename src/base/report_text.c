@@ -261,7 +261,7 @@ void zr_report_write_text(const zr_report *r, zr_report_kind kind, int width, zr
         if (i->kind == ZR_ITEM_LABEL && kind == ZR_REPORT_MARKDOWN)
             zr_buffer_printf(out, "- %s: ", i->field.label);
         else if (i->kind == ZR_ITEM_LABEL)
-            pad(i->field.label, labels, true, out);
+            append_padded(i->field.label, labels, true, out);
         if (i->kind == ZR_ITEM_PHRASE && i->field.label)
             write_phrase(i, out);
         if (i->kind == ZR_ITEM_FIELD && i->field.label) {

@@ -82,9 +82,9 @@ static zero_status await_flat_param(void *user, int flat_param, zero_error *erro
 {
     zero_checkpoint *c = user;
     zr_recorder *recorder = zr_engine_comm(c->engine)->recorder;
-    int64_t begin_saving = zr_recorder_begin(recorder);
+    int64_t begin = zr_recorder_begin(recorder);
     await_saving(c, flat_param, false);
-    zr_recorder_add(recorder, ZR_ACTIVITY_checkpoint_wait, begin_saving, 0, 0, -1);
+    zr_recorder_add(recorder, ZR_ACTIVITY_checkpoint_wait, begin, 0, 0, -1);
     return ZERO_OK;
 }
 

@@ -81,17 +81,17 @@ static void counting_rms_backward(zr_queue *queue, const zr_norm *norm, const vo
 {
 }
 
-static void counting_loss(zr_queue *queue, const zr_loss *counting_loss, void *logits,
-                          const int32_t *target, float *row_loss, bool gradient)
+static void counting_loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
+                          float *row_loss, bool gradient)
 {
 }
 
-static void counting_loss_parts(zr_queue *queue, const zr_loss *counting_loss, const void *logits,
+static void counting_loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
                                 const int32_t *target, zr_loss_part *parts)
 {
 }
 
-static void counting_loss_finish(zr_queue *queue, const zr_loss *counting_loss, int slices,
+static void counting_loss_finish(zr_queue *queue, const zr_loss *loss, int slices,
                                  const zr_loss_part *parts, int64_t stride, const int32_t *target,
                                  void *logits, float *row_loss, bool gradient)
 {
@@ -206,7 +206,7 @@ static void counting_embedding_backward(zr_queue *queue, zero_dtype stream, int6
                                         int64_t seq, int64_t width, const int32_t *ids,
                                         const void *d, int64_t vocab, float *d_tokens,
                                         bool add_tokens, int64_t max_seq, float *d_positions,
-                                        bool counting_add_positions)
+                                        bool add_positions)
 {
 }
 
@@ -219,7 +219,7 @@ static void counting_copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, con
 
 static void counting_zero(zr_queue *queue, int64_t bytes, void *to) {}
 
-static void counting_update(zr_queue *queue, const zr_update *counting_update, int64_t n,
+static void counting_update(zr_queue *queue, const zr_update *update, int64_t n,
                             const zr_range_states *at)
 {
 }
@@ -229,7 +229,7 @@ static void counting_square_sums(zr_queue *queue, zero_dtype dtype, const void *
 {
 }
 
-static void counting_lamb_direction(zr_queue *queue, const zr_update *counting_update, int64_t n,
+static void counting_lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
                                     const zr_range_states *at)
 {
 }

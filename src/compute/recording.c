@@ -105,38 +105,33 @@ static void recording_rms_backward(zr_queue *queue, const zr_norm *norm, const v
           norm->rows * norm->width * (streams * size_of(norm->stream) + size_of(norm->dtype)), 0);
 }
 
-static void recording_loss(zr_queue *queue, const zr_loss *recording_loss, void *logits,
+static void recording_loss(zr_queue *queue, const zr_loss *loss, void *logits,
                            const int32_t *target, float *row_loss, bool gradient)
 {
     entry entry = enter(queue);
-    queue->backend->rows->loss(queue, recording_loss, logits, target, row_loss, gradient);
+    queue->backend->rows->loss(queue, loss, logits, target, row_loss, gradient);
     leave(&entry, ZR_ACTIVITY_loss,
-          recording_loss->rows * recording_loss->vocab * size_of(recording_loss->dtype) *
-              (gradient ? 2 : 1),
-          0);
+          loss->rows * loss->vocab * size_of(loss->dtype) * (gradient ? 2 : 1), 0);
 }
 
-static void recording_loss_parts(zr_queue *queue, const zr_loss *recording_loss, const void *logits,
+static void recording_loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
                                  const int32_t *target, zr_loss_part *parts)
 {
     entry entry = enter(queue);
-    queue->backend->rows->loss_parts(queue, recording_loss, logits, target, parts);
+    queue->backend->rows->loss_parts(queue, loss, logits, target, parts);
     leave(&entry, ZR_ACTIVITY_loss,
-          recording_loss->rows *
-              (recording_loss->vocab * size_of(recording_loss->dtype) + (int64_t)sizeof *parts),
-          0);
+          loss->rows * (loss->vocab * size_of(loss->dtype) + (int64_t)sizeof *parts), 0);
 }
 
-static void recording_loss_finish(zr_queue *queue, const zr_loss *recording_loss, int slices,
+static void recording_loss_finish(zr_queue *queue, const zr_loss *loss, int slices,
                                   const zr_loss_part *parts, int64_t stride, const int32_t *target,
                                   void *logits, float *row_loss, bool gradient)
 {
-    int64_t row = gradient ? 2 * recording_loss->vocab * size_of(recording_loss->dtype) : 0;
+    int64_t row = gradient ? 2 * loss->vocab * size_of(loss->dtype) : 0;
     entry entry = enter(queue);
-    queue->backend->rows->loss_finish(queue, recording_loss, slices, parts, stride, target, logits,
-                                      row_loss, gradient);
-    leave(&entry, ZR_ACTIVITY_loss, recording_loss->rows * (row + slices * (int64_t)sizeof *parts),
-          0);
+    queue->backend->rows->loss_finish(queue, loss, slices, parts, stride, target, logits, row_loss,
+                                      gradient);
+    leave(&entry, ZR_ACTIVITY_loss, loss->rows * (row + slices * (int64_t)sizeof *parts), 0);
 }
 
 static void recording_softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
@@ -244,11 +239,11 @@ static int64_t update_bytes(int64_t n, const zr_range_states *at)
                 (at->parameters ? size_of(at->parameters_dtype) : 0));
 }
 
-static void recording_update(zr_queue *queue, const zr_update *recording_update, int64_t n,
+static void recording_update(zr_queue *queue, const zr_update *update, int64_t n,
                              const zr_range_states *at)
 {
     entry entry = enter(queue);
-    queue->backend->optimizer->update(queue, recording_update, n, at);
+    queue->backend->optimizer->update(queue, update, n, at);
     leave(&entry, ZR_ACTIVITY_optimizer, update_bytes(n, at), 0);
 }
 
@@ -263,11 +258,11 @@ static void recording_square_sums(zr_queue *queue, zero_dtype dtype, const void 
     leave(&entry, ZR_ACTIVITY_square_sum, elements * size_of(dtype), 0);
 }
 
-static void recording_lamb_direction(zr_queue *queue, const zr_update *recording_update, int64_t n,
+static void recording_lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
                                      const zr_range_states *at)
 {
     entry entry = enter(queue);
-    queue->backend->optimizer->lamb_direction(queue, recording_update, n, at);
+    queue->backend->optimizer->lamb_direction(queue, update, n, at);
     leave(&entry, ZR_ACTIVITY_optimizer,
           n * (6 * (int64_t)sizeof(float) + size_of(at->gradient_dtype)), 0);
 }

@@ -111,14 +111,13 @@ static void recording_elements_embedding_backward(zr_queue *queue, zero_dtype st
                                                   int64_t seq, int64_t width, const int32_t *ids,
                                                   const void *d, int64_t vocab, float *d_tokens,
                                                   bool add_tokens, int64_t max_seq,
-                                                  float *d_positions,
-                                                  bool recording_elements_add_positions)
+                                                  float *d_positions, bool add_positions)
 {
-    int64_t tables = (add_tokens ? 0 : vocab) + (recording_elements_add_positions ? 0 : max_seq);
+    int64_t tables = (add_tokens ? 0 : vocab) + (add_positions ? 0 : max_seq);
     entry entry = enter(queue);
     queue->backend->elements->embedding_backward(queue, stream, rows, seq, width, ids, d, vocab,
                                                  d_tokens, add_tokens, max_seq, d_positions,
-                                                 recording_elements_add_positions);
+                                                 add_positions);
     leave(&entry, ZR_ACTIVITY_embedding,
           width * (rows * (size_of(stream) + 4 * (int64_t)sizeof(float)) +
                    tables * (int64_t)sizeof(float)),

@@ -288,7 +288,7 @@ static void sum_column_blocks(const void *job_, int64_t first, int64_t last, int
 }
 
 static void cpu_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                           const void *x, float *out, bool cpu_add, void *scratch)
+                           const void *x, float *out, bool add, void *scratch)
 {
     int64_t of_block = column_block_rows(rows);
     column_job job = {.x = x,
@@ -299,7 +299,7 @@ static void cpu_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int6
                       .width = width,
                       .block_rows = of_block,
                       .blocks = (rows + of_block - 1) / of_block,
-                      .add = cpu_add};
+                      .add = add};
     zr_cpu_for(queue, job.blocks, 1 + WORTH / ZR_MAX(1, of_block * width), column_blocks, &job);
     zr_cpu_for(queue, (width + 15) / 16, 16, sum_column_blocks, &job);
 }

@@ -204,7 +204,7 @@ static void lion(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_
     tasks_run(queue, lion_tasks, &job);
 }
 
-static void cpu_update(zr_queue *queue, const zr_update *cpu_update, int64_t n,
+static void cpu_update(zr_queue *queue, const zr_update *update, int64_t n,
                        const zr_range_states *at)
 {
     static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t,
@@ -213,7 +213,7 @@ static void cpu_update(zr_queue *queue, const zr_update *cpu_update, int64_t n,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
-    by_kind[cpu_update->kind](queue, cpu_update, n, at);
+    by_kind[update->kind](queue, update, n, at);
 }
 
 INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
@@ -233,13 +233,13 @@ static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(lamb_vector, job, first, last);
 }
 
-static void cpu_lamb_direction(zr_queue *queue, const zr_update *cpu_update, int64_t n,
+static void cpu_lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
                                const zr_range_states *at)
 {
-    update_job job = job_of(cpu_update, n, at);
+    update_job job = job_of(update, n, at);
     job.at.parameters = NULL;
-    job.step = (float)(1 / cpu_update->correction1);
-    job.root = (float)(1 / sqrt(cpu_update->correction2));
+    job.step = (float)(1 / update->correction1);
+    job.root = (float)(1 / sqrt(update->correction2));
     tasks_run(queue, lamb_tasks, &job);
 }
 

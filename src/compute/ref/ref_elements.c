@@ -89,10 +89,10 @@ static void ref_convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t
 }
 
 static void ref_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                           const void *x, float *out, bool ref_add, void *scratch)
+                           const void *x, float *out, bool add, void *scratch)
 {
     for (int64_t j = 0; j < width; j++) {
-        double sum = ref_add ? out[j] : 0;
+        double sum = add ? out[j] : 0;
         for (int64_t i = 0; i < rows; i++)
             sum += ref_get(dtype, x, i * width + j);
         out[j] = (float)sum;
@@ -132,12 +132,12 @@ static void ref_add_positions(zr_queue *queue, zero_dtype dtype, int64_t rows, i
 static void ref_embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
                                    int64_t width, const int32_t *ids, const void *d, int64_t vocab,
                                    float *d_tokens, bool add_tokens, int64_t max_seq,
-                                   float *d_positions, bool ref_add_positions)
+                                   float *d_positions, bool add_positions)
 {
     assert(!d_positions || seq <= max_seq);
     if (d_tokens && !add_tokens)
         memset(d_tokens, 0, sizeof(float) * (size_t)(vocab * width));
-    if (d_positions && !ref_add_positions)
+    if (d_positions && !add_positions)
         memset(d_positions, 0, sizeof(float) * (size_t)(max_seq * width));
     for (int64_t i = 0; i < rows; i++) {
         assert(ids[i] < vocab);

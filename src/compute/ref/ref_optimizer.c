@@ -54,7 +54,7 @@ static void write_parameter_copy(const zr_range_states *at, int64_t i)
         ref_put(at->parameters_dtype, at->parameters, i, at->master[i]);
 }
 
-static void ref_update(zr_queue *queue, const zr_update *ref_update, int64_t n,
+static void ref_update(zr_queue *queue, const zr_update *update, int64_t n,
                        const zr_range_states *at)
 {
     static element_update *const by_kind[] = {
@@ -63,10 +63,10 @@ static void ref_update(zr_queue *queue, const zr_update *ref_update, int64_t n,
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
     for (int64_t i = 0; i < n; i++) {
-        by_kind[ref_update->kind](ref_update, at->master + i, at->state0 ? at->state0 + i : NULL,
-                                  at->state1 ? at->state1 + i : NULL,
-                                  ref_get(at->gradient_dtype, at->gradient, i) *
-                                      ref_update->gradient_scale);
+        by_kind[update->kind](update, at->master + i, at->state0 ? at->state0 + i : NULL,
+                              at->state1 ? at->state1 + i : NULL,
+                              ref_get(at->gradient_dtype, at->gradient, i) *
+                                  update->gradient_scale);
         write_parameter_copy(at, i);
     }
 }
@@ -90,17 +90,17 @@ static void ref_square_sums(zr_queue *queue, zero_dtype dtype, const void *g, in
         sums[k] = part_squares(dtype, g, first[k], count[k]);
 }
 
-static void ref_lamb_direction(zr_queue *queue, const zr_update *ref_update, int64_t n,
+static void ref_lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
                                const zr_range_states *at)
 {
     float *m = at->state0, *v = at->state1;
     for (int64_t i = 0; i < n; i++) {
-        double g = ref_get(at->gradient_dtype, at->gradient, i) * ref_update->gradient_scale;
-        m[i] = (float)(ref_update->beta1 * m[i] + (1 - ref_update->beta1) * g);
-        v[i] = (float)(ref_update->beta2 * v[i] + (1 - ref_update->beta2) * g * g);
-        double denominator = sqrt(v[i]) / sqrt(ref_update->correction2) + ref_update->epsilon;
-        at->direction[i] = (float)(m[i] / ref_update->correction1 / denominator +
-                                   ref_update->weight_decay * at->master[i]);
+        double g = ref_get(at->gradient_dtype, at->gradient, i) * update->gradient_scale;
+        m[i] = (float)(update->beta1 * m[i] + (1 - update->beta1) * g);
+        v[i] = (float)(update->beta2 * v[i] + (1 - update->beta2) * g * g);
+        double denominator = sqrt(v[i]) / sqrt(update->correction2) + update->epsilon;
+        at->direction[i] = (float)(m[i] / update->correction1 / denominator +
+                                   update->weight_decay * at->master[i]);
     }
 }
 

@@ -167,60 +167,57 @@ static double sum_exponentials(zero_dtype dtype, const void *x, int64_t at, int6
     return sum;
 }
 
-static void ref_loss(zr_queue *queue, const zr_loss *ref_loss, void *logits, const int32_t *target,
+static void ref_loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
                      float *row_loss, bool gradient)
 {
-    for (int64_t i = 0; i < ref_loss->rows; i++) {
-        int64_t at = i * ref_loss->vocab;
+    for (int64_t i = 0; i < loss->rows; i++) {
+        int64_t at = i * loss->vocab;
         bool counts = target[i] >= 0;
-        double largest = counts ? ref_largest_of(ref_loss->dtype, logits, at, ref_loss->vocab) : 0,
-               sum = counts
-                         ? sum_exponentials(ref_loss->dtype, logits, at, ref_loss->vocab, largest)
-                         : 1;
-        assert(target[i] < ref_loss->vocab);
+        double largest = counts ? ref_largest_of(loss->dtype, logits, at, loss->vocab) : 0,
+               sum = counts ? sum_exponentials(loss->dtype, logits, at, loss->vocab, largest) : 1;
+        assert(target[i] < loss->vocab);
         row_loss[i] =
-            counts
-                ? (float)(log(sum) + (largest - ref_get(ref_loss->dtype, logits, at + target[i])))
-                : 0;
-        for (int64_t j = 0; gradient && j < ref_loss->vocab; j++) {
-            double probability = exp(ref_get(ref_loss->dtype, logits, at + j) - largest) / sum;
-            ref_put(ref_loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * ref_loss->factor : 0);
+            counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i])))
+                   : 0;
+        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
+            double probability = exp(ref_get(loss->dtype, logits, at + j) - largest) / sum;
+            ref_put(loss->dtype, logits, at + j,
+                    counts ? (probability - (j == target[i])) * loss->factor : 0);
         }
     }
 }
 
-static void ref_loss_parts(zr_queue *queue, const zr_loss *ref_loss, const void *logits,
+static void ref_loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
                            const int32_t *target, zr_loss_part *parts)
 {
-    for (int64_t i = 0; i < ref_loss->rows; i++) {
-        int64_t at = i * ref_loss->vocab;
+    for (int64_t i = 0; i < loss->rows; i++) {
+        int64_t at = i * loss->vocab;
         parts[i] = (zr_loss_part){.largest = -INFINITY, .aimed = -INFINITY};
         if (target[i] == ZR_TARGET_NONE)
             continue;
-        double largest = ref_largest_of(ref_loss->dtype, logits, at, ref_loss->vocab);
+        double largest = ref_largest_of(loss->dtype, logits, at, loss->vocab);
         parts[i].largest = (float)largest;
-        parts[i].sum = sum_exponentials(ref_loss->dtype, logits, at, ref_loss->vocab,
+        parts[i].sum = sum_exponentials(loss->dtype, logits, at, loss->vocab,
                                         largest == -INFINITY ? 0 : largest);
-        if (target[i] >= 0 && target[i] < ref_loss->vocab)
-            parts[i].aimed = (float)ref_get(ref_loss->dtype, logits, at + target[i]);
+        if (target[i] >= 0 && target[i] < loss->vocab)
+            parts[i].aimed = (float)ref_get(loss->dtype, logits, at + target[i]);
     }
 }
 
-static void ref_loss_finish(zr_queue *queue, const zr_loss *ref_loss, int slices,
+static void ref_loss_finish(zr_queue *queue, const zr_loss *loss, int slices,
                             const zr_loss_part *parts, int64_t stride, const int32_t *target,
                             void *logits, float *row_loss, bool gradient)
 {
-    for (int64_t i = 0; i < ref_loss->rows; i++) {
-        int64_t at = i * ref_loss->vocab;
+    for (int64_t i = 0; i < loss->rows; i++) {
+        int64_t at = i * loss->vocab;
         bool counts = target[i] != ZR_TARGET_NONE;
         zr_loss_part whole = zr_loss_parts_join(parts + i, slices, stride);
         row_loss[i] = counts ? (float)(log(whole.sum) + ((double)whole.largest - whole.aimed)) : 0;
-        for (int64_t j = 0; gradient && j < ref_loss->vocab; j++) {
-            double x = ref_get(ref_loss->dtype, logits, at + j),
+        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
+            double x = ref_get(loss->dtype, logits, at + j),
                    probability = exp(x - whole.largest) / whole.sum;
-            ref_put(ref_loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * ref_loss->factor : 0);
+            ref_put(loss->dtype, logits, at + j,
+                    counts ? (probability - (j == target[i])) * loss->factor : 0);
         }
     }
 }
