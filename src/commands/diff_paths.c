@@ -145,7 +145,7 @@ static zero_status compare_models(diff *d, const char *const paths[2], const zr_
     return ZERO_OK;
 }
 
-static zero_status compare_open(diff *d, zr_source *a, zr_source *b, zero_error *error)
+static zero_status compare_opened_sources(diff *d, zr_source *a, zr_source *b, zero_error *error)
 {
     static const char *const keys[] = {"step", "updates", "seed", "train_batch_size", "loss_scale"};
     int64_t compared;
@@ -172,7 +172,7 @@ static zero_status compare_paths(diff *d, const char *a, const char *b, zero_err
     if (status == ZERO_OK)
         status = compare_models(d, (const char *const[2]){a, b}, sources, error);
     if (status == ZERO_OK)
-        status = compare_open(d, &sources[0], &sources[1], error);
+        status = compare_opened_sources(d, &sources[0], &sources[1], error);
     zr_source_close(&sources[1]);
     zr_source_close(&sources[0]);
     return status;

@@ -28,8 +28,8 @@ static zero_status find_key(const char *path, const char *flag, int *index, zero
                    nearest[0] ? "; did you mean " : "", nearest);
 }
 
-static zero_status check_value(const zr_key *key, const char *text, const char *flag, json_t **out,
-                               zero_error *error)
+static zero_status parse_flag_value(const zr_key *key, const char *text, const char *flag,
+                                    json_t **out, zero_error *error)
 {
     char wanted[ZR_KEY_WANTED_BYTES] = "";
     const char *form = "";
@@ -205,7 +205,7 @@ zero_status zr_config_override(zr_config *config, const char *path, const char *
     ZERO_TRY(find_key(path, flag, &index, error));
     const zr_key *key = zr_key_at(index);
     zr_setting *setting = &config->settings[index];
-    ZERO_TRY(check_value(key, text, flag, &value, error));
+    ZERO_TRY(parse_flag_value(key, text, flag, &value, error));
     if (key->agrees)
         return put_if_undisputed(&f, key, text, value);
     bool precision = !strcmp(path, "libzero.dtype") && json_is_string(value);

@@ -122,7 +122,8 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
 
 // ---- the tokenizer "chars" ----
 
-static zero_status mark_characters(void *user, const char *text, size_t length, zero_error *error)
+static zero_status collect_characters(void *user, const char *text, size_t length,
+                                      zero_error *error)
 {
     unsigned char *seen = user;
     int32_t c;
@@ -135,17 +136,18 @@ static zero_status mark_characters(void *user, const char *text, size_t length, 
     return ZERO_OK;
 }
 
-static zero_status mark_record_characters(const zr_corpus *corpus, zr_part *part,
-                                          unsigned char *seen, zero_error *error)
+static zero_status collect_record_characters(const zr_corpus *corpus, zr_part *part,
+                                             unsigned char *seen, zero_error *error)
 {
     seen['\n'] = 1; // it ends a record
-    return zr_part_records_each(corpus, part, 0, part->records.length, mark_characters, seen,
+    return zr_part_records_each(corpus, part, 0, part->records.length, collect_characters, seen,
                                 error);
 }
 
 // Files are joined because consecutive ones may share a character. If the text is wrong, a
 // tokenizer made for this part alone reports the error.
-static zero_status mark_text_characters(const zr_part *part, unsigned char *seen, zero_error *error)
+static zero_status collect_text_characters(const zr_part *part, unsigned char *seen,
+                                           zero_error *error)
 {
     zr_text text;
     zr_tokenizer *own;
@@ -154,7 +156,7 @@ static zero_status mark_text_characters(const zr_part *part, unsigned char *seen
         zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
     if (status == ZERO_OK) {
         zr_tokenizer_destroy(own);
-        status = mark_characters(seen, text.data, text.length, error);
+        status = collect_characters(seen, text.data, text.length, error);
     }
     zr_text_free(&text);
     return status;
@@ -189,8 +191,9 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
                 "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text",
                 part->name);
         else
-            status = part->kind == ZR_DATA_TEXT ? mark_text_characters(part, seen, error)
-                                                : mark_record_characters(corpus, part, seen, error);
+            status = part->kind == ZR_DATA_TEXT
+                         ? collect_text_characters(part, seen, error)
+                         : collect_record_characters(corpus, part, seen, error);
     }
     if (status == ZERO_OK)
         status = create_char_tokenizer(seen, zr_corpus_name(corpus), out, error);

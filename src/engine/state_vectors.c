@@ -65,7 +65,7 @@ static int64_t state_bytes_on_nvme(const zr_plan *plan)
     return bytes;
 }
 
-static int64_t scratch_bytes(const zr_plan *plan, zr_scratch_kind kind)
+static int64_t scratch_file_bytes(const zr_plan *plan, zr_scratch_kind kind)
 {
     switch (kind) {
     case ZR_SCRATCH_PARAMETERS: return vector_bytes_of(plan, ZERO_TIER_nvme, ZR_VECTOR_PARAMETERS);
@@ -86,7 +86,7 @@ static zero_status open_scratch(zero_engine *engine, const zr_nvme_options *opti
                                                          "zero-checkpoints"};
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)
         ZERO_TRY(zr_scratch_create(options->paths[k].at, options->paths[k].count,
-                                   scratch_bytes(engine->plan, k),
+                                   scratch_file_bytes(engine->plan, k),
                                    engine->plan->settings.tiering.block, labels[k], options->faults,
                                    &engine->offload.scratch[k], error));
     return ZERO_OK;

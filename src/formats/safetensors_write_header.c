@@ -66,7 +66,7 @@ static zero_status write_header_json(const placed *order, int count, const char 
     return status;
 }
 
-static zero_status add_header_length(int count, zr_st_layout *out, zero_error *error)
+static zero_status finish_header(int count, zr_st_layout *out, zero_error *error)
 {
     uint64_t json_bytes = out->header.length - 8;
     if (json_bytes > ZR_ST_HEADER_LIMIT)
@@ -98,7 +98,7 @@ zero_status zr_st_layout_create(const zr_st_entry *entries, int count, const cha
     zero_status status =
         out->begin ? write_header_json(order, count, prefix, out, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
-        status = add_header_length(count, out, error);
+        status = finish_header(count, out, error);
     zr_free(order);
     if (status != ZERO_OK)
         zr_st_layout_free(out);

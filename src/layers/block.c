@@ -223,7 +223,7 @@ zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block)
                        context->unit->name);
     lay_out_block(context->unit, &context->shape, &l, block);
     block->context = context;
-    block->place = zr_place_of(context, block->place);
+    block->place = zr_exchange_place(context, block->place);
     for (int i = 0; i < block->slice_count; i++)
         block->slices[i].attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
     return ZERO_OK;

@@ -42,7 +42,10 @@ static zero_status gather_into(zr_block *block, void *rows)
 }
 
 // Returns the element of the whole stream at which this rank's rows begin.
-static int64_t first_element(const zr_block *block) { return block->division.first * block->width; }
+static int64_t first_stream_element(const zr_block *block)
+{
+    return block->division.first * block->width;
+}
 
 static void apply_dropout(zr_block *block, enum zr_lm_site site, void *branch)
 {
@@ -51,7 +54,7 @@ static void apply_dropout(zr_block *block, enum zr_lm_site site, void *branch)
     if (p > 0)
         queue->backend->elements->dropout(
             queue, block->dtype, block->dtype, block->division.own * block->width, p,
-            zr_context_key(block->context, site), first_element(block), branch, branch);
+            zr_context_key(block->context, site), first_stream_element(block), branch, branch);
 }
 
 typedef struct joining { // of a half's slices in forward
@@ -150,7 +153,7 @@ static zero_status dropout_backward(zr_block *block, enum zr_block_half which, c
     else
         elements->dropout(queue, block->stream, block->dtype, count, p,
                           zr_context_key(block->context, block->layers->halves[which].site),
-                          first_element(block), d, into);
+                          first_stream_element(block), d, into);
     return gather_into(block, branch);
 }
 
@@ -326,7 +329,7 @@ zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
     caches_of_layer(cache, zr_lm_unit_at(context->unit), &block, caches);
     zr_block_alias(&block, out);
     block.context = context;
-    block.place = zr_place_of(context, block.place);
+    block.place = zr_exchange_place(context, block.place);
     block.step = step;
     block.caches = caches;
     return run_forward(&block, in, out);

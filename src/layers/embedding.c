@@ -37,7 +37,7 @@ static zero_status prepare_embedding(zero_context *context, embedding *e)
 {
     lay_out_embedding(context->unit, &context->shape, context->workspace, e);
     e->context = context;
-    e->place = zr_place_of(context, e->place);
+    e->place = zr_exchange_place(context, e->place);
     ZERO_TRY(zr_lm_shape_check(e->hyper, &context->shape, context->error));
     return zr_lm_ids(context, 0, false, &e->ids);
 }
@@ -71,12 +71,12 @@ static zero_status tiles_forward(const embedding *e, void *x)
     zero_dtype dtype = context->shape.dtype;
     const void *positions = position_table(e);
     for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_tensor_begin(context, table, t));
+        ZERO_TRY(zr_tensor_acquire(context, table, t));
         queue->backend->elements->embedding_forward(
             queue, dtype, zr_stream_dtype(dtype), e->rows, context->shape.seq, e->width,
             zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local),
             zr_tensor_values(context, table, t), positions, x);
-        ZERO_TRY(zr_tensor_end(context, table, t));
+        ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;
 }
@@ -157,11 +157,11 @@ static zero_status tiles_backward(const embedding *e, const void *d)
 {
     const zr_tensor_handle *table = zr_lm_table(e->hyper);
     for (int t = table->tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zr_tensor_begin(e->context, table, t));
+        ZERO_TRY(zr_tensor_acquire(e->context, table, t));
         part_backward(e, table, t, zr_lm_tile_tokens(e->hyper, t),
                       zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local), d,
                       t == table->tiles - 1);
-        ZERO_TRY(zr_tensor_end(e->context, table, t));
+        ZERO_TRY(zr_tensor_release(e->context, table, t));
     }
     return ZERO_OK;
 }

@@ -125,8 +125,8 @@ static size_t head_lay_out(const zero_unit *unit, const zero_shape *shape, void 
     return carver.used;
 }
 
-static void chunk_products(const head *h, int64_t rows, int64_t tokens, int calls,
-                           zero_unit_sizes *sizes)
+static void append_head_chunk_products(const head *h, int64_t rows, int64_t tokens, int calls,
+                                       zero_unit_sizes *sizes)
 {
     const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens);
     const zr_product weight = zr_head_product_weight(h->hyper, h->dtype, rows, tokens);
@@ -139,12 +139,13 @@ static void chunk_products(const head *h, int64_t rows, int64_t tokens, int call
 }
 
 // Appends the chunks of all tiles but the last, and those of the last, which is smaller.
-static void tile_products(const head *h, int64_t rows, int calls, zero_unit_sizes *sizes)
+static void append_head_tile_products(const head *h, int64_t rows, int calls,
+                                      zero_unit_sizes *sizes)
 {
     int last = h->table->tiles - 1;
     if (last > 0)
-        chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, 0), calls * last, sizes);
-    chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, last), calls, sizes);
+        append_head_chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, 0), calls * last, sizes);
+    append_head_chunk_products(h, rows, zr_lm_tile_tokens(h->hyper, last), calls, sizes);
 }
 
 static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
@@ -158,9 +159,9 @@ static zero_status head_sizes(const zero_unit *unit, const zero_shape *shape,
     out->workspace_bytes = head_lay_out(unit, shape, NULL, &h);
     zr_norm_read_in_backward(&h.norm, out);
     zr_tensor_read_in_backward(h.table, out);
-    tile_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
+    append_head_tile_products(&h, h.chunk, (int)(h.rows / h.chunk), out);
     if (h.rows % h.chunk)
-        tile_products(&h, h.rows % h.chunk, 1, out);
+        append_head_tile_products(&h, h.rows % h.chunk, 1, out);
     return ZERO_OK;
 }
 
@@ -285,9 +286,9 @@ static zero_status tiles_forward(head *h, bool gradient)
     const zr_tensor_handle *table = h->table;
     const zr_loss loss = loss_of_rows(h, h->rows);
     for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_tensor_begin(h->context, table, t));
+        ZERO_TRY(zr_tensor_acquire(h->context, table, t));
         ZERO_TRY(tile_logits(h, t));
-        ZERO_TRY(zr_tensor_end(h->context, table, t));
+        ZERO_TRY(zr_tensor_release(h->context, table, t));
     }
     h->context->queue->backend->rows->loss(h->context->queue, &loss, h->logits, h->target,
                                            h->row_loss, gradient);
@@ -298,9 +299,9 @@ static zero_status tiles_backward(head *h)
 {
     const zr_tensor_handle *table = h->table;
     for (int t = table->tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zr_tensor_begin(h->context, table, t));
+        ZERO_TRY(zr_tensor_acquire(h->context, table, t));
         ZERO_TRY(tile_backward(h, t));
-        ZERO_TRY(zr_tensor_end(h->context, table, t));
+        ZERO_TRY(zr_tensor_release(h->context, table, t));
     }
     h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype,
                                                   h->rows * h->width, h->dx, h->normed);

@@ -170,7 +170,7 @@ static zero_status prepare_cut_head(zero_context *context, cut_head *h)
     ZERO_TRY(zr_lm_threads_check(context));
     lay_out_cut_head(context->unit, &context->shape, context->workspace, h);
     h->context = context;
-    h->place = zr_place_of(context, h->place);
+    h->place = zr_exchange_place(context, h->place);
     ZERO_TRY(zr_lm_ids(context, 1, true, &target));
     take_targets(h, target);
     h->factor = (float)zero_loss_factor(context, h->counted);

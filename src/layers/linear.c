@@ -120,9 +120,9 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
     tile_scratch tiles;
     lay_out_tile_scratch(linear, scratch, &tiles);
     for (int t = 0; t < linear->weight->tiles; t++) {
-        ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
+        ZERO_TRY(zr_tensor_acquire(context, linear->weight, t));
         ZERO_TRY(forward_tile(context, linear, t, x, y, &tiles));
-        ZERO_TRY(zr_tensor_end(context, linear->weight, t));
+        ZERO_TRY(zr_tensor_release(context, linear->weight, t));
     }
     return ZERO_OK;
 }
@@ -205,10 +205,10 @@ static zero_status backward_tiles(zero_context *context, const zr_linear *linear
                                   const void *dy, float *dx, bool add, void *columns)
 {
     for (int t = linear->weight->tiles - 1; t >= 0; t--) {
-        ZERO_TRY(zr_tensor_begin(context, linear->weight, t));
+        ZERO_TRY(zr_tensor_acquire(context, linear->weight, t));
         ZERO_TRY(backward_tile(context, linear, t, x, dy, dx, add || t + 1 < linear->weight->tiles,
                                columns));
-        ZERO_TRY(zr_tensor_end(context, linear->weight, t));
+        ZERO_TRY(zr_tensor_release(context, linear->weight, t));
     }
     return ZERO_OK;
 }

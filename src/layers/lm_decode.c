@@ -208,7 +208,7 @@ static zero_status embed_slices(zero_context *context, const zr_decode_step *ste
     int64_t width = hyper->shape.width;
     float *sum;
     ZERO_TRY(zr_embed_slices(context, &work->division, step->tokens, work->local,
-                             zr_place_of(context, work->place), &sum));
+                             zr_exchange_place(context, work->place), &sum));
     elements->copy(queue, step->rows * width * (int64_t)sizeof *out, sum, out);
     for (int r = 0; r < step->run_count; r++) {
         const zr_attention_run *run = &step->runs[r];
@@ -230,10 +230,10 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
     if (zr_lm_is_cut(hyper))
         return embed_slices(context, step, &work, out);
     for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_tensor_begin(context, table, t));
+        ZERO_TRY(zr_tensor_acquire(context, table, t));
         embed_runs(context, step, t,
                    zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, work.local), out);
-        ZERO_TRY(zr_tensor_end(context, table, t));
+        ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;
 }
@@ -243,8 +243,8 @@ static zero_status decode_embedding(zero_context *context, const zr_decode_cache
 static zero_status skip_tiles(zero_context *context, const zr_tensor_handle *table)
 {
     for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_tensor_begin(context, table, t));
-        ZERO_TRY(zr_tensor_end(context, table, t));
+        ZERO_TRY(zr_tensor_acquire(context, table, t));
+        ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;
 }
@@ -308,7 +308,7 @@ static zero_status logits_of_slices(zero_context *context, const zr_decode_step 
     zr_queue *queue = context->queue;
     int64_t wanted = step->wanted_count, each = slice_logits(hyper, wanted);
     int here = zr_slices_here(slices), first = zr_slices_first(slices);
-    char *place = zr_place_of(context, work->place);
+    char *place = zr_exchange_place(context, work->place);
     const zero_exchange exchange = logits_exchange(hyper, wanted);
     for (int i = 0; i < here; i++) {
         const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
@@ -341,9 +341,9 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
     if (zr_lm_is_cut(hyper))
         return logits_of_slices(context, step, &work, logits);
     for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_tensor_begin(context, table, t));
+        ZERO_TRY(zr_tensor_acquire(context, table, t));
         ZERO_TRY(logits_of_tile(context, step, t, &work, logits));
-        ZERO_TRY(zr_tensor_end(context, table, t));
+        ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;
 }

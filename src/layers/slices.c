@@ -49,7 +49,7 @@ void *zr_carve_place(zr_carver *carver, const zr_lm_unit *unit, size_t bytes)
     return zr_lm_is_cut(unit) && unit->slices.ranks == 1 ? zr_carve(carver, bytes) : NULL;
 }
 
-char *zr_place_of(const zero_context *context, void *carved)
+char *zr_exchange_place(const zero_context *context, void *carved)
 {
     return carved ? carved : context->exchanger ? context->exchanger->window : NULL;
 }

@@ -37,9 +37,9 @@ int64_t zr_sum_share(int64_t elements, int ranks);
 size_t zr_division_place_bytes(const zr_division *stream); // of a place for (R, C) fp32
 bool zr_lm_is_cut(const zr_lm_unit *unit);                 // into more than one slice
 // Cuts the place out of the workspace of a unit that is cut; NULL if ranks exchange, because the
-// window is then the place. zr_place_of returns the place of a call.
+// window is then the place. zr_exchange_place returns the place of a call.
 void *zr_carve_place(zr_carver *carver, const zr_lm_unit *unit, size_t bytes);
-char *zr_place_of(const zero_context *context, void *carved);
+char *zr_exchange_place(const zero_context *context, void *carved);
 
 // Computes slice `slice` of those that this rank has: out(elements) fp32.
 typedef zero_status (*zr_slice_fn)(void *user, int slice, float *out);

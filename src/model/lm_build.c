@@ -168,8 +168,8 @@ static void tiles_add(zr_unit_storage *unit, const char *prefix, const zr_unit_t
 }
 
 // Makes the flat parameters and handles of one unit's tensors.
-static zero_status unit_place(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
-                              const zr_unit_tensor *of, int count, zero_error *error)
+static zero_status lay_out_unit(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
+                                const zr_unit_tensor *of, int count, zero_error *error)
 {
     ZERO_TRY(unit_reserve(unit, of, count, error));
     handles_begin(s, unit, prefix, of, count);
@@ -196,7 +196,7 @@ static zero_status embedding_build(zr_lm_storage *s, const zero_unit_ops *ops, z
 {
     zr_unit_storage *unit = &s->storage[0];
     snprintf(unit->name, ZR_LM_NAME_BYTES, "embedding");
-    ZERO_TRY(unit_place(s, unit, "", s->design.embedding, ZR_LM_END_TENSORS, error));
+    ZERO_TRY(lay_out_unit(s, unit, "", s->design.embedding, ZR_LM_END_TENSORS, error));
     s->units[0] = unit_of_storage(unit, ops);
     return ZERO_OK;
 }
@@ -209,7 +209,7 @@ static zero_status block_build(zr_lm_storage *s, const zero_unit_ops *ops, int l
     snprintf(unit->name, ZR_LM_NAME_BYTES, "%s%d", s->design.unit_prefix, layer);
     snprintf(prefix, ZR_LM_NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
     unit->hyper.layer = layer;
-    ZERO_TRY(unit_place(s, unit, prefix, s->design.block, s->design.tensor_count, error));
+    ZERO_TRY(lay_out_unit(s, unit, prefix, s->design.block, s->design.tensor_count, error));
     s->units[layer + 1] = unit_of_storage(unit, ops);
     return ZERO_OK;
 }
@@ -238,7 +238,7 @@ static zero_status head_build(zr_lm_storage *s, const zero_unit_ops *ops, zero_e
     int last = s->model.unit_count - 1;
     zr_unit_storage *unit = &s->storage[last];
     snprintf(unit->name, ZR_LM_NAME_BYTES, "head");
-    ZERO_TRY(unit_place(s, unit, "", s->design.head, ZR_LM_END_TENSORS, error));
+    ZERO_TRY(lay_out_unit(s, unit, "", s->design.head, ZR_LM_END_TENSORS, error));
     s->units[last] = unit_of_storage(unit, ops);
     return zr_tensor_exists(&unit->hyper.tensor[ZR_LM_TABLE])
                ? ZERO_OK

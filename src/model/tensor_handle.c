@@ -3,12 +3,12 @@
 
 bool zr_tensor_exists(const zr_tensor_handle *of) { return of->flat_param >= 0; }
 
-zero_status zr_tensor_begin(zero_context *context, const zr_tensor_handle *of, int tile)
+zero_status zr_tensor_acquire(zero_context *context, const zr_tensor_handle *of, int tile)
 {
     return of->tiles > 1 ? zero_flat_param_begin(context, of->flat_param + tile) : ZERO_OK;
 }
 
-zero_status zr_tensor_end(zero_context *context, const zr_tensor_handle *of, int tile)
+zero_status zr_tensor_release(zero_context *context, const zr_tensor_handle *of, int tile)
 {
     return of->tiles > 1 ? zero_flat_param_end(context, of->flat_param + tile) : ZERO_OK;
 }

@@ -22,9 +22,9 @@ typedef struct zr_tensor_handle {
 } zr_tensor_handle;
 
 bool zr_tensor_exists(const zr_tensor_handle *of);
-// Begin and end the use of a tile. A whole tensor (tile 0 of 1) is always there.
-zero_status zr_tensor_begin(zero_context *context, const zr_tensor_handle *of, int tile);
-zero_status zr_tensor_end(zero_context *context, const zr_tensor_handle *of, int tile);
+// Acquire and release a tile. A whole tensor (tile 0 of 1) is always there.
+zero_status zr_tensor_acquire(zero_context *context, const zr_tensor_handle *of, int tile);
+zero_status zr_tensor_release(zero_context *context, const zr_tensor_handle *of, int tile);
 // Return zero_parameter and zero_gradient of a tile, or NULL if the unit has no such tensor. The
 // gradient is also NULL if the tensor does not train, and nothing is then computed for it.
 const void *zr_tensor_values(const zero_context *context, const zr_tensor_handle *of, int tile);

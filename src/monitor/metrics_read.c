@@ -30,7 +30,7 @@ static zero_status cannot_read(const zr_metrics_reader *r, zero_error *error)
 
 // Goes back to where the line begins that is not there as a whole, and forgets that the file ended,
 // because its writer may go on.
-static zero_status wait_for_more(zr_metrics_reader *r, zero_error *error)
+static zero_status rewind_unfinished_line(zr_metrics_reader *r, zero_error *error)
 {
     r->line--;
     return fseeko(r->file, r->read, SEEK_SET) ? cannot_read(r, error) : ZERO_OK;
@@ -41,11 +41,11 @@ zero_status zr_metrics_reader_next(zr_metrics_reader *r, json_t **out, zero_erro
     *out = NULL;
     r->line++;
     if (!fgets(r->text, ZR_METRICS_MOST_LINE + 1, r->file))
-        return ferror(r->file) ? cannot_read(r, error) : wait_for_more(r, error);
+        return ferror(r->file) ? cannot_read(r, error) : rewind_unfinished_line(r, error);
     size_t length = strlen(r->text);
     bool whole = length && r->text[length - 1] == '\n';
     if (!whole && feof(r->file))
-        return wait_for_more(r, error);
+        return rewind_unfinished_line(r, error);
     if (!whole && length == ZR_METRICS_MOST_LINE)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\", line %lld: more than %d bytes", r->path,
                        (long long)r->line, ZR_METRICS_MOST_LINE);

@@ -172,7 +172,7 @@ static void place_next(gathering *g, int v)
         take_place(plan, &g->window, v + 1);
 }
 
-static void end_turn(gathering *g)
+static void release_window_place(gathering *g)
 {
     zr_plan *plan = g->plan;
     int reused = plan->visits[g->turn].reuses;
@@ -200,7 +200,7 @@ static zero_status place_gathers(zr_plan *plan, int64_t kept, zero_error *error)
         if (visit->stream >= 0)
             give_place_back(plan, &g.window, v);
         if (visit->turn_end == v)
-            end_turn(&g);
+            release_window_place(&g);
     }
     gathering_end(&g);
     return ZERO_OK;

@@ -55,13 +55,13 @@ static zero_status wait_for_group(track *t, int64_t g, zero_error *error)
     return zr_io_wait(t->io, &t->requests[g % BUFFERS], error);
 }
 
-static zero_status read_group(track *t, int64_t g, zero_error *error)
+static zero_status start_group_read(track *t, int64_t g, zero_error *error)
 {
     ZERO_TRY(wait_for_group(t, g, error));
     return start_group_transfer(t, g, false, error);
 }
 
-static zero_status write_group(track *t, int64_t g, zero_error *error)
+static zero_status start_group_write(track *t, int64_t g, zero_error *error)
 {
     ZERO_TRY(wait_for_group(t, g, error));
     return start_group_transfer(t, g, true, error);
@@ -71,7 +71,7 @@ static zero_status write_group(track *t, int64_t g, zero_error *error)
 static zero_status update_group(track *t, int64_t g, zero_error *error)
 {
     ZERO_TRY(wait_for_group(t, g, error));
-    ZERO_TRY(read_group(t, g + 1, error));
+    ZERO_TRY(start_group_read(t, g + 1, error));
     return start_group_transfer(t, g, true, error);
 }
 
@@ -86,7 +86,7 @@ static zero_status time_round(track *t, group_fn work, double seconds, int64_t l
     double start = zr_clock_seconds();
     int64_t first = t->next, g = first;
     if (work == update_group)
-        ZERO_TRY(read_group(t, g, error));
+        ZERO_TRY(start_group_read(t, g, error));
     for (; g - first < least || zr_clock_seconds() - start < seconds; g++)
         ZERO_TRY(work(t, g, error));
     for (int i = 0; i < BUFFERS; i++)
@@ -108,11 +108,11 @@ static zr_disk_rate summarize_rates(double *rates, int count)
 static zero_status measure_in_turn(track *t, const zr_disk_options *options, zr_disk *out,
                                    zero_error *error)
 {
-    static const group_fn works[] = {read_group, write_group, update_group};
+    static const group_fn works[] = {start_group_read, start_group_write, update_group};
     zr_disk_rate *const results[] = {&out->read, &out->write, &out->mix};
     double rates[ZR_COUNT(works)][ZR_DISK_MOST_ROUNDS], ignored;
     // What was never written is read without a transfer, so write everything first.
-    ZERO_TRY(time_round(t, write_group, 0, t->groups, &ignored, error));
+    ZERO_TRY(time_round(t, start_group_write, 0, t->groups, &ignored, error));
     for (int i = 0; i < options->rounds; i++)
         for (int v = 0; v < ZR_COUNT(works); v++)
             ZERO_TRY(time_round(t, works[v], options->seconds, BUFFERS, &rates[v][i], error));

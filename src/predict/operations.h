@@ -48,8 +48,8 @@ zero_status zr_plan_operations_decode(const zr_plan *plan, const char *backend,
                                       zr_plan_operations *out, zero_error *error);
 // Takes the products that units list (zero_unit_sizes), a third for each call, because a program's
 // own units may not be called before a run. Freed in the same way.
-zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *out,
-                                      zero_error *error);
+zero_status zr_plan_operations_from_products(const zr_plan *plan, zr_plan_operations *out,
+                                             zero_error *error);
 void zr_plan_operations_free(zr_plan_operations *operations);
 
 #endif

@@ -28,8 +28,8 @@ static int count_products(const zr_plan *plan)
     return count;
 }
 
-zero_status zr_plan_operations_listed(const zr_plan *plan, zr_plan_operations *out,
-                                      zero_error *error)
+zero_status zr_plan_operations_from_products(const zr_plan *plan, zr_plan_operations *out,
+                                             zero_error *error)
 {
     int64_t element = (int64_t)zero_dtype_bytes(plan->settings.precision.activations);
     size_t all = (size_t)ZR_MAX(count_products(plan) * ZR_OPERATION_CALLS, 1);

@@ -208,7 +208,7 @@ static void run_transfer(zr_virtual_rank *rank, const zr_instruction *i)
 
 // Tensor ranks bring a boundary's shares together; the own one is copied to their window, and all
 // from there.
-static void run_join(zr_virtual_rank *rank, const zr_instruction *i)
+static void charge_share_exchange(zr_virtual_rank *rank, const zr_instruction *i)
 {
     const zr_link_speed *link = &rank->question->tensor;
     zr_virtual_rank_spend(rank, ZR_TIME_EXCHANGE,
@@ -310,7 +310,7 @@ static const run_instruction run[ZR_CODE_COUNT] = {
     [ZR_SCALARS] = run_scalars,
     [ZR_FETCH] = run_transfer,
     [ZR_STORE] = run_transfer,
-    [ZR_JOIN] = run_join,
+    [ZR_JOIN] = charge_share_exchange,
     [ZR_AWAIT] = run_await,
     [ZR_ROUND] = run_gradient_rounding,
     [ZR_SQUARES] = run_squares,

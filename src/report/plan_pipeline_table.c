@@ -110,7 +110,7 @@ static void put_stage_row(const zr_plan_row *row, int stage, zr_report *r)
     zr_report_row(r);
     zr_report_cell(r, zr_integer(stage));
     zr_report_cell(r, zr_text(ranks));
-    zr_report_cell(r, zr_real(zr_pipeline_stages_share(pipeline->part, stage)));
+    zr_report_cell(r, zr_real(zr_pipeline_stages_cost_share(pipeline->part, stage)));
     zr_report_cell(r, zr_integer(of->parameters));
     for (int c = 0; c < ZERO_MEM_COUNT; c++)
         if (any_stage_uses(row, c))
@@ -224,7 +224,7 @@ static void put_pipeline_stage(const zr_plan_row *row, int stage, zr_json_writer
     put_units(pipeline, stage, w);
     zr_json_integer(w, "first_rank", stage * ranks);
     zr_json_integer(w, "ranks", ranks);
-    zr_json_fixed(w, "share", 4, zr_pipeline_stages_share(pipeline->part, stage));
+    zr_json_fixed(w, "share", 4, zr_pipeline_stages_cost_share(pipeline->part, stage));
     zr_json_integer(w, "parameters", of->parameters);
     zr_plan_bytes_json(of->bytes, stage_total_bytes(of), of->tiers, w);
     zr_json_begin_array(w, "sets");

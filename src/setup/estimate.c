@@ -206,7 +206,7 @@ static zero_status find_operations(zr_estimate *r, zero_error *error)
         const zr_plan *plan = r->at[s].plan;
         ZERO_TRY(zr_harness_can_call(plan)
                      ? zr_plan_operations_find(plan, backend_or_cpu(r), &r->operations[s], error)
-                     : zr_plan_operations_listed(plan, &r->operations[s], error));
+                     : zr_plan_operations_from_products(plan, &r->operations[s], error));
     }
     return ZERO_OK;
 }

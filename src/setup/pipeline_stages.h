@@ -41,7 +41,7 @@ zr_pipeline zr_pipeline_of(const zr_config *config); // what its lists are made 
 // out->failed.
 //
 // Returns a stage's part of what forward and backward of a micro-batch cost.
-double zr_pipeline_stages_share(const zr_pipeline_part *part, int stage);
+double zr_pipeline_stages_cost_share(const zr_pipeline_part *part, int stage);
 // Returns how often the mean share is in the largest one; 1: all are equal.
 double zr_pipeline_stages_imbalance(const zr_pipeline_part *part);
 // Writes the units of a stage: "embedding, h.0 to h.3"; its chunks are separated by "; ".

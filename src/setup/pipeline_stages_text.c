@@ -2,7 +2,7 @@
 #include "plan/pipeline/stage_split.h"
 #include "setup/pipeline_stages.h"
 
-double zr_pipeline_stages_share(const zr_pipeline_part *part, int stage)
+double zr_pipeline_stages_cost_share(const zr_pipeline_part *part, int stage)
 {
     double share = 0;
     for (int c = 0; c < part->pipeline.chunks; c++)
@@ -14,7 +14,7 @@ double zr_pipeline_stages_imbalance(const zr_pipeline_part *part)
 {
     double largest = 0;
     for (int s = 0; s < part->pipeline.stages; s++)
-        largest = ZR_MAX(largest, zr_pipeline_stages_share(part, s));
+        largest = ZR_MAX(largest, zr_pipeline_stages_cost_share(part, s));
     return largest * part->pipeline.stages;
 }
 

@@ -169,7 +169,7 @@ static bool has_words_apart(const zr_tokenizer *tokenizer)
     return true;
 }
 
-static zero_status normalize_added_tokens(zr_bpe_loader *loader, zero_error *error)
+static zero_status index_added_tokens(zr_bpe_loader *loader, zero_error *error)
 {
     zr_bpe *bpe = loader->bpe;
     zr_encoder work = {.tokenizer = loader->tokenizer, .name = loader->path, .error = error};
@@ -210,7 +210,7 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
     bpe->words_apart = has_words_apart(loader->tokenizer);
     if (status == ZERO_OK)
         // From here on the normalised spelling is the one that is looked for.
-        status = normalize_added_tokens(loader, error);
+        status = index_added_tokens(loader, error);
     for (int32_t id = 0; id < loader->tokenizer->vocabulary && status == ZERO_OK; id++)
         if (bpe->spelled[id].length)
             status = decode_token(loader, id, &work, error);

@@ -79,7 +79,7 @@ static zero_status encode_unit_up_to(zr_encoding *encoding, const unit *u, size_
                              u->name, out, error);
 }
 
-static int32_t id_without_mark(int32_t id) { return id < 0 ? ~id : id; }
+static int32_t strip_target_mark(int32_t id) { return id < 0 ? ~id : id; }
 
 // Counts the tokens of `whole` that lie before the end of the text of `part`; *across: whether the
 // next one crosses that end. Both lists spell the same text, which ends earlier in `part`. If they
@@ -96,7 +96,7 @@ static int64_t count_within(const zr_encoding *encoding, const int32_t *whole, i
     int64_t within = 0;
     for (; within < count && at < text->length; within++) {
         piece->length = 0;
-        zr_tokenizer_decode(encoding->tokenizer, id_without_mark(whole[within]), piece);
+        zr_tokenizer_decode(encoding->tokenizer, strip_target_mark(whole[within]), piece);
         if (piece->length &&
             memcmp(text->data + at, piece->data, ZR_MIN(piece->length, text->length - at)) != 0)
             return 0;
@@ -124,7 +124,7 @@ static zero_status find_border(zr_encoding *encoding, const unit *u, int s, int6
     }
     encoding->scratch.count = 0;
     ZERO_TRY(encode_unit_up_to(encoding, u, segment->end, &encoding->scratch, error));
-    while (same < count && same < part->count && id_without_mark(whole[same]) == part->at[same])
+    while (same < count && same < part->count && strip_target_mark(whole[same]) == part->at[same])
         same++;
     *border = same + count_within(encoding, whole + same, count - same, part->at + same,
                                   part->count - same, &across, encoding->work);

@@ -215,7 +215,7 @@ static zero_status keep_best(zr_train *train, int64_t step, double loss, zero_er
 }
 
 // Writes what was read, in words.
-static void describe_read(int64_t batches, int64_t windows, char *out, size_t size)
+static void describe_evaluated_text(int64_t batches, int64_t windows, char *out, size_t size)
 {
     if (batches > 0)
         snprintf(out, size, "%lld window%s", (long long)windows, windows == 1 ? "" : "s");
@@ -231,7 +231,7 @@ static void report_evaluation(loop *l, int64_t step, int64_t batches,
     zero_error error = {0};
     zr_train_run *run = &l->train->run;
     char text[sizeof run->evals.text];
-    describe_read(batches, result->windows, text, sizeof text);
+    describe_evaluated_text(batches, result->windows, text, sizeof text);
     if (run->outputs.metrics)
         report_lost_line(l->train, step,
                          zr_metrics_eval_write(run->outputs.metrics, step, result->loss, &error),

@@ -22,7 +22,7 @@ static void log_stage(const zr_pipeline_part *part, const zero_model *model, int
     line->length = 0;
     zr_buffer_printf(line, "pipeline stage %d: ", stage);
     zr_pipeline_stages_units(part, model, stage, line);
-    zr_buffer_printf(line, " (%.0f%%)", 100 * zr_pipeline_stages_share(part, stage));
+    zr_buffer_printf(line, " (%.0f%%)", 100 * zr_pipeline_stages_cost_share(part, stage));
     zr_pipeline_stages_versions(part, stage, line);
     log_line(logger, "", line);
 }

@@ -216,7 +216,7 @@ static zero_status check_maker(const zr_verify *v, int64_t step, const json_t *s
                      config->run.instructions, error);
 }
 
-static zero_status look_at_maker(zr_verify *v, int64_t step, zero_error *error)
+static zero_status check_checkpoint_maker(zr_verify *v, int64_t step, zero_error *error)
 {
     zr_manifest manifest = {0};
     char *path = zr_checkpoint_path(v->options->run, step, error);
@@ -244,7 +244,7 @@ static zero_status check_makers(zr_verify *v, zero_error *error)
     zero_status status = ZERO_OK;
     for (int i = found.count - 1; i >= 0 && status == ZERO_OK; i--)
         if (found.steps[i] > v->result->from)
-            status = look_at_maker(v, found.steps[i], error);
+            status = check_checkpoint_maker(v, found.steps[i], error);
     zr_checkpoints_free(&found);
     return status;
 }
