@@ -69,6 +69,7 @@ static bool same_programs(const zr_plan *a, const zr_plan *b)
 static bool same_plans(const zr_plan *a, const zr_plan *b)
 {
     return a->hash == b->hash && a->job_hash == b->job_hash && same_programs(a, b) &&
+           a->tensor_rank == b->tensor_rank && a->ranks == b->ranks && a->mapped == b->mapped &&
            !memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
