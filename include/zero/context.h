@@ -36,6 +36,9 @@ struct zero_context { // what the engine passes to forward and backward; read on
     const struct zr_exchanger *exchanger;
     // (held_bytes), 64-byte aligned, in backward_input and backward_weight; otherwise NULL.
     void *held;
+    // What changes from step to step, for the library's own layers: the masks of dropout, and the
+    // factor of the loss.
+    struct zr_step_values *values;
 };
 
 // Returns tensor `tensor` of the unit's flat parameter `flat_param` (its own flat parameters are

@@ -16,6 +16,14 @@ zr_philox zr_philox4x32(uint64_t key, uint64_t counter_high, uint64_t counter_lo
 uint64_t zr_hash_bytes(const void *data, size_t length, uint64_t seed);
 uint64_t zr_hash_text(const char *text);
 
+// Returns the key of (seed, step, micro-batch, unit, site) of a run's randomness.
+static inline uint64_t zr_site_key(uint64_t seed, uint64_t step, uint64_t micro_batch,
+                                   uint64_t unit, uint64_t site)
+{
+    const uint64_t words[] = {step, micro_batch, unit, site};
+    return zr_hash_bytes(words, sizeof words, seed);
+}
+
 // Write elements [start, start+count) of the standard normal (or uniform (-1,1)) vector named by
 // key, scaled. An element has the same value whatever range it is computed in.
 void zr_random_normal(uint64_t key, int64_t start, int64_t count, float deviation, float *out);

@@ -2,7 +2,7 @@
 // weight gradient), and their share of the rate at which the threads multiply and add without
 // touching memory, measured in the same run.
 #include "base/dtype.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "memory/arena.h"
 #include "plan/plan_settings.h"
 #include "commands/bench_shared.h"
@@ -18,7 +18,8 @@ typedef struct product_work {
 static zero_status run_product(void *user, zero_error *error)
 {
     product_work *w = user;
-    return w->queue->backend->product->run(w->queue, &w->product, w->a, w->b, w->bias, w->d, error);
+    zr_run(w->queue, zr_op_product(&w->product, w->a, w->b, w->bias, w->d));
+    return zr_queue_check(w->queue, error);
 }
 
 // Fills in small numbers that repeat every `period` elements, in the type of the operand.
@@ -34,7 +35,7 @@ static zero_status reserve_product(product_work *w, zr_ledger *ledger, zr_arena 
                                    zero_error *error)
 {
     const zr_product *p = &w->product;
-    size_t scratch = w->queue->backend->product->scratch(w->queue, p),
+    size_t scratch = zr_op_scratch(w->queue, zr_op_product(p, NULL, NULL, NULL, NULL)),
            size = zero_dtype_bytes(p->dtype);
     size_t a = size * (size_t)(p->m * p->k), b = size * (size_t)(p->k * p->n),
            d = zero_dtype_bytes(p->out) * (size_t)(p->m * p->n);

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { PART = 2048, PARTS = 512 };
+enum { PART = ZR_SQUARES_CHUNK, PARTS = 512 };
 #define DEFAULT_ELEMENTS 100e6
 
 typedef struct shard {
@@ -22,19 +22,14 @@ typedef struct shard {
 static zero_status gradient_norm(void *user, zero_error *error)
 {
     shard *s = user;
-    int64_t first[PARTS], size = (int64_t)zero_dtype_bytes(s->states.gradient_dtype);
-    int32_t count[PARTS];
+    int64_t size = (int64_t)zero_dtype_bytes(s->states.gradient_dtype);
+    const zr_squares part = {.dtype = s->states.gradient_dtype, .count = PART * PARTS};
     double sums[PARTS];
     zr_exact total;
     zr_exact_zero(&total);
-    for (int i = 0; i < PARTS; i++) {
-        first[i] = (int64_t)i * PART;
-        count[i] = PART;
-    }
-    for (int64_t at = 0; at < s->count; at += PART * PARTS) {
-        s->queue->backend->optimizer->square_sums(s->queue, s->states.gradient_dtype,
-                                                  (const char *)s->states.gradient + at * size,
-                                                  PARTS, first, count, sums);
+    for (int64_t at = 0; at < s->count; at += part.count) {
+        zr_run(s->queue,
+               zr_op_square_sums(&part, (const char *)s->states.gradient + at * size, sums));
         for (int i = 0; i < PARTS; i++)
             zr_exact_add(&total, sums[i]);
     }
@@ -45,16 +40,14 @@ static zero_status gradient_norm(void *user, zero_error *error)
 static zero_status update_shard(void *user, zero_error *error)
 {
     shard *s = user;
-    zr_update adamw = {.kind = ZR_UPDATE_ADAMW,
-                       .lr = 1e-4,
-                       .beta1 = 0.9,
-                       .beta2 = 0.95,
-                       .epsilon = 1e-8,
-                       .weight_decay = 0.1,
-                       .correction1 = 0.5,
-                       .correction2 = 0.5,
-                       .gradient_scale = (float)(1 / (s->norm + 1e-6))};
-    s->queue->backend->optimizer->update(s->queue, &adamw, s->count, &s->states);
+    const zr_update adamw = {.kind = ZR_UPDATE_ADAMW, .epsilon = 1e-8, .weight_decay = 0.1};
+    const zr_update_values values = {.lr = 1e-4,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.95,
+                                     .correction1 = 0.5,
+                                     .correction2 = 0.5,
+                                     .gradient_scale = (float)(1 / (s->norm + 1e-6))};
+    zr_run(s->queue, zr_op_update_of(&adamw, &values, s->count, &s->states));
     return ZERO_OK;
 }
 

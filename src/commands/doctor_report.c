@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "commands/doctor_report.h"
 #include "compute/compute.h"
-#include "compute/product_ops.h"
 #include "memory/arena.h"
 #include "setup/machine_facts.h"
 #include <zero/commands.h>
@@ -73,7 +72,7 @@ zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *fl
     enum { SIDE = 1024 };
     zr_product product = {.dtype = dtype, .out = dtype, .m = SIDE, .n = SIDE, .k = SIDE};
     size_t matrix = zero_dtype_bytes(dtype) * SIDE * SIDE,
-           scratch = queue->backend->product->scratch(queue, &product);
+           scratch = zr_op_scratch(queue, zr_op_product(&product, NULL, NULL, NULL, NULL));
     zr_ledger ledger = {0};
     zr_arena arena = {0};
     ZERO_TRY(zr_arena_create(&ledger, ZERO_TIER_host, ZERO_MEM_workspace,
@@ -82,11 +81,12 @@ zero_status zr_doctor_product_rate(zr_queue *queue, zero_dtype dtype, double *fl
          *c = zr_arena_take(&arena, matrix);
     queue->scratch = zr_arena_take(&arena, scratch);
     queue->scratch_bytes = scratch;
-    zero_status status = queue->backend->product->run(queue, &product, a, b, NULL, c, error);
+    zr_run(queue, zr_op_product(&product, a, b, NULL, c));
+    zero_status status = zr_queue_check(queue, error);
     double begin = zr_clock_seconds(), end = begin;
     int calls = 0;
     for (; status == ZERO_OK && end - begin < 0.2; calls++, end = zr_clock_seconds())
-        status = queue->backend->product->run(queue, &product, a, b, NULL, c, error);
+        zr_run(queue, zr_op_product(&product, a, b, NULL, c));
     *flops = calls ? 2.0 * SIDE * SIDE * SIDE * calls / (end - begin) : 0;
     zr_arena_destroy(&arena);
     return status;

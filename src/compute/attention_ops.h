@@ -1,12 +1,9 @@
-// The table of attention: causal self-attention, and the rotation of queries and keys by their
-// positions. compute.h states what holds for all tables.
+// Attention: causal self-attention, and the rotation of queries and keys by their positions.
+// compute.h states what holds for all operations, op.h how they are declared.
 #ifndef ZR_COMPUTE_ATTENTION_OPS_H
 #define ZR_COMPUTE_ATTENTION_OPS_H
 
-#include "base/errors.h"
-#include <zero/tensor.h>
-
-typedef struct zr_queue zr_queue;
+#include "compute/operand.h"
 
 // Attention over packed qkv, one row per position: q (heads, head_dim) | k (kv_heads, head_dim) | v
 // (kv_heads, head_dim). Consecutive query heads share a head of keys and values: head h reads
@@ -17,18 +14,26 @@ typedef struct zr_attention {
     int64_t batch, seq, heads, kv_heads, head_dim; // kv_heads divides heads
     float scale;                                   // of the scores, 1/sqrt(head_dim)
     float dropout;                                 // of the probabilities; 0 if there is none
-    // The key of zr_dropout_keep; the element index is
-    // ((b*all_heads + first_head + h)*seq + i)*seq + j.
-    uint64_t dropout_key;
+    // The mask of dropout; the element index is ((b*all_heads + first_head + h)*seq + i)*seq + j.
+    zr_mask mask;
     // The heads may be a slice of a model's: `first_head` is the model's number of head 0, and
     // all_heads the number of the model's heads, 0 if that is `heads`. They place the slice in the
     // model's mask of dropout, and change nothing else.
     int64_t first_head, all_heads;
+    // Of attention_decode: the cache has room for `capacity` positions of `sequences` sequences.
+    int64_t sequences, capacity;
+    int run_count;
 } zr_attention;
 
 static inline int64_t zr_attention_row(const zr_attention *attention) // elements of a row of qkv
 {
     return (attention->heads + 2 * attention->kv_heads) * attention->head_dim;
+}
+
+// Returns the elements of out, a row of `heads` heads for each position.
+static inline int64_t zr_attention_out(const zr_attention *attention)
+{
+    return attention->batch * attention->seq * attention->heads * attention->head_dim;
 }
 
 // Returns the element of the mask of dropout at which head `head` of sample `sample` begins.
@@ -46,14 +51,8 @@ static inline int64_t zr_attention_shared_row(const zr_attention *attention)
     return 2 * attention->kv_heads * attention->head_dim;
 }
 
-// For generation: the cache of keys and values of one layer.
-typedef struct zr_attention_cache {
-    float *k, *v;     // (sequences, kv_heads, capacity, head_dim) each
-    int64_t capacity; // positions a sequence has room for
-} zr_attention_cache;
-
-// Rows that are added to the cache: consecutive positions of one sequence, which has
-// `first` positions in the cache already.
+// Rows that generation adds to the cache: consecutive positions of one sequence, which has `first`
+// positions in the cache already.
 typedef struct zr_attention_run {
     int64_t sequence, first, rows;
 } zr_attention_run;
@@ -62,44 +61,80 @@ typedef struct zr_attention_run {
 typedef struct zr_rotary {
     zero_dtype from, to; // of x and y; angles, cosines and sines are fp32
     int64_t batch, seq, head_dim;
-    int64_t first;          // position of the first row of each sequence
-    const float *frequency; // (head_dim / 2) radians per position
-    float factor;           // scales cosines and sines
+    int64_t first; // position of the first row of each sequence
+    float factor;  // scales cosines and sines
+    // Of rotate: heads at the start of each row, elements between rows, and whether it rotates back
+    // (the gradient).
+    int64_t heads, x_step, y_step;
+    bool back;
 } zr_rotary;
 
-// No function stores a (seq x seq) matrix per head; they work on blocks.
-typedef struct zr_attention_ops {
-    size_t (*scratch)(const zr_queue *queue, const zr_attention *attention);
-    // out (batch, seq, heads*head_dim); lse (batch, heads, seq) is the log-sum-exp of the scores,
-    // kept for backward; NULL in an evaluation.
-    void (*forward)(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
-                    float *lse, void *scratch);
-    // Sets every element of dqkv, which has the layout of qkv. If d_shared is not NULL, other
-    // slices share the keys and values, and all their gradients are summed before they are rounded:
-    // what the columns of k and v in dqkv would get goes unrounded to d_shared(batch*seq,
-    // 2*kv_heads*head_dim), each row k (kv_heads, head_dim) | v (kv_heads, head_dim), and these
-    // columns of dqkv are left as they are.
-    void (*backward)(zr_queue *queue, const zr_attention *attention, const void *qkv,
-                     const void *out, const float *lse, const void *dout, void *dqkv,
-                     float *d_shared, void *scratch);
-    // Generation: the rows of qkv and out (heads*head_dim) are those of all runs, one run after
-    // another. Each row sees the positions of its sequence up to itself. The keys and values of the
-    // runs are appended to the cache; no two runs are of one sequence. The bits of a row depend
-    // only on its sequence and on whether it is a run of its own. There is no dropout. scratch:
-    // decode_scratch bytes for a->seq rows or more.
-    void (*decode)(zr_queue *queue, const zr_attention *attention, const zr_attention_cache *cache,
-                   const zr_attention_run *runs, int run_count, const void *qkv, void *out,
-                   void *scratch);
-    size_t (*decode_scratch)(const zr_queue *queue, const zr_attention *attention,
-                             int64_t capacity);
-    // Fills table (seq, head_dim) with factor * cosines, then factor * sines, of position first +
-    // i.
-    void (*rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
-    // Rotates `heads` heads at the start of each of batch*seq rows; with `back`, rotates them back
-    // (the gradient). Rows lie x_step and y_step elements apart; y may be x if the steps and the
-    // types are the same. Neither needs to be aligned, because they may be columns of packed rows.
-    void (*rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table,
-                   bool back, const void *x, int64_t x_step, void *y, int64_t y_step);
-} zr_attention_ops;
+// No operation stores a (seq x seq) matrix per head; they work on blocks.
+//
+// out (batch, seq, heads*head_dim); lse (batch, heads, seq) is the log-sum-exp of the scores, kept
+// for backward; NULL in an evaluation. values: NULL if there is no dropout.
+#define ZR_OPERANDS_attention_forward(AT)                                                          \
+    AT(qkv, const void *, ZR_READ, s->dtype, s->batch * s->seq * zr_attention_row(s))              \
+    AT(out, void *, ZR_WRITTEN, s->dtype, zr_attention_out(s))                                     \
+    AT(lse, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->batch * s->heads * s->seq)                  \
+    AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
+    AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
+
+// Sets every element of dqkv, which has the layout of qkv. If d_shared is not NULL, other slices
+// share the keys and values, and all their gradients are summed before they are rounded: what the
+// columns of k and v in dqkv would get goes unrounded to d_shared(batch*seq, 2*kv_heads*head_dim),
+// each row k (kv_heads, head_dim) | v (kv_heads, head_dim), and these columns of dqkv are left as
+// they are.
+#define ZR_OPERANDS_attention_backward(AT)                                                         \
+    AT(qkv, const void *, ZR_READ, s->dtype, s->batch * s->seq * zr_attention_row(s))              \
+    AT(out, const void *, ZR_READ, s->dtype, zr_attention_out(s))                                  \
+    AT(lse, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->batch * s->heads * s->seq)               \
+    AT(dout, const void *, ZR_READ, s->dtype, zr_attention_out(s))                                 \
+    AT(dqkv, void *, ZR_WRITTEN, s->dtype, s->batch * s->seq * zr_attention_row(s))                \
+    AT(d_shared, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32,                                           \
+       s->batch * s->seq * zr_attention_shared_row(s))                                             \
+    AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
+    AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
+
+// Generation, with a cache of keys and values of one layer, k and v (sequences, kv_heads, capacity,
+// head_dim). The rows of qkv and out (heads*head_dim) are those of all runs, one run after another,
+// seq or fewer. Each row sees the positions of its sequence up to itself. The keys and values of the
+// runs are appended to the cache; no two runs are of one sequence. The bits of a row depend only on
+// its sequence and on whether it is a run of its own. There is no dropout.
+#define ZR_OPERANDS_attention_decode(AT)                                                           \
+    AT(runs, const zr_attention_run *, ZR_READ | ZR_AUX, ZERO_I64, 3 * s->run_count)               \
+    AT(k, float *, ZR_BOTH | ZR_AUX, ZERO_F32,                                                     \
+       s->sequences * s->kv_heads * s->capacity * s->head_dim)                                     \
+    AT(v, float *, ZR_BOTH | ZR_AUX, ZERO_F32,                                                     \
+       s->sequences * s->kv_heads * s->capacity * s->head_dim)                                     \
+    AT(qkv, const void *, ZR_READ | ZR_AUX, s->dtype, s->batch * s->seq * zr_attention_row(s))     \
+    AT(out, void *, ZR_WRITTEN | ZR_AUX, s->dtype, zr_attention_out(s))                            \
+    AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
+
+// Fills table (seq, head_dim) with factor * cosines, then factor * sines, of position first + i.
+// frequency (head_dim / 2): radians per position.
+#define ZR_OPERANDS_rotary_table(AT)                                                               \
+    AT(frequency, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->head_dim / 2)                      \
+    AT(table, float *, ZR_WRITTEN, ZERO_F32, s->seq * s->head_dim)
+
+// Rotates `heads` heads at the start of each of batch*seq rows, which lie x_step and y_step elements
+// apart; y may be x if the steps and the types are the same. Neither needs to be aligned, because
+// they may be columns of packed rows.
+#define ZR_OPERANDS_rotate(AT)                                                                     \
+    AT(table, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->seq * s->head_dim)                     \
+    AT(x, const void *, ZR_READ | ZR_AUX, s->from,                                                 \
+       (s->batch * s->seq - 1) * s->x_step + s->heads * s->head_dim)                               \
+    AT(y, void *, ZR_WRITTEN | ZR_AUX, s->to,                                                      \
+       (s->batch * s->seq - 1) * s->y_step + s->heads * s->head_dim)
+
+// Forward has two products of all rows with all keys up to the diagonal, backward five.
+#define ZR_ATTENTION_PAIRS(s) (s->batch * s->heads * s->head_dim * s->seq * (s->seq + 1))
+#define ZR_ATTENTION_OPS(OP)                                                                       \
+    OP(attention_forward, attention, attention, 2 * ZR_ATTENTION_PAIRS(s), 0)                      \
+    OP(attention_backward, attention, attention, 5 * ZR_ATTENTION_PAIRS(s), 0)                     \
+    OP(attention_decode, attention, attention, decode_flops(op), decode_bytes(op))                 \
+    OP(rotary_table, rotary, element, 0, 0)                                                        \
+    OP(rotate, rotary, element, 0,                                                                 \
+       s->batch * s->seq * s->heads * s->head_dim * (size_of(s->from) + size_of(s->to)))
 
 #endif

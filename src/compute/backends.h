@@ -4,8 +4,6 @@
 #define ZR_COMPUTE_BACKENDS_H
 
 #include "compute/compute.h"
-#include "compute/product_ops.h"
-#include "compute/row_ops.h"
 
 extern const zr_backend zr_ref_backend;
 extern const zr_backend zr_cpu_backend_portable;
@@ -16,6 +14,19 @@ extern const zr_backend zr_cpu_backend_avx512_bf16;
 // The kernels of avx512_bf16, with oneDNN's products in bf16, which use tiles; in builds with
 // oneDNN.
 extern const zr_backend zr_cpu_backend_amx;
+
+// The head of the kernel of a kind of operation: function(queue, shape, its operands).
+#define ZR_KERNEL(function, kind, shape_)                                                          \
+    void function(zr_queue *queue,                                                                 \
+                  const zr_##shape_ *shape ZR_OPERANDS_##kind(ZR_OPERAND_PARAMETER))
+// The case of a switch over kinds that calls it; FUNCTION(kind) is its name.
+#define ZR_OPERAND_ARGUMENT(name, type, access, storage, elements) , at->name
+#define ZR_KERNEL_CASE(kind_, shape_, ...)                                                         \
+    case ZR_OP_##kind_: {                                                                          \
+        __typeof__(op->at.kind_) *at = (void *)&op->at.kind_;                                      \
+        FUNCTION(kind_)(queue, &op->shape.shape_ ZR_OPERANDS_##kind_(ZR_OPERAND_ARGUMENT));        \
+        break;                                                                                     \
+    }
 
 // Refuses a product that no backend computes; the message says why.
 zero_status zr_product_check(const zr_product *product, zero_error *error);

@@ -1,6 +1,5 @@
-// Arithmetic on buffers, in five tables reached through a queue (contracts 3, 12): product_ops.h,
-// row_ops.h, attention_ops.h, element_ops.h and optimizer_ops.h. Include the table whose functions
-// you call. ref/ is plain C and the oracle; cpu/ is oneDNN and SIMD.
+// Arithmetic on buffers: operations (op.h) that a queue runs (contracts 3, 12). ref/ is plain C and
+// the oracle; cpu/ is oneDNN and SIMD.
 //
 // A queue belongs to one rank's thread and orders what is submitted to it; on the CPU every call
 // has finished when it returns. Unless a comment says otherwise, sizes are in elements, matrices
@@ -12,18 +11,17 @@
 #ifndef ZR_COMPUTE_COMPUTE_H
 #define ZR_COMPUTE_COMPUTE_H
 
-#include "base/errors.h"
+#include "compute/op.h"
 
 typedef struct zr_queue zr_queue;
 typedef struct zr_backend zr_backend;
 
 struct zr_backend {
     const char *name; // "ref", "cpu"
-    const struct zr_product_ops *product;
-    const struct zr_row_ops *rows;
-    const struct zr_attention_ops *attention;
-    const struct zr_element_ops *elements;
-    const struct zr_optimizer_ops *optimizer;
+    void (*run)(zr_queue *queue, const zr_op *op);
+    // Returns the bytes of scratch that the operation needs: of the queue's for a product, otherwise
+    // of its own operand. Its operands are not looked at.
+    size_t (*scratch)(zr_queue *queue, const zr_op *op);
     // The instruction-set path: "portable", "avx2", "avx512", "avx512_bf16", "amx".
     const char *(*path)(void);
     // Multiplies and adds in registers only, on the calling thread, and returns its flops: this is
@@ -33,6 +31,11 @@ struct zr_backend {
     void (*close)(zr_queue *queue);
 };
 
+typedef struct zr_queue_failure { // the first since it was last checked
+    zero_status status;
+    zero_error error;
+} zr_queue_failure;
+
 struct zr_queue {
     const zr_backend *backend;
     int threads;
@@ -40,7 +43,23 @@ struct zr_queue {
     void *scratch;
     size_t scratch_bytes;
     void *impl; // the backend's caches
+    zr_queue_failure *failure;
 };
+
+// Runs an operation. If it fails, the queue remembers that, and what is run next may do nothing,
+// until zr_queue_check: whoever runs operations checks before the results are used.
+static inline void zr_run(zr_queue *queue, zr_op op) { queue->backend->run(queue, &op); }
+static inline size_t zr_op_scratch(zr_queue *queue, zr_op op)
+{
+    return queue->backend->scratch(queue, &op);
+}
+// Returns the most bytes of scratch that a product of operands of this type can need, whatever its
+// epilogue. A unit states only the shapes of its products.
+size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape);
+// Returns the first failure since the last check, with its message.
+zero_status zr_queue_check(zr_queue *queue, zero_error *error);
+// For backends: remembers a failure, unless there is one already.
+void zr_queue_fail(zr_queue *queue, zero_status status, const zero_error *error);
 
 // Opens a queue. Not collective. `name` is "ref", "cpu" for the best path that the processor
 // offers, or "cpu:PATH" for a certain one. `isa`, if not NULL, names the path instead. Queues of
@@ -56,13 +75,22 @@ void zr_queue_close(zr_queue *queue);
 // Returns the same queue with another scratch for products. Use it on the queue's thread, until the
 // queue is closed or recorded.
 zr_queue zr_queue_with_scratch(const zr_queue *queue, void *scratch, size_t bytes);
-// Records every call of the queue's backend from now until zr_queue_record_end (recording.c). The
-// recorder must outlive that.
-typedef struct zr_recording zr_recording;
-typedef struct zr_recorder zr_recorder;
-zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_recording **out,
+// A backend around the queue's: it is given every operation that the queue runs, and decides what
+// is run in its place (queue->backend->run(queue, op) runs the operation itself). Sizes of scratch
+// remain those of the backend inside.
+typedef void (*zr_around)(void *user, zr_queue *queue, const zr_op *op);
+typedef struct zr_wrapper zr_wrapper;
+// Puts it in place of the queue's backend, until zr_queue_unwrap; what was wrapped later ends
+// first. ZERO_ERR_MEMORY: nothing has changed, and *out is NULL.
+zero_status zr_queue_wrap(zr_queue *queue, zr_around around, void *user, zr_wrapper **out,
+                          zero_error *error);
+void zr_queue_unwrap(zr_queue *queue, zr_wrapper *wrapper); // NULL is allowed
+// Records every operation: how long it took, and what it moved. The recorder must outlive that.
+zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_wrapper **out,
                             zero_error *error);
-void zr_queue_record_end(zr_queue *queue, zr_recording *recording); // NULL is allowed
+// Computes nothing: no operand is touched. With a recording around it, it lists the operations of a
+// unit, in address space that no memory backs.
+zero_status zr_queue_count(zr_queue *queue, zr_wrapper **out, zero_error *error);
 // Returns all backends of this build, for tests and doctor; NULL-terminated.
 const zr_backend *const *zr_backends(void);
 // Writes the names of the backends that this processor offers, as zr_queue_open takes them.
@@ -75,14 +103,5 @@ bool zr_backend_offered(const zr_backend *backend);
 // every backend.
 // word = philox(key, 0, index/4).v[index%4]; the element is kept where word >= p * 2^32.
 bool zr_dropout_keep(uint64_t key, uint64_t index, float p);
-
-// A backend that computes nothing: its functions touch no operand, and those that return the bytes
-// of scratch call the backend that it replaces. With a recording around it (zr_queue_record) it
-// lists the operations of a unit, in address space that no memory backs.
-typedef struct zr_counting zr_counting;
-// Puts it in place of the queue's backend until zr_queue_count_end. A recording that begins later
-// ends first. ZERO_ERR_MEMORY.
-zero_status zr_queue_count(zr_queue *queue, zr_counting **out, zero_error *error);
-void zr_queue_count_end(zr_queue *queue, zr_counting *counting); // NULL is allowed
 
 #endif

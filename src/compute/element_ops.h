@@ -1,71 +1,165 @@
-// The table of elementwise work: activation functions, sums and conversions, dropout, the embedding
-// and copies. compute.h states what holds for all tables.
+// Elementwise work: activation functions, sums and conversions, dropout, the embedding and copies.
+// compute.h states what holds for all operations, op.h how they are declared.
 #ifndef ZR_COMPUTE_ELEMENT_OPS_H
 #define ZR_COMPUTE_ELEMENT_OPS_H
 
-#include "base/errors.h"
-#include <zero/tensor.h>
+#include "compute/operand.h"
 
-typedef struct zr_queue zr_queue;
+typedef struct zr_elements {
+    zero_dtype dtype;
+    int64_t n;
+} zr_elements;
 
-typedef struct zr_element_ops {
-    // Computes gelu_new (tanh); out may be pre.
-    void (*gelu_forward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *out);
-    // Computes d *= gelu'(pre), in place.
-    void (*gelu_backward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre, void *d);
-    // out = silu(gate) * up, where silu(x) = x / (1 + e^-x); out may be gate or up. Backward
-    // computes the gradients of both from d, the gradient of out; d_gate and d_up may each be d,
-    // gate or up, but not each other.
-    void (*silu_gate_forward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                              const void *up, void *out);
-    void (*silu_gate_backward)(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                               const void *up, const void *d, void *d_gate, void *d_up);
-    // out = x + branch; `stream` is the type of x and out, `dtype` that of branch. out may be x.
-    void (*add)(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
-                const void *branch, void *out);
-    // out = x/(1-p) where the element is kept, else 0. `from` is the type of x, `to` that of out; p
-    // = 0 only converts. x[0] is element `first` >= 0 of the mask, so that a part of a whole draws
-    // the whole's mask. out may be x if the types are the same.
-    void (*dropout)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                    uint64_t key, int64_t first, const void *x, void *out);
-    // out(rows, width), of `dtype`, = sum + bias(width); the bias is of dtype, too, or NULL if
-    // there is none. This gives what a product with ZR_EPILOGUE_BIAS stores, where slices have each
-    // computed a part of its sums. out may be sum if dtype is ZERO_F32.
-    void (*add_bias)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                     const float *sum, const void *bias, void *out);
-    // Converts x; out must not overlap it.
-    void (*convert)(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
-                    void *out);
-    // out(width) = [out +] the sums of the columns, for the gradients of biases. scratch:
-    // column_sum_scratch bytes.
-    void (*column_sum)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                       const void *x, float *out, bool add, void *scratch);
-    size_t (*column_sum_scratch)(const zr_queue *queue, int64_t rows, int64_t width);
-    // out(rows, width) = tokens[ids[i]] + positions[i % seq]; positions may be NULL. `dtype` is the
-    // type of the tables, `stream` that of out. A row with a negative id is left unchanged, because
-    // its token is in another tile of the table.
-    void (*embedding_forward)(zr_queue *queue, zero_dtype dtype, zero_dtype stream, int64_t rows,
-                              int64_t seq, int64_t width, const int32_t *ids, const void *tokens,
-                              const void *positions, void *out);
-    // x(rows, width) = (x + 0.0) + positions[(first + i) % seq], in place; positions, of `dtype`,
-    // may be NULL. For rows whose tokens lie in several slices of a table: each slice looks up its
-    // own (embedding_forward without positions, into zeros), x is their sum. A sum of slices has
-    // no -0, and the +0.0 ensures this for one slice, too; except for these signs, the result is
-    // that of embedding_forward with positions.
-    void (*add_positions)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
-                          int64_t first, int64_t width, const void *positions, float *x);
-    // Adds the rows of d, by id and in the order of rows, to d_tokens(vocab, width), which is
-    // zeroed first unless add_tokens; rows with negative ids are left out. Adds all rows to
-    // d_positions(max_seq, width) in the same way. Either may be NULL.
-    void (*embedding_backward)(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
-                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
-                               float *d_tokens, bool add_tokens, int64_t max_seq,
-                               float *d_positions, bool add_positions);
-    void (*copy)(zr_queue *queue, int64_t bytes, const void *from, void *to);
-    // Copies `bytes` of each row, with strides in bytes: for columns of a matrix and a dense one.
-    void (*copy_rows)(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
-                      int64_t from_stride, void *to, int64_t to_stride);
-    void (*zero)(zr_queue *queue, int64_t bytes, void *to);
-} zr_element_ops;
+// gelu_new (tanh); out may be pre.
+#define ZR_OPERANDS_gelu_forward(AT)                                                               \
+    AT(pre, const void *, ZR_READ, s->dtype, s->n)                                                 \
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->n)
+
+// d *= gelu'(pre), in place.
+#define ZR_OPERANDS_gelu_backward(AT)                                                              \
+    AT(pre, const void *, ZR_READ, s->dtype, s->n)                                                 \
+    AT(d, void *, ZR_BOTH, s->dtype, s->n)
+
+// out = silu(gate) * up, where silu(x) = x / (1 + e^-x); out may be gate or up.
+#define ZR_OPERANDS_silu_gate_forward(AT)                                                          \
+    AT(gate, const void *, ZR_READ, s->dtype, s->n)                                                \
+    AT(up, const void *, ZR_READ, s->dtype, s->n)                                                  \
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->n)
+
+// The gradients of gate and up from d, the gradient of out; d_gate and d_up may each be d, gate or
+// up, but not each other.
+#define ZR_OPERANDS_silu_gate_backward(AT)                                                         \
+    AT(gate, const void *, ZR_READ, s->dtype, s->n)                                                \
+    AT(up, const void *, ZR_READ, s->dtype, s->n)                                                  \
+    AT(d, const void *, ZR_READ, s->dtype, s->n)                                                   \
+    AT(d_gate, void *, ZR_WRITTEN, s->dtype, s->n)                                                 \
+    AT(d_up, void *, ZR_WRITTEN, s->dtype, s->n)
+
+typedef struct zr_sum {
+    zero_dtype stream, dtype; // of x and out; of the branch
+    int64_t n;
+} zr_sum;
+
+// out = x + branch; out may be x.
+#define ZR_OPERANDS_add(AT)                                                                        \
+    AT(x, const void *, ZR_READ, s->stream, s->n)                                                  \
+    AT(branch, const void *, ZR_READ, s->dtype, s->n)                                              \
+    AT(out, void *, ZR_WRITTEN, s->stream, s->n)
+
+typedef struct zr_conversion {
+    zero_dtype from, to;
+    int64_t n;
+} zr_conversion;
+
+// out must not overlap x.
+#define ZR_OPERANDS_convert(AT)                                                                    \
+    AT(x, const void *, ZR_READ, s->from, s->n)                                                    \
+    AT(out, void *, ZR_WRITTEN, s->to, s->n)
+
+typedef struct zr_dropout {
+    zero_dtype from, to; // of x; of out
+    int64_t n;
+    float p; // 0 only converts
+    zr_mask mask;
+    // x[0] is element `first` >= 0 of the mask, so that a part of a whole draws the whole's mask.
+    int64_t first;
+} zr_dropout;
+
+// out = x/(1-p) where the element is kept, else 0. out may be x if the types are the same. values:
+// NULL if p is 0.
+#define ZR_OPERANDS_dropout(AT)                                                                    \
+    AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
+    AT(x, const void *, ZR_READ, s->from, s->n)                                                    \
+    AT(out, void *, ZR_WRITTEN, s->to, s->n)
+
+// out(rows, width) = sum + bias(width). This gives what a product with ZR_EPILOGUE_BIAS stores,
+// where slices have each computed a part of its sums. out may be sum if dtype is ZERO_F32.
+#define ZR_OPERANDS_add_bias(AT)                                                                   \
+    AT(sum, const float *, ZR_READ, ZERO_F32, s->rows * s->width)                                  \
+    AT(bias, const void *, ZR_READ | ZR_AUX, s->dtype, s->width)                                   \
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->rows * s->width)
+
+// out(width) = [out +] the sums of the columns, for the gradients of biases.
+#define ZR_OPERANDS_column_sum(AT)                                                                 \
+    AT(x, const void *, ZR_READ, s->dtype, s->rows * s->width)                                     \
+    AT(out, float *, ZR_BOTH | ZR_AUX, ZERO_F32, s->width)                                         \
+    AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
+
+typedef struct zr_embedding { // of rows of ids
+    zero_dtype dtype, stream; // of the tables; of out and d
+    int64_t rows, width;
+    int64_t seq;                    // row i has position i % seq
+    int64_t first;                  // of add_positions: row i has position (first + i) % seq
+    int64_t vocab;                  // rows of the table of tokens
+    int64_t positions;              // of backward: rows of the table of positions
+    bool add_tokens, add_positions; // backward adds to the gradients of the tables
+} zr_embedding;
+
+// out(rows, width) = tokens[ids[i]] + positions[i % seq]. A row with a negative id is left unchanged,
+// because its token is in another tile of the table.
+#define ZR_OPERANDS_embedding_forward(AT)                                                          \
+    AT(ids, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                                  \
+    AT(tokens, const void *, ZR_READ | ZR_AUX, s->dtype, s->vocab * s->width)                      \
+    AT(positions, const void *, ZR_READ | ZR_AUX, s->dtype, ZR_MIN(s->seq, s->rows) * s->width)    \
+    AT(out, void *, ZR_WRITTEN, s->stream, s->rows * s->width)
+
+// x(rows, width) = (x + 0.0) + positions[(first + i) % seq], in place. For rows whose tokens lie in
+// several slices of a table: each slice looks up its own (embedding_forward without positions, into
+// zeros), x is their sum. A sum of slices has no -0, and the +0.0 ensures this for one slice, too;
+// except for these signs, the result is that of embedding_forward with positions.
+#define ZR_OPERANDS_add_positions(AT)                                                              \
+    AT(positions, const void *, ZR_READ | ZR_AUX, s->dtype, s->seq * s->width)                     \
+    AT(x, float *, ZR_BOTH, ZERO_F32, s->rows * s->width)
+
+// Adds the rows of d, by id and in the order of rows, to d_tokens(vocab, width), which is zeroed
+// first unless add_tokens; rows with negative ids are left out. Adds all rows to d_positions(
+// positions, width) in the same way.
+#define ZR_OPERANDS_embedding_backward(AT)                                                         \
+    AT(ids, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                                  \
+    AT(d, const void *, ZR_READ, s->stream, s->rows * s->width)                                    \
+    AT(d_tokens, float *, ZR_BOTH | ZR_AUX, ZERO_F32, s->vocab * s->width)                         \
+    AT(d_positions, float *, ZR_BOTH | ZR_AUX, ZERO_F32, s->positions * s->width)
+
+typedef struct zr_bytes {
+    int64_t bytes;
+} zr_bytes;
+
+#define ZR_OPERANDS_copy(AT)                                                                       \
+    AT(from, const void *, ZR_READ, ZERO_U8, s->bytes)                                             \
+    AT(to, void *, ZR_WRITTEN, ZERO_U8, s->bytes)
+
+#define ZR_OPERANDS_zero(AT) AT(to, void *, ZR_WRITTEN, ZERO_U8, s->bytes)
+
+typedef struct zr_strided { // `bytes` of each row; rows lie so many bytes apart
+    int64_t rows, bytes, from_stride, to_stride;
+} zr_strided;
+
+// Between columns of a matrix and a dense one.
+#define ZR_OPERANDS_copy_rows(AT)                                                                  \
+    AT(from, const void *, ZR_READ | ZR_AUX, ZERO_U8,                                              \
+       s->rows ? (s->rows - 1) * s->from_stride + s->bytes : 0)                                    \
+    AT(to, void *, ZR_WRITTEN | ZR_AUX, ZERO_U8,                                                   \
+       s->rows ? (s->rows - 1) * s->to_stride + s->bytes : 0)
+
+// The embedding's tables are read, and written, by rows: that many bytes move.
+#define ZR_ELEMENT_OPS(OP)                                                                         \
+    OP(gelu_forward, elements, gelu, 0, 0)                                                         \
+    OP(gelu_backward, elements, gelu, 0, 0)                                                        \
+    OP(silu_gate_forward, elements, element, 0, 0)                                                 \
+    OP(silu_gate_backward, elements, element, 0, 0)                                                \
+    OP(add, sum, element, 0, 0)                                                                    \
+    OP(convert, conversion, element, 0, 0)                                                         \
+    OP(dropout, dropout, element, 0, 0)                                                            \
+    OP(add_bias, matrix, element, 0, 0)                                                            \
+    OP(column_sum, matrix, column_sum, 0, 0)                                                       \
+    OP(embedding_forward, embedding, embedding, 0, s->rows * s->width * 2 * size_of(s->dtype))     \
+    OP(add_positions, embedding, embedding, 0,                                                     \
+       op->at.add_positions.positions ? s->rows * s->width *size_of(s->dtype) : 0)                 \
+    OP(embedding_backward, embedding, embedding, 0,                                                \
+       s->width *size_of(ZERO_F32) *                                                               \
+           (4 * s->rows + (s->add_tokens ? 0 : s->vocab) + (s->add_positions ? 0 : s->positions))) \
+    OP(copy, bytes, element, 0, 0)                                                                 \
+    OP(copy_rows, strided, element, 0, 2 * s->rows * s->bytes)                                     \
+    OP(zero, bytes, element, 0, 0)
 
 #endif

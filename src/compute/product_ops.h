@@ -1,13 +1,10 @@
-// The table of matrix products, with the work that is done on a result before it is stored.
-// compute.h states what holds for all tables.
+// Matrix products, with the work that is done on a result before it is stored. compute.h states
+// what holds for all operations, op.h how they are declared.
 #ifndef ZR_COMPUTE_PRODUCT_OPS_H
 #define ZR_COMPUTE_PRODUCT_OPS_H
 
-#include "base/errors.h"
+#include "compute/operand.h"
 #include <zero/model.h>
-#include <zero/tensor.h>
-
-typedef struct zr_queue zr_queue;
 
 typedef enum zr_epilogue {
     ZR_EPILOGUE_NONE,
@@ -28,18 +25,17 @@ typedef struct zr_product {
     zr_epilogue epilogue;
 } zr_product;
 
-typedef struct zr_product_ops {
-    // Returns the bytes of queue->scratch that run needs for this product; they suffice for a
-    // product with fewer rows m, too.
-    size_t (*scratch)(zr_queue *queue, const zr_product *product);
-    // operand: the bias or pre of the epilogue, NULL if it needs none. The first call for a shape
-    // creates what is cached.
-    zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b,
-                       const void *operand, void *d, zero_error *error);
-} zr_product_ops;
+// operand: the bias or pre of the epilogue, NULL if it needs none. The scratch is the queue's; what
+// is enough for a product is enough for one with fewer rows m, too. The first product of a shape
+// creates what is cached. It fails (zr_queue_check) for types that no backend multiplies, and for
+// too little scratch.
+#define ZR_OPERANDS_product(AT)                                                                    \
+    AT(a, const void *, ZR_READ, s->dtype, s->m * s->k)                                            \
+    AT(b, const void *, ZR_READ, s->dtype, s->k * s->n)                                            \
+    AT(operand, const void *, ZR_READ | ZR_AUX, s->dtype,                                          \
+       s->n * (s->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? s->m : 1))                               \
+    AT(d, void *, s->add ? ZR_BOTH : ZR_WRITTEN, s->out, s->m * s->n)
 
-// Returns the most bytes of scratch that a product of operands of this type can need, whatever its
-// epilogue. A unit states only the shapes of its products.
-size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_shape *shape);
+#define ZR_PRODUCT_OPS(OP) OP(product, product, product, 2 * s->m * s->n * s->k, 0)
 
 #endif

@@ -109,6 +109,11 @@ zero_status zr_backend_find(const char *name, const char *isa, const zr_backend 
                           error);
 }
 
+typedef struct opened_queue { // what zr_free gets is the address of the queue
+    zr_queue queue;
+    zr_queue_failure failure;
+} opened_queue;
+
 zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_queue **out,
                           zero_error *error)
 {
@@ -117,9 +122,11 @@ zero_status zr_queue_open(const char *name, const char *isa, int threads, zr_que
         return zr_fail(error, ZERO_ERR_USAGE,
                        "opening a compute queue: %d threads, at least 1 is needed", threads);
     ZERO_TRY(zr_backend_find(name, isa, &backend, error));
-    zr_queue *queue = zr_alloc(sizeof(*queue), error);
-    if (!queue)
+    opened_queue *opened = zr_alloc(sizeof *opened, error);
+    if (!opened)
         return ZERO_ERR_MEMORY;
+    zr_queue *queue = &opened->queue;
+    queue->failure = &opened->failure;
     queue->backend = backend;
     queue->threads = threads;
     zero_status status = backend->open(queue, error);
@@ -139,6 +146,23 @@ void zr_queue_close(zr_queue *queue)
         return;
     queue->backend->close(queue);
     zr_free(queue);
+}
+
+void zr_queue_fail(zr_queue *queue, zero_status status, const zero_error *error)
+{
+    if (queue->failure->status == ZERO_OK)
+        *queue->failure = (zr_queue_failure){status, *error};
+}
+
+zero_status zr_queue_check(zr_queue *queue, zero_error *error)
+{
+    zero_status status = queue->failure->status;
+    if (status == ZERO_OK)
+        return ZERO_OK;
+    queue->failure->status = ZERO_OK;
+    if (error)
+        *error = queue->failure->error;
+    return status;
 }
 
 zr_queue zr_queue_with_scratch(const zr_queue *queue, void *scratch, size_t bytes)
@@ -215,7 +239,7 @@ size_t zr_product_scratch(zr_queue *queue, zero_dtype dtype, const zero_product_
         product.dtype = dtype;
         product.m = shape->m, product.n = shape->n, product.k = shape->k;
         product.trans_a = shape->trans_a, product.trans_b = shape->trans_b;
-        size_t bytes = queue->backend->product->scratch(queue, &product);
+        size_t bytes = zr_op_scratch(queue, zr_op_product(&product, NULL, NULL, NULL, NULL));
         most = ZR_MAX(most, bytes);
     }
     return most;

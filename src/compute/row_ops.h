@@ -1,27 +1,35 @@
-// The table of work on rows of activations: norms, softmax and the loss. compute.h states what
-// holds for all tables. Rows may be 0: then gradients of parameters are set to zero, or stay as
-// they are if they are added to.
+// Work on rows of activations: norms, softmax and the loss. compute.h states what holds for all
+// operations, op.h how they are declared. Rows may be 0: then gradients of parameters are set to
+// zero, or stay as they are if they are added to.
 #ifndef ZR_COMPUTE_ROW_OPS_H
 #define ZR_COMPUTE_ROW_OPS_H
 
-#include "base/errors.h"
-#include <zero/tensor.h>
-
-typedef struct zr_queue zr_queue;
+#include "compute/operand.h"
 
 typedef struct zr_norm { // LayerNorm or RMSNorm over the last dimension; statistics in fp32
-    // The type of y, dy, gamma, beta, and of the branch that residual_norm_forward adds.
+    // The type of y, dy, gamma, beta, and of the branch that joins the stream.
     zero_dtype dtype;
     zero_dtype stream; // of x, sum, dx: the residual stream
     int64_t rows, width;
     float epsilon;
+    bool rms;            // RMSNorm: it has no mean and no beta
+    bool add_parameters; // backward adds to the gradients of gamma and beta
 } zr_norm;
 
 typedef struct zr_loss { // softmax cross-entropy of rows of logits
     zero_dtype dtype;    // of the logits and of the gradient that replaces them
     int64_t rows, vocab;
-    float factor; // gradient = (softmax - onehot) * factor
+    bool gradient; // overwrites the logits: (softmax - onehot) * factor
+    // Of loss_finish: the slices of the vocabulary, and the parts between those of two slices.
+    int slices;
+    int64_t stride;
 } zr_loss;
+
+typedef struct zr_matrix { // dense (rows, width) of dtype
+    zero_dtype dtype;
+    int64_t rows, width;
+    bool add; // column_sum adds to what is there
+} zr_matrix;
 
 // One slice's part of a row's loss over a vocabulary. The parts of all slices give the row's loss,
 // so ranks exchange only 16 bytes a row and slice.
@@ -35,55 +43,75 @@ static_assert(sizeof(zr_loss_part) == 16, "ranks exchange parts of 16 bytes");
 // The target of a row that does not count, in a slice of a vocabulary.
 enum { ZR_TARGET_NONE = INT32_MIN };
 
-typedef struct zr_row_ops {
-    // y = (x - mean) * rstd * gamma + beta; mean and rstd (rows) may be NULL in an evaluation.
-    void (*norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                         const void *beta, void *y, float *mean, float *rstd);
-    // In one call, sum = x + branch, and y = the norm of sum as it was rounded. sum may be x, or
-    // branch if stream == dtype.
-    void (*residual_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
-                                  const void *branch, void *sum, const void *gamma,
-                                  const void *beta, void *y, float *mean, float *rstd);
-    // dx = [past +] gradient. past is the gradient that arrives around the norm, in the stream's
-    // type; it may be dx itself, or NULL. dgamma and dbeta (width) are set, or added to with
-    // add_parameters: then the same sums, as they would have been set, are added. Each may be NULL
-    // if it is not wanted. scratch: norm_scratch bytes, 64-byte aligned.
-    void (*norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                          const void *gamma, const float *mean, const float *rstd, const void *past,
-                          void *dx, float *dgamma, float *dbeta, bool add_parameters,
-                          void *scratch);
-    size_t (*norm_scratch)(const zr_queue *queue, const zr_norm *norm);
-    // RMSNorm: y = x * rstd * gamma, rstd = 1/sqrt(mean of squares + epsilon); rstd (rows) may be
-    // NULL. Otherwise these are like the three above; dx may be dy if stream == dtype.
-    void (*rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                        void *y, float *rstd);
-    void (*residual_rms_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
-                                 const void *branch, void *sum, const void *gamma, void *y,
-                                 float *rstd);
-    void (*rms_backward)(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                         const void *gamma, const float *rstd, const void *past, void *dx,
-                         float *dgamma, bool add_parameters, void *scratch);
-    // loss[i] (rows) = -log softmax(logits[i])[target[i]], in fp32. With `gradient`, the gradient
-    // overwrites the logits. A row with target < 0 does not count (loss 0, gradient 0).
-    void (*loss)(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
-                 float *row_loss, bool gradient);
-    // The loss over slices of the vocabulary, in two calls: loss_parts for each slice, then, with
-    // the parts of all, loss_finish for each slice. loss->vocab is the slice's tokens, possibly 0.
-    // target(rows) counts from the slice's first token: below 0, or loss->vocab and above, the
-    // target lies in another slice, except that a row of ZR_TARGET_NONE does not count.
-    // A row's part depends on the slice's logits and its target alone.
-    void (*loss_parts)(zr_queue *queue, const zr_loss *loss, const void *logits,
-                       const int32_t *target, zr_loss_part *parts);
-    // parts: of row i and slice t at parts[t*stride + i]; their sums are added in double by the
-    // tree over slices that splits at the largest power of two below their number. row_loss is the
-    // same for each slice. With `gradient`, the gradient overwrites the slice's logits, which are
-    // not read without it. One slice gives the bits of `loss`, but for the gradient in fp32, where
-    // `loss` keeps exponentials that are computed again here.
-    void (*loss_finish)(zr_queue *queue, const zr_loss *loss, int slices, const zr_loss_part *parts,
-                        int64_t stride, const int32_t *target, void *logits, float *row_loss,
-                        bool gradient);
-    // In place.
-    void (*softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x);
-} zr_row_ops;
+// y = (x - mean) * rstd * gamma + beta; of RMSNorm y = x * rstd * gamma, where rstd = 1/sqrt(mean
+// of squares + epsilon). With a branch, in one call: sum = x + branch, and y = the norm of sum as it
+// was rounded; sum may be x, or branch if stream == dtype. mean and rstd are NULL in an evaluation.
+#define ZR_OPERANDS_norm_forward(AT)                                                               \
+    AT(x, const void *, ZR_READ, s->stream, s->rows * s->width)                                    \
+    AT(branch, const void *, ZR_READ, s->dtype, s->rows * s->width)                                \
+    AT(sum, void *, ZR_WRITTEN, s->stream, s->rows * s->width)                                     \
+    AT(gamma, const void *, ZR_READ | ZR_AUX, s->dtype, s->width)                                  \
+    AT(beta, const void *, ZR_READ | ZR_AUX, s->dtype, s->width)                                   \
+    AT(y, void *, ZR_WRITTEN, s->dtype, s->rows * s->width)                                        \
+    AT(mean, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)                                      \
+    AT(rstd, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
+
+// dx = [past +] gradient. past is the gradient that arrives around the norm, in the stream's type;
+// it may be dx itself. dgamma and dbeta are set or, with add_parameters, added to: the same sums, as
+// they would have been set, are added. Each is NULL if it is not wanted. Of RMSNorm, dx may be dy
+// if stream == dtype.
+#define ZR_OPERANDS_norm_backward(AT)                                                              \
+    AT(dy, const void *, ZR_READ, s->dtype, s->rows * s->width)                                    \
+    AT(x, const void *, ZR_READ, s->stream, s->rows * s->width)                                    \
+    AT(gamma, const void *, ZR_READ | ZR_AUX, s->dtype, s->width)                                  \
+    AT(mean, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                   \
+    AT(rstd, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rows)                                   \
+    AT(past, const void *, ZR_READ, s->stream, s->rows * s->width)                                 \
+    AT(dx, void *, ZR_WRITTEN, s->stream, s->rows * s->width)                                      \
+    AT(dgamma, float *, ZR_BOTH | ZR_AUX, ZERO_F32, s->width)                                      \
+    AT(dbeta, float *, ZR_BOTH | ZR_AUX, ZERO_F32, s->width)                                       \
+    AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
+
+// row_loss[i] = -log softmax(logits[i])[target[i]], in fp32. With `gradient`, the gradient, times
+// *factor, overwrites the logits. A row with target < 0 does not count (loss 0, gradient 0).
+#define ZR_OPERANDS_loss(AT)                                                                       \
+    AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
+    AT(factor, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                       \
+    AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ, s->dtype, s->rows * s->vocab)              \
+    AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
+
+// The loss over slices of the vocabulary, in two operations: loss_parts for each slice, then, with
+// the parts of all, loss_finish for each slice. vocab is the slice's tokens, possibly 0. target
+// counts from the slice's first token: below 0, or vocab and above, the target lies in another
+// slice, except that a row of ZR_TARGET_NONE does not count. A row's part depends on the slice's
+// logits and its target alone.
+#define ZR_OPERANDS_loss_parts(AT)                                                                 \
+    AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
+    AT(logits, const void *, ZR_READ, s->dtype, s->rows * s->vocab)                                \
+    AT(parts, zr_loss_part *, ZR_WRITTEN, ZERO_F32, 4 * s->rows)
+
+// parts: of row i and slice t at parts[t*stride + i]; their sums are added in double by the tree
+// over slices that splits at the largest power of two below their number. row_loss is the same for
+// each slice. With `gradient`, the gradient overwrites the slice's logits, which are not read
+// without it. One slice gives the bits of `loss`, but for the gradient in fp32, where `loss` keeps
+// exponentials that are computed again here.
+#define ZR_OPERANDS_loss_finish(AT)                                                                \
+    AT(parts, const zr_loss_part *, ZR_READ, ZERO_F32,                                             \
+       4 * ((s->slices - 1) * s->stride + s->rows))                                                \
+    AT(target, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                               \
+    AT(factor, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1)                                       \
+    AT(logits, void *, s->gradient ? ZR_BOTH : ZR_READ | ZR_AUX, s->dtype, s->rows * s->vocab)     \
+    AT(row_loss, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
+
+// In place.
+#define ZR_OPERANDS_softmax(AT) AT(x, void *, ZR_BOTH, s->dtype, s->rows * s->width)
+
+#define ZR_ROW_OPS(OP)                                                                             \
+    OP(norm_forward, norm, norm, 0, 0)                                                             \
+    OP(norm_backward, norm, norm, 0, 0)                                                            \
+    OP(loss, loss, loss, 0, 0)                                                                     \
+    OP(loss_parts, loss, loss, 0, 0)                                                               \
+    OP(loss_finish, loss, loss, 0, 0)                                                              \
+    OP(softmax, matrix, loss, 0, 0)
 
 #endif

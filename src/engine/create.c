@@ -24,12 +24,15 @@ static zero_status make_tables(zero_engine *engine, zero_error *error)
     engine->reducing = zr_alloc(count * sizeof *engine->reducing, error);
     engine->gathering = zr_alloc(count * sizeof *engine->gathering, error);
     engine->collecting = zr_alloc(count * sizeof *engine->collecting, error);
+    size_t steps = engine->plan->pipeline ? (size_t)engine->plan->pipeline->pipeline.steps : 1;
+    engine->operands.values = zr_alloc(steps * sizeof *engine->operands.values, error);
     engine->published = zr_alloc((size_t)engine->plan->versions * sizeof *engine->published, error);
     engine->squares =
         zr_alloc(2 * (size_t)engine->plan->tensor_count * sizeof *engine->squares, error);
     if (!engine->flat_param_names || !engine->at || !engine->reducing || !engine->gathering ||
-        !engine->collecting || !engine->published || !engine->squares)
+        !engine->collecting || !engine->published || !engine->squares || !engine->operands.values)
         return ZERO_ERR_MEMORY;
+    engine->context.values = engine->operands.values;
     for (size_t p = 0; p < slots; p++)
         engine->flat_param_names[p] = engine->plan->flat_params[p % count].name;
     return ZERO_OK;
@@ -379,7 +382,7 @@ void zero_destroy(zero_engine *engine)
             last->destroy(last->user, engine);
     }
     stop_threads(engine);
-    zr_queue_record_end(engine->queue, engine->recording);
+    zr_queue_unwrap(engine->queue, engine->recording);
     zr_channels_destroy(&engine->channels);
     zr_free(engine->channel_shapes);
     zr_free(engine->losses);
@@ -397,6 +400,7 @@ void zero_destroy(zero_engine *engine)
     zr_free(engine->collecting);
     zr_free(engine->published);
     zr_free(engine->squares);
+    zr_free(engine->operands.values);
     release_parts(&(zr_engine_parts){.plan = engine->plan,
                                      .part = engine->part,
                                      .stage = engine->stage,

@@ -17,6 +17,7 @@ struct zr_delayed {
     zr_workers *thread;
     zr_queue *queue;
     zr_update_walk walk;
+    zr_update_values values; // of the walk
     // Used by the rank's thread only. first: the update reads moments that have never been written.
     bool first;
     pthread_mutex_t lock;
@@ -116,7 +117,8 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
 {
     zr_delayed *delayed = engine->delayed;
     zr_tier_traffic_begin(engine);
-    delayed->walk = zr_update_describe(engine, delayed->queue, lr, gradient_scale);
+    delayed->walk =
+        zr_update_describe(engine, delayed->queue, lr, gradient_scale, &delayed->values);
     delayed->first = !engine->states_written;
     engine->states_written = true;
     delayed->at = engine->plan->group_count;

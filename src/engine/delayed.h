@@ -15,7 +15,7 @@
 #ifndef ZR_ENGINE_DELAYED_H
 #define ZR_ENGINE_DELAYED_H
 
-#include "compute/optimizer_ops.h"
+#include "compute/compute.h"
 #include "engine/engine_api.h"
 
 typedef struct zr_delayed zr_delayed; // NULL if the configuration does not delay updates

@@ -40,6 +40,17 @@ typedef struct zr_collecting { // where units add up a flat parameter's gradient
     int opened_by;             // unit whose contribution is the first
 } zr_collecting;
 
+enum { ZR_SQUARE_PARTS = 512 }; // chunks of one operation of the gradient norm
+
+// Operands that are neither planned nor alike in every step. What operations read is set before the
+// first of them: of a step at its beginning, of the update when its norm is known.
+typedef struct zr_step_operands {
+    zr_step_values *values; // (steps of a window)
+    zr_update_values update;
+    float lamb_step;                 // of the current tensor
+    double squares[ZR_SQUARE_PARTS]; // what an operation of the gradient norm writes
+} zr_step_operands;
+
 struct zero_engine {
     zr_plan *plan;
     // Models that this engine owns: the tensor-parallel part and the pipeline stage; NULL if there
@@ -54,6 +65,7 @@ struct zero_engine {
     uint64_t seed;
     struct zr_accessor accessor;
     struct zr_sink sink;
+    zr_step_operands operands;
 
     zr_ledger ledger;
     // Replicas (stages 0 to 2), or the one copy that all ranks map (stage 3).
@@ -79,8 +91,8 @@ struct zero_engine {
     uint64_t gathered;               // version of the kept flat parameters in the gather window
     zr_exact *squares;               // (2, tensor_count) for norms by tensor (LAMB)
 
-    zr_recorder *recorder;   // NULL if nothing is recorded
-    zr_recording *recording; // the queue's
+    zr_recorder *recorder; // NULL if nothing is recorded
+    zr_wrapper *recording; // the queue's
     zr_observer observers[ZR_MOST_OBSERVERS];
     int observer_count;
     zr_guard guard; // await is NULL without a guard

@@ -1,6 +1,6 @@
 // The instruction UPDATE: one walk over the range that this rank updates (two for LAMB), or the
 // beginning of a delayed one; the mean of buffers; parameters rounded from the master.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
@@ -11,9 +11,10 @@ static zero_status publish_shard_slice(void *user, zero_engine *engine,
                                        const zr_shard_slice *shard_slice,
                                        const zr_range_states *states, zero_error *error)
 {
-    engine->queue->backend->elements->convert(engine->queue, ZERO_F32, states->parameters_dtype,
-                                              shard_slice->count, states->master,
-                                              states->parameters);
+    zr_run(engine->queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                                         .to = states->parameters_dtype,
+                                                         .n = shard_slice->count},
+                                        states->master, states->parameters));
     return ZERO_OK;
 }
 
@@ -41,8 +42,8 @@ static zero_status await_and_assign_mean(zero_engine *engine, const zr_instructi
 static zero_status update_groups(zero_engine *engine, zero_error *error)
 {
     zr_walk_vectors walks[2];
-    zr_update_walk walk =
-        zr_update_describe(engine, engine->queue, engine->lr, engine->update_scale);
+    zr_update_walk walk = zr_update_describe(engine, engine->queue, engine->lr,
+                                             engine->update_scale, &engine->operands.update);
     bool first = !engine->states_written, lamb = engine->plan->settings.per_tensor_norms;
     zr_plan_walks(engine->plan, walks);
     zr_tier_traffic_expect_update(engine, 0, first);
@@ -52,7 +53,7 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
             engine, &(zr_walk){.vectors = walks[0], .take = zr_update_shard_slice, .user = &walk},
             error);
     zr_tier_traffic_expect_update(engine, 1, first);
-    return zr_lamb_update(engine, &walk.update, walks, error);
+    return zr_lamb_update(engine, &walk, walks, error);
 }
 
 static zero_status copy_master(zero_engine *engine, zero_error *error)

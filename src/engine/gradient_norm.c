@@ -4,44 +4,31 @@
 #include "engine/engine_internal.h"
 #include "engine/update.h"
 
-#define PARTS 512
+static_assert(ZR_SQUARES_CHUNK == ZR_CHUNK, "a shard's chunks are those of the sums");
 
 typedef struct walk {
     zero_engine *engine;
     zero_dtype dtype;
-    const void *values;
+    const char *values;
     zr_span span;
     zr_exact *sums;
     bool by_tensor;
-    int64_t first[PARTS]; // index into values
-    int32_t count[PARTS];
-    int pending;
 } walk;
 
-static void add_pending_squares(walk *walk, int tensor)
+static void add_squares_of_part(void *user, const zr_plan_tensor *tensor, int64_t first,
+                                int64_t count)
 {
-    double sums[PARTS];
-    zr_queue *queue = walk->engine->queue;
-    queue->backend->optimizer->square_sums(queue, walk->dtype, walk->values, walk->pending,
-                                           walk->first, walk->count, sums);
-    for (int i = 0; i < walk->pending; i++)
-        zr_exact_add(&walk->sums[walk->by_tensor ? tensor : 0], sums[i]);
-    walk->pending = 0;
-}
-
-static void queue_chunks_of_part(void *user, const zr_plan_tensor *tensor, int64_t first,
-                                 int64_t count)
-{
-    walk *w = user;
-    for (int64_t end = first + count; first < end;) {
-        int64_t stop = ZR_MIN(end, first / ZR_CHUNK * ZR_CHUNK + ZR_CHUNK);
-        w->first[w->pending] = first - w->span.first;
-        w->count[w->pending++] = (int32_t)(stop - first);
-        first = stop;
-        if (w->pending == PARTS)
-            add_pending_squares(w, tensor->number);
+    const walk *w = user;
+    zr_exact *sum = &w->sums[w->by_tensor ? tensor->number : 0];
+    double *squares = w->engine->operands.squares;
+    for (int64_t end = first + count, stop; first < end; first = stop) {
+        stop = ZR_MIN(end, (first / ZR_CHUNK + ZR_SQUARE_PARTS) * ZR_CHUNK);
+        const zr_squares part = {.dtype = w->dtype, .first = first, .count = stop - first};
+        int64_t before = (first - w->span.first) * (int64_t)zero_dtype_bytes(w->dtype);
+        zr_run(w->engine->queue, zr_op_square_sums(&part, w->values + before, squares));
+        for (int64_t k = 0; k < zr_squares_parts(&part); k++)
+            zr_exact_add(sum, squares[k]);
     }
-    add_pending_squares(w, tensor->number);
 }
 
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
@@ -53,7 +40,7 @@ void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero
                  .span = span,
                  .sums = sums,
                  .by_tensor = by_tensor};
-    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, queue_chunks_of_part, &walk);
+    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, add_squares_of_part, &walk);
 }
 
 static zero_status sum_exact_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)

@@ -1,7 +1,7 @@
 // Gradients of a micro-batch (contract 4): they are bound where units add their contributions in
 // fp32, and rounded once where gradients have 16 bits. gather_reduce.c sums them into the owner's
 // accumulator.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/update.h"
@@ -57,9 +57,10 @@ zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     zr_queue *queue = engine->queue;
-    queue->backend->elements->convert(queue, ZERO_F32, flat_param->gradient_dtype,
-                                      flat_param->padded, zr_buffer_at(engine, i->from),
-                                      zr_buffer_at(engine, i->place));
+    zr_run(queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                                 .to = flat_param->gradient_dtype,
+                                                 .n = flat_param->padded},
+                                zr_buffer_at(engine, i->from), zr_buffer_at(engine, i->place)));
     return ZERO_OK;
 }
 

@@ -143,6 +143,7 @@ zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_e
         ZERO_TRY(cursor->visit(cursor->user, &engine->context, error));
     else
         ZERO_TRY(call_unit_function(engine, i));
+    ZERO_TRY(zr_queue_check(engine->queue, error));
     if (cursor->at != cursor->body_end)
         return out_of_order(engine, -1, "the end of its call instead");
     return ZERO_OK;

@@ -11,6 +11,7 @@
 typedef struct lamb {
     zero_engine *engine;
     zr_update update;
+    const zr_update_values *values;
     double weight_decay;
     zr_span span; // of the current shard slice, elements of the flat parameter
     const zr_range_states *states;
@@ -23,7 +24,10 @@ static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t fir
     zr_queue *queue = l->engine->queue;
     const zr_range_states at = zr_range_from(l->states, first - l->span.first);
     l->update.weight_decay = tensor->decays ? l->weight_decay : 0;
-    queue->backend->optimizer->lamb_direction(queue, &l->update, count, &at);
+    l->update.n = count;
+    l->update.gradient = at.gradient_dtype;
+    zr_run(queue, zr_op_lamb_direction(&l->update, l->values, at.master, at.state0, at.state1,
+                                       at.gradient, at.direction));
 }
 
 static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
@@ -37,7 +41,11 @@ static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, 
     zr_range_states at = zr_range_from(l->states, first - l->span.first);
     if (!zr_plan_updates_copies(l->engine->plan))
         at.parameters = NULL;
-    queue->backend->optimizer->subtract_scaled(queue, count, (float)(l->update.lr * ratio), &at);
+    l->update.n = count;
+    l->update.parameters = at.parameters_dtype;
+    l->engine->operands.lamb_step = (float)(l->values->lr * ratio);
+    zr_run(queue, zr_op_subtract_scaled(&l->update, &l->engine->operands.lamb_step, at.master,
+                                        at.direction, at.parameters));
 }
 
 // Adds each element to the norms once, at every stage: on the rank that owns its shard and counts
@@ -83,13 +91,14 @@ static zero_status apply_direction(void *user, zero_engine *engine,
     return ZERO_OK;
 }
 
-zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
+zero_status zr_lamb_update(zero_engine *engine, const zr_update_walk *walk,
                            const zr_walk_vectors walks[2], zero_error *error)
 {
     int tensors = engine->plan->tensor_count;
     lamb lamb = {.engine = engine,
-                 .update = *update,
-                 .weight_decay = update->weight_decay,
+                 .update = walk->update,
+                 .values = walk->values,
+                 .weight_decay = walk->weight_decay,
                  .parameter_squares = engine->squares,
                  .direction_squares = engine->squares + tensors};
     memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);

@@ -9,7 +9,7 @@
 #ifndef ZR_ENGINE_OFFLOAD_H
 #define ZR_ENGINE_OFFLOAD_H
 
-#include "compute/optimizer_ops.h"
+#include "compute/compute.h"
 #include "engine/engine_api.h"
 #include "memory/store.h"
 

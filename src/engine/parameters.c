@@ -1,6 +1,6 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "engine/interpret.h"
@@ -105,9 +105,11 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     int64_t first = master->span.first - zr_own_shard(engine, r->flat_param).first;
     char *own = zr_own_parameters(engine, r->flat_param);
     if (own) {
-        engine->queue->backend->elements->convert(
-            engine->queue, master->dtype, flat_param->dtype, master->span.count, master->data,
-            own + first * (int64_t)zero_dtype_bytes(flat_param->dtype));
+        zr_run(engine->queue,
+               zr_op_convert(
+                   &(zr_conversion){
+                       .from = master->dtype, .to = flat_param->dtype, .n = master->span.count},
+                   master->data, own + first * (int64_t)zero_dtype_bytes(flat_param->dtype)));
         return ZERO_OK;
     }
     char *staging_buffer = zr_staging_buffer_of(engine, ZR_VECTOR_PARAMETERS);
@@ -116,9 +118,10 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
     // A master in memory comes as one portion, so it is written shard slice by shard slice.
     for (int64_t done = 0, n; done < master->span.count; done += n) {
         n = zr_staging_buffers_portion(engine, r->flat_param, first + done);
-        engine->queue->backend->elements->convert(
-            engine->queue, master->dtype, flat_param->dtype, n,
-            zr_portion_at(master, master->span.first + done), staging_buffer);
+        zr_run(
+            engine->queue,
+            zr_op_convert(&(zr_conversion){.from = master->dtype, .to = flat_param->dtype, .n = n},
+                          zr_portion_at(master, master->span.first + done), staging_buffer));
         ZERO_TRY(store->ops->commit(
             store, zr_vector_range(engine, r->flat_param, ZR_VECTOR_PARAMETERS, first + done, n),
             staging_buffer, transfer, error));

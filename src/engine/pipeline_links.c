@@ -1,6 +1,6 @@
 // Instructions of links: what goes from a chunk of a pipeline to the next one, and back. The slot
 // is that of the current micro-batch.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
@@ -42,7 +42,6 @@ static const void *other_end(const zero_engine *engine, const zr_instruction *i,
 zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
-    const zr_element_ops *elements = engine->queue->backend->elements;
     bool sum = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_ADD_SUM;
     void *own = sum ? (void *)zr_own_shard_gradient(engine, i->flat_param)
                     : zr_own_parameters(engine, i->flat_param);
@@ -50,11 +49,13 @@ zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i,
     int64_t bytes =
         sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
     if (i->what == ZR_TIED_WEIGHT_ADD_SUM)
-        elements->add(engine->queue, flat_param->accumulator_dtype, flat_param->accumulator_dtype,
-                      flat_param->shard, own, other, own);
+        zr_run(engine->queue, zr_op_add(&(zr_sum){.stream = flat_param->accumulator_dtype,
+                                                  .dtype = flat_param->accumulator_dtype,
+                                                  .n = flat_param->shard},
+                                        own, other, own));
     else if (i->what == ZR_TIED_WEIGHT_TAKE_PARAMETERS)
-        elements->copy(engine->queue, bytes, other, own);
+        zr_run(engine->queue, zr_op_copy(&(zr_bytes){bytes}, other, own));
     else
-        elements->copy(engine->queue, bytes, own, other);
+        zr_run(engine->queue, zr_op_copy(&(zr_bytes){bytes}, own, other));
     return ZERO_OK;
 }

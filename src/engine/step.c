@@ -62,13 +62,22 @@ void zr_step_begin_sums(zero_engine *engine)
     zr_tier_traffic_begin(engine);
 }
 
+void zr_step_set_values(zero_engine *engine, int64_t ahead)
+{
+    zero_context *context = &engine->context;
+    context->step = (uint64_t)(engine->step + ahead);
+    context->values = &engine->operands.values[ahead];
+    context->values->seed = context->seed;
+    context->values->step = context->step;
+}
+
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zero_context *context = &engine->context;
     engine->batch = *batch;
     context->training = 1;
     context->shape = engine->plan->shape;
-    context->step = (uint64_t)engine->step;
+    zr_step_set_values(engine, 0);
     context->micro_batch = (uint64_t)zr_engine_micro_batch(engine);
     context->loss = loss;
     context->loss_factor =

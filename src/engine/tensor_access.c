@@ -150,7 +150,7 @@ int64_t zr_engine_steps_together(const zero_engine *engine) { return ZR_MAX(engi
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
 {
-    zr_queue_record_end(engine->queue, engine->recording);
+    zr_queue_unwrap(engine->queue, engine->recording);
     engine->recording = NULL;
     zr_delayed_record(engine, recorder);
     return recorder ? zr_queue_record(engine->queue, recorder, &engine->recording, error) : ZERO_OK;

@@ -5,7 +5,7 @@
 #include "engine/buffers.h"
 #include "engine/tensor_exchange.h"
 
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "engine/interpret.h"
 #include "plan/exchanges.h"
 
@@ -103,9 +103,9 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     int64_t own = link ? engine->plan->links[i->slot.index].first : i->from.first - i->place.first;
     char *whole = link ? zr_engine_slot_at(engine, i->slot.index) : zr_buffer_at(engine, i->place);
     int64_t begin = zr_recorder_begin(engine->recorder);
-    queue->backend->elements->copy(queue, share, whole + own, window->mine + own);
+    zr_run(queue, zr_op_copy(&(zr_bytes){share}, whole + own, window->mine + own));
     ZERO_TRY(exchange_operand(window, &o, error));
-    queue->backend->elements->copy(queue, share + i->bytes, window->mine, whole);
+    zr_run(queue, zr_op_copy(&(zr_bytes){share + i->bytes}, window->mine, whole));
     zr_recorder_add(engine->recorder, ZR_ACTIVITY_exchange, begin, i->bytes, 0, -1);
     return ZERO_OK;
 }

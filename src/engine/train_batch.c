@@ -22,7 +22,7 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     engine->turn = k;
     engine->set = k % engine->plan->chunks[action->chunk].buffers.sets;
     zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none, &engine->losses[k]);
-    engine->context.step = (uint64_t)(engine->step + k / accumulation);
+    zr_step_set_values(engine, k / accumulation);
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
         zr_tier_traffic_expect_micro_batch(engine, run->outdated && k == 0);
 }

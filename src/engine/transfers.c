@@ -1,6 +1,6 @@
 // Instructions that move a slot's data between the store of a tier and a buffer on the device or
 // the host (also the sums of micro-batches, to which later ones are added), and the waits for them.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 
@@ -38,8 +38,8 @@ static zero_status move_range(zero_engine *engine, zr_store *store, zr_range ran
     char *kept = zr_store_at(store, range.first);
     if (!out && engine->offload.overwrite)
         memset(buffer, 0xff, (size_t)range.count);
-    engine->queue->backend->elements->copy(engine->queue, range.count, out ? buffer : kept,
-                                           out ? kept : buffer);
+    zr_run(engine->queue,
+           zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
     return ZERO_OK;
 }
 

@@ -12,7 +12,7 @@ static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first,
     if (!walk->copies)
         at.parameters = NULL;
     walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
-    walk->queue->backend->optimizer->update(walk->queue, &walk->update, count, &at);
+    zr_run(walk->queue, zr_op_update_of(&walk->update, walk->values, count, &at));
 }
 
 zero_status zr_update_shard_slice(void *user, zero_engine *engine,
@@ -39,7 +39,7 @@ zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer)
 }
 
 zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
-                                  float gradient_scale)
+                                  float gradient_scale, zr_update_values *values)
 {
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
@@ -47,23 +47,25 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
                       (double[]){spec->beta1, spec->beta2}, betas);
     double t = (double)(engine->updates + 1);
     bool corrects = spec->bias_correction;
-    const zr_update update = {
-        .kind = zr_optimizer_update_kind(spec->kind),
+    *values = (zr_update_values){
         .lr = lr,
         .beta1 = betas[0],
         .beta2 = betas[1],
-        .epsilon = spec->eps,
-        .weight_decay = spec->weight_decay,
-        .momentum = spec->momentum,
-        .dampening = spec->dampening,
-        .nesterov = spec->nesterov,
-        .first = engine->updates == 0,
         .correction1 = corrects ? 1 - __builtin_pow(betas[0], t) : 1,
         .correction2 = corrects ? 1 - __builtin_pow(betas[1], t) : 1,
         .gradient_scale = gradient_scale,
+        .first = engine->updates == 0,
+    };
+    const zr_update update = {
+        .kind = zr_optimizer_update_kind(spec->kind),
+        .epsilon = spec->eps,
+        .momentum = spec->momentum,
+        .dampening = spec->dampening,
+        .nesterov = spec->nesterov,
     };
     return (zr_update_walk){.queue = queue,
                             .update = update,
-                            .weight_decay = update.weight_decay,
+                            .values = values,
+                            .weight_decay = spec->weight_decay,
                             .copies = zr_plan_updates_copies(engine->plan)};
 }

@@ -6,12 +6,12 @@
 
 #include "base/numbers.h"
 #include "compute/compute.h"
-#include "compute/optimizer_ops.h"
 #include "engine/engine_api.h"
 
 typedef struct zr_update_walk { // what an update needs at each shard slice of its walk
     zr_queue *queue;
     zr_update update;
+    const zr_update_values *values;
     double weight_decay;
     zr_span span;                  // of the current shard slice, elements of the flat parameter
     const zr_range_states *states; // of that shard slice
@@ -20,15 +20,16 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
 
 // Returns the kernel of an optimizer's update; LAMB's first walk is AdamW's.
 zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer);
-// Describes the next update. queue: that of the thread that will make it.
+// Describes the next update, and sets its values, which it reads until it ends. queue: that of the
+// thread that will make it.
 zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
-                                  float gradient_scale);
+                                  float gradient_scale, zr_update_values *values);
 // A zr_shard_slice_fn that updates one shard slice. walk: a zr_update_walk.
 zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
                                   zero_error *error);
 // Collective: LAMB's two walks, with the norms by tensor between them. In lamb.c.
-zero_status zr_lamb_update(zero_engine *engine, const zr_update *update,
+zero_status zr_lamb_update(zero_engine *engine, const zr_update_walk *walk,
                            const zr_walk_vectors walks[2], zero_error *error);
 
 // gradient_norm.c

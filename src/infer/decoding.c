@@ -2,7 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/text.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "engine/engine_api.h"
 #include "setup/machine_facts.h"
 

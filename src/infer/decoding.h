@@ -9,7 +9,7 @@
 #define ZR_INFER_DECODING_H
 
 #include "base/errors.h"
-#include "compute/attention_ops.h"
+#include "compute/compute.h"
 #include "engine/tensor_exchange.h"
 #include "layers/layers.h"
 #include "memory/arena.h"

@@ -88,7 +88,7 @@ static size_t carve_saved(zr_block *block, void *base)
 {
     zr_carver carver = {.base = base};
     int64_t rows = block->rows, own = block->division.own;
-    if (!block->norm1.rms) {
+    if (!block->norm1.norm.rms) {
         block->statistics1.mean = zr_carve_floats(&carver, own);
         block->statistics2.mean = zr_carve_floats(&carver, own);
     }
@@ -225,7 +225,7 @@ zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block)
     block->context = context;
     block->place = zr_exchange_place(context, block->place);
     for (int i = 0; i < block->slice_count; i++)
-        block->slices[i].attention.dropout_key = zr_context_key(context, ZR_SITE_ATTENTION);
+        block->slices[i].attention.mask = zr_lm_mask(context, ZR_SITE_ATTENTION);
     return ZERO_OK;
 }
 

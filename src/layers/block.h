@@ -79,6 +79,11 @@ typedef struct zr_block_slice { // the only one, where the block is not cut
 
 enum zr_block_half { ZR_ATTENTION_HALF, ZR_MLP_HALF, ZR_BLOCK_HALVES };
 
+typedef struct zr_attention_cache { // of keys and values, of one layer and slice
+    float *k, *v;                   // (sequences, kv_heads, capacity, head_dim) each
+    int64_t sequences, capacity;    // positions a sequence has room for
+} zr_attention_cache;
+
 struct zr_block { // one call: sizes of every layer, and buffers
     const zr_block_layers *layers;
     zero_context *context;

@@ -2,17 +2,23 @@
 // generation.
 #include "layers/block.h"
 
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 
 void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed)
 {
     zr_queue *queue = block->context->queue;
-    const zr_attention_ops *ops = queue->backend->attention;
-    if (!block->caches)
-        ops->forward(queue, &slice->attention, packed, slice->attended, slice->lse, block->scratch);
-    else
-        ops->decode(queue, &slice->attention, &block->caches[slice->number], block->step->runs,
-                    block->step->run_count, packed, slice->attended, block->decode_scratch);
+    if (!block->caches) {
+        zr_run(queue, zr_op_attention_forward(&slice->attention, packed, slice->attended,
+                                              slice->lse, block->context->values, block->scratch));
+        return;
+    }
+    const zr_attention_cache *cache = &block->caches[slice->number];
+    zr_attention decoded = slice->attention;
+    decoded.sequences = cache->sequences;
+    decoded.capacity = cache->capacity;
+    decoded.run_count = block->step->run_count;
+    zr_run(queue, zr_op_attention_decode(&decoded, block->step->runs, cache->k, cache->v, packed,
+                                         slice->attended, block->decode_scratch));
 }
 
 // Returns the address to which a norm writes this rank's rows: among those of all ranks, if rows
@@ -37,7 +43,7 @@ static zero_status gather_into(zr_block *block, void *rows)
     int64_t bytes = block->rows * block->width * (int64_t)zero_dtype_bytes(block->dtype);
     ZERO_TRY(zr_division_gather(block->context, &block->division, block->dtype));
     if (block->division.by_rows)
-        queue->backend->elements->copy(queue, bytes, block->place, rows);
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, block->place, rows));
     return ZERO_OK;
 }
 
@@ -52,9 +58,13 @@ static void apply_dropout(zr_block *block, enum zr_lm_site site, void *branch)
     zr_queue *queue = block->context->queue;
     float p = block->dropout;
     if (p > 0)
-        queue->backend->elements->dropout(
-            queue, block->dtype, block->dtype, block->division.own * block->width, p,
-            zr_context_key(block->context, site), first_stream_element(block), branch, branch);
+        zr_run(queue, zr_op_dropout(&(zr_dropout){.from = block->dtype,
+                                                  .to = block->dtype,
+                                                  .n = block->division.own * block->width,
+                                                  .p = p,
+                                                  .mask = zr_lm_mask(block->context, site),
+                                                  .first = first_stream_element(block)},
+                                    block->context->values, branch, branch));
 }
 
 typedef struct joining { // of a half's slices in forward
@@ -81,8 +91,10 @@ static zero_status sum_branch_slices(joining *j, const zr_tensor_handle *bias, v
     ZERO_TRY(zr_slices_add(context, division->slices, block->rows * block->width, join_slice, j,
                            block->place, block->spare));
     ZERO_TRY(zr_division_reduce(context, division, block->place, &sum));
-    queue->backend->elements->add_bias(queue, block->dtype, division->own, block->width, sum,
-                                       zr_tensor_values(context, bias, 0), branch);
+    zr_run(queue,
+           zr_op_add_bias(
+               &(zr_matrix){.dtype = block->dtype, .rows = division->own, .width = block->width},
+               sum, zr_tensor_values(context, bias, 0), branch));
     return ZERO_OK;
 }
 
@@ -111,9 +123,10 @@ static zero_status run_forward(zr_block *block, const void *x, void *y)
     zr_norm_residual_forward(context, &block->norm2, x, block->branch[ZR_ATTENTION_HALF],
                              block->middle, own_normed(block), block->statistics2);
     ZERO_TRY(zr_block_half_forward(block, ZR_MLP_HALF));
-    context->queue->backend->elements->add(context->queue, block->stream, block->dtype,
-                                           block->division.own * block->width, block->middle,
-                                           block->branch[ZR_MLP_HALF], y);
+    zr_run(context->queue, zr_op_add(&(zr_sum){.stream = block->stream,
+                                               .dtype = block->dtype,
+                                               .n = block->division.own * block->width},
+                                     block->middle, block->branch[ZR_MLP_HALF], y));
     return ZERO_OK;
 }
 
@@ -134,7 +147,6 @@ static zero_status dropout_backward(zr_block *block, enum zr_block_half which, c
                                     const void **out)
 {
     zr_queue *queue = block->context->queue;
-    const zr_element_ops *elements = queue->backend->elements;
     const zr_division *division = &block->division;
     int64_t count = division->own * block->width;
     float p = block->dropout;
@@ -149,11 +161,19 @@ static zero_status dropout_backward(zr_block *block, enum zr_block_half which, c
         return ZERO_OK;
     }
     if (!(p > 0) && block->stream != block->dtype)
-        elements->convert(queue, block->stream, block->dtype, count, d, into);
+        zr_run(queue, zr_op_convert(
+                          &(zr_conversion){.from = block->stream, .to = block->dtype, .n = count},
+                          d, into));
     else
-        elements->dropout(queue, block->stream, block->dtype, count, p,
-                          zr_context_key(block->context, block->layers->halves[which].site),
-                          first_stream_element(block), d, into);
+        zr_run(queue,
+               zr_op_dropout(&(zr_dropout){.from = block->stream,
+                                           .to = block->dtype,
+                                           .n = count,
+                                           .p = p,
+                                           .mask = zr_lm_mask(block->context,
+                                                              block->layers->halves[which].site),
+                                           .first = first_stream_element(block)},
+                             block->context->values, d, into));
     return gather_into(block, branch);
 }
 
@@ -198,8 +218,10 @@ static const void *narrow_gradient(const zr_block *block, const float *wide)
     zr_queue *queue = block->context->queue;
     if (block->dtype == ZERO_F32)
         return wide;
-    queue->backend->elements->convert(queue, ZERO_F32, block->dtype,
-                                      block->division.own * block->width, wide, block->narrow);
+    zr_run(queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                                 .to = block->dtype,
+                                                 .n = block->division.own * block->width},
+                                wide, block->narrow));
     return block->narrow;
 }
 
@@ -308,8 +330,10 @@ static void caches_of_layer(const zr_decode_cache *cache, const zr_lm_unit *hype
             each = cache->sequences * width * cache->capacity;
     for (int i = 0; i < block->slice_count; i++) {
         int64_t first = (hyper->layer * block->slice_count + i) * each;
-        out[i] = (zr_attention_cache){
-            .k = cache->k + first, .v = cache->v + first, .capacity = cache->capacity};
+        out[i] = (zr_attention_cache){.k = cache->k + first,
+                                      .v = cache->v + first,
+                                      .sequences = cache->sequences,
+                                      .capacity = cache->capacity};
     }
 }
 

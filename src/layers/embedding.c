@@ -1,7 +1,7 @@
 // The embedding: rows of the token table, and of the table of positions if there is one, and their
 // dropout. A table that is cut into slices of the vocabulary, or into tiles, gives each row from
 // the slice or tile that has its token.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
 
@@ -72,10 +72,15 @@ static zero_status tiles_forward(const embedding *e, void *x)
     const void *positions = position_table(e);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_acquire(context, table, t));
-        queue->backend->elements->embedding_forward(
-            queue, dtype, zr_stream_dtype(dtype), e->rows, context->shape.seq, e->width,
-            zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local),
-            zr_tensor_values(context, table, t), positions, x);
+        zr_run(queue,
+               zr_op_embedding_forward(&(zr_embedding){.vocab = zr_lm_tile_tokens(e->hyper, t),
+                                                       .dtype = dtype,
+                                                       .stream = zr_stream_dtype(dtype),
+                                                       .rows = e->rows,
+                                                       .seq = context->shape.seq,
+                                                       .width = e->width},
+                                       zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local),
+                                       zr_tensor_values(context, table, t), positions, x));
         ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;
@@ -87,14 +92,20 @@ zero_status zr_embed_slices(zero_context *context, const zr_division *division, 
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     const zr_lm_slices *slices = &hyper->slices;
     zr_queue *queue = context->queue;
-    const zr_element_ops *elements = queue->backend->elements;
     int64_t rows = division->rows, width = division->width;
-    elements->zero(queue, rows * width * (int64_t)sizeof **own, place);
+    zr_run(queue, zr_op_zero(&(zr_bytes){rows * width * (int64_t)sizeof **own}, place));
     for (int i = 0; i < zr_slices_here(slices); i++) {
         const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
-        if (zr_lm_ids_of_slice(hyper, i, rows, ids, local))
-            elements->embedding_forward(queue, context->shape.dtype, ZERO_F32, rows, rows, width,
-                                        local, zr_tensor_values(context, table, 0), NULL, place);
+        int64_t tokens = zr_lm_ids_of_slice(hyper, i, rows, ids, local);
+        if (tokens)
+            zr_run(queue, zr_op_embedding_forward(&(zr_embedding){.vocab = tokens,
+                                                                  .dtype = context->shape.dtype,
+                                                                  .stream = ZERO_F32,
+                                                                  .rows = rows,
+                                                                  .seq = rows,
+                                                                  .width = width},
+                                                  local, zr_tensor_values(context, table, 0), NULL,
+                                                  place));
     }
     return zr_division_reduce(context, division, place, own);
 }
@@ -103,14 +114,17 @@ static zero_status slices_forward(const embedding *e, void *x)
 {
     zero_context *context = e->context;
     zr_queue *queue = context->queue;
-    const zr_element_ops *elements = queue->backend->elements;
     const zr_division *division = &e->division;
     float *own;
     assert(zr_stream_dtype(context->shape.dtype) == ZERO_F32);
     ZERO_TRY(zr_embed_slices(context, division, e->ids, e->local, e->place, &own));
-    elements->copy(queue, division->own * e->width * (int64_t)sizeof *own, own, x);
-    elements->add_positions(queue, context->shape.dtype, division->own, context->shape.seq,
-                            division->first, e->width, position_table(e), x);
+    zr_run(queue, zr_op_copy(&(zr_bytes){division->own * e->width * (int64_t)sizeof *own}, own, x));
+    zr_run(queue, zr_op_add_positions(&(zr_embedding){.dtype = context->shape.dtype,
+                                                      .rows = division->own,
+                                                      .seq = context->shape.seq,
+                                                      .first = division->first,
+                                                      .width = e->width},
+                                      position_table(e), x));
     return ZERO_OK;
 }
 
@@ -119,9 +133,14 @@ static void apply_dropout(const embedding *e, void *x)
     zero_context *context = e->context;
     zero_dtype stream = zr_stream_dtype(context->shape.dtype);
     if (context->training && e->dropout > 0)
-        context->queue->backend->elements->dropout(
-            context->queue, stream, stream, e->division.own * e->width, e->dropout,
-            zr_context_key(context, ZR_SITE_EMBEDDING), e->division.first * e->width, x, x);
+        zr_run(context->queue,
+               zr_op_dropout(&(zr_dropout){.from = stream,
+                                           .to = stream,
+                                           .n = e->division.own * e->width,
+                                           .p = e->dropout,
+                                           .mask = zr_lm_mask(context, ZR_SITE_EMBEDDING),
+                                           .first = e->division.first * e->width},
+                             context->values, x, x));
 }
 
 static zero_status run_embedding_forward(zero_context *context, const zero_tensors *in,
@@ -148,9 +167,16 @@ static void part_backward(const embedding *e, const zr_tensor_handle *table, int
                                                         0, &add_positions)
                                    : NULL;
     if (d_table || d_positions)
-        queue->backend->elements->embedding_backward(
-            queue, zr_stream_dtype(context->shape.dtype), e->rows, context->shape.seq, e->width,
-            ids, d, tokens, d_table, add, e->hyper->shape.positions, d_positions, add_positions);
+        zr_run(queue, zr_op_embedding_backward(
+                          &(zr_embedding){.stream = zr_stream_dtype(context->shape.dtype),
+                                          .rows = e->rows,
+                                          .seq = context->shape.seq,
+                                          .width = e->width,
+                                          .vocab = tokens,
+                                          .add_tokens = add,
+                                          .positions = e->hyper->shape.positions,
+                                          .add_positions = add_positions},
+                          ids, d, d_table, d_positions));
 }
 
 static zero_status tiles_backward(const embedding *e, const void *d)
@@ -174,9 +200,9 @@ static zero_status slices_backward(const embedding *e, const void *d)
     const zr_division *division = &e->division;
     zero_dtype stream = zr_stream_dtype(context->shape.dtype);
     if (division->by_rows) {
-        queue->backend->elements->copy(queue,
-                                       division->own * e->width * (int64_t)zero_dtype_bytes(stream),
-                                       d, zr_division_own(division, stream, e->place));
+        zr_run(queue,
+               zr_op_copy(&(zr_bytes){division->own * e->width * (int64_t)zero_dtype_bytes(stream)},
+                          d, zr_division_own(division, stream, e->place)));
         ZERO_TRY(zr_division_gather(context, division, stream));
         d = e->place;
     }

@@ -103,9 +103,9 @@ static zero_status gpt2_attention_backward(zr_block *block, zr_block_slice *slic
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_GPT2_PROJ], block->parts,
                                 slice->attended, d, d_attended, block->scratch));
     if (block->parts & ZR_BACKWARD_INPUT)
-        queue->backend->attention->backward(queue, &slice->attention, slice->gpt2.qkv,
-                                            slice->attended, slice->lse, d_attended, d_qkv, NULL,
-                                            block->scratch);
+        zr_run(queue, zr_op_attention_backward(&slice->attention, slice->gpt2.qkv, slice->attended,
+                                               slice->lse, d_attended, d_qkv, NULL,
+                                               block->context->values, block->scratch));
     zr_block_add_input(slice, ZR_GPT2_QKV, d_qkv, ZR_BACKWARD_WHOLE);
     return ZERO_OK;
 }

@@ -19,7 +19,7 @@
 // them once.
 // The loss is the mean over the rows whose target is not negative, summed in double in the order of
 // rows.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/lm_units.h"
 
 // Bytes of logits in a chunk, unless that would be fewer than CHUNK_ROWS_MIN rows; each chunk reads
@@ -45,7 +45,6 @@ typedef struct head {
     void *scratch;         // of the norm's backward
     const int32_t *target; // (rows)
     int64_t counted;       // rows whose target is not negative
-    float factor;          // by which the gradient of a row's loss is multiplied
 } head;
 
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows)
@@ -173,7 +172,7 @@ static zero_status prepare_head(zero_context *context, head *h)
     ZERO_TRY(zr_lm_ids(context, 1, true, &h->target));
     for (int64_t row = 0; row < h->rows; row++)
         h->counted += h->target[row] >= 0;
-    h->factor = (float)zero_loss_factor(context, h->counted);
+    context->values->loss_factor = (float)zero_loss_factor(context, h->counted);
     return ZERO_OK;
 }
 
@@ -182,9 +181,9 @@ static void *normed_row(const head *h, int64_t row)
     return (char *)h->normed + row * h->width * (int64_t)zero_dtype_bytes(h->dtype);
 }
 
-static zr_loss loss_of_rows(const head *h, int64_t rows)
+static zr_loss loss_of_rows(const head *h, int64_t rows, bool gradient)
 {
-    return (zr_loss){.dtype = h->dtype, .rows = rows, .vocab = h->vocab, .factor = h->factor};
+    return (zr_loss){.dtype = h->dtype, .rows = rows, .vocab = h->vocab, .gradient = gradient};
 }
 
 // Computes the logits of rows [first, first+rows), and then their losses or gradients.
@@ -193,11 +192,10 @@ static zero_status chunk_forward(head *h, int64_t first, int64_t rows, bool grad
     zr_queue *queue = h->context->queue;
     const void *x = normed_row(h, first), *table = zr_tensor_values(h->context, h->table, 0);
     const zr_product product = zr_head_product(h->hyper, h->dtype, rows, h->vocab);
-    const zr_loss loss = loss_of_rows(h, rows);
-    ZERO_TRY(queue->backend->product->run(queue, &product, x, table, NULL, h->logits,
-                                          h->context->error));
-    queue->backend->rows->loss(queue, &loss, h->logits, h->target + first, h->row_loss + first,
-                               gradient);
+    const zr_loss loss = loss_of_rows(h, rows, gradient);
+    zr_run(queue, zr_op_product(&product, x, table, NULL, h->logits));
+    zr_run(queue, zr_op_loss(&loss, h->target + first, &h->context->values->loss_factor, h->logits,
+                             h->row_loss + first));
     return ZERO_OK;
 }
 
@@ -211,10 +209,9 @@ static zero_status chunk_backward(head *h, int64_t first, int64_t rows, float *d
                input = product_input(h->hyper, h->dtype, rows);
     weight.add = add;
     if (d_table)
-        ZERO_TRY(queue->backend->product->run(queue, &weight, h->logits, x, NULL, d_table,
-                                              h->context->error));
-    return queue->backend->product->run(queue, &input, h->logits, table, NULL, x,
-                                        h->context->error);
+        zr_run(queue, zr_op_product(&weight, h->logits, x, NULL, d_table));
+    zr_run(queue, zr_op_product(&input, h->logits, table, NULL, x));
+    return ZERO_OK;
 }
 
 void zr_head_report(const zero_context *context, int64_t rows, int64_t counted,
@@ -248,10 +245,12 @@ static zero_status tile_logits(head *h, int tile)
     for (int64_t first = 0, rows; first < h->rows; first += rows) {
         rows = ZR_MIN(h->chunk, h->rows - first);
         const zr_product product = zr_head_product(h->hyper, h->dtype, rows, tokens);
-        ZERO_TRY(queue->backend->product->run(queue, &product, normed_row(h, first), table, NULL,
-                                              h->columns, h->context->error));
-        queue->backend->elements->copy_rows(queue, rows, tokens * size, h->columns, tokens * size,
-                                            logits_at(h, tile, first), vocab * size);
+        zr_run(queue, zr_op_product(&product, normed_row(h, first), table, NULL, h->columns));
+        zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = rows,
+                                                    .bytes = tokens * size,
+                                                    .from_stride = tokens * size,
+                                                    .to_stride = vocab * size},
+                                      h->columns, logits_at(h, tile, first)));
     }
     return ZERO_OK;
 }
@@ -270,13 +269,14 @@ static zero_status tile_backward(head *h, int tile)
                    input = zr_head_product_sum(h->hyper, h->dtype, rows, tokens);
         weight.add = add || first;
         input.add = tile + 1 < h->table->tiles;
-        queue->backend->elements->copy_rows(queue, rows, tokens * size, logits_at(h, tile, first),
-                                            vocab * size, h->columns, tokens * size);
+        zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = rows,
+                                                    .bytes = tokens * size,
+                                                    .from_stride = vocab * size,
+                                                    .to_stride = tokens * size},
+                                      logits_at(h, tile, first), h->columns));
         if (d_table)
-            ZERO_TRY(queue->backend->product->run(queue, &weight, h->columns, normed_row(h, first),
-                                                  NULL, d_table, h->context->error));
-        ZERO_TRY(queue->backend->product->run(queue, &input, h->columns, table, NULL,
-                                              h->dx + first * h->width, h->context->error));
+            zr_run(queue, zr_op_product(&weight, h->columns, normed_row(h, first), NULL, d_table));
+        zr_run(queue, zr_op_product(&input, h->columns, table, NULL, h->dx + first * h->width));
     }
     return ZERO_OK;
 }
@@ -284,14 +284,14 @@ static zero_status tile_backward(head *h, int tile)
 static zero_status tiles_forward(head *h, bool gradient)
 {
     const zr_tensor_handle *table = h->table;
-    const zr_loss loss = loss_of_rows(h, h->rows);
+    const zr_loss loss = loss_of_rows(h, h->rows, gradient);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_acquire(h->context, table, t));
         ZERO_TRY(tile_logits(h, t));
         ZERO_TRY(zr_tensor_release(h->context, table, t));
     }
-    h->context->queue->backend->rows->loss(h->context->queue, &loss, h->logits, h->target,
-                                           h->row_loss, gradient);
+    zr_run(h->context->queue,
+           zr_op_loss(&loss, h->target, &h->context->values->loss_factor, h->logits, h->row_loss));
     return ZERO_OK;
 }
 
@@ -303,8 +303,10 @@ static zero_status tiles_backward(head *h)
         ZERO_TRY(tile_backward(h, t));
         ZERO_TRY(zr_tensor_release(h->context, table, t));
     }
-    h->context->queue->backend->elements->convert(h->context->queue, ZERO_F32, h->dtype,
-                                                  h->rows * h->width, h->dx, h->normed);
+    zr_run(
+        h->context->queue,
+        zr_op_convert(&(zr_conversion){.from = ZERO_F32, .to = h->dtype, .n = h->rows * h->width},
+                      h->dx, h->normed));
     return ZERO_OK;
 }
 

@@ -9,7 +9,7 @@
 //                                     dtable_slice += dlogits^T x
 //       dx = the sum of dlogits table_slice over this rank's slices, fp32
 //   dx is summed over the ranks, and rounded once
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/lm_units.h"
 
 typedef struct cut_head {
@@ -37,7 +37,6 @@ typedef struct cut_head {
     char *place;
     int64_t parts;
     int64_t counted;      // rows whose target is not negative
-    float factor;         // by which the gradient of a row's loss is multiplied
     int64_t first, count; // rows of the current chunk
 } cut_head;
 
@@ -173,7 +172,7 @@ static zero_status prepare_cut_head(zero_context *context, cut_head *h)
     h->place = zr_exchange_place(context, h->place);
     ZERO_TRY(zr_lm_ids(context, 1, true, &target));
     take_targets(h, target);
-    h->factor = (float)zero_loss_factor(context, h->counted);
+    context->values->loss_factor = (float)zero_loss_factor(context, h->counted);
     return ZERO_OK;
 }
 
@@ -190,7 +189,7 @@ static zero_status norm_rows(cut_head *h, const void *x, zr_norm_statistics stat
                     statistics);
     ZERO_TRY(zr_division_gather(h->context, division, h->dtype));
     if (divided)
-        queue->backend->elements->copy(queue, bytes, h->place, h->normed);
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, h->place, h->normed));
     return ZERO_OK;
 }
 
@@ -205,10 +204,14 @@ static zr_loss_part *parts_at(const cut_head *h, int slice)
     return (zr_loss_part *)(void *)(h->place + h->parts) + slice * h->count;
 }
 
-static zr_loss loss_of_slice(const cut_head *h, int slice)
+static zr_loss loss_of_slice(const cut_head *h, int slice, bool gradient)
 {
-    return (zr_loss){
-        .dtype = h->dtype, .rows = h->count, .vocab = h->slice[slice].tokens, .factor = h->factor};
+    return (zr_loss){.dtype = h->dtype,
+                     .rows = h->count,
+                     .vocab = h->slice[slice].tokens,
+                     .gradient = gradient,
+                     .slices = h->slices->count,
+                     .stride = h->count};
 }
 
 static zero_status compute_loss_parts(cut_head *h, int slice)
@@ -217,13 +220,12 @@ static zero_status compute_loss_parts(cut_head *h, int slice)
     const void *table = zr_tensor_values(h->context, zr_lm_tensor(h->hyper, slice, ZR_LM_TABLE), 0);
     const zr_product product =
         zr_head_product(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
-    const zr_loss loss = loss_of_slice(h, slice);
+    const zr_loss loss = loss_of_slice(h, slice, false);
     void *logits = h->slice[slice].logits;
     if (loss.vocab > 0)
-        ZERO_TRY(queue->backend->product->run(queue, &product, normed_rows(h), table, NULL, logits,
-                                              h->context->error));
-    queue->backend->rows->loss_parts(queue, &loss, logits, h->slice[slice].target + h->first,
-                                     parts_at(h, zr_slices_first(h->slices) + slice));
+        zr_run(queue, zr_op_product(&product, normed_rows(h), table, NULL, logits));
+    zr_run(queue, zr_op_loss_parts(&loss, h->slice[slice].target + h->first, logits,
+                                   parts_at(h, zr_slices_first(h->slices) + slice)));
     return ZERO_OK;
 }
 
@@ -235,10 +237,10 @@ static zero_status chunk_losses(cut_head *h, bool gradient)
         ZERO_TRY(compute_loss_parts(h, i));
     ZERO_TRY(zr_exchange(h->context, &exchange, h->parts));
     for (int i = 0; i < h->here; i++) {
-        const zr_loss loss = loss_of_slice(h, i);
-        queue->backend->rows->loss_finish(queue, &loss, h->slices->count, parts_at(h, 0), h->count,
-                                          h->slice[i].target + h->first, h->slice[i].logits,
-                                          h->row_loss + h->first, gradient);
+        const zr_loss loss = loss_of_slice(h, i, gradient);
+        zr_run(queue, zr_op_loss_finish(&loss, parts_at(h, 0), h->slice[i].target + h->first,
+                                        &h->context->values->loss_factor, h->slice[i].logits,
+                                        h->row_loss + h->first));
     }
     return ZERO_OK;
 }
@@ -254,9 +256,10 @@ static zero_status table_backward(cut_head *h, int slice)
     float *d_table =
         zr_tensor_gradient(h->context, zr_lm_tensor(h->hyper, slice, ZR_LM_TABLE), 0, &add);
     product.add = add || h->first > 0;
-    return d_table ? queue->backend->product->run(queue, &product, h->slice[slice].logits,
-                                                  normed_rows(h), NULL, d_table, h->context->error)
-                   : ZERO_OK;
+    if (d_table)
+        zr_run(queue,
+               zr_op_product(&product, h->slice[slice].logits, normed_rows(h), NULL, d_table));
+    return ZERO_OK;
 }
 
 static zero_status input_of_slice(void *user, int slice, float *out)
@@ -267,11 +270,11 @@ static zero_status input_of_slice(void *user, int slice, float *out)
     const zr_product product =
         zr_head_product_sum(h->hyper, h->dtype, h->count, h->slice[slice].tokens);
     if (product.k == 0) {
-        queue->backend->elements->zero(queue, h->count * h->width * (int64_t)sizeof *out, out);
+        zr_run(queue, zr_op_zero(&(zr_bytes){h->count * h->width * (int64_t)sizeof *out}, out));
         return ZERO_OK;
     }
-    return queue->backend->product->run(queue, &product, h->slice[slice].logits, table, NULL, out,
-                                        h->context->error);
+    zr_run(queue, zr_op_product(&product, h->slice[slice].logits, table, NULL, out));
+    return ZERO_OK;
 }
 
 static zero_status chunk_backward(cut_head *h)
@@ -312,8 +315,10 @@ zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, v
     ZERO_TRY(norm_rows(&h, x, h.statistics));
     ZERO_TRY(run_chunks(&h, true));
     ZERO_TRY(zr_division_reduce(context, &h.division, h.place, &sum));
-    queue->backend->elements->convert(queue, ZERO_F32, h.dtype, h.division.own * h.width, sum,
-                                      h.dy);
+    zr_run(queue,
+           zr_op_convert(
+               &(zr_conversion){.from = ZERO_F32, .to = h.dtype, .n = h.division.own * h.width},
+               sum, h.dy));
     const zr_norm_gradient gradient = {.dy = h.dy, .x = x, .statistics = h.statistics, .dx = dx};
     zr_norm_backward_sliced(context, &h.norm, &h.division, &gradient, &h.gains, h.partials,
                             h.scratch);

@@ -2,7 +2,6 @@
 #ifndef ZR_LAYERS_LAYERS_H
 #define ZR_LAYERS_LAYERS_H
 
-#include "compute/attention_ops.h"
 #include "compute/compute.h"
 #include "model/lm_build.h"
 

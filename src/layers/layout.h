@@ -4,9 +4,7 @@
 #ifndef ZR_LAYERS_LAYOUT_H
 #define ZR_LAYERS_LAYOUT_H
 
-#include "compute/attention_ops.h"
 #include "compute/compute.h"
-#include "compute/row_ops.h"
 
 typedef struct zr_carver {
     char *base; // NULL to count only

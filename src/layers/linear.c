@@ -5,7 +5,7 @@
 // dy. So y, dW and db have the same bits as without tiles. dx is a sum over tiles in fp32.
 //
 // The product or the column sum of a gradient is omitted if its tensor does not train.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/linear.h"
 
 bool zr_linear_is_tiled(const zr_linear *linear) { return linear->weight->tiles > 1; }
@@ -105,12 +105,14 @@ static zero_status forward_tile(zero_context *context, const zr_linear *linear, 
     const zr_product product = product_forward(linear, columns);
     const void *bias = zr_tensor_values(context, linear->bias, 0);
     const void *weight = zr_tensor_values(context, linear->weight, tile);
-    ZERO_TRY(queue->backend->product->run(queue, &product, x, weight,
-                                          bias ? columns_of_tile(linear, bias, tile) : NULL,
-                                          scratch->columns, context->error));
-    queue->backend->elements->copy_rows(queue, linear->rows, columns * size, scratch->columns,
-                                        columns * size, columns_of_tile(linear, y, tile),
-                                        linear->out * size);
+    zr_run(queue,
+           zr_op_product(&product, x, weight, bias ? columns_of_tile(linear, bias, tile) : NULL,
+                         scratch->columns));
+    zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = linear->rows,
+                                                .bytes = columns * size,
+                                                .from_stride = columns * size,
+                                                .to_stride = linear->out * size},
+                                  scratch->columns, columns_of_tile(linear, y, tile)));
     return ZERO_OK;
 }
 
@@ -136,7 +138,8 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
     zr_product product = product_forward(linear, linear->out);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
     const void *bias = zr_tensor_values(context, linear->bias, 0);
-    return queue->backend->product->run(queue, &product, x, weight, bias, y, context->error);
+    zr_run(queue, zr_op_product(&product, x, weight, bias, y));
+    return ZERO_OK;
 }
 
 // y = x W, fp32, of a slice's inputs
@@ -154,8 +157,9 @@ zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear
     zr_queue *queue = context->queue;
     const zr_product product = product_sum_forward(linear);
     assert(!zr_linear_is_tiled(linear));
-    return queue->backend->product->run(
-        queue, &product, x, zr_tensor_values(context, linear->weight, 0), NULL, y, context->error);
+    zr_run(queue,
+           zr_op_product(&product, x, zr_tensor_values(context, linear->weight, 0), NULL, y));
+    return ZERO_OK;
 }
 
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
@@ -165,8 +169,11 @@ void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, con
     int add = 0;
     float *d_bias = zr_tensor_gradient(context, linear->bias, 0, &add);
     if (d_bias)
-        queue->backend->elements->column_sum(queue, linear->dtype, linear->rows, linear->out, dy,
-                                             d_bias, add, scratch);
+        zr_run(queue, zr_op_column_sum(&(zr_matrix){.dtype = linear->dtype,
+                                                    .rows = linear->rows,
+                                                    .width = linear->out,
+                                                    .add = add},
+                                       dy, d_bias, scratch));
 }
 
 // dy: the tile's columns, dense.
@@ -180,9 +187,9 @@ static zero_status backward_weight(zero_context *context, const zr_linear *linea
     if (!d_weight)
         return ZERO_OK;
     product.add = add;
-    return queue->backend->product->run(queue, &product, linear->outputs_first ? dy : x,
-                                        linear->outputs_first ? x : dy, NULL, d_weight,
-                                        context->error);
+    zr_run(queue, zr_op_product(&product, linear->outputs_first ? dy : x,
+                                linear->outputs_first ? x : dy, NULL, d_weight));
+    return ZERO_OK;
 }
 
 static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile,
@@ -192,13 +199,15 @@ static zero_status backward_tile(zero_context *context, const zr_linear *linear,
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product input = product_sum_input(linear, columns, add);
-    queue->backend->elements->copy_rows(queue, linear->rows, columns * size,
-                                        columns_of_tile(linear, dy, tile), linear->out * size,
-                                        columns_of_dy, columns * size);
+    zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = linear->rows,
+                                                .bytes = columns * size,
+                                                .from_stride = linear->out * size,
+                                                .to_stride = columns * size},
+                                  columns_of_tile(linear, dy, tile), columns_of_dy));
     ZERO_TRY(backward_weight(context, linear, tile, x, columns_of_dy));
-    return queue->backend->product->run(queue, &input, columns_of_dy,
-                                        zr_tensor_values(context, linear->weight, tile), NULL, dx,
-                                        context->error);
+    zr_run(queue, zr_op_product(&input, columns_of_dy,
+                                zr_tensor_values(context, linear->weight, tile), NULL, dx));
+    return ZERO_OK;
 }
 
 static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x,
@@ -216,14 +225,17 @@ static zero_status backward_tiles(zero_context *context, const zr_linear *linear
 static zero_status backward_rounded_tiles(zero_context *context, const zr_linear *linear,
                                           const void *x, const void *dy, void *dx, void *scratch)
 {
-    const zr_element_ops *elements = context->queue->backend->elements;
     tile_scratch tiles;
     lay_out_tile_scratch(linear, scratch, &tiles);
     ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
-    elements->convert(context->queue, ZERO_F32, linear->dtype, linear->rows * linear->in, tiles.dx,
-                      dx);
+    zr_run(context->queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                                          .to = linear->dtype,
+                                                          .n = linear->rows * linear->in},
+                                         tiles.dx, dx));
     if (linear->gelu)
-        elements->gelu_backward(context->queue, linear->dtype, linear->rows * linear->in, x, dx);
+        zr_run(context->queue,
+               zr_op_gelu_backward(
+                   &(zr_elements){.dtype = linear->dtype, .n = linear->rows * linear->in}, x, dx));
     return ZERO_OK;
 }
 
@@ -250,8 +262,8 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, u
         return ZERO_OK;
     zr_product product = product_input(linear);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
-    return queue->backend->product->run(queue, &product, dy, weight, linear->gelu ? x : NULL, dx,
-                                        context->error);
+    zr_run(queue, zr_op_product(&product, dy, weight, linear->gelu ? x : NULL, dx));
+    return ZERO_OK;
 }
 
 zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linear, unsigned parts,
@@ -269,9 +281,9 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
     if (!(parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
     const zr_product product = product_sum_input(linear, linear->out, add);
-    return queue->backend->product->run(queue, &product, dy,
-                                        zr_tensor_values(context, linear->weight, 0), NULL, dx,
-                                        context->error);
+    zr_run(queue,
+           zr_op_product(&product, dy, zr_tensor_values(context, linear->weight, 0), NULL, dx));
+    return ZERO_OK;
 }
 
 void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise)

@@ -4,7 +4,7 @@
 #ifndef ZR_LAYERS_LINEAR_H
 #define ZR_LAYERS_LINEAR_H
 
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "layers/layout.h"
 #include "layers/slices.h"
 #include "model/tensor_handle.h"
@@ -63,14 +63,13 @@ void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise);
 void zr_linear_products(const zr_linear *linear, bool training, bool again, zero_unit_sizes *sizes);
 void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
 
-typedef struct zr_norm_layer { // LayerNorm or, if `rms`, RMSNorm, which has no mean and no bias
+typedef struct zr_norm_layer {
     zr_norm norm;
-    bool rms;
-    const zr_tensor_handle *gain, *bias; // bias: ignored if `rms`
+    const zr_tensor_handle *gain, *bias; // bias: ignored if it is an RMSNorm
 } zr_norm_layer;
 
 typedef struct zr_norm_statistics { // what forward keeps of each row
-    float *mean, *rstd;             // (rows), or NULL if not kept; mean: ignored if `rms`
+    float *mean, *rstd;             // (rows), or NULL if not kept; mean: none in RMSNorm
 } zr_norm_statistics;
 
 typedef struct zr_norm_gradient { // of a norm's input (rows, C)

@@ -2,7 +2,7 @@
 // rotation by position; causal attention with shared keys; the output's product. It saves q, k and
 // v as their products wrote them. Backward recomputes what attention reads: normed, rotated and
 // packed.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/block.h"
 #include "model/llama_model.h"
 
@@ -25,7 +25,6 @@ static zr_rotary rotary_of_slice(const zr_block_slice *slice, zero_dtype from, z
         .batch = attention->batch,
         .seq = attention->seq,
         .head_dim = attention->head_dim,
-        .frequency = slice->llama.frequency,
     };
     zr_llama_frequencies(slice->llama.config, slice->llama.frequency, &rotary.factor);
     return rotary;
@@ -36,16 +35,15 @@ static zr_rotary rotary_of_slice(const zr_block_slice *slice, zero_dtype from, z
 static void make_table(const zr_block *block, const zr_block_slice *slice, const zr_rotary *rotary)
 {
     zr_queue *queue = block->context->queue;
-    const zr_attention_ops *ops = queue->backend->attention;
     float *table = slice->llama.table;
     if (!block->step)
-        ops->rotary_table(queue, rotary, table);
+        zr_run(queue, zr_op_rotary_table(rotary, slice->llama.frequency, table));
     for (int r = 0; block->step && r < block->step->run_count; r++) {
         const zr_attention_run *run = &block->step->runs[r];
         zr_rotary of_run = *rotary;
         of_run.first = run->first;
         of_run.seq = run->rows;
-        ops->rotary_table(queue, &of_run, table);
+        zr_run(queue, zr_op_rotary_table(&of_run, slice->llama.frequency, table));
         table += run->rows * rotary->head_dim;
     }
 }
@@ -58,8 +56,10 @@ static const float *widen_gain(const zr_block *block, const zr_block_slice *slic
     const void *gain = zr_tensor_values(block->context, of, 0);
     if (block->dtype == ZERO_F32)
         return gain;
-    queue->backend->elements->convert(queue, block->dtype, ZERO_F32, slice->attention.head_dim,
-                                      gain, slice->llama.gain);
+    zr_run(queue, zr_op_convert(&(zr_conversion){.from = block->dtype,
+                                                 .to = ZERO_F32,
+                                                 .n = slice->attention.head_dim},
+                                gain, slice->llama.gain));
     return slice->llama.gain;
 }
 
@@ -67,7 +67,8 @@ static void norm_heads(const zr_block *block, const zr_block_slice *slice, const
                        const zr_tensor_handle *gain, const void *x, float *y, float *rstd)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->rows->rms_forward(queue, norm, x, widen_gain(block, slice, gain), y, rstd);
+    zr_run(queue, zr_op_norm_forward(norm, x, NULL, NULL, widen_gain(block, slice, gain), NULL, y,
+                                     NULL, rstd));
 }
 
 // part: the gradient of the gain in this slice; NULL if the block is not cut.
@@ -78,8 +79,10 @@ static void norm_heads_backward(const zr_block *block, const zr_block_slice *sli
     zr_queue *queue = block->context->queue;
     int add = 0;
     float *d_gain = part ? part : zr_gains_place(block->context, &block->gains, gain, &add);
-    queue->backend->rows->rms_backward(queue, norm, dy, x, widen_gain(block, slice, gain), rstd,
-                                       NULL, dx, d_gain, add, block->scratch);
+    zr_norm backward = *norm;
+    backward.add_parameters = add;
+    zr_run(queue, zr_op_norm_backward(&backward, dy, x, widen_gain(block, slice, gain), NULL, rstd,
+                                      NULL, dx, d_gain, NULL, block->scratch));
 }
 
 // The layout of a packed row, in elements: queries, then keys, then values.
@@ -101,9 +104,12 @@ static void copy_values(const zr_block *block, int64_t keys, const void *from, i
                         void *to, int64_t to_row)
 {
     zr_queue *queue = block->context->queue;
-    queue->backend->elements->copy_rows(queue, block->rows, (int64_t)bytes_of_elements(block, keys),
-                                        from, (int64_t)bytes_of_elements(block, from_row), to,
-                                        (int64_t)bytes_of_elements(block, to_row));
+    zr_run(queue,
+           zr_op_copy_rows(&(zr_strided){.rows = block->rows,
+                                         .bytes = (int64_t)bytes_of_elements(block, keys),
+                                         .from_stride = (int64_t)bytes_of_elements(block, from_row),
+                                         .to_stride = (int64_t)bytes_of_elements(block, to_row)},
+                           from, to));
 }
 
 // Packs q, k and v, after the norms if there are any, with queries and keys rotated.
@@ -111,12 +117,11 @@ static void pack_qkv(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
     const zr_attention *attention = &slice->attention;
-    const zr_attention_ops *ops = queue->backend->attention;
     const zr_llama_parts *llama = &slice->llama;
     const columns at = column_widths(slice);
     const void *q = llama->q, *k = llama->k;
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of_slice(slice, normed ? ZERO_F32 : block->dtype, block->dtype);
+    zr_rotary rotary = rotary_of_slice(slice, normed ? ZERO_F32 : block->dtype, block->dtype);
     void *keys = address_of_element(block, llama->packed, at.queries);
     if (normed) {
         norm_heads(block, slice, &llama->norm_q, llama->gain_q, q, llama->heads_q, llama->rstd_q);
@@ -125,9 +130,10 @@ static void pack_qkv(zr_block *block, zr_block_slice *slice)
         k = llama->heads_k;
     }
     make_table(block, slice, &rotary);
-    ops->rotate(queue, &rotary, attention->heads, llama->table, false, q, at.queries, llama->packed,
-                at.row);
-    ops->rotate(queue, &rotary, attention->kv_heads, llama->table, false, k, at.keys, keys, at.row);
+    rotary.heads = attention->heads, rotary.x_step = at.queries, rotary.y_step = at.row;
+    zr_run(queue, zr_op_rotate(&rotary, llama->table, q, llama->packed));
+    rotary.heads = attention->kv_heads, rotary.x_step = at.keys;
+    zr_run(queue, zr_op_rotate(&rotary, llama->table, k, keys));
     copy_values(block, at.keys, llama->v, at.keys,
                 address_of_element(block, llama->packed, at.queries + at.keys), at.row);
 }
@@ -138,10 +144,11 @@ static void unpack_queries(zr_block *block, zr_block_slice *slice)
     const zr_llama_parts *llama = &slice->llama;
     const columns at = column_widths(slice);
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of_slice(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
+    zr_rotary rotary = rotary_of_slice(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
     void *d_q = normed ? llama->heads_q : llama->d_q;
-    queue->backend->attention->rotate(queue, &rotary, slice->attention.heads, llama->table, true,
-                                      llama->d_packed, at.row, d_q, at.queries);
+    rotary.heads = slice->attention.heads, rotary.x_step = at.row, rotary.y_step = at.queries;
+    rotary.back = true;
+    zr_run(queue, zr_op_rotate(&rotary, llama->table, llama->d_packed, d_q));
     if (normed)
         norm_heads_backward(block, slice, &llama->norm_q, llama->gain_q, llama->d_gain_q,
                             llama->heads_q, llama->q, llama->rstd_q, llama->d_q);
@@ -155,10 +162,11 @@ static void unpack_keys(zr_block *block, zr_block_slice *slice, void *packed, in
     const zr_llama_parts *llama = &slice->llama;
     const columns at = column_widths(slice);
     bool normed = llama->config->qk_norm;
-    const zr_rotary rotary = rotary_of_slice(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
+    zr_rotary rotary = rotary_of_slice(slice, block->dtype, normed ? ZERO_F32 : block->dtype);
     void *d_k = normed ? llama->heads_k : llama->d_k;
-    queue->backend->attention->rotate(queue, &rotary, slice->attention.kv_heads, llama->table, true,
-                                      packed, row, d_k, at.keys);
+    rotary.heads = slice->attention.kv_heads, rotary.x_step = row, rotary.y_step = at.keys;
+    rotary.back = true;
+    zr_run(queue, zr_op_rotate(&rotary, llama->table, packed, d_k));
     copy_values(block, at.keys, address_of_element(block, packed, at.keys), row, llama->d_v,
                 at.keys);
     if (normed)
@@ -196,9 +204,10 @@ zero_status zr_llama_attention_backward_slice(zr_block *block, zr_block_slice *s
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_O], block->parts,
                                 slice->attended, d, d_attended, block->scratch));
     if (input)
-        queue->backend->attention->backward(queue, &slice->attention, llama->packed,
-                                            slice->attended, slice->lse, d_attended,
-                                            llama->d_packed, llama->d_shared, block->scratch);
+        zr_run(queue,
+               zr_op_attention_backward(&slice->attention, llama->packed, slice->attended,
+                                        slice->lse, d_attended, llama->d_packed, llama->d_shared,
+                                        block->context->values, block->scratch));
     return ZERO_OK;
 }
 
@@ -207,17 +216,17 @@ zero_status zr_llama_attention_backward_slice(zr_block *block, zr_block_slice *s
 static zero_status sum_shared(zr_block *block, int first, int count)
 {
     zr_queue *queue = block->context->queue;
-    const zr_element_ops *elements = queue->backend->elements;
     const zr_llama_parts *llama = &block->slices[first].llama;
     int64_t size = block->rows * zr_attention_shared_row(&block->slices[first].attention),
             bytes = size * (int64_t)sizeof(float);
     zr_rows_add(queue, count, zr_spare_floats(size), llama->d_shared);
     if (block->shared.elements) {
-        elements->copy(queue, bytes, llama->d_shared, block->place);
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, llama->d_shared, block->place));
         ZERO_TRY(zr_exchange(block->context, &block->shared, 0));
-        elements->copy(queue, bytes, block->place, llama->d_shared);
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, block->place, llama->d_shared));
     }
-    elements->convert(queue, ZERO_F32, block->dtype, size, llama->d_shared, llama->d_keys);
+    zr_run(queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32, .to = block->dtype, .n = size},
+                                llama->d_shared, llama->d_keys));
     return ZERO_OK;
 }
 
@@ -238,7 +247,7 @@ static void keep_gain(zr_block *block, zr_block_slice *slice)
     zr_llama_parts *llama = &slice->llama;
     int64_t bytes = slice->attention.head_dim * (int64_t)sizeof *llama->d_gain_k;
     if (llama->d_gain_k && !llama->first)
-        queue->backend->elements->zero(queue, bytes, llama->d_gain_k);
+        zr_run(queue, zr_op_zero(&(zr_bytes){bytes}, llama->d_gain_k));
 }
 
 static void unpack_gradients(zr_block *block, zr_block_slice *slice)
@@ -274,7 +283,7 @@ static void add_gains(zr_block *block, const zr_tensor_handle *gain, float *part
     if (!parts || !sum)
         return;
     zr_rows_add(queue, block->slice_count, zr_spare_floats(dim), parts);
-    queue->backend->elements->copy(queue, dim * (int64_t)sizeof *sum, parts, sum);
+    zr_run(queue, zr_op_copy(&(zr_bytes){dim * (int64_t)sizeof *sum}, parts, sum));
 }
 
 zero_status zr_llama_attention_finish(zr_block *block)

@@ -11,6 +11,7 @@ static zr_norm norm_of_heads(const zr_lm_unit *hyper, const zr_block *block, int
         .rows = block->rows * heads,
         .width = hyper->shape.head_dim,
         .epsilon = hyper->shape.norm_epsilon,
+        .rms = true,
     };
 }
 

@@ -1,15 +1,16 @@
 // The second half of Llama's block: gate and up, silu(gate) * up, down.
 // Neither the product of the two nor the norm's output is kept: per row, 2F values are kept and F +
 // C are recomputed.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/block.h"
 
 static void apply_silu_gate(zr_block *block, zr_block_slice *slice)
 {
     zr_queue *queue = block->context->queue;
     zr_llama_parts *llama = &slice->llama;
-    queue->backend->elements->silu_gate_forward(queue, block->dtype, block->rows * block->inner,
-                                                llama->gate, llama->up, llama->product);
+    zr_run(queue, zr_op_silu_gate_forward(
+                      &(zr_elements){.dtype = block->dtype, .n = block->rows * block->inner},
+                      llama->gate, llama->up, llama->product));
 }
 
 zero_status zr_llama_mlp_forward(zr_block *block, zr_block_slice *slice, const void **inner)
@@ -35,9 +36,9 @@ zero_status zr_llama_mlp_backward(zr_block *block, zr_block_slice *slice, const 
     ZERO_TRY(zr_linear_backward(block->context, &slice->linear[ZR_LLAMA_DOWN], block->parts,
                                 llama->product, d, llama->d_product, block->scratch));
     if (block->parts & ZR_BACKWARD_INPUT)
-        queue->backend->elements->silu_gate_backward(
-            queue, block->dtype, block->rows * block->inner, llama->gate, llama->up,
-            llama->d_product, llama->d_gate, llama->d_up);
+        zr_run(queue, zr_op_silu_gate_backward(
+                          &(zr_elements){.dtype = block->dtype, .n = block->rows * block->inner},
+                          llama->gate, llama->up, llama->d_product, llama->d_gate, llama->d_up));
     zr_block_add_input(slice, ZR_LLAMA_UP, llama->d_up, ZR_BACKWARD_WHOLE);
     zr_block_add_input(slice, ZR_LLAMA_GATE, llama->d_gate, ZR_BACKWARD_WHOLE);
     return ZERO_OK;

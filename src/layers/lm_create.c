@@ -41,8 +41,8 @@ zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                                     .stream = zr_stream_dtype(dtype),
                                     .rows = rows,
                                     .width = of->shape.width,
-                                    .epsilon = of->shape.norm_epsilon},
-                           .rms = of->shape.rms,
+                                    .epsilon = of->shape.norm_epsilon,
+                                    .rms = of->shape.rms},
                            .gain = gain,
                            .bias = bias};
 }

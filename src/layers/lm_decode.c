@@ -1,7 +1,7 @@
 // Generation: takes some positions of some sequences through one unit, with a cache of keys and
 // values. The layers are those of the forward pass; only attention and the positions of rows
 // differ. The caller acquires the units in turn.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/block.h"
 #include "layers/lm_units.h"
 
@@ -189,9 +189,15 @@ static void embed_runs(zero_context *context, const zr_decode_step *step, int ti
     char *to = out;
     for (int r = 0; r < step->run_count; r++) {
         int64_t rows = step->runs[r].rows;
-        queue->backend->elements->embedding_forward(
-            queue, dtype, stream, rows, rows, width, ids, table,
-            positions ? positions + step->runs[r].first * position : NULL, to);
+        zr_run(queue,
+               zr_op_embedding_forward(
+                   &(zr_embedding){.vocab = zr_lm_tile_tokens(hyper, tile),
+                                   .dtype = dtype,
+                                   .stream = stream,
+                                   .rows = rows,
+                                   .seq = rows,
+                                   .width = width},
+                   ids, table, positions ? positions + step->runs[r].first * position : NULL, to));
         ids += rows;
         to += rows * row;
     }
@@ -203,17 +209,20 @@ static zero_status embed_slices(zero_context *context, const zr_decode_step *ste
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zr_queue *queue = context->queue;
-    const zr_element_ops *elements = queue->backend->elements;
     const void *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
     int64_t width = hyper->shape.width;
     float *sum;
     ZERO_TRY(zr_embed_slices(context, &work->division, step->tokens, work->local,
                              zr_exchange_place(context, work->place), &sum));
-    elements->copy(queue, step->rows * width * (int64_t)sizeof *out, sum, out);
+    zr_run(queue, zr_op_copy(&(zr_bytes){step->rows * width * (int64_t)sizeof *out}, sum, out));
     for (int r = 0; r < step->run_count; r++) {
         const zr_attention_run *run = &step->runs[r];
-        elements->add_positions(queue, context->shape.dtype, run->rows, hyper->shape.positions,
-                                run->first, width, positions, out);
+        zr_run(queue, zr_op_add_positions(&(zr_embedding){.dtype = context->shape.dtype,
+                                                          .rows = run->rows,
+                                                          .seq = hyper->shape.positions,
+                                                          .first = run->first,
+                                                          .width = width},
+                                          positions, out));
         out += run->rows * width;
     }
     return ZERO_OK;
@@ -259,8 +268,8 @@ static const void *pick_rows(zero_context *context, const zr_decode_step *step, 
     if (step->wanted_count == step->rows)
         return in;
     for (int64_t i = 0; i < step->wanted_count; i++)
-        queue->backend->elements->copy(queue, bytes, (const char *)in + step->wanted[i] * bytes,
-                                       (char *)picked + i * bytes);
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, (const char *)in + step->wanted[i] * bytes,
+                                 (char *)picked + i * bytes));
     return picked;
 }
 
@@ -277,11 +286,13 @@ static zero_status logits_of_tile(zero_context *context, const zr_decode_step *s
     const zr_product product =
         logits_product(hyper, context->shape.dtype, step->wanted_count, tokens);
     const void *rows = zr_tensor_values(context, table, tile);
-    ZERO_TRY(queue->backend->product->run(queue, &product, work->normed, rows, NULL,
-                                          dense ? to : work->columns, context->error));
+    zr_run(queue, zr_op_product(&product, work->normed, rows, NULL, dense ? to : work->columns));
     if (!dense)
-        queue->backend->elements->copy_rows(queue, step->wanted_count, tokens * size, work->columns,
-                                            tokens * size, to, vocab * size);
+        zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = step->wanted_count,
+                                                    .bytes = tokens * size,
+                                                    .from_stride = tokens * size,
+                                                    .to_stride = vocab * size},
+                                      work->columns, to));
     return ZERO_OK;
 }
 
@@ -294,8 +305,11 @@ static void spread_logits(zero_context *context, int64_t wanted, const char *pla
             row = hyper->shape.vocab * size;
     for (int s = 0; s < hyper->slices.count; s++) {
         const zr_slice_tokens tokens = zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab, s);
-        queue->backend->elements->copy_rows(queue, wanted, tokens.count * size, place + s * each,
-                                            tokens.count * size, logits + tokens.first, row);
+        zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = wanted,
+                                                    .bytes = tokens.count * size,
+                                                    .from_stride = tokens.count * size,
+                                                    .to_stride = row},
+                                      place + s * each, logits + tokens.first));
     }
 }
 
@@ -316,9 +330,8 @@ static zero_status logits_of_slices(zero_context *context, const zr_decode_step 
             logits_product(hyper, context->shape.dtype, wanted, vocabulary_of_slice(hyper, i));
         float *out = (float *)(void *)place + (first + i) * each;
         if (product.n > 0)
-            ZERO_TRY(queue->backend->product->run(queue, &product, work->normed,
-                                                  zr_tensor_values(context, table, 0), NULL, out,
-                                                  context->error));
+            zr_run(queue, zr_op_product(&product, work->normed, zr_tensor_values(context, table, 0),
+                                        NULL, out));
     }
     ZERO_TRY(zr_exchange(context, &exchange, 0));
     spread_logits(context, wanted, place, logits);

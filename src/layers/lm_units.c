@@ -36,6 +36,12 @@ zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zer
     return ZERO_OK;
 }
 
+zr_mask zr_lm_mask(const zero_context *context, enum zr_lm_site site)
+{
+    return (zr_mask){
+        .micro_batch = context->micro_batch, .unit = (uint64_t)context->unit_index, .site = site};
+}
+
 zero_status zr_lm_threads_check(const zero_context *context)
 {
     int planned = ZR_MAX(context->shape.threads, 1);

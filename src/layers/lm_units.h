@@ -2,7 +2,7 @@
 #ifndef ZR_LAYERS_LM_UNITS_H
 #define ZR_LAYERS_LM_UNITS_H
 
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "layers/layers.h"
 #include "layers/linear.h"
 #include "layers/slices.h"
@@ -87,6 +87,8 @@ zero_status zr_embed_slices(zero_context *context, const zr_division *division, 
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole);
 // Returns ZERO_ERR_USAGE if the sequence is longer than the positions that the model has.
 zero_status zr_lm_shape_check(const zr_lm_unit *of, const zero_shape *shape, zero_error *error);
+// Returns the mask of dropout at a site of the context's unit.
+zr_mask zr_lm_mask(const zero_context *context, enum zr_lm_site site);
 // Returns ZERO_ERR_INTERNAL if the queue has more threads than the shape that sized the workspace.
 zero_status zr_lm_threads_check(const zero_context *context);
 // Returns tensor `index` of the batch as (batch, seq) int32, after checking that every id is below

@@ -1,54 +1,52 @@
 // Norms over a unit's gain, and its bias if it has one: LayerNorm and RMSNorm.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/linear.h"
+
+// Computes y, the norm of x or, with a branch, of *sum = x + branch.
+static void run_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
+                             const void *branch, void *sum, void *y, zr_norm_statistics statistics)
+{
+    zr_run(context->queue,
+           zr_op_norm_forward(&layer->norm, x, branch, sum,
+                              zr_tensor_values(context, layer->gain, 0),
+                              layer->norm.rms ? NULL : zr_tensor_values(context, layer->bias, 0), y,
+                              statistics.mean, statistics.rstd));
+}
 
 void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
                      zr_norm_statistics statistics)
 {
-    zr_queue *queue = context->queue;
-    const zr_row_ops *rows = queue->backend->rows;
-    const void *gamma = zr_tensor_values(context, layer->gain, 0);
-    if (layer->rms)
-        rows->rms_forward(queue, &layer->norm, x, gamma, y, statistics.rstd);
-    else
-        rows->norm_forward(queue, &layer->norm, x, gamma, zr_tensor_values(context, layer->bias, 0),
-                           y, statistics.mean, statistics.rstd);
+    run_norm_forward(context, layer, x, NULL, NULL, y, statistics);
 }
 
 void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
                               const void *branch, void *sum, void *y, zr_norm_statistics statistics)
 {
-    zr_queue *queue = context->queue;
-    const zr_row_ops *rows = queue->backend->rows;
-    const void *gamma = zr_tensor_values(context, layer->gain, 0);
-    if (layer->rms)
-        rows->residual_rms_forward(queue, &layer->norm, x, branch, sum, gamma, y, statistics.rstd);
-    else
-        rows->residual_norm_forward(queue, &layer->norm, x, branch, sum, gamma,
-                                    zr_tensor_values(context, layer->bias, 0), y, statistics.mean,
-                                    statistics.rstd);
+    run_norm_forward(context, layer, x, branch, sum, y, statistics);
+}
+
+// Computes the gradients of some rows; d_gamma, d_beta: NULL if not wanted.
+static void rows_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm *norm,
+                          const zr_norm_gradient *of, float *d_gamma, float *d_beta, void *scratch)
+{
+    zr_run(context->queue,
+           zr_op_norm_backward(norm, of->dy, of->x, zr_tensor_values(context, layer->gain, 0),
+                               of->statistics.mean, of->statistics.rstd, of->past, of->dx, d_gamma,
+                               d_beta, scratch));
 }
 
 // Gradients of gain and bias go to `gains` if it has them.
 static void run_norm_backward(zero_context *context, const zr_norm_layer *layer,
                               const zr_norm_gradient *of, const zr_gains *gains, void *scratch)
 {
-    zr_queue *queue = context->queue;
-    const zr_row_ops *rows = queue->backend->rows;
+    zr_norm norm = layer->norm;
     int add_gamma = 0, add_beta = 0;
-    const void *gamma = zr_tensor_values(context, layer->gain, 0);
     float *d_gamma = zr_gains_place(context, gains, layer->gain, &add_gamma);
-    if (layer->rms) {
-        rows->rms_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.rstd, of->past,
-                           of->dx, d_gamma, add_gamma, scratch);
-        return;
-    }
-    float *d_beta = zr_gains_place(context, gains, layer->bias, &add_beta);
+    float *d_beta = norm.rms ? NULL : zr_gains_place(context, gains, layer->bias, &add_beta);
     assert(!d_gamma || !d_beta ||
            !add_gamma == !add_beta); // if both train they are in one flat parameter
-    rows->norm_backward(queue, &layer->norm, of->dy, of->x, gamma, of->statistics.mean,
-                        of->statistics.rstd, of->past, of->dx, d_gamma, d_beta,
-                        add_gamma || add_beta, scratch);
+    norm.add_parameters = add_gamma || add_beta;
+    rows_backward(context, layer, &norm, of, d_gamma, d_beta, scratch);
 }
 
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
@@ -67,14 +65,14 @@ static int row_slices(const zr_division *division)
 // aligned.
 static int64_t partial_elements(const zr_norm_layer *layer)
 {
-    return zr_spare_floats(layer->norm.width) * (layer->rms ? 1 : 2);
+    return zr_spare_floats(layer->norm.width) * (layer->norm.rms ? 1 : 2);
 }
 
 void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,
                          zr_carver *carver)
 {
     zr_gains_carve(gains, carver, layer->gain, layer->norm.width, division->by_rows);
-    if (!layer->rms)
+    if (!layer->norm.rms)
         zr_gains_carve(gains, carver, layer->bias, layer->norm.width, division->by_rows);
 }
 
@@ -97,28 +95,12 @@ static zr_norm_gradient rows_from(const zr_norm *norm, const zr_norm_gradient *a
         .dx = (char *)all->dx + wide};
 }
 
-static void slice_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm *norm,
-                           const zr_norm_gradient *at, float *partial, void *scratch)
-{
-    zr_queue *queue = context->queue;
-    const zr_row_ops *rows = queue->backend->rows;
-    const void *gamma = zr_tensor_values(context, layer->gain, 0);
-    const zr_norm_statistics *statistics = &at->statistics;
-    if (layer->rms)
-        rows->rms_backward(queue, norm, at->dy, at->x, gamma, statistics->rstd, at->past, at->dx,
-                           partial, false, scratch);
-    else
-        rows->norm_backward(queue, norm, at->dy, at->x, gamma, statistics->mean, statistics->rstd,
-                            at->past, at->dx, partial, partial + zr_spare_floats(norm->width),
-                            false, scratch);
-}
-
 static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_handle *tensor,
                       const float *from, int64_t width)
 {
     float *sum = zr_gains_sum(gains, tensor);
     if (sum)
-        queue->backend->elements->copy(queue, width * (int64_t)sizeof *sum, from, sum);
+        zr_run(queue, zr_op_copy(&(zr_bytes){width * (int64_t)sizeof *sum}, from, sum));
 }
 
 void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
@@ -136,17 +118,19 @@ void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
         int64_t first = ZR_MIN(s * division->step, division->own);
         const zr_norm_gradient at = rows_from(&norm, of, first);
         norm.rows = ZR_MIN(division->step, division->own - first);
-        slice_backward(context, layer, &norm, &at, partials + s * elements, scratch);
+        float *partial = partials + s * elements;
+        rows_backward(context, layer, &norm, &at, partial,
+                      norm.rms ? NULL : partial + zr_spare_floats(width), scratch);
     }
     zr_rows_add(context->queue, slices, elements, partials);
     copy_gain(context->queue, gains, layer->gain, partials, width);
-    if (!layer->rms)
+    if (!layer->norm.rms)
         copy_gain(context->queue, gains, layer->bias, partials + zr_spare_floats(width), width);
 }
 
 void zr_norm_read_in_backward(const zr_norm_layer *layer, zero_unit_sizes *sizes)
 {
     zr_tensor_read_in_backward(layer->gain, sizes);
-    if (!layer->rms)
+    if (!layer->norm.rms)
         zr_tensor_read_in_backward(layer->bias, sizes);
 }

@@ -1,6 +1,6 @@
 #include "layers/slices.h"
 
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "model/unit.h"
 
 bool zr_lm_is_cut(const zr_lm_unit *unit) { return unit->slices.count > 1; }
@@ -56,7 +56,8 @@ char *zr_exchange_place(const zero_context *context, void *carved)
 
 static void add_floats(zr_queue *queue, int64_t elements, float *to, const float *from)
 {
-    queue->backend->elements->add(queue, ZERO_F32, ZERO_F32, elements, to, from, to);
+    zr_run(queue, zr_op_add(&(zr_sum){.stream = ZERO_F32, .dtype = ZERO_F32, .n = elements}, to,
+                            from, to));
 }
 
 // Returns the size of the first subtree of `count` summands.
@@ -259,8 +260,8 @@ static void copy_gains(zr_queue *queue, const zr_gains *gains, char *place, bool
         int64_t bytes = gain->elements * (int64_t)sizeof *gain->sum;
         if (!gain->across)
             continue;
-        queue->backend->elements->copy(queue, bytes, back ? place : (char *)gain->sum,
-                                       back ? (char *)gain->sum : place);
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, back ? place : (char *)gain->sum,
+                                 back ? (char *)gain->sum : place));
         place += bytes;
     }
 }
@@ -288,8 +289,8 @@ zero_status zr_gains_finish(zero_context *context, const zr_lm_slices *slices,
         if (adds)
             add_floats(queue, gain->elements, gradient, gain->sum);
         else
-            queue->backend->elements->copy(queue, gain->elements * (int64_t)sizeof *gradient,
-                                           gain->sum, gradient);
+            zr_run(queue, zr_op_copy(&(zr_bytes){gain->elements * (int64_t)sizeof *gradient},
+                                     gain->sum, gradient));
     }
     return ZERO_OK;
 }

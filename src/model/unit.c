@@ -387,9 +387,8 @@ void zr_tensor_initialise(const zero_tensor_desc *tensor, uint64_t seed, int64_t
 
 uint64_t zr_context_key(const zero_context *context, uint32_t site)
 {
-    const uint64_t words[] = {context->step, context->micro_batch, (uint64_t)context->unit_index,
-                              site};
-    return zr_hash_bytes(words, sizeof(words), context->seed);
+    return zr_site_key(context->seed, context->step, context->micro_batch,
+                       (uint64_t)context->unit_index, site);
 }
 
 uint64_t zero_random(const zero_context *context, uint32_t site, uint64_t element)

@@ -103,7 +103,7 @@ static zero_status run_common_rounds(worker *w, const zr_common_task *task, void
 
 static zero_status run_opened(worker *w, const zr_common_task *task, void *state, zero_error *error)
 {
-    zr_recording *recording = NULL;
+    zr_wrapper *recording = NULL;
     zr_member *m = &w->member;
     zero_status status = zr_queue_record(m->queue, w->recorder, &recording, error);
     status = zr_comm_agree(m->comm, status, error);
@@ -113,7 +113,7 @@ static zero_status run_opened(worker *w, const zr_common_task *task, void *state
     if (status == ZERO_OK)
         status = run_common_rounds(w, task, state, error);
     zr_comm_record(m->comm, NULL);
-    zr_queue_record_end(m->queue, recording);
+    zr_queue_unwrap(m->queue, recording);
     return status == ZERO_OK ? zr_comm_agree(m->comm, take_samples(w, error), error) : status;
 }
 
@@ -258,8 +258,8 @@ zero_status zr_concurrent_run(const zr_members *members, const zr_common_task *t
 static zero_status count_operations_of_round(const zr_common_task *task, const zr_member *member,
                                              zero_error *error)
 {
-    zr_counting *counting = NULL;
-    zr_recording *recording = NULL;
+    zr_wrapper *counting = NULL;
+    zr_wrapper *recording = NULL;
     void *state = NULL;
     zr_queue *queue = member->queue;
     zero_status status = zr_queue_count(queue, &counting, error);
@@ -271,8 +271,8 @@ static zero_status count_operations_of_round(const zr_common_task *task, const z
         status = task->work->round(state, error);
         task->work->close(state);
     }
-    zr_queue_record_end(queue, recording);
-    zr_queue_count_end(queue, counting);
+    zr_queue_unwrap(queue, recording);
+    zr_queue_unwrap(queue, counting);
     return status;
 }
 

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/random.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "layers/layers.h"
 #include "layers/layout.h"
 #include "memory/arena.h"
@@ -46,6 +46,7 @@ struct zr_harness {
     zero_tensors batch;
     double loss;
     struct zr_loss_weight weight;
+    zr_step_values step;
     struct zr_accessor accessor;
     struct zr_sink sink;
     struct zr_exchanger exchanger;
@@ -368,6 +369,7 @@ static void set_up_context(zr_harness *harness, const zr_harness_question *quest
         .weight = &harness->weight,
         .exchanger = exchanges ? &harness->exchanger : NULL,
         .held = harness->at.held,
+        .values = &harness->step,
     };
 }
 
@@ -417,7 +419,8 @@ zero_status zr_harness_call(zr_harness *harness, zr_call call, bool training, ze
 {
     harness->context.training = training;
     harness->context.error = error;
-    return call_unit_ops(harness, call);
+    ZERO_TRY(call_unit_ops(harness, call));
+    return zr_queue_check(harness->queue, error);
 }
 
 zero_status zr_harness_decode(zr_harness *harness, zero_error *error)
@@ -428,9 +431,10 @@ zero_status zr_harness_decode(zr_harness *harness, zero_error *error)
                                    .v = harness->at.values};
     bool head = zr_lm_is_head(harness->context.unit);
     harness->context.error = error;
-    return zr_lm_decode(&harness->context, &cache, &harness->decode->step,
-                        harness->at.in.at[0].data,
-                        head ? harness->at.logits : harness->at.out.at[0].data);
+    ZERO_TRY(zr_lm_decode(&harness->context, &cache, &harness->decode->step,
+                          harness->at.in.at[0].data,
+                          head ? harness->at.logits : harness->at.out.at[0].data));
+    return zr_queue_check(harness->queue, error);
 }
 
 void zr_harness_refill(zr_harness *harness)

@@ -4,7 +4,7 @@
 #ifndef ZR_PREDICT_MEASURE_KERNELS_H
 #define ZR_PREDICT_MEASURE_KERNELS_H
 
-#include "compute/optimizer_ops.h"
+#include "compute/compute.h"
 #include "plan/plan.h"
 #include "predict/rates.h"
 

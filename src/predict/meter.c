@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "comm/agreement.h"
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "memory/arena.h"
 
 zero_status zr_meter_time(const zr_meter *meter, zr_timed_work work, void *user, double *seconds,
@@ -54,7 +54,7 @@ typedef struct copying {
 static zero_status copy_memory_rate(void *user, zero_error *error)
 {
     copying *c = user;
-    c->queue->backend->elements->copy(c->queue, COPY_BYTES, c->from, c->to);
+    zr_run(c->queue, zr_op_copy(&(zr_bytes){COPY_BYTES}, c->from, c->to));
     return ZERO_OK;
 }
 

@@ -5,7 +5,6 @@
 
 #include "comm/communicator.h"
 #include "compute/compute.h"
-#include "compute/optimizer_ops.h"
 #include "plan/plan.h"
 
 typedef struct zr_meter { // which ranks measure together, and how

@@ -21,7 +21,7 @@ typedef struct made { // bit c: a pass makes zr_call c
 typedef struct finding {
     const zr_plan *plan;
     zr_queue *queue;
-    zr_counting *counting;
+    zr_wrapper *counting;
     zr_recorder *recorder;
     zr_plan_operations *out;
     int count, capacity;                      // of out->all
@@ -84,7 +84,7 @@ static zero_status open_harness(const finding *f, int unit, zr_harness **out, ze
 // Makes a call, and leaves what it asks for in the recorder.
 static zero_status record_call(finding *f, int unit, zr_call call, bool training, zero_error *error)
 {
-    zr_recording *recording = NULL;
+    zr_wrapper *recording = NULL;
     zr_harness *harness = NULL;
     zr_recorder_clear(f->recorder);
     ZERO_TRY(open_harness(f, unit, &harness, error));
@@ -92,7 +92,7 @@ static zero_status record_call(finding *f, int unit, zr_call call, bool training
     if (status == ZERO_OK)
         status = f->decode ? zr_harness_decode(harness, error)
                            : zr_harness_call(harness, call, training, error);
-    zr_queue_record_end(f->queue, recording);
+    zr_queue_unwrap(f->queue, recording);
     zr_harness_close(harness);
     return status;
 }
@@ -196,7 +196,7 @@ static zero_status find_with_backend(finding *f, const char *backend, zero_error
     *f->out = (zr_plan_operations){0};
     ZERO_TRY(zr_queue_open(backend, NULL, threads, &f->queue, error));
     zero_status status = list_unit_operations(f, error);
-    zr_queue_count_end(f->queue, f->counting);
+    zr_queue_unwrap(f->queue, f->counting);
     zr_recorder_destroy(f->recorder);
     zr_queue_close(f->queue);
     return status;

@@ -4,7 +4,6 @@
 #include "base/numbers.h"
 #include "comm/agreement.h"
 #include "compute/compute.h"
-#include "compute/product_ops.h"
 #include "memory/arena.h"
 
 enum { MOST_CALLS = 64, LEAST_CALLS = 5, MOST_SHAPES = 64 };
@@ -94,17 +93,17 @@ static zero_status time_shape(const zr_meter *meter, const operands *o, zero_dty
                               zero_error *error)
 {
     const zr_product product = product_of_shape(dtype, shape);
-    const zr_product_ops *ops = o->queue->backend->product;
     double seconds[MOST_CALLS], total = 0;
     int calls = 0;
-    ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
+    zr_run(o->queue, zr_op_product(&product, o->a, o->b, NULL, o->d));
     ZERO_TRY(zr_comm_barrier(meter->comm, error));
     while (calls < LEAST_CALLS || (calls < MOST_CALLS && total < SECONDS_A_SHAPE)) {
         double begin = zr_clock_seconds();
-        ZERO_TRY(ops->run(o->queue, &product, o->a, o->b, NULL, o->d, error));
+        zr_run(o->queue, zr_op_product(&product, o->a, o->b, NULL, o->d));
         seconds[calls] = zr_clock_seconds() - begin;
         total += seconds[calls++];
     }
+    ZERO_TRY(zr_queue_check(o->queue, error));
     out->median += shape->calls * zr_median(seconds, calls);
     out->best += shape->calls * seconds[0];
     out->flops += shape->calls * flops_of_product(shape);

@@ -2,7 +2,7 @@
 #ifndef ZR_PREDICT_RATE_TASKS_H
 #define ZR_PREDICT_RATE_TASKS_H
 
-#include "compute/optimizer_ops.h"
+#include "compute/compute.h"
 #include "predict/concurrent_timing.h"
 #include "plan/plan.h"
 

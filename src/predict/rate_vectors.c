@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "base/random.h"
 #include "comm/treesum.h"
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "memory/arena.h"
 
 #include <string.h>
@@ -127,37 +127,36 @@ static zr_range_states range_states_from(const state *s, int64_t first)
 
 static void update_range(const state *s, int64_t first, int64_t elems)
 {
-    const zr_update update = {.kind = s->task->update,
-                              .lr = 1e-4,
-                              .beta1 = 0.9,
-                              .beta2 = 0.99,
-                              .epsilon = 1e-8,
-                              .weight_decay = 0.01,
-                              .correction1 = 0.1,
-                              .correction2 = 0.01,
-                              .gradient_scale = 1};
-    const zr_optimizer_ops *ops = s->member->queue->backend->optimizer;
     const zr_range_states at = range_states_from(s, first);
+    const zr_update update = {.kind = s->task->update,
+                              .gradient = at.gradient_dtype,
+                              .parameters = at.parameters_dtype,
+                              .n = elems,
+                              .epsilon = 1e-8,
+                              .weight_decay = 0.01};
+    const zr_update_values values = {.lr = 1e-4,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.99,
+                                     .correction1 = 0.1,
+                                     .correction2 = 0.01,
+                                     .gradient_scale = 1};
+    const float step = 1e-4f;
+    zr_queue *queue = s->member->queue;
     if (!s->task->plan->settings.per_tensor_norms) {
-        ops->update(s->member->queue, &update, elems, &at);
+        zr_run(queue, zr_op_update_of(&update, &values, elems, &at));
         return;
     }
-    ops->lamb_direction(s->member->queue, &update, elems, &at);
-    ops->subtract_scaled(s->member->queue, elems, 1e-4f, &at);
+    zr_run(queue, zr_op_lamb_direction(&update, &values, at.master, at.state0, at.state1,
+                                       at.gradient, at.direction));
+    zr_run(queue, zr_op_subtract_scaled(&update, &step, at.master, at.direction, at.parameters));
 }
 
 static void add_squares(const state *s, int64_t begin, int64_t elems)
 {
     const zr_range_states at = range_states_from(s, begin);
-    int64_t first[SQUARE_PARTS], parts = 0;
-    int32_t count[SQUARE_PARTS];
+    const zr_squares part = {.dtype = at.gradient_dtype, .count = elems};
     double sums[SQUARE_PARTS];
-    for (int64_t e = 0; e < elems; e += ZR_CHUNK, parts++) {
-        first[parts] = e;
-        count[parts] = (int32_t)ZR_MIN(ZR_CHUNK, elems - e);
-    }
-    s->member->queue->backend->optimizer->square_sums(s->member->queue, at.gradient_dtype,
-                                                      at.gradient, parts, first, count, sums);
+    zr_run(s->member->queue, zr_op_square_sums(&part, at.gradient, sums));
 }
 
 // The communicator does this, not the queue's backend. It counts as elementwise work.
@@ -184,9 +183,11 @@ static void run_item(const state *s, zr_vector_item_kind kind, int64_t first, in
     case ZR_VECTOR_SET: sum_alone(s, false, first, elems); return;
     case ZR_VECTOR_ADD: sum_alone(s, true, first, elems); return;
     default:
-        s->member->queue->backend->elements->convert(
-            s->member->queue, ZERO_F32, s->task->plan->settings.precision.gradients, elems,
-            s->at.master + first, s->at.direction + first);
+        zr_run(s->member->queue,
+               zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                              .to = s->task->plan->settings.precision.gradients,
+                                              .n = elems},
+                             s->at.master + first, s->at.direction + first));
     }
 }
 

@@ -3,7 +3,7 @@
 #include "base/cpu.h"
 #include "comm/communicator.h"
 #include "comm/environment.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "engine/engine_api.h"
 
 #include <stdio.h>

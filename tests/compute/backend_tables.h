@@ -4,12 +4,7 @@
 #define TESTS_COMPUTE_BACKEND_TABLES_H
 
 #include "../table_slots.h"
-#include "compute/attention_ops.h"
 #include "compute/compute.h"
-#include "compute/element_ops.h"
-#include "compute/optimizer_ops.h"
-#include "compute/product_ops.h"
-#include "compute/row_ops.h"
 
 typedef struct slot_called { // offsets in bytes
     size_t table;            // of the pointer to the table, in zr_backend

@@ -1,4 +1,4 @@
-#include "compute/row_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include "../sanitizers.h"

@@ -1,6 +1,6 @@
 // Causal attention: ref compared with softmax(q k') v in long double and its finite differences,
 // 16-bit ref with fp32 ref on the stored values, and cpu with ref.
-#include "compute/attention_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <stdlib.h>

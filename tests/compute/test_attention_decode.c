@@ -1,7 +1,7 @@
 // Attention with a cache: positions one at a time, in runs, and together with those of other
 // sequences, compared with the forward pass over all of them at once; and the bits of a row, which
 // depend on its sequence alone.
-#include "compute/attention_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

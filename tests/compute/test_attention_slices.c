@@ -1,6 +1,6 @@
 // Attention over a slice of a model's heads: it draws the masks and computes the bits of the whole;
 // gradients of keys and values that slices share come unrounded, so that their sum is rounded once.
-#include "compute/attention_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

@@ -21,8 +21,8 @@ static void expect_untouched(const expected *want, const operands *got)
 static void check_case(const expected *want, zr_queue *queue, zr_recorder *recorder)
 {
     operands *computed = operands_new(), *counted = operands_new();
-    zr_counting *counting;
-    zr_recording *recording;
+    zr_wrapper *counting;
+    zr_wrapper *recording;
     const zr_backend *backend = queue->backend;
     want->run(queue, computed);
     zr_recorder_clear(recorder);
@@ -30,9 +30,9 @@ static void check_case(const expected *want, zr_queue *queue, zr_recorder *recor
     const zr_backend *counts = queue->backend;
     assert_int_equal(zr_queue_record(queue, recorder, &recording, NULL), ZERO_OK);
     want->run(queue, counted);
-    zr_queue_record_end(queue, recording);
+    zr_queue_unwrap(queue, recording);
     assert_ptr_equal(queue->backend, counts);
-    zr_queue_count_end(queue, counting);
+    zr_queue_unwrap(queue, counting);
     assert_ptr_equal(queue->backend, backend);
     expect_untouched(want, counted);
     assert_int_equal(counted->asked, computed->asked);
@@ -43,13 +43,13 @@ static void check_case(const expected *want, zr_queue *queue, zr_recorder *recor
 
 static void check_queue_cases(zr_queue *queue)
 {
-    zr_counting *counting;
+    zr_wrapper *counting;
     zr_recorder *recorder;
     const zr_backend *backend = queue->backend;
     assert_int_equal(zr_queue_count(queue, &counting, NULL), ZERO_OK);
     check_every_slot_wrapped(backend, queue->backend);
     assert_string_equal(queue->backend->path(), backend->path());
-    zr_queue_count_end(queue, counting);
+    zr_queue_unwrap(queue, counting);
     assert_int_equal(zr_recorder_create(16, &recorder, NULL), ZERO_OK);
     recorder->unit = 9;
     for (int i = 0; i < recorded_call_count; i++)
@@ -72,11 +72,11 @@ static void products_that_nobody_computes_are_refused(void **state)
 {
     const zr_product product = {.m = 1, .n = 1, .k = 1, .dtype = ZERO_I32, .out = ZERO_I32};
     zr_queue *queue = check_queue("ref", NULL, 1);
-    zr_counting *counting;
+    zr_wrapper *counting;
     assert_int_equal(zr_queue_count(queue, &counting, NULL), ZERO_OK);
     assert_int_equal(queue->backend->product->run(queue, &product, NULL, NULL, NULL, NULL, NULL),
                      ZERO_ERR_UNSUPPORTED);
-    zr_queue_count_end(queue, counting);
+    zr_queue_unwrap(queue, counting);
     check_queue_close(queue);
 }
 
@@ -84,11 +84,11 @@ static void no_memory_changes_nothing(void **state)
 {
     zr_queue *queue = check_queue("ref", NULL, 1);
     const zr_backend *before = queue->backend;
-    zr_counting *counting;
+    zr_wrapper *counting;
     zr_alloc_fail_at(1);
     assert_int_equal(zr_queue_count(queue, &counting, NULL), ZERO_ERR_MEMORY);
     zr_alloc_fail_at(0);
-    zr_queue_count_end(queue, counting);
+    zr_queue_unwrap(queue, counting);
     assert_ptr_equal(queue->backend, before);
     check_queue_close(queue);
 }

@@ -1,7 +1,6 @@
 // Elementwise work on parts of a whole, compared with the whole: dropout of some of the elements,
 // biases and positions that are added to sums of slices, and calls without a row.
-#include "compute/element_ops.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

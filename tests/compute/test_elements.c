@@ -1,6 +1,6 @@
 // Elementwise operations, column sums, embedding, bytes: ref compared with formulas in this file,
 // and cpu with ref.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // The loss over slices of a vocabulary: compared with the loss over the whole, by the same backend
 // and by ref; and with the sums that the tree over slices makes.
-#include "compute/row_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // LayerNorm: ref compared with the formula and its finite differences, 16-bit ref with fp32 ref on
 // the stored values, and cpu with ref.
-#include "compute/row_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 #include "base/random.h"
 

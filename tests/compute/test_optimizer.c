@@ -2,7 +2,7 @@
 // 0.1, gradients 0.5, -0.25, 0.125), 16-bit ref with fp32 ref on the stored values, and cpu with
 // ref. An element's bits must not depend on how a vector is divided, and the 16-bit copy of the
 // weights must always be exactly the rounded master.
-#include "compute/optimizer_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

@@ -2,8 +2,7 @@
 // arguments, types, paths and threads; and our own products, bit by bit, with the chain of
 // additions that they promise.
 #include "base/dtype.h"
-#include "compute/element_ops.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Matrix products at their limits: numbers that overflow, underflow or are not finite; products
 // that are refused; scratch.
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 // Opening queues: names, paths, failing allocations, products that are cached without further
 // allocation, and queues of several threads.
-#include "compute/product_ops.h"
-#include "compute/row_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 #include "base/alloc.h"
 

@@ -12,7 +12,7 @@ static void check_case(const expected *want, zr_queue *queue, zr_recorder *recor
                        slot_coverage *covered)
 {
     operands *plain = operands_new(), *recorded = operands_new();
-    zr_recording *recording;
+    zr_wrapper *recording;
     const zr_backend *backend = queue->backend;
     want->run(queue, plain);
     zr_recorder_clear(recorder);
@@ -21,7 +21,7 @@ static void check_case(const expected *want, zr_queue *queue, zr_recorder *recor
     assert_ptr_not_equal(outer, backend);
     want->run(queue, recorded);
     assert_ptr_equal(queue->backend, outer); // still recording after the call
-    zr_queue_record_end(queue, recording);
+    zr_queue_unwrap(queue, recording);
     assert_ptr_equal(queue->backend, backend);
     if (memcmp(plain, recorded, offsetof(operands, scratch)))
         fail_msg("%s: recorded, its results differ", want->name);
@@ -34,13 +34,13 @@ static void check_case(const expected *want, zr_queue *queue, zr_recorder *recor
 
 static void check_recording(zr_queue *queue)
 {
-    zr_recording *recording;
+    zr_wrapper *recording;
     const zr_backend *backend = queue->backend;
     assert_int_equal(zr_queue_record(queue, NULL, &recording, NULL), ZERO_OK);
     check_every_slot_wrapped(backend, queue->backend);
     assert_string_equal(queue->backend->name, backend->name);
     assert_string_equal(queue->backend->path(), backend->path());
-    zr_queue_record_end(queue, recording);
+    zr_queue_unwrap(queue, recording);
 }
 
 static void check_queue_cases(zr_queue *queue)
@@ -71,11 +71,11 @@ static void no_memory_changes_nothing(void **state)
 {
     zr_queue *queue = check_queue("ref", NULL, 1);
     const zr_backend *before = queue->backend;
-    zr_recording *recording;
+    zr_wrapper *recording;
     zr_alloc_fail_at(1);
     assert_int_equal(zr_queue_record(queue, NULL, &recording, NULL), ZERO_ERR_MEMORY);
     zr_alloc_fail_at(0);
-    zr_queue_record_end(queue, recording);
+    zr_queue_unwrap(queue, recording);
     assert_ptr_equal(queue->backend, before);
     check_queue_close(queue);
 }

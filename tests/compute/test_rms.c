@@ -1,6 +1,6 @@
 // RMSNorm: ref compared with the definition in long double and its finite differences, and cpu with
 // ref on every pair of storage types.
-#include "compute/row_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 // Rotary embedding and the gated silu: ref compared with their definitions, cpu with ref; rotating
 // back is the inverse; in place, and between rows of different strides.
-#include "compute/attention_ops.h"
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 #include <string.h>

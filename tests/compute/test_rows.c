@@ -1,6 +1,6 @@
 // Softmax and cross-entropy: ref compared with formulas in this file and finite differences, 16-bit
 // ref with fp32 ref on the stored values, and cpu with ref.
-#include "compute/row_ops.h"
+#include "compute/compute.h"
 #include "compute_check.h"
 
 static const int64_t widths[] = {1, 3, 17, 64, 128, 768, 1000};

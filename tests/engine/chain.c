@@ -2,7 +2,6 @@
 
 #include "base/numbers.h"
 #include "compute/compute.h"
-#include "compute/optimizer_ops.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,6 @@
 // the sign of the gradient.
 #include "base/dtype.h"
 #include "compute/compute.h"
-#include "compute/optimizer_ops.h"
 #include "toy.h"
 
 enum { N = 8 };

@@ -1,7 +1,7 @@
 // The harness: reserves buffers, runs networks, and compares. See layers_harness.h.
 #include "base/dtype.h"
 #include "base/random.h"
-#include "compute/product_ops.h"
+#include "compute/compute.h"
 #include "layers_harness.h"
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include "golden.h"
 #include "layers_harness.h"
 #include "base/dtype.h"
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/lm_units.h"
 #include "model/llama_model.h"
 #include "../sanitizers.h"

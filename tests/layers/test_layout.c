@@ -1,6 +1,6 @@
 // The scratch that layers plan suffices for every backend of this processor, and no byte of it is
 // superfluous.
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 #include "layers/layout.h"
 
 #include <setjmp.h>

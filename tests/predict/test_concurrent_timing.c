@@ -2,7 +2,7 @@
 // one member ends the task for all, without anybody waiting for it.
 #include "predict/concurrent_timing.h"
 
-#include "compute/element_ops.h"
+#include "compute/compute.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

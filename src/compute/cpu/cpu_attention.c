@@ -24,11 +24,11 @@ typedef struct job {
     float *to_lse;
     float *scratch;
     int64_t worker_floats;
-    const zr_attention_cache *cache; // for decode only
+    uint64_t key; // of dropout
+    // For decode only: the cache, the runs, and the row of qkv at which each begins.
+    float *cached_k, *cached_v;
     const zr_attention_run *runs;
-    // (run_count) The row of qkv at which each run begins.
     const int64_t *rows;
-    int run_count;
 } job;
 
 // The queries are the positions from `first` on; the keys are all positions up to the last query.
@@ -193,7 +193,7 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
     space own = {.base = work->scratch + worker * work->worker_floats};
     forward_space s = forward_carve(a, heads_in_pairs(a), a->seq, a->seq, &own);
     for (int64_t index = first; index < last; index++) {
-        head at = head_at(a, work->qkv, index);
+        head at = head_at(a, work->qkv, index, work->key);
         columns_pack(a, at.q, at.step, MR, a->scale, s.q);
         columns_pack(a, at.k, at.step, NR, 1, s.k);
         rows_pack(a, at.v, at.step, a->seq, s.v);
@@ -210,14 +210,16 @@ static int64_t forward_floats(const zr_attention *a, bool pairs, int64_t queries
     return counted.used;
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
-                    float *lse, void *scratch)
+void ZR_CPU_TABLE(zr_cpu_attention_forward)(zr_queue *queue, const zr_attention *attention,
+                                            const void *qkv, void *out, float *lse,
+                                            const zr_step_values *values, void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
                 .to = out,
                 .to_lse = lse,
                 .scratch = scratch,
+                .key = dropout_key(attention, values),
                 .worker_floats = forward_floats(attention, heads_in_pairs(attention),
                                                 attention->seq, attention->seq)};
     zr_cpu_for(queue, attention->batch * attention->heads, 1, forward_heads, &work);
@@ -237,7 +239,7 @@ static float dot(const float *a, const float *b, int64_t count)
 static int64_t first_cached_element(const job *work, const zr_attention_run *run, int64_t kv_head)
 {
     const zr_attention *a = work->attention;
-    return (run->sequence * a->kv_heads + kv_head) * work->cache->capacity * a->head_dim;
+    return (run->sequence * a->kv_heads + kv_head) * work->attention->capacity * a->head_dim;
 }
 
 // Decodes a run of one row, reading the cache as it lies. first: of q in qkv; to: of the head in
@@ -246,7 +248,7 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
                        int64_t cached)
 {
     const zr_attention *a = work->attention;
-    const float *k = work->cache->k + cached, *v = work->cache->v + cached;
+    const float *k = work->cached_k + cached, *v = work->cached_v + cached;
     int64_t dim = a->head_dim, keys = run->first + 1;
     float q[dim], sum[wide(a)], score[KEYS], largest = -INFINITY, norm = 0;
     zr_widen(a->dtype, element_at(a->dtype, work->qkv, first), dim, q);
@@ -281,8 +283,8 @@ static void decode_rows(const job *work, const zr_attention_run *run, int64_t fi
     WITH_TYPE(TYPE, a->dtype,
               pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR,
                            a->scale, s.q));
-    pack_columns(ZERO_F32, work->cache->k + cached, dim, keys, dim, NR, 1, s.k);
-    pack_rows(ZERO_F32, false, work->cache->v + cached, dim, keys, keys, dim, wide(a), s.v);
+    pack_columns(ZERO_F32, work->cached_k + cached, dim, keys, dim, NR, 1, s.k);
+    pack_rows(ZERO_F32, false, work->cached_v + cached, dim, keys, keys, dim, wide(a), s.v);
     for (int64_t q0 = 0; q0 < run->rows; q0 += QUERIES)
         forward_block(work, &at, &s, &of, q0, NULL);
 }
@@ -292,7 +294,7 @@ static void decode_heads(const void *job_, int64_t first, int64_t last, int work
     const job *work = job_;
     const zr_attention *a = work->attention;
     for (int64_t index = first; index < last; index++) {
-        int64_t r = index % work->run_count, h = index / work->run_count, row = work->rows[r];
+        int64_t r = index % a->run_count, h = index / a->run_count, row = work->rows[r];
         const zr_attention_run *run = &work->runs[r];
         int64_t from = row * zr_attention_row(a) + h * a->head_dim,
                 to = (row * a->heads + h) * a->head_dim;
@@ -310,23 +312,24 @@ static void extend_cache(const void *job_, int64_t first, int64_t last, int work
     const zr_attention *a = work->attention;
     int64_t dim = a->head_dim, width = a->heads * dim, keys = a->kv_heads * dim;
     for (int64_t index = first; index < last; index++) {
-        int64_t r = index % work->run_count, h = index / work->run_count;
+        int64_t r = index % a->run_count, h = index / a->run_count;
         const zr_attention_run *run = &work->runs[r];
         int64_t to = first_cached_element(work, run, h) + run->first * dim,
                 from = work->rows[r] * zr_attention_row(a) + width + h * dim;
-        assert(run->first + run->rows <= work->cache->capacity);
+        assert(run->first + run->rows <= work->attention->capacity);
         for (int64_t i = 0; i < run->rows; i++, to += dim, from += zr_attention_row(a)) {
-            zr_widen(a->dtype, element_at(a->dtype, work->qkv, from), dim, work->cache->k + to);
+            zr_widen(a->dtype, element_at(a->dtype, work->qkv, from), dim, work->cached_k + to);
             zr_widen(a->dtype, element_at(a->dtype, work->qkv, from + keys), dim,
-                     work->cache->v + to);
+                     work->cached_v + to);
         }
     }
 }
 
-static void cpu_decode(zr_queue *queue, const zr_attention *attention,
-                       const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                       const void *qkv, void *out, void *scratch)
+void ZR_CPU_TABLE(zr_cpu_attention_decode)(zr_queue *queue, const zr_attention *attention,
+                                           const zr_attention_run *runs, float *k, float *v,
+                                           const void *qkv, void *out, void *scratch)
 {
+    int run_count = attention->run_count;
     int64_t rows[ZR_MAX(run_count, 1)], begin = 0, scores = 0, most = 0, dim = attention->head_dim;
     for (int r = 0; r < run_count; r++) {
         rows[r] = begin;
@@ -339,30 +342,28 @@ static void cpu_decode(zr_queue *queue, const zr_attention *attention,
                 .to = out,
                 .scratch = scratch,
                 .worker_floats =
-                    most > 1 ? forward_floats(attention, false, attention->seq, cache->capacity)
+                    most > 1 ? forward_floats(attention, false, attention->seq, attention->capacity)
                              : 0,
-                .cache = cache,
+                .cached_k = k,
+                .cached_v = v,
                 .runs = runs,
-                .rows = rows,
-                .run_count = run_count};
+                .rows = rows};
     int64_t heads = attention->heads * run_count, kv_heads = attention->kv_heads * run_count;
     zr_cpu_for(queue, kv_heads, begin * dim * attention->kv_heads > 8192 ? 1 : ZR_MAX(kv_heads, 1),
                extend_cache, &work);
     zr_cpu_for(queue, heads, scores * dim > 8192 ? 1 : ZR_MAX(heads, 1), decode_heads, &work);
 }
 
-static size_t decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
+size_t ZR_CPU_TABLE(zr_cpu_decode_scratch)(const zr_queue *queue, const zr_attention *attention)
 {
     return attention->seq > 1
-               ? sizeof(float) *
-                     (size_t)(forward_floats(attention, false, attention->seq, capacity) *
-                              queue->threads)
+               ? sizeof(float) * (size_t)(forward_floats(attention, false, attention->seq,
+                                                         attention->capacity) *
+                                          queue->threads)
                : 0;
 }
 
-// ---- the table ----
-
-static size_t cpu_attention_scratch(const zr_queue *queue, const zr_attention *attention)
+size_t ZR_CPU_TABLE(zr_cpu_attention_scratch)(const zr_queue *queue, const zr_attention *attention)
 {
     int64_t backward = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention);
     return sizeof(float) * (size_t)(ZR_MAX(forward_floats(attention, heads_in_pairs(attention),
@@ -370,13 +371,3 @@ static size_t cpu_attention_scratch(const zr_queue *queue, const zr_attention *a
                                            backward) *
                                     queue->threads);
 }
-
-const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops) = {
-    .scratch = cpu_attention_scratch,
-    .forward = forward,
-    .backward = ZR_CPU_TABLE(zr_cpu_attention_backward),
-    .decode = cpu_decode,
-    .decode_scratch = decode_scratch,
-    .rotary_table = ZR_CPU_TABLE(zr_cpu_rotary_table),
-    .rotate = ZR_CPU_TABLE(zr_cpu_rotate),
-};

@@ -13,18 +13,13 @@
 // Queries of a block in forward, keys of one in backward: 8 panels.
 #define QUERIES 48
 
-void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
-                                             const void *qkv, const void *out, const float *lse,
-                                             const void *dout, void *dqkv, float *d_shared,
-                                             void *scratch);
 // Returns the floats of scratch that a worker needs.
 int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *attention);
 
-// From cpu_rotary.c, for the table of attention.
-void ZR_CPU_TABLE(zr_cpu_rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table);
-void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads,
-                                 const float *table, bool back, const void *x, int64_t x_step,
-                                 void *y, int64_t y_step);
+static inline uint64_t dropout_key(const zr_attention *a, const zr_step_values *values)
+{
+    return a->dropout > 0 ? zr_mask_key(&a->mask, values) : 0;
+}
 
 typedef struct head { // where one (batch, head) lies, in elements
     const void *q, *k, *v;
@@ -33,10 +28,10 @@ typedef struct head { // where one (batch, head) lies, in elements
     int64_t first_in; // of q in qkv
     int64_t first_k;  // of k in qkv
     int64_t first_out;
-    uint64_t element; // first one in the dropout mask
+    uint64_t element, key; // first one in the dropout mask; its key
 } head;
 
-static inline head head_at(const zr_attention *a, const void *qkv, int64_t index)
+static inline head head_at(const zr_attention *a, const void *qkv, int64_t index, uint64_t key)
 {
     int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim,
             row = zr_attention_row(a);
@@ -53,6 +48,7 @@ static inline head head_at(const zr_attention *a, const void *qkv, int64_t index
         .first_k = k,
         .first_out = b * a->seq * width + h * a->head_dim,
         .element = zr_attention_mask(a, b, h),
+        .key = key,
     };
 }
 
@@ -83,7 +79,7 @@ static inline void dropout_factors(const zr_attention *a, const head *at, int64_
     uint32_t words[PHILOX_ROOM];
     int64_t done = 0, skipped = (int64_t)(element % 4);
     for (uint64_t counter = element / 4; done < count; counter += PHILOX_WORDS / 4, skipped = 0) {
-        philox_words(a->dropout_key, counter, words);
+        philox_words(at->key, counter, words);
         int64_t end = ZR_MIN(count, done + PHILOX_WORDS - skipped), start = done;
         for (; done < end; done += LANES)
             vf_put(factors + done, end - done,

@@ -19,6 +19,7 @@ typedef struct job {
     float *d_shared; // NULL: the gradients of keys and values go to dqkv
     float *scratch;
     int64_t worker_floats;
+    uint64_t key; // of dropout
 } job;
 
 typedef struct backward_space { // arrays of floats, or those of words of pairs
@@ -299,7 +300,7 @@ static void backward_heads(const void *job_, int64_t first, int64_t last, int wo
     backward_space s = backward_carve(a, &own);
     for (int64_t index = first * heads_per_kv_head(a); index < last * heads_per_kv_head(a);
          index++) {
-        head at = head_at(a, work->qkv, index);
+        head at = head_at(a, work->qkv, index, work->key);
         const rows_target queries = {a->dtype, work->dqkv, at.first_in, at.step};
         backward_pack(work, &at, work->lse + index * a->seq, &s);
         for (int64_t k0 = 0; k0 < a->seq; k0 += QUERIES)
@@ -318,7 +319,7 @@ int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *atten
 void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
                                              const void *qkv, const void *out, const float *lse,
                                              const void *dout, void *dqkv, float *d_shared,
-                                             void *scratch)
+                                             const zr_step_values *values, void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
@@ -328,6 +329,7 @@ void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention
                 .dqkv = dqkv,
                 .d_shared = d_shared,
                 .scratch = scratch,
+                .key = dropout_key(attention, values),
                 .worker_floats = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention)};
     zr_cpu_for(queue, attention->batch * attention->kv_heads, 1, backward_heads, &work);
 }

@@ -1,4 +1,4 @@
-// The cpu backend, assembled for one instruction set.
+// The cpu backend, assembled for one instruction set: its kernels by kind of operation.
 #include "compute/cpu/cpu_kernels.h"
 #include "compute/cpu/cpu_vector.h"
 
@@ -25,16 +25,16 @@ static int64_t cpu_multiply_add(int64_t rounds)
 
 // oneDNN multiplies in fp32, and in bf16 where there are tiles.
 #if defined(ZR_COMPUTE_ONEDNN) && defined(__AVX512F__)
-#define PRODUCT_OPS zr_cpu_dnnl_ops
+#define PRODUCTS zr_cpu_dnnl_products
 
 static zero_status cpu_open(zr_queue *queue, zero_error *error)
 {
-    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_F32, error);
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_own_products), ZR_CPU_DNNL_F32, error);
 }
 
 static void cpu_close(zr_queue *queue) { zr_cpu_dnnl_close(queue); }
 #else
-#define PRODUCT_OPS ZR_CPU_TABLE(zr_cpu_product_ops)
+#define PRODUCTS ZR_CPU_TABLE(zr_cpu_own_products)
 
 static zero_status cpu_open(zr_queue *queue, zero_error *error)
 {
@@ -45,12 +45,47 @@ static zero_status cpu_open(zr_queue *queue, zero_error *error)
 static void cpu_close(zr_queue *queue) {}
 #endif
 
+static void multiply(zr_queue *queue, const zr_op *op)
+{
+    zero_error error = {0};
+    zero_status status = PRODUCTS.run(queue, &op->shape.product, op->at.product.a, op->at.product.b,
+                                      op->at.product.operand, op->at.product.d, &error);
+    if (status != ZERO_OK)
+        zr_queue_fail(queue, status, &error);
+}
+
+#define FUNCTION(kind) ZR_CPU_TABLE(zr_cpu_##kind)
+
+static void run_cpu(zr_queue *queue, const zr_op *op)
+{
+    switch (op->kind) {
+    case ZR_OP_product:
+        multiply(queue, op);
+        break;
+        ZR_ROW_OPS(ZR_KERNEL_CASE)
+        ZR_ATTENTION_OPS(ZR_KERNEL_CASE)
+        ZR_ELEMENT_OPS(ZR_KERNEL_CASE)
+        ZR_OPTIMIZER_OPS(ZR_KERNEL_CASE)
+    default: break;
+    }
+}
+
+static size_t cpu_scratch(zr_queue *queue, const zr_op *op)
+{
+    switch (op->kind) {
+    case ZR_OP_product: return PRODUCTS.scratch(queue, &op->shape.product);
+    case ZR_OP_norm_backward: return FUNCTION(norm_scratch)(&op->shape.norm);
+    case ZR_OP_column_sum: return FUNCTION(column_sum_scratch)(&op->shape.matrix);
+    case ZR_OP_attention_forward:
+    case ZR_OP_attention_backward: return FUNCTION(attention_scratch)(queue, &op->shape.attention);
+    case ZR_OP_attention_decode: return FUNCTION(decode_scratch)(queue, &op->shape.attention);
+    default: return 0;
+    }
+}
+
 #define BACKEND(its_path, its_open)                                                                \
     {                                                                                              \
-        .name = "cpu", .product = &PRODUCT_OPS, .rows = &ZR_CPU_TABLE(zr_cpu_row_ops),             \
-        .attention = &ZR_CPU_TABLE(zr_cpu_attention_ops),                                          \
-        .elements = &ZR_CPU_TABLE(zr_cpu_element_ops),                                             \
-        .optimizer = &ZR_CPU_TABLE(zr_cpu_optimizer_ops), .path = its_path,                        \
+        .name = "cpu", .run = run_cpu, .scratch = cpu_scratch, .path = its_path,                   \
         .multiply_add = cpu_multiply_add, .open = its_open, .close = cpu_close,                    \
     }
 
@@ -61,7 +96,7 @@ static const char *path_amx(void) { return "amx"; }
 
 static zero_status open_amx(zr_queue *queue, zero_error *error)
 {
-    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_product_ops), ZR_CPU_DNNL_BF16, error);
+    return zr_cpu_dnnl_open(queue, &ZR_CPU_TABLE(zr_cpu_own_products), ZR_CPU_DNNL_BF16, error);
 }
 
 const zr_backend zr_cpu_backend_amx = BACKEND(path_amx, open_amx);

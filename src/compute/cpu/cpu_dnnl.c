@@ -30,7 +30,7 @@ typedef struct sizes {  // what is wanted by products that differ in m only
 
 typedef struct cache {
     zr_cpu_matmuls *matmuls;
-    const zr_product_ops *otherwise;
+    const zr_cpu_products *otherwise;
     zr_cpu_dnnl_use use;
     int size_count, size_capacity;
     sizes *sizes;
@@ -159,16 +159,16 @@ static zero_status run_whole(zr_queue *queue, const zr_product *product, zr_cpu_
     if (!zr_cpu_matmul_exists(entry))
         return of->otherwise->run(queue, product, a, b, operand, d, error);
     if (product->gelu_a) {
-        queue->backend->elements->gelu_forward(queue, product->dtype, product->m * product->k, a,
-                                               queue->scratch);
+        const zr_elements all = {product->dtype, product->m * product->k};
+        zr_run(queue, zr_op_gelu_forward(&all, a, queue->scratch));
         a = queue->scratch;
     }
     char *rest = (char *)queue->scratch + gelu_bytes(product);
     ZERO_TRY(zr_cpu_matmul_run(of->matmuls, queue->threads, entry,
                                (const void *[]){a, b, operand, d, rest}, error));
     if (product->epilogue == ZR_EPILOGUE_GELU_BACKWARD)
-        queue->backend->elements->gelu_backward(queue, product->dtype, product->m * product->n,
-                                                operand, d);
+        zr_run(queue, zr_op_gelu_backward(&(zr_elements){product->dtype, product->m * product->n},
+                                          operand, d));
     return ZERO_OK;
 }
 
@@ -185,9 +185,11 @@ static zero_status run_part(zr_queue *queue, const zr_product *product, const zr
     zr_cpu_matmul *entry;
     const char *from = (const char *)a + (size_t)(product->trans_a ? i : i * product->k) * size;
     if (product->trans_a) {
-        queue->backend->elements->copy_rows(queue, product->k, part->m * (int64_t)size, from,
-                                            product->m * (int64_t)size, queue->scratch,
-                                            part->m * (int64_t)size);
+        const zr_strided columns = {.rows = product->k,
+                                    .bytes = part->m * (int64_t)size,
+                                    .from_stride = product->m * (int64_t)size,
+                                    .to_stride = part->m * (int64_t)size};
+        zr_run(queue, zr_op_copy_rows(&columns, from, queue->scratch));
         from = queue->scratch;
     }
     rest.scratch = (char *)queue->scratch + front;
@@ -254,7 +256,7 @@ static size_t cpu_dnnl_scratch(zr_queue *queue, const zr_product *product)
     return ZR_MAX(parts_bytes(queue, product, known), gelu_bytes(product) + known->wanted);
 }
 
-zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use,
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_cpu_products *otherwise, zr_cpu_dnnl_use use,
                              zero_error *error)
 {
     cache *of = zr_alloc(sizeof(*of), error);
@@ -278,7 +280,7 @@ void zr_cpu_dnnl_close(zr_queue *queue)
     queue->impl = NULL;
 }
 
-const zr_product_ops zr_cpu_dnnl_ops = {
+const zr_cpu_products zr_cpu_dnnl_products = {
     .scratch = cpu_dnnl_scratch,
     .run = cpu_dnnl_run,
 };

@@ -38,10 +38,10 @@ static void gelu_forward_range(const void *job_, int64_t first, int64_t last, in
     WITH_TYPE(T, job->of_a, gelu_forward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void cpu_gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre,
-                             void *out)
+void ZR_CPU_TABLE(zr_cpu_gelu_forward)(zr_queue *queue, const zr_elements *of, const void *pre,
+                                       void *out)
 {
-    element_job job = {.n = n, .a = pre, .out = out, .of_a = dtype};
+    element_job job = {.n = of->n, .a = pre, .out = out, .of_a = of->dtype};
     run_over_elements(queue, &job, gelu_forward_range);
 }
 
@@ -59,10 +59,10 @@ static void gelu_backward_range(const void *job_, int64_t first, int64_t last, i
     WITH_TYPE(T, job->of_a, gelu_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void cpu_gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre,
-                              void *d)
+void ZR_CPU_TABLE(zr_cpu_gelu_backward)(zr_queue *queue, const zr_elements *of, const void *pre,
+                                        void *d)
 {
-    element_job job = {.n = n, .a = pre, .out = d, .of_a = dtype};
+    element_job job = {.n = of->n, .a = pre, .out = d, .of_a = of->dtype};
     run_over_elements(queue, &job, gelu_backward_range);
 }
 
@@ -81,10 +81,10 @@ static void silu_gate_forward_range(const void *job_, int64_t first, int64_t las
     WITH_TYPE(T, job->of_a, silu_gate_forward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void cpu_silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                                  const void *up, void *out)
+void ZR_CPU_TABLE(zr_cpu_silu_gate_forward)(zr_queue *queue, const zr_elements *of,
+                                            const void *gate, const void *up, void *out)
 {
-    element_job job = {.n = n, .a = gate, .b = up, .out = out, .of_a = dtype};
+    element_job job = {.n = of->n, .a = gate, .b = up, .out = out, .of_a = of->dtype};
     run_over_elements(queue, &job, silu_gate_forward_range);
 }
 
@@ -105,11 +105,12 @@ static void silu_gate_backward_range(const void *job_, int64_t first, int64_t la
     WITH_TYPE(T, job->of_a, silu_gate_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
-static void cpu_silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                                   const void *up, const void *d, void *d_gate, void *d_up)
+void ZR_CPU_TABLE(zr_cpu_silu_gate_backward)(zr_queue *queue, const zr_elements *of,
+                                             const void *gate, const void *up, const void *d,
+                                             void *d_gate, void *d_up)
 {
     element_job job = {
-        .n = n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = dtype};
+        .n = of->n, .a = gate, .b = up, .d = d, .out = d_gate, .out2 = d_up, .of_a = of->dtype};
     run_over_elements(queue, &job, silu_gate_backward_range);
 }
 
@@ -130,10 +131,11 @@ static void add_range(const void *job_, int64_t first, int64_t last, int worker)
     WITH_TYPE(S, job->of_a, WITH_TYPE(T, job->of_b, add_as(S, T, job, begin, end)));
 }
 
-static void cpu_add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
-                    const void *branch, void *out)
+void ZR_CPU_TABLE(zr_cpu_add)(zr_queue *queue, const zr_sum *of, const void *x, const void *branch,
+                              void *out)
 {
-    element_job job = {.n = n, .a = x, .b = branch, .out = out, .of_a = stream, .of_b = dtype};
+    element_job job = {
+        .n = of->n, .a = x, .b = branch, .out = out, .of_a = of->stream, .of_b = of->dtype};
     run_over_elements(queue, &job, add_range);
 }
 
@@ -181,19 +183,25 @@ static void convert_range(const void *job_, int64_t first, int64_t last, int wor
     WITH_TYPE(F, job->of_a, WITH_TYPE(T, job->of_out, convert_as(F, T, job, begin, end)));
 }
 
-static void cpu_convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
-                        void *out)
+void ZR_CPU_TABLE(zr_cpu_convert)(zr_queue *queue, const zr_conversion *of, const void *x,
+                                  void *out)
 {
-    element_job job = {.n = n, .a = x, .out = out, .of_a = from, .of_out = to};
+    element_job job = {.n = of->n, .a = x, .out = out, .of_a = of->from, .of_out = of->to};
     run_over_elements(queue, &job, convert_range);
 }
 
-static void cpu_dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                        uint64_t key, int64_t first, const void *x, void *out)
+void ZR_CPU_TABLE(zr_cpu_dropout)(zr_queue *queue, const zr_dropout *of,
+                                  const zr_step_values *values, const void *x, void *out)
 {
-    element_job job = {
-        .n = n, .a = x, .out = out, .of_a = from, .of_out = to, .p = p, .key = key, .first = first};
-    run_over_elements(queue, &job, p > 0 ? dropout_range : convert_range);
+    element_job job = {.n = of->n,
+                       .a = x,
+                       .out = out,
+                       .of_a = of->from,
+                       .of_out = of->to,
+                       .p = of->p,
+                       .first = of->first,
+                       .key = of->p > 0 ? zr_mask_key(&of->mask, values) : 0};
+    run_over_elements(queue, &job, of->p > 0 ? dropout_range : convert_range);
 }
 
 typedef struct bias_job {
@@ -223,11 +231,11 @@ static void bias_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(T, job->dtype, bias_row(T, job, i));
 }
 
-static void cpu_add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                         const float *sum, const void *bias, void *out)
+void ZR_CPU_TABLE(zr_cpu_add_bias)(zr_queue *queue, const zr_matrix *of, const float *sum,
+                                   const void *bias, void *out)
 {
-    bias_job job = {.width = width, .sum = sum, .dtype = dtype, .bias = bias, .out = out};
-    zr_cpu_for(queue, rows, 1 + WORTH / ZR_MAX(1, width), bias_rows, &job);
+    bias_job job = {.width = of->width, .sum = sum, .dtype = of->dtype, .bias = bias, .out = out};
+    zr_cpu_for(queue, of->rows, 1 + WORTH / ZR_MAX(1, of->width), bias_rows, &job);
 }
 
 // ---- column sums: blocks of rows go to scratch, [block][width]; the blocks are then added in a
@@ -287,27 +295,27 @@ static void sum_column_blocks(const void *job_, int64_t first, int64_t last, int
     }
 }
 
-static void cpu_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                           const void *x, float *out, bool add, void *scratch)
+void ZR_CPU_TABLE(zr_cpu_column_sum)(zr_queue *queue, const zr_matrix *of, const void *x,
+                                     float *out, void *scratch)
 {
-    int64_t of_block = column_block_rows(rows);
+    int64_t rows = of->rows, width = of->width, of_block = column_block_rows(rows);
     column_job job = {.x = x,
-                      .dtype = dtype,
+                      .dtype = of->dtype,
                       .partial = scratch,
                       .out = out,
                       .rows = rows,
                       .width = width,
                       .block_rows = of_block,
                       .blocks = (rows + of_block - 1) / of_block,
-                      .add = add};
+                      .add = of->add};
     zr_cpu_for(queue, job.blocks, 1 + WORTH / ZR_MAX(1, of_block * width), column_blocks, &job);
     zr_cpu_for(queue, (width + 15) / 16, 16, sum_column_blocks, &job);
 }
 
-static size_t cpu_column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
+size_t ZR_CPU_TABLE(zr_cpu_column_sum_scratch)(const zr_matrix *of)
 {
-    int64_t of_block = column_block_rows(rows);
-    return sizeof(float) * (size_t)((rows + of_block - 1) / of_block * width);
+    int64_t of_block = column_block_rows(of->rows);
+    return sizeof(float) * (size_t)((of->rows + of_block - 1) / of_block * of->width);
 }
 
 // ---- bytes ----
@@ -327,14 +335,14 @@ static void copy_range(const void *job_, int64_t first, int64_t last, int worker
            (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
 }
 
-static void cpu_copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
+void ZR_CPU_TABLE(zr_cpu_copy)(zr_queue *queue, const zr_bytes *of, const void *from, void *to)
 {
-    byte_job job = {.bytes = bytes, .from = from, .to = to};
-    zr_cpu_for(queue, (bytes + PAGE - 1) / PAGE, 32, copy_range, &job);
+    byte_job job = {.bytes = of->bytes, .from = from, .to = to};
+    zr_cpu_for(queue, (of->bytes + PAGE - 1) / PAGE, 32, copy_range, &job);
 }
 
 typedef struct rows_job {
-    int64_t bytes, from_stride, to_stride;
+    const zr_strided *of;
     const char *from;
     char *to;
 } rows_job;
@@ -343,16 +351,16 @@ static void copy_rows_range(const void *job_, int64_t first, int64_t last, int w
 {
     const rows_job *job = job_;
     for (int64_t i = first; i < last; i++)
-        memcpy(job->to + i * job->to_stride, job->from + i * job->from_stride, (size_t)job->bytes);
+        memcpy(job->to + i * job->of->to_stride, job->from + i * job->of->from_stride,
+               (size_t)job->of->bytes);
 }
 
-static void cpu_copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
-                          int64_t from_stride, void *to, int64_t to_stride)
+void ZR_CPU_TABLE(zr_cpu_copy_rows)(zr_queue *queue, const zr_strided *of, const void *from,
+                                    void *to)
 {
-    rows_job job = {
-        .bytes = bytes, .from_stride = from_stride, .to_stride = to_stride, .from = from, .to = to};
-    if (bytes > 0)
-        zr_cpu_for(queue, rows, 1 + 32 * PAGE / bytes, copy_rows_range, &job);
+    const rows_job job = {.of = of, .from = from, .to = to};
+    if (of->bytes > 0)
+        zr_cpu_for(queue, of->rows, 1 + 32 * PAGE / of->bytes, copy_rows_range, &job);
 }
 
 static void zero_range(const void *job_, int64_t first, int64_t last, int worker)
@@ -361,27 +369,8 @@ static void zero_range(const void *job_, int64_t first, int64_t last, int worker
     memset(job->to + first * PAGE, 0, (size_t)(ZR_MIN(last * PAGE, job->bytes) - first * PAGE));
 }
 
-static void cpu_zero(zr_queue *queue, int64_t bytes, void *to)
+void ZR_CPU_TABLE(zr_cpu_zero)(zr_queue *queue, const zr_bytes *of, void *to)
 {
-    byte_job job = {.bytes = bytes, .to = to};
-    zr_cpu_for(queue, (bytes + PAGE - 1) / PAGE, 32, zero_range, &job);
+    byte_job job = {.bytes = of->bytes, .to = to};
+    zr_cpu_for(queue, (of->bytes + PAGE - 1) / PAGE, 32, zero_range, &job);
 }
-
-const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops) = {
-    .gelu_forward = cpu_gelu_forward,
-    .gelu_backward = cpu_gelu_backward,
-    .silu_gate_forward = cpu_silu_gate_forward,
-    .silu_gate_backward = cpu_silu_gate_backward,
-    .add = cpu_add,
-    .dropout = cpu_dropout,
-    .add_bias = cpu_add_bias,
-    .convert = cpu_convert,
-    .column_sum = cpu_column_sum,
-    .column_sum_scratch = cpu_column_sum_scratch,
-    .embedding_forward = ZR_CPU_TABLE(zr_cpu_embedding_forward),
-    .add_positions = ZR_CPU_TABLE(zr_cpu_add_positions),
-    .embedding_backward = ZR_CPU_TABLE(zr_cpu_embedding_backward),
-    .copy = cpu_copy,
-    .copy_rows = cpu_copy_rows,
-    .zero = cpu_zero,
-};

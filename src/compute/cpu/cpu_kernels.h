@@ -9,25 +9,37 @@
 #ifndef ZR_COMPUTE_CPU_KERNELS_H
 #define ZR_COMPUTE_CPU_KERNELS_H
 
-#include "compute/attention_ops.h"
 #include "compute/backends.h"
-#include "compute/element_ops.h"
-#include "compute/optimizer_ops.h"
-#include "compute/product_ops.h"
-#include "compute/row_ops.h"
 
 #ifdef ZR_CPU_ISA
 #define ZR_CPU_JOIN_(base, isa) base##_##isa
 #define ZR_CPU_JOIN(base, isa) ZR_CPU_JOIN_(base, isa)
 #define ZR_CPU_TABLE(base) ZR_CPU_JOIN(base, ZR_CPU_ISA)
 
-extern const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops);
-extern const zr_attention_ops ZR_CPU_TABLE(zr_cpu_attention_ops);
-extern const zr_element_ops ZR_CPU_TABLE(zr_cpu_element_ops);
-extern const zr_optimizer_ops ZR_CPU_TABLE(zr_cpu_optimizer_ops);
-extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_product_ops);
-// Products of up to THIN_ROWS rows, for zr_cpu_product_ops.
-extern const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops);
+// zr_cpu_KIND: the kernel of each kind of operation but the product.
+#define ZR_CPU_KERNEL(kind, shape, ...) ZR_KERNEL(ZR_CPU_TABLE(zr_cpu_##kind), kind, shape);
+ZR_ROW_OPS(ZR_CPU_KERNEL)
+ZR_ATTENTION_OPS(ZR_CPU_KERNEL)
+ZR_ELEMENT_OPS(ZR_CPU_KERNEL)
+ZR_OPTIMIZER_OPS(ZR_CPU_KERNEL)
+// Return the bytes of scratch of kernels that have some.
+size_t ZR_CPU_TABLE(zr_cpu_norm_scratch)(const zr_norm *norm);
+size_t ZR_CPU_TABLE(zr_cpu_column_sum_scratch)(const zr_matrix *matrix);
+size_t ZR_CPU_TABLE(zr_cpu_attention_scratch)(const zr_queue *queue, const zr_attention *attention);
+size_t ZR_CPU_TABLE(zr_cpu_decode_scratch)(const zr_queue *queue, const zr_attention *attention);
+#endif
+
+typedef struct zr_cpu_products { // a way to multiply
+    // Returns the bytes of the queue's scratch that run needs for this product.
+    size_t (*scratch)(zr_queue *queue, const zr_product *product);
+    zero_status (*run)(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                       const void *operand, void *d, zero_error *error);
+} zr_cpu_products;
+
+#ifdef ZR_CPU_ISA
+extern const zr_cpu_products ZR_CPU_TABLE(zr_cpu_own_products);
+// Products of up to THIN_ROWS rows, for zr_cpu_own_products.
+extern const zr_cpu_products ZR_CPU_TABLE(zr_cpu_thin_products);
 #endif
 
 // oneDNN's products, with their caches in queue->impl, in builds with oneDNN. `otherwise` computes
@@ -36,8 +48,8 @@ typedef enum zr_cpu_dnnl_use {
     ZR_CPU_DNNL_F32,  // products in fp32
     ZR_CPU_DNNL_BF16, // in bf16 as well
 } zr_cpu_dnnl_use;
-extern const zr_product_ops zr_cpu_dnnl_ops;
-zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_product_ops *otherwise, zr_cpu_dnnl_use use,
+extern const zr_cpu_products zr_cpu_dnnl_products;
+zero_status zr_cpu_dnnl_open(zr_queue *queue, const zr_cpu_products *otherwise, zr_cpu_dnnl_use use,
                              zero_error *error);
 void zr_cpu_dnnl_close(zr_queue *queue);
 

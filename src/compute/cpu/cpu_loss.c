@@ -151,16 +151,16 @@ static void loss_rows(const void *job_, int64_t first, int64_t last, int worker)
         WITH_TYPE(T, job->dtype, loss_row(T, job, i, worker));
 }
 
-void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, void *logits,
-                               const int32_t *target, float *row_loss, bool gradient)
+void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, const int32_t *target,
+                               const float *factor, void *logits, float *row_loss)
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
-                       .factor = loss->factor,
+                       .factor = loss->gradient ? *factor : 0,
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,
-                       .gradient = gradient,
+                       .gradient = loss->gradient,
                        .rooms = row_scratch_of(queue, loss->vocab)};
     zr_cpu_for(queue, loss->rows, rows_worth(loss->vocab), loss_rows, &job);
 }
@@ -190,8 +190,8 @@ static void loss_part_rows(const void *job_, int64_t first, int64_t last, int wo
         WITH_TYPE(T, job->dtype, part_row(T, job, i));
 }
 
-void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const void *logits,
-                                     const int32_t *target, zr_loss_part *parts)
+void ZR_CPU_TABLE(zr_cpu_loss_parts)(zr_queue *queue, const zr_loss *loss, const int32_t *target,
+                                     const void *logits, zr_loss_part *parts)
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
@@ -220,22 +220,21 @@ static void finish_rows(const void *job_, int64_t first, int64_t last, int worke
         WITH_TYPE(T, job->dtype, finish_row(T, job, i));
 }
 
-void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss, int slices,
-                                      const zr_loss_part *parts, int64_t stride,
-                                      const int32_t *target, void *logits, float *row_loss,
-                                      bool gradient)
+void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss,
+                                      const zr_loss_part *parts, const int32_t *target,
+                                      const float *factor, void *logits, float *row_loss)
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
-                       .factor = loss->factor,
+                       .factor = loss->gradient ? *factor : 0,
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,
-                       .gradient = gradient,
+                       .gradient = loss->gradient,
                        .given = parts,
-                       .slices = slices,
-                       .stride = stride};
-    int64_t work = slices * JOINED + (gradient ? loss->vocab : 0);
+                       .slices = loss->slices,
+                       .stride = loss->stride};
+    int64_t work = loss->slices * JOINED + (loss->gradient ? loss->vocab : 0);
     zr_cpu_for(queue, loss->rows, rows_worth(work), finish_rows, &job);
 }
 
@@ -255,9 +254,8 @@ static void softmax_rows(const void *job_, int64_t first, int64_t last, int work
         WITH_TYPE(T, job->dtype, row_softmax(T, softmax_row(job, i), job->width));
 }
 
-void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                                  void *x)
+void ZR_CPU_TABLE(zr_cpu_softmax)(zr_queue *queue, const zr_matrix *matrix, void *x)
 {
-    softmax_job job = {.dtype = dtype, .width = width, .x = x};
-    zr_cpu_for(queue, rows, rows_worth(width), softmax_rows, &job);
+    softmax_job job = {.dtype = matrix->dtype, .width = matrix->width, .x = x};
+    zr_cpu_for(queue, matrix->rows, rows_worth(matrix->width), softmax_rows, &job);
 }

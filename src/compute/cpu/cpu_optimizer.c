@@ -32,25 +32,25 @@ typedef struct update_job {
     bool nesterov, first;
 } update_job;
 
-static update_job job_of(const zr_update *u, int64_t n, const zr_range_states *at)
+static update_job job_of(const zr_update *u, const zr_update_values *v, const zr_range_states *at)
 {
     return (update_job){
-        .n = n,
+        .n = u->n,
         .at = *at,
         .streams = {at->master, at->state0 ? at->state0 : at->master,
                     at->state1 ? at->state1 : at->master},
-        .scale = u->gradient_scale,
-        .keep0 = (float)u->beta1,
-        .take0 = (float)(1 - u->beta1),
-        .keep1 = (float)u->beta2,
-        .take1 = (float)(1 - u->beta2),
+        .scale = v->gradient_scale,
+        .keep0 = (float)v->beta1,
+        .take0 = (float)(1 - v->beta1),
+        .keep1 = (float)v->beta2,
+        .take1 = (float)(1 - v->beta2),
         .keep_p = 1,
-        .step = (float)u->lr,
+        .step = (float)v->lr,
         .epsilon = (float)u->epsilon,
         .weight_decay = (float)u->weight_decay,
         .momentum = (float)u->momentum,
         .nesterov = u->nesterov,
-        .first = u->first,
+        .first = v->first,
     };
 }
 
@@ -123,15 +123,16 @@ static void adam_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(adam_vector, job, first, last);
 }
 
-static void adam(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+static void adam(zr_queue *queue, const zr_update *u, const zr_update_values *v,
+                 const zr_range_states *at)
 {
-    update_job job = job_of(u, n, at);
+    update_job job = job_of(u, v, at);
     if (u->kind == ZR_UPDATE_ADAMW) {
-        job.keep_p = (float)(1 - u->lr * u->weight_decay);
+        job.keep_p = (float)(1 - v->lr * u->weight_decay);
         job.weight_decay = 0;
     }
-    job.step = (float)(u->lr / u->correction1);
-    job.root = (float)(1 / sqrt(u->correction2));
+    job.step = (float)(v->lr / v->correction1);
+    job.root = (float)(1 / sqrt(v->correction2));
     tasks_run(queue, adam_tasks, &job);
 }
 
@@ -153,9 +154,10 @@ static void sgd_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(sgd_vector, job, first, last);
 }
 
-static void sgd(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+static void sgd(zr_queue *queue, const zr_update *u, const zr_update_values *v,
+                const zr_range_states *at)
 {
-    update_job job = job_of(u, n, at);
+    update_job job = job_of(u, v, at);
     job.take0 = (float)(1 - u->dampening);
     tasks_run(queue, sgd_tasks, &job);
 }
@@ -174,9 +176,10 @@ static void adagrad_tasks(const void *job, int64_t first, int64_t last, int work
     tasks_over(adagrad_vector, job, first, last);
 }
 
-static void adagrad(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+static void adagrad(zr_queue *queue, const zr_update *u, const zr_update_values *v,
+                    const zr_range_states *at)
 {
-    update_job job = job_of(u, n, at);
+    update_job job = job_of(u, v, at);
     tasks_run(queue, adagrad_tasks, &job);
 }
 
@@ -197,23 +200,32 @@ static void lion_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(lion_vector, job, first, last);
 }
 
-static void lion(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+static void lion(zr_queue *queue, const zr_update *u, const zr_update_values *v,
+                 const zr_range_states *at)
 {
-    update_job job = job_of(u, n, at);
-    job.keep_p = (float)(1 - u->lr * u->weight_decay);
+    update_job job = job_of(u, v, at);
+    job.keep_p = (float)(1 - v->lr * u->weight_decay);
     tasks_run(queue, lion_tasks, &job);
 }
 
-static void cpu_update(zr_queue *queue, const zr_update *update, int64_t n,
-                       const zr_range_states *at)
+void ZR_CPU_TABLE(zr_cpu_update)(zr_queue *queue, const zr_update *update,
+                                 const zr_update_values *values, float *master, float *state0,
+                                 float *state1, const void *gradient, void *parameters)
 {
-    static void (*const by_kind[])(zr_queue *, const zr_update *, int64_t,
+    static void (*const by_kind[])(zr_queue *, const zr_update *, const zr_update_values *,
                                    const zr_range_states *) = {
         [ZR_UPDATE_ADAMW] = adam,      [ZR_UPDATE_ADAM_L2] = adam, [ZR_UPDATE_SGD] = sgd,
         [ZR_UPDATE_ADAGRAD] = adagrad, [ZR_UPDATE_LION] = lion,
     };
     static_assert(ZR_COUNT(by_kind) == ZR_UPDATE_KINDS, "each kind has a kernel");
-    by_kind[update->kind](queue, update, n, at);
+    const zr_range_states at = {.master = master,
+                                .state0 = state0,
+                                .state1 = state1,
+                                .gradient = gradient,
+                                .gradient_dtype = update->gradient,
+                                .parameters = parameters,
+                                .parameters_dtype = update->parameters};
+    by_kind[update->kind](queue, update, values, &at);
 }
 
 INLINE void lamb_vector(const update_job *job, zero_dtype gradient, int64_t i, int64_t left)
@@ -233,13 +245,20 @@ static void lamb_tasks(const void *job, int64_t first, int64_t last, int worker)
     tasks_over(lamb_vector, job, first, last);
 }
 
-static void cpu_lamb_direction(zr_queue *queue, const zr_update *update, int64_t n,
-                               const zr_range_states *at)
+void ZR_CPU_TABLE(zr_cpu_lamb_direction)(zr_queue *queue, const zr_update *update,
+                                         const zr_update_values *values, const float *master,
+                                         float *state0, float *state1, const void *gradient,
+                                         float *direction)
 {
-    update_job job = job_of(update, n, at);
-    job.at.parameters = NULL;
-    job.step = (float)(1 / update->correction1);
-    job.root = (float)(1 / sqrt(update->correction2));
+    const zr_range_states at = {.master = (float *)master,
+                                .state0 = state0,
+                                .state1 = state1,
+                                .direction = direction,
+                                .gradient = gradient,
+                                .gradient_dtype = update->gradient};
+    update_job job = job_of(update, values, &at);
+    job.step = (float)(1 / values->correction1);
+    job.root = (float)(1 / sqrt(values->correction2));
     tasks_run(queue, lamb_tasks, &job);
 }
 
@@ -254,22 +273,27 @@ static void subtract_tasks(const void *job, int64_t first, int64_t last, int wor
     tasks_over(subtract_vector, job, first, last);
 }
 
-static void cpu_subtract_scaled(zr_queue *queue, int64_t n, float step, const zr_range_states *at)
+void ZR_CPU_TABLE(zr_cpu_subtract_scaled)(zr_queue *queue, const zr_update *update,
+                                          const float *step, float *master, const float *direction,
+                                          void *parameters)
 {
-    update_job job = {
-        .n = n, .at = *at, .streams = {at->master, at->direction, at->direction}, .scale = step};
-    job.at.gradient = at->master; // never read
-    job.at.gradient_dtype = ZERO_F32;
+    const update_job job = {.n = update->n,
+                            .at = {.master = master,
+                                   .direction = (float *)direction,
+                                   .gradient = master, // never read
+                                   .gradient_dtype = ZERO_F32,
+                                   .parameters = parameters,
+                                   .parameters_dtype = update->parameters},
+                            .streams = {master, direction, direction},
+                            .scale = *step};
     tasks_run(queue, subtract_tasks, &job);
 }
 
 // ---- sums of squares ----
 
 typedef struct squares_job {
-    zero_dtype dtype;
+    const zr_squares *of;
     const void *g;
-    const int64_t *first;
-    const int32_t *count;
     double *sums;
 } squares_job;
 
@@ -342,18 +366,18 @@ INLINE double squares_finish(zero_dtype type, const void *g, int64_t first, int6
 // its elements take to arrive.
 INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int64_t last)
 {
-    const int64_t *first = job->first;
-    const int32_t *count = job->count;
     const int64_t line = type == ZERO_F32 ? LINE : 2 * LINE; // elements of a cache line
     for (; k + TOGETHER <= last; k += TOGETHER) {
         eight sum[TOGETHER] = {0};
-        int64_t i = 0, all = count[k];
-        for (int p = 1; p < TOGETHER; p++)
-            all = ZR_MIN(all, count[k + p]);
+        int64_t first[TOGETHER + 1], i = 0, all = ZR_SQUARES_CHUNK;
+        for (int p = 0; p <= TOGETHER; p++)
+            first[p] = zr_squares_part(job->of, k + p);
+        for (int p = 0; p < TOGETHER; p++)
+            all = ZR_MIN(all, first[p + 1] - first[p]);
         for (; i + line <= all; i += line)
 #pragma GCC unroll 8
             for (int p = 0; p < TOGETHER; p++) {
-                int64_t at = first[k + p] + i;
+                int64_t at = first[p] + i;
                 __builtin_prefetch((const char *)job->g +
                                    (at + SQUARES_AHEAD) * (type == ZERO_F32 ? 4 : 2));
 #pragma GCC unroll 8
@@ -361,28 +385,25 @@ INLINE void squares_over(zero_dtype type, const squares_job *job, int64_t k, int
                     squares_add(type, job->g, at + e, &sum[p]);
             }
         for (int p = 0; p < TOGETHER; p++)
-            job->sums[k + p] = squares_finish(type, job->g, first[k + p], i, count[k + p], sum[p]);
+            job->sums[k + p] =
+                squares_finish(type, job->g, first[p], i, first[p + 1] - first[p], sum[p]);
     }
-    for (; k < last; k++)
-        job->sums[k] = squares_finish(type, job->g, first[k], 0, count[k], (eight){0});
+    for (; k < last; k++) {
+        int64_t first = zr_squares_part(job->of, k);
+        job->sums[k] = squares_finish(type, job->g, first, 0,
+                                      zr_squares_part(job->of, k + 1) - first, (eight){0});
+    }
 }
 
 static void squares_parts(const void *job_, int64_t first, int64_t last, int worker)
 {
     const squares_job *job = job_;
-    WITH_TYPE(TYPE, job->dtype, squares_over(TYPE, job, first, last));
+    WITH_TYPE(TYPE, job->of->dtype, squares_over(TYPE, job, first, last));
 }
 
-static void cpu_square_sums(zr_queue *queue, zero_dtype dtype, const void *g, int64_t parts,
-                            const int64_t *first, const int32_t *count, double *sums)
+void ZR_CPU_TABLE(zr_cpu_square_sums)(zr_queue *queue, const zr_squares *squares, const void *g,
+                                      double *sums)
 {
-    squares_job job = {.dtype = dtype, .g = g, .first = first, .count = count, .sums = sums};
-    zr_cpu_for(queue, parts, 16, squares_parts, &job);
+    const squares_job job = {.of = squares, .g = g, .sums = sums};
+    zr_cpu_for(queue, zr_squares_parts(squares), 16, squares_parts, &job);
 }
-
-const zr_optimizer_ops ZR_CPU_TABLE(zr_cpu_optimizer_ops) = {
-    .update = cpu_update,
-    .square_sums = cpu_square_sums,
-    .lamb_direction = cpu_lamb_direction,
-    .subtract_scaled = cpu_subtract_scaled,
-};

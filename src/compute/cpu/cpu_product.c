@@ -333,7 +333,7 @@ static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
     few.m = ZR_MIN(product->m, FEW_ROWS);
     cut some = cut_largest(&few), most = cut_largest(product);
     few.m = ZR_MIN(product->m, THIN_ROWS);
-    size_t least = ZR_CPU_TABLE(zr_cpu_thin_ops).scratch(queue, &few);
+    size_t least = ZR_CPU_TABLE(zr_cpu_thin_products).scratch(queue, &few);
     if (is_thin(product))
         return least;
     return ZR_MAX(
@@ -355,7 +355,7 @@ static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, c
     if (product->m <= 0 || product->n <= 0)
         return ZERO_OK;
     if (is_thin(product))
-        return ZR_CPU_TABLE(zr_cpu_thin_ops).run(queue, product, a, b, operand, d, error);
+        return ZR_CPU_TABLE(zr_cpu_thin_products).run(queue, product, a, b, operand, d, error);
     job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d},
                 .cut = cut_choose(product, queue->threads),
                 .scratch = queue->scratch};
@@ -363,7 +363,7 @@ static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, c
     return ZERO_OK;
 }
 
-const zr_product_ops ZR_CPU_TABLE(zr_cpu_product_ops) = {
+const zr_cpu_products ZR_CPU_TABLE(zr_cpu_own_products) = {
     .scratch = cpu_product_scratch,
     .run = cpu_product_run,
 };

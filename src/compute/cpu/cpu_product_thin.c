@@ -193,7 +193,7 @@ static zero_status cpu_product_thin_run(zr_queue *queue, const zr_product *produ
     return ZERO_OK;
 }
 
-const zr_product_ops ZR_CPU_TABLE(zr_cpu_thin_ops) = {
+const zr_cpu_products ZR_CPU_TABLE(zr_cpu_thin_products) = {
     .scratch = cpu_product_thin_scratch,
     .run = cpu_product_thin_run,
 };

@@ -6,6 +6,7 @@
 
 typedef struct table_job {
     const zr_rotary *rotary;
+    const float *frequency;
     float *table;
 } table_job;
 
@@ -17,28 +18,25 @@ static void table_rows(const void *job_, int64_t first, int64_t last, int worker
     for (int64_t i = first; i < last; i++) {
         float *cosines = job->table + i * 2 * half, *sines = cosines + half;
         for (int64_t j = 0; j < half; j++) {
-            double angle = (float)(rotary->first + i) * rotary->frequency[j];
+            double angle = (float)(rotary->first + i) * job->frequency[j];
             cosines[j] = (float)cos(angle) * rotary->factor;
             sines[j] = (float)sin(angle) * rotary->factor;
         }
     }
 }
 
-void ZR_CPU_TABLE(zr_cpu_rotary_table)(zr_queue *queue, const zr_rotary *rotary, float *table)
+void ZR_CPU_TABLE(zr_cpu_rotary_table)(zr_queue *queue, const zr_rotary *rotary,
+                                       const float *frequency, float *table)
 {
-    table_job job = {.rotary = rotary, .table = table};
+    table_job job = {.rotary = rotary, .frequency = frequency, .table = table};
     zr_cpu_for(queue, rotary->seq, 1 + 512 / ZR_MAX(1, rotary->head_dim), table_rows, &job);
 }
 
 typedef struct rotate_job {
     const zr_rotary *rotary;
-    int64_t heads;
     const float *table;
-    bool back;
     const void *x;
-    int64_t x_step;
     void *y;
-    int64_t y_step;
 } rotate_job;
 
 INLINE void rotate_head(zero_dtype from, zero_dtype to, const rotate_job *job, const float *cosines,
@@ -50,7 +48,7 @@ INLINE void rotate_head(zero_dtype from, zero_dtype to, const rotate_job *job, c
         vf c = vf_get(cosines + j, left), s = vf_get(cosines + half + j, left);
         vf x1 = vf_get_as(from, job->x, x + j, left),
            x2 = vf_get_as(from, job->x, x + half + j, left);
-        if (job->back)
+        if (job->rotary->back)
             s = -s;
         vf_put_as(to, job->y, y + j, left, x1 * c - x2 * s);
         vf_put_as(to, job->y, y + half + j, left, x2 * c + x1 * s);
@@ -59,10 +57,11 @@ INLINE void rotate_head(zero_dtype from, zero_dtype to, const rotate_job *job, c
 
 INLINE void rotate_row(zero_dtype from, zero_dtype to, const rotate_job *job, int64_t row)
 {
-    int64_t dim = job->rotary->head_dim;
-    for (int64_t h = 0; h < job->heads; h++)
-        rotate_head(from, to, job, job->table + row % job->rotary->seq * dim,
-                    row * job->x_step + h * dim, row * job->y_step + h * dim);
+    const zr_rotary *by = job->rotary;
+    int64_t dim = by->head_dim;
+    for (int64_t h = 0; h < by->heads; h++)
+        rotate_head(from, to, job, job->table + row % by->seq * dim, row * by->x_step + h * dim,
+                    row * by->y_step + h * dim);
 }
 
 static void rotate_rows(const void *job_, int64_t first, int64_t last, int worker)
@@ -72,18 +71,10 @@ static void rotate_rows(const void *job_, int64_t first, int64_t last, int worke
         WITH_TYPE(F, job->rotary->from, WITH_TYPE(T, job->rotary->to, rotate_row(F, T, job, row)));
 }
 
-void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, int64_t heads,
-                                 const float *table, bool back, const void *x, int64_t x_step,
-                                 void *y, int64_t y_step)
+void ZR_CPU_TABLE(zr_cpu_rotate)(zr_queue *queue, const zr_rotary *rotary, const float *table,
+                                 const void *x, void *y)
 {
-    rotate_job job = {.rotary = rotary,
-                      .heads = heads,
-                      .table = table,
-                      .back = back,
-                      .x = x,
-                      .x_step = x_step,
-                      .y = y,
-                      .y_step = y_step};
+    const rotate_job job = {.rotary = rotary, .table = table, .x = x, .y = y};
     zr_cpu_for(queue, rotary->batch * rotary->seq,
-               1 + WORTH / ZR_MAX(1, heads * rotary->head_dim / 2), rotate_rows, &job);
+               1 + WORTH / ZR_MAX(1, rotary->heads * rotary->head_dim / 2), rotate_rows, &job);
 }

@@ -14,11 +14,9 @@
 
 typedef struct norm_job {
     const zr_norm *norm;
-    bool rms;
     const void *x, *branch, *gamma, *beta, *dy, *past; // branch, past: NULL if nothing is added
     void *sum, *y, *dx;
     float *mean, *rstd;
-    bool add_parameters;
     int64_t block_rows, blocks;
     float *partial, *dgamma, *dbeta;
 } norm_job;
@@ -126,61 +124,26 @@ INLINE void norm_rows_of(bool rms, const norm_job *job, int64_t first, int64_t l
 static void norm_rows(const void *job_, int64_t first, int64_t last, int worker)
 {
     const norm_job *job = job_;
-    if (job->rms)
+    if (job->norm->rms)
         norm_rows_of(true, job, first, last);
     else
         norm_rows_of(false, job, first, last);
 }
 
-static void norm_forward(zr_queue *queue, const norm_job *job)
+void ZR_CPU_TABLE(zr_cpu_norm_forward)(zr_queue *queue, const zr_norm *norm, const void *x,
+                                       const void *branch, void *sum, const void *gamma,
+                                       const void *beta, void *y, float *mean, float *rstd)
 {
-    zr_cpu_for(queue, job->norm->rows, rows_worth(job->norm->width), norm_rows, job);
-}
-
-static void cpu_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                             const void *beta, void *y, float *mean, float *rstd)
-{
-    norm_job job = {
-        .norm = norm, .x = x, .gamma = gamma, .beta = beta, .y = y, .mean = mean, .rstd = rstd};
-    norm_forward(queue, &job);
-}
-
-static void cpu_residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                      const void *branch, void *sum, const void *gamma,
-                                      const void *beta, void *y, float *mean, float *rstd)
-{
-    norm_job job = {.norm = norm,
-                    .x = x,
-                    .branch = branch,
-                    .sum = sum,
-                    .gamma = gamma,
-                    .beta = beta,
-                    .y = y,
-                    .mean = mean,
-                    .rstd = rstd};
-    norm_forward(queue, &job);
-}
-
-static void cpu_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                            void *y, float *rstd)
-{
-    norm_job job = {.norm = norm, .rms = true, .x = x, .gamma = gamma, .y = y, .rstd = rstd};
-    norm_forward(queue, &job);
-}
-
-static void cpu_residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                     const void *branch, void *sum, const void *gamma, void *y,
-                                     float *rstd)
-{
-    norm_job job = {.norm = norm,
-                    .rms = true,
-                    .x = x,
-                    .branch = branch,
-                    .sum = sum,
-                    .gamma = gamma,
-                    .y = y,
-                    .rstd = rstd};
-    norm_forward(queue, &job);
+    const norm_job job = {.norm = norm,
+                          .x = x,
+                          .branch = branch,
+                          .sum = sum,
+                          .gamma = gamma,
+                          .beta = beta,
+                          .y = y,
+                          .mean = mean,
+                          .rstd = rstd};
+    zr_cpu_for(queue, norm->rows, rows_worth(norm->width), norm_rows, &job);
 }
 
 // ---- backward ----
@@ -231,7 +194,7 @@ static void norm_backward_blocks(const void *job_, int64_t first, int64_t last, 
 {
     const norm_job *job = job_;
     for (int64_t block = first; block < last; block++) {
-        if (job->rms)
+        if (job->norm->rms)
             norm_backward_block(true, job, block);
         else
             norm_backward_block(false, job, block);
@@ -252,7 +215,7 @@ static void sum_norm_blocks(const void *job_, int64_t first, int64_t last, int w
                 sum[block % 4] += vf_get(from + block * 2 * width + j, width - j);
             vf total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
             vf_put(to + j, width - j,
-                   job->add_parameters ? vf_get(to + j, width - j) + total : total);
+                   job->norm->add_parameters ? vf_get(to + j, width - j) + total : total);
         }
     }
 }
@@ -263,76 +226,33 @@ static int64_t norm_block_rows(int64_t rows)
     return ZR_MAX(32, even);
 }
 
-// Fills in how rows are cut into blocks, and runs a backward job.
-static void norm_backward(zr_queue *queue, norm_job *job)
+void ZR_CPU_TABLE(zr_cpu_norm_backward)(zr_queue *queue, const zr_norm *norm, const void *dy,
+                                        const void *x, const void *gamma, const float *mean,
+                                        const float *rstd, const void *past, void *dx,
+                                        float *dgamma, float *dbeta, void *scratch)
 {
-    const zr_norm *norm = job->norm;
-    job->block_rows = norm_block_rows(norm->rows);
-    job->blocks = (norm->rows + job->block_rows - 1) / job->block_rows;
-    int64_t least = 1 + rows_worth(norm->width) / job->block_rows;
-    zr_cpu_for(queue, job->blocks, least, norm_backward_blocks, job);
-    if (job->dgamma || job->dbeta)
-        zr_cpu_for(queue, (norm->width + 15) / 16, 16, sum_norm_blocks, job);
+    int64_t block_rows = norm_block_rows(norm->rows);
+    const norm_job job = {.norm = norm,
+                          .dy = dy,
+                          .x = x,
+                          .gamma = gamma,
+                          .mean = (float *)mean,
+                          .rstd = (float *)rstd,
+                          .dx = dx,
+                          .past = past,
+                          .dgamma = dgamma,
+                          .dbeta = dbeta,
+                          .partial = scratch,
+                          .block_rows = block_rows,
+                          .blocks = (norm->rows + block_rows - 1) / block_rows};
+    int64_t least = 1 + rows_worth(norm->width) / block_rows;
+    zr_cpu_for(queue, job.blocks, least, norm_backward_blocks, &job);
+    if (dgamma || dbeta)
+        zr_cpu_for(queue, (norm->width + 15) / 16, 16, sum_norm_blocks, &job);
 }
 
-static void cpu_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                              const void *gamma, const float *mean, const float *rstd,
-                              const void *past, void *dx, float *dgamma, float *dbeta,
-                              bool add_parameters, void *scratch)
-{
-    norm_job job = {
-        .norm = norm,
-        .dy = dy,
-        .x = x,
-        .gamma = gamma,
-        .mean = (float *)mean,
-        .rstd = (float *)rstd,
-        .dx = dx,
-        .past = past,
-        .dgamma = dgamma,
-        .dbeta = dbeta,
-        .add_parameters = add_parameters,
-        .partial = scratch,
-    };
-    norm_backward(queue, &job);
-}
-
-static void cpu_rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                             const void *gamma, const float *rstd, const void *past, void *dx,
-                             float *dgamma, bool add_parameters, void *scratch)
-{
-    norm_job job = {
-        .norm = norm,
-        .rms = true,
-        .dy = dy,
-        .x = x,
-        .gamma = gamma,
-        .rstd = (float *)rstd,
-        .dx = dx,
-        .past = past,
-        .dgamma = dgamma,
-        .add_parameters = add_parameters,
-        .partial = scratch,
-    };
-    norm_backward(queue, &job);
-}
-
-static size_t cpu_norm_scratch(const zr_queue *queue, const zr_norm *norm)
+size_t ZR_CPU_TABLE(zr_cpu_norm_scratch)(const zr_norm *norm)
 {
     int64_t rows = norm_block_rows(norm->rows);
     return sizeof(float) * (size_t)((norm->rows + rows - 1) / rows * 2 * norm->width);
 }
-
-const zr_row_ops ZR_CPU_TABLE(zr_cpu_row_ops) = {
-    .norm_forward = cpu_norm_forward,
-    .residual_norm_forward = cpu_residual_norm_forward,
-    .norm_backward = cpu_norm_backward,
-    .norm_scratch = cpu_norm_scratch,
-    .rms_forward = cpu_rms_forward,
-    .residual_rms_forward = cpu_residual_rms_forward,
-    .rms_backward = cpu_rms_backward,
-    .loss = ZR_CPU_TABLE(zr_cpu_loss),
-    .loss_parts = ZR_CPU_TABLE(zr_cpu_loss_parts),
-    .loss_finish = ZR_CPU_TABLE(zr_cpu_loss_finish),
-    .softmax = ZR_CPU_TABLE(zr_cpu_softmax),
-};

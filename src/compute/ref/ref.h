@@ -1,15 +1,10 @@
-// The tables of the reference backend, one per file. Plain C, one thread, sums in double: slow,
-// short, and the oracle of the tests.
+// The kernels of the reference backend. Plain C, one thread, sums in double: slow, short, and the
+// oracle of the tests.
 #ifndef ZR_COMPUTE_REF_H
 #define ZR_COMPUTE_REF_H
 
 #include "base/dtype.h"
-#include "compute/attention_ops.h"
-#include "compute/compute.h"
-#include "compute/element_ops.h"
-#include "compute/optimizer_ops.h"
-#include "compute/product_ops.h"
-#include "compute/row_ops.h"
+#include "compute/backends.h"
 
 // Returns element i of an array of storage type F32, BF16 or F16.
 static inline double ref_get(zero_dtype dtype, const void *array, int64_t i)
@@ -34,10 +29,10 @@ static inline void ref_put(zero_dtype dtype, void *array, int64_t i, double valu
 double zr_ref_gelu(double x);
 double zr_ref_gelu_slope(double x);
 
-extern const zr_product_ops zr_ref_product_ops;
-extern const zr_row_ops zr_ref_row_ops;
-extern const zr_attention_ops zr_ref_attention_ops;
-extern const zr_element_ops zr_ref_element_ops;
-extern const zr_optimizer_ops zr_ref_optimizer_ops;
+// zr_ref_KIND: the kernel of each kind of operation.
+#define ZR_REF_KERNEL(kind, shape, ...) ZR_KERNEL(zr_ref_##kind, kind, shape);
+ZR_OPS(ZR_REF_KERNEL)
+// Returns the bytes of scratch that both directions of attention need.
+size_t zr_ref_attention_scratch(const zr_attention *attention);
 
 #endif

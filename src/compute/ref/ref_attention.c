@@ -17,10 +17,11 @@ typedef struct head {
     int64_t q, k, v; // first elements in qkv
     int64_t out;     // first element in out and dout
     int64_t stride, out_stride;
-    uint64_t first_element; // of the dropout mask
+    uint64_t first_element, key; // of the dropout mask
 } head;
 
-static head head_at(const zr_attention *attention, const void *qkv, int64_t index)
+static head head_at(const zr_attention *attention, const void *qkv, int64_t index,
+                    const zr_step_values *values)
 {
     int64_t b = index / attention->heads, h = index % attention->heads, dim = attention->head_dim;
     int64_t width = attention->heads * dim, row = zr_attention_row(attention),
@@ -36,6 +37,7 @@ static head head_at(const zr_attention *attention, const void *qkv, int64_t inde
         .stride = row,
         .out_stride = width,
         .first_element = zr_attention_mask(attention, b, h),
+        .key = values ? zr_mask_key(&attention->mask, values) : 0,
     };
 }
 
@@ -54,7 +56,7 @@ static double dropout_factor(const head *at, int64_t i, int64_t j)
     if (p <= 0)
         return 1;
     uint64_t element = at->first_element + (uint64_t)(i * at->attention->seq + j);
-    return zr_dropout_keep(at->attention->dropout_key, element, p) ? zr_dropout_factor(p) : 0;
+    return zr_dropout_keep(at->key, element, p) ? zr_dropout_factor(p) : 0;
 }
 
 // Computes probability[0..i] of query i; returns the log-sum-exp of its scores.
@@ -75,12 +77,12 @@ static double compute_probabilities(const head *at, int64_t i, double *probabili
     return max + log(sum);
 }
 
-static void forward(zr_queue *queue, const zr_attention *attention, const void *qkv, void *out,
-                    float *lse, void *scratch)
+void zr_ref_attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                              void *out, float *lse, const zr_step_values *values, void *scratch)
 {
     double *probability = scratch;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
-        head at = head_at(attention, qkv, bh);
+        head at = head_at(attention, qkv, bh, values);
         for (int64_t i = 0; i < attention->seq; i++) {
             double row_lse = compute_probabilities(&at, i, probability);
             if (lse)
@@ -139,15 +141,15 @@ static void write_shared(const head *at, int64_t b, int64_t kv_head, const doubl
         }
 }
 
-static void backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
-                     const void *out, const float *lse, const void *dout, void *dqkv,
-                     float *d_shared, void *scratch)
+void zr_ref_attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
+                               const void *out, const float *lse, const void *dout, void *dqkv,
+                               float *d_shared, const zr_step_values *values, void *scratch)
 {
     int64_t seq = attention->seq, dim = attention->head_dim,
             sharing = attention->heads / attention->kv_heads;
     double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
-        head at = head_at(attention, qkv, bh);
+        head at = head_at(attention, qkv, bh, values);
         if (bh % sharing == 0)
             memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
         for (int64_t i = 0; i < seq; i++)
@@ -158,7 +160,7 @@ static void backward(zr_queue *queue, const zr_attention *attention, const void 
     }
 }
 
-static size_t ref_attention_scratch(const zr_queue *queue, const zr_attention *attention)
+size_t zr_ref_attention_scratch(const zr_attention *attention)
 {
     return sizeof(double) * (size_t)(attention->seq * (1 + 2 * attention->head_dim));
 }
@@ -187,78 +189,64 @@ static void decode_head(const zr_attention *attention, const void *qkv, int64_t 
 
 // Decodes row `row` of qkv, which is position `at` of the sequence: its keys and values enter the
 // cache before its queries look there.
-static void decode_row(const zr_attention *attention, const zr_attention_cache *cache,
+static void decode_row(const zr_attention *attention, float *cached_k, float *cached_v,
                        int64_t sequence, int64_t at, const void *qkv, int64_t row, void *out)
 {
     int64_t dim = attention->head_dim, width = attention->heads * dim,
             keys = attention->kv_heads * dim, from = row * zr_attention_row(attention);
-    int64_t room = cache->capacity * dim, first = sequence * attention->kv_heads * room;
-    assert(at < cache->capacity);
+    int64_t room = attention->capacity * dim, first = sequence * attention->kv_heads * room;
+    assert(at < attention->capacity);
     for (int64_t h = 0; h < attention->kv_heads; h++)
         for (int64_t c = 0; c < dim; c++) {
-            cache->k[first + h * room + at * dim + c] =
+            cached_k[first + h * room + at * dim + c] =
                 (float)ref_get(attention->dtype, qkv, from + width + h * dim + c);
-            cache->v[first + h * room + at * dim + c] =
+            cached_v[first + h * room + at * dim + c] =
                 (float)ref_get(attention->dtype, qkv, from + width + keys + h * dim + c);
         }
     for (int64_t h = 0; h < attention->heads; h++) {
         int64_t head = first + h / (attention->heads / attention->kv_heads) * room;
-        decode_head(attention, qkv, from + h * dim, cache->k + head, cache->v + head, at, out,
+        decode_head(attention, qkv, from + h * dim, cached_k + head, cached_v + head, at, out,
                     row * width + h * dim);
     }
 }
 
-static void ref_decode(zr_queue *queue, const zr_attention *attention,
-                       const zr_attention_cache *cache, const zr_attention_run *runs, int run_count,
-                       const void *qkv, void *out, void *scratch)
+void zr_ref_attention_decode(zr_queue *queue, const zr_attention *attention,
+                             const zr_attention_run *runs, float *k, float *v, const void *qkv,
+                             void *out, void *scratch)
 {
     int64_t row = 0;
-    for (int r = 0; r < run_count; r++)
+    for (int r = 0; r < attention->run_count; r++)
         for (int64_t i = 0; i < runs[r].rows; i++)
-            decode_row(attention, cache, runs[r].sequence, runs[r].first + i, qkv, row++, out);
-}
-
-static size_t decode_scratch(const zr_queue *queue, const zr_attention *attention, int64_t capacity)
-{
-    return 0;
+            decode_row(attention, k, v, runs[r].sequence, runs[r].first + i, qkv, row++, out);
 }
 
 // Rotary embedding, pair by pair. Angles are products rounded to fp32, as in torch; the rest is in
 // double.
 
-static void rotary_table(zr_queue *queue, const zr_rotary *rotary, float *table)
+void zr_ref_rotary_table(zr_queue *queue, const zr_rotary *rotary, const float *frequency,
+                         float *table)
 {
     int64_t half = rotary->head_dim / 2;
     for (int64_t i = 0; i < rotary->seq; i++)
         for (int64_t j = 0; j < half; j++) {
-            float angle = (float)(rotary->first + i) * rotary->frequency[j];
+            float angle = (float)(rotary->first + i) * frequency[j];
             table[i * 2 * half + j] = (float)cos(angle) * rotary->factor;
             table[i * 2 * half + half + j] = (float)sin(angle) * rotary->factor;
         }
 }
 
-static void rotate(zr_queue *queue, const zr_rotary *rotary, int64_t heads, const float *table,
-                   bool back, const void *x, int64_t x_step, void *y, int64_t y_step)
+void zr_ref_rotate(zr_queue *queue, const zr_rotary *rotary, const float *table, const void *x,
+                   void *y)
 {
     int64_t half = rotary->head_dim / 2;
     for (int64_t row = 0; row < rotary->batch * rotary->seq; row++)
-        for (int64_t pair = 0; pair < heads * half; pair++) {
+        for (int64_t pair = 0; pair < rotary->heads * half; pair++) {
             int64_t at = pair / half * 2 * half + pair % half;
             const float *angles = table + row % rotary->seq * 2 * half + pair % half;
-            double c = angles[0], s = back ? -angles[half] : angles[half];
-            double x1 = ref_get(rotary->from, x, row * x_step + at),
-                   x2 = ref_get(rotary->from, x, row * x_step + at + half);
-            ref_put(rotary->to, y, row * y_step + at, x1 * c - x2 * s);
-            ref_put(rotary->to, y, row * y_step + at + half, x2 * c + x1 * s);
+            double c = angles[0], s = rotary->back ? -angles[half] : angles[half];
+            double x1 = ref_get(rotary->from, x, row * rotary->x_step + at),
+                   x2 = ref_get(rotary->from, x, row * rotary->x_step + at + half);
+            ref_put(rotary->to, y, row * rotary->y_step + at, x1 * c - x2 * s);
+            ref_put(rotary->to, y, row * rotary->y_step + at + half, x2 * c + x1 * s);
         }
 }
-
-const zr_attention_ops zr_ref_attention_ops = {
-    .scratch = ref_attention_scratch,
-    .forward = forward,
-    .backward = backward,
-    .decode = ref_decode,
-    .decode_scratch = decode_scratch,
-    .rotary_table = rotary_table,
-    .rotate = rotate,
-};

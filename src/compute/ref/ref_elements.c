@@ -22,169 +22,145 @@ double zr_ref_gelu_slope(double x)
            (isinf(x) ? 0 : x * 2 * gate * (1 - gate) * gelu_slope * (1 + 3 * gelu_cubic * x * x));
 }
 
-static void ref_gelu_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre,
-                             void *out)
+void zr_ref_gelu_forward(zr_queue *queue, const zr_elements *of, const void *pre, void *out)
 {
-    for (int64_t i = 0; i < n; i++)
-        ref_put(dtype, out, i, zr_ref_gelu(ref_get(dtype, pre, i)));
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->dtype, out, i, zr_ref_gelu(ref_get(of->dtype, pre, i)));
 }
 
-static void ref_gelu_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *pre,
-                              void *d)
+void zr_ref_gelu_backward(zr_queue *queue, const zr_elements *of, const void *pre, void *d)
 {
-    for (int64_t i = 0; i < n; i++)
-        ref_put(dtype, d, i, ref_get(dtype, d, i) * zr_ref_gelu_slope(ref_get(dtype, pre, i)));
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->dtype, d, i,
+                ref_get(of->dtype, d, i) * zr_ref_gelu_slope(ref_get(of->dtype, pre, i)));
 }
 
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 
-static void ref_silu_gate_forward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                                  const void *up, void *out)
+void zr_ref_silu_gate_forward(zr_queue *queue, const zr_elements *of, const void *gate,
+                              const void *up, void *out)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double g = ref_get(dtype, gate, i);
-        ref_put(dtype, out, i, g * logistic(g) * ref_get(dtype, up, i));
+    for (int64_t i = 0; i < of->n; i++) {
+        double g = ref_get(of->dtype, gate, i);
+        ref_put(of->dtype, out, i, g * logistic(g) * ref_get(of->dtype, up, i));
     }
 }
 
-static void ref_silu_gate_backward(zr_queue *queue, zero_dtype dtype, int64_t n, const void *gate,
-                                   const void *up, const void *d, void *d_gate, void *d_up)
+void zr_ref_silu_gate_backward(zr_queue *queue, const zr_elements *of, const void *gate,
+                               const void *up, const void *d, void *d_gate, void *d_up)
 {
-    for (int64_t i = 0; i < n; i++) {
-        double g = ref_get(dtype, gate, i), u = ref_get(dtype, up, i), from = ref_get(dtype, d, i),
-               s = logistic(g);
-        ref_put(dtype, d_gate, i, from * u * s * (1 + g * (1 - s)));
-        ref_put(dtype, d_up, i, from * g * s);
+    for (int64_t i = 0; i < of->n; i++) {
+        double g = ref_get(of->dtype, gate, i), u = ref_get(of->dtype, up, i),
+               from = ref_get(of->dtype, d, i), s = logistic(g);
+        ref_put(of->dtype, d_gate, i, from * u * s * (1 + g * (1 - s)));
+        ref_put(of->dtype, d_up, i, from * g * s);
     }
 }
 
-static void ref_add(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, const void *x,
-                    const void *branch, void *out)
+void zr_ref_add(zr_queue *queue, const zr_sum *of, const void *x, const void *branch, void *out)
 {
-    for (int64_t i = 0; i < n; i++)
-        ref_put(stream, out, i, ref_get(stream, x, i) + ref_get(dtype, branch, i));
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->stream, out, i, ref_get(of->stream, x, i) + ref_get(of->dtype, branch, i));
 }
 
-static void ref_dropout(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, float p,
-                        uint64_t key, int64_t first, const void *x, void *out)
+void zr_ref_dropout(zr_queue *queue, const zr_dropout *of, const zr_step_values *values,
+                    const void *x, void *out)
 {
-    float factor = zr_dropout_factor(p);
-    for (int64_t i = 0; i < n; i++)
-        ref_put(to, out, i,
-                zr_dropout_keep(key, (uint64_t)(first + i), p) ? ref_get(from, x, i) * factor : 0);
+    float p = of->p, factor = zr_dropout_factor(p);
+    uint64_t key = p > 0 ? zr_mask_key(&of->mask, values) : 0;
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->to, out, i,
+                zr_dropout_keep(key, (uint64_t)(of->first + i), p)
+                    ? ref_get(of->from, x, i) * factor
+                    : 0);
 }
 
-static void ref_add_bias(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                         const float *sum, const void *bias, void *out)
+void zr_ref_add_bias(zr_queue *queue, const zr_matrix *of, const float *sum, const void *bias,
+                     void *out)
 {
-    for (int64_t i = 0; i < rows * width; i++)
-        ref_put(dtype, out, i, bias ? sum[i] + ref_get(dtype, bias, i % width) : sum[i]);
+    for (int64_t i = 0; i < of->rows * of->width; i++)
+        ref_put(of->dtype, out, i,
+                bias ? sum[i] + ref_get(of->dtype, bias, i % of->width) : sum[i]);
 }
 
-static void ref_convert(zr_queue *queue, zero_dtype from, zero_dtype to, int64_t n, const void *x,
-                        void *out)
+void zr_ref_convert(zr_queue *queue, const zr_conversion *of, const void *x, void *out)
 {
-    for (int64_t i = 0; i < n; i++)
-        ref_put(to, out, i, ref_get(from, x, i));
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->to, out, i, ref_get(of->from, x, i));
 }
 
-static void ref_column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                           const void *x, float *out, bool add, void *scratch)
+void zr_ref_column_sum(zr_queue *queue, const zr_matrix *of, const void *x, float *out,
+                       void *scratch)
 {
-    for (int64_t j = 0; j < width; j++) {
-        double sum = add ? out[j] : 0;
-        for (int64_t i = 0; i < rows; i++)
-            sum += ref_get(dtype, x, i * width + j);
+    for (int64_t j = 0; j < of->width; j++) {
+        double sum = of->add ? out[j] : 0;
+        for (int64_t i = 0; i < of->rows; i++)
+            sum += ref_get(of->dtype, x, i * of->width + j);
         out[j] = (float)sum;
     }
 }
 
-static size_t ref_column_sum_scratch(const zr_queue *queue, int64_t rows, int64_t width)
+void zr_ref_embedding_forward(zr_queue *queue, const zr_embedding *of, const int32_t *ids,
+                              const void *tokens, const void *positions, void *out)
 {
-    return 0;
-}
-
-static void ref_embedding_forward(zr_queue *queue, zero_dtype dtype, zero_dtype stream,
-                                  int64_t rows, int64_t seq, int64_t width, const int32_t *ids,
-                                  const void *tokens, const void *positions, void *out)
-{
-    for (int64_t i = 0; i < rows; i++)
+    int64_t width = of->width;
+    for (int64_t i = 0; i < of->rows; i++)
         for (int64_t j = 0; j < width && ids[i] >= 0; j++) {
-            double value = ref_get(dtype, tokens, ids[i] * width + j);
+            double value = ref_get(of->dtype, tokens, ids[i] * width + j);
             if (positions)
-                value += ref_get(dtype, positions, i % seq * width + j);
-            ref_put(stream, out, i * width + j, value);
+                value += ref_get(of->dtype, positions, i % of->seq * width + j);
+            ref_put(of->stream, out, i * width + j, value);
         }
 }
 
-static void ref_add_positions(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t seq,
-                              int64_t first, int64_t width, const void *positions, float *x)
+void zr_ref_add_positions(zr_queue *queue, const zr_embedding *of, const void *positions, float *x)
 {
-    for (int64_t i = 0; i < rows; i++)
+    int64_t width = of->width;
+    for (int64_t i = 0; i < of->rows; i++)
         for (int64_t j = 0; j < width; j++) {
             double value = x[i * width + j] + 0.0;
             if (positions)
-                value += ref_get(dtype, positions, (first + i) % seq * width + j);
+                value += ref_get(of->dtype, positions, (of->first + i) % of->seq * width + j);
             x[i * width + j] = (float)value;
         }
 }
 
-static void ref_embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
-                                   int64_t width, const int32_t *ids, const void *d, int64_t vocab,
-                                   float *d_tokens, bool add_tokens, int64_t max_seq,
-                                   float *d_positions, bool add_positions)
+void zr_ref_embedding_backward(zr_queue *queue, const zr_embedding *of, const int32_t *ids,
+                               const void *d, float *d_tokens, float *d_positions)
 {
-    assert(!d_positions || seq <= max_seq);
-    if (d_tokens && !add_tokens)
-        memset(d_tokens, 0, sizeof(float) * (size_t)(vocab * width));
-    if (d_positions && !add_positions)
-        memset(d_positions, 0, sizeof(float) * (size_t)(max_seq * width));
-    for (int64_t i = 0; i < rows; i++) {
-        assert(ids[i] < vocab);
+    int64_t width = of->width;
+    assert(!d_positions || of->seq <= of->positions);
+    if (d_tokens && !of->add_tokens)
+        memset(d_tokens, 0, sizeof(float) * (size_t)(of->vocab * width));
+    if (d_positions && !of->add_positions)
+        memset(d_positions, 0, sizeof(float) * (size_t)(of->positions * width));
+    for (int64_t i = 0; i < of->rows; i++) {
+        assert(ids[i] < of->vocab);
         for (int64_t j = 0; j < width; j++) {
-            float from = (float)ref_get(stream, d, i * width + j);
+            float from = (float)ref_get(of->stream, d, i * width + j);
             if (d_tokens && ids[i] >= 0)
                 d_tokens[ids[i] * width + j] += from;
             if (d_positions)
-                d_positions[i % seq * width + j] += from;
+                d_positions[i % of->seq * width + j] += from;
         }
     }
 }
 
-static void ref_copy(zr_queue *queue, int64_t bytes, const void *from, void *to)
+void zr_ref_copy(zr_queue *queue, const zr_bytes *of, const void *from, void *to)
 {
-    if (bytes > 0)
-        memcpy(to, from, (size_t)bytes);
+    if (of->bytes > 0)
+        memcpy(to, from, (size_t)of->bytes);
 }
 
-static void ref_copy_rows(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
-                          int64_t from_stride, void *to, int64_t to_stride)
+void zr_ref_copy_rows(zr_queue *queue, const zr_strided *of, const void *from, void *to)
 {
-    for (int64_t i = 0; i < rows && bytes > 0; i++)
-        memcpy((char *)to + i * to_stride, (const char *)from + i * from_stride, (size_t)bytes);
+    for (int64_t i = 0; i < of->rows && of->bytes > 0; i++)
+        memcpy((char *)to + i * of->to_stride, (const char *)from + i * of->from_stride,
+               (size_t)of->bytes);
 }
 
-static void ref_zero(zr_queue *queue, int64_t bytes, void *to)
+void zr_ref_zero(zr_queue *queue, const zr_bytes *of, void *to)
 {
-    if (bytes > 0)
-        memset(to, 0, (size_t)bytes);
+    if (of->bytes > 0)
+        memset(to, 0, (size_t)of->bytes);
 }
-
-const zr_element_ops zr_ref_element_ops = {
-    .gelu_forward = ref_gelu_forward,
-    .gelu_backward = ref_gelu_backward,
-    .silu_gate_forward = ref_silu_gate_forward,
-    .silu_gate_backward = ref_silu_gate_backward,
-    .add = ref_add,
-    .dropout = ref_dropout,
-    .add_bias = ref_add_bias,
-    .convert = ref_convert,
-    .column_sum = ref_column_sum,
-    .column_sum_scratch = ref_column_sum_scratch,
-    .embedding_forward = ref_embedding_forward,
-    .add_positions = ref_add_positions,
-    .embedding_backward = ref_embedding_backward,
-    .copy = ref_copy,
-    .copy_rows = ref_copy_rows,
-    .zero = ref_zero,
-};

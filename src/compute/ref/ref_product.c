@@ -47,20 +47,17 @@ static void multiply_tile(const operands *of, int64_t i, int64_t first, int64_t 
         ref_put(p->out, of->d, i * p->n + first + j, apply_epilogue(of, sum[j], i, first + j));
 }
 
-static zero_status ref_product_run(zr_queue *queue, const zr_product *product, const void *a,
-                                   const void *b, const void *operand, void *d, zero_error *error)
+void zr_ref_product(zr_queue *queue, const zr_product *product, const void *a, const void *b,
+                    const void *operand, void *d)
 {
     operands of = {.product = product, .a = a, .b = b, .operand = operand, .d = d};
-    ZERO_TRY(zr_product_check(product, error));
+    zero_error error = {0};
+    zero_status status = zr_product_check(product, &error);
+    if (status != ZERO_OK) {
+        zr_queue_fail(queue, status, &error);
+        return;
+    }
     for (int64_t i = 0; i < product->m; i++)
         for (int64_t j = 0; j < product->n; j += COLUMNS)
             multiply_tile(&of, i, j, ZR_MIN(COLUMNS, product->n - j));
-    return ZERO_OK;
 }
-
-static size_t ref_product_scratch(zr_queue *queue, const zr_product *product) { return 0; }
-
-const zr_product_ops zr_ref_product_ops = {
-    .scratch = ref_product_scratch,
-    .run = ref_product_run,
-};

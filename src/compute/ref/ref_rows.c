@@ -19,8 +19,8 @@ static void row_statistics(const zr_norm *norm, const void *x, int64_t at, doubl
     *rstd = 1 / sqrt(squares / (double)norm->width + norm->epsilon);
 }
 
-static void ref_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                             const void *beta, void *y, float *mean, float *rstd)
+static void layer_norm_forward(const zr_norm *norm, const void *x, const void *gamma,
+                               const void *beta, void *y, float *mean, float *rstd)
 {
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -36,16 +36,6 @@ static void ref_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x
         if (rstd)
             rstd[i] = (float)r;
     }
-}
-
-static void ref_residual_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                      const void *branch, void *sum, const void *gamma,
-                                      const void *beta, void *y, float *mean, float *rstd)
-{
-    for (int64_t i = 0; i < norm->rows * norm->width; i++)
-        ref_put(norm->stream, sum, i,
-                ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
-    ref_norm_forward(queue, norm, sum, gamma, beta, y, mean, rstd);
 }
 
 // Sets the gradient of a parameter, or adds the sum that would be set.
@@ -72,10 +62,9 @@ static void norm_backward_row(const zr_norm *norm, const void *dy, const void *x
     }
 }
 
-static void ref_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                              const void *gamma, const float *mean, const float *rstd,
-                              const void *past, void *dx, float *dgamma, float *dbeta,
-                              bool add_parameters, void *scratch)
+static void layer_norm_backward(const zr_norm *norm, const void *dy, const void *x,
+                                const void *gamma, const float *mean, const float *rstd,
+                                const void *past, void *dx, float *dgamma, float *dbeta)
 {
     for (int64_t j = 0; (dgamma || dbeta) && j < norm->width; j++) {
         double scale = 0, shift = 0;
@@ -85,18 +74,16 @@ static void ref_norm_backward(zr_queue *queue, const zr_norm *norm, const void *
             shift += g;
         }
         if (dgamma)
-            store_parameter_gradient(&dgamma[j], add_parameters, scale);
+            store_parameter_gradient(&dgamma[j], norm->add_parameters, scale);
         if (dbeta)
-            store_parameter_gradient(&dbeta[j], add_parameters, shift);
+            store_parameter_gradient(&dbeta[j], norm->add_parameters, shift);
     }
     for (int64_t i = 0; i < norm->rows; i++)
         norm_backward_row(norm, dy, x, gamma, i * norm->width, mean[i], rstd[i], past, dx);
 }
 
-static size_t ref_norm_scratch(const zr_queue *queue, const zr_norm *norm) { return 0; }
-
-static void ref_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *gamma,
-                            void *y, float *rstd)
+static void rms_norm_forward(const zr_norm *norm, const void *x, const void *gamma, void *y,
+                             float *rstd)
 {
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -112,26 +99,28 @@ static void ref_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
     }
 }
 
-static void ref_residual_rms_forward(zr_queue *queue, const zr_norm *norm, const void *x,
-                                     const void *branch, void *sum, const void *gamma, void *y,
-                                     float *rstd)
+void zr_ref_norm_forward(zr_queue *queue, const zr_norm *norm, const void *x, const void *branch,
+                         void *sum, const void *gamma, const void *beta, void *y, float *mean,
+                         float *rstd)
 {
-    for (int64_t i = 0; i < norm->rows * norm->width; i++)
+    for (int64_t i = 0; branch && i < norm->rows * norm->width; i++)
         ref_put(norm->stream, sum, i,
                 ref_get(norm->stream, x, i) + ref_get(norm->dtype, branch, i));
-    ref_rms_forward(queue, norm, sum, gamma, y, rstd);
+    if (norm->rms)
+        rms_norm_forward(norm, branch ? sum : x, gamma, y, rstd);
+    else
+        layer_norm_forward(norm, branch ? sum : x, gamma, beta, y, mean, rstd);
 }
 
-static void ref_rms_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
-                             const void *gamma, const float *rstd, const void *past, void *dx,
-                             float *dgamma, bool add_parameters, void *scratch)
+static void rms_norm_backward(const zr_norm *norm, const void *dy, const void *x, const void *gamma,
+                              const float *rstd, const void *past, void *dx, float *dgamma)
 {
     for (int64_t j = 0; dgamma && j < norm->width; j++) {
         double scale = 0;
         for (int64_t i = 0; i < norm->rows; i++)
             scale += ref_get(norm->dtype, dy, i * norm->width + j) *
                      ref_get(norm->stream, x, i * norm->width + j) * rstd[i];
-        store_parameter_gradient(&dgamma[j], add_parameters, scale);
+        store_parameter_gradient(&dgamma[j], norm->add_parameters, scale);
     }
     for (int64_t i = 0; i < norm->rows; i++) {
         int64_t at = i * norm->width;
@@ -146,6 +135,16 @@ static void ref_rms_backward(zr_queue *queue, const zr_norm *norm, const void *d
             ref_put(norm->stream, dx, at + j, past ? ref_get(norm->stream, past, at + j) + d : d);
         }
     }
+}
+
+void zr_ref_norm_backward(zr_queue *queue, const zr_norm *norm, const void *dy, const void *x,
+                          const void *gamma, const float *mean, const float *rstd, const void *past,
+                          void *dx, float *dgamma, float *dbeta, void *scratch)
+{
+    if (norm->rms)
+        rms_norm_backward(norm, dy, x, gamma, rstd, past, dx, dgamma);
+    else
+        layer_norm_backward(norm, dy, x, gamma, mean, rstd, past, dx, dgamma, dbeta);
 }
 
 // Returns the largest of elements at .. at + width - 1, -INFINITY if there are none.
@@ -167,8 +166,8 @@ static double sum_exponentials(zero_dtype dtype, const void *x, int64_t at, int6
     return sum;
 }
 
-static void ref_loss(zr_queue *queue, const zr_loss *loss, void *logits, const int32_t *target,
-                     float *row_loss, bool gradient)
+void zr_ref_loss(zr_queue *queue, const zr_loss *loss, const int32_t *target, const float *factor,
+                 void *logits, float *row_loss)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
@@ -179,16 +178,16 @@ static void ref_loss(zr_queue *queue, const zr_loss *loss, void *logits, const i
         row_loss[i] =
             counts ? (float)(log(sum) + (largest - ref_get(loss->dtype, logits, at + target[i])))
                    : 0;
-        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
+        for (int64_t j = 0; loss->gradient && j < loss->vocab; j++) {
             double probability = exp(ref_get(loss->dtype, logits, at + j) - largest) / sum;
             ref_put(loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * loss->factor : 0);
+                    counts ? (probability - (j == target[i])) * *factor : 0);
         }
     }
 }
 
-static void ref_loss_parts(zr_queue *queue, const zr_loss *loss, const void *logits,
-                           const int32_t *target, zr_loss_part *parts)
+void zr_ref_loss_parts(zr_queue *queue, const zr_loss *loss, const int32_t *target,
+                       const void *logits, zr_loss_part *parts)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
@@ -204,27 +203,28 @@ static void ref_loss_parts(zr_queue *queue, const zr_loss *loss, const void *log
     }
 }
 
-static void ref_loss_finish(zr_queue *queue, const zr_loss *loss, int slices,
-                            const zr_loss_part *parts, int64_t stride, const int32_t *target,
-                            void *logits, float *row_loss, bool gradient)
+void zr_ref_loss_finish(zr_queue *queue, const zr_loss *loss, const zr_loss_part *parts,
+                        const int32_t *target, const float *factor, void *logits, float *row_loss)
 {
     for (int64_t i = 0; i < loss->rows; i++) {
         int64_t at = i * loss->vocab;
         bool counts = target[i] != ZR_TARGET_NONE;
-        zr_loss_part whole = zr_loss_parts_join(parts + i, slices, stride);
+        zr_loss_part whole = zr_loss_parts_join(parts + i, loss->slices, loss->stride);
         row_loss[i] = counts ? (float)(log(whole.sum) + ((double)whole.largest - whole.aimed)) : 0;
-        for (int64_t j = 0; gradient && j < loss->vocab; j++) {
+        for (int64_t j = 0; loss->gradient && j < loss->vocab; j++) {
             double x = ref_get(loss->dtype, logits, at + j),
                    probability = exp(x - whole.largest) / whole.sum;
             ref_put(loss->dtype, logits, at + j,
-                    counts ? (probability - (j == target[i])) * loss->factor : 0);
+                    counts ? (probability - (j == target[i])) * *factor : 0);
         }
     }
 }
 
-static void ref_softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width, void *x)
+void zr_ref_softmax(zr_queue *queue, const zr_matrix *matrix, void *x)
 {
-    for (int64_t i = 0; i < rows; i++) {
+    int64_t width = matrix->width;
+    zero_dtype dtype = matrix->dtype;
+    for (int64_t i = 0; i < matrix->rows; i++) {
         int64_t at = i * width;
         double largest = ref_largest_of(dtype, x, at, width),
                sum = sum_exponentials(dtype, x, at, width, largest);
@@ -232,17 +232,3 @@ static void ref_softmax(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t
             ref_put(dtype, x, j, exp(ref_get(dtype, x, j) - largest) / sum);
     }
 }
-
-const zr_row_ops zr_ref_row_ops = {
-    .norm_forward = ref_norm_forward,
-    .residual_norm_forward = ref_residual_norm_forward,
-    .norm_backward = ref_norm_backward,
-    .norm_scratch = ref_norm_scratch,
-    .rms_forward = ref_rms_forward,
-    .residual_rms_forward = ref_residual_rms_forward,
-    .rms_backward = ref_rms_backward,
-    .loss = ref_loss,
-    .loss_parts = ref_loss_parts,
-    .loss_finish = ref_loss_finish,
-    .softmax = ref_softmax,
-};

@@ -1,0 +1,38 @@
+// What the declarations of operands (op.h) are made of, and operands that change from step to step.
+#ifndef ZR_COMPUTE_OPERAND_H
+#define ZR_COMPUTE_OPERAND_H
+
+#include "base/errors.h"
+#include "base/random.h"
+#include <zero/tensor.h>
+
+// What an operation does with an operand. ZR_AUX: it is small beside the others, or read in part,
+// so that its bytes are not counted. ZR_SCRATCH: how many bytes is up to the backend (zr_op_scratch);
+// 64-byte aligned.
+typedef enum zr_access {
+    ZR_READ = 1,
+    ZR_WRITTEN = 2,
+    ZR_BOTH = ZR_READ | ZR_WRITTEN,
+    ZR_AUX = 4,
+    ZR_SCRATCH = ZR_BOTH | ZR_AUX | 8
+} zr_access;
+
+// Operands of dropout and of the loss. The engine sets them at the beginning of a step.
+typedef struct zr_step_values {
+    uint64_t seed, step; // of the masks of dropout
+    // By which the gradient of a row's loss is multiplied; set by the last unit for its micro-batch.
+    float loss_factor;
+} zr_step_values;
+
+// A mask of dropout within a step; zr_mask_key gives the key of zr_dropout_keep.
+typedef struct zr_mask {
+    uint64_t micro_batch, unit; // as in zero_context
+    uint32_t site;              // within the unit
+} zr_mask;
+
+static inline uint64_t zr_mask_key(const zr_mask *mask, const zr_step_values *values)
+{
+    return zr_site_key(values->seed, values->step, mask->micro_batch, mask->unit, mask->site);
+}
+
+#endif
