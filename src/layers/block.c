@@ -1,242 +1,332 @@
-// Lays out a block: what it saves, its scratch, and what it exchanges with other tensor ranks. The
-// outputs of norms are never saved, because backward recomputes them.
+// The unit of a block: joins its two halves to the residual stream, forward, backward and in steps
+// of generation; and states its sizes and exchanges. The outputs of norms are never kept, because
+// backward recomputes them.
 #include "layers/block.h"
 
-#include <math.h>
-
-bool zr_block_is_cut(const zr_block *block) { return block->division.slices->count > 1; }
-
-zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int slice, int64_t in,
-                          int64_t out, int weight, int bias)
+static zero_status set_block(zero_context *context, zr_block_use use, unsigned parts,
+                             zr_block *block)
 {
-    return (zr_linear){
-        .dtype = block->dtype,
-        .outputs_first = block->layers->outputs_first,
-        .rows = block->rows,
-        .in = in,
-        .out = out,
-        .weight = zr_lm_tensor(hyper, slice, weight),
-        .bias = zr_lm_tensor(hyper, slice, bias),
-    };
-}
-
-void zr_block_add_input(zr_block_slice *slice, int linear, const void *gradient, unsigned parts)
-{
-    assert(slice->input_count < ZR_BLOCK_INPUTS);
-    slice->inputs[slice->input_count++] =
-        (zr_block_input){.linear = &slice->linear[linear], .gradient = gradient, .parts = parts};
-}
-
-static zr_attention attention_of_slice(const zr_lm_unit *hyper, const zero_shape *shape,
-                                       bool training, int slice)
-{
-    const zr_lm_shape *of = &hyper->shape;
-    int64_t count = hyper->slices.count, heads = of->heads / count;
-    return (zr_attention){
-        .dtype = shape->dtype,
-        .batch = shape->batch,
-        .seq = shape->seq,
-        .heads = heads,
-        .kv_heads = ZR_MAX(of->kv_heads / count, 1),
-        .head_dim = of->head_dim,
-        .scale = (float)(1 / sqrt((double)of->head_dim)),
-        .dropout = training ? of->attention_dropout : 0,
-        .first_head = (zr_slices_first(&hyper->slices) + slice) * heads,
-        .all_heads = of->heads,
-    };
-}
-
-// Removes the bias of a half's last linear from its slices, if the linear is cut: the bias is added
-// to their sum instead.
-static void take_out_bias(zr_block *block, enum zr_block_half half)
-{
-    static const zr_tensor_handle none = {.flat_param = -1};
-    int out = block->layers->halves[half].out;
-    block->out_bias[half] = block->slices[0].linear[out].bias;
-    for (int i = 0; i < block->slice_count && zr_block_is_cut(block); i++)
-        block->slices[i].linear[out].bias = &none;
-}
-
-// whole: every rank has all rows of the stream, even under sequence parallelism.
-static void layers_set(const zero_unit *unit, const zero_shape *shape, bool training, bool whole,
-                       zr_block *block)
-{
-    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
-    const zr_lm_shape *of = &hyper->shape;
-    int64_t rows = shape->batch * shape->seq;
-    *block = (zr_block){
-        .layers = zr_block_layers_of(unit),
-        .dtype = shape->dtype,
-        .stream = zr_stream_dtype(shape->dtype),
-        .rows = rows,
-        .width = of->width,
-        .inner = of->inner / hyper->slices.count,
-        .division = zr_division_of(hyper, rows, whole),
-        .slice_count = zr_slices_here(&hyper->slices),
-        .kv_replicas = zr_slices_kv_replicas(&hyper->slices, of),
-    };
-    for (int i = 0; i < block->slice_count; i++) {
-        block->slices[i].number = i;
-        block->slices[i].attention = attention_of_slice(hyper, shape, training, i);
-    }
-    block->layers->set(hyper, shape, training, block);
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
-        take_out_bias(block, (enum zr_block_half)half);
-}
-
-static size_t carve_saved(zr_block *block, void *base)
-{
-    zr_carver carver = {.base = base};
-    int64_t rows = block->rows, own = block->division.own;
-    if (!block->norm1.norm.rms) {
-        block->statistics1.mean = zr_carve_floats(&carver, own);
-        block->statistics2.mean = zr_carve_floats(&carver, own);
-    }
-    block->statistics1.rstd = zr_carve_floats(&carver, own);
-    block->statistics2.rstd = zr_carve_floats(&carver, own);
-    for (int i = 0; i < block->slice_count; i++) {
-        zr_block_slice *slice = &block->slices[i];
-        const zr_attention *attention = &slice->attention;
-        slice->attended =
-            zr_carve_as(&carver, block->dtype, rows * attention->heads * attention->head_dim);
-        slice->lse = zr_carve_floats(&carver, rows * attention->heads);
-    }
-    block->middle = zr_carve_as(&carver, block->stream, own * block->width);
-    block->layers->save(block, &carver);
-    return carver.used;
-}
-
-static size_t scratch_bytes(const zr_block *block, int threads)
-{
-    const zr_block_slice *slice = &block->slices[0]; // all are of one size
-    size_t most = ZR_MAX(block->scratch_bytes, zr_scratch_norm(threads, &block->norm1.norm));
-    most = ZR_MAX(most, zr_scratch_attention(threads, &slice->attention));
-    for (int i = 0; i < block->linear_count; i++)
-        most = ZR_MAX(most, zr_linear_scratch(&slice->linear[i], threads));
-    return most;
-}
-
-static bool is_split(const zr_block *block) { return block->parts != ZR_BACKWARD_WHOLE; }
-
-// sums: the buffer for sums of gains, which is not scratch if backward is split.
-static void gains_carve(zr_block *block, zr_carver *work, zr_carver *sums)
-{
-    const zr_division *division = &block->division;
-    block->partials = zr_carve_floats(work, zr_norm_partials(&block->norm1, division));
-    if (block->layers->gains)
-        block->layers->gains(block, work, sums);
-    if (!is_split(block) && !zr_gains_by_rows(division->slices))
-        return;
-    zr_norm_gains_carve(&block->norm1, division, &block->gains, sums);
-    zr_norm_gains_carve(&block->norm2, division, &block->gains, sums);
-}
-
-static size_t place_bytes(const zr_block *block)
-{
-    size_t of_shared =
-        sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.replicas, 1));
-    size_t most = ZR_MAX(zr_division_place_bytes(&block->division), of_shared);
-    return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
-}
-
-static size_t carve_workspace(const zr_lm_unit *hyper, zr_block *block, int threads, void *base,
-                              zr_carver *held)
-{
-    zr_carver carver = {.base = base};
-    int64_t elements = block->rows * block->width;
-    block->scratch_bytes = scratch_bytes(block, threads);
-    block->normed = zr_carve_as(&carver, block->dtype, elements);
-    block->narrow = zr_carve_as(&carver, block->dtype, elements);
-    block->scratch = zr_carve(&carver, block->scratch_bytes);
-    block->branch[ZR_ATTENTION_HALF] = block->branch[ZR_MLP_HALF] = block->narrow;
-    block->d_branch[ZR_ATTENTION_HALF] = block->d_branch[ZR_MLP_HALF] = block->narrow;
-    if (zr_block_is_cut(block))
-        block->spare = zr_carve_floats(&carver, zr_slices_spare(block->division.slices) *
-                                                    zr_spare_floats(elements));
-    if (zr_block_is_cut(block) || is_split(block))
-        gains_carve(block, &carver, is_split(block) ? held : &carver);
-    if (zr_block_is_cut(block))
-        block->place = zr_carve_place(&carver, hyper, place_bytes(block));
-    return block->layers->work(block, carver);
-}
-
-zr_linear zr_block_out(const zr_block *block, enum zr_block_half which)
-{
-    zr_linear out = block->slices[0].linear[block->layers->halves[which].out];
-    out.bias = block->out_bias[which];
-    return out;
-}
-
-// Puts the inputs of a split backward's weight part into the held buffer. Gradients of linears that
-// do not train stay in the workspace.
-static void place_held_gradients(zr_block *block, zr_carver *held)
-{
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
-        const zr_linear out = zr_block_out(block, (enum zr_block_half)half);
-        block->d_branch[half] = zr_linear_hold(&out, held, block->narrow);
-    }
-    block->layers->hold(block, held);
-}
-
-typedef struct layout {                              // of the buffers of a call
-    bool training, whole;                            // whole: every rank has all rows of the stream
-    unsigned parts;                                  // as in zr_block
-    void *saved, *workspace, *held;                  // NULL while only counting
-    size_t saved_bytes, workspace_bytes, held_bytes; // found
-} layout;
-
-// Sets sizes and buffers.
-static void lay_out_block(const zero_unit *unit, const zero_shape *shape, layout *l,
-                          zr_block *block)
-{
-    zr_carver held = {.base = l->held};
-    layers_set(unit, shape, l->training, l->whole, block);
-    block->parts = l->parts;
-    l->saved_bytes = carve_saved(block, l->saved);
-    l->workspace_bytes =
-        carve_workspace(zr_lm_unit_at(unit), block, shape->threads, l->workspace, &held);
-    if (is_split(block))
-        place_held_gradients(block, &held);
-    l->held_bytes = held.used;
-}
-
-void zr_block_alias(zr_block *block, void *out)
-{
-    block->statistics1 = block->statistics2 = (zr_norm_statistics){0};
-    for (int i = 0; i < block->slice_count; i++)
-        block->slices[i].lse = NULL;
-    block->middle = out;
-    block->layers->alias(block);
-}
-
-zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block)
-{
-    layout l = {.training = context->training,
-                .parts = parts,
-                .saved = context->saved,
-                .workspace = context->workspace,
-                .held = context->held};
+    zr_block_layout l = {.use = use,
+                         .parts = parts,
+                         .saved = context->saved,
+                         .workspace = context->workspace,
+                         .held = context->held};
     ZERO_TRY(zr_lm_threads_check(context));
     if (parts != ZR_BACKWARD_WHOLE && !context->held)
         return zr_fail(context->error, ZERO_ERR_INTERNAL,
                        "unit \"%s\": its backward is in two parts, but its held_bytes are 0",
                        context->unit->name);
-    lay_out_block(context->unit, &context->shape, &l, block);
+    zr_block_lay_out(context->unit, &context->shape, &l, block);
     block->context = context;
     block->place = zr_exchange_place(context, block->place);
-    for (int i = 0; i < block->slice_count; i++)
-        block->slices[i].attention.mask = zr_lm_mask(context, ZR_SITE_ATTENTION);
+    block->attention.mask = zr_lm_mask(context, ZR_SITE_ATTENTION);
     return ZERO_OK;
 }
 
-static void list_products(const zr_block *block, bool training, zero_unit_sizes *out)
+static void *normed_value(const zr_block *block, int half)
 {
-    for (int s = 0; s < block->slice_count; s++)
-        for (int i = 0; i < block->linear_count; i++)
-            zr_linear_products(&block->slices[s].linear[i], training, s > 0, out);
+    return block->slices[0].value[half][0].at;
 }
 
-static void list_half_backward(const zr_block *block, enum zr_block_half half, zero_unit_sizes *out)
+// Returns the address to which a norm writes this rank's rows: among those of all ranks, if rows
+// are divided.
+static void *own_normed(const zr_block *block, int half)
+{
+    return block->division.by_rows ? zr_division_own(&block->division, block->dtype, block->place)
+                                   : normed_value(block, half);
+}
+
+// Gathers rows of all ranks, if rows are divided, and copies them where they outlive the next
+// exchange.
+static zero_status gather_into(zr_block *block, void *rows)
+{
+    const zr_bytes all = {block->rows * block->width * (int64_t)zero_dtype_bytes(block->dtype)};
+    ZERO_TRY(zr_division_gather(block->context, &block->division, block->dtype));
+    if (block->division.by_rows)
+        zr_run(block->context->queue, zr_op_copy(&all, block->place, rows));
+    return ZERO_OK;
+}
+
+// Returns dropout of this rank's rows of the branch, from and to these types.
+static zr_dropout dropout_of(const zr_block *block, int half, zero_dtype from)
+{
+    return (zr_dropout){.from = from,
+                        .to = block->dtype,
+                        .n = block->division.own * block->width,
+                        .p = block->dropout,
+                        .mask = zr_lm_mask(block->context, block->table->halves[half].site),
+                        .first = block->division.first * block->width};
+}
+
+typedef struct joining { // of a half's slices in forward
+    zr_block *block;
+    int half;
+} joining;
+
+static zero_status join_slice(void *user, int s, float *out)
+{
+    const joining *j = user;
+    int last = zr_block_last_row(j->block, j->half);
+    const zr_linear linear = zr_block_linear(j->block, j->half, last, s);
+    int in = zr_block_rows(j->block, j->half)[last].in[0];
+    return zr_linear_forward_sum(j->block->context, &linear,
+                                 j->block->slices[s].value[j->half][in].at, out);
+}
+
+// Sums the products of all slices' last linears, adds the bias and rounds once.
+static zero_status sum_branch_slices(zr_block *block, int half, void *branch)
+{
+    const zr_division *division = &block->division;
+    const zr_linear linear = zr_block_branch_linear(block, half);
+    const zr_matrix own = {
+        .dtype = block->dtype, .rows = division->own, .width = block->width};
+    joining joining = {.block = block, .half = half};
+    float *sum;
+    ZERO_TRY(zr_slices_add(block->context, division->slices, block->rows * block->width, join_slice,
+                           &joining, block->place, block->spare));
+    ZERO_TRY(zr_division_reduce(block->context, division, block->place, &sum));
+    zr_run(block->context->queue,
+           zr_op_add_bias(&own, sum, zr_tensor_values(block->context, linear.bias, 0), branch));
+    return ZERO_OK;
+}
+
+static void *branch_value(const zr_block *block, int half)
+{
+    return block->slices[0].value[half][zr_block_last_row(block, half)].at;
+}
+
+zero_status zr_block_half_forward(zr_block *block, int half)
+{
+    int last = zr_block_last_row(block, half);
+    void *branch = branch_value(block, half);
+    block->input = block->division.by_rows ? block->place : normed_value(block, half);
+    ZERO_TRY(zr_division_gather(block->context, &block->division, block->dtype));
+    for (int r = 1; r < last; r++)
+        ZERO_TRY(zr_row_forward(block, half, r));
+    ZERO_TRY(zr_block_is_cut(block) ? sum_branch_slices(block, half, branch)
+                                    : zr_row_forward(block, half, last));
+    const zr_dropout dropout = dropout_of(block, half, block->dtype);
+    if (dropout.p > 0)
+        zr_run(block->context->queue,
+               zr_op_dropout(&dropout, block->context->values, branch, branch));
+    return ZERO_OK;
+}
+
+static void join(const zr_block *block, const void *x, int half, void *y)
+{
+    const zr_sum sum = {block->stream, block->dtype, block->division.own * block->width};
+    zr_run(block->context->queue, zr_op_add(&sum, x, branch_value(block, half), y));
+}
+
+static zero_status run_forward(zr_block *block, const void *x, void *y)
+{
+    enum { FIRST = ZR_ATTENTION_HALF, SECOND = ZR_MLP_HALF };
+    zero_context *context = block->context;
+    if (!context->training || block->table->parallel)
+        block->middle = y;
+    zr_norm_forward(context, &block->norm[FIRST], x, own_normed(block, FIRST),
+                    block->statistics[FIRST]);
+    ZERO_TRY(zr_block_half_forward(block, FIRST));
+    if (block->table->parallel) {
+        zr_norm_forward(context, &block->norm[SECOND], x, own_normed(block, SECOND),
+                        block->statistics[SECOND]);
+        join(block, x, FIRST, block->middle);
+    } else {
+        zr_norm_residual_forward(context, &block->norm[SECOND], x, branch_value(block, FIRST),
+                                 block->middle, own_normed(block, SECOND),
+                                 block->statistics[SECOND]);
+    }
+    ZERO_TRY(zr_block_half_forward(block, SECOND));
+    join(block, block->middle, SECOND, y);
+    return ZERO_OK;
+}
+
+static zero_status block_forward(zero_context *context, const zero_tensors *in,
+                                 const zero_tensors *out)
+{
+    zr_block block;
+    ZERO_TRY(set_block(context, context->training ? ZR_BLOCK_TRAINS : ZR_BLOCK_EVALUATES,
+                       ZR_BACKWARD_WHOLE, &block));
+    return run_forward(&block, in->at[0].data, out->at[0].data);
+}
+
+// Sets the gradient of a branch before its dropout, of type T, given that of the stream: d itself,
+// or d converted and with the mask applied. It is held for the weight part of a split backward,
+// because d is overwritten by then.
+static zero_status branch_backward(zr_block *block, int half, const void *d)
+{
+    zr_queue *queue = block->context->queue;
+    const zr_division *division = &block->division;
+    const zr_dropout dropout = dropout_of(block, half, block->stream);
+    void **branch = &block->slices[0].value[half][zr_block_last_row(block, half)].d;
+    void *into = division->by_rows ? zr_division_own(division, block->dtype, block->place) : *branch;
+    if (!(block->parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
+    if (!into)
+        *branch = (void *)d;
+    else if (!(dropout.p > 0) && block->stream != block->dtype)
+        zr_run(queue, zr_op_convert(&(zr_conversion){block->stream, block->dtype, dropout.n}, d,
+                                    into));
+    else
+        zr_run(queue, zr_op_dropout(&dropout, block->context->values, d, into));
+    for (int s = 1; s < block->slice_count; s++)
+        block->slices[s].value[half][zr_block_last_row(block, half)].d = *branch;
+    return into ? gather_into(block, *branch) : ZERO_OK;
+}
+
+typedef struct input_sum { // of a half in backward
+    zr_block *block;
+    int half;
+} input_sum;
+
+static zero_status input_slice(void *user, int s, float *out)
+{
+    const input_sum *sum = user;
+    return zr_block_input_backward(sum->block, sum->half, s, out);
+}
+
+// Returns (own, C) fp32 as type T: `wide` itself, or converted.
+static const void *narrow_gradient(const zr_block *block, int half, const float *wide)
+{
+    void *narrow = block->slices[0].value[half][0].d;
+    const zr_conversion own = {ZERO_F32, block->dtype, block->division.own * block->width};
+    if (block->dtype == ZERO_F32)
+        return wide;
+    zr_run(block->context->queue, zr_op_convert(&own, wide, narrow));
+    return narrow;
+}
+
+static zero_status cut_input_backward(zr_block *block, int half, const void **dy)
+{
+    input_sum input = {.block = block, .half = half};
+    float *sum;
+    if (!(block->parts & ZR_BACKWARD_INPUT)) {
+        for (int s = 0; s < block->slice_count; s++)
+            ZERO_TRY(zr_block_input_backward(block, half, s, NULL));
+        return ZERO_OK;
+    }
+    ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
+                           input_slice, &input, block->place, block->spare));
+    ZERO_TRY(zr_division_reduce(block->context, &block->division, block->place, &sum));
+    *dy = narrow_gradient(block, half, sum);
+    return ZERO_OK;
+}
+
+// Computes the gradient (own, C) T of the norm's output, and those of the weights that read it. A
+// single product rounds it itself.
+static zero_status inputs_backward(zr_block *block, int half, const void **dy)
+{
+    const zr_block_row *rows = zr_block_rows(block, half);
+    int inputs = 0, input = 0;
+    for (int r = 1; r <= zr_block_last_row(block, half); r++)
+        if (zr_row_is_input(&rows[r])) {
+            inputs++;
+            input = r;
+        }
+    if (zr_block_is_cut(block))
+        return cut_input_backward(block, half, dy);
+    if (inputs > 1) {
+        ZERO_TRY(zr_block_input_backward(block, half, 0, block->sum));
+        if (block->parts & ZR_BACKWARD_INPUT)
+            *dy = narrow_gradient(block, half, block->sum);
+        return ZERO_OK;
+    }
+    *dy = block->slices[0].value[half][0].d;
+    return zr_row_backward(block, half, input);
+}
+
+static zero_status rows_backward(zr_block *block, int half, const void *d)
+{
+    const zr_block_row *rows = zr_block_rows(block, half);
+    int last = zr_block_last_row(block, half);
+    ZERO_TRY(branch_backward(block, half, d));
+    const zr_linear branch = zr_block_branch_linear(block, half);
+    if (block->parts & ZR_BACKWARD_WEIGHT && zr_block_is_cut(block) &&
+        zr_tensor_exists(branch.bias))
+        zr_linear_backward_bias(block->context, &branch, block->slices[0].value[half][last].d,
+                                block->scratch);
+    ZERO_TRY(zr_block_recompute(block, half));
+    for (int r = last; r > 0; r--)
+        if (!zr_row_is_input(&rows[r]))
+            ZERO_TRY(zr_row_backward(block, half, r));
+    return ZERO_OK;
+}
+
+// d (own, C) S: the gradient of the stream after the branch has joined it. Adds to `past` what goes
+// through the half, into dx. x: what its norm reads.
+static zero_status half_backward(zr_block *block, int half, const void *x, const void *d,
+                                 const void *past, void *dx)
+{
+    const void *dy = NULL;
+    ZERO_TRY(rows_backward(block, half, d));
+    if (block->parts & ZR_BACKWARD_WEIGHT) { // inputs of the products of weights
+        zr_norm_forward(block->context, &block->norm[half], x, own_normed(block, half),
+                        (zr_norm_statistics){0});
+        ZERO_TRY(gather_into(block, normed_value(block, half)));
+    }
+    ZERO_TRY(inputs_backward(block, half, &dy));
+    if (!(block->parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
+    const zr_norm_gradient gradient = {
+        .dy = dy, .x = x, .statistics = block->statistics[half], .past = past, .dx = dx};
+    zr_norm_backward_sliced(block->context, &block->norm[half], &block->division, &gradient,
+                            &block->gains, block->partials, block->scratch);
+    return ZERO_OK;
+}
+
+// Computes parts of backward. d: the gradient of the output, which becomes that of `middle`; d and
+// dx are NULL if only the weight part is computed.
+static zero_status run_backward(zero_context *context, unsigned parts, const void *x, void *d,
+                                void *dx)
+{
+    zr_block block;
+    ZERO_TRY(set_block(context, ZR_BLOCK_GOES_BACK, parts, &block));
+    bool parallel = block.table->parallel;
+    ZERO_TRY(half_backward(&block, ZR_MLP_HALF, parallel ? x : block.middle, d, d,
+                           parallel ? dx : d));
+    ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, x, d, parallel ? dx : d, dx));
+    if (!(parts & ZR_BACKWARD_WEIGHT))
+        return ZERO_OK;
+    return zr_gains_finish(context, block.division.slices, &block.gains, block.place);
+}
+
+static zero_status block_backward(zero_context *context, const zero_tensors *in,
+                                  const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    return run_backward(context, ZR_BACKWARD_WHOLE, in->at[0].data, d_out->at[0].data,
+                        d_in->at[0].data);
+}
+
+static zero_status block_backward_input(zero_context *context, const zero_tensors *in,
+                                        const zero_tensors *d_out, const zero_tensors *d_in)
+{
+    return run_backward(context, ZR_BACKWARD_INPUT, in->at[0].data, d_out->at[0].data,
+                        d_in->at[0].data);
+}
+
+static zero_status block_backward_weight(zero_context *context, const zero_tensors *in)
+{
+    return run_backward(context, ZR_BACKWARD_WEIGHT, in->at[0].data, NULL, NULL);
+}
+
+// ---- sizes ----
+
+// Lists the products of the linears, and that backward reads their weights and heads' gains.
+static void list_rows(const zr_block *block, bool training, zero_unit_sizes *out)
+{
+    for (int s = 0; s < block->slice_count; s++)
+        for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+            for (int r = 1; r <= zr_block_last_row(block, half); r++) {
+                const zr_block_row *row = &zr_block_rows(block, half)[r];
+                const zr_linear linear = zr_block_linear(block, half, r, s);
+                if (zr_row_is_linear(row))
+                    zr_linear_products(&linear, training, s > 0, out);
+                else if (training && row->kind == ZR_ROW_HEAD_NORM && zr_row_exists(block, row))
+                    zr_tensor_read_in_backward(&block->hyper->tensor[row->weight], out);
+            }
+}
+
+static void list_half_backward(const zr_block *block, int half, zero_unit_sizes *out)
 {
     const zr_division *division = &block->division;
     zr_list_gather(out, division, true, block->dtype); // the branch's gradient
@@ -246,7 +336,7 @@ static void list_half_backward(const zr_block *block, enum zr_block_half half, z
     zr_list_reduce(out, division, true);
 }
 
-static void list_block_exchanges(const zr_block *block, zero_unit_sizes *out)
+static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
 {
     const zr_division *division = &block->division;
     if (!zr_block_is_cut(block))
@@ -258,64 +348,94 @@ static void list_block_exchanges(const zr_block *block, zero_unit_sizes *out)
     list_half_backward(block, ZR_MLP_HALF, out);
     list_half_backward(block, ZR_ATTENTION_HALF, out);
     zr_list_gains(out, division->slices, &block->gains);
-    out->exchange_bytes = division->slices->ranks > 1 ? place_bytes(block) : 0;
+    out->exchange_bytes = division->slices->ranks > 1 ? zr_block_place_bytes(block) : 0;
 }
 
 // Streamed flat parameters come once in a backward, so a block with tiles does not split it.
 static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
 {
-    layout l = {.training = true, .parts = ZR_BACKWARD_INPUT};
+    zr_block_layout l = {.use = ZR_BLOCK_GOES_BACK, .parts = ZR_BACKWARD_INPUT};
     zr_block block;
-    lay_out_block(unit, shape, &l, &block);
-    for (int i = 0; i < block.linear_count; i++)
-        if (zr_linear_is_tiled(&block.slices[0].linear[i]))
-            return 0;
+    zr_block_lay_out(unit, shape, &l, &block);
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        for (int r = 1; r <= zr_block_last_row(&block, half); r++) {
+            const zr_linear linear = zr_block_linear(&block, half, r, 0);
+            if (zr_row_is_linear(&zr_block_rows(&block, half)[r]) && zr_linear_is_tiled(&linear))
+                return 0;
+        }
     return l.held_bytes;
 }
 
-zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
-                           zero_unit_sizes *out)
+static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
+                               const zero_tensors *in, zero_unit_sizes *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(unit);
-    layout l = {.training = true, .parts = ZR_BACKWARD_WHOLE};
+    zr_block_layout l = {.use = ZR_BLOCK_TRAINS, .parts = ZR_BACKWARD_WHOLE};
     zr_block block;
     ZERO_TRY(zr_lm_shape_check(hyper, shape, NULL));
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
-    lay_out_block(unit, shape, &l, &block);
+    zr_block_lay_out(unit, shape, &l, &block);
     out->saved_bytes = l.saved_bytes;
     out->workspace_bytes = l.workspace_bytes; // enough for each part of a split backward
     out->held_bytes = held_bytes(unit, shape);
-    zr_norm_read_in_backward(&block.norm1, out);
-    zr_norm_read_in_backward(&block.norm2, out);
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        zr_norm_read_in_backward(&block.norm[half], out);
     out->weight_reads = out->held_bytes ? out->backward_reads : 0; // it recomputes these norms
-    list_products(&block, true, out);
-    list_block_exchanges(&block, out);
-    if (block.layers->read_in_backward)
-        block.layers->read_in_backward(&block, out);
+    list_rows(&block, true, out);
+    list_exchanges(&block, out);
     return ZERO_OK;
 }
 
-// The workspace of the block is followed by that for the keys and values which attention packs from
-// the cache.
-size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
-                               void *workspace, zr_block *block)
+// ---- generation ----
+
+// Lays out the block for as many rows as a step has. The scratch has room for the keys and values
+// which attention packs from the cache, too. Returns the bytes, if it only counts.
+static size_t lay_out_decode(const zero_unit *unit, const zr_decode_limits *limits, void *workspace,
+                             zr_block *block)
 {
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
-    layout l = {.whole = true, .parts = ZR_BACKWARD_WHOLE, .workspace = workspace};
-    lay_out_block(unit, &shape, &l, block);
-    zr_carver carver = {.base = workspace, .used = l.workspace_bytes};
-    const zr_attention *attention = &block->slices[0].attention;
-    block->decode_scratch =
-        zr_carve(&carver, zr_scratch_decode(limits->threads, attention, limits->capacity));
-    return carver.used;
+    zr_block_layout l = {
+        .use = ZR_BLOCK_EVALUATES, .whole = true, .parts = ZR_BACKWARD_WHOLE, .workspace = workspace};
+    zr_block_lay_out(unit, &shape, &l, block);
+    return l.workspace_bytes +
+           (workspace ? 0 : zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
 }
 
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                            zero_unit_sizes *out)
 {
     zr_block block;
-    out->workspace_bytes = zr_block_decode_lay_out(unit, limits, NULL, &block);
-    list_products(&block, false, out);
-    out->exchange_bytes = block.division.slices->ranks > 1 ? place_bytes(&block) : 0;
+    out->workspace_bytes = lay_out_decode(unit, limits, NULL, &block);
+    list_rows(&block, false, out);
+    out->exchange_bytes = block.division.slices->ranks > 1 ? zr_block_place_bytes(&block) : 0;
 }
+
+zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,
+                            const zr_decode_step *step, const void *in, void *out)
+{
+    const zr_decode_limits limits = {
+        .dtype = context->shape.dtype,
+        .threads = context->shape.threads,
+        .rows = step->rows,
+        .capacity = cache->capacity,
+    };
+    zr_block block;
+    ZERO_TRY(zr_lm_threads_check(context));
+    lay_out_decode(context->unit, &limits, context->workspace, &block);
+    block.context = context;
+    block.place = zr_exchange_place(context, block.place);
+    block.step = step;
+    block.cache = cache;
+    return run_forward(&block, in, out);
+}
+
+const zero_unit_ops zr_lm_block_ops = {
+    .kind = "block",
+    .dtypes = ZR_LAYER_DTYPES,
+    .sizes = block_sizes,
+    .forward = block_forward,
+    .backward = block_backward,
+    .backward_input = block_backward_input,
+    .backward_weight = block_backward_weight,
+};

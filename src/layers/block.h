@@ -1,166 +1,190 @@
-// A transformer block as every architecture has it: two halves, each of which reads a norm of the
-// residual stream and adds a branch to the stream. Only the units of layers/ include this.
+// A transformer block as data. Two halves, each of which reads a norm of the residual stream and
+// adds a branch to the stream:
 //
-//   x ─┬─ norm1 ─ attention ─ + ─┬─ norm2 ─ mlp ─ + ─> out
+//   x ─┬─ norm ─ attention ─ + ─┬─ norm ─ mlp ─ + ─> out
 //      └──────────────────────┘ └────────────────┘
 //                          middle
 //
-// block.c lays a block out; block_run.c runs it forward, backward and in steps of generation. What
-// the halves compute depends on the architecture: a table of functions, and its own part of a
-// slice.
+// An architecture is a table (zr_block_table): a half is a list of at most a dozen rows, and a row
+// is an operation, the rows whose values it reads, its tensors, and whether its value is kept. Row 0
+// is the norm, the last row is the branch. Forward runs the rows, backward runs them reversed
+// (block_rows.c). Everything else follows from the rows: what is kept, recomputed, held by a split
+// backward, and which values may share memory (block_memory.c); what tensor ranks sum and gather,
+// and what a step of generation does (block.c). Only the units of layers/ include this.
 //
-// A block that is cut (model/lm_slices.h) computes the halves slice by slice between the norm's
-// output and the branch. The last linear of a half is cut by its inputs: its slices' products are
-// summed in fp32 (g of Megatron-LM), then the bias is added and the branch is rounded once. The
-// gradient of the norm's output is summed in the same way (f).
+// A block that is cut (model/lm_slices.h) computes the rows between norm and branch slice by slice.
+// The branch is cut by its inputs: its slices' products are summed in fp32 (g of Megatron-LM), then
+// the bias is added and the branch is rounded once. The gradient of the norm's output is summed in
+// the same way (f).
 #ifndef ZR_LAYERS_BLOCK_H
 #define ZR_LAYERS_BLOCK_H
 
 #include "layers/layers.h"
 #include "layers/linear.h"
-#include "layers/llama_block.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
 
-enum zr_gpt2_linear { // the numbers of the linears of GPT-2's block
-    ZR_GPT2_QKV,
-    ZR_GPT2_PROJ,
-    ZR_GPT2_FC,
-    ZR_GPT2_MLP_PROJ,
-    ZR_GPT2_LINEARS
-};
+typedef enum zr_row_kind {
+    ZR_ROW_NORM,        // of the stream; weight: the gain
+    ZR_ROW_LINEAR,      // in W + b
+    ZR_ROW_GELU_LINEAR, // gelu(in) W + b
+    ZR_ROW_HEAD_NORM,   // RMSNorm of each head, fp32; absent where its tensor does not exist
+    ZR_ROW_ROTATE,      // queries and keys rotated, and values, packed as attention reads them
+    ZR_ROW_ATTENTION,   // causal self-attention of what is packed
+    ZR_ROW_SILU_GATE    // silu(in[0]) * in[1]
+} zr_row_kind;
 
-// What GPT-2 adds to a slice of a block.
-//
-//   attention:  c_attn ─ attention ─ c_proj ─ dropout
-//   mlp:        c_fc ─ gelu ─ c_proj ─ dropout
-//
-// Of a slice: rows R, width C = heads x head_dim, F = the inner width; type T. In all, a row keeps
-// 4C + F values of T, and H + 4 floats, where H is the number of heads; and C of the stream's type.
-typedef struct zr_gpt2_parts {
-    // Saved:
-    void *qkv; // (R, 3*C) T
-    void *fc;  // (R, F) T, before gelu
-    // In the workspace:
-    void *wide;         // (R, max(F, 3*C)) T
-    void *d_attended;   // (R, C) T
-    void *d_qkv, *d_fc; // gradients of qkv and fc: both are `wide`, or are held
-} zr_gpt2_parts;
+typedef enum zr_row_width { // of a linear's outputs, in a slice
+    ZR_WIDE_STREAM,         // C
+    ZR_WIDE_QUERIES,        // Q = heads x head_dim
+    ZR_WIDE_KEYS,           // K = kv_heads x head_dim
+    ZR_WIDE_PACKED,         // Q + 2K
+    ZR_WIDE_INNER           // F, of the MLP
+} zr_row_width;
 
-enum { ZR_BLOCK_LINEARS = 7 }; // the most that an architecture has
-enum { ZR_BLOCK_INPUTS = 3 };  // the most linears of a half that read the norm's output
+enum { ZR_MOST_ROWS = 12, ZR_ROW_INPUTS = 3 };
 
-typedef struct zr_block_input { // a linear that reads the norm's output, in backward
-    const zr_linear *linear;
-    const void *gradient; // of its own output
-    // ZR_BACKWARD_...: the parts that this slice computes. Slices that share keys and values each
-    // have their gradients, but only one of them computes the share of the input's gradient.
-    unsigned parts;
-} zr_block_input;
-
-// R = batch x seq rows, C the width, Q = heads x head_dim of the slice. T is the type of parameters
-// and activations (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so
-// of boundaries (zr_stream_dtype).
-typedef struct zr_block_slice { // the only one, where the block is not cut
-    int number;                 // among those that this rank has
-    zr_attention attention;
-    zr_linear linear[ZR_BLOCK_LINEARS]; // in the order of forward, numbered by the architecture
-    // Set by a half's backward: in the order in which their gradients are summed.
-    int input_count;
-    zr_block_input inputs[ZR_BLOCK_INPUTS];
-    // Kept from forward to backward:
-    void *attended; // (R, Q) T, before the product of the output
-    float *lse;     // (batch, heads, seq)
-    union {
-        zr_gpt2_parts gpt2;
-        zr_llama_parts llama;
-    };
-} zr_block_slice;
+typedef struct zr_block_row {
+    zr_row_kind kind;
+    int in[ZR_ROW_INPUTS]; // the rows of this half whose values it reads
+    zr_row_width width;    // of a linear
+    int weight, bias;      // the numbers of its tensors
+    bool kept;             // backward reads the value that forward wrote; otherwise it is recomputed
+    // Of keys or values: slices that share a head of keys have one value, which the first of them on
+    // each rank computes.
+    bool of_keys;
+} zr_block_row;
 
 enum zr_block_half { ZR_ATTENTION_HALF, ZR_MLP_HALF, ZR_BLOCK_HALVES };
 
-typedef struct zr_attention_cache { // of keys and values, of one layer and slice
-    float *k, *v;                   // (sequences, kv_heads, capacity, head_dim) each
-    int64_t sequences, capacity;    // positions a sequence has room for
-} zr_attention_cache;
+typedef struct zr_half_table {
+    enum zr_lm_site site; // of the dropout of the branch
+    int count;
+    zr_block_row rows[ZR_MOST_ROWS];
+} zr_half_table;
 
-struct zr_block { // one call: sizes of every layer, and buffers
-    const zr_block_layers *layers;
+typedef struct zr_block_table { // of an architecture
+    bool outputs_first; // weights of its linears lie as (out, in): see zr_linear
+    bool parallel;      // both halves read the block's input
+    zr_half_table halves[ZR_BLOCK_HALVES];
+} zr_block_table;
+
+extern const zr_block_table zr_gpt2_block, zr_llama_block;
+
+// One call: R = batch x seq rows, C the width. T is the type of parameters and activations
+// (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so of boundaries
+// (zr_stream_dtype). (own) means this rank's rows.
+typedef struct zr_block_value { // of a row, in a slice
+    void *at;                   // (R, width) T; of a HEAD_NORM see zr_heads_norm_floats
+    void *d;                    // its gradient; of a HEAD_NORM fp32
+} zr_block_value;
+
+typedef struct zr_block_slice {
+    int lender; // number of the slice whose keys and values these are
+    bool first; // the first of all slices that share them, on any rank
+    zr_block_value value[ZR_BLOCK_HALVES][ZR_MOST_ROWS];
+    float *lse;                   // (batch, heads, seq) of ATTENTION, kept; NULL in an evaluation
+    float *d_shared;              // (R, 2K) gradients of shared keys and values; NULL if not shared
+    void *d_keys;                 // (R, 2K) T, their sums
+    float *d_gain[ZR_MOST_ROWS];  // (D) of a HEAD_NORM in this slice; NULL if the block is not cut
+} zr_block_slice;
+
+typedef struct zr_block {
+    const zr_block_table *table;
+    const zr_lm_unit *hyper;
     zero_context *context;
-    unsigned parts;           // of backward (ZR_BACKWARD_...) that the call computes
+    unsigned parts; // of backward (ZR_BACKWARD_...) that the call computes
     zero_dtype dtype, stream; // T and S
     int64_t rows, width;
-    int64_t inner;        // of the MLP, of a slice
-    zr_division division; // of the rows of the stream
-    zr_norm_layer norm1, norm2;
+    zr_division division;   // of the rows of the stream
+    zr_attention attention; // of the first slice
+    zr_norm_layer norm[ZR_BLOCK_HALVES];
+    float dropout;   // of the branches that join the residual stream; 0 in evaluation
     int kv_replicas; // slices that share a head of keys and values
     int slice_count;
     zr_block_slice slices[ZR_MOST_LOCAL_SLICES];
-    int linear_count;
-    const zr_tensor_handle *out_bias[ZR_BLOCK_HALVES]; // of the halves' last linears
-    float dropout; // of the branches that join the residual stream; 0 in evaluation
-    size_t scratch_bytes;
     // Set in a step of generation, otherwise NULL:
-    const zr_decode_step *step;       // its runs give the positions of the rows
-    const zr_attention_cache *caches; // (slice_count)
-    void *decode_scratch;
-    // Kept from forward to backward. Evaluation and generation keep nothing: they use the workspace
-    // and `out` instead, and the rest is NULL. (own) means this rank's rows.
-    zr_norm_statistics statistics1, statistics2; // (own); means only if the norms have them
+    const zr_decode_step *step;   // its runs give the positions of the rows
+    const zr_decode_cache *cache;
+    // Kept from forward to backward; evaluation keeps nothing, and has `middle` in `out`.
+    zr_norm_statistics statistics[ZR_BLOCK_HALVES]; // (own); means only if the norms have them
     void *middle; // (own, C) S, the residual stream between the halves
     // In the workspace:
-    void *normed;                  // (R, C) T
-    void *narrow;                  // (R, C) T
-    const void *input;             // (R, C) T, what the first linears of a half read
-    void *branch[ZR_BLOCK_HALVES]; // (own, C) T, before they join the stream
-    float *sum;      // (R, C) gradient of what several products read, if the block is not cut
-    void *scratch;   // used by norms, attention and linears in turn
-    void *place;     // of exchanges, if one rank computes all slices
-    float *spare;    // (R, C) for each level of the sum over this rank's slices
-    float *partials; // sums of gains over slices
-    zr_gains gains;  // a split backward holds the sums
-    // In backward: (R, C) T, the gradients of branches before dropout, unless they are that of the
-    // stream; in the workspace, or held.
-    void *d_branch[ZR_BLOCK_HALVES];
+    const void *input;        // (R, C) T, the norm's output as the first linears of a half read it
+    float *sum;               // (R, C) gradient of what several products read, if it is not cut
+    float *frequency, *angles; // of rotation: (D / 2), (seq, D); in a step of generation (R, D)
+    void *scratch;            // used by operations in turn
+    void *place;              // of exchanges, if one rank computes all slices
+    float *spare;             // (R, C) for each level of the sum over this rank's slices
+    float *partials;          // sums of gains over slices
+    zr_gains gains;           // a split backward holds the sums
     // In backward of attention: the sum, over the ranks that share them, of the gradients of shared
     // keys and values; 0 elements if no ranks share any.
     zero_exchange shared;
-};
+} zr_block;
 
-bool zr_block_is_cut(const zr_block *block);
-// Sets the sizes and buffers of a call, forward or backward. parts: of backward; forward is as
-// ZR_BACKWARD_WHOLE. ZERO_ERR_INTERNAL as in zr_lm_threads_check, and if a split backward has no
-// held buffer because its sizes announce none.
-zero_status zr_block_set(zero_context *context, unsigned parts, zr_block *block);
-// Lays out the block for as many rows as a generation step has. Returns the bytes of workspace; if
-// it is NULL it only counts.
-size_t zr_block_decode_lay_out(const zero_unit *unit, const zr_decode_limits *limits,
-                               void *workspace, zr_block *block);
-// Gives buffers to the tensors that training saves, for a call that saves nothing.
-void zr_block_alias(zr_block *block, void *out);
-// Computes a half's branch (block->branch) from the norm's output, which lies where the norm wrote
-// it (block->normed, or this rank's share of the place).
-zero_status zr_block_half_forward(zr_block *block, enum zr_block_half which);
-typedef struct zr_block_norm { // the norm that a half reads, and its statistics
-    const zr_norm_layer *layer;
-    const void *x; // (own, C) S
-    zr_norm_statistics statistics;
-} zr_block_norm;
-// Computes the gradients of a half's tensors, and *dy (own, C) T, that of the norm's output; or one
-// part of this (block->parts). d (own, C) S: that of the stream which the branch has joined.
-zero_status zr_block_half_gradients(zr_block *block, enum zr_block_half which,
-                                    const zr_block_norm *norm, const void *d, const void **dy);
-// Returns the last linear of a half, for its bias: a slice of one that is cut has no bias itself.
-zr_linear zr_block_out(const zr_block *block, enum zr_block_half which);
-// Returns a linear of a slice of the block, given the numbers of its tensors; weights lie in the
-// architecture's order.
-zr_linear zr_block_linear(const zr_block *block, const zr_lm_unit *hyper, int slice, int64_t in,
-                          int64_t out, int weight, int bias);
-// Computes attention from packed (R, Q + 2 K), laid out as in attention_ops.h, into `attended`: by
-// whole sequences, or by the runs of a step, which extend the cache.
-void zr_block_attend(zr_block *block, zr_block_slice *slice, const void *packed);
-// Adds a linear to those whose gradients make up that of the norm's output.
-// linear: its number in the slice; parts: ZR_BACKWARD_...
-void zr_block_add_input(zr_block_slice *slice, int linear, const void *gradient, unsigned parts);
+static inline bool zr_block_is_cut(const zr_block *block)
+{
+    return block->division.slices->count > 1;
+}
+static inline const zr_block_row *zr_block_rows(const zr_block *block, int half)
+{
+    return block->table->halves[half].rows;
+}
+static inline int zr_block_last_row(const zr_block *block, int half)
+{
+    return block->table->halves[half].count - 1;
+}
+static inline bool zr_row_is_linear(const zr_block_row *row)
+{
+    return row->kind == ZR_ROW_LINEAR || row->kind == ZR_ROW_GELU_LINEAR;
+}
+// Returns whether a row reads the norm's output.
+static inline bool zr_row_is_input(const zr_block_row *row)
+{
+    return zr_row_is_linear(row) && row->in[0] == 0;
+}
+
+// block_memory.c
+typedef enum zr_block_use { ZR_BLOCK_TRAINS, ZR_BLOCK_EVALUATES, ZR_BLOCK_GOES_BACK } zr_block_use;
+typedef struct zr_block_layout {                     // of the buffers of a call
+    zr_block_use use;
+    bool whole;                                      // every rank has all rows of the stream
+    unsigned parts;                                  // as in zr_block
+    void *saved, *workspace, *held;                  // NULL while only counting
+    size_t saved_bytes, workspace_bytes, held_bytes; // found, if counting: enough for every use
+} zr_block_layout;
+// Sets sizes and buffers of a call.
+void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_layout *layout,
+                      zr_block *block);
+size_t zr_block_place_bytes(const zr_block *block);
+// Returns the elements of a row's value, in a row of activations.
+int64_t zr_row_elements(const zr_block *block, const zr_block_row *row);
+bool zr_row_exists(const zr_block *block, const zr_block_row *row);
+// Returns a linear of a slice. That of a cut branch has no bias, which is added to the sum of the
+// slices instead; zr_block_branch_linear has it.
+zr_linear zr_block_linear(const zr_block *block, int half, int row, int slice);
+zr_linear zr_block_branch_linear(const zr_block *block, int half);
+
+// block_rows.c
+// The norm of a HEAD_NORM, and the floats of its value: (R, width), then rstd (R, heads), then the
+// gain (D) in fp32, each aligned.
+zr_norm zr_heads_norm(const zr_block *block, const zr_block_row *row);
+int64_t zr_heads_norm_floats(const zr_block *block, const zr_block_row *row);
+// Compute a row's value in all slices of this rank, but that of a NORM or a branch.
+zero_status zr_row_forward(zr_block *block, int half, int row);
+// Computes the gradients of the rows that a row reads, from that of its value, and those of its
+// tensors; or one part of this (block->parts). An input row is only computed by
+// zr_block_input_backward.
+zero_status zr_row_backward(zr_block *block, int half, int row);
+// Computes the values again that backward needs and forward did not keep.
+zero_status zr_block_recompute(zr_block *block, int half);
+// Sums the gradient of the norm's output over the input rows of a slice, last first, into dx (R, C)
+// fp32; and computes those of their tensors.
+zero_status zr_block_input_backward(zr_block *block, int half, int slice, float *dx);
+
+// block.c
+// Computes a half's branch from the norm's output, which lies where the norm wrote it.
+zero_status zr_block_half_forward(zr_block *block, int half);
 
 #endif

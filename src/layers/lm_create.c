@@ -1,14 +1,15 @@
 // Creates models with their arithmetic: a table has the blocks of each architecture; embedding and
 // head are the same for all.
+#include "layers/block.h"
 #include "layers/lm_units.h"
 #include "model/pipeline_stage_cut.h"
 
-static const zr_block_layers *const blocks[ZR_LM_KINDS] = {
-    [ZR_LM_GPT2] = &zr_gpt2_block_layers,
-    [ZR_LM_LLAMA] = &zr_llama_block_layers,
+static const zr_block_table *const blocks[ZR_LM_KINDS] = {
+    [ZR_LM_GPT2] = &zr_gpt2_block,
+    [ZR_LM_LLAMA] = &zr_llama_block,
 };
 
-const zr_block_layers *zr_block_layers_of(const zero_unit *unit)
+const zr_block_table *zr_block_table_of(const zero_unit *unit)
 {
     return blocks[zr_lm_unit_at(unit)->config.kind];
 }

@@ -18,48 +18,9 @@ enum zr_lm_site {
 
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 
-typedef struct zr_block zr_block; // block.h
-typedef struct zr_block_slice zr_block_slice;
-
-typedef struct zr_half_layers { // an architecture's arithmetic in one slice of a half of a block
-    int out;                    // number of its last linear, whose outputs are the branch
-    enum zr_lm_site site;       // of the dropout of the branch
-    // The norm's output is block->input. Computes *inner, the input of the last linear.
-    zero_status (*forward)(zr_block *block, zr_block_slice *slice, const void **inner);
-    // d (R, C) T is the gradient of the branch as the last linear wrote it. Computes gradients up
-    // to the outputs of the linears that read the norm's output, and lists these (inputs). This and
-    // finish compute the parts of backward in block->parts; the weight part reads the buffers of
-    // `hold`, which the input part has filled.
-    zero_status (*backward)(zr_block *block, zr_block_slice *slice, const void *d);
-    // Optional: completes all slices once backward has run for each, because they share something.
-    zero_status (*finish)(zr_block *block);
-} zr_half_layers;
-
-typedef struct zr_block_layers { // the arithmetic of an architecture's blocks
-    bool outputs_first;          // weights of its linears lie as (out, in): see zr_linear
-    // Completes a block whose sizes are set: norms, linears, and the least scratch.
-    void (*set)(const zr_lm_unit *hyper, const zero_shape *shape, bool training, zr_block *block);
-    void (*save)(zr_block *block, zr_carver *carver);  // cuts its part of the saved buffer
-    size_t (*work)(zr_block *block, zr_carver carver); // and of the workspace; returns bytes used
-    // Of a split backward: puts the gradients of the outputs of its linears, which backward_weight
-    // reads, in the held buffer (zr_linear_hold).
-    void (*hold)(zr_block *block, zr_carver *held);
-    void (*alias)(zr_block *block); // evaluation: puts attended and what it saves in the workspace
-    // Optional, for a block that is cut or splits its backward: adds the gains that are not those
-    // of its norms. If the block is cut, it also places the slices' parts in the workspace.
-    void (*gains)(zr_block *block, zr_carver *work, zr_carver *sums);
-    // Optional: notes in the sizes what else backward reads, apart from the block's norms and
-    // linears.
-    void (*read_in_backward)(const zr_block *block, zero_unit_sizes *sizes);
-    zr_half_layers halves[2]; // zr_block_half
-} zr_block_layers;
-
-extern const zr_block_layers zr_gpt2_block_layers, zr_llama_block_layers;
-const zr_block_layers *zr_block_layers_of(const zero_unit *unit);
-// block.c: the sizes of a block, and those of a generation step; and the step itself, as
-// zr_lm_decode.
-zero_status zr_block_sizes(const zero_unit *unit, const zero_shape *shape, const zero_tensors *in,
-                           zero_unit_sizes *out);
+// lm_create.c: the table of an architecture's blocks (block.h).
+const struct zr_block_table *zr_block_table_of(const zero_unit *unit);
+// block.c: the sizes of a generation step through a block, and the step itself, as zr_lm_decode.
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                            zero_unit_sizes *out);
 zero_status zr_block_decode(zero_context *context, const zr_decode_cache *cache,

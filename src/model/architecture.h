@@ -40,7 +40,7 @@ typedef struct zr_lm_shape { // the sizes and settings that every language model
     int64_t heads, kv_heads, head_dim; // heads: of queries; kv_heads: of keys and values
     float norm_epsilon;
     bool rms; // norms without mean and bias
-    float embedding_dropout, attention_dropout;
+    float embedding_dropout, attention_dropout, residual_dropout;
 } zr_lm_shape;
 
 // Into how many tiles each kind of weight is cut; 0 or 1 if it is not cut.

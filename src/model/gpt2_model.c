@@ -92,6 +92,7 @@ static zr_lm_shape shape(const zr_lm_config *config)
         .norm_epsilon = of->layer_norm_epsilon,
         .embedding_dropout = of->embd_pdrop,
         .attention_dropout = of->attn_pdrop,
+        .residual_dropout = of->resid_pdrop,
     };
 }
 

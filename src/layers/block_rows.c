@@ -1,0 +1,437 @@
+// What the kinds of rows compute, in all slices of this rank: forward, and backward.
+#include "layers/block.h"
+#include "model/llama_model.h"
+
+static zr_queue *queue_of(const zr_block *block) { return block->context->queue; }
+
+static int64_t bytes_of(const zr_block *block, int64_t elements)
+{
+    return elements * (int64_t)zero_dtype_bytes(block->dtype);
+}
+
+static char *element_at(const zr_block *block, void *array, int64_t element)
+{
+    return (char *)array + bytes_of(block, element);
+}
+
+// Returns whether a slice computes a row: of shared keys, only the one that lends them does.
+static bool computes(const zr_block *block, const zr_block_row *row, int s)
+{
+    return !row->of_keys || block->slices[s].lender == s;
+}
+
+static zr_attention attention_of_slice(const zr_block *block, int s)
+{
+    zr_attention attention = block->attention;
+    attention.first_head += s * attention.heads;
+    return attention;
+}
+
+// ---- linears ----
+
+static zero_status linear_forward(zr_block *block, int half, int r, int s)
+{
+    const zr_linear linear = zr_block_linear(block, half, r, s);
+    zr_block_value *values = block->slices[s].value[half];
+    int in = zr_block_rows(block, half)[r].in[0];
+    return zr_linear_forward(block->context, &linear, in ? values[in].at : block->input,
+                             values[r].at, block->scratch);
+}
+
+static zero_status linear_backward(zr_block *block, int half, int r, int s)
+{
+    const zr_linear linear = zr_block_linear(block, half, r, s);
+    zr_block_value *values = block->slices[s].value[half];
+    int in = zr_block_rows(block, half)[r].in[0];
+    return zr_linear_backward(block->context, &linear, block->parts, values[in].at, values[r].d,
+                              values[in].d, block->scratch);
+}
+
+// The parts of an input row that a slice computes: slices that share keys and values each have
+// their gradients, but only one of them computes the share of the input's gradient.
+static unsigned parts_of_input(const zr_block *block, const zr_block_row *row, int s)
+{
+    unsigned parts = row->of_keys && !block->slices[s].first ? ZR_BACKWARD_WEIGHT
+                                                             : ZR_BACKWARD_WHOLE;
+    return computes(block, row, s) ? block->parts & parts : 0;
+}
+
+zero_status zr_block_input_backward(zr_block *block, int half, int s, float *dx)
+{
+    const zr_block_row *rows = zr_block_rows(block, half);
+    bool adds = false;
+    for (int r = zr_block_last_row(block, half); r > 0; r--) {
+        const zr_linear linear = zr_block_linear(block, half, r, s);
+        zr_block_value *values = block->slices[s].value[half];
+        if (!zr_row_is_input(&rows[r]) || !computes(block, &rows[r], s))
+            continue;
+        unsigned parts = parts_of_input(block, &rows[r], s);
+        ZERO_TRY(zr_linear_backward_sum(block->context, &linear, parts, values[0].at, values[r].d,
+                                        dx, adds, block->scratch));
+        adds = adds || parts & ZR_BACKWARD_INPUT;
+    }
+    return ZERO_OK;
+}
+
+// ---- norms of heads, from T into fp32, because the rotation rounds again ----
+
+zr_norm zr_heads_norm(const zr_block *block, const zr_block_row *row)
+{
+    const zr_attention *a = &block->attention;
+    return (zr_norm){
+        .dtype = ZERO_F32,
+        .stream = block->dtype,
+        .rows = block->rows * (row->of_keys ? a->kv_heads : a->heads),
+        .width = a->head_dim,
+        .epsilon = block->hyper->shape.norm_epsilon,
+        .rms = true,
+    };
+}
+
+int64_t zr_heads_norm_floats(const zr_block *block, const zr_block_row *row)
+{
+    const zr_norm norm = zr_heads_norm(block, row);
+    return zr_spare_floats(norm.rows * norm.width) + zr_spare_floats(norm.rows) + norm.width;
+}
+
+// Returns the rstd that lies behind the value of a HEAD_NORM.
+static float *rstd_of(const zr_norm *norm, float *value)
+{
+    return value + zr_spare_floats(norm->rows * norm->width);
+}
+
+// Returns the gain in fp32, which lies behind rstd if it is converted.
+static const float *gain_of(const zr_block *block, const zr_block_row *row, const zr_norm *norm,
+                            float *value)
+{
+    const void *gain = zr_tensor_values(block->context, &block->hyper->tensor[row->weight], 0);
+    float *wide = rstd_of(norm, value) + zr_spare_floats(norm->rows);
+    if (block->dtype == ZERO_F32)
+        return gain;
+    zr_run(queue_of(block),
+           zr_op_convert(&(zr_conversion){block->dtype, ZERO_F32, norm->width}, gain, wide));
+    return wide;
+}
+
+static void head_norm_forward(zr_block *block, int half, int r, int s)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zr_norm norm = zr_heads_norm(block, row);
+    zr_block_value *values = block->slices[s].value[half];
+    float *y = values[r].at;
+    zr_run(queue_of(block),
+           zr_op_norm_forward(&norm, values[row->in[0]].at, NULL, NULL,
+                              gain_of(block, row, &norm, y), NULL, y, NULL, rstd_of(&norm, y)));
+}
+
+static void head_norm_backward_slice(zr_block *block, int half, int r, int s)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    zr_norm norm = zr_heads_norm(block, row);
+    zr_block_value *values = block->slices[s].value[half];
+    float *y = values[r].at, *d_gain = block->slices[s].d_gain[r];
+    int add = 0;
+    if (!d_gain)
+        d_gain = zr_gains_place(block->context, &block->gains, &block->hyper->tensor[row->weight],
+                                &add);
+    norm.add_parameters = add;
+    zr_run(queue_of(block),
+           zr_op_norm_backward(&norm, values[r].d, values[row->in[0]].at,
+                               gain_of(block, row, &norm, y), NULL, rstd_of(&norm, y), NULL,
+                               values[row->in[0]].d, d_gain, NULL, block->scratch));
+}
+
+// The gradient of a shared key's gain counts once, in the first of the slices that share it.
+static void head_norm_backward(zr_block *block, int half, int r)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    int64_t dim = block->attention.head_dim, bytes = dim * (int64_t)sizeof(float);
+    float *parts = block->slices[0].d_gain[r];
+    float *sum = zr_gains_sum(&block->gains, &block->hyper->tensor[row->weight]);
+    for (int s = 0; s < block->slice_count; s++) {
+        if (computes(block, row, s))
+            head_norm_backward_slice(block, half, r, s);
+        if (parts && row->of_keys && !block->slices[s].first)
+            zr_run(queue_of(block), zr_op_zero(&(zr_bytes){bytes}, block->slices[s].d_gain[r]));
+    }
+    if (!parts || !sum)
+        return;
+    zr_rows_add(queue_of(block), block->slice_count, zr_spare_floats(dim), parts);
+    zr_run(queue_of(block), zr_op_copy(&(zr_bytes){bytes}, parts, sum));
+}
+
+// ---- rotation by position, and packing ----
+
+// Computes cosines and sines for every row's position; in a step of generation, the runs give the
+// positions.
+static zr_rotary make_angles(zr_block *block)
+{
+    const zr_attention *a = &block->attention;
+    zr_rotary rotary = {.batch = a->batch, .seq = a->seq, .head_dim = a->head_dim};
+    float *angles = block->angles;
+    zr_llama_frequencies(&block->hyper->config.llama, block->frequency, &rotary.factor);
+    if (!block->step)
+        zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
+    for (int i = 0; block->step && i < block->step->run_count; i++) {
+        const zr_attention_run *run = &block->step->runs[i];
+        zr_rotary of_run = rotary;
+        of_run.first = run->first;
+        of_run.seq = run->rows;
+        zr_run(queue_of(block), zr_op_rotary_table(&of_run, block->frequency, angles));
+        angles += run->rows * rotary.head_dim;
+    }
+    return rotary;
+}
+
+// Copies columns (R, width) of T between rows of different widths.
+static void copy_columns(const zr_block *block, int64_t width, const void *from, int64_t from_row,
+                         void *to, int64_t to_row)
+{
+    const zr_strided columns = {.rows = block->rows,
+                                .bytes = bytes_of(block, width),
+                                .from_stride = bytes_of(block, from_row),
+                                .to_stride = bytes_of(block, to_row)};
+    zr_run(queue_of(block), zr_op_copy_rows(&columns, from, to));
+}
+
+// Rotates the queries, or else the keys, between dense rows and those that lie `packed_row` apart.
+static void rotate(zr_block *block, const zr_rotary *by, bool keys, bool back, zero_dtype dense,
+                   const void *x, void *y, int64_t packed_row)
+{
+    zr_rotary rotary = *by;
+    rotary.heads = keys ? block->attention.kv_heads : block->attention.heads;
+    int64_t width = rotary.heads * rotary.head_dim;
+    rotary.back = back;
+    rotary.from = back ? block->dtype : dense;
+    rotary.to = back ? dense : block->dtype;
+    rotary.x_step = back ? packed_row : width;
+    rotary.y_step = back ? width : packed_row;
+    zr_run(queue_of(block), zr_op_rotate(&rotary, block->angles, x, y));
+}
+
+// Returns the type of the queries, or keys, that are rotated: of norms of heads, or of T.
+static zero_dtype rotated_dtype(const zr_block *block, int half, const zr_block_row *row, int i)
+{
+    const zr_block_row *in = &zr_block_rows(block, half)[row->in[i]];
+    return in->kind == ZR_ROW_HEAD_NORM && zr_row_exists(block, in) ? ZERO_F32 : block->dtype;
+}
+
+static void rotate_forward(zr_block *block, int half, int r)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zr_attention *a = &block->attention;
+    int64_t queries = a->heads * a->head_dim, keys = a->kv_heads * a->head_dim,
+            whole = zr_attention_row(a);
+    const zr_rotary rotary = make_angles(block);
+    for (int s = 0; s < block->slice_count; s++) {
+        zr_block_value *values = block->slices[s].value[half],
+                       *lent = block->slices[block->slices[s].lender].value[half];
+        void *packed = values[r].at;
+        rotate(block, &rotary, false, false, rotated_dtype(block, half, row, 0),
+               values[row->in[0]].at, packed, whole);
+        rotate(block, &rotary, true, false, rotated_dtype(block, half, row, 1),
+               lent[row->in[1]].at, element_at(block, packed, queries), whole);
+        copy_columns(block, keys, lent[row->in[2]].at, keys,
+                     element_at(block, packed, queries + keys), whole);
+    }
+}
+
+// Sums the gradients of the keys and values that slices [first, first + count) share, also with
+// slices of other ranks if those share them; then rounds them once.
+static zero_status sum_shared(zr_block *block, int first, int count)
+{
+    zr_queue *queue = queue_of(block);
+    const zr_block_slice *slice = &block->slices[first];
+    int64_t size = block->rows * zr_attention_shared_row(&block->attention);
+    const zr_bytes all = {size * (int64_t)sizeof(float)};
+    zr_rows_add(queue, count, zr_spare_floats(size), slice->d_shared);
+    if (block->shared.elements) {
+        zr_run(queue, zr_op_copy(&all, slice->d_shared, block->place));
+        ZERO_TRY(zr_exchange(block->context, &block->shared, 0));
+        zr_run(queue, zr_op_copy(&all, block->place, slice->d_shared));
+    }
+    zr_run(queue, zr_op_convert(&(zr_conversion){ZERO_F32, block->dtype, size}, slice->d_shared,
+                                slice->d_keys));
+    return ZERO_OK;
+}
+
+static zero_status share_keys(zr_block *block)
+{
+    for (int s = 0, end; s < block->slice_count && block->kv_replicas > 1; s = end) {
+        for (end = s + 1; end < block->slice_count && block->slices[end].lender == s;)
+            end++;
+        ZERO_TRY(sum_shared(block, s, end - s));
+    }
+    return ZERO_OK;
+}
+
+static zero_status rotate_backward(zr_block *block, int half, int r)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zr_attention *a = &block->attention;
+    int64_t queries = a->heads * a->head_dim, keys = a->kv_heads * a->head_dim,
+            whole = zr_attention_row(a);
+    const zr_rotary rotary = {.batch = a->batch, .seq = a->seq, .head_dim = a->head_dim};
+    ZERO_TRY(share_keys(block));
+    for (int s = 0; s < block->slice_count; s++) {
+        const zr_block_slice *slice = &block->slices[s];
+        const zr_block_value *values = slice->value[half];
+        bool shared = slice->d_shared;
+        void *d_keys = shared ? slice->d_keys : element_at(block, values[r].d, queries);
+        int64_t step = shared ? 2 * keys : whole;
+        rotate(block, &rotary, false, true, rotated_dtype(block, half, row, 0), values[r].d,
+               values[row->in[0]].d, whole);
+        if (slice->lender != s)
+            continue;
+        rotate(block, &rotary, true, true, rotated_dtype(block, half, row, 1), d_keys,
+               values[row->in[1]].d, step);
+        copy_columns(block, keys, element_at(block, d_keys, keys), step, values[row->in[2]].d,
+                     keys);
+    }
+    return ZERO_OK;
+}
+
+// ---- attention ----
+
+// Fills in the part of a cache that belongs to a slice of the unit's layer.
+static void decode(zr_block *block, zr_attention *a, int s, const void *packed, void *out)
+{
+    const zr_decode_cache *cache = block->cache;
+    const zr_decode_step *step = block->step;
+    int64_t each = cache->sequences * a->kv_heads * a->head_dim * cache->capacity,
+            first = (block->hyper->layer * block->slice_count + s) * each;
+    a->sequences = cache->sequences;
+    a->capacity = cache->capacity;
+    a->run_count = step->run_count;
+    zr_run(queue_of(block), zr_op_attention_decode(a, step->runs, cache->k + first,
+                                                   cache->v + first, packed, out,
+                                                   block->scratch));
+}
+
+static void attention_forward(zr_block *block, int half, int r, int s)
+{
+    zr_attention attention = attention_of_slice(block, s);
+    zr_block_slice *slice = &block->slices[s];
+    const void *packed = slice->value[half][zr_block_rows(block, half)[r].in[0]].at;
+    void *out = slice->value[half][r].at;
+    if (block->cache)
+        decode(block, &attention, s, packed, out);
+    else
+        zr_run(queue_of(block),
+               zr_op_attention_forward(&attention, packed, out, slice->lse, block->context->values,
+                                       block->scratch));
+}
+
+static void attention_backward(zr_block *block, int half, int r, int s)
+{
+    const zr_attention attention = attention_of_slice(block, s);
+    zr_block_slice *slice = &block->slices[s];
+    const zr_block_value *in = &slice->value[half][zr_block_rows(block, half)[r].in[0]],
+                         *out = &slice->value[half][r];
+    zr_run(queue_of(block),
+           zr_op_attention_backward(&attention, in->at, out->at, slice->lse, out->d, in->d,
+                                    slice->d_shared, block->context->values, block->scratch));
+}
+
+// ---- silu(gate) * up ----
+
+static zr_elements gated(const zr_block *block, int half, int r)
+{
+    int64_t width = zr_row_elements(block, &zr_block_rows(block, half)[r]);
+    return (zr_elements){block->dtype, block->rows * width};
+}
+
+static void silu_gate_forward(zr_block *block, int half, int r, int s)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zr_elements all = gated(block, half, r);
+    zr_block_value *values = block->slices[s].value[half];
+    zr_run(queue_of(block), zr_op_silu_gate_forward(&all, values[row->in[0]].at,
+                                                    values[row->in[1]].at, values[r].at));
+}
+
+static void silu_gate_backward(zr_block *block, int half, int r, int s)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zr_elements all = gated(block, half, r);
+    zr_block_value *values = block->slices[s].value[half], *gate = &values[row->in[0]],
+                   *up = &values[row->in[1]];
+    zr_run(queue_of(block),
+           zr_op_silu_gate_backward(&all, gate->at, up->at, values[r].d, gate->d, up->d));
+}
+
+// ---- rows ----
+
+static zero_status forward_in_slice(zr_block *block, int half, int r, int s)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    if (!computes(block, row, s))
+        return ZERO_OK;
+    switch (row->kind) {
+    case ZR_ROW_LINEAR:
+    case ZR_ROW_GELU_LINEAR: return linear_forward(block, half, r, s);
+    case ZR_ROW_HEAD_NORM: head_norm_forward(block, half, r, s); break;
+    case ZR_ROW_ATTENTION: attention_forward(block, half, r, s); break;
+    default: silu_gate_forward(block, half, r, s); break;
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_row_forward(zr_block *block, int half, int r)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    if (row->kind == ZR_ROW_ROTATE) {
+        rotate_forward(block, half, r);
+        return ZERO_OK;
+    }
+    for (int s = 0; s < block->slice_count && zr_row_exists(block, row); s++)
+        ZERO_TRY(forward_in_slice(block, half, r, s));
+    return ZERO_OK;
+}
+
+zero_status zr_row_backward(zr_block *block, int half, int r)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    bool linear = zr_row_is_linear(row);
+    if (!zr_row_exists(block, row) || !(linear || block->parts & ZR_BACKWARD_INPUT))
+        return ZERO_OK;
+    if (row->kind == ZR_ROW_ROTATE)
+        return rotate_backward(block, half, r);
+    if (row->kind == ZR_ROW_HEAD_NORM)
+        head_norm_backward(block, half, r);
+    for (int s = 0; s < block->slice_count && row->kind != ZR_ROW_HEAD_NORM; s++) {
+        if (linear)
+            ZERO_TRY(linear_backward(block, half, r, s));
+        else if (row->kind == ZR_ROW_ATTENTION)
+            attention_backward(block, half, r, s);
+        else
+            silu_gate_backward(block, half, r, s);
+    }
+    return ZERO_OK;
+}
+
+// Returns whether a part of backward reads the values that a row reads: a linear for the gradient
+// of its weight, and any other row but SILU_GATE's product for that of its input.
+static uint32_t values_read(const zr_block_row *row, unsigned parts)
+{
+    bool reads = parts & (row->kind == ZR_ROW_LINEAR        ? ZR_BACKWARD_WEIGHT
+                          : row->kind == ZR_ROW_GELU_LINEAR ? ZR_BACKWARD_WHOLE
+                                                            : ZR_BACKWARD_INPUT);
+    return reads ? 1u << row->in[0] | 1u << row->in[1] | 1u << row->in[2] : 0;
+}
+
+zero_status zr_block_recompute(zr_block *block, int half)
+{
+    const zr_block_row *rows = zr_block_rows(block, half);
+    int last = zr_block_last_row(block, half);
+    uint32_t wanted = 0;
+    for (int r = last; r > 0; r--) {
+        bool again = !rows[r].kept && wanted >> r & 1;
+        wanted |= again ? values_read(&rows[r], ZR_BACKWARD_WHOLE) : 0;
+        wanted |= values_read(&rows[r], block->parts);
+    }
+    for (int r = 1; r < last; r++)
+        if (!rows[r].kept && wanted >> r & 1)
+            ZERO_TRY(zr_row_forward(block, half, r));
+    return ZERO_OK;
+}
