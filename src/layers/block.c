@@ -58,14 +58,14 @@ static zr_dropout dropout_of(const zr_block *block, int half, zero_dtype from)
                         .first = block->division.first * block->width};
 }
 
-typedef struct joining { // of a half's slices in forward
+typedef struct half_slices { // of which each adds to a sum
     zr_block *block;
     int half;
-} joining;
+} half_slices;
 
 static zero_status join_slice(void *user, int s, float *out)
 {
-    const joining *j = user;
+    const half_slices *j = user;
     int last = zr_block_last_row(j->block, j->half);
     const zr_linear linear = zr_block_linear(j->block, j->half, last, s);
     int in = zr_block_rows(j->block, j->half)[last].in[0];
@@ -78,12 +78,11 @@ static zero_status sum_branch_slices(zr_block *block, int half, void *branch)
 {
     const zr_division *division = &block->division;
     const zr_linear linear = zr_block_branch_linear(block, half);
-    const zr_matrix own = {
-        .dtype = block->dtype, .rows = division->own, .width = block->width};
-    joining joining = {.block = block, .half = half};
+    const zr_matrix own = {.dtype = block->dtype, .rows = division->own, .width = block->width};
+    half_slices slices = {block, half};
     float *sum;
     ZERO_TRY(zr_slices_add(block->context, division->slices, block->rows * block->width, join_slice,
-                           &joining, block->place, block->spare));
+                           &slices, block->place, block->spare));
     ZERO_TRY(zr_division_reduce(block->context, division, block->place, &sum));
     zr_run(block->context->queue,
            zr_op_add_bias(&own, sum, zr_tensor_values(block->context, linear.bias, 0), branch));
@@ -159,14 +158,15 @@ static zero_status branch_backward(zr_block *block, int half, const void *d)
     const zr_division *division = &block->division;
     const zr_dropout dropout = dropout_of(block, half, block->stream);
     void **branch = &block->slices[0].value[half][zr_block_last_row(block, half)].d;
-    void *into = division->by_rows ? zr_division_own(division, block->dtype, block->place) : *branch;
+    void *into =
+        division->by_rows ? zr_division_own(division, block->dtype, block->place) : *branch;
     if (!(block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
     if (!into)
         *branch = (void *)d;
     else if (!(dropout.p > 0) && block->stream != block->dtype)
-        zr_run(queue, zr_op_convert(&(zr_conversion){block->stream, block->dtype, dropout.n}, d,
-                                    into));
+        zr_run(queue,
+               zr_op_convert(&(zr_conversion){block->stream, block->dtype, dropout.n}, d, into));
     else
         zr_run(queue, zr_op_dropout(&dropout, block->context->values, d, into));
     for (int s = 1; s < block->slice_count; s++)
@@ -174,14 +174,9 @@ static zero_status branch_backward(zr_block *block, int half, const void *d)
     return into ? gather_into(block, *branch) : ZERO_OK;
 }
 
-typedef struct input_sum { // of a half in backward
-    zr_block *block;
-    int half;
-} input_sum;
-
 static zero_status input_slice(void *user, int s, float *out)
 {
-    const input_sum *sum = user;
+    const half_slices *sum = user;
     return zr_block_input_backward(sum->block, sum->half, s, out);
 }
 
@@ -198,7 +193,7 @@ static const void *narrow_gradient(const zr_block *block, int half, const float 
 
 static zero_status cut_input_backward(zr_block *block, int half, const void **dy)
 {
-    input_sum input = {.block = block, .half = half};
+    half_slices slices = {block, half};
     float *sum;
     if (!(block->parts & ZR_BACKWARD_INPUT)) {
         for (int s = 0; s < block->slice_count; s++)
@@ -206,7 +201,7 @@ static zero_status cut_input_backward(zr_block *block, int half, const void **dy
         return ZERO_OK;
     }
     ZERO_TRY(zr_slices_add(block->context, block->division.slices, block->rows * block->width,
-                           input_slice, &input, block->place, block->spare));
+                           input_slice, &slices, block->place, block->spare));
     ZERO_TRY(zr_division_reduce(block->context, &block->division, block->place, &sum));
     *dy = narrow_gradient(block, half, sum);
     return ZERO_OK;
@@ -216,21 +211,17 @@ static zero_status cut_input_backward(zr_block *block, int half, const void **dy
 // single product rounds it itself.
 static zero_status inputs_backward(zr_block *block, int half, const void **dy)
 {
-    const zr_block_row *rows = zr_block_rows(block, half);
-    int inputs = 0, input = 0;
-    for (int r = 1; r <= zr_block_last_row(block, half); r++)
-        if (zr_row_is_input(&rows[r])) {
-            inputs++;
-            input = r;
-        }
+    int input = 1;
     if (zr_block_is_cut(block))
         return cut_input_backward(block, half, dy);
-    if (inputs > 1) {
-        ZERO_TRY(zr_block_input_backward(block, half, 0, block->sum));
+    if (zr_block_inputs(block, half) > 1) {
+        ZERO_TRY(zr_block_input_backward(block, half, 0, block->sum[half]));
         if (block->parts & ZR_BACKWARD_INPUT)
-            *dy = narrow_gradient(block, half, block->sum);
+            *dy = narrow_gradient(block, half, block->sum[half]);
         return ZERO_OK;
     }
+    while (!zr_row_is_input(&zr_block_rows(block, half)[input]))
+        input++;
     *dy = block->slices[0].value[half][0].d;
     return zr_row_backward(block, half, input);
 }
@@ -282,8 +273,8 @@ static zero_status run_backward(zero_context *context, unsigned parts, const voi
     zr_block block;
     ZERO_TRY(set_block(context, ZR_BLOCK_GOES_BACK, parts, &block));
     bool parallel = block.table->parallel;
-    ZERO_TRY(half_backward(&block, ZR_MLP_HALF, parallel ? x : block.middle, d, d,
-                           parallel ? dx : d));
+    ZERO_TRY(
+        half_backward(&block, ZR_MLP_HALF, parallel ? x : block.middle, d, d, parallel ? dx : d));
     ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, x, d, parallel ? dx : d, dx));
     if (!(parts & ZR_BACKWARD_WEIGHT))
         return ZERO_OK;
@@ -395,11 +386,14 @@ static size_t lay_out_decode(const zero_unit *unit, const zr_decode_limits *limi
 {
     const zero_shape shape = {
         .batch = 1, .seq = limits->rows, .threads = limits->threads, .dtype = limits->dtype};
-    zr_block_layout l = {
-        .use = ZR_BLOCK_EVALUATES, .whole = true, .parts = ZR_BACKWARD_WHOLE, .workspace = workspace};
+    zr_block_layout l = {.use = ZR_BLOCK_EVALUATES,
+                         .whole = true,
+                         .parts = ZR_BACKWARD_WHOLE,
+                         .workspace = workspace};
     zr_block_lay_out(unit, &shape, &l, block);
     return l.workspace_bytes +
-           (workspace ? 0 : zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
+           (workspace ? 0
+                      : zr_scratch_decode(limits->threads, &block->attention, limits->capacity));
 }
 
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,

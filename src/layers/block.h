@@ -42,6 +42,13 @@ typedef enum zr_row_width { // of a linear's outputs, in a slice
     ZR_WIDE_INNER           // F, of the MLP
 } zr_row_width;
 
+typedef enum zr_row_flag {
+    ZR_KEPT = 1, // backward reads the value that forward wrote; otherwise it is computed again
+    // Of keys or values: slices that share a head of keys have one value, which the first of them on
+    // each rank computes.
+    ZR_OF_KEYS = 2
+} zr_row_flag;
+
 enum { ZR_MOST_ROWS = 12, ZR_ROW_INPUTS = 3 };
 
 typedef struct zr_block_row {
@@ -49,10 +56,7 @@ typedef struct zr_block_row {
     int in[ZR_ROW_INPUTS]; // the rows of this half whose values it reads
     zr_row_width width;    // of a linear
     int weight, bias;      // the numbers of its tensors
-    bool kept;             // backward reads the value that forward wrote; otherwise it is recomputed
-    // Of keys or values: slices that share a head of keys have one value, which the first of them on
-    // each rank computes.
-    bool of_keys;
+    unsigned flags;        // zr_row_flag
 } zr_block_row;
 
 enum zr_block_half { ZR_ATTENTION_HALF, ZR_MLP_HALF, ZR_BLOCK_HALVES };
@@ -64,8 +68,8 @@ typedef struct zr_half_table {
 } zr_half_table;
 
 typedef struct zr_block_table { // of an architecture
-    bool outputs_first; // weights of its linears lie as (out, in): see zr_linear
-    bool parallel;      // both halves read the block's input
+    bool outputs_first;         // weights of its linears lie as (out, in): see zr_linear
+    bool parallel;              // both halves read the block's input
     zr_half_table halves[ZR_BLOCK_HALVES];
 } zr_block_table;
 
@@ -83,17 +87,17 @@ typedef struct zr_block_slice {
     int lender; // number of the slice whose keys and values these are
     bool first; // the first of all slices that share them, on any rank
     zr_block_value value[ZR_BLOCK_HALVES][ZR_MOST_ROWS];
-    float *lse;                   // (batch, heads, seq) of ATTENTION, kept; NULL in an evaluation
-    float *d_shared;              // (R, 2K) gradients of shared keys and values; NULL if not shared
-    void *d_keys;                 // (R, 2K) T, their sums
-    float *d_gain[ZR_MOST_ROWS];  // (D) of a HEAD_NORM in this slice; NULL if the block is not cut
+    float *lse;                  // (batch, heads, seq) of ATTENTION, kept; NULL in an evaluation
+    float *d_shared;             // (R, 2K) gradients of shared keys and values; NULL if not shared
+    void *d_keys;                // (R, 2K) T, their sums
+    float *d_gain[ZR_MOST_ROWS]; // (D) of a HEAD_NORM in this slice; NULL if the block is not cut
 } zr_block_slice;
 
 typedef struct zr_block {
     const zr_block_table *table;
     const zr_lm_unit *hyper;
     zero_context *context;
-    unsigned parts; // of backward (ZR_BACKWARD_...) that the call computes
+    unsigned parts;           // of backward (ZR_BACKWARD_...) that the call computes
     zero_dtype dtype, stream; // T and S
     int64_t rows, width;
     zr_division division;   // of the rows of the stream
@@ -104,20 +108,20 @@ typedef struct zr_block {
     int slice_count;
     zr_block_slice slices[ZR_MOST_LOCAL_SLICES];
     // Set in a step of generation, otherwise NULL:
-    const zr_decode_step *step;   // its runs give the positions of the rows
+    const zr_decode_step *step; // its runs give the positions of the rows
     const zr_decode_cache *cache;
     // Kept from forward to backward; evaluation keeps nothing, and has `middle` in `out`.
     zr_norm_statistics statistics[ZR_BLOCK_HALVES]; // (own); means only if the norms have them
     void *middle; // (own, C) S, the residual stream between the halves
     // In the workspace:
-    const void *input;        // (R, C) T, the norm's output as the first linears of a half read it
-    float *sum;               // (R, C) gradient of what several products read, if it is not cut
-    float *frequency, *angles; // of rotation: (D / 2), (seq, D); in a step of generation (R, D)
-    void *scratch;            // used by operations in turn
-    void *place;              // of exchanges, if one rank computes all slices
-    float *spare;             // (R, C) for each level of the sum over this rank's slices
-    float *partials;          // sums of gains over slices
-    zr_gains gains;           // a split backward holds the sums
+    const void *input; // (R, C) T, the norm's output as the first linears of a half read it
+    float *sum[ZR_BLOCK_HALVES]; // (R, C) gradient of what several products read, if it is not cut
+    float *frequency, *angles;   // of rotation: (D / 2), (seq, D); in a step of generation (R, D)
+    void *scratch;               // used by operations in turn
+    void *place;                 // of exchanges, if one rank computes all slices
+    float *spare;                // (R, C) for each level of the sum over this rank's slices
+    float *partials;             // sums of gains over slices
+    zr_gains gains;              // a split backward holds the sums
     // In backward of attention: the sum, over the ranks that share them, of the gradients of shared
     // keys and values; 0 elements if no ranks share any.
     zero_exchange shared;
@@ -145,9 +149,25 @@ static inline bool zr_row_is_input(const zr_block_row *row)
     return zr_row_is_linear(row) && row->in[0] == 0;
 }
 
-// block_memory.c
+// Returns the number of rows that a row reads.
+static inline int zr_row_inputs(const zr_block_row *row)
+{
+    return row->kind == ZR_ROW_NORM        ? 0
+           : row->kind == ZR_ROW_ROTATE    ? 3
+           : row->kind == ZR_ROW_SILU_GATE ? 2
+                                           : 1;
+}
+static inline int zr_block_inputs(const zr_block *block, int half) // input rows of a half
+{
+    int count = 0;
+    for (int r = 1; r <= zr_block_last_row(block, half); r++)
+        count += zr_row_is_input(&zr_block_rows(block, half)[r]);
+    return count;
+}
+
+// block_layout.c
 typedef enum zr_block_use { ZR_BLOCK_TRAINS, ZR_BLOCK_EVALUATES, ZR_BLOCK_GOES_BACK } zr_block_use;
-typedef struct zr_block_layout {                     // of the buffers of a call
+typedef struct zr_block_layout { // of the buffers of a call
     zr_block_use use;
     bool whole;                                      // every rank has all rows of the stream
     unsigned parts;                                  // as in zr_block
@@ -165,6 +185,10 @@ bool zr_row_exists(const zr_block *block, const zr_block_row *row);
 // slices instead; zr_block_branch_linear has it.
 zr_linear zr_block_linear(const zr_block *block, int half, int row, int slice);
 zr_linear zr_block_branch_linear(const zr_block *block, int half);
+
+// block_memory.c
+// Places the values of rows, for one use; returns the bytes. base: NULL to count only.
+int64_t zr_block_place_values(zr_block *block, zr_block_use use, char *base);
 
 // block_rows.c
 // The norm of a HEAD_NORM, and the floats of its value: (R, width), then rstd (R, heads), then the

@@ -17,7 +17,7 @@ static char *element_at(const zr_block *block, void *array, int64_t element)
 // Returns whether a slice computes a row: of shared keys, only the one that lends them does.
 static bool computes(const zr_block *block, const zr_block_row *row, int s)
 {
-    return !row->of_keys || block->slices[s].lender == s;
+    return !(row->flags & ZR_OF_KEYS) || block->slices[s].lender == s;
 }
 
 static zr_attention attention_of_slice(const zr_block *block, int s)
@@ -51,8 +51,8 @@ static zero_status linear_backward(zr_block *block, int half, int r, int s)
 // their gradients, but only one of them computes the share of the input's gradient.
 static unsigned parts_of_input(const zr_block *block, const zr_block_row *row, int s)
 {
-    unsigned parts = row->of_keys && !block->slices[s].first ? ZR_BACKWARD_WEIGHT
-                                                             : ZR_BACKWARD_WHOLE;
+    unsigned parts =
+        row->flags & ZR_OF_KEYS && !block->slices[s].first ? ZR_BACKWARD_WEIGHT : ZR_BACKWARD_WHOLE;
     return computes(block, row, s) ? block->parts & parts : 0;
 }
 
@@ -81,7 +81,7 @@ zr_norm zr_heads_norm(const zr_block *block, const zr_block_row *row)
     return (zr_norm){
         .dtype = ZERO_F32,
         .stream = block->dtype,
-        .rows = block->rows * (row->of_keys ? a->kv_heads : a->heads),
+        .rows = block->rows * (row->flags & ZR_OF_KEYS ? a->kv_heads : a->heads),
         .width = a->head_dim,
         .epsilon = block->hyper->shape.norm_epsilon,
         .rms = true,
@@ -132,8 +132,8 @@ static void head_norm_backward_slice(zr_block *block, int half, int r, int s)
     float *y = values[r].at, *d_gain = block->slices[s].d_gain[r];
     int add = 0;
     if (!d_gain)
-        d_gain = zr_gains_place(block->context, &block->gains, &block->hyper->tensor[row->weight],
-                                &add);
+        d_gain =
+            zr_gains_place(block->context, &block->gains, &block->hyper->tensor[row->weight], &add);
     norm.add_parameters = add;
     zr_run(queue_of(block),
            zr_op_norm_backward(&norm, values[r].d, values[row->in[0]].at,
@@ -151,7 +151,7 @@ static void head_norm_backward(zr_block *block, int half, int r)
     for (int s = 0; s < block->slice_count; s++) {
         if (computes(block, row, s))
             head_norm_backward_slice(block, half, r, s);
-        if (parts && row->of_keys && !block->slices[s].first)
+        if (parts && row->flags & ZR_OF_KEYS && !block->slices[s].first)
             zr_run(queue_of(block), zr_op_zero(&(zr_bytes){bytes}, block->slices[s].d_gain[r]));
     }
     if (!parts || !sum)
@@ -229,8 +229,8 @@ static void rotate_forward(zr_block *block, int half, int r)
         void *packed = values[r].at;
         rotate(block, &rotary, false, false, rotated_dtype(block, half, row, 0),
                values[row->in[0]].at, packed, whole);
-        rotate(block, &rotary, true, false, rotated_dtype(block, half, row, 1),
-               lent[row->in[1]].at, element_at(block, packed, queries), whole);
+        rotate(block, &rotary, true, false, rotated_dtype(block, half, row, 1), lent[row->in[1]].at,
+               element_at(block, packed, queries), whole);
         copy_columns(block, keys, lent[row->in[2]].at, keys,
                      element_at(block, packed, queries + keys), whole);
     }
@@ -304,8 +304,7 @@ static void decode(zr_block *block, zr_attention *a, int s, const void *packed, 
     a->capacity = cache->capacity;
     a->run_count = step->run_count;
     zr_run(queue_of(block), zr_op_attention_decode(a, step->runs, cache->k + first,
-                                                   cache->v + first, packed, out,
-                                                   block->scratch));
+                                                   cache->v + first, packed, out, block->scratch));
 }
 
 static void attention_forward(zr_block *block, int half, int r, int s)
@@ -317,9 +316,8 @@ static void attention_forward(zr_block *block, int half, int r, int s)
     if (block->cache)
         decode(block, &attention, s, packed, out);
     else
-        zr_run(queue_of(block),
-               zr_op_attention_forward(&attention, packed, out, slice->lse, block->context->values,
-                                       block->scratch));
+        zr_run(queue_of(block), zr_op_attention_forward(&attention, packed, out, slice->lse,
+                                                        block->context->values, block->scratch));
 }
 
 static void attention_backward(zr_block *block, int half, int r, int s)
@@ -426,12 +424,12 @@ zero_status zr_block_recompute(zr_block *block, int half)
     int last = zr_block_last_row(block, half);
     uint32_t wanted = 0;
     for (int r = last; r > 0; r--) {
-        bool again = !rows[r].kept && wanted >> r & 1;
+        bool again = !(rows[r].flags & ZR_KEPT) && wanted >> r & 1;
         wanted |= again ? values_read(&rows[r], ZR_BACKWARD_WHOLE) : 0;
         wanted |= values_read(&rows[r], block->parts);
     }
     for (int r = 1; r < last; r++)
-        if (!rows[r].kept && wanted >> r & 1)
+        if (!(rows[r].flags & ZR_KEPT) && wanted >> r & 1)
             ZERO_TRY(zr_row_forward(block, half, r));
     return ZERO_OK;
 }

@@ -1,0 +1,294 @@
+// Lays out a block's call: its sizes; the saved and the held buffer; the workspace, of which
+// block_memory.c places the values of rows.
+#include "layers/block.h"
+
+#include <math.h>
+
+bool zr_row_exists(const zr_block *block, const zr_block_row *row)
+{
+    return row->kind != ZR_ROW_HEAD_NORM || zr_tensor_exists(&block->hyper->tensor[row->weight]);
+}
+
+int64_t zr_row_elements(const zr_block *block, const zr_block_row *row)
+{
+    const zr_attention *a = &block->attention;
+    const zr_lm_unit *hyper = block->hyper;
+    const int64_t widths[] = {
+        [ZR_WIDE_STREAM] = block->width,
+        [ZR_WIDE_QUERIES] = a->heads * a->head_dim,
+        [ZR_WIDE_KEYS] = a->kv_heads * a->head_dim,
+        [ZR_WIDE_PACKED] = zr_attention_row(a),
+        [ZR_WIDE_INNER] = hyper->shape.inner / hyper->slices.count,
+    };
+    switch (row->kind) {
+    case ZR_ROW_NORM: return block->width;
+    case ZR_ROW_HEAD_NORM: return widths[row->flags & ZR_OF_KEYS ? ZR_WIDE_KEYS : ZR_WIDE_QUERIES];
+    case ZR_ROW_ROTATE: return widths[ZR_WIDE_PACKED];
+    case ZR_ROW_ATTENTION: return widths[ZR_WIDE_QUERIES];
+    case ZR_ROW_SILU_GATE: return widths[ZR_WIDE_INNER];
+    default: return widths[row->width];
+    }
+}
+
+static size_t scratch_bytes(const zr_block *block, int threads)
+{
+    size_t most = ZR_MAX(zr_scratch_norm(threads, &block->norm[0].norm),
+                         zr_scratch_attention(threads, &block->attention));
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        for (int r = 1; r <= zr_block_last_row(block, half); r++) {
+            const zr_block_row *row = &zr_block_rows(block, half)[r];
+            const zr_linear linear = zr_block_linear(block, half, r, 0);
+            const zr_norm heads = zr_heads_norm(block, row);
+            size_t bytes = zr_row_is_linear(row)           ? zr_linear_scratch(&linear, threads)
+                           : row->kind == ZR_ROW_HEAD_NORM ? zr_scratch_norm(threads, &heads)
+                                                           : 0;
+            most = ZR_MAX(most, bytes);
+        }
+    return most;
+}
+
+static void carve_statistics(zr_block *block, zr_carver *carver)
+{
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+        zr_norm_statistics *of = &block->statistics[half];
+        of->mean = block->norm[half].norm.rms ? NULL : zr_carve_floats(carver, block->division.own);
+        of->rstd = zr_carve_floats(carver, block->division.own);
+    }
+}
+
+// Cuts the value of a row that is kept; slices that share keys have that of their lender.
+static void carve_value(zr_block *block, int half, int r, int s, zr_carver *carver)
+{
+    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    zr_block_slice *slice = &block->slices[s];
+    if (row->flags & ZR_OF_KEYS && slice->lender != s) {
+        slice->value[half][r].at = block->slices[slice->lender].value[half][r].at;
+        return;
+    }
+    slice->value[half][r].at =
+        zr_carve_as(carver, block->dtype, block->rows * zr_row_elements(block, row));
+    if (row->kind == ZR_ROW_ATTENTION)
+        slice->lse = zr_carve_floats(carver, block->rows * block->attention.heads);
+}
+
+static size_t carve_saved(zr_block *block, void *base)
+{
+    zr_carver carver = {.base = base};
+    carve_statistics(block, &carver);
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        for (int r = 1; r <= zr_block_last_row(block, half); r++)
+            for (int s = 0; s < block->slice_count && zr_block_rows(block, half)[r].flags & ZR_KEPT;
+                 s++)
+                carve_value(block, half, r, s, &carver);
+    if (!block->table->parallel)
+        block->middle = zr_carve_as(&carver, block->stream, block->division.own * block->width);
+    return carver.used;
+}
+
+static bool is_split(const zr_block *block) { return block->parts != ZR_BACKWARD_WHOLE; }
+
+// Puts the gradients of the outputs of linears that train in the held buffer, for the weight part of
+// a split backward. Those of shared keys and values belong to the slice that lends them.
+static void hold_gradients(zr_block *block, zr_carver *held)
+{
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+        int last = zr_block_last_row(block, half);
+        const zr_linear branch = zr_block_branch_linear(block, half);
+        void *d = zr_linear_hold(&branch, held, block->slices[0].value[half][last].d);
+        for (int s = 0; s < block->slice_count; s++) {
+            zr_block_value *values = block->slices[s].value[half];
+            values[last].d = d;
+            for (int r = 1; r < last; r++) {
+                const zr_block_row *row = &zr_block_rows(block, half)[r];
+                const zr_linear linear = zr_block_linear(block, half, r, s);
+                if (zr_row_is_linear(row) && !linear.is_lent)
+                    values[r].d = zr_linear_hold(&linear, held, values[r].d);
+            }
+        }
+    }
+}
+
+// The gradients of heads' gains have a part for each slice, one after another, to be summed.
+static void carve_head_gains(zr_block *block, zr_carver *work, zr_carver *sums)
+{
+    int64_t dim = block->attention.head_dim, step = zr_spare_floats(dim);
+    const zr_block_row *rows = zr_block_rows(block, ZR_ATTENTION_HALF);
+    for (int r = 1; r < zr_block_last_row(block, ZR_ATTENTION_HALF); r++) {
+        bool cut = zr_block_is_cut(block);
+        if (rows[r].kind != ZR_ROW_HEAD_NORM || !zr_row_exists(block, &rows[r]))
+            continue;
+        float *parts = cut ? zr_carve_floats(work, block->slice_count * step) : NULL;
+        for (int s = 0; s < block->slice_count; s++)
+            block->slices[s].d_gain[r] = parts ? parts + s * step : NULL;
+        zr_gains_carve(&block->gains, sums, &block->hyper->tensor[rows[r].weight], dim, cut);
+    }
+}
+
+// sums: the buffer for sums of gains, which is not scratch if backward is split.
+static void carve_gains(zr_block *block, zr_carver *work, zr_carver *sums)
+{
+    const zr_division *division = &block->division;
+    block->partials = zr_carve_floats(work, zr_norm_partials(&block->norm[0], division));
+    carve_head_gains(block, work, sums);
+    if (!is_split(block) && !zr_gains_by_rows(division->slices))
+        return;
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        zr_norm_gains_carve(&block->norm[half], division, &block->gains, sums);
+}
+
+size_t zr_block_place_bytes(const zr_block *block)
+{
+    size_t of_shared =
+        sizeof(float) * (size_t)(block->shared.elements * ZR_MAX(block->shared.replicas, 1));
+    size_t most = ZR_MAX(zr_division_place_bytes(&block->division), of_shared);
+    return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
+}
+
+static bool rotates(const zr_block *block)
+{
+    for (int r = 1; r < zr_block_last_row(block, ZR_ATTENTION_HALF); r++)
+        if (zr_block_rows(block, ZR_ATTENTION_HALF)[r].kind == ZR_ROW_ROTATE)
+            return true;
+    return false;
+}
+
+// Lays out the workspace. While only counting, returns the bytes that suffice for every use.
+static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int threads,
+                              zr_carver *held)
+{
+    zr_carver carver = {.base = l->workspace};
+    const zr_attention *attention = &block->attention;
+    if (zr_block_is_cut(block))
+        block->spare = zr_carve_floats(&carver, zr_slices_spare(block->division.slices) *
+                                                    zr_spare_floats(block->rows * block->width));
+    if (zr_block_is_cut(block) || is_split(block))
+        carve_gains(block, &carver, is_split(block) ? held : &carver);
+    if (zr_block_is_cut(block))
+        block->place = zr_carve_place(&carver, block->hyper, zr_block_place_bytes(block));
+    if (rotates(block)) {
+        block->frequency = zr_carve_floats(&carver, attention->head_dim / 2);
+        block->angles = zr_carve_floats(&carver, attention->seq * attention->head_dim);
+    }
+    char *base = l->workspace ? (char *)l->workspace + carver.used : NULL;
+    int64_t end = zr_block_place_values(block, l->use, base);
+    block->scratch = base ? base + end : NULL;
+    if (base)
+        return 0;
+    for (int use = ZR_BLOCK_TRAINS; use <= ZR_BLOCK_GOES_BACK && l->use != ZR_BLOCK_EVALUATES;
+         use++) {
+        int64_t bytes = zr_block_place_values(block, (zr_block_use)use, NULL);
+        end = ZR_MAX(end, bytes);
+    }
+    return carver.used + (size_t)end + scratch_bytes(block, threads);
+}
+
+static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shape, bool training)
+{
+    const zr_lm_shape *of = &hyper->shape;
+    int64_t count = hyper->slices.count, heads = of->heads / count;
+    return (zr_attention){
+        .dtype = shape->dtype,
+        .batch = shape->batch,
+        .seq = shape->seq,
+        .heads = heads,
+        .kv_heads = ZR_MAX(of->kv_heads / count, 1),
+        .head_dim = of->head_dim,
+        .scale = (float)(1 / sqrt((double)of->head_dim)),
+        .dropout = training ? of->attention_dropout : 0,
+        .first_head = zr_slices_first(&hyper->slices) * heads,
+        .all_heads = of->heads,
+    };
+}
+
+// If ranks share keys and values, each holds one head of them.
+static zero_exchange shared_exchange(const zr_block *block)
+{
+    const zr_lm_unit *hyper = block->hyper;
+    int ranks = zr_slices_sharing_ranks(&hyper->slices, &hyper->shape);
+    int64_t elements = block->rows * zr_attention_shared_row(&block->attention);
+    if (ranks == 1)
+        return (zero_exchange){0};
+    return (zero_exchange){.kind = ZERO_EXCHANGE_SUM,
+                           .backward = 1,
+                           .replicas = ranks,
+                           .elements = zr_sum_share(elements, ranks),
+                           .dtype = ZERO_F32,
+                           .calls = 1,
+                           .purpose = ZERO_EXCHANGE_FOR_shared};
+}
+
+static void set_sizes(const zero_unit *unit, const zero_shape *shape, const zr_block_layout *l,
+                      zr_block *block)
+{
+    const zr_lm_unit *hyper = zr_lm_unit_at(unit);
+    const zr_lm_shape *of = &hyper->shape;
+    int64_t rows = shape->batch * shape->seq;
+    bool training = l->use != ZR_BLOCK_EVALUATES;
+    *block = (zr_block){
+        .table = zr_block_table_of(unit),
+        .hyper = hyper,
+        .parts = l->parts,
+        .dtype = shape->dtype,
+        .stream = zr_stream_dtype(shape->dtype),
+        .rows = rows,
+        .width = of->width,
+        .division = zr_division_of(hyper, rows, l->whole),
+        .attention = attention_of(hyper, shape, training),
+        .dropout = training ? of->residual_dropout : 0,
+        .slice_count = zr_slices_here(&hyper->slices),
+        .kv_replicas = zr_slices_kv_replicas(&hyper->slices, of),
+    };
+    for (int s = 0; s < block->slice_count; s++) {
+        int here = zr_slices_first(&hyper->slices), number = here + s;
+        int first = number / block->kv_replicas * block->kv_replicas;
+        block->slices[s].lender = ZR_MAX(first - here, 0);
+        block->slices[s].first = first == number;
+    }
+    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+        const zr_block_row *norm = zr_block_rows(block, half);
+        block->norm[half] = zr_lm_norm(hyper, block->dtype, block->division.own,
+                                       &hyper->tensor[norm->weight], &hyper->tensor[norm->bias]);
+    }
+    block->shared = shared_exchange(block);
+}
+
+void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_layout *l,
+                      zr_block *block)
+{
+    zr_carver held = {.base = l->held};
+    set_sizes(unit, shape, l, block);
+    if (l->use != ZR_BLOCK_EVALUATES)
+        l->saved_bytes = carve_saved(block, l->saved);
+    l->workspace_bytes = carve_workspace(block, l, shape->threads, &held);
+    if (is_split(block))
+        hold_gradients(block, &held);
+    l->held_bytes = held.used;
+}
+
+zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
+{
+    static const zr_tensor_handle none = {.flat_param = -1};
+    const zr_block_row *rows = zr_block_rows(block, half), *row = &rows[r];
+    const zr_block_slice *slice = &block->slices[s];
+    bool summed = r == zr_block_last_row(block, half) && zr_block_is_cut(block);
+    return (zr_linear){
+        .dtype = block->dtype,
+        .gelu = row->kind == ZR_ROW_GELU_LINEAR,
+        .outputs_first = block->table->outputs_first,
+        .rows = block->rows,
+        .in = zr_row_elements(block, &rows[row->in[0]]),
+        .out = zr_row_elements(block, row),
+        .weight = zr_lm_tensor(block->hyper, s, row->weight),
+        .bias = summed ? &none : zr_lm_tensor(block->hyper, s, row->bias),
+        .is_lent = row->flags & ZR_OF_KEYS && slice->lender != s,
+        .flows_elsewhere = row->flags & ZR_OF_KEYS && !slice->first,
+    };
+}
+
+zr_linear zr_block_branch_linear(const zr_block *block, int half)
+{
+    int last = zr_block_last_row(block, half);
+    zr_linear branch = zr_block_linear(block, half, last, 0);
+    branch.bias = zr_lm_tensor(block->hyper, 0, zr_block_rows(block, half)[last].bias);
+    return branch;
+}
