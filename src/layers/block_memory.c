@@ -86,23 +86,32 @@ static void need(timeline *t, int value)
     t->all[at].death = t->time;
 }
 
-// Gives every value its place; returns the bytes of the layout.
+static int64_t bytes_of(const life *of) { return of->copies * of->bytes; }
+
+// Gives every value its place, the largest first, because small ones fit into what large ones leave.
+// Returns the bytes of the layout.
 static int64_t place_values(timeline *t)
 {
     int64_t end = 0;
+    for (int i = 1; i < t->count; i++) // in place; values of equal bytes stay in order
+        for (int k = i;
+             k > 0 && bytes_of(&t->all[t->order[k]]) > bytes_of(&t->all[t->order[k - 1]]); k--) {
+            int before = t->order[k - 1];
+            t->order[k - 1] = t->order[k];
+            t->order[k] = before;
+        }
     for (int i = 0; i < t->count; i++) {
         life *of = &t->all[t->order[i]];
-        int64_t bytes = of->copies * of->bytes;
         for (int k = 0; k < i; k++) {
             const life *other = &t->all[t->order[k]];
-            int64_t other_end = other->first + other->copies * other->bytes;
-            if (other->death < of->birth || other_end <= of->first ||
-                of->first + bytes <= other->first)
+            bool together = other->death >= of->birth && of->death >= other->birth;
+            if (!together || other->first + bytes_of(other) <= of->first ||
+                of->first + bytes_of(of) <= other->first)
                 continue;
-            of->first = other_end;
+            of->first = other->first + bytes_of(other);
             k = -1; // it may now lie where an earlier one does
         }
-        end = ZR_MAX(end, of->first + bytes);
+        end = ZR_MAX(end, of->first + bytes_of(of));
     }
     return end;
 }
