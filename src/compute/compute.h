@@ -91,6 +91,22 @@ zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_wrapper *
 // Computes nothing: no operand is touched. With a recording around it, it lists the operations of a
 // unit, in address space that no memory backs.
 zero_status zr_queue_count(zr_queue *queue, zr_wrapper **out, zero_error *error);
+
+enum { ZR_MOST_RESERVED = 48 };
+typedef struct zr_bounds { // memory that operands may lie in
+    const char *unit;      // for whom it is reserved, for messages; NULL: nothing is checked
+    int count;
+    struct {
+        const char *name; // "workspace"
+        const void *at;
+        size_t bytes;
+    } reserved[ZR_MOST_RESERVED];
+} zr_bounds;
+// Checks every operation before it runs: an operand that does not lie in one piece of reserved
+// memory, with its whole extent, fails with ZERO_ERR_INTERNAL and is not touched. The message names
+// operation, operand and unit. The caller may change the bounds between operations.
+zero_status zr_queue_bound(zr_queue *queue, const zr_bounds *bounds, zr_wrapper **out,
+                           zero_error *error);
 // Returns all backends of this build, for tests and doctor; NULL-terminated.
 const zr_backend *const *zr_backends(void);
 // Writes the names of the backends that this processor offers, as zr_queue_open takes them.

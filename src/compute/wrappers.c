@@ -1,5 +1,5 @@
-// Backends around a queue's backend: one that records, and one that computes nothing. A queue that
-// nobody wraps does not use them.
+// Backends around a queue's backend: one that records, one that computes nothing, and one that
+// checks where operands lie. A queue that nobody wraps does not use them.
 #include "base/alloc.h"
 #include "compute/backends.h"
 
@@ -76,4 +76,68 @@ static void check_operation(void *user, zr_queue *queue, const zr_op *op)
 zero_status zr_queue_count(zr_queue *queue, zr_wrapper **out, zero_error *error)
 {
     return zr_queue_wrap(queue, check_operation, NULL, out, error);
+}
+
+static int64_t operand_bytes(zr_queue *queue, const zr_op *op, const zr_operand *operand)
+{
+    if ((operand->access & ZR_SCRATCH) == ZR_SCRATCH)
+        return (int64_t)queue->backend->scratch(queue, op);
+    return operand->elements * (int64_t)zero_dtype_bytes(operand->storage);
+}
+
+// Returns the piece of reserved memory in which the operand begins; -1 if there is none.
+static int piece_of(const zr_bounds *bounds, const char *at)
+{
+    for (int i = 0; i < bounds->count; i++) {
+        const char *begin = bounds->reserved[i].at;
+        if (begin && at >= begin && at < begin + bounds->reserved[i].bytes)
+            return i;
+    }
+    return -1;
+}
+
+static zero_status check_operand(const zr_bounds *bounds, zr_op_kind kind,
+                                 const zr_operand *operand, int64_t bytes, zero_error *error)
+{
+    int piece = piece_of(bounds, operand->at);
+    if (piece < 0)
+        return zr_fail(
+            error, ZERO_ERR_INTERNAL,
+            "unit \"%s\", operation %s: its operand %s, %lld bytes, lies in no memory that "
+            "the plan reserved for the unit",
+            bounds->unit, zr_op_kind_name(kind), operand->name, (long long)bytes);
+    int64_t before = (const char *)operand->at - (const char *)bounds->reserved[piece].at,
+            room = (int64_t)bounds->reserved[piece].bytes - before;
+    if (bytes > room)
+        return zr_fail(
+            error, ZERO_ERR_INTERNAL,
+            "unit \"%s\", operation %s: its operand %s, %lld bytes from byte %lld of its "
+            "%s, ends %lld bytes behind what the plan reserved",
+            bounds->unit, zr_op_kind_name(kind), operand->name, (long long)bytes, (long long)before,
+            bounds->reserved[piece].name, (long long)(bytes - room));
+    return ZERO_OK;
+}
+
+static void check_bounds(void *user, zr_queue *queue, const zr_op *op)
+{
+    const zr_bounds *bounds = user;
+    zr_operand operands[ZR_MOST_OPERANDS];
+    int count = bounds->unit ? zr_op_operands(op, operands) : 0;
+    zero_error error = {0};
+    zero_status status = ZERO_OK;
+    for (int i = 0; i < count && status == ZERO_OK; i++) {
+        int64_t bytes = operands[i].at ? operand_bytes(queue, op, &operands[i]) : 0;
+        if (bytes > 0)
+            status = check_operand(bounds, op->kind, &operands[i], bytes, &error);
+    }
+    if (status == ZERO_OK)
+        queue->backend->run(queue, op);
+    else
+        zr_queue_fail(queue, status, &error);
+}
+
+zero_status zr_queue_bound(zr_queue *queue, const zr_bounds *bounds, zr_wrapper **out,
+                           zero_error *error)
+{
+    return zr_queue_wrap(queue, check_bounds, (void *)bounds, out, error);
 }
