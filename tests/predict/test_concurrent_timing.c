@@ -40,8 +40,8 @@ static zero_status run_round(void *opened, zero_error *error)
     if (s->task->fails_round == m->number && s->task->rounds[m->number] == 1)
         return zr_fail(error, ZERO_ERR_DATA, "member %d cannot go on", m->number);
     s->task->rounds[m->number]++;
-    m->queue->backend->elements->zero(m->queue, BYTES, m->memory);
-    m->queue->backend->elements->zero(m->queue, BYTES / 2, m->memory);
+    zr_run(m->queue, zr_op_zero(&(zr_bytes){BYTES}, m->memory));
+    zr_run(m->queue, zr_op_zero(&(zr_bytes){BYTES / 2}, m->memory));
     return ZERO_OK;
 }
 
