@@ -152,25 +152,29 @@ static void each_operand(zr_queue *ref, operand_check *check)
             }
 }
 
+// Structures of values end with what not every operation reads, scratch may be that of another
+// direction, and ref computes the log-sum-exp of the scores again.
+static bool has_exact_end(const moved *m)
+{
+    bool again = m->op.kind == ZR_OP_attention_backward && strcmp(m->operand.name, "lse") == 0;
+    return strcmp(m->operand.name, "values") != 0 && m->operand.access != ZR_SCRATCH && !again;
+}
+
 static bool last_is_touched[ZR_OP_KINDS][ZR_MOST_OPERANDS]; // by some case
 
 static void check_extent(zr_queue *ref, const op_case *c, const moved *m)
 {
     if (faults_with(ref, c, m, 0, PROT_READ | PROT_WRITE))
         fail_msg("%s touches more of %s than its %zu bytes", c->name, m->operand.name, m->bytes);
-    if (m->bytes > 0 &&
-        faults_with(ref, c, m, zero_dtype_bytes(m->operand.storage), PROT_READ | PROT_WRITE))
+    size_t last = strcmp(m->operand.name, "parts") == 0 ? sizeof(zr_loss_part) // four elements
+                                                        : zero_dtype_bytes(m->operand.storage);
+    if (has_exact_end(m) && faults_with(ref, c, m, last, PROT_READ | PROT_WRITE))
         last_is_touched[m->op.kind][m->index] = true;
 }
 
-// Structures of values end with what not every operation reads, scratch may be that of another
-// direction, and ref computes the log-sum-exp of the scores again.
 static void check_last(zr_queue *ref, const op_case *c, const moved *m)
 {
-    bool again = m->op.kind == ZR_OP_attention_backward && strcmp(m->operand.name, "lse") == 0;
-    bool exact =
-        strcmp(m->operand.name, "values") != 0 && m->operand.access != ZR_SCRATCH && !again;
-    if (exact && !last_is_touched[m->op.kind][m->index])
+    if (has_exact_end(m) && !last_is_touched[m->op.kind][m->index])
         fail_msg("no case of %s touches the last element of %s", zr_op_kind_name(m->op.kind),
                  m->operand.name);
 }
