@@ -143,8 +143,23 @@ zr_queue *check_queue(const char *name, const char *isa, int threads)
 
 void check_queue_close(zr_queue *queue)
 {
+    zero_error error = {0};
+    if (zr_queue_check(queue, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
     free(queue->scratch);
     zr_queue_close(queue);
+}
+
+zero_status check_run(zr_queue *queue, zr_op op, zero_error *error)
+{
+    assert_int_equal(zr_queue_check(queue, NULL), ZERO_OK);
+    zr_run(queue, op);
+    return zr_queue_check(queue, error);
+}
+
+void *scratch_new(zr_queue *queue, zr_op op)
+{
+    return array_new(ZERO_U8, (int64_t)zr_op_scratch(queue, op));
 }
 
 // Runs the test with `least` to three threads, under a sanitizer without two.
@@ -170,12 +185,12 @@ static void check_paths(check_body *test, bool all)
     zr_queue *ref = check_queue("ref", NULL, 1);
     assert_non_null(ref);
     int ran = 0;
-    const zr_row_ops *before = NULL;
+    void (*before)(zr_queue *, const zr_op *) = NULL;
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++) {
-        if (strcmp((*backend)->name, "cpu") != 0 || (!all && (*backend)->rows == before))
+        if (strcmp((*backend)->name, "cpu") != 0 || (!all && (*backend)->run == before))
             continue;
         int offered = check_path((*backend)->path(), 1, ref, test);
-        before = offered ? (*backend)->rows : before;
+        before = offered ? (*backend)->run : before;
         ran += offered;
     }
     ran += check_path("emulated", 3, ref, test);

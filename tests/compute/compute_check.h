@@ -41,7 +41,12 @@ void check_each_cpu(check_body *test);
 void check_each_kernels(check_body *test);
 // Returns NULL where the path is not offered.
 zr_queue *check_queue(const char *name, const char *isa, int threads);
-void check_queue_close(zr_queue *queue);
+void check_queue_close(zr_queue *queue); // fails if an operation failed and nobody checked
+// Runs an operation, and returns how it ended.
+zero_status check_run(zr_queue *queue, zr_op op, zero_error *error);
+// Returns a guarded array of exactly the scratch that an operation of this kind and shape needs;
+// free it with floats_free.
+void *scratch_new(zr_queue *queue, zr_op op);
 
 // Checks |got - want| <= relative*|want| + absolute for each element; NaN is allowed only where
 // `want` is NaN.

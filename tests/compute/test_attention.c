@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const zr_step_values step = {.seed = 99, .step = 3};
+
 typedef struct attention_case {
     zr_attention a;
     void *qkv, *dout;
@@ -14,11 +16,6 @@ typedef struct attention_case {
 typedef struct attention_shape {
     int64_t batch, seq, heads, dim, kv; // heads of keys and values; 0: as many as of queries
 } attention_shape;
-
-static int64_t out_elements(const zr_attention *a)
-{
-    return a->batch * a->seq * a->heads * a->head_dim;
-}
 
 static int64_t qkv_elements(const zr_attention *a)
 {
@@ -35,9 +32,9 @@ static attention_case case_new(zero_dtype dtype, attention_shape s, float dropou
                               .head_dim = s.dim,
                               .scale = 1 / sqrtf((float)s.dim),
                               .dropout = dropout,
-                              .dropout_key = 99}};
+                              .mask = {.micro_batch = 1, .unit = 2, .site = 4}}};
     c.qkv = array_random(dtype, qkv_elements(&c.a), 1, size);
-    c.dout = array_random(dtype, out_elements(&c.a), 2, 1);
+    c.dout = array_random(dtype, zr_attention_out(&c.a), 2, 1);
     return c;
 }
 
@@ -45,7 +42,7 @@ static attention_case case_widened(const attention_case *c)
 {
     attention_case wide = {.a = c->a,
                            .qkv = array_floats(c->a.dtype, c->qkv, qkv_elements(&c->a)),
-                           .dout = array_floats(c->a.dtype, c->dout, out_elements(&c->a))};
+                           .dout = array_floats(c->a.dtype, c->dout, zr_attention_out(&c->a))};
     wide.a.dtype = ZERO_F32;
     return wide;
 }
@@ -64,23 +61,28 @@ typedef struct result {
     float *lse;
 } result;
 
+static void *attention_scratch(zr_queue *queue, const zr_attention *a)
+{
+    return scratch_new(queue, (zr_op){.kind = ZR_OP_attention_backward, .shape.attention = *a});
+}
+
 // forward: whose out and lse backward gets, in the case's type; NULL: its own.
 static result result_of(zr_queue *queue, const attention_case *c, const result *forward)
 {
-    const zr_attention_ops *ops = queue->backend->attention;
     const zr_attention *a = &c->a;
     result r = {.dtype = a->dtype,
-                .n = out_elements(a),
+                .n = zr_attention_out(a),
                 .packed = qkv_elements(a),
                 .rows = a->batch * a->heads * a->seq};
     r.out = array_new(a->dtype, r.n);
     r.lse = floats_new(r.rows);
     r.dqkv = array_new(a->dtype, r.packed);
-    float *scratch = floats_new((int64_t)ops->scratch(queue, a) / 4);
+    void *scratch = attention_scratch(queue, a);
     forward = forward ? forward : &r;
-    ops->forward(queue, a, c->qkv, r.out, r.lse, scratch);
-    ops->backward(queue, a, c->qkv, forward->out, forward->lse, c->dout, r.dqkv, NULL, scratch);
-    floats_free(scratch);
+    zr_run(queue, zr_op_attention_forward(a, c->qkv, r.out, r.lse, &step, scratch));
+    zr_run(queue, zr_op_attention_backward(a, c->qkv, forward->out, forward->lse, c->dout, r.dqkv,
+                                           NULL, &step, scratch));
+    array_free(scratch);
     return r;
 }
 
@@ -188,8 +190,9 @@ static long double query_plainly(const attention_function *f, int64_t b, int64_t
     for (int64_t c = 0; c < a->head_dim; c++) {
         long double y = 0;
         for (int64_t j = 0; j <= i; j++) {
-            bool kept = a->dropout == 0 ||
-                        zr_dropout_keep(a->dropout_key, (uint64_t)(row * a->seq + j), a->dropout);
+            bool kept =
+                a->dropout == 0 || zr_dropout_keep(zr_mask_key(&a->mask, &step),
+                                                   (uint64_t)(row * a->seq + j), a->dropout);
             y +=
                 kept ? weight[j] / sum * part(f, 2, b, j, h)[c] / (1 - (long double)a->dropout) : 0;
         }
@@ -452,12 +455,12 @@ static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int t = 0; t < STORAGE_TYPES; t++) {
         attention_case c = case_new(storage_types[t], (attention_shape){2, 70, 2, 40}, 0, 1);
         result r = result_of(queue, &c, NULL);
-        float *scratch = floats_new((int64_t)queue->backend->attention->scratch(queue, &c.a) / 4);
+        void *scratch = attention_scratch(queue, &c.a);
         void *out = array_new(c.a.dtype, r.n);
-        queue->backend->attention->forward(queue, &c.a, c.qkv, out, NULL, scratch);
+        zr_run(queue, zr_op_attention_forward(&c.a, c.qkv, out, NULL, NULL, scratch));
         check_same_array("without lse", c.a.dtype, out, r.out, r.n);
         array_free(out);
-        floats_free(scratch);
+        array_free(scratch);
         result_free(&r);
         case_free(&c);
     }

@@ -27,12 +27,15 @@ static cached cached_new(zr_queue *ref, zero_dtype dtype, cached_case s)
                       .scale = 1 / sqrtf((float)s.dim)},
                 .width = s.heads * s.dim,
                 .capacity = s.seq + 3};
+    c.a.sequences = s.sequences;
+    c.a.capacity = c.capacity;
     c.row = zr_attention_row(&c.a);
     c.qkv = array_random(dtype, s.sequences * s.seq * c.row, 1, 2);
     c.want = array_new(dtype, s.sequences * s.seq * c.width);
-    float *scratch = floats_new((int64_t)ref->backend->attention->scratch(ref, &c.a) / 4);
-    ref->backend->attention->forward(ref, &c.a, c.qkv, c.want, NULL, scratch);
-    floats_free(scratch);
+    void *scratch =
+        scratch_new(ref, (zr_op){.kind = ZR_OP_attention_forward, .shape.attention = c.a});
+    zr_run(ref, zr_op_attention_forward(&c.a, c.qkv, c.want, NULL, NULL, scratch));
+    array_free(scratch);
     return c;
 }
 
@@ -64,15 +67,14 @@ static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t 
                        const caches *to, void *out)
 {
     enum { SEQUENCES = 4 };
-    const zr_attention_cache cache = {.k = to->k, .v = to->v, .capacity = c->capacity};
-    const zr_attention_ops *ops = queue->backend->attention;
     zr_attention all = c->a;
     int64_t done[SEQUENCES] = {0}, size = c->a.dtype == ZERO_F32 ? 4 : 2;
     all.batch = 1;
     all.seq = count * c->a.seq;
     void *packed = array_new(c->a.dtype, all.seq * c->row),
          *given = array_new(c->a.dtype, all.seq * c->width);
-    float *scratch = floats_new((int64_t)ops->decode_scratch(queue, &all, c->capacity) / 4);
+    void *scratch =
+        scratch_new(queue, (zr_op){.kind = ZR_OP_attention_decode, .shape.attention = all});
     for (int64_t turn = 0;; turn++) {
         zr_attention_run runs[SEQUENCES];
         int count_of_runs = 0;
@@ -89,7 +91,8 @@ static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t 
         }
         if (!count_of_runs)
             break;
-        ops->decode(queue, &all, &cache, runs, count_of_runs, packed, given, scratch);
+        all.run_count = count_of_runs;
+        zr_run(queue, zr_op_attention_decode(&all, runs, to->k, to->v, packed, given, scratch));
         int64_t row = 0;
         for (int r = 0; r < count_of_runs; r++) {
             int64_t s = runs[r].sequence;
@@ -100,7 +103,7 @@ static void decode_all(zr_queue *queue, const cached *c, int64_t first, int64_t 
             done[s] += runs[r].rows;
         }
     }
-    floats_free(scratch);
+    array_free(scratch);
     array_free(packed);
     array_free(given);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+static const zr_step_values step = {.seed = 99, .step = 3};
+
 typedef struct pass { // what forward and backward get and give
     zr_attention a;
     void *qkv, *dout;
@@ -41,11 +43,12 @@ static void pass_free(pass *p)
 
 static void pass_run(zr_queue *queue, pass *p)
 {
-    const zr_attention_ops *ops = queue->backend->attention;
-    float *scratch = floats_new((int64_t)ops->scratch(queue, &p->a) / 4);
-    ops->forward(queue, &p->a, p->qkv, p->out, p->lse, scratch);
-    ops->backward(queue, &p->a, p->qkv, p->out, p->lse, p->dout, p->dqkv, p->d_shared, scratch);
-    floats_free(scratch);
+    void *scratch =
+        scratch_new(queue, (zr_op){.kind = ZR_OP_attention_backward, .shape.attention = p->a});
+    zr_run(queue, zr_op_attention_forward(&p->a, p->qkv, p->out, p->lse, &step, scratch));
+    zr_run(queue, zr_op_attention_backward(&p->a, p->qkv, p->out, p->lse, p->dout, p->dqkv,
+                                           p->d_shared, &step, scratch));
+    array_free(scratch);
 }
 
 static pass whole_new(zero_dtype dtype, int64_t heads, int64_t kv_heads, float dropout)
@@ -58,7 +61,7 @@ static pass whole_new(zero_dtype dtype, int64_t heads, int64_t kv_heads, float d
                             .head_dim = 20,
                             .scale = 0.25f,
                             .dropout = dropout,
-                            .dropout_key = 99};
+                            .mask = {.micro_batch = 1, .unit = 2, .site = 4}};
     pass whole = pass_new(&a, false);
     array_free(whole.qkv);
     array_free(whole.dout);

@@ -9,18 +9,24 @@ enum { PAIRS = STORAGE_TYPES * STORAGE_TYPES };
 
 // ---- dropout ----
 
-static const uint64_t dropout_key = 0x123456789abcdefull;
+static const zr_step_values step = {.seed = 0x123456789abcdefull, .step = 3};
 
 static void dropout_part(zr_queue *queue, int pair, int64_t n, int64_t first, float p)
 {
     zero_dtype from = storage_types[pair / STORAGE_TYPES], to = storage_types[pair % STORAGE_TYPES];
+    const zr_dropout dropout = {.from = from,
+                                .to = to,
+                                .n = n,
+                                .p = p,
+                                .mask = {.micro_batch = 1, .unit = 2, .site = 4},
+                                .first = first};
     void *x = array_random(from, n, 1, 3), *got = array_new(to, n);
     float *want = array_floats(from, x, n);
     for (int64_t i = 0; i < n && p > 0; i++) {
-        bool kept = zr_dropout_keep(dropout_key, (uint64_t)(first + i), p);
+        bool kept = zr_dropout_keep(zr_mask_key(&dropout.mask, &step), (uint64_t)(first + i), p);
         want[i] = kept ? want[i] * (1 / (1 - p)) : 0;
     }
-    queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, first, x, got);
+    zr_run(queue, zr_op_dropout(&dropout, &step, x, got));
     check_stored("dropout of a part", to, got, want, n);
     array_free(x);
     array_free(got);
@@ -57,7 +63,7 @@ static void *product_of(zr_queue *queue, zero_dtype dtype, zero_dtype out, int64
                                 .k = 1,
                                 .epilogue = bias ? ZR_EPILOGUE_BIAS : ZR_EPILOGUE_NONE};
     void *d = array_new(out, rows * width);
-    if (queue->backend->product->run(queue, &product, a, b, bias, d, &error) != ZERO_OK)
+    if (check_run(queue, zr_op_product(&product, a, b, bias, d), &error) != ZERO_OK)
         fail_msg("%s", error.message);
     return d;
 }
@@ -75,18 +81,18 @@ static void *some(zero_dtype dtype, int64_t count, uint64_t seed, float size)
 
 static void bias_one(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width)
 {
-    const zr_element_ops *ops = queue->backend->elements;
+    const zr_matrix matrix = {.dtype = dtype, .rows = rows, .width = width};
     void *a = some(dtype, rows, 1, 8), *b = some(dtype, width, 2, 8),
          *bias = some(dtype, width, 3, 30);
     void *want = product_of(queue, dtype, dtype, rows, width, a, b, bias);
     float *sum = product_of(queue, dtype, ZERO_F32, rows, width, a, b, NULL);
     void *got = array_new(dtype, rows * width), *bare = array_new(dtype, rows * width);
-    ops->add_bias(queue, dtype, rows, width, sum, bias, got);
-    ops->add_bias(queue, dtype, rows, width, sum, NULL, bare);
+    zr_run(queue, zr_op_add_bias(&matrix, sum, bias, got));
+    zr_run(queue, zr_op_add_bias(&matrix, sum, NULL, bare));
     check_same_array("sum and bias", dtype, got, want, rows * width);
     check_stored("sum without a bias", dtype, bare, sum, rows * width);
     if (dtype == ZERO_F32) {
-        ops->add_bias(queue, dtype, rows, width, sum, bias, sum);
+        zr_run(queue, zr_op_add_bias(&matrix, sum, bias, sum));
         check_same_array("in place", dtype, sum, want, rows * width);
     }
     void *all[] = {a, b, bias, want, sum, got, bare};
@@ -144,15 +150,21 @@ static void tables_free(tables *t)
 // Looks up the rows of a slice of the tokens, and adds them to x.
 static void slice_add(zr_queue *queue, const tables *t, int64_t first, int64_t end, float *x)
 {
-    const zr_element_ops *ops = queue->backend->elements;
+    const zr_embedding embedding = {.vocab = end - first,
+                                    .dtype = t->dtype,
+                                    .stream = ZERO_F32,
+                                    .rows = ROWS,
+                                    .seq = SEQ,
+                                    .width = t->width};
     int32_t own[ROWS];
     int64_t n = ROWS * t->width;
     float *rows = floats_new(n);
     for (int i = 0; i < ROWS; i++)
         own[i] = t->ids[i] >= first && t->ids[i] < end ? t->ids[i] - (int32_t)first : -1;
-    ops->zero(queue, n * 4, rows);
-    ops->embedding_forward(queue, t->dtype, ZERO_F32, ROWS, SEQ, t->width, own,
-                           array_at(t->dtype, t->tokens, first * t->width), NULL, rows);
+    zr_run(queue, zr_op_zero(&(zr_bytes){n * 4}, rows));
+    zr_run(queue,
+           zr_op_embedding_forward(&embedding, own, array_at(t->dtype, t->tokens, first * t->width),
+                                   NULL, rows));
     for (int64_t i = 0; i < n; i++)
         x[i] = first == 0 ? rows[i] : x[i] + rows[i];
     floats_free(rows);
@@ -162,9 +174,13 @@ static void slice_add(zr_queue *queue, const tables *t, int64_t first, int64_t e
 static float *embedded(zr_queue *queue, const tables *t, bool positions)
 {
     float *out = floats_new(ROWS * t->width);
-    queue->backend->elements->embedding_forward(queue, t->dtype, ZERO_F32, ROWS, SEQ, t->width,
-                                                t->ids, t->tokens, positions ? t->positions : NULL,
-                                                out);
+    zr_run(queue, zr_op_embedding_forward(&(zr_embedding){.vocab = VOCAB,
+                                                          .dtype = t->dtype,
+                                                          .stream = ZERO_F32,
+                                                          .rows = ROWS,
+                                                          .seq = SEQ,
+                                                          .width = t->width},
+                                          t->ids, t->tokens, positions ? t->positions : NULL, out));
     for (int64_t i = 0; i < ROWS * t->width; i++)
         out[i] = out[i] == 0 ? 0 : out[i];
     return out;
@@ -176,8 +192,11 @@ static void slices_embed(zr_queue *queue, const tables *t, int slices, bool posi
     float *x = floats_new(n), *want = embedded(queue, t, positions);
     for (int64_t first = 0; first < VOCAB; first += step)
         slice_add(queue, t, first, ZR_MIN(first + step, VOCAB), x);
-    queue->backend->elements->add_positions(queue, t->dtype, ROWS, SEQ, 0, t->width,
-                                            positions ? t->positions : NULL, x);
+    zr_run(queue,
+           zr_op_add_positions(
+               &(zr_embedding){
+                   .dtype = t->dtype, .rows = ROWS, .seq = SEQ, .first = 0, .width = t->width},
+               positions ? t->positions : NULL, x));
     check_same_bits("rows of slices", x, want, n * 4);
     floats_free(x);
     floats_free(want);
@@ -189,8 +208,11 @@ static void rows_embed(zr_queue *queue, const tables *t, int64_t first)
     int64_t rows = ROWS - first, at = first * t->width;
     float *x = floats_new(ROWS * t->width), *want = embedded(queue, t, true);
     slice_add(queue, t, 0, VOCAB, x);
-    queue->backend->elements->add_positions(queue, t->dtype, rows, SEQ, first, t->width,
-                                            t->positions, x + at);
+    zr_run(queue,
+           zr_op_add_positions(
+               &(zr_embedding){
+                   .dtype = t->dtype, .rows = rows, .seq = SEQ, .first = first, .width = t->width},
+               t->positions, x + at));
     check_same_bits("rows from a certain one on", x + at, want + at, rows * t->width * 4);
     floats_free(x);
     floats_free(want);
@@ -229,28 +251,60 @@ static void empty_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     zr_queue *queues[] = {queue, ref};
     for (int k = 0; k < ZR_COUNT(queues) * STORAGE_TYPES; k++) {
         zr_queue *q = queues[k / STORAGE_TYPES];
-        const zr_element_ops *ops = q->backend->elements;
         zero_dtype dtype = storage_types[k % STORAGE_TYPES];
         float one[] = {3}, two[] = {4};
-        ops->gelu_forward(q, dtype, 0, NULL, NULL);
-        ops->gelu_backward(q, dtype, 0, NULL, NULL);
-        ops->silu_gate_forward(q, dtype, 0, NULL, NULL, NULL);
-        ops->silu_gate_backward(q, dtype, 0, NULL, NULL, NULL, NULL, NULL);
-        ops->add(q, dtype, dtype, 0, NULL, NULL, NULL);
-        ops->dropout(q, dtype, dtype, 0, 0.5f, 1, 3, NULL, NULL);
-        ops->add_bias(q, dtype, 0, 1, NULL, one, NULL);
-        ops->convert(q, dtype, dtype, 0, NULL, NULL);
-        ops->embedding_forward(q, dtype, dtype, 0, 1, 1, NULL, one, one, NULL);
-        ops->add_positions(q, dtype, 0, 1, 0, 1, one, NULL);
-        ops->copy(q, 0, NULL, NULL);
-        ops->copy_rows(q, 0, 4, NULL, 4, NULL, 4);
-        ops->copy_rows(q, 3, 0, NULL, 4, NULL, 4);
-        ops->zero(q, 0, NULL);
-        ops->column_sum(q, dtype, 0, 1, NULL, one, true, NULL);
-        ops->embedding_backward(q, dtype, 0, 1, 1, NULL, NULL, 1, two, true, 1, two, true);
+        zr_run(q, zr_op_gelu_forward(&(zr_elements){dtype, 0}, NULL, NULL));
+        zr_run(q, zr_op_gelu_backward(&(zr_elements){dtype, 0}, NULL, NULL));
+        zr_run(q, zr_op_silu_gate_forward(&(zr_elements){dtype, 0}, NULL, NULL, NULL));
+        zr_run(q, zr_op_silu_gate_backward(&(zr_elements){dtype, 0}, NULL, NULL, NULL, NULL, NULL));
+        zr_run(q, zr_op_add(&(zr_sum){.stream = dtype, .dtype = dtype, .n = 0}, NULL, NULL, NULL));
+        zr_run(q, zr_op_dropout(
+                      &(zr_dropout){.from = dtype, .to = dtype, .n = 0, .p = 0.5f, .first = 3},
+                      &step, NULL, NULL));
+        zr_run(q, zr_op_add_bias(&(zr_matrix){.dtype = dtype, .rows = 0, .width = 1}, NULL, one,
+                                 NULL));
+        zr_run(q, zr_op_convert(&(zr_conversion){.from = dtype, .to = dtype, .n = 0}, NULL, NULL));
+        zr_run(
+            q,
+            zr_op_embedding_forward(
+                &(zr_embedding){
+                    .vocab = 1, .dtype = dtype, .stream = dtype, .rows = 0, .seq = 1, .width = 1},
+                NULL, one, one, NULL));
+        zr_run(q, zr_op_add_positions(
+                      &(zr_embedding){.dtype = dtype, .rows = 0, .seq = 1, .first = 0, .width = 1},
+                      one, NULL));
+        zr_run(q, zr_op_copy(&(zr_bytes){0}, NULL, NULL));
+        zr_run(q, zr_op_copy_rows(
+                      &(zr_strided){.rows = 0, .bytes = 4, .from_stride = 4, .to_stride = 4}, NULL,
+                      NULL));
+        zr_run(q, zr_op_copy_rows(
+                      &(zr_strided){.rows = 3, .bytes = 0, .from_stride = 4, .to_stride = 4}, NULL,
+                      NULL));
+        zr_run(q, zr_op_zero(&(zr_bytes){0}, NULL));
+        zr_run(q, zr_op_column_sum(&(zr_matrix){.dtype = dtype, .rows = 0, .width = 1, .add = true},
+                                   NULL, one, NULL));
+        zr_run(q, zr_op_embedding_backward(&(zr_embedding){.stream = dtype,
+                                                           .rows = 0,
+                                                           .seq = 1,
+                                                           .width = 1,
+                                                           .vocab = 1,
+                                                           .add_tokens = true,
+                                                           .positions = 1,
+                                                           .add_positions = true},
+                                           NULL, NULL, two, two));
         assert_true(one[0] == 3 && two[0] == 4);
-        ops->column_sum(q, dtype, 0, 1, NULL, one, false, NULL);
-        ops->embedding_backward(q, dtype, 0, 1, 1, NULL, NULL, 1, two, false, 0, NULL, false);
+        zr_run(q,
+               zr_op_column_sum(&(zr_matrix){.dtype = dtype, .rows = 0, .width = 1, .add = false},
+                                NULL, one, NULL));
+        zr_run(q, zr_op_embedding_backward(&(zr_embedding){.stream = dtype,
+                                                           .rows = 0,
+                                                           .seq = 1,
+                                                           .width = 1,
+                                                           .vocab = 1,
+                                                           .add_tokens = false,
+                                                           .positions = 0,
+                                                           .add_positions = false},
+                                           NULL, NULL, two, NULL));
         assert_true(one[0] == 0 && two[0] == 0);
     }
 }

@@ -21,8 +21,8 @@ static void ref_gelu_is_right(void **state)
     for (float x = -8; x < 8; x += 0.37f) {
         float y, d = 2, want = (float)gelu(x),
                  slope = (float)(2 * (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5);
-        ref->backend->elements->gelu_forward(ref, ZERO_F32, 1, &x, &y);
-        ref->backend->elements->gelu_backward(ref, ZERO_F32, 1, &x, &d);
+        zr_run(ref, zr_op_gelu_forward(&(zr_elements){ZERO_F32, 1}, &x, &y));
+        zr_run(ref, zr_op_gelu_backward(&(zr_elements){ZERO_F32, 1}, &x, &d));
         check_close("gelu", &y, &want, 1, 2e-7, 1e-14);
         check_close("gelu'", &d, &slope, 1, 1e-6, 1e-8);
     }
@@ -46,11 +46,12 @@ static void gelu_one(zr_queue *const queues[3], zero_dtype dtype, int64_t n, int
 {
     void *x = gelu_inputs(dtype, n + shift), *y[3], *d[3], *pre = array_at(dtype, x, shift);
     for (int q = 0; q < 3; q++) {
-        const zr_element_ops *ops = queues[q]->backend->elements;
         y[q] = array_new(dtype, n + shift);
         d[q] = array_random(dtype, n + shift, 5, 1);
-        ops->gelu_forward(queues[q], dtype, n, pre, array_at(dtype, y[q], shift));
-        ops->gelu_backward(queues[q], dtype, n, pre, array_at(dtype, d[q], shift));
+        zr_run(queues[q],
+               zr_op_gelu_forward(&(zr_elements){dtype, n}, pre, array_at(dtype, y[q], shift)));
+        zr_run(queues[q],
+               zr_op_gelu_backward(&(zr_elements){dtype, n}, pre, array_at(dtype, d[q], shift)));
     }
     int64_t all = n + shift;
     check_close_as("gelu", dtype, y[0], y[2], all, 1.5e-5,
@@ -59,7 +60,7 @@ static void gelu_one(zr_queue *const queues[3], zero_dtype dtype, int64_t n, int
     check_close_as("gelu'", dtype, d[0], d[2], all, 1e-6, 3e-7);
     check_same_array("gelu at one thread", dtype, y[0], y[1], all);
     check_same_array("gelu' at one thread", dtype, d[0], d[1], all);
-    queues[0]->backend->elements->gelu_forward(queues[0], dtype, n, pre, pre);
+    zr_run(queues[0], zr_op_gelu_forward(&(zr_elements){dtype, n}, pre, pre));
     check_same_array("gelu in place", dtype, pre, array_at(dtype, y[0], shift), n);
     for (int q = 0; q < 3; q++) {
         array_free(y[q]);
@@ -86,11 +87,11 @@ static void ref_gelu_rounds_once(void **state)
         zero_dtype dtype = storage_types[t];
         void *x = gelu_inputs(dtype, N), *d = array_random(dtype, N, 5, 1);
         float *wide_x = array_floats(dtype, x, N), *wide_d = array_floats(dtype, d, N);
-        ref->backend->elements->gelu_backward(ref, dtype, N, x, d);
-        ref->backend->elements->gelu_backward(ref, ZERO_F32, N, wide_x, wide_d);
+        zr_run(ref, zr_op_gelu_backward(&(zr_elements){dtype, N}, x, d));
+        zr_run(ref, zr_op_gelu_backward(&(zr_elements){ZERO_F32, N}, wide_x, wide_d));
         check_stored("gelu' from fp32", dtype, d, wide_d, N);
-        ref->backend->elements->gelu_forward(ref, dtype, N, x, x);
-        ref->backend->elements->gelu_forward(ref, ZERO_F32, N, wide_x, wide_x);
+        zr_run(ref, zr_op_gelu_forward(&(zr_elements){dtype, N}, x, x));
+        zr_run(ref, zr_op_gelu_forward(&(zr_elements){ZERO_F32, N}, wide_x, wide_x));
         check_stored("gelu from fp32", dtype, x, wide_x, N);
         array_free(x);
         array_free(d);
@@ -104,6 +105,7 @@ static void ref_gelu_rounds_once(void **state)
 
 static void add_one(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_t n, int64_t shift)
 {
+    const zr_sum sum = {.stream = stream, .dtype = dtype, .n = n};
     int64_t all = n + shift;
     float size = stream == ZERO_F16 ? 6e4f : 1e30f; // overflows fp16
     void *a = array_random(stream, all, 1, size), *b = array_random(dtype, all, 2, 6e4f),
@@ -112,11 +114,11 @@ static void add_one(zr_queue *queue, zero_dtype stream, zero_dtype dtype, int64_
           *branch = array_floats(dtype, array_at(dtype, b, shift), n);
     for (int64_t i = 0; i < n; i++)
         want[i] += branch[i];
-    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift),
-                                  array_at(dtype, b, shift), array_at(stream, out, shift));
+    zr_run(queue, zr_op_add(&sum, array_at(stream, a, shift), array_at(dtype, b, shift),
+                            array_at(stream, out, shift)));
     check_stored("add", stream, array_at(stream, out, shift), want, n);
-    queue->backend->elements->add(queue, stream, dtype, n, array_at(stream, a, shift),
-                                  array_at(dtype, b, shift), array_at(stream, a, shift));
+    zr_run(queue, zr_op_add(&sum, array_at(stream, a, shift), array_at(dtype, b, shift),
+                            array_at(stream, a, shift)));
     check_stored("add in place", stream, array_at(stream, a, shift), want, n);
     array_free(a);
     array_free(b);
@@ -142,10 +144,10 @@ static float *column_sum_of(zr_queue *queue, zero_dtype dtype, int64_t rows, int
                             const void *x, bool add)
 {
     float *out = add ? floats_random(width, 7, 1) : floats_new(width);
-    float *scratch =
-        floats_new((int64_t)queue->backend->elements->column_sum_scratch(queue, rows, width) / 4);
-    queue->backend->elements->column_sum(queue, dtype, rows, width, x, out, add, scratch);
-    floats_free(scratch);
+    const zr_matrix matrix = {.dtype = dtype, .rows = rows, .width = width, .add = add};
+    void *scratch = scratch_new(queue, (zr_op){.kind = ZR_OP_column_sum, .shape.matrix = matrix});
+    zr_run(queue, zr_op_column_sum(&matrix, x, out, scratch));
+    array_free(scratch);
     return out;
 }
 
@@ -231,13 +233,14 @@ static void convert_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dt
     float *values = array_floats(from, x, PATTERNS * NEAR);
     void *plain = array_of(to, values, PATTERNS * NEAR);
     int64_t n = from == ZERO_F32 ? PATTERNS * NEAR : PATTERNS;
-    queue->backend->elements->convert(queue, from, to, n, x, got);
-    ref->backend->elements->convert(ref, from, to, n, x, want);
+    zr_run(queue, zr_op_convert(&(zr_conversion){from, to, n}, x, got));
+    zr_run(ref, zr_op_convert(&(zr_conversion){from, to, n}, x, want));
     check_same_values("convert", to, got, want, n);
     check_same_values("convert of ref", to, want, plain, n);
     for (int k = 0; k < ZR_COUNT(counts); k++) {
         void *start = array_at(from, x, 1), *part = array_new(to, counts[k] + 1);
-        queue->backend->elements->convert(queue, from, to, counts[k], start, array_at(to, part, 1));
+        zr_run(queue,
+               zr_op_convert(&(zr_conversion){from, to, counts[k]}, start, array_at(to, part, 1)));
         check_same_values("convert, unaligned", to, array_at(to, part, 1), array_at(to, plain, 1),
                           counts[k]);
         array_free(part);
@@ -260,11 +263,14 @@ static void convert_agrees(void **state) { check_each_kernels(convert_body); }
 
 // ---- dropout ----
 
-static const uint64_t dropout_key = 0x123456789abcdefull;
+static const zr_step_values step = {.seed = 0x123456789abcdefull, .step = 3};
 
 static void dropout_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dtype to, int64_t n,
                         float p)
 {
+    const zr_dropout dropout = {
+        .from = from, .to = to, .n = n, .p = p, .mask = {.micro_batch = 1, .unit = 2, .site = 4}};
+    uint64_t key = zr_mask_key(&dropout.mask, &step);
     void *x = array_random(from, n, 1, 3), *got = array_new(to, n), *want = array_new(to, n);
     if (n > 20) {
         float beyond[2] = {INFINITY, 6e4f};
@@ -274,13 +280,13 @@ static void dropout_one(zr_queue *queue, zr_queue *ref, zero_dtype from, zero_dt
     }
     float *plain = array_floats(from, x, n);
     for (int64_t i = 0; i < n; i++)
-        plain[i] = zr_dropout_keep(dropout_key, (uint64_t)i, p) ? plain[i] * (1 / (1 - p)) : 0;
-    queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, 0, x, got);
+        plain[i] = zr_dropout_keep(key, (uint64_t)i, p) ? plain[i] * (1 / (1 - p)) : 0;
+    zr_run(queue, zr_op_dropout(&dropout, &step, x, got));
     check_stored("dropout", to, got, plain, n);
-    ref->backend->elements->dropout(ref, from, to, n, p, dropout_key, 0, x, want);
+    zr_run(ref, zr_op_dropout(&dropout, &step, x, want));
     check_stored("dropout of ref", to, want, plain, n);
     if (from == to) {
-        queue->backend->elements->dropout(queue, from, to, n, p, dropout_key, 0, x, x);
+        zr_run(queue, zr_op_dropout(&dropout, &step, x, x));
         check_stored("dropout in place", to, x, plain, n);
     }
     array_free(x);
@@ -364,9 +370,13 @@ static void embedding_forward_one(zr_queue *queue, const embedding_case *c, bool
     int64_t n = c->rows * c->width;
     void *out = array_new(c->stream, n);
     float *want = floats_new(n);
-    queue->backend->elements->embedding_forward(queue, c->dtype, c->stream, c->rows, c->seq,
-                                                c->width, c->ids, c->tokens,
-                                                positions ? c->positions : NULL, out);
+    zr_run(queue, zr_op_embedding_forward(&(zr_embedding){.vocab = VOCAB,
+                                                          .dtype = c->dtype,
+                                                          .stream = c->stream,
+                                                          .rows = c->rows,
+                                                          .seq = c->seq,
+                                                          .width = c->width},
+                                          c->ids, c->tokens, positions ? c->positions : NULL, out));
     forward_plainly(c, positions, want);
     check_stored("embedding", c->stream, out, want, n);
     array_free(out);
@@ -375,19 +385,32 @@ static void embedding_forward_one(zr_queue *queue, const embedding_case *c, bool
 
 static void embedding_backward_one(zr_queue *queue, const embedding_case *c, bool add)
 {
-    const zr_element_ops *ops = queue->backend->elements;
     int64_t t = VOCAB * c->width, s = MAX_SEQ * c->width;
     float *tokens = add ? floats_random(t, 2, 1) : floats_new(t),
           *tokens_want = floats_random(t, 2, 1);
     float *positions = add ? floats_random(s, 3, 1) : floats_new(s),
           *positions_want = floats_random(s, 3, 1);
     backward_plainly(c, tokens_want, positions_want, add);
-    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB,
-                            tokens, add, MAX_SEQ, positions, add);
+    zr_run(queue, zr_op_embedding_backward(&(zr_embedding){.stream = c->stream,
+                                                           .rows = c->rows,
+                                                           .seq = c->seq,
+                                                           .width = c->width,
+                                                           .vocab = VOCAB,
+                                                           .add_tokens = add,
+                                                           .positions = MAX_SEQ,
+                                                           .add_positions = add},
+                                           c->ids, c->d, tokens, positions));
     check_same_bits("gradient of tokens", tokens, tokens_want, t * 4);
     check_same_bits("gradient of positions", positions, positions_want, s * 4);
-    ops->embedding_backward(queue, c->stream, c->rows, c->seq, c->width, c->ids, c->d, VOCAB,
-                            tokens, false, 0, NULL, false);
+    zr_run(queue, zr_op_embedding_backward(&(zr_embedding){.stream = c->stream,
+                                                           .rows = c->rows,
+                                                           .seq = c->seq,
+                                                           .width = c->width,
+                                                           .vocab = VOCAB,
+                                                           .add_tokens = false,
+                                                           .positions = 0,
+                                                           .add_positions = false},
+                                           c->ids, c->d, tokens, NULL));
     backward_plainly(c, tokens_want, positions_want, false);
     check_same_bits("gradient of tokens alone", tokens, tokens_want, t * 4);
     float *all[] = {tokens, tokens_want, positions, positions_want};
@@ -434,15 +457,14 @@ static void bytes_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     static const int64_t sizes[] = {0, 1, 63, 4096, 4097, 1000003};
     zr_queue *queues[] = {queue, ref};
     for (int k = 0; k < ZR_COUNT(sizes) * 2; k++) {
-        const zr_element_ops *ops = queues[k % 2]->backend->elements;
         int64_t bytes = sizes[k / 2], floats = (bytes + 3) / 4 + 1;
         float *from = floats_random(floats, 3, 1), *to = floats_new(floats),
               *untouched = floats_new(floats);
-        ops->copy(queues[k % 2], bytes, from, to);
+        zr_run(queues[k % 2], zr_op_copy(&(zr_bytes){bytes}, from, to));
         check_same_bits("copy", to, from, bytes);
         check_same_bits("after the copy", (char *)to + bytes, (char *)untouched + bytes,
                         floats * 4 - bytes);
-        ops->zero(queues[k % 2], bytes, to);
+        zr_run(queues[k % 2], zr_op_zero(&(zr_bytes){bytes}, to));
         for (int64_t i = 0; i < bytes; i++)
             assert_true(((char *)to)[i] == 0);
         check_same_bits("after the zeros", (char *)to + bytes, (char *)untouched + bytes,

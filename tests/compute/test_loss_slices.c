@@ -7,11 +7,12 @@
 #include <string.h>
 
 enum { MOST_SLICES = 8, MOST_ROWS = 40 };
+static const float factor = 0.25f; // of gradients
 
 // Rows of logits that the type holds exactly, and how they are cut: slice t has tokens
 // [first[t], first[t + 1]).
 typedef struct sliced {
-    zr_loss loss; // of the whole
+    zr_loss loss; // of the whole, with its gradient
     float *logits;
     int32_t target[MOST_ROWS]; // of the whole; -1: the row does not count
     int slices;
@@ -41,7 +42,7 @@ static void aim(sliced *s)
 
 static sliced sliced_new(zero_dtype dtype, int64_t rows, int64_t vocab, float size)
 {
-    sliced s = {.loss = {.dtype = dtype, .rows = rows, .vocab = vocab, .factor = 0.25f}};
+    sliced s = {.loss = {.dtype = dtype, .rows = rows, .vocab = vocab, .gradient = true}};
     void *stored = array_random(dtype, rows * vocab, 9, size);
     s.logits = array_floats(dtype, stored, rows * vocab);
     array_free(stored);
@@ -57,7 +58,7 @@ static answer whole_of(zr_queue *queue, const sliced *s)
 {
     answer a = {.row = floats_new(s->loss.rows),
                 .logits = array_of(s->loss.dtype, s->logits, s->loss.rows * s->loss.vocab)};
-    queue->backend->rows->loss(queue, &s->loss, a.logits, s->target, a.row, true);
+    zr_run(queue, zr_op_loss(&s->loss, s->target, &factor, a.logits, a.row));
     return a;
 }
 
@@ -73,6 +74,7 @@ static zr_loss loss_of(const sliced *s, int t)
 {
     zr_loss loss = s->loss;
     loss.vocab = tokens_of(s, t);
+    loss.slices = s->slices;
     return loss;
 }
 
@@ -103,9 +105,9 @@ static void parts_of(zr_queue *queue, const sliced *s, int t, const void *logits
     for (int64_t i = 0; i < s->loss.rows; i += group) {
         zr_loss loss = loss_of(s, t);
         loss.rows = ZR_MIN(group, s->loss.rows - i);
-        queue->backend->rows->loss_parts(queue, &loss,
-                                         array_at(loss.dtype, (void *)logits, i * loss.vocab),
-                                         target + i, parts + i);
+        zr_run(queue,
+               zr_op_loss_parts(&loss, target + i,
+                                array_at(loss.dtype, (void *)logits, i * loss.vocab), parts + i));
     }
 }
 
@@ -113,13 +115,13 @@ static void finish(zr_queue *queue, const sliced *s, int t, const zr_loss_part *
                    int64_t stride, answer *a, void *logits)
 {
     int32_t target[MOST_ROWS];
-    const zr_loss loss = loss_of(s, t);
+    zr_loss loss = loss_of(s, t), only = loss;
+    loss.stride = only.stride = stride;
+    only.gradient = false;
     float *row = floats_new(loss.rows);
     targets_of(s, t, target);
-    queue->backend->rows->loss_finish(queue, &loss, s->slices, parts, stride, target, NULL, a->row,
-                                      false);
-    queue->backend->rows->loss_finish(queue, &loss, s->slices, parts, stride, target, logits, row,
-                                      true);
+    zr_run(queue, zr_op_loss_finish(&only, parts, target, NULL, NULL, a->row));
+    zr_run(queue, zr_op_loss_finish(&loss, parts, target, &factor, logits, row));
     check_same_bits("loss without gradient", a->row, row, loss.rows * 4);
     floats_free(row);
 }
@@ -156,7 +158,7 @@ static void answers_close(const sliced *s, const answer *got, const answer *want
 {
     check_close("loss", got->row, want->row, s->loss.rows, 1e-6, 3e-7);
     check_close_as("gradient", s->loss.dtype, got->logits, want->logits,
-                   s->loss.rows * s->loss.vocab, 2e-6, 2e-7 * s->loss.factor);
+                   s->loss.rows * s->loss.vocab, 2e-6, 2e-7 * factor);
 }
 
 static void check_sliced(zr_queue *queue, zr_queue *single, zr_queue *ref, const sliced *s)
@@ -270,14 +272,14 @@ static void parts_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         zr_loss loss = {.dtype = storage_types[k % STORAGE_TYPES], .rows = ROWS, .vocab = WIDTH};
         void *stored = array_of(loss.dtype, logits, ROWS * WIDTH);
         zr_loss_part parts[ROWS];
-        q->backend->rows->loss_parts(q, &loss, stored, target, parts);
+        zr_run(q, zr_op_loss_parts(&loss, target, stored, parts));
         part_is(&parts[0], 2, 1, 2 + exp(-1));
         part_is(&parts[1], 2, -INFINITY, 2 + exp(-1));
         part_is(&parts[2], 2, -INFINITY, 2 + exp(-1));
         part_is(&parts[3], -INFINITY, -INFINITY, 0);
         part_is(&parts[4], -INFINITY, -INFINITY, 0);
         loss.vocab = 0;
-        q->backend->rows->loss_parts(q, &loss, NULL, target, parts);
+        zr_run(q, zr_op_loss_parts(&loss, target, NULL, parts));
         for (int i = 0; i < ROWS; i++)
             part_is(&parts[i], -INFINITY, -INFINITY, 0);
         array_free(stored);
@@ -290,13 +292,12 @@ static void a_part_is_what_it_says(void **state) { check_each_kernels(parts_body
 static float loss_of_sums(zr_queue *queue, int slices)
 {
     zr_loss_part parts[MOST_SLICES];
-    const zr_loss loss = {.rows = 1};
+    const zr_loss loss = {.rows = 1, .slices = slices, .stride = 1};
     const int32_t elsewhere = -1;
     float row;
     for (int t = 0; t < slices; t++)
         parts[t] = (zr_loss_part){.aimed = t ? -INFINITY : 0, .sum = t ? 0x1p-53 : 1};
-    queue->backend->rows->loss_finish(queue, &loss, slices, parts, 1, &elsewhere, NULL, &row,
-                                      false);
+    zr_run(queue, zr_op_loss_finish(&loss, parts, &elsewhere, NULL, NULL, &row));
     return row;
 }
 
@@ -322,13 +323,12 @@ static void empty_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
     zr_queue *queues[] = {queue, ref};
     for (int k = 0; k < ZR_COUNT(queues) * STORAGE_TYPES; k++) {
         zr_queue *q = queues[k / STORAGE_TYPES];
-        const zr_row_ops *ops = q->backend->rows;
         zero_dtype dtype = storage_types[k % STORAGE_TYPES];
-        const zr_loss loss = {.dtype = dtype, .vocab = 3};
-        ops->loss(q, &loss, NULL, NULL, NULL, true);
-        ops->loss_parts(q, &loss, NULL, NULL, NULL);
-        ops->loss_finish(q, &loss, 2, NULL, 0, NULL, NULL, NULL, true);
-        ops->softmax(q, dtype, 0, 3, NULL);
+        const zr_loss loss = {.dtype = dtype, .vocab = 3, .gradient = true, .slices = 2};
+        zr_run(q, zr_op_loss(&loss, NULL, &factor, NULL, NULL));
+        zr_run(q, zr_op_loss_parts(&loss, NULL, NULL, NULL));
+        zr_run(q, zr_op_loss_finish(&loss, NULL, NULL, &factor, NULL, NULL));
+        zr_run(q, zr_op_softmax(&(zr_matrix){.dtype = dtype, .rows = 0, .width = 3}, NULL));
     }
 }
 

@@ -43,7 +43,7 @@ typedef struct norm_result {
 // add: to parameters, and to what arrives past the norm, which lies in dx where `in_place`.
 static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add, bool in_place)
 {
-    const zr_row_ops *ops = queue->backend->rows;
+    zr_norm norm = c->norm;
     int64_t rows = c->norm.rows, width = c->norm.width, n = rows * width;
     norm_result r = {.sum = array_new(c->norm.stream, n),
                      .y = array_new(c->norm.dtype, n),
@@ -58,15 +58,16 @@ static norm_result norm_run(zr_queue *queue, const norm_case *c, bool add, bool 
         zr_random_uniform(7, 0, width, 2, r.dgamma);
         zr_random_uniform(8, 0, width, 2, r.dbeta);
     }
-    float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
-    ops->residual_norm_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, c->beta, r.y,
-                               r.mean, r.rstd);
-    ops->norm_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.mean, r.rstd,
-                       !add       ? NULL
-                       : in_place ? r.dx
-                                  : c->dx,
-                       r.dx, r.dgamma, r.dbeta, add, scratch);
-    floats_free(scratch);
+    norm.add_parameters = add;
+    void *scratch = scratch_new(queue, (zr_op){.kind = ZR_OP_norm_backward, .shape.norm = norm});
+    zr_run(queue, zr_op_norm_forward(&norm, c->x, c->branch, r.sum, c->gamma, c->beta, r.y, r.mean,
+                                     r.rstd));
+    zr_run(queue, zr_op_norm_backward(&norm, c->dy, r.sum, c->gamma, r.mean, r.rstd,
+                                      !add       ? NULL
+                                      : in_place ? r.dx
+                                                 : c->dx,
+                                      r.dx, r.dgamma, r.dbeta, scratch));
+    array_free(scratch);
     return r;
 }
 
@@ -154,20 +155,19 @@ static void norm_variants(zr_queue *queue, zr_queue *single, zr_queue *ref, zero
                           zero_dtype dtype)
 {
     enum { ROWS = 300, WIDTH = 41, N = ROWS * WIDTH };
-    const zr_row_ops *ops = queue->backend->rows;
     norm_case c = norm_new(stream, dtype, ROWS, WIDTH, 1);
     norm_result r = norm_run(queue, &c, false, true);
     void *y = array_new(dtype, N);
-    ops->norm_forward(queue, &c.norm, r.sum, c.gamma, c.beta, y, NULL, NULL);
+    zr_run(queue, zr_op_norm_forward(&c.norm, r.sum, NULL, NULL, c.gamma, c.beta, y, NULL, NULL));
     check_same_array("without residual", dtype, y, r.y, N);
     if (stream == dtype) {
         void *sum = array_random(stream, N, 2, 1);
-        ops->residual_norm_forward(queue, &c.norm, c.x, sum, sum, c.gamma, c.beta, y, NULL, NULL);
+        zr_run(queue, zr_op_norm_forward(&c.norm, c.x, sum, sum, c.gamma, c.beta, y, NULL, NULL));
         check_same_array("in the branch's place", stream, sum, r.sum, N);
         check_same_array("its norm", dtype, y, r.y, N);
         array_free(sum);
     }
-    ops->residual_norm_forward(queue, &c.norm, c.x, c.branch, c.x, c.gamma, c.beta, y, NULL, NULL);
+    zr_run(queue, zr_op_norm_forward(&c.norm, c.x, c.branch, c.x, c.gamma, c.beta, y, NULL, NULL));
     check_same_array("in place", stream, c.x, r.sum, N);
     check_same_array("no statistics", dtype, y, r.y, N);
     array_free(y);

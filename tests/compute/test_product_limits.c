@@ -18,8 +18,7 @@ static float *filled_product(zr_queue *queue, const zr_product *p, float fill, i
     void *a_typed = array_of(p->dtype, a, p->m * p->k),
          *b_typed = array_of(p->dtype, b, p->k * p->n);
     void *d = array_new(p->out, p->m * p->n);
-    assert_int_equal(queue->backend->product->run(queue, p, a_typed, b_typed, NULL, d, NULL),
-                     ZERO_OK);
+    assert_int_equal(check_run(queue, zr_op_product(p, a_typed, b_typed, NULL, d), NULL), ZERO_OK);
     float *values = array_floats(p->out, d, p->m * p->n);
     array_free(d);
     array_free(a_typed);
@@ -65,11 +64,15 @@ static void refusals(zr_queue *queue)
         zero_error error = {0};
         zr_product p = wrong[i];
         p.m = p.n = p.k = 2;
-        assert_int_equal(
-            queue->backend->product->run(queue, &p, zeros, zeros, zeros, zeros, &error),
-            ZERO_ERR_UNSUPPORTED);
+        assert_int_equal(check_run(queue, zr_op_product(&p, zeros, zeros, zeros, zeros), &error),
+                         ZERO_ERR_UNSUPPORTED);
         assert_non_null(strstr(error.message, "matrix product"));
     }
+}
+
+static size_t product_scratch(zr_queue *queue, const zr_product *p)
+{
+    return zr_op_scratch(queue, zr_op_product(p, NULL, NULL, NULL, NULL));
 }
 
 static void scratch_too_small(zr_queue *queue, int64_t m)
@@ -77,7 +80,7 @@ static void scratch_too_small(zr_queue *queue, int64_t m)
     zero_error error = {0};
     zr_product p = {
         .m = m, .n = 400, .k = 500, .trans_b = true, .gelu_a = true, .epilogue = ZR_EPILOGUE_BIAS};
-    size_t needed = queue->backend->product->scratch(queue, &p), kept = queue->scratch_bytes;
+    size_t needed = product_scratch(queue, &p), kept = queue->scratch_bytes;
     char expected[64];
     snprintf(expected, sizeof expected, "m %d, n 400, k 500", (int)m);
     assert_true(needed > 0);
@@ -85,8 +88,7 @@ static void scratch_too_small(zr_queue *queue, int64_t m)
           *bias = floats_random(p.n, 3, 1);
     float *d = floats_new(p.m * p.n);
     queue->scratch_bytes = needed - 1;
-    assert_int_equal(queue->backend->product->run(queue, &p, a, b, bias, d, &error),
-                     ZERO_ERR_INTERNAL);
+    assert_int_equal(check_run(queue, zr_op_product(&p, a, b, bias, d), &error), ZERO_ERR_INTERNAL);
     assert_non_null(strstr(error.message, expected));
     queue->scratch_bytes = kept;
     floats_free(a);
@@ -123,7 +125,7 @@ static size_t fewer_rows(zr_queue *queue, size_t bytes, const zr_product *all, i
     if (p.add)
         memset(d, 0, sizeof(float) * (size_t)(rows * p.n));
     size_t needed = 0;
-    if (queue->backend->product->run(&exact, &p, stored, b, operand, d, &error) == ZERO_OK)
+    if (check_run(&exact, zr_op_product(&p, stored, b, operand, d), &error) == ZERO_OK)
         check_close_as("product of fewer rows", p.out, d, want, rows * p.n, 1e-5,
                        1e-3 + (p.gelu_a ? 0x1p-5 : 0));
     else if (bytes ||
@@ -142,9 +144,9 @@ static size_t reserved(zr_queue *queue, const zr_product *all)
     zr_product one = *all;
     one.m = 1;
     zr_queue *fresh = check_queue("cpu", queue->backend->path(), queue->threads);
-    queue->backend->product->scratch(queue, &one);
-    size_t bytes = queue->backend->product->scratch(queue, all);
-    assert_int_equal(bytes, fresh->backend->product->scratch(fresh, all));
+    product_scratch(queue, &one);
+    size_t bytes = product_scratch(queue, all);
+    assert_int_equal(bytes, product_scratch(fresh, all));
     check_queue_close(fresh);
     return bytes;
 }
@@ -228,7 +230,7 @@ static void scratch_is_enough_for_fewer_rows(zr_queue *queue, zr_queue *ref)
         void *stored = first_rows(all, a, all->m), *want = array_new(all->out, all->m * all->n);
         if (all->add)
             memset(want, 0, sizeof(float) * (size_t)(all->m * all->n));
-        assert_int_equal(ref->backend->product->run(ref, all, stored, b, operand, want, NULL),
+        assert_int_equal(check_run(ref, zr_op_product(all, stored, b, operand, want), NULL),
                          ZERO_OK);
         size_t enough = reserved(queue, all);
         for (int64_t rows = all->m; rows >= cases[s].least; rows--) {

@@ -101,8 +101,7 @@ static void a_shape_allocates_once(void **state)
         int64_t before = zr_alloc_count();
         for (int64_t m = 1; m <= 64; m++) {
             zr_product p = {.m = m, .n = 65 - m, .k = 8};
-            assert_int_equal(queue->backend->product->run(queue, &p, a, a, NULL, d, &error),
-                             ZERO_OK);
+            assert_int_equal(check_run(queue, zr_op_product(&p, a, a, NULL, d), &error), ZERO_OK);
         }
         if (round > 0)
             assert_int_equal(zr_alloc_count(), before);
@@ -128,8 +127,8 @@ static void rank_compute(zr_queue *queue, float *d, float *y)
     zr_norm norm = {.rows = SIZE, .width = SIZE, .epsilon = 1e-5f};
     zero_error error = {0};
     for (int repeat = 0; repeat < 5; repeat++) {
-        assert_int_equal(queue->backend->product->run(queue, &p, a, a, NULL, d, &error), ZERO_OK);
-        queue->backend->rows->norm_forward(queue, &norm, d, gamma, gamma, y, NULL, NULL);
+        assert_int_equal(check_run(queue, zr_op_product(&p, a, a, NULL, d), &error), ZERO_OK);
+        zr_run(queue, zr_op_norm_forward(&norm, d, NULL, NULL, gamma, gamma, y, NULL, NULL));
     }
     floats_free(a);
     floats_free(gamma);

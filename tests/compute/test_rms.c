@@ -20,8 +20,12 @@ typedef struct rms_result {
 
 static rms_case case_new(zero_dtype stream, zero_dtype dtype, int64_t rows, int64_t width)
 {
-    rms_case c = {
-        .norm = {.dtype = dtype, .stream = stream, .rows = rows, .width = width, .epsilon = 1e-5f}};
+    rms_case c = {.norm = {.dtype = dtype,
+                           .stream = stream,
+                           .rows = rows,
+                           .width = width,
+                           .epsilon = 1e-5f,
+                           .rms = true}};
     c.x = array_random(stream, rows * width, 1, 2);
     c.branch = array_random(dtype, rows * width, 2, 2);
     c.gamma = array_random(dtype, width, 3, 2);
@@ -37,21 +41,28 @@ static void case_free(rms_case *c)
         array_free(all[i]);
 }
 
+static void *norm_scratch_new(zr_queue *queue, const zr_norm *norm)
+{
+    return scratch_new(queue, (zr_op){.kind = ZR_OP_norm_backward, .shape.norm = *norm});
+}
+
 // add: to dgamma, and to what arrives past the norm.
 static rms_result run(zr_queue *queue, const rms_case *c, bool add)
 {
-    const zr_row_ops *ops = queue->backend->rows;
+    zr_norm norm = c->norm;
     int64_t rows = c->norm.rows, width = c->norm.width, n = rows * width;
     rms_result r = {.sum = array_new(c->norm.stream, n),
                     .y = array_new(c->norm.dtype, n),
                     .dx = array_new(c->norm.stream, n),
                     .rstd = floats_new(rows),
                     .dgamma = add ? floats_random(width, 7, 2) : floats_new(width)};
-    float *scratch = floats_new((int64_t)ops->norm_scratch(queue, &c->norm) / 4);
-    ops->residual_rms_forward(queue, &c->norm, c->x, c->branch, r.sum, c->gamma, r.y, r.rstd);
-    ops->rms_backward(queue, &c->norm, c->dy, r.sum, c->gamma, r.rstd, add ? c->past : NULL, r.dx,
-                      r.dgamma, add, scratch);
-    floats_free(scratch);
+    norm.add_parameters = add;
+    void *scratch = norm_scratch_new(queue, &norm);
+    zr_run(queue,
+           zr_op_norm_forward(&norm, c->x, c->branch, r.sum, c->gamma, NULL, r.y, NULL, r.rstd));
+    zr_run(queue, zr_op_norm_backward(&norm, c->dy, r.sum, c->gamma, NULL, r.rstd,
+                                      add ? c->past : NULL, r.dx, r.dgamma, NULL, scratch));
+    array_free(scratch);
     return r;
 }
 
@@ -124,12 +135,12 @@ static void ref_is_right(void **state)
     rms_case c = case_new(ZERO_F32, ZERO_F32, ROWS, WIDTH);
     float y[ROWS * WIDTH], rstd[ROWS], dx[ROWS * WIDTH], dgamma[WIDTH];
     double sum = 0;
-    ref->backend->rows->rms_forward(ref, &c.norm, c.x, c.gamma, y, rstd);
+    zr_run(ref, zr_op_norm_forward(&c.norm, c.x, NULL, NULL, c.gamma, NULL, y, NULL, rstd));
     for (int i = 0; i < ROWS * WIDTH; i++)
         sum += (double)y[i] * ((float *)c.dy)[i];
     assert_true(fabs(sum - weighted(&c)) < 1e-6);
-    ref->backend->rows->rms_backward(ref, &c.norm, c.dy, c.x, c.gamma, rstd, NULL, dx, dgamma,
-                                     false, NULL);
+    zr_run(ref, zr_op_norm_backward(&c.norm, c.dy, c.x, c.gamma, NULL, rstd, NULL, dx, dgamma, NULL,
+                                    NULL));
     for (int i = 0; i < ROWS * WIDTH; i++) {
         float slope = (float)check_slope(weighted, &c, (float *)c.x + i, 1.0f / 1024);
         check_close("dx", dx + i, &slope, 1, 1e-4, 1e-5);
@@ -148,18 +159,16 @@ static void in_place(zr_queue *queue, zr_queue *single, zr_queue *ref)
     for (int t = 0; t < STORAGE_TYPES; t++) {
         zero_dtype dtype = storage_types[t];
         rms_case c = case_new(dtype, dtype, 40, 48);
-        float *scratch =
-                  floats_new((int64_t)queue->backend->rows->norm_scratch(queue, &c.norm) / 4),
-              dgamma[2][48];
+        void *scratch = norm_scratch_new(queue, &c.norm);
+        float dgamma[2][48];
         rms_result apart = run(queue, &c, false);
-        const zr_row_ops *ops = queue->backend->rows;
-        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, apart.dx,
-                          dgamma[0], false, scratch);
-        ops->rms_backward(queue, &c.norm, c.dy, apart.sum, c.gamma, apart.rstd, NULL, c.dy,
-                          dgamma[1], false, scratch);
+        zr_run(queue, zr_op_norm_backward(&c.norm, c.dy, apart.sum, c.gamma, NULL, apart.rstd, NULL,
+                                          apart.dx, dgamma[0], NULL, scratch));
+        zr_run(queue, zr_op_norm_backward(&c.norm, c.dy, apart.sum, c.gamma, NULL, apart.rstd, NULL,
+                                          c.dy, dgamma[1], NULL, scratch));
         check_same_array("dx over dy", dtype, c.dy, apart.dx, 40 * 48);
         check_same_bits("dgamma", dgamma[1], dgamma[0], sizeof dgamma[0]);
-        floats_free(scratch);
+        array_free(scratch);
         result_free(&apart);
         case_free(&c);
     }
@@ -174,18 +183,23 @@ static void no_rows(zr_queue *queue, zr_queue *single, zr_queue *ref)
     zr_queue *queues[] = {queue, ref};
     for (int k = 0; k < ZR_COUNT(queues) * STORAGE_TYPES; k++) {
         zr_queue *q = queues[k / STORAGE_TYPES];
-        const zr_row_ops *ops = q->backend->rows;
         rms_case c = case_new(ZERO_F32, storage_types[k % STORAGE_TYPES], 0, WIDTH);
         float *added = floats_random(WIDTH, 7, 2), *kept = floats_copy(added, WIDTH),
               *set = floats_new(WIDTH), *scratch = floats_new(0);
-        ops->rms_forward(q, &c.norm, NULL, c.gamma, NULL, NULL);
-        ops->residual_rms_forward(q, &c.norm, NULL, NULL, NULL, c.gamma, NULL, NULL);
-        ops->rms_backward(q, &c.norm, NULL, NULL, c.gamma, NULL, NULL, NULL, added, true, scratch);
-        ops->rms_backward(q, &c.norm, NULL, NULL, c.gamma, NULL, NULL, NULL, set, false, scratch);
+        void *nothing = floats_new(0);
+        zr_norm adds = c.norm;
+        adds.add_parameters = true;
+        zr_run(q, zr_op_norm_forward(&c.norm, NULL, NULL, NULL, c.gamma, NULL, NULL, NULL, NULL));
+        zr_run(q, zr_op_norm_forward(&c.norm, nothing, nothing, nothing, c.gamma, NULL, nothing,
+                                     NULL, NULL));
+        zr_run(q, zr_op_norm_backward(&adds, NULL, NULL, c.gamma, NULL, NULL, NULL, NULL, added,
+                                      NULL, scratch));
+        zr_run(q, zr_op_norm_backward(&c.norm, NULL, NULL, c.gamma, NULL, NULL, NULL, NULL, set,
+                                      NULL, scratch));
         check_same_bits("dgamma, nothing added", added, kept, WIDTH * 4);
         for (int j = 0; j < WIDTH; j++)
             assert_true(set[j] == 0);
-        float *all[] = {added, kept, set, scratch};
+        float *all[] = {added, kept, set, scratch, nothing};
         for (int i = 0; i < ZR_COUNT(all); i++)
             floats_free(all[i]);
         case_free(&c);

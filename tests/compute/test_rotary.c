@@ -22,8 +22,10 @@ static zr_rotary rotary_of(zero_dtype from, zero_dtype to, shape s, float *frequ
                        .seq = s.seq,
                        .head_dim = s.dim,
                        .first = s.first,
-                       .frequency = frequency,
-                       .factor = 1.25f};
+                       .factor = 1.25f,
+                       .heads = s.heads,
+                       .x_step = s.heads * s.dim,
+                       .y_step = s.heads * s.dim};
 }
 
 // Complex numbers of each pair, turned.
@@ -33,10 +35,11 @@ static void ref_turns(void **state)
     const shape s = {2, 6, 3, 10, 11};
     float frequency[5], *table = floats_new(s.seq * s.dim), *x = floats_random(2 * 6 * 40, 3, 1),
                         *y = floats_new(2 * 6 * 30);
-    const zr_rotary rotary = rotary_of(ZERO_F32, ZERO_F32, s, frequency);
-    ref->backend->attention->rotary_table(ref, &rotary, table);
+    zr_rotary rotary = rotary_of(ZERO_F32, ZERO_F32, s, frequency);
+    rotary.x_step = 40;
+    zr_run(ref, zr_op_rotary_table(&rotary, frequency, table));
     // a fourth head stays behind
-    ref->backend->attention->rotate(ref, &rotary, 3, table, false, x, 40, y, 30);
+    zr_run(ref, zr_op_rotate(&rotary, table, x, y));
     for (int64_t row = 0; row < 12; row++)
         for (int64_t h = 0; h < 3; h++)
             for (int64_t j = 0; j < 5; j++) {
@@ -56,24 +59,25 @@ static void rotate_compare(zr_queue *queue, zr_queue *ref, zero_dtype from, zero
     float frequency[65], *table[2];
     zr_queue *queues[] = {queue, ref};
     int64_t rows = s.batch * s.seq, width = s.heads * s.dim, wide = width + 13;
-    const zr_rotary rotary = rotary_of(from, to, s, frequency);
+    zr_rotary rotary = rotary_of(from, to, s, frequency);
+    rotary.x_step = wide;
     for (int q = 0; q < 2; q++) {
         table[q] = floats_new(s.seq * s.dim);
-        queues[q]->backend->attention->rotary_table(queues[q], &rotary, table[q]);
+        zr_run(queues[q], zr_op_rotary_table(&rotary, frequency, table[q]));
     }
     check_close("table", table[0], table[1], s.seq * s.dim, 1e-7, 1e-7);
     for (int back = 0; back < 2; back++) {
         void *x = array_random(from, rows * wide, 5, 2), *got = array_new(to, rows * width),
              *want = array_new(to, rows * width);
         void *packed = array_random(from, rows * wide, 5, 2);
-        queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, x, wide, got,
-                                          width);
-        ref->backend->attention->rotate(ref, &rotary, s.heads, table[1], back, x, wide, want,
-                                        width);
+        rotary.back = back;
+        rotary.y_step = width;
+        zr_run(queue, zr_op_rotate(&rotary, table[1], x, got));
+        zr_run(ref, zr_op_rotate(&rotary, table[1], x, want));
         check_close_as("rotated", to, got, want, rows * width, 2e-7, 4e-7);
+        rotary.y_step = wide;
         if (from == to)
-            queue->backend->attention->rotate(queue, &rotary, s.heads, table[1], back, packed, wide,
-                                              packed, wide);
+            zr_run(queue, zr_op_rotate(&rotary, table[1], packed, packed));
         for (int64_t row = 0; row < rows && from == to; row++) {
             check_same_array("in place", to, array_at(to, packed, row * wide),
                              array_at(to, got, row * width), width);
@@ -107,15 +111,15 @@ static double gated(void *argument)
 
 static void ref_gates(void **state)
 {
+    const zr_elements one = {.dtype = ZERO_F32, .n = 1};
     zr_queue *ref = check_queue("ref", NULL, 1);
     for (int i = 0; i < 40; i++) {
         float v[3] = {(float)(i - 20) * 0.37f, (float)(i % 7) - 3, 0.5f + (float)(i % 3)}, out,
               d_gate, d_up;
-        ref->backend->elements->silu_gate_forward(ref, ZERO_F32, 1, &v[0], &v[1], &out);
+        zr_run(ref, zr_op_silu_gate_forward(&one, &v[0], &v[1], &out));
         float want = (float)(gated(v) / (double)v[2]);
         check_close("silu gate", &out, &want, 1, 1e-6, 1e-7);
-        ref->backend->elements->silu_gate_backward(ref, ZERO_F32, 1, &v[0], &v[1], &v[2], &d_gate,
-                                                   &d_up);
+        zr_run(ref, zr_op_silu_gate_backward(&one, &v[0], &v[1], &v[2], &d_gate, &d_up));
         float slopes[] = {(float)check_slope(gated, v, &v[0], 1.0f / 1024),
                           (float)check_slope(gated, v, &v[1], 1.0f / 1024)};
         check_close("d_gate", &d_gate, &slopes[0], 1, 1e-4, 1e-5);
@@ -129,6 +133,7 @@ static void gate_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_
 {
     void *gate = array_random(dtype, n, 1, 12), *up = array_random(dtype, n, 2, 3),
          *d = array_random(dtype, n, 3, 1);
+    const zr_elements all = {.dtype = dtype, .n = n};
     void *got[3], *want[3];
     for (int i = 0; i < 3; i++) {
         got[i] = array_new(dtype, n);
@@ -142,16 +147,16 @@ static void gate_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, zero_
             array_free(one);
         }
     }
-    queue->backend->elements->silu_gate_forward(queue, dtype, n, gate, up, got[0]);
-    ref->backend->elements->silu_gate_forward(ref, dtype, n, gate, up, want[0]);
-    queue->backend->elements->silu_gate_backward(queue, dtype, n, gate, up, d, got[1], got[2]);
-    ref->backend->elements->silu_gate_backward(ref, dtype, n, gate, up, d, want[1], want[2]);
+    zr_run(queue, zr_op_silu_gate_forward(&all, gate, up, got[0]));
+    zr_run(ref, zr_op_silu_gate_forward(&all, gate, up, want[0]));
+    zr_run(queue, zr_op_silu_gate_backward(&all, gate, up, d, got[1], got[2]));
+    zr_run(ref, zr_op_silu_gate_backward(&all, gate, up, d, want[1], want[2]));
     check_close_as("silu gate", dtype, got[0], want[0], n, 1e-6, 1e-6);
     check_close_as("d_gate", dtype, got[1], want[1], n, 1e-6, 3e-6);
     check_close_as("d_up", dtype, got[2], want[2], n, 1e-6, 1e-6);
-    single->backend->elements->silu_gate_forward(single, dtype, n, gate, up, want[0]);
+    zr_run(single, zr_op_silu_gate_forward(&all, gate, up, want[0]));
     check_same_array("at any number of threads", dtype, got[0], want[0], n);
-    queue->backend->elements->silu_gate_backward(queue, dtype, n, gate, up, d, d, up);
+    zr_run(queue, zr_op_silu_gate_backward(&all, gate, up, d, d, up));
     check_same_array("d_gate over d", dtype, d, got[1], n);
     check_same_array("d_up over up", dtype, up, got[2], n);
     for (int i = 0; i < 3; i++) {

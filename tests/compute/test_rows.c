@@ -24,17 +24,19 @@ static double loss_plainly(void *argument)
 static void ref_loss_is_right(void **state)
 {
     zr_queue *ref = check_queue("ref", NULL, 1);
-    zr_loss loss = {.rows = 1, .vocab = 13, .factor = 0.5f};
+    const float factor = 0.5f;
+    zr_loss loss = {.rows = 1, .vocab = 13, .gradient = true};
     loss_function f = {.x = floats_random(13, 3, 4), .width = 13, .target = 5};
     float *got = floats_copy(f.x, 13), *probability = floats_copy(f.x, 13), row;
-    ref->backend->rows->loss(ref, &loss, got, &f.target, &row, true);
-    ref->backend->rows->softmax(ref, ZERO_F32, 1, 13, probability);
+    zr_run(ref, zr_op_loss(&loss, &f.target, &factor, got, &row));
+    zr_run(ref,
+           zr_op_softmax(&(zr_matrix){.dtype = ZERO_F32, .rows = 1, .width = 13}, probability));
     float want = (float)loss_plainly(&f), total = 0;
     check_close("loss", &row, &want, 1, 1e-6, 0);
     for (int64_t j = 0; j < 13; j++) {
-        float slope = (float)(check_slope(loss_plainly, &f, f.x + j, 1.0f / 512) * loss.factor);
+        float slope = (float)(check_slope(loss_plainly, &f, f.x + j, 1.0f / 512) * factor);
         check_close("gradient", got + j, &slope, 1, 1e-4, 1e-6);
-        float expected = probability[j] * loss.factor - (j == f.target ? loss.factor : 0);
+        float expected = probability[j] * factor - (j == f.target ? factor : 0);
         check_close("softmax", got + j, &expected, 1, 1e-6, 1e-7);
         total += probability[j];
     }
@@ -50,12 +52,14 @@ typedef struct loss_run {
     float *row;
 } loss_run;
 
-static loss_run loss_of(zr_queue *queue, const zr_loss *loss, const float *logits,
+static loss_run loss_of(zr_queue *queue, const zr_loss *of, float factor, const float *logits,
                         const int32_t *target, bool gradient)
 {
-    loss_run r = {.logits = array_of(loss->dtype, logits, loss->rows * loss->vocab),
-                  .row = floats_new(loss->rows)};
-    queue->backend->rows->loss(queue, loss, r.logits, target, r.row, gradient);
+    zr_loss loss = *of;
+    loss.gradient = gradient;
+    loss_run r = {.logits = array_of(loss.dtype, logits, loss.rows * loss.vocab),
+                  .row = floats_new(loss.rows)};
+    zr_run(queue, zr_op_loss(&loss, target, gradient ? &factor : NULL, r.logits, r.row));
     return r;
 }
 
@@ -67,23 +71,23 @@ static void loss_run_free(loss_run *r)
 
 // logits: values that the type holds exactly.
 static void loss_compare(zr_queue *queue, zr_queue *single, zr_queue *ref, const zr_loss *loss,
-                         const float *logits, const int32_t *target)
+                         float factor, const float *logits, const int32_t *target)
 {
     int64_t n = loss->rows * loss->vocab;
     zr_loss wide = *loss;
     wide.dtype = ZERO_F32;
-    loss_run got = loss_of(queue, loss, logits, target, true),
-             only = loss_of(queue, loss, logits, target, false);
-    loss_run one = loss_of(single, loss, logits, target, true),
-             want = loss_of(ref, loss, logits, target, true);
-    loss_run plain = loss_of(ref, &wide, logits, target, true);
+    loss_run got = loss_of(queue, loss, factor, logits, target, true),
+             only = loss_of(queue, loss, factor, logits, target, false);
+    loss_run one = loss_of(single, loss, factor, logits, target, true),
+             want = loss_of(ref, loss, factor, logits, target, true);
+    loss_run plain = loss_of(ref, &wide, factor, logits, target, true);
     float *kept = array_floats(loss->dtype, only.logits, n);
     check_same_bits("logits without gradient", kept, logits, n * 4);
     check_same_bits("loss without gradient", only.row, got.row, loss->rows * 4);
     check_same_bits("loss at one thread", got.row, one.row, loss->rows * 4);
     check_same_array("gradient at one thread", loss->dtype, got.logits, one.logits, n);
     check_close("loss", got.row, want.row, loss->rows, 1e-6, 3e-7);
-    check_close_as("gradient", loss->dtype, got.logits, want.logits, n, 2e-6, 2e-7 * loss->factor);
+    check_close_as("gradient", loss->dtype, got.logits, want.logits, n, 2e-6, 2e-7 * factor);
     void *stored = array_of(loss->dtype, plain.logits, n);
     check_close("loss of ref, from fp32", want.row, plain.row, loss->rows, 0, 0);
     check_same_array("gradient of ref, from fp32", loss->dtype, want.logits, stored, n);
@@ -111,13 +115,12 @@ static void loss_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
         for (int k = 0; k < ZR_COUNT(row_counts) * STORAGE_TYPES; k++) {
             zr_loss loss = {.dtype = storage_types[k % STORAGE_TYPES],
                             .rows = row_counts[k / STORAGE_TYPES],
-                            .vocab = widths[w],
-                            .factor = factors[(w + k) % 3]};
+                            .vocab = widths[w]};
             for (int64_t i = 0; i < loss.rows; i++)
                 target[i] = i % 4 == 3 ? -1 - (int32_t)i : (int32_t)(i * 7 % loss.vocab);
             float *logits =
                 logits_random(loss.dtype, loss.rows * loss.vocab, 9, sizes[(w + k / 3) % 4]);
-            loss_compare(queue, single, ref, &loss, logits, target);
+            loss_compare(queue, single, ref, &loss, factors[(w + k) % 3], logits, target);
             floats_free(logits);
         }
 }
@@ -129,7 +132,7 @@ static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
     enum { ROWS = 6, WIDTH = 37 };
     static const int32_t target[ROWS] = {0, 1, 2, 3, 4, 36};
     for (int t = 0; t < STORAGE_TYPES; t++) {
-        zr_loss loss = {.dtype = storage_types[t], .rows = ROWS, .vocab = WIDTH, .factor = 1};
+        zr_loss loss = {.dtype = storage_types[t], .rows = ROWS, .vocab = WIDTH};
         float large = loss.dtype == ZERO_F16 ? 65504 : 0x1p100f;
         float *logits = logits_random(loss.dtype, ROWS * WIDTH, 5, 1);
         for (int64_t j = 0; j < WIDTH; j++) {
@@ -141,7 +144,7 @@ static void loss_extremes(zr_queue *queue, zr_queue *single, zr_queue *ref)
         logits[3 * WIDTH + 30] = INFINITY - INFINITY;
         logits[4 * WIDTH + 36] = INFINITY;
         logits[5 * WIDTH + 0] = -INFINITY;
-        loss_compare(queue, single, ref, &loss, logits, target);
+        loss_compare(queue, single, ref, &loss, 1, logits, target);
         floats_free(logits);
     }
 }
@@ -153,8 +156,8 @@ static void loss_overflows(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     float logits[3] = {4, 0, -4}, *gradient;
     int32_t target = 2;
-    zr_loss loss = {.dtype = ZERO_F16, .rows = 1, .vocab = 3, .factor = 0x1p17f};
-    loss_run r = loss_of(queue, &loss, logits, &target, true);
+    zr_loss loss = {.dtype = ZERO_F16, .rows = 1, .vocab = 3};
+    loss_run r = loss_of(queue, &loss, 0x1p17f, logits, &target, true);
     gradient = array_floats(ZERO_F16, r.logits, 3);
     assert_true(gradient[0] == INFINITY && gradient[2] == -INFINITY && gradient[1] > 2000 &&
                 gradient[1] < 3000);
@@ -175,8 +178,10 @@ static void softmax_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
             void *y[4];
             for (int q = 0; q < 4; q++) {
                 y[q] = array_of(q < 3 ? dtype : ZERO_F32, x, n);
-                queues[q]->backend->rows->softmax(queues[q], q < 3 ? dtype : ZERO_F32, rows,
-                                                  widths[w], y[q]);
+                zr_run(queues[q], zr_op_softmax(&(zr_matrix){.dtype = q < 3 ? dtype : ZERO_F32,
+                                                             .rows = rows,
+                                                             .width = widths[w]},
+                                                y[q]));
             }
             // x - largest, up to 60, is rounded to 2e-6
             check_close_as("softmax", dtype, y[0], y[2], n, 4e-6, 1e-37);

@@ -209,11 +209,12 @@ static double norm_of(const emulation *e)
     zr_exact sum;
     zr_exact_zero(&sum);
     for (int l = 0; l < CHAIN_LAYERS; l++) {
-        static const int64_t first[] = {0, CHAIN_WEIGHTS};
-        static const int32_t count[] = {CHAIN_WEIGHTS, C};
+        static const zr_squares weights = {.count = CHAIN_WEIGHTS},
+                                biases = {.first = CHAIN_WEIGHTS, .count = C};
         double squares[2];
-        e->queue->backend->optimizer->square_sums(e->queue, ZERO_F32, e->layers[l].sum, 2, first,
-                                                  count, squares);
+        assert_true(zr_squares_parts(&weights) == 1 && zr_squares_parts(&biases) == 1);
+        zr_run(e->queue, zr_op_square_sums(&weights, e->layers[l].sum, &squares[0]));
+        zr_run(e->queue, zr_op_square_sums(&biases, e->layers[l].sum + CHAIN_WEIGHTS, &squares[1]));
         zr_exact_add(&sum, squares[0]);
         zr_exact_add(&sum, squares[1]);
     }
@@ -223,12 +224,11 @@ static double norm_of(const emulation *e)
 static void update_range(emulation *e, layer *at, int step, float scale, int first, int count)
 {
     const zr_update update = {
-        .kind = ZR_UPDATE_ADAMW,
+        .kind = ZR_UPDATE_ADAMW, .epsilon = 1e-8, .weight_decay = count > C ? 0.1 : 0};
+    const zr_update_values values = {
         .lr = e->run->lr[step],
         .beta1 = 0.9,
         .beta2 = 0.999,
-        .epsilon = 1e-8,
-        .weight_decay = count > C ? 0.1 : 0,
         .first = step == 0,
         .correction1 = 1 - __builtin_pow(0.9, step + 1),
         .correction2 = 1 - __builtin_pow(0.999, step + 1),
@@ -239,7 +239,7 @@ static void update_range(emulation *e, layer *at, int step, float scale, int fir
                                     .state1 = at->v + first,
                                     .gradient = at->sum + first,
                                     .gradient_dtype = ZERO_F32};
-    e->queue->backend->optimizer->update(e->queue, &update, count, &states);
+    zr_run(e->queue, zr_op_update_of(&update, &values, count, &states));
 }
 
 // Makes the weights after one more update from the newest ones.

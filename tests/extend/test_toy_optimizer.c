@@ -1,43 +1,48 @@
-// A toy optimizer: sign-SGD, p -= lr * (sign(g) + weight_decay * p), without states. It is a kernel
-// in a backend's table, in place of that of SGD; docs/design.md lists the rows of its own that it
-// would need in src/. It must equal Lion with beta1 = 0, which averages nothing and so leaves only
-// the sign of the gradient.
+// A toy optimizer: sign-SGD, p -= lr * (sign(g) + weight_decay * p), without states. A backend runs
+// it in place of the update; docs/design.md lists the rows of its own that it would need in src/.
+// It must equal Lion with beta1 = 0, which averages nothing: the gradient's sign is left.
 #include "base/dtype.h"
 #include "compute/compute.h"
 #include "toy.h"
 
 enum { N = 8 };
 
-static float gradient_at(const zr_range_states *at, int64_t i)
+static float gradient_at(zero_dtype dtype, const void *gradient, int64_t i)
 {
     float g;
-    size_t size = zero_dtype_bytes(at->gradient_dtype);
-    zr_widen(at->gradient_dtype, (const char *)at->gradient + (size_t)i * size, 1, &g);
+    zr_widen(dtype, (const char *)gradient + (size_t)i * zero_dtype_bytes(dtype), 1, &g);
     return g;
 }
 
-static void sign_update(zr_queue *queue, const zr_update *u, int64_t n, const zr_range_states *at)
+static void sign_update(const zr_op *op)
 {
-    for (int64_t i = 0; i < n; i++) {
-        float g = gradient_at(at, i) * u->gradient_scale;
+    const zr_update *u = &op->shape.update;
+    const zr_update_values *v = op->at.update.values;
+    float *master = op->at.update.master;
+    for (int64_t i = 0; i < u->n; i++) {
+        float g = gradient_at(u->gradient, op->at.update.gradient, i) * v->gradient_scale;
         double sign = g > 0 ? 1 : g < 0 ? -1 : g; // zero stays zero, NaN stays NaN
-        at->master[i] = (float)(at->master[i] * (1 - u->lr * u->weight_decay) - u->lr * sign);
+        master[i] = (float)(master[i] * (1 - v->lr * u->weight_decay) - v->lr * sign);
     }
-    if (at->parameters)
-        zr_narrow(at->parameters_dtype, at->master, n, at->parameters);
+    if (op->at.update.parameters)
+        zr_narrow(u->parameters, master, u->n, op->at.update.parameters);
 }
 
 static const zr_backend *ref;
-static zr_optimizer_ops optimizer;
 static zr_backend backend; // ref, with this optimizer
+
+static void run(zr_queue *queue, const zr_op *op)
+{
+    if (op->kind == ZR_OP_update)
+        return sign_update(op);
+    ref->run(queue, op);
+}
 
 static int make_backend(void **state)
 {
     assert_int_equal(zr_backend_find("ref", NULL, &ref, NULL), ZERO_OK);
-    optimizer = *ref->optimizer;
-    optimizer.update = sign_update;
     backend = *ref;
-    backend.optimizer = &optimizer;
+    backend.run = run;
     return 0;
 }
 
@@ -57,11 +62,8 @@ static void it_is_lion_without_averages(void **state)
     static const uint16_t halves[N] = {0x3f80, 0xbf80, 0, 0x8000, 0x0001, 0x7f80, 0xff80, 0xc2f7};
     float a[N] = {1, -2, 3, -0.5f, 0.25f, 7, -7, 0}, b[N], unused[N] = {0};
     uint16_t copy_a[N], copy_b[N];
-    const zr_update u = {.kind = ZR_UPDATE_LION,
-                         .lr = 0.1,
-                         .weight_decay = 0.3,
-                         .beta2 = 0.5,
-                         .gradient_scale = 0.5f};
+    const zr_update u = {.kind = ZR_UPDATE_LION, .weight_decay = 0.3};
+    const zr_update_values values = {.lr = 0.1, .beta2 = 0.5, .gradient_scale = 0.5f};
     zr_range_states at = {.master = a,
                           .gradient = halves,
                           .gradient_dtype = ZERO_BF16,
@@ -70,11 +72,12 @@ static void it_is_lion_without_averages(void **state)
     zr_queue *queue;
     assert_int_equal(zr_queue_open("ref", NULL, 1, &queue, NULL), ZERO_OK);
     memcpy(b, a, sizeof a);
-    backend.optimizer->update(queue, &u, N, &at);
+    zr_run(queue, zr_op_update_of(&u, &values, N, &at));
     at.master = b;
     at.state0 = unused;
     at.parameters = copy_b;
-    ref->optimizer->update(queue, &u, N, &at);
+    const zr_op lion = zr_op_update_of(&u, &values, N, &at);
+    ref->run(queue, &lion);
     assert_memory_equal(a, b, sizeof a);
     assert_memory_equal(copy_a, copy_b, sizeof copy_a);
     assert_float_equal(a[0], 1 - 0.1 * 0.3 - 0.1, 1e-6);

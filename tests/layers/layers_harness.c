@@ -140,7 +140,9 @@ static size_t scratch_of(harness *net, const zero_unit_sizes *sizes)
                                         .trans_b = shape->trans_b,
                                         .gelu_a = variant & 2,
                                         .epilogue = (zr_epilogue)(variant / 4)};
-            most = ZR_MAX(most, net->queue->backend->product->scratch(net->queue, &product));
+            size_t needed =
+                zr_op_scratch(net->queue, zr_op_product(&product, NULL, NULL, NULL, NULL));
+            most = ZR_MAX(most, needed);
         }
     }
     return most;
@@ -269,6 +271,8 @@ void harness_destroy(harness *net)
 
 void harness_context(harness *net, int unit, bool training, zero_context *context)
 {
+    net->values.seed = HARNESS_SEED;
+    net->values.step = net->step;
     *context = (zero_context){
         .struct_size = sizeof(*context),
         .unit = &net->model->units[unit],
@@ -276,7 +280,7 @@ void harness_context(harness *net, int unit, bool training, zero_context *contex
         .shape = net->shape,
         .training = training,
         .threads = net->queue->threads,
-        .seed = 5,
+        .seed = HARNESS_SEED,
         .step = net->step,
         .micro_batch = 3,
         .loss_factor = net->loss_factor,
@@ -285,6 +289,7 @@ void harness_context(harness *net, int unit, bool training, zero_context *contex
         .workspace = net->workspace.data,
         .loss = &net->loss,
         .queue = net->queue,
+        .values = &net->values,
         .accessor = &net->accessor.base,
         .sink = &net->sink.base,
         .exchanger = net->exchanger,

@@ -4,10 +4,12 @@
 #ifndef TEST_LAYERS_LAYERS_HARNESS_H
 #define TEST_LAYERS_LAYERS_HARNESS_H
 
+#include "compute/operand.h"
 #include "layers/layers.h"
 #include "model/gpt2_model.h"
 #include "model/unit.h"
 
+#define HARNESS_SEED 5
 #define HARNESS_MAX_UNITS 8
 #define HARNESS_MAX_FLAT_PARAMS 64 // of a unit, including tiles and slices
 
@@ -51,6 +53,7 @@ struct harness {
         workspace, scratch, d_out, d_in;
     double loss;
     uint64_t step;
+    zr_step_values values; // of contexts
     float loss_factor;
     harness_accessor accessor;
     harness_sink sink;

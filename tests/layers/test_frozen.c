@@ -15,73 +15,43 @@
 #include <string.h>
 #include <cmocka.h>
 
-// ---- a backend that counts: the queue's, whose product and column sum pass through here ----
+// ---- what a queue computes ----
 
 typedef struct counts {
     int products, column_sums, embeddings; // embeddings: backwards of one
 } counts;
 
 static struct {
-    const zr_backend *inner;
-    zr_backend outer;
-    zr_product_ops product;
-    zr_element_ops elements;
     counts made;
+    zr_wrapper *wrapper;
 } twin;
 
-static zero_status product_run(zr_queue *queue, const zr_product *product, const void *a,
-                               const void *b, const void *operand, void *d, zero_error *error)
+static void count_operation(void *user, zr_queue *queue, const zr_op *op)
 {
-    twin.made.products++;
-    assert_non_null(d);
-    queue->backend = twin.inner; // whose functions look for their own tables there
-    zero_status status = twin.inner->product->run(queue, product, a, b, operand, d, error);
-    queue->backend = &twin.outer;
-    return status;
-}
-
-static void column_sum(zr_queue *queue, zero_dtype dtype, int64_t rows, int64_t width,
-                       const void *x, float *out, bool add, void *scratch)
-{
-    twin.made.column_sums++;
-    assert_non_null(out);
-    queue->backend = twin.inner;
-    twin.inner->elements->column_sum(queue, dtype, rows, width, x, out, add, scratch);
-    queue->backend = &twin.outer;
-}
-
-static void embedding_backward(zr_queue *queue, zero_dtype stream, int64_t rows, int64_t seq,
-                               int64_t width, const int32_t *ids, const void *d, int64_t vocab,
-                               float *d_tokens, bool add_tokens, int64_t max_seq,
-                               float *d_positions, bool add_positions)
-{
-    twin.made.embeddings++;
-    assert_true(d_tokens || d_positions);
-    queue->backend = twin.inner;
-    twin.inner->elements->embedding_backward(queue, stream, rows, seq, width, ids, d, vocab,
-                                             d_tokens, add_tokens, max_seq, d_positions,
-                                             add_positions);
-    queue->backend = &twin.outer;
+    counts *made = user;
+    if (op->kind == ZR_OP_product) {
+        made->products++;
+        assert_non_null(op->at.product.d);
+    } else if (op->kind == ZR_OP_column_sum) {
+        made->column_sums++;
+        assert_non_null(op->at.column_sum.out);
+    } else if (op->kind == ZR_OP_embedding_backward) {
+        made->embeddings++;
+        assert_true(op->at.embedding_backward.d_tokens || op->at.embedding_backward.d_positions);
+    }
+    queue->backend->run(queue, op);
 }
 
 static void twin_begin(zr_queue *queue)
 {
-    twin.inner = queue->backend;
-    twin.outer = *queue->backend;
-    twin.product = *queue->backend->product;
-    twin.product.run = product_run;
-    twin.elements = *queue->backend->elements;
-    twin.elements.column_sum = column_sum;
-    twin.elements.embedding_backward = embedding_backward;
-    twin.outer.product = &twin.product;
-    twin.outer.elements = &twin.elements;
     twin.made = (counts){0};
-    queue->backend = &twin.outer;
+    assert_int_equal(zr_queue_wrap(queue, count_operation, &twin.made, &twin.wrapper, NULL),
+                     ZERO_OK);
 }
 
 static counts twin_end(zr_queue *queue)
 {
-    queue->backend = twin.inner;
+    zr_queue_unwrap(queue, twin.wrapper);
     return twin.made;
 }
 

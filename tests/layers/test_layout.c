@@ -46,12 +46,20 @@ static sizes planned(const shape *of)
 
 static sizes needed(const shape *of, const zr_backend *backend)
 {
-    const zr_queue queue = {.backend = backend, .threads = of->threads};
+    zr_queue queue = {.backend = backend, .threads = of->threads};
+    const zr_matrix matrix = {.rows = of->norm.rows, .width = of->norm.width};
+    zr_attention decode = of->attention;
+    decode.capacity = of->capacity;
+    const zr_op norm = {.kind = ZR_OP_norm_backward, .shape.norm = of->norm},
+                column_sum = {.kind = ZR_OP_column_sum, .shape.matrix = matrix},
+                forward = {.kind = ZR_OP_attention_forward, .shape.attention = of->attention},
+                backward = {.kind = ZR_OP_attention_backward, .shape.attention = of->attention},
+                decoding = {.kind = ZR_OP_attention_decode, .shape.attention = decode};
     return (sizes){
-        .norm = backend->rows->norm_scratch(&queue, &of->norm),
-        .attention = backend->attention->scratch(&queue, &of->attention),
-        .decode = backend->attention->decode_scratch(&queue, &of->attention, of->capacity),
-        .column_sum = backend->elements->column_sum_scratch(&queue, of->norm.rows, of->norm.width),
+        .norm = zr_op_scratch(&queue, norm),
+        .attention = ZR_MAX(zr_op_scratch(&queue, forward), zr_op_scratch(&queue, backward)),
+        .decode = zr_op_scratch(&queue, decoding),
+        .column_sum = zr_op_scratch(&queue, column_sum),
     };
 }
 

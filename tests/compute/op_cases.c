@@ -1,0 +1,490 @@
+#include "op_cases.h"
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+operands *operands_new(void)
+{
+    operands *o = aligned_alloc(64, sizeof *o);
+    assert_non_null(o);
+    memset(o, 0, sizeof *o);
+    float *const arrays[] = {o->a, o->b, o->c, o->d, o->e};
+    for (int k = 0; k < ZR_COUNT(arrays); k++)
+        for (int i = 0; i < FLOATS; i++)
+            arrays[k][i] =
+                (float)(zr_philox4x32((uint64_t)k, 1, (uint64_t)i).v[0] % 1000) * 1e-3f + 0.01f;
+    for (int i = 0; i < 64; i++)
+        o->ids[i] = i * 5 % WIDTH;
+    o->factor = 0.5f;
+    o->step = (zr_step_values){.seed = 42, .step = 7};
+    o->update = (zr_update_values){.lr = 0.1,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.99,
+                                   .correction1 = 0.1,
+                                   .correction2 = 0.01,
+                                   .gradient_scale = 1};
+    o->run = (zr_attention_run){.first = 3, .rows = 1};
+    return o;
+}
+
+static zr_op product(operands *o)
+{
+    const zr_product s = {.m = ROWS, .n = WIDTH, .k = WIDTH, .epilogue = ZR_EPILOGUE_BIAS};
+    return zr_op_product(&s, o->a, o->b, o->c, o->d);
+}
+
+static zr_op product_bf16_added(operands *o)
+{
+    const zr_product s = {.dtype = ZERO_BF16,
+                          .out = ZERO_F32,
+                          .m = WIDTH,
+                          .n = WIDTH,
+                          .k = ROWS,
+                          .trans_a = true,
+                          .add = true};
+    return zr_op_product(&s, o->a, o->b, NULL, o->d);
+}
+
+static zr_op product_sloped(operands *o)
+{
+    const zr_product s = {
+        .m = ROWS, .n = WIDTH, .k = WIDTH, .trans_b = true, .epilogue = ZR_EPILOGUE_GELU_BACKWARD};
+    return zr_op_product(&s, o->a, o->b, o->c, o->d);
+}
+
+// The types differ, so that bytes of the one are not taken for bytes of the other.
+static const zr_norm norm = {
+    .dtype = ZERO_BF16,
+    .stream = ZERO_F32,
+    .rows = ROWS,
+    .width = WIDTH,
+    .epsilon = 1e-5f,
+};
+
+static zr_norm rms_norm(bool add)
+{
+    zr_norm rms = norm;
+    rms.rms = true;
+    rms.add_parameters = add;
+    return rms;
+}
+
+static zr_op norm_forward(operands *o)
+{
+    return zr_op_norm_forward(&norm, o->a, NULL, NULL, o->b, o->c, o->d, o->e, o->e + 64);
+}
+
+static zr_op residual_norm_forward(operands *o)
+{
+    float *y = o->e, *mean = o->e + ELEMS, *rstd = o->e + ELEMS + 64;
+    return zr_op_norm_forward(&norm, o->a, o->b, o->c, o->d, o->d + 64, y, mean, rstd);
+}
+
+static zr_op norm_backward(operands *o)
+{
+    float *mean = o->c + 64, *rstd = o->c + 128, *dbeta = o->e + 64;
+    return zr_op_norm_backward(&norm, o->a, o->b, o->c, mean, rstd, o->d, o->d, o->e, dbeta,
+                               o->scratch);
+}
+
+static zr_op rms_forward(operands *o)
+{
+    const zr_norm rms = rms_norm(false);
+    return zr_op_norm_forward(&rms, o->a, NULL, NULL, o->b, NULL, o->c, NULL, o->d);
+}
+
+static zr_op residual_rms_forward(operands *o)
+{
+    const zr_norm rms = rms_norm(false);
+    return zr_op_norm_forward(&rms, o->a, o->b, o->c, o->d, NULL, o->e, NULL, o->e + ELEMS);
+}
+
+static zr_op rms_backward(operands *o)
+{
+    const zr_norm rms = rms_norm(false);
+    return zr_op_norm_backward(&rms, o->a, o->b, o->c, NULL, o->c + 64, o->d, o->d, o->e, NULL,
+                               o->scratch);
+}
+
+static zr_op rms_backward_of_no_past(operands *o)
+{
+    const zr_norm rms = rms_norm(true);
+    return zr_op_norm_backward(&rms, o->a, o->b, o->c, NULL, o->c + 64, NULL, o->d, o->e, NULL,
+                               o->scratch);
+}
+
+static zr_op loss(operands *o)
+{
+    const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .gradient = true};
+    return zr_op_loss(&s, o->ids, &o->factor, o->a, o->b);
+}
+
+static zr_op loss_without_gradient(operands *o)
+{
+    const zr_loss s = {.rows = ROWS, .vocab = WIDTH};
+    return zr_op_loss(&s, o->ids, NULL, o->a, o->b);
+}
+
+static zr_op loss_parts(operands *o)
+{
+    const zr_loss s = {.rows = ROWS, .vocab = WIDTH};
+    return zr_op_loss_parts(&s, o->ids, o->a, (zr_loss_part *)o->b);
+}
+
+static zr_op loss_finish(operands *o)
+{
+    const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .gradient = true, .slices = 2, .stride = ROWS};
+    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, &o->factor, o->a, o->c);
+}
+
+static zr_op loss_finish_without_gradient(operands *o)
+{
+    const zr_loss s = {.rows = ROWS, .vocab = WIDTH, .slices = 2, .stride = ROWS + 2};
+    return zr_op_loss_finish(&s, (zr_loss_part *)o->b, o->ids, NULL, NULL, o->c);
+}
+
+static zr_op softmax(operands *o)
+{
+    return zr_op_softmax(&(zr_matrix){.rows = ROWS, .width = WIDTH}, o->a);
+}
+
+static const zr_attention attention = {.batch = 1,
+                                       .seq = ROWS,
+                                       .heads = HEADS,
+                                       .kv_heads = HEADS,
+                                       .head_dim = WIDTH / HEADS,
+                                       .scale = 0.2f,
+                                       .dropout = 0.3f,
+                                       .mask = {.micro_batch = 1, .unit = 2, .site = 3}};
+
+static zr_op attention_forward(operands *o)
+{
+    return zr_op_attention_forward(&attention, o->a, o->b, o->c, &o->step, o->scratch);
+}
+
+static zr_op attention_backward(operands *o)
+{
+    return zr_op_attention_backward(&attention, o->a, o->b, o->c, o->d, o->e, NULL, &o->step,
+                                    o->scratch);
+}
+
+static zr_op attention_backward_shared(operands *o)
+{
+    zr_attention shared = attention;
+    shared.kv_heads = 1;
+    return zr_op_attention_backward(&shared, o->a, o->b, o->c, o->d, o->e, o->e + 4 * ELEMS,
+                                    &o->step, o->scratch);
+}
+
+static zr_op attention_decode(operands *o)
+{
+    zr_attention decode = attention;
+    decode.dropout = 0;
+    decode.seq = o->run.rows;
+    decode.sequences = 1;
+    decode.capacity = o->run.first + o->run.rows;
+    decode.run_count = 1;
+    return zr_op_attention_decode(&decode, &o->run, o->b, o->c, o->a, o->d, o->scratch);
+}
+
+static const zr_rotary rotary = {
+    .from = ZERO_F32,
+    .to = ZERO_BF16,
+    .batch = 1,
+    .seq = ROWS,
+    .head_dim = WIDTH / HEADS,
+    .factor = 1.5f,
+    .heads = HEADS,
+    .x_step = WIDTH,
+    .y_step = WIDTH,
+};
+
+static zr_op rotary_table(operands *o) { return zr_op_rotary_table(&rotary, o->a, o->b); }
+
+static zr_op rotate(operands *o) { return zr_op_rotate(&rotary, o->c, o->a, o->b); }
+
+static zr_op rotate_columns(operands *o)
+{
+    zr_rotary columns = rotary;
+    columns.heads = 1;
+    columns.y_step = WIDTH + 3;
+    columns.back = true;
+    return zr_op_rotate(&columns, o->c, o->a, o->b);
+}
+
+static zr_op gelu_forward(operands *o)
+{
+    return zr_op_gelu_forward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b);
+}
+
+static zr_op gelu_backward(operands *o)
+{
+    return zr_op_gelu_backward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b);
+}
+
+static zr_op silu_gate_forward(operands *o)
+{
+    return zr_op_silu_gate_forward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b, o->c);
+}
+
+static zr_op silu_gate_backward(operands *o)
+{
+    return zr_op_silu_gate_backward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b, o->c, o->d, o->e);
+}
+
+static zr_op add(operands *o)
+{
+    return zr_op_add(&(zr_sum){ZERO_F32, ZERO_BF16, ELEMS}, o->a, o->b, o->c);
+}
+
+static zr_op dropout(operands *o)
+{
+    const zr_dropout s = {
+        .from = ZERO_F32, .to = ZERO_F16, .n = ELEMS, .p = 0.3f, .mask = {.unit = 2}, .first = 3};
+    return zr_op_dropout(&s, &o->step, o->a, o->b);
+}
+
+static zr_op add_bias(operands *o)
+{
+    const zr_matrix s = {.dtype = ZERO_BF16, .rows = ROWS, .width = WIDTH};
+    return zr_op_add_bias(&s, o->a, o->b, o->c);
+}
+
+static zr_op add_positions(operands *o)
+{
+    const zr_embedding s = {
+        .dtype = ZERO_BF16, .rows = ROWS, .seq = SEQ, .first = 2, .width = WIDTH};
+    return zr_op_add_positions(&s, o->b, o->a);
+}
+
+static zr_op add_no_positions(operands *o)
+{
+    const zr_embedding s = {.dtype = ZERO_BF16, .rows = ROWS, .seq = SEQ, .width = WIDTH};
+    return zr_op_add_positions(&s, NULL, o->a);
+}
+
+static zr_op convert(operands *o)
+{
+    return zr_op_convert(&(zr_conversion){ZERO_F32, ZERO_BF16, ELEMS}, o->a, o->b);
+}
+
+static zr_op column_sum(operands *o)
+{
+    const zr_matrix s = {.rows = ROWS, .width = WIDTH, .add = true};
+    return zr_op_column_sum(&s, o->a, o->b, o->scratch);
+}
+
+static zr_op embedding_forward(operands *o)
+{
+    const zr_embedding s = {.dtype = ZERO_BF16,
+                            .stream = ZERO_F32,
+                            .rows = ROWS,
+                            .seq = SEQ,
+                            .width = WIDTH,
+                            .vocab = VOCAB};
+    return zr_op_embedding_forward(&s, o->ids, o->a, o->b, o->c);
+}
+
+static zr_op embedding_backward(operands *o)
+{
+    const zr_embedding s = {.stream = ZERO_F32,
+                            .rows = ROWS,
+                            .seq = SEQ,
+                            .width = WIDTH,
+                            .vocab = VOCAB,
+                            .add_tokens = true,
+                            .positions = SEQ};
+    return zr_op_embedding_backward(&s, o->ids, o->a, o->b, o->c);
+}
+
+static zr_op embedding_backward_of_tokens(operands *o)
+{
+    const zr_embedding s = {
+        .stream = ZERO_BF16, .rows = ROWS, .seq = SEQ, .width = WIDTH, .vocab = VOCAB};
+    return zr_op_embedding_backward(&s, o->ids, o->a, o->b, NULL);
+}
+
+static zr_op copy(operands *o) { return zr_op_copy(&(zr_bytes){ELEMS}, o->a, o->b); }
+
+static zr_op copy_rows(operands *o)
+{
+    const zr_strided s = {
+        .rows = ROWS, .bytes = WIDTH, .from_stride = 2 * WIDTH, .to_stride = 3 * WIDTH};
+    return zr_op_copy_rows(&s, o->a, o->b);
+}
+
+static zr_op copy_rows_together(operands *o)
+{
+    const zr_strided s = {
+        .rows = ROWS, .bytes = WIDTH, .from_stride = 2 * WIDTH, .to_stride = WIDTH};
+    return zr_op_copy_rows(&s, o->a, o->b);
+}
+
+static zr_op zero(operands *o) { return zr_op_zero(&(zr_bytes){ELEMS}, o->b); }
+
+static zr_update range_of(zr_update_kind kind, zero_dtype parameters)
+{
+    return (zr_update){
+        .kind = kind, .parameters = parameters, .n = ELEMS, .epsilon = 1e-8, .weight_decay = 0.1};
+}
+
+static zr_op update(operands *o)
+{
+    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_BF16);
+    return zr_op_update(&s, &o->update, o->a, o->b, o->c, o->d, o->e);
+}
+
+static zr_op update_lion(operands *o)
+{
+    zr_update s = range_of(ZR_UPDATE_LION, ZERO_F32);
+    s.gradient = ZERO_F16;
+    return zr_op_update(&s, &o->update, o->a, o->b, NULL, o->d, NULL);
+}
+
+static zr_op square_sums(operands *o)
+{
+    const zr_squares s = {.first = ZR_SQUARES_CHUNK - 100, .count = 150};
+    return zr_op_square_sums(&s, o->a, o->sums);
+}
+
+static zr_op lamb_direction(operands *o)
+{
+    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F32);
+    return zr_op_lamb_direction(&s, &o->update, o->a, o->b, o->c, o->e, o->d);
+}
+
+static zr_op subtract_scaled(operands *o)
+{
+    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F32);
+    return zr_op_subtract_scaled(&s, &o->factor, o->a, o->b, NULL);
+}
+
+static zr_op subtract_scaled_with_copy(operands *o)
+{
+    const zr_update s = range_of(ZR_UPDATE_ADAMW, ZERO_F16);
+    return zr_op_subtract_scaled(&s, &o->factor, o->a, o->b, o->c);
+}
+
+#define CASE(function, activity, operands, ...)                                                    \
+    {                                                                                              \
+#function, operands, function, ZR_ACTIVITY_##activity, __VA_ARGS__                         \
+    }
+// PAIRS: twice the scores up to the diagonal, a head.
+enum { WORD = 4, HALF = 2, PAIRS = ROWS * (ROWS + 1) };
+
+static const char norm_backward_text[] =
+    "r dy, r x, ra gamma, ra mean, ra rstd, r past, w dx, rwa dgamma, rwa dbeta, scratch";
+static const char norm_forward_text[] =
+    "r x, r branch, w sum, ra gamma, ra beta, w y, wa mean, wa rstd";
+static const char product_text[] = "r a, r b, ra operand, w d";
+static const char backward_text[] =
+    "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra values, scratch";
+static const char update_text[] =
+    "ra values, rw master, rw state0, rw state1, r gradient, w parameters";
+static const char subtract_text[] = "ra step, rw master, r direction, w parameters";
+static const char embedded_text[] = "ra ids, r d, rwa d_tokens, rwa d_positions";
+
+const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
+    [ZR_OP_product] = {CASE(product, product, product_text, WORD *(ELEMS + WIDTH * WIDTH + ELEMS),
+                            2 * ELEMS * WIDTH),
+                       CASE(product_bf16_added, product, "r a, r b, ra operand, rw d",
+                            HALF *(2 * ELEMS) + 2 * WORD * WIDTH * WIDTH, 2 * WIDTH * WIDTH * ROWS),
+                       CASE(product_sloped, product, product_text,
+                            WORD *(ELEMS + WIDTH * WIDTH + ELEMS), 2 * ELEMS * WIDTH)},
+    [ZR_OP_norm_forward] = {CASE(norm_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
+                            CASE(residual_norm_forward, norm, norm_forward_text,
+                                 2 * (WORD + HALF) * ELEMS, 0),
+                            CASE(rms_forward, norm, norm_forward_text, (WORD + HALF) * ELEMS, 0),
+                            CASE(residual_rms_forward, norm, norm_forward_text,
+                                 2 * (WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_norm_backward] =
+        {CASE(norm_backward, norm, norm_backward_text, (3 * WORD + HALF) * ELEMS, 0),
+         CASE(rms_backward, norm, norm_backward_text, (3 * WORD + HALF) * ELEMS, 0),
+         CASE(rms_backward_of_no_past, norm, norm_backward_text, (2 * WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_loss] = {CASE(loss, loss, "ra target, ra factor, rw logits, wa row_loss",
+                         2 * WORD * ELEMS, 0),
+                    CASE(loss_without_gradient, loss, "ra target, ra factor, r logits, wa row_loss",
+                         (WORD * ELEMS), 0)},
+    [ZR_OP_loss_parts] = {CASE(loss_parts, loss, "ra target, r logits, w parts",
+                               16 * ROWS + WORD * ELEMS, 0)},
+    [ZR_OP_loss_finish] = {CASE(loss_finish, loss,
+                                "r parts, ra target, ra factor, rw logits, wa row_loss",
+                                2 * WORD * ELEMS + 2 * 16 * ROWS, 0),
+                           CASE(loss_finish_without_gradient, loss,
+                                "r parts, ra target, ra factor, ra logits, wa row_loss",
+                                16 * (2 * ROWS + 2), 0)},
+    [ZR_OP_softmax] = {CASE(softmax, loss, "rw x", 2 * WORD * ELEMS, 0)},
+    [ZR_OP_attention_forward] = {CASE(attention_forward, attention,
+                                      "r qkv, w out, wa lse, ra values, scratch", 4 * WORD * ELEMS,
+                                      2 * PAIRS * WIDTH)},
+    [ZR_OP_attention_backward] = {CASE(attention_backward, attention, backward_text,
+                                       8 * WORD * ELEMS, 5 * PAIRS * WIDTH),
+                                  CASE(attention_backward_shared, attention,
+                                       backward_text, 6 * WORD * ELEMS, 5 * PAIRS * WIDTH)},
+    [ZR_OP_attention_decode] = {CASE(attention_decode, attention,
+                                     "ra runs, rwa k, rwa v, ra qkv, wa out, scratch",
+                                     2 * WORD * 4 * WIDTH, 4 * 4 * WIDTH)},
+    [ZR_OP_rotary_table] = {CASE(rotary_table, element, "ra frequency, w table",
+                                 (WORD * ROWS * WIDTH / HEADS), 0)},
+    [ZR_OP_rotate] = {CASE(rotate, element, "ra table, ra x, wa y", (WORD + HALF) * ELEMS, 0),
+                      CASE(rotate_columns, element, "ra table, ra x, wa y",
+                           (WORD + HALF) * ELEMS / HEADS, 0)},
+    [ZR_OP_gelu_forward] = {CASE(gelu_forward, gelu, "r pre, w out", 2 * WORD * ELEMS, 0)},
+    [ZR_OP_gelu_backward] = {CASE(gelu_backward, gelu, "r pre, rw d", 3 * WORD * ELEMS, 0)},
+    [ZR_OP_silu_gate_forward] = {CASE(silu_gate_forward, element, "r gate, r up, w out",
+                                      3 * WORD * ELEMS, 0)},
+    [ZR_OP_silu_gate_backward] = {CASE(silu_gate_backward, element,
+                                       "r gate, r up, r d, w d_gate, w d_up", 5 * WORD * ELEMS, 0)},
+    [ZR_OP_add] = {CASE(add, element, "r x, r branch, w out", (2 * WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_dropout] = {CASE(dropout, element, "ra values, r x, w out", (WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_add_bias] = {CASE(add_bias, element, "r sum, ra bias, w out", (WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_add_positions] = {CASE(add_positions, embedding, "ra positions, rw x",
+                                  (2 * WORD + HALF) * ELEMS, 0),
+                             CASE(add_no_positions, embedding, "ra positions, rw x",
+                                  2 * WORD * ELEMS, 0)},
+    [ZR_OP_convert] = {CASE(convert, element, "r x, w out", (WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_column_sum] = {CASE(column_sum, column_sum, "r x, rwa out, scratch", (WORD * ELEMS), 0)},
+    [ZR_OP_embedding_forward] = {CASE(embedding_forward, embedding,
+                                      "ra ids, ra tokens, ra positions, w out",
+                                      (WORD + 2 * HALF) * ELEMS, 0)},
+    [ZR_OP_embedding_backward] =
+        {CASE(embedding_backward, embedding, embedded_text, WORD *(5 * ELEMS + 4 * WIDTH), 0),
+         CASE(embedding_backward_of_tokens, embedding, embedded_text,
+              (HALF * ELEMS) + WORD * (4 * ELEMS + VOCAB * WIDTH), 0)},
+    [ZR_OP_copy] = {CASE(copy, element, "r from, w to", 2 * ELEMS, 0)},
+    [ZR_OP_copy_rows] = {CASE(copy_rows, element, "ra from, wa to", 2 * ELEMS, 0),
+                         CASE(copy_rows_together, element, "ra from, wa to", 2 * ELEMS, 0)},
+    [ZR_OP_zero] = {CASE(zero, element, "w to", ELEMS, 0)},
+    [ZR_OP_update] = {CASE(update, optimizer, update_text, ELEMS *(3 * 2 * WORD + WORD + HALF), 0),
+                      CASE(update_lion, optimizer, update_text, ELEMS *(2 * 2 * WORD + HALF), 0)},
+    [ZR_OP_square_sums] = {CASE(square_sums, square_sum, "r g, wa sums", WORD * 150, 0)},
+    [ZR_OP_lamb_direction] = {CASE(lamb_direction, optimizer,
+                                   "ra values, r master, rw state0, rw state1, r gradient, "
+                                   "w direction",
+                                   ELEMS * 7 * WORD, 0)},
+    [ZR_OP_subtract_scaled] = {CASE(subtract_scaled, optimizer, subtract_text, ELEMS * 3 * WORD, 0),
+                               CASE(subtract_scaled_with_copy, optimizer, subtract_text,
+                                    ELEMS *(3 * WORD + HALF), 0)},
+};
+
+void check_every_kind_has_a_case(void)
+{
+    operands *o = operands_new();
+    for (int kind = 0; kind < ZR_OP_KINDS; kind++) {
+        if (!op_cases[kind][0].make)
+            fail_msg("operation %s has no case", zr_op_kind_name(kind));
+        for (int v = 0; v < MOST_VARIANTS && op_cases[kind][v].make; v++)
+            assert_int_equal(op_cases[kind][v].make(o).kind, kind);
+    }
+    free(o);
+}
+
+const op_case *op_case_next(const op_case *before)
+{
+    const op_case *all = &op_cases[0][0];
+    int i = before ? (int)(before - all) + 1 : 0;
+    while (i < ZR_OP_KINDS * MOST_VARIANTS && !all[i].make)
+        i++;
+    return i < ZR_OP_KINDS * MOST_VARIANTS ? &all[i] : NULL;
+}

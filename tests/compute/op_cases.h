@@ -1,0 +1,49 @@
+// Cases of every kind of operation, with what is known of each: its operands, and what a recording
+// notes of it. The table is indexed by the kind, so that a kind without a case fails by name.
+#ifndef TESTS_COMPUTE_OP_CASES_H
+#define TESTS_COMPUTE_OP_CASES_H
+
+#include "base/recorder.h"
+#include "compute_check.h"
+
+enum {
+    ROWS = 8,
+    WIDTH = 64,
+    HEADS = 2,
+    SEQ = 4,
+    VOCAB = 5 * (ROWS - 1) + 1, // the last id of the first ROWS is the last token
+    ELEMS = ROWS * WIDTH,
+    FLOATS = 8 * ELEMS,
+    SCRATCH_BYTES = 1 << 20,
+    MOST_VARIANTS = 4
+};
+
+typedef struct operands { // every case reads and writes these; 64-byte aligned
+    _Alignas(64) float a[FLOATS], b[FLOATS], c[FLOATS], d[FLOATS], e[FLOATS];
+    _Alignas(64) double sums[8];
+    _Alignas(64) int32_t ids[64];
+    zr_step_values step;
+    zr_update_values update;
+    zr_attention_run run;
+    float factor;
+    _Alignas(64) char scratch[SCRATCH_BYTES]; // not compared
+} operands;
+
+// Returns operands of fixed values; free them with free.
+operands *operands_new(void);
+
+typedef struct op_case {
+    const char *name;
+    // Its operands in order: r: it is read, w: it is written, a: its bytes are not counted.
+    const char *operands;
+    zr_op (*make)(operands *o);
+    zr_activity what;
+    int64_t bytes, flops;
+} op_case;
+
+extern const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS];
+// Returns the case that follows; NULL: returns the first. Returns NULL after the last.
+const op_case *op_case_next(const op_case *before);
+void check_every_kind_has_a_case(void);
+
+#endif
