@@ -4,7 +4,7 @@
 // the configuration.
 //
 // A run that records nothing pays nothing: its queue then holds the backend itself instead of the
-// one that records around it (compute/recording.c), and its communicator and engine hold a NULL
+// one that records around it (compute/wrappers.c), and its communicator and engine hold a NULL
 // pointer. A full buffer counts the records that it drops.
 #ifndef ZR_BASE_RECORDER_H
 #define ZR_BASE_RECORDER_H

@@ -69,6 +69,12 @@ typedef struct zr_rotary {
     bool back;
 } zr_rotary;
 
+static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step)
+{
+    int64_t rows = s->batch * s->seq;
+    return rows ? (rows - 1) * step + s->heads * s->head_dim : 0;
+}
+
 // No operation stores a (seq x seq) matrix per head; they work on blocks.
 //
 // out (batch, seq, heads*head_dim); lse (batch, heads, seq) is the log-sum-exp of the scores, kept
@@ -98,9 +104,9 @@ typedef struct zr_rotary {
 
 // Generation, with a cache of keys and values of one layer, k and v (sequences, kv_heads, capacity,
 // head_dim). The rows of qkv and out (heads*head_dim) are those of all runs, one run after another,
-// seq or fewer. Each row sees the positions of its sequence up to itself. The keys and values of the
-// runs are appended to the cache; no two runs are of one sequence. The bits of a row depend only on
-// its sequence and on whether it is a run of its own. There is no dropout.
+// seq or fewer. Each row sees the positions of its sequence up to itself. The keys and values of
+// the runs are appended to the cache; no two runs are of one sequence. The bits of a row depend
+// only on its sequence and on whether it is a run of its own. There is no dropout.
 #define ZR_OPERANDS_attention_decode(AT)                                                           \
     AT(runs, const zr_attention_run *, ZR_READ | ZR_AUX, ZERO_I64, 3 * s->run_count)               \
     AT(k, float *, ZR_BOTH | ZR_AUX, ZERO_F32,                                                     \
@@ -117,15 +123,13 @@ typedef struct zr_rotary {
     AT(frequency, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->head_dim / 2)                      \
     AT(table, float *, ZR_WRITTEN, ZERO_F32, s->seq * s->head_dim)
 
-// Rotates `heads` heads at the start of each of batch*seq rows, which lie x_step and y_step elements
-// apart; y may be x if the steps and the types are the same. Neither needs to be aligned, because
-// they may be columns of packed rows.
+// Rotates `heads` heads at the start of each of batch*seq rows, which lie x_step and y_step
+// elements apart; y may be x if the steps and the types are the same. Neither needs to be aligned,
+// because they may be columns of packed rows.
 #define ZR_OPERANDS_rotate(AT)                                                                     \
     AT(table, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->seq * s->head_dim)                     \
-    AT(x, const void *, ZR_READ | ZR_AUX, s->from,                                                 \
-       (s->batch * s->seq - 1) * s->x_step + s->heads * s->head_dim)                               \
-    AT(y, void *, ZR_WRITTEN | ZR_AUX, s->to,                                                      \
-       (s->batch * s->seq - 1) * s->y_step + s->heads * s->head_dim)
+    AT(x, const void *, ZR_READ | ZR_AUX, s->from, zr_rotary_extent(s, s->x_step))                 \
+    AT(y, void *, ZR_WRITTEN | ZR_AUX, s->to, zr_rotary_extent(s, s->y_step))
 
 // Forward has two products of all rows with all keys up to the diagonal, backward five.
 #define ZR_ATTENTION_PAIRS(s) (s->batch * s->heads * s->head_dim * s->seq * (s->seq + 1))

@@ -19,8 +19,8 @@ typedef struct zr_backend zr_backend;
 struct zr_backend {
     const char *name; // "ref", "cpu"
     void (*run)(zr_queue *queue, const zr_op *op);
-    // Returns the bytes of scratch that the operation needs: of the queue's for a product, otherwise
-    // of its own operand. Its operands are not looked at.
+    // Returns the bytes of scratch that the operation needs: of the queue's for a product,
+    // otherwise of its own operand. Its operands are not looked at.
     size_t (*scratch)(zr_queue *queue, const zr_op *op);
     // The instruction-set path: "portable", "avx2", "avx512", "avx512_bf16", "amx".
     const char *(*path)(void);

@@ -95,8 +95,8 @@ typedef struct zr_embedding { // of rows of ids
     bool add_tokens, add_positions; // backward adds to the gradients of the tables
 } zr_embedding;
 
-// out(rows, width) = tokens[ids[i]] + positions[i % seq]. A row with a negative id is left unchanged,
-// because its token is in another tile of the table.
+// out(rows, width) = tokens[ids[i]] + positions[i % seq]. A row with a negative id is left
+// unchanged, because its token is in another tile of the table.
 #define ZR_OPERANDS_embedding_forward(AT)                                                          \
     AT(ids, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->rows)                                  \
     AT(tokens, const void *, ZR_READ | ZR_AUX, s->dtype, s->vocab * s->width)                      \
@@ -130,7 +130,7 @@ typedef struct zr_bytes {
 
 #define ZR_OPERANDS_zero(AT) AT(to, void *, ZR_WRITTEN, ZERO_U8, s->bytes)
 
-typedef struct zr_strided { // `bytes` of each row; rows lie so many bytes apart
+typedef struct zr_strided { // `bytes` of each row, and the bytes between rows
     int64_t rows, bytes, from_stride, to_stride;
 } zr_strided;
 

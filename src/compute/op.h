@@ -8,12 +8,12 @@
 //       AT(x, const void *, ZR_READ, s->stream, s->rows * s->width) ...
 //
 // that is: an operand's name, its C type, whether it is read or written, the type in which it is
-// stored, and its extent in elements as a function of the shape, s. Any operand but those that a
-// comment requires may be NULL: it is then neither read nor written. From these declarations follow
-// the constructors (zr_op_KIND), the prototypes of the kernels of every backend, what a recording
-// notes, and what is checked in a debug build. Nothing that changes from step to step is part of an
-// operation's value: it lies in memory (zr_step_values, zr_update_values, factors), so that an
-// operation may be kept and run again in another step.
+// stored, and its extent in elements as a function of the shape, s. An operand that is NULL is
+// neither read nor written, and counts no bytes; comments say which ones may be. From these
+// declarations follow the constructors (zr_op_KIND), the prototypes of the kernels of every
+// backend, what a recording notes, and what is checked in a debug build. Nothing that changes from
+// step to step is part of an operation's value: it lies in memory (zr_step_values,
+// zr_update_values, factors), so that an operation may be kept and run again in another step.
 #ifndef ZR_COMPUTE_OP_H
 #define ZR_COMPUTE_OP_H
 
@@ -101,9 +101,9 @@ typedef struct zr_operand { // of an operation
     int64_t elements;   // from `at` on; of scratch, the backend says how many bytes
 } zr_operand;
 
-const char *zr_op_kind_name(zr_op_kind kind);     // "norm_forward"
-zr_activity zr_op_activity(zr_op_kind kind); // what a recording counts it as
-int64_t zr_op_flops(const zr_op *op);        // 0 except for products and attention
+const char *zr_op_kind_name(zr_op_kind kind); // "norm_forward"
+zr_activity zr_op_activity(zr_op_kind kind);  // what a recording counts it as
+int64_t zr_op_flops(const zr_op *op);         // 0 except for products and attention
 // Returns the bytes that the operation has to move: those of its operands as they are stored, read
 // and written once, without what is small beside them (ZR_AUX).
 int64_t zr_op_bytes(const zr_op *op);

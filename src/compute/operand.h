@@ -7,8 +7,8 @@
 #include <zero/tensor.h>
 
 // What an operation does with an operand. ZR_AUX: it is small beside the others, or read in part,
-// so that its bytes are not counted. ZR_SCRATCH: how many bytes is up to the backend (zr_op_scratch);
-// 64-byte aligned.
+// so that its bytes are not counted. ZR_SCRATCH: how many bytes is up to the backend
+// (zr_op_scratch); 64-byte aligned.
 typedef enum zr_access {
     ZR_READ = 1,
     ZR_WRITTEN = 2,
@@ -20,7 +20,8 @@ typedef enum zr_access {
 // Operands of dropout and of the loss. The engine sets them at the beginning of a step.
 typedef struct zr_step_values {
     uint64_t seed, step; // of the masks of dropout
-    // By which the gradient of a row's loss is multiplied; set by the last unit for its micro-batch.
+    // By which the gradient of a row's loss is multiplied; set by the last unit for its
+    // micro-batch.
     float loss_factor;
 } zr_step_values;
 

@@ -78,11 +78,11 @@ typedef struct zr_squares {
 } zr_squares;
 
 enum { ZR_SQUARES_CHUNK = 2048 };
-// Returns the number of chunks of which the elements have some.
+// Returns the number of chunks in which some of the elements lie.
 static inline int64_t zr_squares_parts(const zr_squares *s)
 {
-    return (s->first + s->count + ZR_SQUARES_CHUNK - 1) / ZR_SQUARES_CHUNK -
-           s->first / ZR_SQUARES_CHUNK;
+    int64_t before = s->first / ZR_SQUARES_CHUNK;
+    return s->count ? (s->first + s->count - 1) / ZR_SQUARES_CHUNK + 1 - before : 0;
 }
 // Returns the first of the elements that lies in part k, or their end, counted from s->first.
 static inline int64_t zr_squares_part(const zr_squares *s, int64_t k)

@@ -44,8 +44,9 @@ static_assert(sizeof(zr_loss_part) == 16, "ranks exchange parts of 16 bytes");
 enum { ZR_TARGET_NONE = INT32_MIN };
 
 // y = (x - mean) * rstd * gamma + beta; of RMSNorm y = x * rstd * gamma, where rstd = 1/sqrt(mean
-// of squares + epsilon). With a branch, in one call: sum = x + branch, and y = the norm of sum as it
-// was rounded; sum may be x, or branch if stream == dtype. mean and rstd are NULL in an evaluation.
+// of squares + epsilon). With a branch, in one call: sum = x + branch, and y = the norm of sum as
+// it was rounded; sum may be x, or branch if stream == dtype. mean and rstd are NULL in an
+// evaluation.
 #define ZR_OPERANDS_norm_forward(AT)                                                               \
     AT(x, const void *, ZR_READ, s->stream, s->rows * s->width)                                    \
     AT(branch, const void *, ZR_READ, s->dtype, s->rows * s->width)                                \
@@ -57,9 +58,9 @@ enum { ZR_TARGET_NONE = INT32_MIN };
     AT(rstd, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->rows)
 
 // dx = [past +] gradient. past is the gradient that arrives around the norm, in the stream's type;
-// it may be dx itself. dgamma and dbeta are set or, with add_parameters, added to: the same sums, as
-// they would have been set, are added. Each is NULL if it is not wanted. Of RMSNorm, dx may be dy
-// if stream == dtype.
+// it may be dx itself. dgamma and dbeta are set or, with add_parameters, added to: the same sums,
+// as they would have been set, are added. Each is NULL if it is not wanted. Of RMSNorm, dx may be
+// dy if stream == dtype.
 #define ZR_OPERANDS_norm_backward(AT)                                                              \
     AT(dy, const void *, ZR_READ, s->dtype, s->rows * s->width)                                    \
     AT(x, const void *, ZR_READ, s->stream, s->rows * s->width)                                    \

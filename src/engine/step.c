@@ -62,11 +62,11 @@ void zr_step_begin_sums(zero_engine *engine)
     zr_tier_traffic_begin(engine);
 }
 
-void zr_step_set_values(zero_engine *engine, int64_t ahead)
+void zr_step_set_values(zero_engine *engine, int64_t offset)
 {
     zero_context *context = &engine->context;
-    context->step = (uint64_t)(engine->step + ahead);
-    context->values = &engine->operands.values[ahead];
+    context->step = (uint64_t)(engine->step + offset);
+    context->values = &engine->operands.values[offset];
     context->values->seed = context->seed;
     context->values->step = context->step;
 }

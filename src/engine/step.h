@@ -33,8 +33,8 @@ bool zr_step_begin_gathers(zero_engine *engine);
 
 // Begins the sums of a step, before its first micro-batch.
 void zr_step_begin_sums(zero_engine *engine);
-// Sets what operations read of the step that is `ahead` of the first of the window.
-void zr_step_set_values(zero_engine *engine, int64_t ahead);
+// Sets what operations read of the step that `offset` steps after the first of the window.
+void zr_step_set_values(zero_engine *engine, int64_t offset);
 // Makes engine->micro_batch the one that units compute; *loss is where the last unit writes.
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
 // Returns the bits of zr_when that hold in the passes of engine->micro_batch. outdated: kept flat

@@ -58,7 +58,7 @@ static zr_dropout dropout_of(const zr_block *block, int half, zero_dtype from)
                         .first = block->division.first * block->width};
 }
 
-typedef struct half_slices { // of which each adds to a sum
+typedef struct half_slices { // each adds to a sum
     zr_block *block;
     int half;
 } half_slices;
@@ -94,7 +94,8 @@ static void *branch_value(const zr_block *block, int half)
     return block->slices[0].value[half][zr_block_last_row(block, half)].at;
 }
 
-zero_status zr_block_half_forward(zr_block *block, int half)
+// Computes a half's branch from the norm's output, which lies where the norm wrote it.
+static zero_status half_forward(zr_block *block, int half)
 {
     int last = zr_block_last_row(block, half);
     void *branch = branch_value(block, half);
@@ -125,7 +126,7 @@ static zero_status run_forward(zr_block *block, const void *x, void *y)
         block->middle = y;
     zr_norm_forward(context, &block->norm[FIRST], x, own_normed(block, FIRST),
                     block->statistics[FIRST]);
-    ZERO_TRY(zr_block_half_forward(block, FIRST));
+    ZERO_TRY(half_forward(block, FIRST));
     if (block->table->parallel) {
         zr_norm_forward(context, &block->norm[SECOND], x, own_normed(block, SECOND),
                         block->statistics[SECOND]);
@@ -135,7 +136,7 @@ static zero_status run_forward(zr_block *block, const void *x, void *y)
                                  block->middle, own_normed(block, SECOND),
                                  block->statistics[SECOND]);
     }
-    ZERO_TRY(zr_block_half_forward(block, SECOND));
+    ZERO_TRY(half_forward(block, SECOND));
     join(block, block->middle, SECOND, y);
     return ZERO_OK;
 }

@@ -6,8 +6,8 @@
 //                          middle
 //
 // An architecture is a table (zr_block_table): a half is a list of at most a dozen rows, and a row
-// is an operation, the rows whose values it reads, its tensors, and whether its value is kept. Row 0
-// is the norm, the last row is the branch. Forward runs the rows, backward runs them reversed
+// is an operation, the rows whose values it reads, its tensors, and whether its value is kept. Row
+// 0 is the norm, the last row is the branch. Forward runs the rows, backward runs them reversed
 // (block_rows.c). Everything else follows from the rows: what is kept, recomputed, held by a split
 // backward, and which values may share memory (block_memory.c); what tensor ranks sum and gather,
 // and what a step of generation does (block.c). Only the units of layers/ include this.
@@ -44,8 +44,8 @@ typedef enum zr_row_width { // of a linear's outputs, in a slice
 
 typedef enum zr_row_flag {
     ZR_KEPT = 1, // backward reads the value that forward wrote; otherwise it is computed again
-    // Of keys or values: slices that share a head of keys have one value, which the first of them on
-    // each rank computes.
+    // Of keys or values: slices that share a head of keys have one value, which the first of them
+    // on each rank computes.
     ZR_OF_KEYS = 2
 } zr_row_flag;
 
@@ -127,10 +127,7 @@ typedef struct zr_block {
     zero_exchange shared;
 } zr_block;
 
-static inline bool zr_block_is_cut(const zr_block *block)
-{
-    return block->division.slices->count > 1;
-}
+bool zr_block_is_cut(const zr_block *block);
 static inline const zr_block_row *zr_block_rows(const zr_block *block, int half)
 {
     return block->table->halves[half].rows;
@@ -149,21 +146,8 @@ static inline bool zr_row_is_input(const zr_block_row *row)
     return zr_row_is_linear(row) && row->in[0] == 0;
 }
 
-// Returns the number of rows that a row reads.
-static inline int zr_row_inputs(const zr_block_row *row)
-{
-    return row->kind == ZR_ROW_NORM        ? 0
-           : row->kind == ZR_ROW_ROTATE    ? 3
-           : row->kind == ZR_ROW_SILU_GATE ? 2
-                                           : 1;
-}
-static inline int zr_block_inputs(const zr_block *block, int half) // input rows of a half
-{
-    int count = 0;
-    for (int r = 1; r <= zr_block_last_row(block, half); r++)
-        count += zr_row_is_input(&zr_block_rows(block, half)[r]);
-    return count;
-}
+int zr_row_inputs(const zr_block_row *row);           // the number of rows that it reads
+int zr_block_inputs(const zr_block *block, int half); // the number of input rows of a half
 
 // block_layout.c
 typedef enum zr_block_use { ZR_BLOCK_TRAINS, ZR_BLOCK_EVALUATES, ZR_BLOCK_GOES_BACK } zr_block_use;
@@ -206,9 +190,5 @@ zero_status zr_block_recompute(zr_block *block, int half);
 // Sums the gradient of the norm's output over the input rows of a slice, last first, into dx (R, C)
 // fp32; and computes those of their tensors.
 zero_status zr_block_input_backward(zr_block *block, int half, int slice, float *dx);
-
-// block.c
-// Computes a half's branch from the norm's output, which lies where the norm wrote it.
-zero_status zr_block_half_forward(zr_block *block, int half);
 
 #endif

@@ -1,8 +1,26 @@
-// Lays out a block's call: its sizes; the saved and the held buffer; the workspace, of which
+// Lays out a block's call: its sizes; the saved and the held buffer; and the workspace, where
 // block_memory.c places the values of rows.
 #include "layers/block.h"
 
 #include <math.h>
+
+bool zr_block_is_cut(const zr_block *block) { return block->division.slices->count > 1; }
+
+int zr_row_inputs(const zr_block_row *row)
+{
+    return row->kind == ZR_ROW_NORM        ? 0
+           : row->kind == ZR_ROW_ROTATE    ? 3
+           : row->kind == ZR_ROW_SILU_GATE ? 2
+                                           : 1;
+}
+
+int zr_block_inputs(const zr_block *block, int half)
+{
+    int count = 0;
+    for (int r = 1; r <= zr_block_last_row(block, half); r++)
+        count += zr_row_is_input(&zr_block_rows(block, half)[r]);
+    return count;
+}
 
 bool zr_row_exists(const zr_block *block, const zr_block_row *row)
 {
@@ -87,8 +105,8 @@ static size_t carve_saved(zr_block *block, void *base)
 
 static bool is_split(const zr_block *block) { return block->parts != ZR_BACKWARD_WHOLE; }
 
-// Puts the gradients of the outputs of linears that train in the held buffer, for the weight part of
-// a split backward. Those of shared keys and values belong to the slice that lends them.
+// Puts the gradients of the outputs of linears that train in the held buffer, for the weight part
+// of a split backward. Those of shared keys and values belong to the slice that lends them.
 static void hold_gradients(zr_block *block, zr_carver *held)
 {
     for (int half = 0; half < ZR_BLOCK_HALVES; half++) {

@@ -88,8 +88,8 @@ static void need(timeline *t, int value)
 
 static int64_t bytes_of(const life *of) { return of->copies * of->bytes; }
 
-// Gives every value its place, the largest first, because small ones fit into what large ones leave.
-// Returns the bytes of the layout.
+// Gives every value its place, the largest first, because small ones fit into what large ones
+// leave. Returns the bytes of the layout.
 static int64_t place_values(timeline *t)
 {
     int64_t end = 0;

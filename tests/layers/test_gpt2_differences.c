@@ -49,7 +49,6 @@ typedef struct layer_case {
     zero_context context;
     zr_linear linear;
     zr_norm_layer norm;
-    zr_block block;
     array x, y, weights, d, dx;
     int64_t outputs;
 } layer_case;
@@ -141,68 +140,6 @@ static void check_norm(const zr_backend *backend)
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);
     harness_destroy(&net);
-}
-
-static void half_set(layer_case *c, harness *net)
-{
-    layer_case_set(c, net, ROWS * WIDTH, ROWS * WIDTH);
-    assert_int_equal(zr_block_set(&c->context, ZR_BACKWARD_WHOLE, &c->block), ZERO_OK);
-}
-
-static double attention_value(void *user)
-{
-    layer_case *c = user;
-    zr_norm_forward(&c->context, &c->block.norm1, c->x.at, c->block.normed,
-                    (zr_norm_statistics){0});
-    assert_int_equal(zr_block_half_forward(&c->block, ZR_ATTENTION_HALF), ZERO_OK);
-    return weighted(c->block.branch[ZR_ATTENTION_HALF], c->weights.at, c->outputs);
-}
-
-static void check_attention(const zr_backend *backend)
-{
-    static const char *const names[] = {"h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias",
-                                        "h.0.attn.c_proj.weight", "h.0.attn.c_proj.bias"};
-    static layer_case c;
-    for (int dropped = 0; dropped < 2; dropped++) {
-        const void *dy;
-        harness net;
-        create(&net, backend, dropped ? 0.3f : 0);
-        half_set(&c, &net);
-        attention_value(&c);
-        const zr_block_norm norm = {.layer = &c.block.norm1, .x = c.x.at};
-        assert_int_equal(zr_block_half_gradients(&c.block, ZR_ATTENTION_HALF, &norm, c.d.at, &dy),
-                         ZERO_OK);
-        check_tensors(&net, names, 4, attention_value, &c);
-        harness_destroy(&net);
-    }
-}
-
-static double mlp_value(void *user)
-{
-    layer_case *c = user;
-    zr_norm_forward(&c->context, &c->block.norm2, c->x.at, c->block.normed,
-                    (zr_norm_statistics){0});
-    assert_int_equal(zr_block_half_forward(&c->block, ZR_MLP_HALF), ZERO_OK);
-    return weighted(c->block.branch[ZR_MLP_HALF], c->weights.at, c->outputs);
-}
-
-static void check_mlp(const zr_backend *backend)
-{
-    static const char *const names[] = {"h.0.mlp.c_fc.weight", "h.0.mlp.c_fc.bias",
-                                        "h.0.mlp.c_proj.weight", "h.0.mlp.c_proj.bias"};
-    static layer_case c;
-    for (int dropped = 0; dropped < 2; dropped++) {
-        const void *dy;
-        harness net;
-        create(&net, backend, dropped ? 0.3f : 0);
-        half_set(&c, &net);
-        mlp_value(&c);
-        const zr_block_norm norm = {.layer = &c.block.norm2, .x = c.x.at};
-        assert_int_equal(zr_block_half_gradients(&c.block, ZR_MLP_HALF, &norm, c.d.at, &dy),
-                         ZERO_OK);
-        check_tensors(&net, names, 4, mlp_value, &c);
-        harness_destroy(&net);
-    }
 }
 
 // ---- units: a block's output against weights; the whole network's loss
@@ -302,8 +239,6 @@ static void check_head(const zr_backend *backend)
 
 static void linear(void **state) { each_backend(check_linear); }
 static void norm(void **state) { each_backend(check_norm); }
-static void attention(void **state) { each_backend(check_attention); }
-static void mlp(void **state) { each_backend(check_mlp); }
 static void block(void **state) { each_backend(check_block); }
 static void head(void **state) { each_backend(check_head); }
 static void network(void **state) { each_backend(check_network); }
@@ -311,9 +246,8 @@ static void network(void **state) { each_backend(check_network); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear),  cmocka_unit_test(norm),  cmocka_unit_test(attention),
-        cmocka_unit_test(mlp),     cmocka_unit_test(block), cmocka_unit_test(head),
-        cmocka_unit_test(network),
+        cmocka_unit_test(linear), cmocka_unit_test(norm),    cmocka_unit_test(block),
+        cmocka_unit_test(head),   cmocka_unit_test(network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

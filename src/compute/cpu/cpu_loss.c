@@ -156,7 +156,7 @@ void ZR_CPU_TABLE(zr_cpu_loss)(zr_queue *queue, const zr_loss *loss, const int32
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
-                       .factor = loss->gradient ? *factor : 0,
+                       .factor = loss->gradient && factor ? *factor : 0,
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,
@@ -226,7 +226,7 @@ void ZR_CPU_TABLE(zr_cpu_loss_finish)(zr_queue *queue, const zr_loss *loss,
 {
     softmax_job job = {.dtype = loss->dtype,
                        .width = loss->vocab,
-                       .factor = loss->gradient ? *factor : 0,
+                       .factor = loss->gradient && factor ? *factor : 0,
                        .x = logits,
                        .row_loss = row_loss,
                        .target = target,
