@@ -2,7 +2,6 @@
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
-#include "engine/update.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -58,7 +57,7 @@ static zero_status sum_over_ranks(zero_engine *engine, int64_t *samples_differ, 
 
 static zero_status sum_over_all(zero_engine *engine, zero_error *error)
 {
-    bool shared = zr_samples_are_shared(&engine->grid);
+    bool shared = engine->grid.tensor || engine->grid.pipeline;
     int64_t difference = shared ? zr_samples_difference(engine) : 0;
     ZERO_TRY(sum_over_ranks(engine, shared ? &difference : NULL, error));
     return zr_samples_settle(engine, difference, error);
