@@ -70,7 +70,8 @@ static zero_status evaluate_unit(void *user, zero_context *context, zero_error *
     const zr_chunk_plan *chunk = &engine->plan->chunks[engine->now.chunk];
     ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
     zr_tensor_exchange_expect(engine, &e->sizes);
-    zero_tensors out = zr_engine_place(engine, engine->now.unit, &e->sizes.out);
+    zero_tensors out;
+    zr_engine_place(engine, engine->now.unit, &e->sizes.out, &out);
     ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
     e->in = out;
     if (engine->now.unit + 1 < chunk->end_unit || chunk->output < 0)
@@ -94,7 +95,7 @@ static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_er
         ZERO_TRY(unit->ops->sizes(unit, &engine->view.context.shape, &shapes, &e->sizes));
         shapes = e->sizes.out;
     }
-    e->in = zr_engine_place_input(engine, chunk->first_unit, &shapes);
+    zr_engine_place_input(engine, chunk->first_unit, &shapes, &e->in);
     return ZERO_OK;
 }
 

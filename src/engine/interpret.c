@@ -110,18 +110,19 @@ static zero_status call_function(zero_engine *engine, zr_call what, int unit)
 {
     zero_context *context = &engine->view.context;
     const zero_unit_ops *ops = context->unit->ops;
-    zero_tensors in = zr_engine_input(engine, unit), out, d_in;
+    zero_tensors in, out, d_in;
+    zr_engine_input(engine, unit, &in);
     if (what == ZR_CALL_FORWARD || what == ZR_CALL_AGAIN) {
-        out = what == ZR_CALL_FORWARD ? zr_engine_boundary(engine, unit)
-                                      : zr_engine_boundary_again(engine, unit);
+        (what == ZR_CALL_FORWARD ? zr_engine_boundary : zr_engine_boundary_again)(engine, unit,
+                                                                                  &out);
         return ops->forward(context, &in, &out);
     }
     if (what == ZR_CALL_WEIGHT)
         return ops->backward_weight(context, &in);
-    d_in = zr_engine_input_gradient(engine, unit);
+    zr_engine_input_gradient(engine, unit, &d_in);
     if (what == ZR_CALL_BOTH)
         return ops->forward_backward(context, &in, &d_in);
-    out = zr_engine_boundary_gradient(engine, unit);
+    zr_engine_boundary_gradient(engine, unit, &out);
     return (what == ZR_CALL_INPUT ? ops->backward_input : ops->backward)(context, &in, &out, &d_in);
 }
 

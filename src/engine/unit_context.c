@@ -29,14 +29,13 @@ void zr_engine_context(zero_engine *engine, int unit, zero_error *error)
     context->error = error;
 }
 
-static zero_tensors tensors_at(char *at, const zero_tensors *shapes)
+static void place_tensors(char *at, const zero_tensors *shapes, zero_tensors *out)
 {
-    zero_tensors out = *shapes;
-    for (int i = 0; i < out.count; i++) {
-        out.at[i].data = at;
-        at += ZR_ROUND_UP(zr_tensor_bytes(&out.at[i]), ZR_ACTIVATION_ALIGN);
+    *out = *shapes;
+    for (int i = 0; i < out->count; i++) {
+        out->at[i].data = at;
+        at += ZR_ROUND_UP(zr_tensor_bytes(&out->at[i]), ZR_ACTIVATION_ALIGN);
     }
-    return out;
 }
 
 // Returns the link through which the unit's boundary leaves its chunk, or through which its
@@ -49,38 +48,44 @@ static int link_after(const zero_engine *engine, int unit, bool gradient)
     return gradient ? chunk->gradient_in : chunk->output;
 }
 
-zero_tensors zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes)
+void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
+                     zero_tensors *out)
 {
     const zr_unit_plan *plan = &engine->plan->units[unit];
     int link = link_after(engine, unit, false);
+    char *at;
     if (link >= 0)
-        return tensors_at(zr_engine_slot_at(engine, link), shapes);
-    if (!plan->out_kept)
-        return tensors_at(activation_at(engine, unit, plan->out_in_set, plan->out_first), shapes);
-    int64_t set = engine->now.set * zr_plan_chunk_of(engine->plan, unit)->kept_bytes;
-    return tensors_at(engine->spaces[ZR_SPACE_ACTIVATION_CHECKPOINTS].at + plan->out_first + set,
-                      shapes);
+        at = zr_engine_slot_at(engine, link);
+    else if (plan->out_kept)
+        at = engine->spaces[ZR_SPACE_ACTIVATION_CHECKPOINTS].at + plan->out_first +
+             engine->now.set * zr_plan_chunk_of(engine->plan, unit)->kept_bytes;
+    else
+        at = activation_at(engine, unit, plan->out_in_set, plan->out_first);
+    place_tensors(at, shapes, out);
 }
 
-zero_tensors zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes)
+void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes,
+                           zero_tensors *out)
 {
     const zr_chunk_plan *chunk = zr_plan_chunk_of(engine->plan, unit);
     if (unit > chunk->first_unit)
-        return zr_engine_place(engine, unit - 1, shapes);
-    return tensors_at(chunk->input >= 0 ? zr_engine_slot_at(engine, chunk->input) : NULL, shapes);
+        zr_engine_place(engine, unit - 1, shapes, out);
+    else
+        place_tensors(chunk->input >= 0 ? zr_engine_slot_at(engine, chunk->input) : NULL, shapes,
+                      out);
 }
 
-zero_tensors zr_engine_input(const zero_engine *engine, int unit)
+void zr_engine_input(const zero_engine *engine, int unit, zero_tensors *out)
 {
     const zr_chunk_plan *chunk = zr_plan_chunk_of(engine->plan, unit);
-    return zr_engine_place_input(
+    zr_engine_place_input(
         engine, unit,
-        unit == chunk->first_unit ? &chunk->in : &engine->plan->units[unit - 1].sizes.out);
+        unit == chunk->first_unit ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, out);
 }
 
-zero_tensors zr_engine_boundary(const zero_engine *engine, int unit)
+void zr_engine_boundary(const zero_engine *engine, int unit, zero_tensors *out)
 {
-    return zr_engine_place(engine, unit, &engine->plan->units[unit].sizes.out);
+    zr_engine_place(engine, unit, &engine->plan->units[unit].sizes.out, out);
 }
 
 // The gradient of the boundary that unit u writes lies in buffer u%2, because the backward of the
@@ -90,26 +95,28 @@ static char *gradient_buffer(const zero_engine *engine, int unit)
     return activation_at(engine, unit, false, engine->plan->boundary_first[unit & 1]);
 }
 
-zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit)
+void zr_engine_boundary_gradient(const zero_engine *engine, int unit, zero_tensors *out)
 {
     int link = link_after(engine, unit, true);
-    return tensors_at(link >= 0 ? zr_engine_slot_at(engine, link) : gradient_buffer(engine, unit),
-                      &engine->plan->units[unit].sizes.out);
+    place_tensors(link >= 0 ? zr_engine_slot_at(engine, link) : gradient_buffer(engine, unit),
+                  &engine->plan->units[unit].sizes.out, out);
 }
 
-zero_tensors zr_engine_input_gradient(const zero_engine *engine, int unit)
+void zr_engine_input_gradient(const zero_engine *engine, int unit, zero_tensors *out)
 {
     const zr_chunk_plan *chunk = zr_plan_chunk_of(engine->plan, unit);
     if (unit > chunk->first_unit)
-        return zr_engine_boundary_gradient(engine, unit - 1);
-    return tensors_at(chunk->gradient_out >= 0 ? zr_engine_slot_at(engine, chunk->gradient_out)
+        zr_engine_boundary_gradient(engine, unit - 1, out);
+    else
+        place_tensors(chunk->gradient_out >= 0 ? zr_engine_slot_at(engine, chunk->gradient_out)
                                                : gradient_buffer(engine, unit - 1),
-                      &chunk->in);
+                      &chunk->in, out);
 }
 
-zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit)
+void zr_engine_boundary_again(const zero_engine *engine, int unit, zero_tensors *out)
 {
     if (!engine->plan->units[unit].out_kept && link_after(engine, unit, false) < 0)
-        return zr_engine_boundary(engine, unit);
-    return tensors_at(gradient_buffer(engine, unit + 1), &engine->plan->units[unit].sizes.out);
+        zr_engine_boundary(engine, unit, out);
+    else
+        place_tensors(gradient_buffer(engine, unit + 1), &engine->plan->units[unit].sizes.out, out);
 }
