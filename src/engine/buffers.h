@@ -29,11 +29,9 @@ zero_status zr_spaces_reserve(zero_engine *engine, zero_error *error);
 zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *options,
                               zero_error *error);
 zero_status zr_slots_reserve(zero_engine *engine, zero_error *error);
-// Ends all transfers: those under way are completed, others never begin. Nothing uses their buffers
-// afterwards.
-void zr_stores_stop(zero_engine *engine);
-void zr_spaces_release(zero_engine *engine); // after zr_stores_stop
-void zr_stores_release(zero_engine *engine);
+// First ends what is under way in it: transfers, of which those that have not begun never begin,
+// and exchanges, for which destroying a window waits.
+void zr_memory_release(zero_engine *engine);
 
 // Returns the address of element `first` of this rank's part of a flat parameter, in a vector that
 // is in memory; NULL where the vector is on NVMe or does not exist.

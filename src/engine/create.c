@@ -283,16 +283,13 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
 }
 
 // First ends what other threads do with the engine's memory, which may still be under way after a
-// step has failed: an overlapped update, transfers to and from NVMe, and exchanges, for which
-// destroying a window waits.
+// step has failed: an overlapped update, transfers to and from NVMe, and exchanges.
 static void release_memory(zero_engine *engine)
 {
     zr_delayed_destroy(engine->delayed);
-    zr_stores_stop(engine);
-    zr_spaces_release(engine);
+    zr_memory_release(engine);
     zr_queue_record_end(engine->queue, engine->recording);
     zr_channels_destroy(&engine->links.channels);
-    zr_stores_release(engine);
     void *const tables[] = {
         engine->links.shapes,  engine->steps.losses,     engine->steps.sums,
         engine->steps.actions, engine->pending,          engine->bound.names,

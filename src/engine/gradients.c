@@ -10,18 +10,6 @@
 
 #include <string.h>
 
-// Zeroes the gaps and the padding, because they take part in the exchange.
-static void zero_gaps(const zr_flat_param *flat_param, float *gradient)
-{
-    int64_t at = 0;
-    for (int t = 0; t < flat_param->tensor_count; t++) {
-        const zr_plan_tensor *tensor = &flat_param->tensors[t];
-        memset(gradient + at, 0, (size_t)(tensor->first - at) * sizeof *gradient);
-        at = tensor->first + tensor->count;
-    }
-    memset(gradient + at, 0, (size_t)(flat_param->padded - at) * sizeof *gradient);
-}
-
 // BIND and UNBIND.
 zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
@@ -33,11 +21,19 @@ zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
+// Zeroes the gaps and the padding, because they take part in the exchange.
 zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    float *at = (float *)(void *)zr_buffer_at(engine, i->place);
-    zero_gaps(&engine->plan->flat_params[i->flat_param], at);
-    engine->bound.collecting[i->flat_param] = (zr_collecting){at, i->unit};
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
+    float *gradient = (float *)(void *)zr_buffer_at(engine, i->place);
+    int64_t at = 0;
+    for (int t = 0; t < flat_param->tensor_count; t++) {
+        const zr_plan_tensor *tensor = &flat_param->tensors[t];
+        memset(gradient + at, 0, (size_t)(tensor->first - at) * sizeof *gradient);
+        at = tensor->first + tensor->count;
+    }
+    memset(gradient + at, 0, (size_t)(flat_param->padded - at) * sizeof *gradient);
+    engine->bound.collecting[i->flat_param] = (zr_collecting){gradient, i->unit};
     return ZERO_OK;
 }
 

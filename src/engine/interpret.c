@@ -113,8 +113,7 @@ static zero_status call_function(zero_engine *engine, zr_call what, int unit)
     zero_tensors in, out, d_in;
     zr_engine_input(engine, unit, &in);
     if (what == ZR_CALL_FORWARD || what == ZR_CALL_AGAIN) {
-        (what == ZR_CALL_FORWARD ? zr_engine_boundary : zr_engine_boundary_again)(engine, unit,
-                                                                                  &out);
+        zr_engine_boundary(engine, unit, what == ZR_CALL_AGAIN, &out);
         return ops->forward(context, &in, &out);
     }
     if (what == ZR_CALL_WEIGHT)

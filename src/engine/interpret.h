@@ -34,12 +34,10 @@ zr_execute zr_execute_update; // execute_update.c
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);
 // Finds the boundary that a unit reads; empty for the model's first unit.
 void zr_engine_input(const zero_engine *engine, int unit, zero_tensors *out);
-// Finds the boundary that a unit writes.
-void zr_engine_boundary(const zero_engine *engine, int unit, zero_tensors *out);
-// Finds where a unit writes its boundary when its forward runs again. The place of an
+// Finds the boundary that a unit writes. again: its forward runs again. Then the place of an
 // activation checkpoint may already hold the next one to come, so such a unit writes into the
 // buffer of the gradient that its backward sets afterwards.
-void zr_engine_boundary_again(const zero_engine *engine, int unit, zero_tensors *out);
+void zr_engine_boundary(const zero_engine *engine, int unit, bool again, zero_tensors *out);
 // Finds the gradient of the boundary that a unit reads.
 void zr_engine_input_gradient(const zero_engine *engine, int unit, zero_tensors *out);
 // Finds the gradient of the boundary that a unit writes.

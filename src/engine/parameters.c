@@ -78,8 +78,8 @@ zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error)
     return zr_comm_barrier(engine->grid.world, error);
 }
 
-// Broadcasts vectors from the shards' owners to ranks that update more than their own shard, because
-// each of them holds the whole vectors.
+// Broadcasts vectors from the shards' owners to ranks that update more than their own shard,
+// because each of them holds the whole vectors.
 static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vector last,
                                     zero_error *error)
 {

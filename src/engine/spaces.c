@@ -67,14 +67,6 @@ zero_status zr_spaces_reserve(zero_engine *engine, zero_error *error)
     return ZERO_OK;
 }
 
-void zr_spaces_release(zero_engine *engine)
-{
-    for (zr_space_id id = 0; id < ZR_SPACE_COUNT; id++) {
-        zr_window_destroy(&engine->spaces[id].window);
-        zr_arena_destroy(&engine->spaces[id].arena);
-    }
-}
-
 static zr_scratch_kind scratch_of_store(int s)
 {
     return s == ZR_STORE_ACTIVATION_CHECKPOINTS ? ZR_SCRATCH_ACTIVATION_CHECKPOINTS
@@ -130,7 +122,7 @@ static zero_status open_io(zero_engine *engine, const zr_nvme_options *options, 
 }
 
 // Lists the bytes of the store at which an activation checkpoint begins: those of each set of a
-// chunk follow each other, the sets of a chunk, and the chunks.
+// chunk follow each other, the sets of a chunk, and the chunks. cuts NULL: only counts them.
 static int list_activation_checkpoints(const zr_plan *plan, int64_t *cuts)
 {
     int count = 0;
@@ -139,19 +131,13 @@ static int list_activation_checkpoints(const zr_plan *plan, int64_t *cuts)
         for (int set = 0; set < chunk->buffers.sets; set++) {
             int64_t first = chunk->stored_first + set * chunk->stored_bytes;
             for (int s = chunk->first_segment; s < chunk->first_segment + chunk->segments; s++) {
-                cuts[count++] = first;
+                if (cuts)
+                    cuts[count] = first;
+                count++;
                 first += zr_activation_checkpoint_bytes(plan, s);
             }
         }
     }
-    return count;
-}
-
-static int64_t count_activation_checkpoints(const zr_plan *plan)
-{
-    int64_t count = 0;
-    for (int c = 0; c < plan->chunk_count; c++)
-        count += plan->chunks[c].buffers.sets * plan->chunks[c].segments;
     return count;
 }
 
@@ -243,7 +229,7 @@ zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *option
     }
     int64_t *cuts = zr_alloc((size_t)(plan->step_sums * plan->shard_slice_count +
                                       zr_plan_accumulators(plan) * plan->flat_param_count +
-                                      count_activation_checkpoints(plan)) *
+                                      list_activation_checkpoints(plan, NULL)) *
                                  sizeof *cuts,
                              error);
     zero_status status = cuts ? ZERO_OK : ZERO_ERR_MEMORY;
@@ -253,14 +239,13 @@ zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *option
     return status;
 }
 
-void zr_stores_stop(zero_engine *engine)
+void zr_memory_release(zero_engine *engine)
 {
     zr_io_destroy(engine->offload.io);
-    engine->offload.io = NULL;
-}
-
-void zr_stores_release(zero_engine *engine)
-{
+    for (zr_space_id id = 0; id < ZR_SPACE_COUNT; id++) {
+        zr_window_destroy(&engine->spaces[id].window);
+        zr_arena_destroy(&engine->spaces[id].arena);
+    }
     for (int s = 0; s < ZR_STORE_COUNT; s++)
         zr_store_destroy(&engine->stores[s]);
     for (int k = 0; k < ZR_SCRATCH_COUNT; k++)

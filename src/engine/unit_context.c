@@ -83,11 +83,6 @@ void zr_engine_input(const zero_engine *engine, int unit, zero_tensors *out)
         unit == chunk->first_unit ? &chunk->in : &engine->plan->units[unit - 1].sizes.out, out);
 }
 
-void zr_engine_boundary(const zero_engine *engine, int unit, zero_tensors *out)
-{
-    zr_engine_place(engine, unit, &engine->plan->units[unit].sizes.out, out);
-}
-
 // The gradient of the boundary that unit u writes lies in buffer u%2, because the backward of the
 // unit reads it while it writes that of the boundary which it reads into the other buffer.
 static char *gradient_buffer(const zero_engine *engine, int unit)
@@ -113,10 +108,11 @@ void zr_engine_input_gradient(const zero_engine *engine, int unit, zero_tensors 
                       &chunk->in, out);
 }
 
-void zr_engine_boundary_again(const zero_engine *engine, int unit, zero_tensors *out)
+void zr_engine_boundary(const zero_engine *engine, int unit, bool again, zero_tensors *out)
 {
-    if (!engine->plan->units[unit].out_kept && link_after(engine, unit, false) < 0)
-        zr_engine_boundary(engine, unit, out);
+    const zr_unit_plan *plan = &engine->plan->units[unit];
+    if (again && (plan->out_kept || link_after(engine, unit, false) >= 0))
+        place_tensors(gradient_buffer(engine, unit + 1), &plan->sizes.out, out);
     else
-        place_tensors(gradient_buffer(engine, unit + 1), &engine->plan->units[unit].sizes.out, out);
+        zr_engine_place(engine, unit, &plan->sizes.out, out);
 }
