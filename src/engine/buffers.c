@@ -1,34 +1,30 @@
-// Where the data of a rank lies: the buffers and slots that the plan refers to, the own shards of
-// flat parameters, and the gradients that were summed up for them.
+// Where the data of a rank lies: the buffers and slots that the plan refers to, vectors of states
+// in their stores, the own shards of flat parameters, and the gradients that were summed up for
+// them.
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "plan/accumulators.h"
 
 char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place)
 {
-    const char *const bases[ZR_BUFFER_COUNT] = {
-        [ZR_BUFFER_PARAMETERS] = engine->params.mine,
-        [ZR_BUFFER_GATHERED] = engine->gathers.mine,
-        [ZR_BUFFER_GRADIENTS] = engine->grads.mine,
-        [ZR_BUFFER_FULL_GRADS] = engine->wholes.mine,
-        [ZR_BUFFER_OPEN_SUMS] = engine->open.base,
-        [ZR_BUFFER_STAGED_PARAMETERS] = engine->offload.staged_parameters.base,
-        [ZR_BUFFER_STAGED_SUMS] = engine->offload.staged_gradients.base,
-        [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = engine->activation_checkpoints.base,
-    };
     int64_t copy =
-        place.buffer == ZR_BUFFER_PARAMETERS ? engine->copy * engine->plan->full_bytes : 0;
-    return (char *)bases[place.buffer] + copy + place.first;
+        place.buffer == ZR_BUFFER_PARAMETERS ? engine->versions.copy * engine->plan->full_bytes : 0;
+    return engine->spaces[zr_space_of_buffer(place.buffer)].at + copy + place.first;
 }
 
 int zr_engine_slot(const zero_engine *engine, int link)
 {
-    return (int)(engine->turn % engine->plan->links[link].slots);
+    return (int)(engine->now.turn % engine->plan->links[link].slots);
 }
 
 char *zr_engine_slot_at(const zero_engine *engine, int link)
 {
-    return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
+    return zr_channel_at(&engine->links.channels, link, zr_engine_slot(engine, link));
+}
+
+int zr_version_slot(const zero_engine *engine, int flat_param)
+{
+    return engine->versions.copy * engine->plan->flat_param_count + flat_param;
 }
 
 zr_span zr_own_shard(const zero_engine *engine, int flat_param)
@@ -61,12 +57,65 @@ void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take
     }
 }
 
+zr_store *zr_vector_store(zero_engine *engine, int flat_param, zr_vector vector)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    zero_tier tier = vector == ZR_VECTOR_PARAMETERS ? p->parameter_tier : p->state_tier;
+    return &engine->stores[zr_store_of_vector(tier, vector)];
+}
+
+// Returns the elements between two accumulators of a flat parameter. In memory, all accumulators of
+// one shard lie together; on NVMe, each accumulator of all shards does.
+static int64_t between_accumulators(const zero_engine *engine, const zr_flat_param *flat_param)
+{
+    return flat_param->state_tier == ZERO_TIER_nvme ? engine->plan->state_elems[ZERO_TIER_nvme]
+                                                    : flat_param->shard;
+}
+
+zr_range zr_vector_range(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first,
+                         int64_t count)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    int64_t size = (int64_t)zero_dtype_bytes(zr_vector_dtype(engine, flat_param, vector));
+    if (vector == ZR_VECTOR_PARAMETERS) {
+        int64_t copy = engine->versions.copy * engine->plan->shard_bytes[p->parameter_tier];
+        return (zr_range){copy + p->shard_first + first * size, count * size};
+    }
+    if (vector == ZR_VECTOR_GRADIENT)
+        first += engine->versions.sum_copy * zr_accumulators(&engine->plan->settings) *
+                 between_accumulators(engine, p);
+    if (vector == ZR_VECTOR_GRADIENT && p->state_tier != ZERO_TIER_nvme)
+        return (zr_range){p->accumulator_first + first * size, count * size};
+    return (zr_range){(p->state_first + first) * size, count * size};
+}
+
+zr_range zr_accumulator_range(const zero_engine *engine, int flat_param, int slot)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    return zr_vector_range(engine, flat_param, ZR_VECTOR_GRADIENT,
+                           slot * between_accumulators(engine, p), p->shard);
+}
+
+zero_dtype zr_vector_dtype(const zero_engine *engine, int flat_param, zr_vector vector)
+{
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    return vector == ZR_VECTOR_PARAMETERS ? p->dtype
+           : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
+                                          : ZERO_F32;
+}
+
+void *zr_vector_at(const zero_engine *engine, int flat_param, zr_vector vector, int64_t first)
+{
+    const zr_store *store = zr_vector_store((zero_engine *)engine, flat_param, vector);
+    return zr_store_at(store, zr_vector_range(engine, flat_param, vector, first, 0).first);
+}
+
 void *zr_own_parameters(const zero_engine *engine, int flat_param)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     if (engine->plan->holding == ZR_HOLDS_SHARDS)
         return zr_vector_at(engine, flat_param, ZR_VECTOR_PARAMETERS, 0);
-    return engine->params.mine + engine->copy * engine->plan->full_bytes + p->full_first +
+    return zr_buffer_at(engine, (zr_buffer_ref){ZR_BUFFER_PARAMETERS, p->full_first}) +
            engine->grid.data->rank * zr_flat_param_shard_bytes(p);
 }
 
@@ -76,15 +125,9 @@ char *zr_portion_at(const zr_portion *portion, int64_t element)
            (element - portion->span.first) * (int64_t)zero_dtype_bytes(portion->dtype);
 }
 
-bool zr_flat_param_has_master(const zero_engine *engine, int flat_param)
-{
-    return engine->plan->flat_params[flat_param].state_first >= 0 &&
-           zr_plan_has_vector(engine->plan, ZR_VECTOR_MASTER);
-}
-
 zr_sum_slots zr_grads_sum_slots(const zero_engine *engine)
 {
-    return zr_sum_slots_of(&engine->plan->settings, engine->micro_batch);
+    return zr_sum_slots_of(&engine->plan->settings, engine->now.micro_batch);
 }
 
 // Where there is no accumulator (one micro-batch, whole gradients), the sum replaces this rank's
@@ -102,14 +145,9 @@ char *zr_grads_reduced_shard(const zero_engine *engine, int flat_param, int slot
     return whole + engine->grid.data->rank * zr_flat_param_gradient_shard_bytes(p);
 }
 
-const void *zr_own_shard_gradient(const zero_engine *engine, int flat_param)
-{
-    return zr_grads_reduced_shard(engine, flat_param, 0);
-}
-
 const void *zr_update_gradient(const zero_engine *engine, int flat_param)
 {
     if (engine->plan->updates_whole)
         return zr_buffer_at(engine, engine->plan->flat_params[flat_param].whole);
-    return zr_own_shard_gradient(engine, flat_param);
+    return zr_grads_reduced_shard(engine, flat_param, 0);
 }

@@ -5,9 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "engine/delayed.h"
 #include "engine/engine_internal.h"
-#include "engine/update.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -57,11 +55,6 @@ void zr_delayed_destroy(zr_delayed *delayed)
     pthread_cond_destroy(&delayed->advanced);
     pthread_mutex_destroy(&delayed->lock);
     zr_free(delayed);
-}
-
-bool zr_delayed_applies(const zero_engine *engine)
-{
-    return engine->delayed && engine->step + 1 >= engine->config->offload.delayed_from;
 }
 
 // Called by the thread that updates: waits until the transfer has ended, and records it.
@@ -119,12 +112,12 @@ zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scal
     zr_tier_traffic_begin(engine);
     delayed->walk =
         zr_update_describe(engine, delayed->queue, lr, gradient_scale, &delayed->values);
-    delayed->first = !engine->states_written;
-    engine->states_written = true;
+    delayed->first = !engine->update.states_written;
+    engine->update.states_written = true;
     delayed->at = engine->plan->group_count;
     delayed->ended = false;
     delayed->group_begun = zr_clock_nanoseconds();
-    engine->update_overlaps = true;
+    engine->update.overlaps = true;
     return zr_workers_submit(delayed->thread, run_delayed_update, delayed, error);
 }
 
@@ -141,7 +134,7 @@ static zero_status await_updated_group(zero_engine *engine, int group, zero_erro
         soon.tv_sec++;
         pthread_cond_timedwait(&delayed->advanced, &delayed->lock, &soon);
         if (delayed->at != before)
-            zr_comm_progress(engine->grid.world, engine->step);
+            zr_comm_progress(engine->grid.world, engine->progress.step);
         before = delayed->at;
     }
     zero_status status = delayed->ended ? delayed->status : ZERO_OK;
@@ -154,20 +147,20 @@ zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *e
 {
     if (group < 0)
         return zr_delayed_join(engine, error);
-    return engine->update_overlaps ? await_updated_group(engine, group, error) : ZERO_OK;
+    return engine->update.overlaps ? await_updated_group(engine, group, error) : ZERO_OK;
 }
 
 // Within a step the bytes of the update are compared at the boundary; between two steps, here.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
-    if (!engine->update_overlaps)
+    if (!engine->update.overlaps)
         return ZERO_OK;
     ZERO_TRY(await_updated_group(engine, -1, error));
-    engine->update_overlaps = false;
-    engine->lags = true;
+    engine->update.overlaps = false;
+    engine->versions.lag = true;
     zr_tier_traffic_expect_update(engine, 0, delayed->first);
-    return engine->phase == ZR_READY && engine->micro_batch == 0
+    return engine->phase == ZR_READY && engine->now.micro_batch == 0
                ? zr_tier_traffic_check(engine, error)
                : ZERO_OK;
 }

@@ -1,5 +1,5 @@
 // The engine's state, which the files of engine/ share. The functions that they share are declared
-// in one header for each subject: buffers.h, interpret.h, step.h, update.h, offload.h, delayed.h.
+// in one header for each subject: buffers.h, interpret.h, step.h, update.h, offload.h.
 //
 // A step is K micro-batches and a boundary:
 //
@@ -14,16 +14,83 @@
 #include "comm/channel.h"
 #include "comm/window.h"
 #include "engine/create.h"
-#include "engine/delayed.h"
 #include "engine/engine_api.h"
 #include "engine/offload.h"
 #include "engine/rank_grid.h"
 #include "engine/tensor_exchange.h"
+#include "engine/update.h"
 #include "model/unit.h"
 
 typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
 
-typedef struct zr_cursor { // the position in the program
+// What setup hands over (create.c). Constant, except that `making` is complete once the engine is;
+// parts.nvme is valid only until then.
+typedef struct zr_handed_over {
+    zr_engine_parts parts;       // owned
+    zero_traffic traffic_before; // of the job's communicator, when this engine was created
+    zr_engine_making making;
+} zr_handed_over;
+
+// A row of zr_plan.spaces, reserved (spaces.c); zeroed if the plan has no such space.
+typedef struct zr_space {
+    zr_window window; // if it is a window
+    zr_arena arena;   // if it is an arena
+    char *at;         // this rank's bytes, in either
+} zr_space;
+
+// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (slots.c). An
+// AWAIT of an operation that was not begun, or has ended, returns at once.
+typedef union zr_pending {
+    zr_handle exchange;   // ZR_SLOT_SUM, ZR_SLOT_GATHER
+    zr_transfer transfer; // ZR_SLOT_FETCHED, ZR_SLOT_TRAVELLED, ZR_SLOT_PARKED, ZR_SLOT_KEPT
+} zr_pending;
+
+typedef struct zr_links { // of the plan's pipeline: made by create.c, zeroed without a pipeline
+    zr_channels channels;
+    zr_channel_shape *shapes; // (link_count)
+} zr_links;
+
+typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
+    float *at;                 // NULL if no gradient of the flat parameter is open
+    int opened_by;             // unit whose contribution is the first
+} zr_collecting;
+
+// Where units read and write flat parameters; BIND, UNBIND and OPEN write it (gradients.c).
+typedef struct zr_bound {
+    const char **names;        // (versions * flat_param_count) of the windows' slots; constant
+    char **at;                 // (flat_param_count) whole flat parameter while acquired, else NULL
+    zr_collecting *collecting; // (flat_param_count)
+} zr_bound;
+
+// The update: execute_update.c and delayed.c write it, and step.c the two numbers of a step.
+typedef struct zr_update_state {
+    bool overlaps;       // a delayed update is under way
+    bool states_written; // an update or a load has written the optimizer states
+    double lr;           // learning rate of the current update
+    float scale;         // factor of the gradient in that update
+    zr_exact *squares;   // (2, tensor_count) for norms by tensor (LAMB)
+} zr_update_state;
+
+typedef struct zr_observers { // added by zr_engine_observe
+    zr_observer at[ZR_MOST_OBSERVERS];
+    int count;
+} zr_observers;
+
+// The position in a step: what starts a pass writes it (step.c, train_batch.c, evaluate.c), and a
+// CALL its unit.
+typedef struct zr_position {
+    int64_t micro_batch; // k: this rank's, counted within the step
+    // Of the current action: its chunk, its set of activations, and the number (turn) that selects
+    // the slots of links.
+    int chunk, set;
+    int64_t turn;
+    int unit;         // index of the plan's unit whose function runs
+    double loss;      // of the current micro-batch: the mean over its targets
+    uint64_t samples; // hash of this step's micro-batches, if ranks share them
+} zr_position;
+
+// The position in the program; zr_program_begin sets it for a pass.
+typedef struct zr_cursor {
     const zr_pass *pass;
     int at;           // next instruction
     int body_end;     // end of the body of the current call, or of the last one
@@ -35,10 +102,36 @@ typedef struct zr_cursor { // the position in the program
     int64_t bytes_in, bytes_out;
 } zr_cursor;
 
-typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
-    float *at;                 // NULL if no gradient of the flat parameter is open
-    int opened_by;             // unit whose contribution is the first
-} zr_collecting;
+// Versions of the parameters, and copies under an asynchronous schedule: parameters.c publishes
+// them, and asynchronous.c selects the current ones.
+typedef struct zr_versions {
+    uint64_t newest;     // how often the parameters were published
+    uint64_t gathered;   // version of the kept flat parameters in the gather window
+    uint64_t *published; // (plan->versions) the version of each copy
+    // The copy of the parameters that is read or written, and the copy of the accumulators; 0 under
+    // a synchronous schedule.
+    int copy, sum_copy;
+    bool lag; // between steps, the parameters are one update older than the master
+} zr_versions;
+
+// Steps that a pipeline makes in one call (train_batch.c, asynchronous.c); create.c reserves the
+// arrays, which are NULL without a pipeline.
+typedef struct zr_steps {
+    int64_t together;    // steps that the loop makes, some overlapping; 0: one
+    int64_t evaluations; // number of evaluations so far
+    double *losses;      // (steps of a window * accumulation) of the micro-batches
+    zr_action *actions;  // (plan->action_count) for a window with fewer steps than planned
+    zr_step_sums *sums;  // (steps of a window) the sums of each
+} zr_steps;
+
+// What a unit sees: create.c fills it, and a micro-batch or an evaluation sets its batch.
+typedef struct zr_view {
+    zero_context context; // shared by all units
+    struct zr_accessor accessor;
+    struct zr_sink sink;
+    zero_tensors batch;           // of the current micro-batch
+    struct zr_loss_weight weight; // of the current micro-batch
+} zr_view;
 
 enum { ZR_SQUARE_PARTS = 512 }; // chunks of one operation of the gradient norm
 
@@ -52,92 +145,42 @@ typedef struct zr_step_operands {
 } zr_step_operands;
 
 struct zero_engine {
-    zr_plan *plan;
-    // Models that this engine owns: the tensor-parallel part and the pipeline stage; NULL if there
-    // is none.
-    zero_model *part, *stage;
-    zr_pipeline_part *pipeline; // NULL without a pipeline
+    zr_handed_over setup;
+    zr_plan *plan; // as in setup.parts, and so are these three
     zr_config *config;
     zr_grid grid;
     zr_queue *queue;
-    zero_logger logger;
-    uint32_t changes; // bits, see zr_engine_allowed_changes
-    uint64_t seed;
-    struct zr_accessor accessor;
-    struct zr_sink sink;
     zr_step_operands operands;
-
     zr_ledger ledger;
-    // Replicas (stages 0 to 2), or the one copy that all ranks map (stage 3).
-    zr_window params;
-    // Used at stage 3 where nothing is mapped: plan->gather_bytes, shared by a machine's ranks.
-    zr_window gathers;
-    zr_window grads;  // plan->grad_bytes of each rank
-    zr_window wholes; // plan->whole_bytes of each rank
+    zr_space spaces[ZR_SPACE_COUNT];
+    zr_store stores[ZR_STORE_COUNT];       // those that the plan does not list are zeroed
+    zr_pending *pending;                   // of all slots, one kind after another
+    zr_pending *slots[ZR_SLOT_KIND_COUNT]; // (plan->slots[kind], operations of a slot)
+    zr_links links;
     zr_tensor_exchange exchange;
-    zr_channels channels;             // the plan's links
-    zr_channel_shape *channel_shapes; // (link_count)
-    zr_arena open;                    // plan->open_bytes
-    zr_arena activations, activation_checkpoints, workspace;
-    // Stores that the plan does not list are zeroed.
-    zr_store vectors[ZERO_TIER_COUNT][ZR_VECTOR_COUNT];
     zr_offload offload;
-    zr_delayed *delayed;
-    bool update_overlaps;          // a delayed update is under way; set and cleared by delayed.c
-    const char **flat_param_names; // (flat_param_count)
-    char **at; // (flat_param_count) whole flat parameter while acquired, else NULL
-    zr_handle *reducing, *gathering; // (flat_param_count)
-    zr_collecting *collecting;       // (flat_param_count)
-    uint64_t gathered;               // version of the kept flat parameters in the gather window
-    zr_exact *squares;               // (2, tensor_count) for norms by tensor (LAMB)
-
+    zr_delayed *delayed; // NULL if the configuration does not delay updates
+    zr_update_state update;
+    zr_bound bound;
     zr_recorder *recorder; // NULL if nothing is recorded
     zr_wrapper *recording; // the queue's
-    zr_observer observers[ZR_MOST_OBSERVERS];
-    int observer_count;
+    zr_observers observers;
     zr_guard guard; // await is NULL without a guard
-
-    zr_engine_making making;
     zr_phase phase;
-    int64_t step; // updates and skipped updates so far
-    // Steps that changed the state: Adam's t, the schedule's n. Under pipedream it counts all
-    // steps, because each pipeline stage skips updates on its own.
-    int64_t updates;
-    bool states_written; // an update or a load has written the optimizer states
-    int64_t micro_batch; // k: this rank's, counted within the step
-    // Of the current action: its chunk, its set of activations, and the number (turn) that selects
-    // the slots of links.
-    int chunk, set;
-    int64_t turn;
-    int64_t evaluations; // number of evaluations so far
-    int unit;            // index of the plan's unit whose function runs
-    double *losses;      // (steps of a window * accumulation) of a pipeline's micro-batches
-    uint64_t version;    // how often the parameters were published
-    // Under an asynchronous schedule: the copy of the parameters that is read or written, and the
-    // copy of the accumulators; else 0.
-    int copy, sum_copy;
-    int64_t together;       // steps that the loop makes, some overlapping; 0: one
-    uint64_t *published;    // (plan->versions) the version of each copy
-    bool lags;              // between steps, the parameters are one update older than the master
-    zr_action *actions;     // (plan->action_count) for a window with fewer steps than planned
-    zr_step_sums *of_steps; // (steps of a window) the sums of each
+    // Steps and skipped steps so far, and updates among them: Adam's t, the schedule's n. Under
+    // pipedream updates count all steps, because each pipeline stage skips updates on its own.
+    zr_progress progress;
+    zr_position now;
     zr_cursor cursor;
-    zr_loss_scale scale;          // of the current step
-    double gradient_scale;        // factor that the last completed step's gradient contains
-    struct zr_loss_weight weight; // of the current micro-batch
-    double micro_batch_loss;      // of the current micro-batch: the mean over its targets
+    zr_versions versions;
+    zr_steps steps;
     // Sums over this rank's micro-batches in this step, and over all ranks once ZR_SCALARS has run:
     // means x weights, the number of targets, and the squares of the own shards' gradients. Before
     // that they hold only what this rank counts (zr_grid_reports, zr_flat_param.counted).
     zr_step_sums sums;
     // Messages of tensor ranks and pipeline stages that the visits of an evaluation announced.
     zr_pass_traffic expected;
-    uint64_t samples;            // hash of this step's micro-batches, if ranks share them
-    double lr;                   // learning rate of the current update
-    float update_scale;          // factor of the gradient in that update
-    zero_traffic traffic_before; // of the job's communicator, when this engine was created
-    zero_tensors batch;          // of the current micro-batch
-    zero_context context;        // shared by all units
+    zr_view view;
 };
 
 #endif

@@ -21,16 +21,16 @@ static void begin_pass(zero_engine *engine, zr_pass_kind kind, bool outdated, zr
 static zero_status end_pass(zero_engine *engine, zr_pass_kind kind, zero_error *error)
 {
     ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
-    return zr_step_check_pass(engine, kind, &engine->expected, error);
+    return zr_step_check_messages(engine, kind, &engine->expected, error);
 }
 
 static bool begin_visits(zero_engine *engine)
 {
     bool outdated = zr_step_begin_gathers(engine);
-    engine->context.training = 0;
+    engine->view.context.training = 0;
     zr_grid_hash_reset(&engine->grid);
     zr_tier_traffic_begin(engine);
-    zr_tier_traffic_expect_evaluation(engine, outdated);
+    zr_tier_traffic_expect_gathers(engine, &engine->plan->moves.forward, outdated);
     return outdated;
 }
 
@@ -63,26 +63,18 @@ static int64_t message_bytes_of_link(const zero_engine *engine, const zr_link *l
     return engine->plan->pipeline->divides ? link->message : zr_boundary_bytes(boundary);
 }
 
-// Expects that what has come in shares is brought together.
-static void expect_join(zero_engine *engine, const zr_pass *pass)
-{
-    for (int i = 0; i < pass->count; i++)
-        if (pass->at[i].code == ZR_JOIN)
-            zr_join_fold(engine->plan, &pass->at[i], &engine->expected);
-}
-
 static zero_status evaluate_unit(void *user, zero_context *context, zero_error *error)
 {
     evaluation *e = user;
     zero_engine *engine = e->engine;
-    const zr_chunk_plan *chunk = &engine->plan->chunks[engine->chunk];
-    zero_tensors out;
+    const zr_chunk_plan *chunk = &engine->plan->chunks[engine->now.chunk];
     ZERO_TRY(context->unit->ops->sizes(context->unit, &context->shape, &e->in, &e->sizes));
     zr_tensor_exchange_expect(engine, &e->sizes);
-    zr_engine_place(engine, engine->unit, &e->sizes.out, &out);
+    zero_tensors out;
+    zr_engine_place(engine, engine->now.unit, &e->sizes.out, &out);
     ZERO_TRY(context->unit->ops->forward(context, &e->in, &out));
     e->in = out;
-    if (engine->unit + 1 < chunk->end_unit || chunk->output < 0)
+    if (engine->now.unit + 1 < chunk->end_unit || chunk->output < 0)
         return ZERO_OK;
     const zr_link *link = &engine->plan->links[chunk->output];
     engine->cursor.bytes_out = message_bytes_of_link(engine, link, &out);
@@ -100,7 +92,7 @@ static zero_status find_input(evaluation *e, const zr_chunk_plan *chunk, zero_er
     zero_tensors shapes = {0};
     for (int u = 0; u < part->first_unit[chunk->number]; u++) {
         const zero_unit *unit = &zr_pipeline_stage_origin(engine->plan->model)->units[u];
-        ZERO_TRY(unit->ops->sizes(unit, &engine->context.shape, &shapes, &e->sizes));
+        ZERO_TRY(unit->ops->sizes(unit, &engine->view.context.shape, &shapes, &e->sizes));
         shapes = e->sizes.out;
     }
     zr_engine_place_input(engine, chunk->first_unit, &shapes, &e->in);
@@ -113,14 +105,18 @@ static zero_status evaluate_chunk(evaluation *e, int c, bool outdated, zero_erro
     const zr_plan *plan = engine->plan;
     const zr_chunk_plan *chunk = &plan->chunks[c];
     zr_pass_kind kind = zr_chunk_pass(ZR_CHUNK_EVALUATION, c);
-    engine->chunk = c;
+    engine->now.chunk = c;
     ZERO_TRY(find_input(e, chunk, error));
     begin_pass(engine, kind, outdated, evaluate_unit, e);
     if (chunk->input >= 0) {
         engine->cursor.bytes_in = message_bytes_of_link(engine, &plan->links[chunk->input], &e->in);
         zr_link_fold(plan, ZR_RECEIVE, chunk->input, engine->cursor.bytes_in,
                      &engine->expected.pipeline);
-        expect_join(engine, &plan->program.passes[kind]);
+        // What has come in shares is brought together.
+        const zr_pass *pass = &plan->program.passes[kind];
+        for (int i = 0; i < pass->count; i++)
+            if (pass->at[i].code == ZR_JOIN)
+                zr_join_fold(plan, &pass->at[i], &engine->expected);
     }
     return end_pass(engine, kind, error);
 }
@@ -130,8 +126,8 @@ static zero_status evaluate_chunks(evaluation *e, zero_error *error)
 {
     zero_engine *engine = e->engine;
     bool outdated = begin_visits(engine);
-    engine->set = 0;
-    engine->turn = engine->evaluations++;
+    engine->now.set = 0;
+    engine->now.turn = engine->steps.evaluations++;
     for (int c = 0; c < engine->plan->chunk_count; c++) {
         zr_step_begin_work(engine, c, -1);
         zero_status status = evaluate_chunk(e, c, outdated, error);
@@ -165,9 +161,9 @@ zero_status zr_engine_evaluate(zero_engine *engine, const zero_tensors *batch, d
     if (engine->grid.tensor)
         ZERO_TRY(zr_step_end_waits(
             engine, zr_samples_compare_tensor(engine, zr_samples_fold(batch, 0), error), error));
-    engine->batch = *batch;
-    engine->context.shape = shape;
-    engine->context.loss = loss;
+    engine->view.batch = *batch;
+    engine->view.context.shape = shape;
+    engine->view.context.loss = loss;
     evaluation evaluation = {.engine = engine};
     zero_status status = engine->plan->pipeline
                              ? evaluate_chunks(&evaluation, error)

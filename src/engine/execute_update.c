@@ -4,7 +4,6 @@
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
-#include "engine/update.h"
 
 // Rounds the master, which an earlier walk has updated, into the parameters that units read.
 static zero_status publish_shard_slice(void *user, zero_engine *engine,
@@ -20,34 +19,28 @@ static zero_status publish_shard_slice(void *user, zero_engine *engine,
 
 // Sets a buffer to the mean of what the micro-batches of all ranks wrote. Buffers and their sums
 // are fp32 and on the device.
-static void assign_mean(zero_engine *engine, int flat_param)
+static zero_status assign_mean(zero_engine *engine, int flat_param, zero_error *error)
 {
     zr_span range = zr_update_range(engine, flat_param);
     const float *sum = zr_update_gradient(engine, flat_param);
     float *value = (float *)zr_own_parameters(engine, flat_param) +
                    (range.first - zr_own_shard(engine, flat_param).first);
     float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->plan->ranks);
+    ZERO_TRY(zr_guard_await(engine, flat_param, error));
     for (int64_t i = 0; i < range.count; i++)
         value[i] = sum[i] * mean;
-}
-
-static zero_status await_and_assign_mean(zero_engine *engine, const zr_instruction *i,
-                                         zero_error *error)
-{
-    ZERO_TRY(zr_guard_await(engine, i->flat_param, error));
-    assign_mean(engine, i->flat_param);
     return ZERO_OK;
 }
 
 static zero_status update_groups(zero_engine *engine, zero_error *error)
 {
     zr_walk_vectors walks[2];
-    zr_update_walk walk = zr_update_describe(engine, engine->queue, engine->lr,
-                                             engine->update_scale, &engine->operands.update);
-    bool first = !engine->states_written, lamb = engine->plan->settings.per_tensor_norms;
+    zr_update_walk walk = zr_update_describe(engine, engine->queue, engine->update.lr,
+                                             engine->update.scale, &engine->operands.update);
+    bool first = !engine->update.states_written, lamb = engine->plan->settings.per_tensor_norms;
     zr_plan_walks(engine->plan, walks);
     zr_tier_traffic_expect_update(engine, 0, first);
-    engine->states_written = true;
+    engine->update.states_written = true;
     if (!lamb)
         return zr_groups_walk(
             engine, &(zr_walk){.vectors = walks[0], .take = zr_update_shard_slice, .user = &walk},
@@ -58,27 +51,22 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
 
 static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
-    zr_tier_traffic_expect_copy(engine);
-    engine->lags = false;
+    zr_tier_traffic_expect(engine, &engine->plan->moves.copy);
+    engine->versions.lag = false;
     return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_shard_slice},
                           error);
 }
 
-// Begins an update that overlaps the next step. Its bytes count with the next step, so those of
-// this step are compared before it begins.
-static zero_status begin_overlapped_update(zero_engine *engine, zero_error *error)
-{
-    ZERO_TRY(zr_tier_traffic_check(engine, error));
-    return zr_delayed_begin(engine, engine->lr, engine->update_scale, error);
-}
-
 zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    switch ((zr_update_part)i->what) {
-    case ZR_PART_MEAN: return await_and_assign_mean(engine, i, error);
-    case ZR_PART_COPY: return copy_master(engine, error);
-    default:
-        return i->slot.kind == ZR_SLOT_GROUP ? begin_overlapped_update(engine, error)
-                                             : update_groups(engine, error);
-    }
+    if (i->what == ZR_PART_MEAN)
+        return assign_mean(engine, i->flat_param, error);
+    if (i->what == ZR_PART_COPY)
+        return copy_master(engine, error);
+    if (i->slot.kind != ZR_SLOT_GROUP)
+        return update_groups(engine, error);
+    // The bytes of an update that overlaps the next step count with that step, so those of this
+    // step are compared before it begins.
+    ZERO_TRY(zr_tier_traffic_check(engine, error));
+    return zr_delayed_begin(engine, engine->update.lr, engine->update.scale, error);
 }

@@ -1,7 +1,9 @@
 // Instructions that exchange data with other ranks: they gather parameters, sum gradients into
-// their owners' accumulators, and publish and release versions.
+// their owners' accumulators, publish and release versions, and move what crosses links of a
+// pipeline. A link's slot is that of the current micro-batch.
 #include "comm/agreement.h"
 #include "comm/window.h"
+#include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
@@ -10,21 +12,12 @@
 
 static zr_window *window_of_buffer(zero_engine *engine, zr_buffer_id buffer)
 {
-    switch (buffer) {
-    case ZR_BUFFER_PARAMETERS: return &engine->params;
-    case ZR_BUFFER_GATHERED: return &engine->gathers;
-    case ZR_BUFFER_FULL_GRADS: return &engine->wholes;
-    default: return &engine->grads;
-    }
+    return &engine->spaces[zr_space_of_buffer(buffer)].window;
 }
 
-static zero_status gather_replica(zero_engine *engine, const zr_instruction *i, zero_error *error)
+static zr_handle *handle_of(const zero_engine *engine, const zr_instruction *i)
 {
-    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
-    int64_t at = i->place.first + engine->copy * engine->plan->full_bytes;
-    return zr_comm_start(&engine->params, ZERO_COMM_all_gather, i->flat_param, at,
-                         flat_param->shard, flat_param->dtype, NULL,
-                         &engine->gathering[i->flat_param], error);
+    return &engine->slots[i->slot.kind][i->slot.index].exchange;
 }
 
 static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -35,23 +28,30 @@ static zero_status gather_shards(zero_engine *engine, const zr_instruction *i, z
         staged ? zr_buffer_at(engine, i->from) : zr_own_parameters(engine, i->flat_param);
     if (flat_param->parameter_tier != ZERO_TIER_device)
         engine->offload.to_device += zr_flat_param_shard_bytes(flat_param);
-    return zr_comm_start_gather(&engine->gathers, i->flat_param, i->place.first, flat_param->shard,
-                                flat_param->dtype, own, &engine->gathering[i->flat_param], error);
+    return zr_comm_start_gather(window_of_buffer(engine, ZR_BUFFER_GATHERED), i->flat_param,
+                                i->place.first, flat_param->shard, flat_param->dtype, own,
+                                handle_of(engine, i), error);
 }
 
-// Copies the own sum to its place in the window first, unless it was summed up there.
-static zero_status gather_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
+// Gathers replicas of parameters, or sums, in the window in which they lie. The own sum is copied
+// to its place there first, unless it was summed up there.
+static zero_status gather_in_window(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
-    int64_t bytes = zr_flat_param_sum_bytes(flat_param);
-    char *own = zr_buffer_at(engine, i->place) + engine->grid.data->rank * bytes;
-    const void *sum = zr_own_shard_gradient(engine, i->flat_param);
-    if (own != sum)
-        memcpy(own, sum, (size_t)bytes);
-    return zr_comm_start(window_of_buffer(engine, i->place.buffer), ZERO_COMM_all_gather,
-                         i->flat_param, i->place.first, flat_param->shard,
-                         flat_param->accumulator_dtype, NULL, &engine->gathering[i->flat_param],
-                         error);
+    zr_window *window = window_of_buffer(engine, i->place.buffer);
+    char *at = zr_buffer_at(engine, i->place);
+    bool sums = i->place.buffer != ZR_BUFFER_PARAMETERS;
+    if (sums) {
+        int64_t bytes = zr_flat_param_sum_bytes(flat_param);
+        char *own = at + engine->grid.data->rank * bytes;
+        const void *sum = zr_grads_reduced_shard(engine, i->flat_param, 0);
+        if (own != sum)
+            memcpy(own, sum, (size_t)bytes);
+    }
+    return zr_comm_start(window, ZERO_COMM_all_gather, i->flat_param, at - window->mine,
+                         flat_param->shard,
+                         sums ? flat_param->accumulator_dtype : flat_param->dtype, NULL,
+                         handle_of(engine, i), error);
 }
 
 zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -61,9 +61,8 @@ zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero
         zr_comm_count_mapped(engine->grid.data, i->flat_param,
                              engine->plan->flat_params[i->flat_param].shard);
         return ZERO_OK;
-    case ZR_BUFFER_PARAMETERS: return gather_replica(engine, i, error);
     case ZR_BUFFER_GATHERED: return gather_shards(engine, i, error);
-    default: return gather_sums(engine, i, error);
+    default: return gather_in_window(engine, i, error);
     }
 }
 
@@ -77,58 +76,60 @@ zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero
                               flat_param->accumulator_dtype, place.adds, flat_param->shard};
     if (flat_param->state_tier != ZERO_TIER_device)
         engine->offload.to_host += zr_flat_param_sum_bytes(flat_param);
-    return zr_comm_start(&engine->grads, ZERO_COMM_reduce_scatter, i->flat_param, i->place.first,
-                         flat_param->shard, flat_param->gradient_dtype, &to,
-                         &engine->reducing[i->flat_param], error);
+    return zr_comm_start(window_of_buffer(engine, ZR_BUFFER_GRADIENTS), ZERO_COMM_reduce_scatter,
+                         i->flat_param, i->place.first, flat_param->shard,
+                         flat_param->gradient_dtype, &to, handle_of(engine, i), error);
 }
 
-// Each copy of a flat parameter has a slot and versions of its own.
-static int version_slot(const zero_engine *engine, int flat_param)
-{
-    return engine->copy * engine->plan->flat_param_count + flat_param;
-}
-
-zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error)
+zero_status zr_execute_version(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_version_ops *versions = engine->grid.data->versions;
-    return versions->release(&engine->params, version_slot(engine, i->flat_param),
-                             engine->published[engine->copy], error);
+    return (i->code == ZR_PUBLISH ? versions->publish : versions->release)(
+        window_of_buffer(engine, ZR_BUFFER_PARAMETERS), zr_version_slot(engine, i->flat_param),
+        engine->versions.published[engine->versions.copy], error);
 }
 
-zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error)
+// RECEIVE, TAKE, SEND and GIVE.
+zero_status zr_execute_link(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_version_ops *versions = engine->grid.data->versions;
-    return versions->publish(&engine->params, version_slot(engine, i->flat_param),
-                             engine->published[engine->copy], error);
-}
-
-static zero_status await_exchange(zr_handle *handle, zero_error *error)
-{
-    return handle->pending ? zr_comm_wait(handle, error) : ZERO_OK;
-}
-
-zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    const zr_version_ops *versions = engine->grid.data->versions;
-    zr_offload *offload = &engine->offload;
-    int index = i->slot.index;
-    switch (i->slot.kind) {
-    case ZR_SLOT_SUM: return await_exchange(&engine->reducing[index], error);
-    case ZR_SLOT_GATHER: return await_exchange(&engine->gathering[index], error);
-    case ZR_SLOT_READERS:
-        return zr_comm_quiesce(window_of_buffer(engine, i->place.buffer), index, error);
-    case ZR_SLOT_PUBLISHED:
-        return versions->await_published(&engine->params, version_slot(engine, index),
-                                         engine->published[engine->copy], error);
-    case ZR_SLOT_RELEASED:
-        return versions->await_released(&engine->params, version_slot(engine, index),
-                                        engine->published[engine->copy], error);
-    case ZR_SLOT_FETCHED: return zr_offload_await(engine, &offload->parameters[index], error);
-    case ZR_SLOT_TRAVELLED: return zr_transfers_await_sums(engine, index, error);
-    case ZR_SLOT_PARKED: return zr_offload_await(engine, &offload->parking[index], error);
-    case ZR_SLOT_KEPT:
-        return zr_offload_await(engine, &offload->activation_checkpoint[index], error);
-    case ZR_SLOT_GROUP: return zr_delayed_await_group(engine, index, error);
-    default: return ZERO_OK;
+    zr_channels *channels = &engine->links.channels;
+    const zr_cursor *cursor = &engine->cursor;
+    int link = i->slot.index, slot = zr_engine_slot(engine, link);
+    int64_t visited = i->code == ZR_RECEIVE ? cursor->bytes_in : cursor->bytes_out;
+    int64_t bytes = visited >= 0 ? visited : i->bytes;
+    switch (i->code) {
+    case ZR_RECEIVE: return zr_channel_receive(channels, link, slot, bytes, error);
+    case ZR_TAKE: return zr_channel_take(channels, link, slot, error);
+    case ZR_SEND: return zr_channel_send(channels, link, slot, bytes, error);
+    default: return zr_channel_release(channels, link, slot, error);
     }
+}
+
+// Returns what comes through the slot, or from the own flat parameter at the other end.
+static const void *other_end(const zero_engine *engine, const zr_instruction *i, bool sum)
+{
+    if (i->slot.kind == ZR_SLOT_LINK)
+        return zr_engine_slot_at(engine, i->slot.index);
+    return sum ? zr_grads_reduced_shard(engine, i->stream, 0)
+               : zr_own_parameters(engine, i->stream);
+}
+
+zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
+    zr_queue *queue = engine->queue;
+    zero_dtype type = flat_param->accumulator_dtype;
+    bool sum = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_ADD_SUM;
+    void *own = sum ? zr_grads_reduced_shard(engine, i->flat_param, 0)
+                    : zr_own_parameters(engine, i->flat_param);
+    void *other = (void *)other_end(engine, i, sum);
+    int64_t bytes =
+        sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
+    if (i->what == ZR_TIED_WEIGHT_ADD_SUM)
+        zr_run(queue, zr_op_add(&(zr_sum){type, type, flat_param->shard}, own, other, own));
+    else if (i->what == ZR_TIED_WEIGHT_TAKE_PARAMETERS)
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, other, own));
+    else
+        zr_run(queue, zr_op_copy(&(zr_bytes){bytes}, own, other));
+    return ZERO_OK;
 }

@@ -1,17 +1,31 @@
 // Gradients of a micro-batch (contract 4): they are bound where units add their contributions in
 // fp32, and rounded once where gradients have 16 bits. gather_reduce.c sums them into the owner's
-// accumulator.
+// accumulator. Norms have the same bits at any number of ranks and at any stage (contract 3):
+// squares are summed in double within each part of a chunk that belongs to one tensor, and those
+// sums are added exactly.
 #include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "engine/update.h"
 #include "plan/accumulators.h"
 
 #include <string.h>
 
-// Zeroes the gaps and the padding, because they take part in the exchange.
-static void zero_gaps(const zr_flat_param *flat_param, float *gradient)
+// BIND and UNBIND.
+zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
+    char *at = i->code == ZR_BIND ? zr_buffer_at(engine, i->place) : NULL;
+    if (i->place.buffer == ZR_BUFFER_GRADIENTS || i->place.buffer == ZR_BUFFER_OPEN_SUMS)
+        engine->bound.collecting[i->flat_param].at = (float *)(void *)at;
+    else
+        engine->bound.at[i->flat_param] = at;
+    return ZERO_OK;
+}
+
+// Zeroes the gaps and the padding, because they take part in the exchange.
+zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
+    float *gradient = (float *)(void *)zr_buffer_at(engine, i->place);
     int64_t at = 0;
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zr_plan_tensor *tensor = &flat_param->tensors[t];
@@ -19,37 +33,7 @@ static void zero_gaps(const zr_flat_param *flat_param, float *gradient)
         at = tensor->first + tensor->count;
     }
     memset(gradient + at, 0, (size_t)(flat_param->padded - at) * sizeof *gradient);
-}
-
-static bool is_gradient_buffer(zr_buffer_id buffer)
-{
-    return buffer == ZR_BUFFER_GRADIENTS || buffer == ZR_BUFFER_OPEN_SUMS;
-}
-
-zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    char *at = zr_buffer_at(engine, i->place);
-    if (is_gradient_buffer(i->place.buffer))
-        engine->collecting[i->flat_param].at = (float *)(void *)at;
-    else
-        engine->at[i->flat_param] = at;
-    return ZERO_OK;
-}
-
-zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    if (is_gradient_buffer(i->place.buffer))
-        engine->collecting[i->flat_param].at = NULL;
-    else
-        engine->at[i->flat_param] = NULL;
-    return ZERO_OK;
-}
-
-zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    float *at = (float *)(void *)zr_buffer_at(engine, i->place);
-    zero_gaps(&engine->plan->flat_params[i->flat_param], at);
-    engine->collecting[i->flat_param] = (zr_collecting){at, i->unit};
+    engine->bound.collecting[i->flat_param] = (zr_collecting){gradient, i->unit};
     return ZERO_OK;
 }
 
@@ -64,12 +48,70 @@ zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_
     return ZERO_OK;
 }
 
+static_assert(ZR_SQUARES_CHUNK == ZR_CHUNK, "a shard's chunks are those of the sums");
+
+typedef struct walk {
+    zero_engine *engine;
+    zero_dtype dtype;
+    const char *values;
+    zr_span span;
+    zr_exact *sums;
+    bool by_tensor;
+} walk;
+
+static void add_squares_of_part(void *user, const zr_plan_tensor *tensor, int64_t first,
+                                int64_t count)
+{
+    const walk *w = user;
+    zr_exact *sum = &w->sums[w->by_tensor ? tensor->number : 0];
+    double *squares = w->engine->operands.squares;
+    for (int64_t end = first + count, stop; first < end; first = stop) {
+        stop = ZR_MIN(end, (first / ZR_CHUNK + ZR_SQUARE_PARTS) * ZR_CHUNK);
+        const zr_squares part = {.dtype = w->dtype, .first = first, .count = stop - first};
+        int64_t before = (first - w->span.first) * (int64_t)zero_dtype_bytes(w->dtype);
+        zr_run(w->engine->queue, zr_op_square_sums(&part, w->values + before, squares));
+        for (int64_t k = 0; k < zr_squares_parts(&part); k++)
+            zr_exact_add(sum, squares[k]);
+    }
+}
+
+void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
+                         const void *values, zr_exact *sums, bool by_tensor)
+{
+    walk walk = {.engine = engine,
+                 .dtype = dtype,
+                 .values = values,
+                 .span = span,
+                 .sums = sums,
+                 .by_tensor = by_tensor};
+    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, add_squares_of_part, &walk);
+}
+
+static zero_status sum_exact_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)
+{
+    int at_once = ZR_COMM_SMALL_BYTES / (int)sizeof *sums;
+    for (int i = 0; i < count; i += at_once) {
+        int64_t words = ZR_MIN(at_once, count - i) * (int64_t)ZR_EXACT_WORDS;
+        ZERO_TRY(zr_comm_all_reduce_small(comm, &sums[i], words, ZERO_I64, ZR_SUM, error));
+    }
+    return ZERO_OK;
+}
+
+zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error)
+{
+    const zr_grid *grid = &engine->grid;
+    if (!zr_plan_is_asynchronous(engine->plan))
+        return sum_exact_among(grid->world, sums, count, error);
+    ZERO_TRY(sum_exact_among(grid->data, sums, count, error));
+    return grid->tensor ? sum_exact_among(grid->tensor, sums, count, error) : ZERO_OK;
+}
+
 zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
     if (!flat_param->counted)
         return ZERO_OK;
-    const void *sum = zr_own_shard_gradient(engine, i->flat_param);
+    const void *sum = zr_grads_reduced_shard(engine, i->flat_param, 0);
     zr_norm_add_squares(engine, i->flat_param, zr_own_shard(engine, i->flat_param),
                         flat_param->accumulator_dtype, sum, &engine->sums.norm, false);
     return ZERO_OK;

@@ -8,7 +8,6 @@
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
 #include "engine/buffers.h"
-#include "engine/engine_internal.h"
 #include "engine/step.h"
 
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
@@ -16,23 +15,12 @@ static bool is_on_nvme(const zr_group *group, zr_vector vector)
     return zr_group_tier(group, vector) == ZERO_TIER_nvme;
 }
 
-static char *staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector)
+char *zr_staging_buffer_at(const zero_engine *engine, int staging_buffer, zr_vector vector)
 {
     const zr_staging_buffer_plan *plan = &engine->plan->staging_buffer;
-    return engine->offload.staging_buffers.base + staging_buffer * plan->bytes +
+    return engine->spaces[ZR_SPACE_STAGING_BUFFERS].at + staging_buffer * plan->bytes +
            plan->first[vector];
 }
-
-// Returns the bytes of a group in a store. In every vector the shard slices of a group follow each
-// other.
-static zr_range group_range(const zero_engine *engine, const zr_group *group, zr_vector vector)
-{
-    const zr_shard_slice *first = &engine->plan->shard_slices[group->shard_slice_first];
-    return zr_vector_range(engine, first->flat_param, vector, first->first, group->count);
-}
-
-typedef zero_status (*transfer_begin)(zr_store *store, zr_range range, void *buffer,
-                                      zr_transfer *out, zero_error *error);
 
 static zero_status await_transfer_of_walk(zero_engine *engine, const zr_walk *walk,
                                           zr_transfer *transfer, zero_error *error)
@@ -56,11 +44,12 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
         ZERO_TRY(await_transfer_of_walk(engine, walk, transfer, error));
         if (!(vectors >> v & 1))
             continue;
-        zr_store *store = zr_vector_store(
-            engine, engine->plan->shard_slices[group->shard_slice_first].flat_param, v);
-        transfer_begin begin = write ? store->ops->commit : store->ops->fetch;
-        ZERO_TRY(begin(store, group_range(engine, group, v),
-                       staging_buffer_at(engine, staging_buffer, v), transfer, error));
+        // In every vector the shard slices of a group follow each other.
+        const zr_shard_slice *first = &engine->plan->shard_slices[group->shard_slice_first];
+        zr_store *store = zr_vector_store(engine, first->flat_param, v);
+        ZERO_TRY((write ? store->ops->commit : store->ops->fetch)(
+            store, zr_vector_range(engine, first->flat_param, v, first->first, group->count),
+            zr_staging_buffer_at(engine, staging_buffer, v), transfer, error));
     }
     return ZERO_OK;
 }
@@ -84,40 +73,37 @@ static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard
         return zr_vector_at(engine, shard_slice->flat_param, vector, shard_slice->first);
     int64_t before = engine->plan->flat_params[shard_slice->flat_param].state_first +
                      shard_slice->first - group->first;
-    return staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
+    return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
            before * zr_vector_size(engine->plan, vector);
 }
 
-// Returns the parameters, as units read them, of the range that this rank updates, where they are
-// in memory.
-static char *parameters_of_range(const zero_engine *engine, int flat_param)
+static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t elements)
 {
-    int64_t before =
-        zr_update_range(engine, flat_param).first - zr_own_shard(engine, flat_param).first;
-    return (char *)zr_own_parameters(engine, flat_param) +
-           before * (int64_t)zero_dtype_bytes(engine->plan->flat_params[flat_param].dtype);
+    return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
 }
 
 static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
-                                             const zr_shard_slice *shard_slice)
+                                             const zr_shard_slice *slice)
 {
     const zr_group *group = &engine->plan->groups[g];
-    const zr_flat_param *flat_param = &engine->plan->flat_params[shard_slice->flat_param];
+    const zr_flat_param *flat_param = &engine->plan->flat_params[slice->flat_param];
+    // Elements from the own shard to the slice, which is counted from what this rank updates.
+    int64_t first = zr_update_range(engine, slice->flat_param).first -
+                    zr_own_shard(engine, slice->flat_param).first + slice->first;
     zr_range_states states = {.gradient_dtype = flat_param->accumulator_dtype,
                               .parameters_dtype = flat_param->dtype};
     void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
-                           ? shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_PARAMETERS)
-                           : parameters_of_range(engine, shard_slice->flat_param) +
-                                 shard_slice->first * (int64_t)zero_dtype_bytes(flat_param->dtype);
-    states.gradient =
-        is_on_nvme(group, ZR_VECTOR_GRADIENT)
-            ? shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_GRADIENT)
-            : (const char *)zr_update_gradient(engine, shard_slice->flat_param) +
-                  shard_slice->first * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
-    states.master = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_MASTER);
-    states.state0 = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_STATE0);
-    states.state1 = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_STATE1);
-    states.direction = shard_slice_vector(engine, g, shard_slice, ZR_VECTOR_DIRECTION);
+                           ? shard_slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
+                           : advance_unless_null(zr_own_parameters(engine, slice->flat_param),
+                                                 flat_param->dtype, first);
+    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT)
+                          ? shard_slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
+                          : advance_unless_null(zr_update_gradient(engine, slice->flat_param),
+                                                flat_param->accumulator_dtype, slice->first);
+    states.master = shard_slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
+    states.state0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE0);
+    states.state1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE1);
+    states.direction = shard_slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION);
     if (states.master)
         states.parameters = parameters;
     else
@@ -183,56 +169,35 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
         if (walk->overlapped)
             walk->overlapped->group_done(engine, g);
         else
-            zr_comm_progress(engine->grid.world, engine->step);
+            zr_comm_progress(engine->grid.world, engine->progress.step);
     }
     for (int staging_buffer = 0; staging_buffer < plan->staging_buffer.count; staging_buffer++)
         ZERO_TRY(await_staging_buffer(engine, walk, staging_buffer, error));
     return ZERO_OK;
 }
 
-static zero_status take_from_nvme(zero_engine *engine, zr_store *store,
-                                  const zr_shard_slice *shard_slice, zr_vector vector,
-                                  zero_dtype dtype, bool changed, zr_weights_fn take, void *user,
-                                  zero_error *error)
-{
-    zr_transfer *transfer = &engine->offload.staging_buffer[0][vector];
-    zr_range range = zr_vector_range(engine, shard_slice->flat_param, vector, shard_slice->first,
-                                     shard_slice->count);
-    ZERO_TRY(
-        store->ops->fetch(store, range, staging_buffer_at(engine, 0, vector), transfer, error));
-    ZERO_TRY(zr_offload_await(engine, transfer, error));
-    const zr_portion portion = {
-        {zr_own_shard(engine, shard_slice->flat_param).first + shard_slice->first,
-         shard_slice->count},
-        dtype,
-        staging_buffer_at(engine, 0, vector)};
-    ZERO_TRY(take(user, &portion, error));
-    if (!changed)
-        return ZERO_OK;
-    ZERO_TRY(
-        store->ops->commit(store, range, staging_buffer_at(engine, 0, vector), transfer, error));
-    return zr_offload_await(engine, transfer, error);
-}
-
 zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
                                     bool changed, zr_weights_fn take, void *user, zero_error *error)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    zero_dtype dtype = vector == ZR_VECTOR_PARAMETERS ? p->dtype
-                       : vector == ZR_VECTOR_GRADIENT ? p->accumulator_dtype
-                                                      : ZERO_F32;
     zr_store *store = zr_vector_store(engine, flat_param, vector);
+    zr_transfer *transfer = &engine->offload.staging_buffer[0][vector];
+    zr_portion portion = {.dtype = zr_vector_dtype(engine, flat_param, vector),
+                          .data = zr_staging_buffer_at(engine, 0, vector)};
     for (int s = p->shard_slice_first; s < p->shard_slice_first + p->shard_slice_count; s++) {
-        ZERO_TRY(take_from_nvme(engine, store, &engine->plan->shard_slices[s], vector, dtype,
-                                changed, take, user, error));
-        zr_comm_progress(engine->grid.world, engine->step);
+        const zr_shard_slice *slice = &engine->plan->shard_slices[s];
+        zr_range range = zr_vector_range(engine, flat_param, vector, slice->first, slice->count);
+        portion.span =
+            (zr_span){zr_own_shard(engine, flat_param).first + slice->first, slice->count};
+        ZERO_TRY(store->ops->fetch(store, range, portion.data, transfer, error));
+        ZERO_TRY(zr_offload_await(engine, transfer, error));
+        ZERO_TRY(take(user, &portion, error));
+        if (changed)
+            ZERO_TRY(store->ops->commit(store, range, portion.data, transfer, error));
+        ZERO_TRY(zr_offload_await(engine, transfer, error));
+        zr_comm_progress(engine->grid.world, engine->progress.step);
     }
     return ZERO_OK;
-}
-
-char *zr_staging_buffer_of(const zero_engine *engine, zr_vector vector)
-{
-    return staging_buffer_at(engine, 0, vector);
 }
 
 int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, int64_t first)
@@ -242,11 +207,6 @@ int64_t zr_staging_buffers_portion(const zero_engine *engine, int flat_param, in
     while (shard_slice->first + shard_slice->count <= first)
         shard_slice++;
     return shard_slice->first + shard_slice->count - first;
-}
-
-static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t elements)
-{
-    return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
 }
 
 zr_range_states zr_range_from(const zr_range_states *range, int64_t first)

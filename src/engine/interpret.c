@@ -1,28 +1,34 @@
 // Runs the plan's program: each instruction by one function of a few lines. The plan has decided
 // what runs and in which order; the caller of a pass says which conditions (zr_when) hold in it.
+// Instructions of a call's body run from inside of the unit, when it begins or ends a streamed flat
+// parameter through its context.
 #include "engine/interpret.h"
 
-static const zr_execute execute[ZR_CODE_COUNT] = {
+#include <stddef.h>
+
+static zr_execute execute_call;
+
+static zr_execute *const execute[ZR_CODE_COUNT] = {
     [ZR_GATHER] = zr_execute_gather,
     [ZR_REDUCE] = zr_execute_reduce,
     [ZR_SCALARS] = zr_execute_scalars,
-    [ZR_FETCH] = zr_execute_fetch,
-    [ZR_STORE] = zr_execute_store,
+    [ZR_FETCH] = zr_execute_transfer,
+    [ZR_STORE] = zr_execute_transfer,
     [ZR_AWAIT] = zr_execute_await,
-    [ZR_RELEASE] = zr_execute_release,
-    [ZR_PUBLISH] = zr_execute_publish,
+    [ZR_RELEASE] = zr_execute_version,
+    [ZR_PUBLISH] = zr_execute_version,
     [ZR_BIND] = zr_execute_bind,
-    [ZR_UNBIND] = zr_execute_unbind,
+    [ZR_UNBIND] = zr_execute_bind,
     [ZR_OPEN] = zr_execute_open,
     [ZR_ROUND] = zr_execute_round,
     [ZR_SQUARES] = zr_execute_squares,
-    [ZR_CALL] = zr_execute_call,
+    [ZR_CALL] = execute_call,
     [ZR_UPDATE] = zr_execute_update,
     [ZR_JOIN] = zr_execute_join,
-    [ZR_RECEIVE] = zr_execute_receive,
-    [ZR_TAKE] = zr_execute_take,
-    [ZR_SEND] = zr_execute_send,
-    [ZR_GIVE] = zr_execute_give,
+    [ZR_RECEIVE] = zr_execute_link,
+    [ZR_TAKE] = zr_execute_link,
+    [ZR_SEND] = zr_execute_link,
+    [ZR_GIVE] = zr_execute_link,
     [ZR_TIED_WEIGHT] = zr_execute_tied_weight,
 };
 
@@ -50,7 +56,7 @@ void zr_program_begin(zero_engine *engine, zr_pass_kind kind, uint32_t holds)
     engine->cursor = (zr_cursor){
         .pass = pass, .holds = holds | 1u << ZR_ALWAYS, .bytes_in = -1, .bytes_out = -1};
     engine->exchange.differing = -1;
-    zr_comm_progress(engine->grid.world, engine->step);
+    zr_comm_progress(engine->grid.world, engine->progress.step);
 }
 
 zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
@@ -72,7 +78,7 @@ static const zr_instruction *next_mark(const zr_cursor *cursor)
 
 static zero_status out_of_order(zero_engine *engine, int flat_param, const char *call)
 {
-    const zero_context *context = &engine->context;
+    const zero_context *context = &engine->view.context;
     const zr_instruction *next = next_mark(&engine->cursor);
     bool begins = next && next->mark == ZR_BEGUN;
     return zr_fail(context->error, ZERO_ERR_USAGE,
@@ -82,69 +88,107 @@ static zero_status out_of_order(zero_engine *engine, int flat_param, const char 
                    begins ? engine->plan->flat_params[next->stream].name : "none");
 }
 
-zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,
-                                   const char *call)
+// Runs, inside of a call, up to the mark of one of the unit's flat parameters. ZERO_ERR_USAGE:
+// another mark comes first.
+static zero_status run_to_mark(zero_engine *engine, zr_mark mark, int flat_param, const char *call)
 {
     zr_cursor *cursor = &engine->cursor;
-    const zr_unit_plan *unit = &engine->plan->units[engine->unit];
+    const zr_unit_plan *unit = &engine->plan->units[engine->now.unit];
     const zr_instruction *next = next_mark(cursor);
     bool in_order = next && next->mark == mark && flat_param >= 0 &&
                     flat_param < unit->flat_param_count &&
                     next->stream == unit->flat_params[flat_param];
     if (!in_order)
         return out_of_order(engine, flat_param, call);
-    return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1, engine->context.error);
+    return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1,
+                                engine->view.context.error);
 }
 
 // Calls one of the unit's own functions, as training does, with the boundaries that it reads and
 // writes.
 static zero_status call_function(zero_engine *engine, zr_call what, int unit)
 {
-    zero_context *context = &engine->context;
+    zero_context *context = &engine->view.context;
     const zero_unit_ops *ops = context->unit->ops;
-    zero_tensors in = zr_engine_input(engine, unit), out, d_in;
-    switch (what) {
-    case ZR_CALL_FORWARD:
-        out = zr_engine_boundary(engine, unit);
+    zero_tensors in, out, d_in;
+    zr_engine_input(engine, unit, &in);
+    if (what == ZR_CALL_FORWARD || what == ZR_CALL_AGAIN) {
+        zr_engine_boundary(engine, unit, what == ZR_CALL_AGAIN, &out);
         return ops->forward(context, &in, &out);
-    case ZR_CALL_AGAIN:
-        out = zr_engine_boundary_again(engine, unit);
-        return ops->forward(context, &in, &out);
-    case ZR_CALL_BACKWARD:
-        out = zr_engine_boundary_gradient(engine, unit);
-        d_in = zr_engine_input_gradient(engine, unit);
-        return ops->backward(context, &in, &out, &d_in);
-    case ZR_CALL_INPUT:
-        out = zr_engine_boundary_gradient(engine, unit);
-        d_in = zr_engine_input_gradient(engine, unit);
-        return ops->backward_input(context, &in, &out, &d_in);
-    case ZR_CALL_WEIGHT: return ops->backward_weight(context, &in);
-    default:
-        d_in = zr_engine_input_gradient(engine, unit);
-        return ops->forward_backward(context, &in, &d_in);
     }
+    if (what == ZR_CALL_WEIGHT)
+        return ops->backward_weight(context, &in);
+    zr_engine_input_gradient(engine, unit, &d_in);
+    if (what == ZR_CALL_BOTH)
+        return ops->forward_backward(context, &in, &d_in);
+    zr_engine_boundary_gradient(engine, unit, &out);
+    return (what == ZR_CALL_INPUT ? ops->backward_input : ops->backward)(context, &in, &out, &d_in);
 }
 
-static zero_status call_unit_function(zero_engine *engine, const zr_instruction *i)
-{
-    const zr_exchanged before = zr_tensor_exchange_so_far(engine);
-    ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
-    zr_tensor_exchange_note(engine, i, &before);
-    return ZERO_OK;
-}
-
-zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error)
+static zero_status execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_cursor *cursor = &engine->cursor;
     cursor->body_end = cursor->at + i->body;
-    zr_comm_progress(engine->grid.world, engine->step);
+    zr_comm_progress(engine->grid.world, engine->progress.step);
     zr_engine_context(engine, i->unit, error);
-    if (cursor->visit)
-        ZERO_TRY(cursor->visit(cursor->user, &engine->context, error));
-    else
-        ZERO_TRY(call_unit_function(engine, i));
+    if (cursor->visit) {
+        ZERO_TRY(cursor->visit(cursor->user, &engine->view.context, error));
+    } else {
+        const zr_exchanged before = zr_tensor_exchange_so_far(engine);
+        ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
+        zr_tensor_exchange_note(engine, i, &before);
+    }
     ZERO_TRY(zr_queue_check(engine->queue, error));
     if (cursor->at != cursor->body_end)
         return out_of_order(engine, -1, "the end of its call instead");
     return ZERO_OK;
 }
+
+#define ENGINE_OF(pointer, member)                                                                 \
+    ((zero_engine *)((char *)(pointer)-offsetof(zero_engine, member)))
+
+static const void *parameter(const struct zr_accessor *self, const zero_context *context,
+                             int flat_param, int tensor)
+{
+    zero_engine *engine = ENGINE_OF(self, view.accessor);
+    int number = engine->plan->units[engine->now.unit].flat_params[flat_param];
+    assert(engine->bound.at[number] &&
+           "a unit reads a flat parameter that was not acquired for it");
+    return engine->bound.at[number] +
+           engine->plan->flat_params[number].tensors[tensor].first *
+               (int64_t)zero_dtype_bytes(engine->plan->flat_params[number].dtype);
+}
+
+static float *gradient(const struct zr_sink *self, zero_context *context, int flat_param,
+                       int tensor, int *add)
+{
+    zero_engine *engine = ENGINE_OF(self, view.sink);
+    int number = engine->plan->units[engine->now.unit].flat_params[flat_param];
+    const zr_collecting *collecting = &engine->bound.collecting[number];
+    if (!collecting->at) // frozen, or a buffer that another unit owns
+        return NULL;
+    *add = engine->now.unit != collecting->opened_by;
+    return collecting->at + engine->plan->flat_params[number].tensors[tensor].first;
+}
+
+static zero_status begin_flat_param(const struct zr_accessor *self, zero_context *context,
+                                    int flat_param)
+{
+    zero_engine *engine = ENGINE_OF(self, view.accessor);
+    zr_comm_progress(engine->grid.world, engine->progress.step);
+    return run_to_mark(engine, ZR_BEGUN, flat_param, "zero_flat_param_begin");
+}
+
+static zero_status end_flat_param(const struct zr_accessor *self, zero_context *context,
+                                  int flat_param)
+{
+    return run_to_mark(ENGINE_OF(self, view.accessor), ZR_ENDED, flat_param, "zero_flat_param_end");
+}
+
+struct zr_accessor zr_engine_accessor(void)
+{
+    return (struct zr_accessor){
+        .parameter = parameter, .begin = begin_flat_param, .end = end_flat_param};
+}
+
+struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }

@@ -12,75 +12,43 @@ zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error
 // Begins a pass and runs all of it.
 zero_status zr_program_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
                                 zero_error *error);
-// Runs, inside of a call, up to the mark of one of the unit's flat parameters. ZERO_ERR_USAGE:
-// another mark comes first.
-zero_status zr_program_run_to_mark(zero_engine *engine, zr_mark mark, int flat_param,
-                                   const char *call);
 
 // The functions for the codes (plan/instruction.h says what each does). None of them decides what
 // runs next, because the next instruction says that.
-typedef zero_status (*zr_execute)(zero_engine *engine, const zr_instruction *i, zero_error *error);
+typedef zero_status zr_execute(zero_engine *engine, const zr_instruction *i, zero_error *error);
 
-// gather_reduce.c
-zero_status zr_execute_gather(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_reduce(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_release(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_publish(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error);
+// gather_reduce.c. VERSION: RELEASE and PUBLISH; LINK: RECEIVE, TAKE, SEND and GIVE.
+zr_execute zr_execute_gather, zr_execute_reduce, zr_execute_version, zr_execute_link,
+    zr_execute_tied_weight;
+zr_execute zr_execute_await;    // slots.c
+zr_execute zr_execute_transfer; // transfers.c: FETCH and STORE
+zr_execute zr_execute_join;     // tensor_exchange.c
+zr_execute zr_execute_scalars;  // sum_scalars.c
+// gradients.c. BIND: BIND and UNBIND.
+zr_execute zr_execute_bind, zr_execute_open, zr_execute_round, zr_execute_squares;
+zr_execute zr_execute_update; // execute_update.c
 
-// pipeline_links.c
-zero_status zr_execute_receive(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_take(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_send(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_give(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// transfers.c
-zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// tensor_exchange.c
-zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// gradients.c
-zero_status zr_execute_bind(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_unbind(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error);
-zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// sum_scalars.c
-zero_status zr_execute_scalars(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// interpret.c
-zero_status zr_execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// execute_update.c
-zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error);
-
-// unit_context.c, unit_accessor.c: what a unit's functions get: a context, through which they reach
-// parameters and gradients, and the boundaries that they read and write.
-// Fills engine->context for this unit.
+// unit_context.c: what a unit's functions get: a context, through which they reach parameters and
+// gradients, and the boundaries that they read and write.
+// Fills engine->view.context for this unit.
 void zr_engine_context(zero_engine *engine, int unit, zero_error *error);
-// Returns the boundary that a unit reads; empty for the model's first unit.
-zero_tensors zr_engine_input(const zero_engine *engine, int unit);
-// Returns the boundary that a unit writes.
-zero_tensors zr_engine_boundary(const zero_engine *engine, int unit);
-// Returns where a unit writes its boundary when its forward runs again. The place of an
+// Finds the boundary that a unit reads; empty for the model's first unit.
+void zr_engine_input(const zero_engine *engine, int unit, zero_tensors *out);
+// Finds the boundary that a unit writes. again: its forward runs again. Then the place of an
 // activation checkpoint may already hold the next one to come, so such a unit writes into the
 // buffer of the gradient that its backward sets afterwards.
-zero_tensors zr_engine_boundary_again(const zero_engine *engine, int unit);
-// Returns the gradient of the boundary that a unit reads.
-zero_tensors zr_engine_input_gradient(const zero_engine *engine, int unit);
-// Returns the gradient of the boundary that a unit writes.
-zero_tensors zr_engine_boundary_gradient(const zero_engine *engine, int unit);
+void zr_engine_boundary(const zero_engine *engine, int unit, bool again, zero_tensors *out);
+// Finds the gradient of the boundary that a unit reads.
+void zr_engine_input_gradient(const zero_engine *engine, int unit, zero_tensors *out);
+// Finds the gradient of the boundary that a unit writes.
+void zr_engine_boundary_gradient(const zero_engine *engine, int unit, zero_tensors *out);
 // Find the place of the boundary that a unit writes, or reads, for a smaller batch of these
 // shapes.
 void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *shapes,
                      zero_tensors *out);
 void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes,
                            zero_tensors *out);
-// Return the functions that give a context its parameters, and its gradients.
+// interpret.c. Return the functions that give a context its parameters, and its gradients.
 struct zr_accessor zr_engine_accessor(void);
 struct zr_sink zr_engine_sink(void);
 

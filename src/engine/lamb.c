@@ -3,7 +3,6 @@
 // tensor may lie on several ranks.
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
-#include "engine/update.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,6 +14,7 @@ typedef struct lamb {
     double weight_decay;
     zr_span span; // of the current shard slice, elements of the flat parameter
     const zr_range_states *states;
+    zr_part_fn part; // what the current walk does with each part of a tensor
     zr_exact *parameter_squares, *direction_squares; // (tensor_count) each
 } lamb;
 
@@ -66,45 +66,35 @@ static void add_norms(lamb *l, int flat_param)
                         at.direction, l->direction_squares, true);
 }
 
-static void take_parts(lamb *l, const zr_shard_slice *shard_slice, const zr_range_states *states,
-                       zr_part_fn take)
+static zero_status walk_shard_slice(void *user, zero_engine *engine,
+                                    const zr_shard_slice *shard_slice,
+                                    const zr_range_states *states, zero_error *error)
 {
-    l->span = zr_shard_slice_span(l->engine, shard_slice);
+    lamb *l = user;
+    l->span = zr_shard_slice_span(engine, shard_slice);
     l->states = states;
-    zr_for_parts(&l->engine->plan->flat_params[shard_slice->flat_param], l->span, take, l);
-}
-
-static zero_status find_direction(void *user, zero_engine *engine,
-                                  const zr_shard_slice *shard_slice, const zr_range_states *states,
-                                  zero_error *error)
-{
-    take_parts(user, shard_slice, states, direction_part);
-    add_norms(user, shard_slice->flat_param);
+    zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], l->span, l->part, l);
+    if (l->part == direction_part)
+        add_norms(l, shard_slice->flat_param);
     return ZERO_OK;
 }
 
-static zero_status apply_direction(void *user, zero_engine *engine,
-                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
-                                   zero_error *error)
-{
-    take_parts(user, shard_slice, states, apply_part);
-    return ZERO_OK;
-}
-
-zero_status zr_lamb_update(zero_engine *engine, const zr_update_walk *walk,
+zero_status zr_lamb_update(zero_engine *engine, const zr_update_walk *update,
                            const zr_walk_vectors walks[2], zero_error *error)
 {
     int tensors = engine->plan->tensor_count;
     lamb lamb = {.engine = engine,
-                 .update = walk->update,
-                 .values = walk->values,
-                 .weight_decay = walk->weight_decay,
-                 .parameter_squares = engine->squares,
-                 .direction_squares = engine->squares + tensors};
-    memset(engine->squares, 0, 2 * (size_t)tensors * sizeof *engine->squares);
-    ZERO_TRY(zr_groups_walk(
-        engine, &(zr_walk){.vectors = walks[0], .take = find_direction, .user = &lamb}, error));
+                 .update = update->update,
+                 .values = update->values,
+                 .weight_decay = update->weight_decay,
+                 .part = direction_part,
+                 .parameter_squares = engine->update.squares,
+                 .direction_squares = engine->update.squares + tensors};
+    memset(engine->update.squares, 0, 2 * (size_t)tensors * sizeof *engine->update.squares);
+    zr_walk walk = {.vectors = walks[0], .take = walk_shard_slice, .user = &lamb};
+    ZERO_TRY(zr_groups_walk(engine, &walk, error));
     ZERO_TRY(zr_norm_all_reduce(engine, lamb.parameter_squares, 2 * tensors, error));
-    return zr_groups_walk(
-        engine, &(zr_walk){.vectors = walks[1], .take = apply_direction, .user = &lamb}, error);
+    walk.vectors = walks[1];
+    lamb.part = apply_part;
+    return zr_groups_walk(engine, &walk, error);
 }

@@ -2,20 +2,11 @@
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
 #include "compute/compute.h"
 #include "engine/buffers.h"
-#include "engine/engine_internal.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
+#include "plan/accumulators.h"
 
 #include <string.h>
-
-// Returns the own shard's part of an optimizer's vector in memory. At stage 0 the vector covers the
-// whole flat parameter, so the part begins inside of it.
-static void *own_shard_of_state(const zero_engine *engine, int flat_param, zr_vector vector)
-{
-    return zr_vector_at(engine, flat_param, vector,
-                        zr_own_shard(engine, flat_param).first -
-                            zr_update_range(engine, flat_param).first);
-}
 
 static zero_status check_unguarded(const zero_engine *engine, bool changed, zero_error *error)
 {
@@ -24,23 +15,7 @@ static zero_status check_unguarded(const zero_engine *engine, bool changed, zero
     return zr_fail(error, ZERO_ERR_USAGE,
                    "states are to be changed at step %lld while a checkpoint of them is written: "
                    "zero_end_checkpoint comes first",
-                   (long long)engine->step);
-}
-
-zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
-                                   zr_weights_fn take, void *user, zero_error *error)
-{
-    ZERO_TRY(check_unguarded(engine, changed, error));
-    ZERO_TRY(zr_delayed_join(engine, error));
-    bool master = zr_flat_param_has_master(engine, flat_param);
-    const zr_vector vector = master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS;
-    if (zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
-        return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);
-    const zr_portion whole = {zr_own_shard(engine, flat_param),
-                              master ? ZERO_F32 : engine->plan->flat_params[flat_param].dtype,
-                              master ? own_shard_of_state(engine, flat_param, ZR_VECTOR_MASTER)
-                                     : zr_own_parameters(engine, flat_param)};
-    return take(user, &whole, error);
+                   (long long)engine->progress.step);
 }
 
 bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector)
@@ -56,39 +31,67 @@ zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector 
     ZERO_TRY(zr_delayed_join(engine, error));
     if (zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
         return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);
-    bool parameters = vector == ZR_VECTOR_PARAMETERS;
-    const zr_portion whole = {zr_own_shard(engine, flat_param),
-                              parameters ? engine->plan->flat_params[flat_param].dtype : ZERO_F32,
-                              parameters ? zr_own_parameters(engine, flat_param)
-                                         : own_shard_of_state(engine, flat_param, vector)};
+    zr_portion whole = {.span = zr_own_shard(engine, flat_param),
+                        .dtype = zr_vector_dtype(engine, flat_param, vector)};
+    // At stage 0 a state covers the whole flat parameter, so the part begins inside of it.
+    whole.data = vector == ZR_VECTOR_PARAMETERS
+                     ? zr_own_parameters(engine, flat_param)
+                     : zr_vector_at(engine, flat_param, vector,
+                                    whole.span.first - zr_update_range(engine, flat_param).first);
+    return take(user, &whole, error);
+}
+
+zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
+                                   zr_weights_fn take, void *user, zero_error *error)
+{
+    bool master = zr_engine_has_state(engine, flat_param, ZR_VECTOR_MASTER);
+    return zr_engine_state_each(engine, flat_param,
+                                master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS, changed, take,
+                                user, error);
+}
+
+zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
+                                    void *user, zero_error *error)
+{
+    ZERO_TRY(zr_delayed_join(engine, error));
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    if (zr_flat_param_sums_on_nvme(p))
+        return zr_staging_buffers_each(engine, flat_param, ZR_VECTOR_GRADIENT, false, take, user,
+                                       error);
+    const zr_portion whole = {zr_own_shard(engine, flat_param), p->accumulator_dtype,
+                              zr_grads_reduced_shard(engine, flat_param, 0)};
     return take(user, &whole, error);
 }
 
 zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error)
 {
     ZERO_TRY(zr_delayed_join(engine, error));
-    *stale = engine->lags;
+    *stale = engine->versions.lag;
     return ZERO_OK;
 }
 
 zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error)
 {
-    engine->lags = true;
+    engine->versions.lag = true;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error));
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
 }
 
-// Broadcasts a vector from the shards' owners to ranks that update more than their own shard,
-// because each of them holds the whole vector.
-static zero_status broadcast_state_shards(zero_engine *engine, int flat_param, zr_vector vector,
-                                          zero_error *error)
+// Broadcasts vectors from the shards' owners to ranks that update more than their own shard,
+// because each of them holds the whole vectors.
+static zero_status broadcast_states(zero_engine *engine, zr_vector first, zr_vector last,
+                                    zero_error *error)
 {
-    int64_t shard = engine->plan->flat_params[flat_param].shard;
     zero_comm *data = engine->grid.data;
-    for (int r = 0; r < data->size && zr_update_range(engine, flat_param).count > shard; r++)
-        ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, flat_param, vector, r * shard),
-                                   shard * (int64_t)sizeof(float), r, error));
+    for (int p = 0; p < engine->plan->flat_param_count; p++) {
+        int64_t shard = engine->plan->flat_params[p].shard;
+        bool whole = zr_update_range(engine, p).count > shard;
+        for (zr_vector v = first; v <= last; v++)
+            for (int r = 0; r < data->size && whole && zr_engine_has_state(engine, p, v); r++)
+                ZERO_TRY(zr_comm_broadcast(data, zr_vector_at(engine, p, v, r * shard),
+                                           shard * (int64_t)sizeof(float), r, error));
+    }
     return ZERO_OK;
 }
 
@@ -112,7 +115,7 @@ static zero_status round_into_parameters(void *user, const zr_portion *master, z
                    master->data, own + first * (int64_t)zero_dtype_bytes(flat_param->dtype)));
         return ZERO_OK;
     }
-    char *staging_buffer = zr_staging_buffer_of(engine, ZR_VECTOR_PARAMETERS);
+    char *staging_buffer = zr_staging_buffer_at(engine, 0, ZR_VECTOR_PARAMETERS);
     zr_transfer *transfer = &engine->offload.staging_buffer[0][ZR_VECTOR_PARAMETERS];
     zr_store *store = zr_vector_store(engine, r->flat_param, ZR_VECTOR_PARAMETERS);
     // A master in memory comes as one portion, so it is written shard slice by shard slice.
@@ -135,7 +138,7 @@ static zero_status fill_copy(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->flat_param_count; p++) {
         rounding rounding = {engine, p};
-        if (zr_flat_param_has_master(engine, p))
+        if (zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
             ZERO_TRY(
                 zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
     }
@@ -153,10 +156,10 @@ static void copy_frozen(zero_engine *engine, int from, int to)
         const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
         char *at[2];
         for (int i = 0; i < 2; i++) {
-            engine->copy = i == 0 ? from : to;
+            engine->versions.copy = i == 0 ? from : to;
             at[i] = whole ? zr_buffer_at(engine, place) : zr_own_parameters(engine, p);
         }
-        if (!zr_flat_param_has_master(engine, p))
+        if (!zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
             memcpy(at[1], at[0], (size_t)bytes);
     }
 }
@@ -165,19 +168,17 @@ static void copy_frozen(zero_engine *engine, int from, int to)
 // written, and only what is frozen is the same in all of them.
 static zero_status make_copies(zero_engine *engine, zero_error *error)
 {
-    int next = engine->copy, versions = engine->plan->versions;
+    int next = engine->versions.copy, versions = engine->plan->versions;
     bool read = zr_plan_schedule(engine->plan) == ZR_PIPELINE_2BW;
-    for (int p = 0; p < engine->plan->flat_param_count; p++)
-        if (zr_flat_param_has_master(engine, p))
-            ZERO_TRY(broadcast_state_shards(engine, p, ZR_VECTOR_MASTER, error));
-    engine->lags = false;
+    ZERO_TRY(broadcast_states(engine, ZR_VECTOR_MASTER, ZR_VECTOR_MASTER, error));
+    engine->versions.lag = false;
     ZERO_TRY(fill_copy(engine, error));
     for (int i = 1; i < versions; i++) {
         copy_frozen(engine, next, (next + i) % versions);
         if (read)
             ZERO_TRY(fill_copy(engine, error));
     }
-    engine->copy = next;
+    engine->versions.copy = next;
     zr_grid_hash_reset(&engine->grid);
     return zr_comm_barrier(engine->grid.world, error);
 }
@@ -190,12 +191,8 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
 
 static zero_status share_written_states(zero_engine *engine, zero_error *error)
 {
-    static const zr_vector moments[] = {ZR_VECTOR_STATE0, ZR_VECTOR_STATE1};
-    for (int p = 0; p < engine->plan->flat_param_count; p++)
-        for (int i = 0; i < ZR_COUNT(moments); i++)
-            if (zr_engine_has_state(engine, p, moments[i]))
-                ZERO_TRY(broadcast_state_shards(engine, p, moments[i], error));
-    engine->states_written = true;
+    ZERO_TRY(broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, error));
+    engine->update.states_written = true;
     return zr_engine_parameters_changed(engine, error);
 }
 
@@ -207,9 +204,9 @@ zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)
 {
     if (holds & 1u << ZR_REWRITTEN) { // late tied weights, which updates take when they are due
-        engine->turn = 0;
+        engine->now.turn = 0;
         ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_TIED_WEIGHTS, holds, error));
     }
-    engine->published[engine->copy] = ++engine->version;
+    engine->versions.published[engine->versions.copy] = ++engine->versions.newest;
     return zr_program_run_pass(engine, ZR_PASS_PUBLISH, holds, error);
 }

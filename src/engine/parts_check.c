@@ -34,47 +34,40 @@ typedef struct held { // what a rank has of one tensor
 enum { HELD_NUMBERS = sizeof(held) / sizeof(int64_t) };
 _Static_assert(HELD_NUMBERS *ZERO_MAX_RANKS <= AT_ONCE, "what all ranks have is one message");
 
-static bool is_whole_tensor(const zero_tensor_desc *tensor)
+typedef struct tile { // in one of the parts of a tensor
+    int64_t axis;     // -1: it is all of the tensor, and the rest is 0
+    int64_t parts, first, end, size;
+} tile;
+
+static tile tile_of(const zero_tensor_desc *tensor)
 {
-    const zero_tile *tile = &tensor->tile;
-    return !tile->whole || tensor->shape[tile->axis] == tile->size;
+    const zero_tile *own = &tensor->tile;
+    int64_t parts = zr_tensor_parts(tensor);
+    if (!own->whole || tensor->shape[own->axis] == own->size)
+        return (tile){.axis = -1};
+    return (tile){own->axis, parts, own->first, own->first + tensor->shape[own->axis] / parts,
+                  own->size / parts};
 }
 
-static int64_t size_of_part(const zero_tensor_desc *tensor)
+static uint64_t random_point_of(const tile *tile, int64_t at)
 {
-    return tensor->tile.size / zr_tensor_parts(tensor);
-}
-
-static int64_t end_of_tile(const zero_tensor_desc *tensor)
-{
-    return tensor->tile.first + tensor->shape[tensor->tile.axis] / zr_tensor_parts(tensor);
-}
-
-static uint64_t random_point_of(const zero_tensor_desc *tensor, int64_t at)
-{
-    const int64_t words[] = {tensor->tile.axis, zr_tensor_parts(tensor), at};
+    const int64_t words[] = {tile->axis, tile->parts, at};
     if (at == 0)
         return 0;
-    return at == size_of_part(tensor) ? COMPLETE : zr_hash_bytes(words, sizeof words, COMPLETE);
+    return at == tile->size ? COMPLETE : zr_hash_bytes(words, sizeof words, COMPLETE);
 }
 
-static uint64_t covered_number_of_tile(const zero_tensor_desc *tensor)
+static uint64_t covered_number_of_tile(const tile *tile)
 {
-    return is_whole_tensor(tensor) ? COMPLETE
-                                   : random_point_of(tensor, end_of_tile(tensor)) -
-                                         random_point_of(tensor, tensor->tile.first);
+    return tile->axis < 0 ? COMPLETE
+                          : random_point_of(tile, tile->end) - random_point_of(tile, tile->first);
 }
 
-static uint64_t alike_number_of_rank(const zr_flat_param *flat_param,
-                                     const zero_tensor_desc *tensor, int rank)
+static uint64_t alike_number_of_rank(const zr_flat_param *flat_param, const tile *tile, int rank)
 {
-    int64_t words[] = {flat_param->replicas, rank / flat_param->replicas, -1, 0, 0, 0};
-    if (!is_whole_tensor(tensor)) {
-        words[2] = tensor->tile.axis;
-        words[3] = zr_tensor_parts(tensor);
-        words[4] = tensor->tile.first;
-        words[5] = end_of_tile(tensor);
-    }
+    const int64_t words[] = {flat_param->replicas, rank / flat_param->replicas,
+                             tile->axis,           tile->parts,
+                             tile->first,          tile->end};
     uint64_t hash = zr_hash_bytes(words, sizeof words, 0);
     return rank % flat_param->replicas == 0 ? (uint64_t)(flat_param->replicas - 1) * hash : -hash;
 }
@@ -86,11 +79,10 @@ static void add_own_parts(const zr_plan *plan, uint64_t *numbers)
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
         for (int t = 0; t < flat_param->tensor_count; t++) {
-            const zr_plan_tensor *tensor = &flat_param->tensors[t];
-            numbers[tensor->number] +=
-                flat_param->counted ? covered_number_of_tile(tensor->desc) : 0;
-            alike[tensor->number] +=
-                alike_number_of_rank(flat_param, tensor->desc, plan->tensor_rank);
+            int number = flat_param->tensors[t].number;
+            const tile tile = tile_of(flat_param->tensors[t].desc);
+            numbers[number] += flat_param->counted ? covered_number_of_tile(&tile) : 0;
+            alike[number] += alike_number_of_rank(flat_param, &tile, plan->tensor_rank);
         }
     }
 }
@@ -104,14 +96,9 @@ static held held_part_of_tensor(const zr_plan *plan, int number)
             bool other = tensor->number != number || plan->flat_params[p].tied_copy;
             if (other || mine.tiles++ > 0)
                 continue;
-            mine.replicas = plan->flat_params[p].replicas;
-            mine.axis = -1;
-            if (is_whole_tensor(tensor->desc))
-                continue;
-            mine.axis = tensor->desc->tile.axis;
-            mine.first = tensor->desc->tile.first;
-            mine.end = end_of_tile(tensor->desc);
-            mine.size = size_of_part(tensor->desc);
+            const tile tile = tile_of(tensor->desc);
+            mine = (held){1,        tile.axis, tile.first,
+                          tile.end, tile.size, plan->flat_params[p].replicas};
         }
     return mine;
 }
@@ -200,37 +187,23 @@ static void say_rank(const fault *f, int r, zr_buffer *text)
     zr_buffer_printf(text, " (replicas %lld)", (long long)h->replicas);
 }
 
-static void say_ranks(const fault *f, zr_buffer *text)
-{
-    for (int r = 0; r < f->count && r < MOST_SAID; r++)
-        say_rank(f, r, text);
-    if (f->count > MOST_SAID)
-        zr_buffer_printf(text, ", ...");
-}
-
-static bool all_ranks_hold_all(const fault *f)
-{
-    bool all = true;
-    for (int r = 0; r < f->count; r++)
-        all = all && f->ranks[r].tiles == 1 && f->ranks[r].axis < 0;
-    return all;
-}
-
 // Says what is wrong with a tensor that kv replicas share, and what would be right.
 static void append_count_fault(const fault *f, zr_buffer *text)
 {
-    int ranks = f->count;
-    if (all_ranks_hold_all(f)) {
+    bool all_hold_all = true;
+    for (int r = 0; r < f->count; r++)
+        all_hold_all = all_hold_all && f->ranks[r].tiles == 1 && f->ranks[r].axis < 0;
+    if (all_hold_all) {
         zr_buffer_printf(text,
                          "; what all of them have needs zero_flat_param_desc.replicas %d, or 0 in "
                          "a flat parameter without tiles",
-                         ranks);
+                         f->count);
         return;
     }
     if (f->size > 0) {
         int64_t wrong = first_miscounted_element(f);
-        int times = count_ranks_with_element(f, wrong);
-        zr_buffer_printf(text, "; number %lld counts by %d of them", (long long)wrong, times);
+        zr_buffer_printf(text, "; number %lld counts by %d of them", (long long)wrong,
+                         count_ranks_with_element(f, wrong));
     }
     zr_buffer_printf(text,
                      "; each element has to be on one rank, or on all "
@@ -240,7 +213,10 @@ static void append_count_fault(const fault *f, zr_buffer *text)
 static zero_status refuse_parts(const fault *f, bool alike, zero_error *error)
 {
     zr_buffer text = {0};
-    say_ranks(f, &text);
+    for (int r = 0; r < f->count && r < MOST_SAID; r++)
+        say_rank(f, r, &text);
+    if (f->count > MOST_SAID)
+        zr_buffer_printf(&text, ", ...");
     if (alike)
         append_count_fault(f, &text);
     else
@@ -293,32 +269,24 @@ static zero_status sum_numbers_over_ranks(zero_comm *comm, uint64_t *numbers, in
     return ZERO_OK;
 }
 
-static zero_status compare_tensor_ranks(const zr_grid *grid, const zr_plan *plan, uint64_t *numbers,
-                                        zero_error *error)
+// With pipeline stages, all ranks find the same faults of coverage and describe them together;
+// faults of likeness are found and described within a tensor group.
+static zero_status compare_ranks(const zr_grid *grid, const zr_plan *plan, bool staged,
+                                 uint64_t *numbers, zero_error *error)
 {
-    const uint64_t *alike = numbers + plan->tensor_count;
-    ZERO_TRY(sum_numbers_over_ranks(grid->tensor, numbers, 2 * (int64_t)plan->tensor_count, error));
-    for (int i = 0; i < plan->tensor_count; i++)
-        if (numbers[i] != COMPLETE || alike[i] != 0)
-            return collect_and_refuse_parts(grid, false, plan, i, alike[i] == 0, error);
-    return ZERO_OK;
-}
-
-// All ranks find the same faults of coverage and describe them together; faults of likeness are
-// found and described within a tensor group.
-static zero_status compare_job(const zr_grid *grid, const zr_plan *plan, uint64_t *numbers,
-                               zero_error *error)
-{
-    uint64_t *alike = numbers + plan->tensor_count;
-    if (grid->mesh.place[ZERO_AXIS_data] > 0)
-        memset(numbers, 0, (size_t)plan->tensor_count * sizeof *numbers);
-    ZERO_TRY(sum_numbers_over_ranks(grid->world, numbers, plan->tensor_count, error));
+    int64_t count = plan->tensor_count;
+    uint64_t *alike = numbers + count;
+    if (staged && grid->mesh.place[ZERO_AXIS_data] > 0)
+        memset(numbers, 0, (size_t)count * sizeof *numbers);
+    if (staged)
+        ZERO_TRY(sum_numbers_over_ranks(grid->world, numbers, count, error));
     if (grid->tensor)
-        ZERO_TRY(sum_numbers_over_ranks(grid->tensor, alike, plan->tensor_count, error));
-    for (int i = 0; i < plan->tensor_count; i++)
-        if (numbers[i] != COMPLETE)
-            return collect_and_refuse_parts(grid, true, plan, i, true, error);
-    for (int i = 0; i < plan->tensor_count; i++)
+        ZERO_TRY(sum_numbers_over_ranks(grid->tensor, staged ? alike : numbers,
+                                        staged ? count : 2 * count, error));
+    for (int i = 0; i < count; i++)
+        if (numbers[i] != COMPLETE || (!staged && alike[i] != 0))
+            return collect_and_refuse_parts(grid, staged, plan, i, staged || alike[i] == 0, error);
+    for (int i = 0; i < count; i++)
         if (alike[i] != 0)
             return collect_and_refuse_parts(grid, false, plan, i, false, error);
     return ZERO_OK;
@@ -333,8 +301,7 @@ zero_status zr_parts_check(const zr_grid *grid, const zr_plan *plan, zero_error 
     zero_status status = ZERO_ERR_MEMORY;
     if (numbers) {
         add_own_parts(plan, numbers);
-        status = staged ? compare_job(grid, plan, numbers, error)
-                        : compare_tensor_ranks(grid, plan, numbers, error);
+        status = compare_ranks(grid, plan, staged, numbers, error);
     }
     if (status == ZERO_ERR_MEMORY) // the others wait for this rank
         zero_comm_abort(grid->world, "no memory to compare the parts of a model");

@@ -1,7 +1,6 @@
 // What an engine is at. It decides which calls the engine takes: a step's in their order, changes
 // only between steps and while no guard reads the states, and nothing after a failure. The other
 // ranks of a pipeline hear of it, for their messages.
-#include "engine/engine_internal.h"
 #include "engine/step.h"
 
 #include <stdio.h>
@@ -26,18 +25,18 @@ zero_status zr_step_check_phase(const zero_engine *engine, zr_phase phase, const
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%s: this engine has failed before; only zero_destroy may be called", call);
     return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call,
-                   (long long)engine->step, before);
+                   (long long)engine->progress.step, before);
 }
 
 zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
 {
     ZERO_TRY(zr_step_check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error));
-    if (engine->micro_batch == 0)
+    if (engine->now.micro_batch == 0)
         return ZERO_OK;
     return zr_fail(
         error, ZERO_ERR_USAGE,
         "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps",
-        call, (long long)engine->step + 1, (long long)engine->micro_batch,
+        call, (long long)engine->progress.step + 1, (long long)engine->now.micro_batch,
         (long long)engine->plan->settings.accumulation);
 }
 
@@ -49,7 +48,7 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
     return zr_fail(
         error, ZERO_ERR_USAGE,
         "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first",
-        call, (long long)engine->step);
+        call, (long long)engine->progress.step);
 }
 
 bool zr_engine_can_guard(const zero_engine *engine)
@@ -84,17 +83,12 @@ void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch)
     zr_comm_report_work(engine->grid.world, &work);
 }
 
-// The message of another rank's failure has that one's place.
-static bool is_failure_of_this_rank(zero_status status)
-{
-    return status != ZERO_OK && status != ZERO_ERR_PEER && status != ZERO_ERR_TIMEOUT;
-}
-
 zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
                              zero_status status, zero_error *error)
 {
     const zr_pipeline_part *part = engine->plan->pipeline;
-    if (!error || !is_failure_of_this_rank(status))
+    // The message of another rank's failure has that one's place.
+    if (!error || status == ZERO_OK || status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT)
         return status;
     if (!error->message[0]) // a unit need not say more than its status
         zr_fail(error, status, "%s", zero_status_text(status));

@@ -35,11 +35,9 @@ zero_status zr_grid_create(zero_comm *world, int tensor, int replicas, int stage
 
 void zr_grid_destroy(zr_grid *grid)
 {
-    if (grid->data != grid->world)
-        zero_comm_destroy(grid->data);
-    zero_comm_destroy(grid->pipeline);
-    zero_comm_destroy(grid->replicas);
-    zero_comm_destroy(grid->tensor);
+    for (int i = 0; i < ZR_COUNT(grid->groups); i++)
+        if (grid->groups[i] != grid->world)
+            zero_comm_destroy(grid->groups[i]);
     *grid = (zr_grid){0};
 }
 
@@ -60,23 +58,15 @@ void zr_grid_record(const zr_grid *grid, zr_recorder *recorder)
 
 int64_t zr_grid_staging_bytes(const zr_grid *grid)
 {
-    int64_t bytes = zr_comm_staging_bytes(grid->data);
-    if (grid->tensor)
-        bytes += zr_comm_staging_bytes(grid->tensor);
-    if (grid->replicas)
-        bytes += zr_comm_staging_bytes(grid->replicas);
-    if (grid->pipeline)
-        bytes += zr_comm_staging_bytes(grid->pipeline);
+    int64_t bytes = 0;
+    for (int i = 0; i < ZR_COUNT(grid->groups); i++)
+        bytes += grid->groups[i] ? zr_comm_staging_bytes(grid->groups[i]) : 0;
     return bytes;
 }
 
 void zr_grid_hash_reset(const zr_grid *grid)
 {
-    zr_comm_hash_reset(grid->data);
-    if (grid->tensor)
-        zr_comm_hash_reset(grid->tensor);
-    if (grid->replicas)
-        zr_comm_hash_reset(grid->replicas);
-    if (grid->pipeline)
-        zr_comm_hash_reset(grid->pipeline);
+    for (int i = 0; i < ZR_COUNT(grid->groups); i++)
+        if (grid->groups[i])
+            zr_comm_hash_reset(grid->groups[i]);
 }

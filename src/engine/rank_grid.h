@@ -17,13 +17,19 @@
 
 typedef struct zr_grid {
     zr_mesh mesh;
-    zero_comm *world;  // the job's; not owned
-    zero_comm *data;   // ranks among which ZeRO partitions; the world itself if it is one group
-    zero_comm *tensor; // ranks that hold slices of the same layers; NULL if layers are not split
-    // The tensor ranks that share flat parameters with this one, if those are some but not all;
-    // else NULL.
-    zero_comm *replicas;
-    zero_comm *pipeline; // ranks that hold different layers, by stage; NULL without a pipeline
+    zero_comm *world; // the job's; not owned
+    union {
+        struct {
+            // Ranks among which ZeRO partitions; the world itself if it is one group.
+            zero_comm *data;
+            zero_comm *tensor; // ranks that hold slices of the same layers; NULL if none is split
+            // The tensor ranks that share flat parameters with this one, if those are some but not
+            // all; else NULL.
+            zero_comm *replicas;
+            zero_comm *pipeline; // ranks that hold different layers, by stage; NULL: no pipeline
+        };
+        zero_comm *groups[4]; // the same, one after another
+    };
 } zr_grid;
 
 // Splits the world, between operations, so that `tensor` neighbouring ranks hold slices of the same

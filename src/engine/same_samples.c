@@ -16,11 +16,6 @@ uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash)
     return hash;
 }
 
-bool zr_samples_are_shared(const zr_grid *grid)
-{
-    return grid->tensor != NULL || grid->pipeline != NULL;
-}
-
 // Says whether a rank of the pipeline reads samples: those of its first and of its last stage do.
 static bool stage_reads_samples(const zr_grid *grid, int stage)
 {
@@ -33,7 +28,7 @@ int64_t zr_samples_difference(const zero_engine *engine)
     const zr_mesh *mesh = &grid->mesh;
     int stage = mesh->place[ZERO_AXIS_pipeline], tensor = mesh->place[ZERO_AXIS_tensor];
     int readers = mesh->size[ZERO_AXIS_tensor] * (grid->pipeline ? 2 : 1);
-    uint64_t hash = zr_hash_bytes(&grid->data->rank, sizeof(int), engine->samples);
+    uint64_t hash = zr_hash_bytes(&grid->data->rank, sizeof(int), engine->now.samples);
     if (!stage_reads_samples(grid, stage))
         return 0;
     return (int64_t)(hash >> 32) * (stage == 0 && tensor == 0 ? readers - 1 : -1);
@@ -51,7 +46,7 @@ zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_e
                            "step %lld: ranks %d and %d compute one model's layers together and "
                            "have different micro-batches; tensor ranks need the same samples, "
                            "those of their data rank (zero_grid_of, zero_position)",
-                           (long long)engine->step, zr_comm_job_rank(tensor, 0),
+                           (long long)engine->progress.step, zr_comm_job_rank(tensor, 0),
                            zr_comm_job_rank(tensor, r));
     return ZERO_OK;
 }
@@ -63,29 +58,27 @@ zero_status zr_samples_refuse_pipeline_ends(const zero_engine *engine, zero_erro
                    "step %lld: ranks %d and %d are the first and the last pipeline stage of one "
                    "model and have different micro-batches; both need the same samples, those of "
                    "their data rank (zero_grid_of, zero_position)",
-                   (long long)engine->step, zr_comm_job_rank(pipeline, 0),
+                   (long long)engine->progress.step, zr_comm_job_rank(pipeline, 0),
                    zr_comm_job_rank(pipeline, pipeline->size - 1));
-}
-
-static zero_status compare_ends(zero_engine *engine, zero_error *error)
-{
-    zero_comm *pipeline = engine->grid.pipeline;
-    int64_t hashes[2] = {0}; // of the first and of the last rank
-    if (stage_reads_samples(&engine->grid, pipeline->rank))
-        hashes[pipeline->rank > 0] = (int64_t)(engine->samples >> 1);
-    ZERO_TRY(zr_comm_all_reduce_small(pipeline, hashes, 2, ZERO_I64, ZR_SUM, error));
-    return hashes[0] == hashes[1] ? ZERO_OK : zr_samples_refuse_pipeline_ends(engine, error);
 }
 
 static zero_status compare_all(zero_engine *engine, zero_error *error)
 {
+    zero_comm *pipeline = engine->grid.pipeline;
     zero_error own = {0};
     zero_status tensor = ZERO_OK, ends = ZERO_OK;
     if (engine->grid.tensor)
-        tensor = zr_samples_compare_tensor(engine, engine->samples, error);
+        tensor = zr_samples_compare_tensor(engine, engine->now.samples, error);
+    if (!pipeline)
+        return tensor;
     // Also where tensor ranks differ, because the other pipeline stages know nothing of that.
-    if (engine->grid.pipeline)
-        ends = compare_ends(engine, tensor == ZERO_OK ? error : &own);
+    zero_error *second = tensor == ZERO_OK ? error : &own;
+    int64_t hashes[2] = {0}; // of the first and of the last rank
+    if (stage_reads_samples(&engine->grid, pipeline->rank))
+        hashes[pipeline->rank > 0] = (int64_t)(engine->now.samples >> 1);
+    ends = zr_comm_all_reduce_small(pipeline, hashes, 2, ZERO_I64, ZR_SUM, second);
+    if (ends == ZERO_OK && hashes[0] != hashes[1])
+        ends = zr_samples_refuse_pipeline_ends(engine, second);
     return tensor != ZERO_OK ? tensor : ends;
 }
 

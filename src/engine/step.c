@@ -36,15 +36,15 @@ void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin)
 
 bool zr_step_begin_gathers(zero_engine *engine)
 {
-    bool outdated = engine->gathered != engine->version;
-    engine->gathered = engine->version;
+    bool outdated = engine->versions.gathered != engine->versions.newest;
+    engine->versions.gathered = engine->versions.newest;
     return outdated;
 }
 
 uint32_t zr_step_holds(const zero_engine *engine, bool outdated)
 {
-    bool first = engine->micro_batch == 0, later = zr_grads_sum_slots(engine).adds > 0;
-    bool last = engine->micro_batch == engine->plan->settings.accumulation - 1;
+    bool first = engine->now.micro_batch == 0, later = zr_grads_sum_slots(engine).adds > 0;
+    bool last = engine->now.micro_batch == engine->plan->settings.accumulation - 1;
     return (uint32_t)first << ZR_FIRST | (uint32_t)later << ZR_LATER | (uint32_t)last << ZR_LAST |
            1u << (outdated ? ZR_OUTDATED : ZR_FRESH);
 }
@@ -52,20 +52,20 @@ uint32_t zr_step_holds(const zero_engine *engine, bool outdated)
 int64_t zr_engine_micro_batch(const zero_engine *engine)
 {
     const zero_comm *data = engine->grid.data;
-    return engine->micro_batch * data->size + data->rank;
+    return engine->now.micro_batch * data->size + data->rank;
 }
 
 void zr_step_begin_sums(zero_engine *engine)
 {
     engine->sums = (zr_step_sums){0};
-    engine->samples = 0;
+    engine->now.samples = 0;
     zr_tier_traffic_begin(engine);
 }
 
 void zr_step_set_values(zero_engine *engine, int64_t offset)
 {
-    zero_context *context = &engine->context;
-    context->step = (uint64_t)(engine->step + offset);
+    zero_context *context = &engine->view.context;
+    context->step = (uint64_t)(engine->progress.step + offset);
     context->values = &engine->operands.values[offset];
     context->values->seed = context->seed;
     context->values->step = context->step;
@@ -73,51 +73,49 @@ void zr_step_set_values(zero_engine *engine, int64_t offset)
 
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
-    zero_context *context = &engine->context;
-    engine->batch = *batch;
+    zero_context *context = &engine->view.context;
+    engine->view.batch = *batch;
     context->training = 1;
     context->shape = engine->plan->shape;
     zr_step_set_values(engine, 0);
     context->micro_batch = (uint64_t)zr_engine_micro_batch(engine);
     context->loss = loss;
     context->loss_factor =
-        (float)(engine->scale.scale /
+        (float)(engine->progress.scale.scale /
                 (double)(engine->plan->settings.accumulation * engine->plan->ranks));
     int64_t positions = context->shape.batch * context->shape.seq;
-    engine->weight =
+    engine->view.weight =
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
 }
 
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
     zr_step_set_micro_batch(engine, batch, loss);
-    if (engine->micro_batch == 0)
+    if (engine->now.micro_batch == 0)
         zr_step_begin_sums(engine);
-    if (zr_samples_are_shared(&engine->grid))
-        engine->samples = zr_samples_fold(batch, engine->samples);
+    if (engine->grid.tensor || engine->grid.pipeline)
+        engine->now.samples = zr_samples_fold(batch, engine->now.samples);
     bool outdated = zr_step_begin_gathers(engine);
     zr_tier_traffic_expect_micro_batch(engine, outdated);
     zr_grid_hash_reset(&engine->grid);
     zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
 }
 
-zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error)
+zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
+                             zero_error *error)
 {
-    for (int i = 0; i < engine->observer_count; i++) {
-        const zr_observer *observer = &engine->observers[i];
-        if (observer->step_begun)
-            ZERO_TRY(observer->step_begun(observer->user, engine, error));
-    }
-    return ZERO_OK;
+    ZERO_TRY(zr_program_run_pass(engine, kind, holds, error));
+    return zr_step_check_messages(engine, kind, NULL, error);
 }
 
-static zero_status tell_observers_done(zero_engine *engine, const zero_step_info *info,
-                                       zero_error *error)
+zero_status zr_step_tell(zero_engine *engine, const zero_step_info *info, zero_error *error)
 {
-    for (int i = 0; i < engine->observer_count; i++) {
-        const zr_observer *observer = &engine->observers[i];
-        if (observer->step_done)
+    for (int i = 0; i < engine->observers.count; i++) {
+        const zr_observer *observer = &engine->observers.at[i];
+        if (info && observer->step_done)
             ZERO_TRY(observer->step_done(observer->user, engine, info, error));
+        if (!info && observer->step_begun)
+            ZERO_TRY(observer->step_begun(observer->user, engine, error));
     }
     return ZERO_OK;
 }
@@ -135,13 +133,13 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
         return zr_fail(
             error, ZERO_ERR_USAGE,
             "zero_forward: this engine was made for inference; zero_evaluate is its function");
-    if (engine->micro_batch == 0)
-        ZERO_TRY(zr_step_end_waits(engine, zr_step_tell_begun(engine, error), error));
+    if (engine->now.micro_batch == 0)
+        ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     begin_micro_batch(engine, batch, loss);
     ZERO_TRY(zr_step_end_waits(
         engine, zr_program_run_until(engine, engine->cursor.pass->forward_end, error), error));
-    engine->micro_batch_loss = *loss;
+    engine->now.loss = *loss;
     zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin);
     engine->phase = ZR_FORWARD_DONE;
     return ZERO_OK;
@@ -149,7 +147,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
 
 zero_status zr_step_add_loss(zero_engine *engine, zero_error *error)
 {
-    const struct zr_loss_weight *weight = &engine->weight;
+    const struct zr_loss_weight *weight = &engine->view.weight;
     if (weight->targets < 0 || weight->targets > weight->positions)
         return zr_fail(
             error, ZERO_ERR_USAGE,
@@ -158,10 +156,17 @@ zero_status zr_step_add_loss(zero_engine *engine, zero_error *error)
     if (!zr_grid_reports(&engine->grid))
         return ZERO_OK;
     if (weight->targets) // else there is no mean, whatever the unit reports
-        zr_exact_add(&engine->sums.loss, engine->micro_batch_loss *
-                                             ((double)weight->targets / (double)weight->positions));
+        zr_exact_add(&engine->sums.loss,
+                     engine->now.loss * ((double)weight->targets / (double)weight->positions));
     engine->sums.targets += weight->targets;
     return ZERO_OK;
+}
+
+static zero_status run_backward(zero_engine *engine, zero_error *error)
+{
+    ZERO_TRY(zr_program_run_until(engine, engine->cursor.pass->count, error));
+    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_MICRO_BATCH, NULL, error));
+    return zr_step_add_loss(engine, error);
 }
 
 zero_status zero_backward(zero_engine *engine, zero_error *error)
@@ -170,11 +175,7 @@ zero_status zero_backward(zero_engine *engine, zero_error *error)
     ZERO_TRY(refuse_pipeline(engine, "zero_backward", error));
     ZERO_TRY(zr_step_check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    ZERO_TRY(zr_step_end_waits(
-        engine, zr_program_run_until(engine, engine->cursor.pass->count, error), error));
-    ZERO_TRY(zr_step_end_waits(engine, zr_step_check_messages(engine, ZR_PASS_MICRO_BATCH, error),
-                               error));
-    ZERO_TRY(zr_step_end_waits(engine, zr_step_add_loss(engine, error), error));
+    ZERO_TRY(zr_step_end_waits(engine, run_backward(engine, error), error));
     zr_step_end_phase(engine, ZR_ACTIVITY_backward, begin);
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
@@ -184,13 +185,13 @@ void zr_step_describe(const zero_engine *engine, zero_step_info *info, double *f
 {
     const zr_plan *plan = engine->plan;
     int64_t targets = engine->sums.targets;
-    double weights = (double)targets / (double)engine->weight.positions,
+    double weights = (double)targets / (double)engine->view.weight.positions,
            micro_batches = (double)(plan->settings.accumulation * plan->ranks);
     // A step without targets has no gradient to divide.
-    *factor = engine->scale.scale * (targets ? weights / micro_batches : 1);
+    *factor = engine->progress.scale.scale * (targets ? weights / micro_batches : 1);
     info->loss = targets ? zr_exact_value(&engine->sums.loss) / weights : 0;
     info->grad_norm = sqrt(zr_exact_value(&engine->sums.norm)) / *factor;
-    info->lr = zr_schedule_lr(&engine->config->schedule, engine->updates);
+    info->lr = zr_schedule_lr(&engine->config->schedule, engine->progress.updates);
     info->skipped = !isfinite(info->grad_norm);
 }
 
@@ -204,61 +205,54 @@ zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero
 {
     double factor;
     // The length of a run is not known before, so each step checks it.
-    ZERO_TRY(zr_config_check_length(engine->config, engine->updates + 1, error));
+    ZERO_TRY(zr_config_check_length(engine->config, engine->progress.updates + 1, error));
     zr_step_describe(engine, info, &factor);
-    engine->lr = info->lr;
-    engine->update_scale = (float)(clip_factor(engine, info->grad_norm) / factor);
-    engine->gradient_scale = factor;
-    info->loss_scale = engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->scale.scale;
+    engine->update.lr = info->lr;
+    engine->update.scale = (float)(clip_factor(engine, info->grad_norm) / factor);
+    engine->progress.gradient_scale = factor;
+    info->loss_scale =
+        engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->progress.scale.scale;
     return ZERO_OK;
 }
 
 zero_status zr_step_end_update(zero_engine *engine, const zero_step_info *info, zero_error *error)
 {
-    engine->updates += !info->skipped;
-    return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->scale, error);
+    engine->progress.updates += !info->skipped;
+    return zr_loss_scale_next(&engine->config->loss_scale, info->skipped, &engine->progress.scale,
+                              error);
 }
 
 // Runs this step's part of the update and finishes the previous delayed one; then publishes.
-static zero_status run_update_and_publish(zero_engine *engine, bool finite, zero_error *error)
-{
-    bool overlapped = finite && zr_delayed_applies(engine), at_once = finite && !overlapped;
-    bool stale = engine->lags || (at_once && engine->delayed);
-    uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
-                     (uint32_t)stale << ZR_STALE | (uint32_t)(finite || stale) << ZR_CHANGED;
-    ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_UPDATE, holds, error));
-    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_UPDATE, error));
-    ZERO_TRY(zr_engine_publish(
-        engine, (uint32_t)overlapped << ZR_OVERLAPPED | (holds & 1u << ZR_CHANGED), error));
-    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_PUBLISH, error));
-    return zr_tier_traffic_check(engine, error);
-}
-
 static zero_status run_step_boundary(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
-    ZERO_TRY(zr_program_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
-    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_BOUNDARY, error));
+    ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
     ZERO_TRY(zr_step_begin_update(engine, info, error));
-    ZERO_TRY(run_update_and_publish(engine, !info->skipped, error));
+    bool delays =
+        engine->delayed && engine->progress.step + 1 >= engine->config->offload.delayed_from;
+    bool finite = !info->skipped, overlapped = finite && delays, at_once = finite && !overlapped;
+    bool stale = engine->versions.lag || (at_once && engine->delayed);
+    uint32_t holds = (uint32_t)finite << ZR_FINITE | (uint32_t)at_once << ZR_AT_ONCE |
+                     (uint32_t)stale << ZR_STALE | (uint32_t)(finite || stale) << ZR_CHANGED;
+    ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_UPDATE, holds, error));
+    ZERO_TRY(zr_engine_publish(
+        engine, (uint32_t)overlapped << ZR_OVERLAPPED | (holds & 1u << ZR_CHANGED), error));
+    ZERO_TRY(zr_step_check_messages(engine, ZR_PASS_PUBLISH, NULL, error));
+    ZERO_TRY(zr_tier_traffic_check(engine, error));
     return zr_step_end_update(engine, info, error);
-}
-
-static zero_status end_and_tell_step(zero_engine *engine, zero_step_info *info, zero_error *error)
-{
-    info->step = ++engine->step;
-    info->updated = !info->skipped;
-    info->samples =
-        engine->plan->shape.batch * engine->plan->settings.accumulation * engine->plan->ranks;
-    return tell_observers_done(engine, info, error);
 }
 
 zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t count,
                         zero_error *error)
 {
-    engine->micro_batch = 0;
+    const zr_plan *plan = engine->plan;
+    engine->now.micro_batch = 0;
     zero_status status = zr_ledger_check(&engine->ledger, error);
-    for (int64_t i = 0; i < count && status == ZERO_OK; i++)
-        status = end_and_tell_step(engine, &infos[i], error);
+    for (int64_t i = 0; i < count && status == ZERO_OK; i++) {
+        infos[i].step = ++engine->progress.step;
+        infos[i].updated = !infos[i].skipped;
+        infos[i].samples = plan->shape.batch * plan->settings.accumulation * plan->ranks;
+        status = zr_step_tell(engine, &infos[i], error);
+    }
     return zr_step_end_waits(engine, status, error);
 }
 
@@ -277,9 +271,9 @@ zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *err
     ZERO_TRY(zr_step_check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
     if (!info)
         return zr_step_missing("zero_step", "info", error);
-    *info = (zero_step_info){.step = engine->step};
+    *info = (zero_step_info){.step = engine->progress.step};
     engine->phase = ZR_READY;
-    if (++engine->micro_batch < engine->plan->settings.accumulation)
+    if (++engine->now.micro_batch < engine->plan->settings.accumulation)
         return ZERO_OK;
     return zr_step_complete(engine, info, error);
 }
@@ -289,7 +283,7 @@ zero_status zero_finish_update(zero_engine *engine, zero_error *error)
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_finish_update", error));
     ZERO_TRY(zr_step_end_waits(engine, zr_delayed_join(engine, error), error));
-    if (!engine->lags)
+    if (!engine->versions.lag)
         return ZERO_OK;
     // Ranks that still evaluate have to finish reading the old parameters first.
     ZERO_TRY(zr_step_end_waits(engine, zr_comm_barrier(engine->grid.world, error), error));

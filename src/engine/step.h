@@ -1,5 +1,5 @@
 // What the files of the training step and of evaluation share (step.c, train_batch.c, evaluate.c,
-// pass_messages.c).
+// pass_checks.c).
 #ifndef ZR_ENGINE_STEP_H
 #define ZR_ENGINE_STEP_H
 
@@ -33,18 +33,21 @@ bool zr_step_begin_gathers(zero_engine *engine);
 
 // Begins the sums of a step, before its first micro-batch.
 void zr_step_begin_sums(zero_engine *engine);
-// Sets what operations read of the step that `offset` steps after the first of the window.
+// Sets what operations read of the step that comes `offset` steps after the first of the window.
 void zr_step_set_values(zero_engine *engine, int64_t offset);
-// Makes engine->micro_batch the one that units compute; *loss is where the last unit writes.
+// Makes engine->now.micro_batch the one that units compute; *loss is where the last unit writes.
 void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
-// Returns the bits of zr_when that hold in the passes of engine->micro_batch. outdated: kept flat
-// parameters are gathered.
+// Returns the bits of zr_when that hold in the passes of engine->now.micro_batch. outdated: kept
+// flat parameters are gathered.
 uint32_t zr_step_holds(const zero_engine *engine, bool outdated);
 // Adds the micro-batch's loss, after backward, because the last unit sets the number of targets
 // only there.
 zero_status zr_step_add_loss(zero_engine *engine, zero_error *error);
-// Tell observers that a step has begun.
-zero_status zr_step_tell_begun(zero_engine *engine, zero_error *error);
+// Runs all of a pass, and checks its messages.
+zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
+                             zero_error *error);
+// Tells observers that a step has begun (info NULL) or is done.
+zero_status zr_step_tell(zero_engine *engine, const zero_step_info *info, zero_error *error);
 // Describes the step whose sums are in engine->sums. *factor is the divisor that turns summed
 // gradients into the mean gradient: the loss scale, times the share of positions that are targets
 // if the mean is over targets.
@@ -59,11 +62,10 @@ zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t coun
 // Makes the update, after the step's last micro-batch, and tells observers that the step is done.
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error);
 
-// pass_messages.c: check the messages of every group at the end of a pass. exchanged: the messages
-// of tensor ranks and pipeline stages, if the plan does not know them.
-zero_status zr_step_check_pass(zero_engine *engine, zr_pass_kind kind,
-                               const zr_pass_traffic *exchanged, zero_error *error);
-zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind, zero_error *error);
+// pass_checks.c: checks the messages of every group at the end of a pass. announced: those of
+// tensor ranks and pipeline stages; NULL if they are as planned.
+zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind,
+                                   const zr_pass_traffic *announced, zero_error *error);
 
 // phases.c: tells the other ranks of a pipeline what this one begins. chunk: -1 if it waits for the
 // next micro-batch; micro_batch: -1 for an evaluation.
@@ -76,8 +78,6 @@ zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *w
 // same_samples.c
 // Returns `hash`, 0 at first, continued over the bytes of a batch.
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash);
-// Says whether several ranks compute the same samples.
-bool zr_samples_are_shared(const zr_grid *grid);
 // Returns a number whose sum over the tensor ranks and pipeline stages of a data rank is 0 if those
 // that read samples read the same in this step. It is sent with the scalars, and sums over data
 // ranks do not cancel.
@@ -103,12 +103,11 @@ typedef struct zr_window_run {
     int copy;              // the copy of the parameters that is version 0
 } zr_window_run;
 
-// train_batch.c: runs the actions (count) of this stage, from the first to the last.
-zero_status zr_window_actions(zr_window_run *run, const zr_action *actions, int count,
-                              zero_error *error);
-
-// asynchronous.c. Runs a window of an asynchronous schedule, and ends its steps.
-zero_status zr_window_asynchronous(zr_window_run *run, zero_error *error);
+// asynchronous.c. Begins a window of an asynchronous schedule: returns the actions (*count) of this
+// stage, which are written anew if the window has fewer steps than the plan.
+const zr_action *zr_window_begin(zr_window_run *run, int *count);
+// Ends the window, and its steps, after its last action.
+zero_status zr_window_end(zr_window_run *run, zero_error *error);
 // Runs NORM or UPDATE.
 zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error);
 // Selects the copies of parameters and accumulators that the action reads, or that UPDATE writes.

@@ -2,7 +2,6 @@
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
-#include "engine/update.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -25,32 +24,23 @@ typedef union scalars_message {
 static_assert(offsetof(scalars_message, samples_differ) == 2 * sizeof(zr_exact),
               "the third accumulator begins with what may be left out");
 
-static scalars_message pack_scalars(const zr_step_sums *sums, int64_t samples_differ)
-{
-    scalars_message message = {.targets = sums->targets, .samples_differ = samples_differ};
-    memcpy(message.loss, sums->loss.limb, sizeof message.loss);
-    memcpy(message.norm, sums->norm.limb, sizeof message.norm);
-    message.nonfinite_losses = sums->loss.nonfinite != 0;
-    message.nonfinite_norms = sums->norm.nonfinite != 0;
-    return message;
-}
-
-static void unpack_scalars(const scalars_message *message, zr_step_sums *sums)
-{
-    memcpy(sums->loss.limb, message->loss, sizeof message->loss);
-    memcpy(sums->norm.limb, message->norm, sizeof message->norm);
-    sums->loss.nonfinite = message->nonfinite_losses;
-    sums->norm.nonfinite = message->nonfinite_norms;
-    sums->targets = message->targets;
-}
-
 // Sums over the ranks, in one message. samples_differ: added up with the scalars; NULL if there is
 // nothing to compare.
 static zero_status sum_over_ranks(zero_engine *engine, int64_t *samples_differ, zero_error *error)
 {
-    scalars_message message = pack_scalars(&engine->sums, samples_differ ? *samples_differ : 0);
+    zr_step_sums *sums = &engine->sums;
+    scalars_message message = {.nonfinite_losses = sums->loss.nonfinite != 0,
+                               .nonfinite_norms = sums->norm.nonfinite != 0,
+                               .targets = sums->targets,
+                               .samples_differ = samples_differ ? *samples_differ : 0};
+    memcpy(message.loss, sums->loss.limb, sizeof message.loss);
+    memcpy(message.norm, sums->norm.limb, sizeof message.norm);
     ZERO_TRY(zr_norm_all_reduce(engine, message.sums, samples_differ ? 3 : 2, error));
-    unpack_scalars(&message, &engine->sums);
+    memcpy(sums->loss.limb, message.loss, sizeof message.loss);
+    memcpy(sums->norm.limb, message.norm, sizeof message.norm);
+    sums->loss.nonfinite = message.nonfinite_losses;
+    sums->norm.nonfinite = message.nonfinite_norms;
+    sums->targets = message.targets;
     if (samples_differ)
         *samples_differ = message.samples_differ;
     return ZERO_OK;
@@ -58,7 +48,7 @@ static zero_status sum_over_ranks(zero_engine *engine, int64_t *samples_differ, 
 
 static zero_status sum_over_all(zero_engine *engine, zero_error *error)
 {
-    bool shared = zr_samples_are_shared(&engine->grid);
+    bool shared = engine->grid.tensor || engine->grid.pipeline;
     int64_t difference = shared ? zr_samples_difference(engine) : 0;
     ZERO_TRY(sum_over_ranks(engine, shared ? &difference : NULL, error));
     return zr_samples_settle(engine, difference, error);

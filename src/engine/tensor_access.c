@@ -14,26 +14,26 @@ zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->grid.world
 const zr_grid *zr_engine_grid(const zero_engine *engine) { return &engine->grid; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
-zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->making; }
-uint64_t zr_engine_seed(const zero_engine *engine) { return engine->seed; }
-const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->logger; }
-uint32_t zr_engine_allowed_changes(const zero_engine *engine) { return engine->changes; }
+zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->setup.making; }
+uint64_t zr_engine_seed(const zero_engine *engine) { return engine->setup.parts.seed; }
+const zero_logger *zr_engine_logger(const zero_engine *engine)
+{
+    return &engine->setup.parts.logger;
+}
+uint32_t zr_engine_allowed_changes(const zero_engine *engine)
+{
+    return engine->setup.parts.changes;
+}
 const char *zr_engine_io_description(const zero_engine *engine)
 {
     return engine->offload.io ? zr_io_description(engine->offload.io) : NULL;
 }
-double zr_engine_loss_scale(const zero_engine *engine) { return engine->scale.scale; }
-zr_progress zr_engine_progress(const zero_engine *engine)
-{
-    return (zr_progress){engine->step, engine->updates, engine->scale, engine->gradient_scale};
-}
+double zr_engine_loss_scale(const zero_engine *engine) { return engine->progress.scale.scale; }
+zr_progress zr_engine_progress(const zero_engine *engine) { return engine->progress; }
 
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
 {
-    engine->step = progress->step;
-    engine->updates = progress->updates;
-    engine->scale = progress->scale;
-    engine->gradient_scale = progress->gradient_scale;
+    engine->progress = *progress;
 }
 
 int64_t zero_accumulation(const zero_engine *engine)
@@ -48,7 +48,7 @@ int64_t zero_parameter_count(const zero_engine *engine)
 void zero_position(const zero_engine *engine, int64_t *step, int64_t *micro_batch)
 {
     if (step)
-        *step = engine ? engine->step : 0;
+        *step = engine ? engine->progress.step : 0;
     if (micro_batch)
         *micro_batch = engine ? zr_engine_micro_batch(engine) : 0;
 }
@@ -98,7 +98,7 @@ static void add_traffic(const zero_traffic *added, zero_traffic *sum)
 
 void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out)
 {
-    *out = zero_traffic_between(&engine->traffic_before, &engine->grid.world->traffic);
+    *out = zero_traffic_between(&engine->setup.traffic_before, &engine->grid.world->traffic);
 }
 
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out)
@@ -118,35 +118,33 @@ void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *
 }
 
 // Groups were made for this engine, so all of their traffic is its own.
-static zero_traffic traffic_of_groups(const zero_engine *engine)
-{
-    const zr_grid *grid = &engine->grid;
-    zero_traffic sum;
-    zr_engine_job_traffic(engine, &sum);
-    for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT && grid->data != grid->world; axis++) {
-        zero_traffic group;
-        zr_engine_traffic(engine, axis, &group);
-        add_traffic(&group, &sum);
-    }
-    return sum;
-}
-
 void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 {
-    if (out)
-        *out = engine ? traffic_of_groups(engine) : (zero_traffic){0};
+    if (!out)
+        return;
+    *out = (zero_traffic){0};
+    if (!engine)
+        return;
+    const zr_grid *grid = &engine->grid;
+    zr_engine_job_traffic(engine, out);
+    for (int i = 0; i < ZR_COUNT(grid->groups); i++)
+        if (grid->groups[i] && grid->groups[i] != grid->world)
+            add_traffic(&grid->groups[i]->traffic, out);
 }
 
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
 {
-    if (engine->observer_count == ZR_MOST_OBSERVERS)
+    if (engine->observers.count == ZR_MOST_OBSERVERS)
         return zr_fail(error, ZERO_ERR_LIMIT, "an engine has at most %d observers",
                        ZR_MOST_OBSERVERS);
-    engine->observers[engine->observer_count++] = *observer;
+    engine->observers.at[engine->observers.count++] = *observer;
     return ZERO_OK;
 }
 
-int64_t zr_engine_steps_together(const zero_engine *engine) { return ZR_MAX(engine->together, 1); }
+int64_t zr_engine_steps_together(const zero_engine *engine)
+{
+    return ZR_MAX(engine->steps.together, 1);
+}
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
 {

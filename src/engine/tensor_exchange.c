@@ -41,27 +41,16 @@ static zero_status exchange_operand(zr_window *window, const operand *o, zero_er
                : move_shares(window, o, error);
 }
 
-static zero_status exchange_in_shared_window(zr_tensor_exchange *t, const operand *o, int64_t bytes,
-                                             zero_error *error)
-{
-    operand there = *o;
-    char *here = t->window.mine + o->offset;
-    there.offset = 0;
-    memcpy(t->shared.mine, here, (size_t)bytes);
-    ZERO_TRY(exchange_operand(&t->shared, &there, error));
-    memcpy(here, t->shared.mine, (size_t)bytes);
-    return ZERO_OK;
-}
-
 static zero_status check_operand(const zr_tensor_exchange *t, const zero_context *context,
                                  const operand *o, int ranks, int64_t bytes)
 {
-    bool among = ranks == t->units.size || (t->shared.comm && ranks == t->shared.comm->size);
+    const zr_window *shared = t->shared && t->shared->comm ? t->shared : NULL;
+    bool among = ranks == t->units.size || (shared && ranks == shared->comm->size);
     if (!among)
         return zr_fail(context->error, ZERO_ERR_INTERNAL,
                        "unit \"%s\": an exchange among %d of %d tensor ranks was not planned",
                        context->unit->name, ranks, t->units.size);
-    int64_t room = ranks == t->units.size ? t->units.bytes : t->shared.bytes;
+    int64_t room = ranks == t->units.size ? t->units.bytes : shared->bytes;
     if (o->offset < 0 || o->elements < 0 || bytes > room || o->offset > t->units.bytes - bytes)
         return zr_fail(context->error, ZERO_ERR_INTERNAL,
                        "unit \"%s\": an exchange of %lld bytes at %lld does not lie in the %lld "
@@ -84,8 +73,14 @@ static zero_status run_tensor_exchange(const struct zr_exchanger *self, const ze
     int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
     ZERO_TRY(check_operand(t, context, &o, ranks, bytes));
     int64_t begin = zr_recorder_begin(t->engine->recorder);
-    ZERO_TRY(ranks == self->size ? exchange_operand(&t->window, &o, context->error)
-                                 : exchange_in_shared_window(t, &o, bytes, context->error));
+    if (ranks == self->size) {
+        ZERO_TRY(exchange_operand(t->window, &o, context->error));
+    } else {
+        const operand there = {kind, kind, 0, elements, dtype};
+        memcpy(t->shared->mine, t->window->mine + offset, (size_t)bytes);
+        ZERO_TRY(exchange_operand(t->shared, &there, context->error));
+        memcpy(t->window->mine + offset, t->shared->mine, (size_t)bytes);
+    }
     zr_recorder_add(t->engine->recorder, ZR_ACTIVITY_exchange, begin,
                     zr_exchange_fetched(kind, ranks, elements, dtype), 0, -1);
     return ZERO_OK;
@@ -94,7 +89,7 @@ static zero_status run_tensor_exchange(const struct zr_exchanger *self, const ze
 // Takes the rank's own share from the buffer to the window, and all ranks' shares from there back.
 zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    zr_window *window = &engine->exchange.window;
+    zr_window *window = engine->exchange.window;
     zr_queue *queue = engine->queue;
     const zero_exchange e = zr_join_exchange(engine->plan, i);
     const operand o = {e.kind, ZR_EXCHANGE_JOIN, 0, e.elements, e.dtype};
@@ -110,31 +105,41 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     return ZERO_OK;
 }
 
-static zero_status open_window(zero_comm *comm, int64_t bytes, zr_window *out, zero_error *error)
+// What units of a tensor rank see, with a window for their operands.
+static void begin_exchanges(zr_window *window, zr_tensor_exchange *out)
 {
-    static const char *const slots[ZR_EXCHANGE_SLOTS] = {
-        [ZERO_EXCHANGE_SUM] = "sums of slices",
-        [ZERO_EXCHANGE_SCATTER] = "shares of sums of slices",
-        [ZERO_EXCHANGE_GATHER] = "shares of slices",
-        [ZR_EXCHANGE_JOIN] = "shares of an activation checkpoint",
-    };
-    return zr_window_create(comm, ZR_WINDOW_SYMMETRIC, bytes, ZR_EXCHANGE_SLOTS, slots, out, error);
+    out->window = window;
+    out->units = (struct zr_exchanger){.rank = window->comm->rank,
+                                       .size = window->comm->size,
+                                       .window = window->mine,
+                                       .bytes = window->bytes,
+                                       .run = run_tensor_exchange};
 }
 
 zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tensor_exchange *out,
                                     zero_error *error)
 {
-    zero_comm *tensor = engine->grid.tensor;
     *out = (zr_tensor_exchange){.engine = engine, .differing = -1};
-    if (!tensor || !engine->plan->model->whole)
+    if (engine->plan->spaces[ZR_SPACE_EXCHANGE].kind == ZR_SPACE_NONE)
         return ZERO_OK;
-    ZERO_TRY(open_window(tensor, bytes, &out->window, error));
-    out->units = (struct zr_exchanger){.rank = tensor->rank,
-                                       .size = tensor->size,
-                                       .window = out->window.mine,
-                                       .bytes = bytes,
-                                       .run = run_tensor_exchange};
+    ZERO_TRY(zr_exchange_window_create(engine->grid.tensor, bytes, &out->opened, error));
+    begin_exchanges(&out->opened, out);
     return ZERO_OK;
+}
+
+void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
+{
+    zr_window_destroy(&exchange->opened);
+}
+
+void zr_tensor_exchange_begin(zero_engine *engine)
+{
+    engine->exchange = (zr_tensor_exchange){.engine = engine, .differing = -1};
+    if (engine->plan->spaces[ZR_SPACE_EXCHANGE].kind == ZR_SPACE_NONE)
+        return;
+    begin_exchanges(&engine->spaces[ZR_SPACE_EXCHANGE].window, &engine->exchange);
+    engine->exchange.shared = &engine->spaces[ZR_SPACE_SHARED_EXCHANGE].window;
+    engine->view.context.exchanger = &engine->exchange.units;
 }
 
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes)
@@ -161,27 +166,4 @@ void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
     const zr_exchanged now = zr_tensor_exchange_so_far(engine);
     if (now.tensor != listed.tensor.hash || now.replicas != listed.replicas.hash)
         t->differing = call->unit;
-}
-
-void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
-{
-    zr_window_destroy(&exchange->shared);
-    zr_window_destroy(&exchange->window);
-}
-
-zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error)
-{
-    const zr_plan *plan = engine->plan;
-    zr_tensor_exchange *t = &engine->exchange;
-    ZERO_TRY(zr_tensor_exchange_open(engine, plan->exchange_bytes, t, error));
-    if (!t->units.run)
-        return ZERO_OK;
-    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication, plan->exchange_bytes);
-    engine->context.exchanger = &t->units;
-    if (!engine->grid.replicas)
-        return ZERO_OK;
-    ZERO_TRY(open_window(engine->grid.replicas, plan->shared_exchange_bytes, &t->shared, error));
-    zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
-                   plan->shared_exchange_bytes);
-    return ZERO_OK;
 }

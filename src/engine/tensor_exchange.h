@@ -10,8 +10,9 @@
 typedef struct zr_tensor_exchange {
     struct zr_exchanger units; // what units see; all zero on a single tensor rank
     const zero_engine *engine; // whose units exchange
-    zr_window window;          // among all tensor ranks
-    zr_window shared; // among those that share a flat parameter, if units exchange among them
+    zr_window *window;         // among all tensor ranks
+    zr_window *shared; // among those that share a flat parameter; NULL or zeroed if there is none
+    zr_window opened;  // by zr_tensor_exchange_open; else the windows are spaces of the engine
     // The first unit of the pass whose exchanges differ from those that its sizes list; -1 if there
     // is none.
     int differing;
@@ -35,11 +36,13 @@ zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine);
 // the unit if they differ, so that the check at the end of the pass can name it.
 void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
                              const zr_exchanged *before);
-// Frees the windows, if there are any; not collective.
+// Frees what zr_tensor_exchange_open has made; not collective.
 void zr_tensor_exchange_close(zr_tensor_exchange *exchange);
 
-// Makes the engine's own windows, which the plan lists, and lets units exchange where the model is
-// split. Collective over the groups of tensor ranks.
-zero_status zr_tensor_exchange_create(zero_engine *engine, zero_error *error);
+// Lets units exchange in the engine's spaces, where the model is split.
+void zr_tensor_exchange_begin(zero_engine *engine);
+// Makes a window with slots for exchanges, in spaces.c. Collective over the ranks of `comm`.
+zero_status zr_exchange_window_create(zero_comm *comm, int64_t bytes, zr_window *out,
+                                      zero_error *error);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/dtype.h"
 #include "comm/agreement.h"
 #include "engine/buffers.h"
-#include "engine/engine_internal.h"
 #include "engine/step.h"
 #include "model/unit.h"
 #include "plan/accumulators.h"
@@ -54,7 +53,8 @@ static bool next_part(const zr_plan *plan, const wanted *what, part *at)
     return false;
 }
 
-// Finds a tensor of the whole model by its name; parts of it have other names on other ranks.
+// Finds a tensor of the whole model by its name; parts of it have other names on other ranks. Or
+// finds a tile of the whole model by its own name, which pipeline stages know, too.
 static void find_in_whole(const zero_model *whole, wanted *what)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
@@ -64,11 +64,6 @@ static void find_in_whole(const zero_model *whole, wanted *what)
             what->count = zr_tensor_desc_elements(&tensor);
             return;
         }
-}
-
-// Finds a tile of the whole model by its own name, which pipeline stages know, too.
-static void find_tile(const zero_model *whole, wanted *what)
-{
     for (int u = 0; u < whole->unit_count; u++)
         for (int p = 0; p < whole->units[u].flat_param_count; p++) {
             const zero_flat_param_desc *flat_param = &whole->units[u].flat_params[p];
@@ -87,8 +82,6 @@ static wanted find_wanted_tensor(const zr_plan *plan, const char *name)
             what.count += at.tensor->count;
     else
         find_in_whole(plan->model->whole, &what);
-    if (plan->model->whole && what.number < 0)
-        find_tile(plan->model->whole, &what);
     return what;
 }
 
@@ -163,27 +156,28 @@ static zero_status broadcast_owned_parts(zero_engine *engine, const part *part, 
     return ZERO_OK;
 }
 
-typedef zero_status (*shard_each)(zero_engine *engine, int flat_param, zr_weights_fn take,
-                                  void *user, zero_error *error);
-
-static zero_status read_and_share_part(zero_engine *engine, shard_each each, const part *part,
+static zero_status read_and_share_part(zero_engine *engine, bool gradients, const part *part,
                                        float *out, zero_error *error)
 {
     copying copying = {.tensor = part->tensor,
                        .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
                                          engine->grid.data->rank),
                        .out = out};
-    ZERO_TRY(each(engine, part->flat_param, copy_portion, &copying, error));
+    if (gradients)
+        ZERO_TRY(zr_engine_gradient_each(engine, part->flat_param, copy_portion, &copying, error));
+    else
+        ZERO_TRY(
+            zr_engine_weights_each(engine, part->flat_param, false, copy_portion, &copying, error));
     return broadcast_owned_parts(engine, part, out, error);
 }
 
-static zero_status read_tile(zero_engine *engine, shard_each each, const part *part, float *whole,
+static zero_status read_tile(zero_engine *engine, bool gradients, const part *part, float *whole,
                              zero_error *error)
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile)
         return ZERO_ERR_MEMORY;
-    zero_status status = read_and_share_part(engine, each, part, tile, error);
+    zero_status status = read_and_share_part(engine, gradients, part, tile, error);
     for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
          done += stretch) {
         stretch = zr_tile_stretch(part->tensor->desc, done, part->tensor->count - done, &at);
@@ -191,17 +185,6 @@ static zero_status read_tile(zero_engine *engine, shard_each each, const part *p
     }
     zr_free(tile);
     return status;
-}
-
-static zero_status read_parts(zero_engine *engine, shard_each each, const wanted *what, float *out,
-                              zero_error *error)
-{
-    for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
-        bool tile = is_tile_of(at.tensor, what);
-        if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
-            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, each, &at, out, error));
-    }
-    return ZERO_OK;
 }
 
 // Puts a tensor together from the ranks of a group, each of which has the elements of the flat
@@ -224,22 +207,20 @@ static zero_status sum_disjoint_parts(zero_comm *group, float *out, int64_t elem
     return status;
 }
 
-static zero_status read_tensor_shards(zero_engine *engine, shard_each each, const wanted *what,
+static zero_status read_tensor_shards(zero_engine *engine, bool gradients, const wanted *what,
                                       float *out, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor, *pipeline = engine->grid.pipeline;
     if (tensor || pipeline)
         memset(out, 0, (size_t)what->count * sizeof *out);
-    ZERO_TRY(read_parts(engine, each, what, out, error));
+    for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
+        bool tile = is_tile_of(at.tensor, what);
+        if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
+            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, gradients, &at, out, error));
+    }
     if (tensor)
         ZERO_TRY(sum_disjoint_parts(tensor, out, what->count, error));
     return pipeline ? sum_disjoint_parts(pipeline, out, what->count, error) : ZERO_OK;
-}
-
-static zero_status weights_each(zero_engine *engine, int flat_param, zr_weights_fn take, void *user,
-                                zero_error *error)
-{
-    return zr_engine_weights_each(engine, flat_param, false, take, user, error);
 }
 
 zero_status zero_read_parameter(zero_engine *engine, const char *name, float *out, int64_t elements,
@@ -250,21 +231,7 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     wanted what;
     ZERO_TRY(
         find_and_check_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
-    return zr_step_end_waits(engine, read_tensor_shards(engine, weights_each, &what, out, error),
-                             error);
-}
-
-zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
-                                    void *user, zero_error *error)
-{
-    ZERO_TRY(zr_delayed_join(engine, error));
-    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    if (zr_flat_param_sums_on_nvme(p))
-        return zr_staging_buffers_each(engine, flat_param, ZR_VECTOR_GRADIENT, false, take, user,
-                                       error);
-    const zr_portion whole = {zr_own_shard(engine, flat_param), p->accumulator_dtype,
-                              (char *)zr_own_shard_gradient(engine, flat_param)};
-    return take(user, &whole, error);
+    return zr_step_end_waits(engine, read_tensor_shards(engine, false, &what, out, error), error);
 }
 
 enum { COLLECTS_NOTHING, COLLECTS_VALUES, COLLECTS_GRADIENTS }; // of buffers, of what trains
@@ -297,9 +264,9 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     if (collected == COLLECTS_NOTHING)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
-    ZERO_TRY(zr_step_end_waits(
-        engine, read_tensor_shards(engine, zr_engine_gradient_each, &what, out, error), error));
-    float factor = collected == COLLECTS_GRADIENTS ? (float)(1 / engine->gradient_scale) : 1;
+    ZERO_TRY(zr_step_end_waits(engine, read_tensor_shards(engine, true, &what, out, error), error));
+    float factor =
+        collected == COLLECTS_GRADIENTS ? (float)(1 / engine->progress.gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
         out[i] *= factor;
     return ZERO_OK;

@@ -17,35 +17,22 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     zr_step_begin_work(engine, action->chunk, k);
     if (zr_plan_is_asynchronous(engine->plan)) // else an overlapped update may read them
         zr_window_set_copies(run, action);
-    engine->chunk = action->chunk;
-    engine->micro_batch = k % accumulation;
-    engine->turn = k;
-    engine->set = k % engine->plan->chunks[action->chunk].buffers.sets;
-    zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none, &engine->losses[k]);
+    engine->now.chunk = action->chunk;
+    engine->now.micro_batch = k % accumulation;
+    engine->now.turn = k;
+    engine->now.set = k % engine->plan->chunks[action->chunk].buffers.sets;
+    zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none,
+                            &engine->steps.losses[k]);
     zr_step_set_values(engine, k / accumulation);
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
         zr_tier_traffic_expect_micro_batch(engine, run->outdated && k == 0);
-}
-
-// Records an action with the number of its micro-batch, or of its step, in what the loop makes.
-static void record_action(zero_engine *engine, const zr_action *action, zr_activity what,
-                          int64_t begin)
-{
-    bool ends = action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE;
-    int64_t of = ends ? engine->plan->settings.accumulation : 1;
-    _Static_assert((int)ZR_RECORD_CHUNKS >= (int)ZR_MOST_CHUNKS,
-                   "each chunk has a number in records");
-    if (engine->recorder)
-        engine->recorder->unit = -1;
-    zr_recorder_add(engine->recorder, what, begin, 0, 0,
-                    zr_record_action((int)(action->micro_batch / of), action->chunk));
 }
 
 // A stage that does not know the targets of all stages cannot weigh its own, so all positions have
 // to be targets.
 static zero_status check_targets(const zero_engine *engine, zero_error *error)
 {
-    const struct zr_loss_weight *weight = &engine->weight;
+    const struct zr_loss_weight *weight = &engine->view.weight;
     if (zr_plan_schedule(engine->plan) != ZR_PIPELINE_PIPEDREAM ||
         weight->targets == weight->positions)
         return ZERO_OK;
@@ -65,15 +52,16 @@ static zero_status run_pass(zr_window_run *run, const zr_action *action, zero_er
                 action->act == ZR_ACT_BACKWARD;
     set_action(run, action);
     bool outdated = run->outdated && action->micro_batch == 0;
-    ZERO_TRY(zr_program_run_pass(engine, kind, zr_step_holds(engine, outdated), error));
-    ZERO_TRY(zr_step_check_messages(engine, kind, error));
-    engine->micro_batch_loss = engine->losses[action->micro_batch];
+    ZERO_TRY(zr_step_run_pass(engine, kind, zr_step_holds(engine, outdated), error));
+    engine->now.loss = engine->steps.losses[action->micro_batch];
     if (!ends)
         return ZERO_OK;
     ZERO_TRY(check_targets(engine, error));
     return zr_step_add_loss(engine, error);
 }
 
+// Runs an action and records it with the number of its micro-batch, or of its step, in what the
+// loop makes.
 static zero_status run_action(zr_window_run *run, const zr_action *action, zero_error *error)
 {
     static const zr_activity phases[] = {[ZR_ACT_FORWARD] = ZR_ACTIVITY_forward,
@@ -81,31 +69,31 @@ static zero_status run_action(zr_window_run *run, const zr_action *action, zero_
                                          [ZR_ACT_WEIGHT] = ZR_ACTIVITY_weight,
                                          [ZR_ACT_NORM] = ZR_ACTIVITY_step,
                                          [ZR_ACT_UPDATE] = ZR_ACTIVITY_step};
-    int64_t begin = zr_recorder_begin(run->engine->recorder);
-    if (action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE)
-        ZERO_TRY(zr_window_end_step(run, action, error));
-    else
-        ZERO_TRY(run_pass(run, action, error));
-    record_action(run->engine, action, phases[action->act], begin);
+    _Static_assert((int)ZR_RECORD_CHUNKS >= (int)ZR_MOST_CHUNKS,
+                   "each chunk has a number in records");
+    zr_recorder *recorder = run->engine->recorder;
+    int64_t begin = zr_recorder_begin(recorder);
+    bool ends = action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE;
+    int64_t of = ends ? run->engine->plan->settings.accumulation : 1;
+    ZERO_TRY((ends ? zr_window_end_step : run_pass)(run, action, error));
+    if (recorder)
+        recorder->unit = -1;
+    zr_recorder_add(recorder, phases[action->act], begin, 0, 0,
+                    zr_record_action((int)(action->micro_batch / of), action->chunk));
     return ZERO_OK;
 }
 
-static zero_status say_action(const zero_engine *engine, const zr_action *action,
-                              zero_status status, zero_error *error)
-{
-    char what[64];
-    snprintf(what, sizeof what, "%s of micro-batch %d", zr_act_name(action->act),
-             action->micro_batch);
-    return zr_step_say_work(engine, action->chunk, what, status, error);
-}
-
-zero_status zr_window_actions(zr_window_run *run, const zr_action *actions, int count,
-                              zero_error *error)
+static zero_status run_actions(zr_window_run *run, const zr_action *actions, int count,
+                               zero_error *error)
 {
     for (int i = 0; i < count; i++) {
         zero_status status = run_action(run, &actions[i], error);
-        if (status != ZERO_OK)
-            return say_action(run->engine, &actions[i], status, error);
+        if (status == ZERO_OK)
+            continue;
+        char what[64];
+        snprintf(what, sizeof what, "%s of micro-batch %d", zr_act_name(actions[i].act),
+                 actions[i].micro_batch);
+        return zr_step_say_work(run->engine, actions[i].chunk, what, status, error);
     }
     zr_step_begin_work(run->engine, -1, -1);
     return ZERO_OK;
@@ -124,32 +112,23 @@ static zero_status run_pipeline(zr_window_run *run, zero_error *error)
     zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
     int64_t count = run->steps * plan->settings.accumulation;
-    engine->together = run->steps;
-    ZERO_TRY(zr_step_tell_begun(engine, error));
+    engine->steps.together = run->steps;
+    ZERO_TRY(zr_step_tell(engine, NULL, error));
     zr_step_begin_sums(engine);
     for (int64_t k = 0; k < count && reads_batches(plan); k++)
-        engine->samples = zr_samples_fold(&run->batches[k], engine->samples);
+        engine->now.samples = zr_samples_fold(&run->batches[k], engine->now.samples);
     run->outdated = zr_step_begin_gathers(engine);
     zr_grid_hash_reset(&engine->grid);
     for (int64_t t = 0; t < run->steps; t++)
-        run->infos[t] = (zero_step_info){.step = engine->step + t};
-    if (zr_plan_is_asynchronous(plan))
-        return zr_window_asynchronous(run, error);
-    ZERO_TRY(zr_window_actions(run, plan->actions, plan->action_count, error));
-    engine->micro_batch = count;
+        run->infos[t] = (zero_step_info){.step = engine->progress.step + t};
+    bool asynchronous = zr_plan_is_asynchronous(plan);
+    int action_count = plan->action_count;
+    const zr_action *actions = asynchronous ? zr_window_begin(run, &action_count) : plan->actions;
+    ZERO_TRY(run_actions(run, actions, action_count, error));
+    if (asynchronous)
+        return zr_window_end(run, error);
+    engine->now.micro_batch = count;
     return zr_step_complete(engine, run->infos, error);
-}
-
-static zero_status run_micro_batches(zero_engine *engine, const zero_tensors *batches,
-                                     int64_t count, zero_step_info *info, zero_error *error)
-{
-    for (int64_t k = 0; k < count; k++) {
-        double loss;
-        ZERO_TRY(zero_forward(engine, &batches[k], &loss, error));
-        ZERO_TRY(zero_backward(engine, error));
-        ZERO_TRY(zero_step(engine, info, error));
-    }
-    return ZERO_OK;
 }
 
 static zero_status check_call(const zero_engine *engine, const char *call,
@@ -178,8 +157,12 @@ static zero_status run_steps(zero_engine *engine, const zero_tensors *batches, i
             .engine = engine, .batches = own, .steps = at_once, .infos = &infos[t]};
         if (engine->plan->pipeline)
             ZERO_TRY(zr_step_end_waits(engine, run_pipeline(&run, error), error));
-        else
-            ZERO_TRY(run_micro_batches(engine, own, accumulation, &infos[t], error));
+        for (int64_t k = 0; k < accumulation && !engine->plan->pipeline; k++) {
+            double loss;
+            ZERO_TRY(zero_forward(engine, &own[k], &loss, error));
+            ZERO_TRY(zero_backward(engine, error));
+            ZERO_TRY(zero_step(engine, &infos[t], error));
+        }
     }
     return ZERO_OK;
 }

@@ -3,6 +3,7 @@
 #include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
+#include "plan/accumulators.h"
 
 #include <string.h>
 
@@ -43,9 +44,11 @@ static zero_status move_range(zero_engine *engine, zr_store *store, zr_range ran
     return ZERO_OK;
 }
 
-static zr_transfer *transfer_of_sum(zero_engine *engine, int flat_param, int sum)
+// Returns the transfers of the instruction's slot.
+static zr_pending *pending_of(zero_engine *engine, const zr_instruction *i)
 {
-    return &engine->offload.gradients[flat_param * zr_accumulators(&engine->plan->settings) + sum];
+    int each = i->slot.kind == ZR_SLOT_TRAVELLED ? zr_accumulators(&engine->plan->settings) : 1;
+    return &engine->slots[i->slot.kind][i->slot.index * each];
 }
 
 // Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
@@ -55,11 +58,10 @@ static zero_status fetch_sums(zero_engine *engine, const zr_instruction *i, zero
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
     const zr_sum_slots place = zr_grads_sum_slots(engine);
     char *to = zr_buffer_at(engine, i->place);
-    for (int sum = 0; sum < place.adds; sum++, to += i->bytes) {
-        const zr_range range = zr_accumulator_range(engine, i->flat_param, place.slot + sum);
-        ZERO_TRY(store->ops->fetch(store, range, to, transfer_of_sum(engine, i->flat_param, sum),
-                                   error));
-    }
+    for (int sum = 0; sum < place.adds; sum++, to += i->bytes)
+        ZERO_TRY(store->ops->fetch(store,
+                                   zr_accumulator_range(engine, i->flat_param, place.slot + sum),
+                                   to, &pending_of(engine, i)[sum].transfer, error));
     return ZERO_OK;
 }
 
@@ -69,57 +71,35 @@ static zero_status store_sum(zero_engine *engine, const zr_instruction *i, zero_
     const zr_range range =
         zr_accumulator_range(engine, i->flat_param, zr_grads_sum_slots(engine).slot);
     char *sum = zr_buffer_at(engine, i->from);
-    return store->ops->commit(store, range, sum, transfer_of_sum(engine, i->flat_param, 0), error);
-}
-
-zero_status zr_transfers_await_sums(zero_engine *engine, int flat_param, zero_error *error)
-{
-    for (int sum = 0; sum < zr_accumulators(&engine->plan->settings); sum++)
-        ZERO_TRY(zr_offload_await(engine, transfer_of_sum(engine, flat_param, sum), error));
-    return ZERO_OK;
-}
-
-// Returns the chunk whose pass runs.
-static const zr_chunk_plan *chunk_running(const zero_engine *engine)
-{
-    return &engine->plan->chunks[engine->chunk];
-}
-
-static zero_status move_slot(zero_engine *engine, zr_slot slot, zr_range range, char *buffer,
-                             bool out, zero_error *error)
-{
-    zr_offload *offload = &engine->offload;
-    bool parked = slot.kind == ZR_SLOT_PARKED;
-    if (!parked)
-        range.first += engine->set * chunk_running(engine)->stored_bytes;
-    zr_store *store = parked ? &offload->parked : &offload->activation_checkpoints;
-    zr_transfer *transfer =
-        parked ? &offload->parking[slot.index] : &offload->activation_checkpoint[slot.index];
-    return move_range(engine, store, range, buffer, out, transfer, error);
+    return store->ops->commit(store, range, sum, &pending_of(engine, i)->transfer, error);
 }
 
 static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_PARAMETERS);
     const zr_range range = {i->from.first, i->bytes};
-    zr_transfer *transfer = &engine->offload.parameters[i->slot.index];
-    return store->ops->fetch(store, range, zr_buffer_at(engine, i->place), transfer, error);
+    return store->ops->fetch(store, range, zr_buffer_at(engine, i->place),
+                             &pending_of(engine, i)->transfer, error);
 }
 
-zero_status zr_execute_fetch(zero_engine *engine, const zr_instruction *i, zero_error *error)
+// Moves parked contributions, or an activation checkpoint of the chunk whose pass runs.
+static zero_status move_stored(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    const zr_range range = {i->from.first, i->bytes};
+    bool parked = i->slot.kind == ZR_SLOT_PARKED, out = i->code == ZR_STORE;
+    zr_range range = {out ? i->place.first : i->from.first, i->bytes};
+    if (!parked)
+        range.first += engine->now.set * engine->plan->chunks[engine->now.chunk].stored_bytes;
+    return move_range(engine,
+                      &engine->stores[parked ? ZR_STORE_PARKED : ZR_STORE_ACTIVATION_CHECKPOINTS],
+                      range, zr_buffer_at(engine, out ? i->from : i->place), out,
+                      &pending_of(engine, i)->transfer, error);
+}
+
+zero_status zr_execute_transfer(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
     switch (i->slot.kind) {
     case ZR_SLOT_FETCHED: return fetch_parameters(engine, i, error);
-    case ZR_SLOT_TRAVELLED: return fetch_sums(engine, i, error);
-    default: return move_slot(engine, i->slot, range, zr_buffer_at(engine, i->place), false, error);
+    case ZR_SLOT_TRAVELLED: return (i->code == ZR_FETCH ? fetch_sums : store_sum)(engine, i, error);
+    default: return move_stored(engine, i, error);
     }
-}
-
-zero_status zr_execute_store(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    const zr_range range = {i->place.first, i->bytes};
-    if (i->slot.kind == ZR_SLOT_TRAVELLED)
-        return store_sum(engine, i, error);
-    return move_slot(engine, i->slot, range, zr_buffer_at(engine, i->from), true, error);
 }

@@ -3,7 +3,6 @@
 #include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "engine/lr_schedule.h"
-#include "engine/update.h"
 
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
@@ -43,9 +42,9 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
 {
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
-    zr_schedule_betas(&engine->config->schedule, engine->updates,
+    zr_schedule_betas(&engine->config->schedule, engine->progress.updates,
                       (double[]){spec->beta1, spec->beta2}, betas);
-    double t = (double)(engine->updates + 1);
+    double t = (double)(engine->progress.updates + 1);
     bool corrects = spec->bias_correction;
     *values = (zr_update_values){
         .lr = lr,
@@ -54,7 +53,7 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         .correction1 = corrects ? 1 - __builtin_pow(betas[0], t) : 1,
         .correction2 = corrects ? 1 - __builtin_pow(betas[1], t) : 1,
         .gradient_scale = gradient_scale,
-        .first = engine->updates == 0,
+        .first = engine->progress.updates == 0,
     };
     const zr_update update = {
         .kind = zr_optimizer_update_kind(spec->kind),

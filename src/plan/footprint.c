@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-static const int64_t WORD = sizeof(float);
-
 static int64_t largest_product_scratch(const zr_plan *plan, const zr_machine *machine)
 {
     int64_t bytes = 0;
@@ -20,58 +18,22 @@ static int64_t largest_product_scratch(const zr_plan *plan, const zr_machine *ma
     return ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN);
 }
 
-static void count_parameters(zr_plan *plan)
-{
-    bool sharded = zr_stage_traits_of(plan->settings.stage)->shards_parameters;
-    for (int t = 0; t < ZERO_TIER_COUNT; t++)
-        plan->bytes[t][ZERO_MEM_parameters] = sharded ? plan->versions * plan->shard_bytes[t] : 0;
-    if (!sharded)
-        plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters] = plan->versions * plan->full_bytes;
-    plan->bytes[ZERO_TIER_host][ZERO_MEM_parameters] += plan->staged_parameter_bytes;
-}
-
 int zr_plan_accumulators(const zr_plan *plan)
 {
     return plan->step_sums * zr_accumulators(&plan->settings);
 }
 
-// Counts accumulated gradients and optimizer states, and the buffers through which they travel.
-static void count_states(zr_plan *plan)
-{
-    int vectors = 0;
-    for (int v = 0; v < ZR_VECTOR_GRADIENT; v++)
-        vectors += zr_plan_has_vector(plan, v);
-    for (int t = 0; t < ZERO_TIER_COUNT; t++) {
-        plan->bytes[t][ZERO_MEM_gradients] = plan->accumulator_bytes[t];
-        plan->bytes[t][ZERO_MEM_optimizer] =
-            plan->settings.inference ? 0 : vectors * plan->state_elems[t] * WORD;
-    }
-    plan->bytes[ZERO_TIER_nvme][ZERO_MEM_gradients] = zr_plan_accumulators(plan) *
-                                                      plan->state_elems[ZERO_TIER_nvme] *
-                                                      zr_vector_size(plan, ZR_VECTOR_GRADIENT);
-    plan->bytes[ZERO_TIER_host][ZERO_MEM_gradients] += plan->staged_gradient_bytes;
-    plan->bytes[plan->settings.tiering.optimizer][ZERO_MEM_gradients] += plan->parked_bytes;
-    plan->bytes[ZERO_TIER_host][ZERO_MEM_optimizer] +=
-        plan->staging_buffer.count * plan->staging_buffer.bytes;
-}
-
+// What links and collectives hold is no space of the engine's: it counts as communication.
 void zr_plan_footprint(zr_plan *plan, const zr_machine *machine)
 {
-    int64_t *device = plan->bytes[ZERO_TIER_device];
     plan->product_scratch_bytes = largest_product_scratch(plan, machine);
-    count_parameters(plan);
-    count_states(plan);
-    device[ZERO_MEM_gradients] += plan->whole_bytes;
-    device[ZERO_MEM_activations] = plan->activation_bytes;
-    device[ZERO_MEM_checkpoints] = plan->activation_checkpoint_buffer_bytes;
-    plan->bytes[plan->settings.activation_checkpoint_tier][ZERO_MEM_checkpoints] +=
-        plan->activation_checkpoint_bytes;
-    device[ZERO_MEM_workspace] =
-        ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes;
-    device[ZERO_MEM_communication] = plan->open_bytes + plan->gather_share + plan->exchange_bytes +
-                                     plan->shared_exchange_bytes + zr_plan_link_bytes(plan) +
-                                     machine->staging_bytes;
-    device[plan->gradient_window_is] += plan->grad_bytes;
+    zr_plan_spaces(plan);
+    for (int i = 0; i < ZR_SPACE_COUNT; i++)
+        plan->bytes[plan->spaces[i].tier][plan->spaces[i].category] += plan->spaces[i].counted;
+    for (int i = 0; i < ZR_STORE_COUNT; i++)
+        plan->bytes[plan->stores[i].tier][plan->stores[i].category] += plan->stores[i].bytes;
+    plan->bytes[ZERO_TIER_device][ZERO_MEM_communication] +=
+        zr_plan_link_bytes(plan) + machine->staging_bytes;
 }
 
 int64_t zr_plan_tier_bytes(const zr_plan *plan, zero_tier tier)

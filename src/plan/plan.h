@@ -12,6 +12,7 @@
 #include "plan/flat_params.h"
 #include "plan/pipeline/part.h"
 #include "plan/program.h"
+#include "plan/spaces.h"
 #include "plan/visit.h"
 
 #define ZR_ACTIVATION_ALIGN 64 // bytes
@@ -111,8 +112,12 @@ struct zr_plan {
     // Bytes of the windows for exchanges with the other tensor ranks, and with those of them that
     // share a flat parameter; 0 if there are no such exchanges.
     int64_t exchange_bytes, shared_exchange_bytes;
-    int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_program program;
+    zr_space_plan spaces[ZR_SPACE_COUNT];
+    zr_store_plan stores[ZR_STORE_COUNT];
+    int slots[ZR_SLOT_KIND_COUNT]; // number of each kind in the program
+    // The sums of spaces and stores, and links and staging memory of collectives.
+    int64_t bytes[ZERO_TIER_COUNT][ZERO_MEM_COUNT];
     zr_pass_traffic traffic[ZR_PASSES];
     // Compared at the start: what all ranks of the job must agree on, and what the data ranks that
     // hold the same part of the model must.

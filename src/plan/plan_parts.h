@@ -47,7 +47,8 @@ zero_status zr_plan_groups(zr_plan *plan, zero_error *error);
 zero_status zr_plan_program(zr_plan *plan, zero_error *error); // emit.c: the passes
 // fold.c: the messages of the passes, and the bytes that they move between tiers.
 void zr_plan_fold(zr_plan *plan);
-void zr_plan_footprint(zr_plan *plan, const zr_machine *machine); // footprint.c: bytes by category
+// footprint.c: spaces, stores and slots (spaces.c), and their bytes by category.
+void zr_plan_footprint(zr_plan *plan, const zr_machine *machine);
 // fold.c: adds a SEND or a RECEIVE of `bytes` bytes.
 void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
                   zr_traffic_plan *traffic);

@@ -6,7 +6,6 @@
 // `wanted`.
 #include "lazy_tiers.h"
 
-#include "engine/delayed.h"
 #include "engine/engine_internal.h"
 #include "engine/update.h"
 #include "lazy_comm.h"
@@ -159,11 +158,8 @@ static void hold_back(gate *gate)
 
 void lazy_tiers_take(zero_engine *engine)
 {
-    zr_offload *offload = &engine->offload;
-    for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        take_store(&engine->vectors[ZERO_TIER_nvme][v]);
-    take_store(&offload->parked);
-    take_store(&offload->activation_checkpoints);
+    for (int s = zr_store_of_vector(ZERO_TIER_nvme, 0); s < ZR_STORE_COUNT; s++)
+        take_store(&engine->stores[s]);
     gates[engine->grid.world->rank].delayed = engine->delayed;
 }
 
@@ -178,7 +174,7 @@ zero_status __wrap_zr_delayed_begin(zero_engine *engine, double lr, float gradie
                                     zero_error *error)
 {
     gate *gate = gate_of(engine->delayed);
-    if (engine->update_overlaps)
+    if (engine->update.overlaps)
         return zr_fail(error, ZERO_ERR_INTERNAL,
                        "an update begins before the one before it was awaited");
     if (gate) {

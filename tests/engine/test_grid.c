@@ -74,7 +74,7 @@ static zero_status keep_squares(zero_engine *engine, int step, zero_error *error
     int count = 2 * zr_engine_plan(engine)->tensor_count;
     assert_in_range(count, 1, MOST_SQUARES);
     for (int i = 0; i < count && step == 0 && zr_engine_comm(engine)->rank == 0; i++)
-        (*now)[i] = zr_exact_value(&engine->squares[i]);
+        (*now)[i] = zr_exact_value(&engine->update.squares[i]);
     return ZERO_OK;
 }
 

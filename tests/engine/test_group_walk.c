@@ -53,7 +53,7 @@ static zero_status take(void *user, zero_engine *engine, const zr_shard_slice *s
 static zero_status walk(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
-    zr_store *store = &engine->vectors[ZERO_TIER_nvme][ZR_VECTOR_STATE0];
+    zr_store *store = &engine->stores[zr_store_of_vector(ZERO_TIER_nvme, ZR_VECTOR_STATE0)];
     zr_walk_vectors walks[2];
     disk = store->ops;
     zr_store_ops watched = *disk;

@@ -126,7 +126,7 @@ static void check(const harness_case *c, int skipped)
     for (int r = 0; r < c->ranks; r++) {
         assert_false(tapes[r].differs);
         assert_true(tapes[r].count > 50);
-        assert_true(tapes[r].replayed > (STEPS - RECORDED - 1 - skipped) * tapes[r].count);
+        assert_true(tapes[r].replayed >= (STEPS - RECORDED - 1 - skipped) * tapes[r].count);
         zr_free(tapes[r].ops);
     }
 }
