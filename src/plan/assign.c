@@ -13,17 +13,12 @@
 #include "plan/accumulators.h"
 #include "plan/emit.h"
 
-// Values: some for each flat parameter, then some for each visit.
-enum { OF_FLAT_PARAM = 3, OF_VISIT = ZR_VALUE_STAGED + ZERO_MAX_FLAT_PARAMS };
-
-typedef struct taken { // bytes [first, end) of a region, until an instruction
-    int64_t first, end;
-    int until;
-} taken;
+enum { OF_FLAT_PARAM = 3 }; // values
 
 typedef struct region { // one buffer
-    taken *at;          // (count) sorted by first
+    zr_plan_value **at; // (count) what lies there, sorted by first
     int count, capacity;
+    int64_t first; // from here on places are given
     int64_t bytes; // that it needs
 } region;
 
@@ -54,9 +49,12 @@ int zr_value_of_flat_param(zr_buffer_id buffer, int p)
     return 1 + p * OF_FLAT_PARAM + i;
 }
 
+// After the values of all flat parameters.
 int zr_value_of_visit(const zr_plan *plan, int v, int i)
 {
-    return 1 + plan->flat_param_count * OF_FLAT_PARAM + v * OF_VISIT + i;
+    bool stages = plan->settings.tiering.parameters == ZERO_TIER_nvme;
+    int of_visit = ZR_VALUE_STAGED + (stages ? ZERO_MAX_FLAT_PARAMS : 0);
+    return 1 + plan->flat_param_count * OF_FLAT_PARAM + v * of_visit + i;
 }
 
 zero_status zr_values_begin(zr_plan_values *values, const zr_plan *plan, zero_error *error)
@@ -87,8 +85,9 @@ static void need_value(zr_plan_values *values, int number, int pass_first, int i
 static void find_ends(assigner *a, zr_pass_kind kind, int first)
 {
     const zr_pass *pass = &a->plan->program.passes[kind];
-    zr_live_ranges ranges;
-    a->status = zr_live_ranges_of(a->plan, kind, &ranges, a->error);
+    zr_live_ranges ranges = {0};
+    if (pass->count > 0)
+        a->status = zr_live_ranges_of(a->plan, kind, &ranges, a->error);
     for (const zr_live_range *r = ranges.at; r < ranges.at + ranges.count; r++)
         if (first + r->to > a->values->at[r->value].to)
             need_value(a->values, r->value, first, first + r->to);
@@ -102,51 +101,32 @@ static void find_ends(assigner *a, zr_pass_kind kind, int first)
 static zero_status take_place(region *r, zr_plan_value *value, zero_error *error)
 {
     int left = 0, i = 0;
-    for (int k = 0; k < r->count; k++)
-        if (r->at[k].until >= value->from)
-            r->at[left++] = r->at[k];
-    r->count = left;
     void *grown = zr_list_grow(r->at, r->count, &r->capacity, sizeof *r->at, error);
     if (!grown)
         return ZERO_ERR_MEMORY;
     r->at = grown;
-    for (value->first = 0; i < r->count && r->at[i].first - value->first < value->bytes; i++)
-        value->first = r->at[i].end;
+    for (int k = 0; k < r->count; k++)
+        if (r->at[k]->to >= value->from)
+            r->at[left++] = r->at[k];
+    r->count = left;
+    value->first = r->first;
+    for (; i < r->count && r->at[i]->first - value->first < value->bytes; i++)
+        value->first = r->at[i]->first + r->at[i]->bytes;
     for (int k = r->count++; k > i; k--)
         r->at[k] = r->at[k - 1];
-    r->at[i] = (taken){value->first, value->first + value->bytes, value->to};
-    r->bytes = ZR_MAX(r->bytes, r->at[i].end);
+    r->at[i] = value;
+    r->bytes = ZR_MAX(r->bytes, value->first + value->bytes);
     return ZERO_OK;
 }
 
 // Kept flat parameters come first in the gather window.
 static void place_values(assigner *a)
 {
+    region *gathered = &a->regions[ZR_BUFFER_GATHERED];
+    gathered->first = gathered->bytes = a->plan->gather_bytes;
     for (int i = 0; i < a->values->begun_count && a->status == ZERO_OK; i++) {
         zr_plan_value *value = &a->values->at[a->values->begun[i]];
         a->status = take_place(&a->regions[value->buffer], value, a->error);
-        if (value->buffer == ZR_BUFFER_GATHERED)
-            value->first += a->plan->gather_bytes;
-    }
-}
-
-static void note_places(assigner *a)
-{
-    zr_plan *plan = a->plan;
-    plan->gather_bytes += a->regions[ZR_BUFFER_GATHERED].bytes;
-    plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
-    plan->grad_bytes += a->regions[ZR_BUFFER_GRADIENTS].bytes;
-    plan->open_bytes = a->regions[ZR_BUFFER_OPEN_SUMS].bytes;
-    plan->staged_parameter_bytes = a->regions[ZR_BUFFER_STAGED_PARAMETERS].bytes;
-    plan->staged_gradient_bytes = a->regions[ZR_BUFFER_STAGED_SUMS].bytes;
-    for (int p = 0; p < plan->flat_param_count; p++) {
-        const zr_plan_value *gradient =
-            &a->values->at[zr_value_of_flat_param(ZR_BUFFER_GRADIENTS, p)];
-        const zr_plan_value *sum = &a->values->at[zr_value_of_flat_param(ZR_BUFFER_STAGED_SUMS, p)];
-        if (gradient->from)
-            plan->flat_params[p].grad_first = gradient->first;
-        if (sum->from)
-            plan->flat_params[p].accumulator_first = sum->first;
     }
 }
 
@@ -156,6 +136,28 @@ static zr_buffer_ref place_of(const zr_plan_values *values, zr_buffer_ref named)
         named.first += values->at[named.value].first;
     named.value = 0;
     return named;
+}
+
+static void note_places(assigner *a)
+{
+    zr_plan *plan = a->plan;
+    plan->gather_bytes = a->regions[ZR_BUFFER_GATHERED].bytes;
+    plan->gather_share = (plan->gather_bytes + plan->machine_ranks - 1) / plan->machine_ranks;
+    plan->grad_bytes = a->regions[ZR_BUFFER_GRADIENTS].bytes;
+    plan->open_bytes = a->regions[ZR_BUFFER_OPEN_SUMS].bytes;
+    plan->staged_parameter_bytes = a->regions[ZR_BUFFER_STAGED_PARAMETERS].bytes;
+    plan->staged_gradient_bytes = a->regions[ZR_BUFFER_STAGED_SUMS].bytes;
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        const zr_plan_value *gradient =
+            &a->values->at[zr_value_of_flat_param(ZR_BUFFER_GRADIENTS, p)];
+        const zr_plan_value *sum = &a->values->at[zr_value_of_flat_param(ZR_BUFFER_STAGED_SUMS, p)];
+        if (gradient->from)
+            flat_param->grad_first = gradient->first;
+        if (sum->from)
+            flat_param->accumulator_first = sum->first;
+        flat_param->whole = place_of(a->values, flat_param->whole);
+    }
 }
 
 static bool overlaps(const occupant *a, const occupant *b)

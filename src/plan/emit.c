@@ -2,10 +2,11 @@
 // these lie, and adds the waits for what lay there before.
 #include "plan/emit.h"
 
+#include "plan/accumulators.h"
 #include "plan/plan_parts.h"
 #include "plan/pipeline/tied_weights.h"
 
-#include <string.h>
+#include <limits.h>
 
 const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 {
@@ -156,6 +157,20 @@ static bool pass_exists(const zr_emitter *e, zr_pass_kind kind)
     return trains || kind == ZR_PASS_EVALUATION || kind == ZR_PASS_PUBLISH;
 }
 
+// Whole gradients have their places in the window throughout, in the order of flat parameters.
+static void name_whole_gradients(zr_plan *plan, zr_emitter *e)
+{
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        if (!zr_flat_param_collects(flat_param))
+            continue;
+        const zr_buffer_ref named = zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
+        e->values.at[named.value].to = INT_MAX;
+        if (flat_param->whole.buffer == ZR_BUFFER_GRADIENTS)
+            flat_param->whole = named;
+    }
+}
+
 zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                             const zr_order_emitter *order, zero_error *error)
 {
@@ -163,9 +178,12 @@ zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                     .program = &plan->program,
                     .stage = stage,
                     .order = order,
+                    .pass = plan->program.passes,
                     .written = ZR_FIRST_INSTRUCTION,
                     .error = error};
     e.status = zr_values_begin(&e.values, plan, error);
+    if (e.status == ZERO_OK && zr_plan_whole_gradients(plan))
+        name_whole_gradients(plan, &e);
     for (int kind = 0; kind < ZR_PASSES && e.status == ZERO_OK; kind++) {
         if (pass_exists(&e, kind))
             write_pass(&e, kind);

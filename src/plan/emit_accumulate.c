@@ -8,8 +8,7 @@
 static zr_visit *add_visit(zr_plan *plan, int u, int stream)
 {
     zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){
-        .unit = u, .stream = stream, .fetches_visit = -1, .first_fetches = -1, .reuses = -1};
+    *visit = (zr_visit){.unit = u, .stream = stream, .reuses = -1};
     return visit;
 }
 

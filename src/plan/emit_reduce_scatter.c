@@ -4,23 +4,6 @@
 #include "plan/emit.h"
 #include "plan/accumulators.h"
 
-// Returns the flat parameter's place in the window: whole gradients have one each.
-static zr_buffer_ref gradient(zr_emitter *e, int p)
-{
-    if (zr_plan_whole_gradients(e->plan))
-        return (zr_buffer_ref){ZR_BUFFER_GRADIENTS, e->plan->flat_params[p].grad_first};
-    return zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
-}
-
-// Waits until what lay there, which may be a whole gradient itself, has been read.
-static void await_readers(zr_emitter *e, int p)
-{
-    if (zr_plan_whole_gradients(e->plan))
-        zr_emit_await_readers(e, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, p);
-    else
-        zr_emit_await_bytes(e, ZR_ALWAYS, p, gradient(e, p), ZR_SLOT_READERS);
-}
-
 static bool opens(const zr_plan *plan, const zr_visit *visit, int p)
 {
     const zr_flat_param *flat_param = &plan->flat_params[p];
@@ -33,17 +16,15 @@ static bool opens(const zr_plan *plan, const zr_visit *visit, int p)
 static zr_buffer_ref collected(zr_emitter *e, int v, int p)
 {
     bool apart = zr_flat_param_collects_apart(&e->plan->flat_params[p]);
-    return apart ? zr_emit_open_sums(e, v, p) : gradient(e, p);
+    return apart ? zr_emit_open_sums(e, v, p) : zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
 }
 
 // Opens a flat parameter before its first contribution of this micro-batch.
 static void open_flat_param(zr_emitter *e, int v, int p)
 {
     const zr_buffer_ref place = collected(e, v, p);
-    if (place.buffer == ZR_BUFFER_GRADIENTS)
-        await_readers(e, p);
-    else
-        zr_emit_await_bytes(e, ZR_ALWAYS, p, place, ZR_NO_SLOT);
+    zr_emit_await_bytes(e, ZR_ALWAYS, p, place,
+                        place.buffer == ZR_BUFFER_GRADIENTS ? ZR_SLOT_READERS : ZR_NO_SLOT);
     zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .flat_param = p, .place = place});
 }
 
@@ -77,6 +58,7 @@ static void seal_and_reduce(zr_emitter *e, int v, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_plan *plan = e->plan;
+    const zr_buffer_ref gradient = zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
     zr_emit_unbind(e, p, ZR_BUFFER_GRADIENTS);
     if (e->stage->seal)
         e->stage->seal(e, p);
@@ -84,17 +66,17 @@ static void seal_and_reduce(zr_emitter *e, int v, int p)
         zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP,
                       plan->shard_slices[flat_param->shard_slice_first].group);
     if (zr_flat_param_collects_apart(flat_param)) {
-        await_readers(e, p);
+        zr_emit_await_bytes(e, ZR_ALWAYS, p, gradient, ZR_SLOT_READERS);
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND,
                                      .flat_param = p,
-                                     .place = gradient(e, p),
+                                     .place = gradient,
                                      .from = zr_emit_open_sums(e, v, p)});
     }
     if (zr_flat_param_sums_on_nvme(flat_param))
         zr_emit_take_staged(e, p);
     zr_emit(e, &(zr_instruction){.code = ZR_REDUCE,
                                  .flat_param = p,
-                                 .place = gradient(e, p),
+                                 .place = gradient,
                                  .bytes = (plan->ranks - 1) *
                                           zr_flat_param_gradient_shard_bytes(flat_param),
                                  .slot = {ZR_SLOT_SUM, p}});

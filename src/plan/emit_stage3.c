@@ -7,6 +7,7 @@
 // among offloaded flat parameters, and all of them for ZeRO++'s secondary partition (hpZ).
 #include "plan/emit.h"
 #include "plan/network.h"
+#include "plan/plan_parts.h"
 
 // Counts a flat parameter that is here already as a message of no bytes, because every acquire is a
 // message.
@@ -142,17 +143,23 @@ void zr_emit_bind_gathered(zr_emitter *e, int v)
     }
 }
 
+// Begins to fetch what may be on its way while visit v is the next to be gathered. The first visit
+// of a pass needs this itself; later ones find it done.
+static void fetch_ahead(zr_emitter *e, int v, int pass_end, int visits)
+{
+    zr_emit_fetches(e, ZR_MIN(zr_last_fetched(e->plan, v, pass_end), visits - 1));
+}
+
 // Acquires a visit's flat parameters. A visit that was too large to be gathered ahead is gathered
 // now. While it computes, the next visit is gathered, and parameters of later ones come from NVMe.
 static void gathered_acquire(zr_emitter *e, int v, int visits)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    if (visit->first_fetches >= 0)
-        zr_emit_fetches(e, ZR_MIN(visit->first_fetches, visits - 1));
+    fetch_ahead(e, v, visit->pass_end, visits);
     if (!visit->ahead)
         zr_emit_gather_visit(e, v);
     zr_emit_bind_gathered(e, v);
-    zr_emit_fetches(e, ZR_MIN(visit->fetches_visit, visits - 1));
+    fetch_ahead(e, v + 1, visit->pass_end, visits);
     if (v + 1 < visits && e->plan->visits[v + 1].ahead)
         zr_emit_gather_visit(e, v + 1);
 }

@@ -8,7 +8,7 @@
 // While visit i computes, i+1 is gathered, and the parameters of later visits are on their way from
 // NVMe:
 //
-//   acquire(i):  await gather i;  begin to fetch up to visit fetches_visit;
+//   acquire(i):  await gather i;  begin to fetch as far ahead as i+1 allows;
 //                start gather i+1 (its fetch has ended)
 #include "plan/plan_parts.h"
 
@@ -130,9 +130,7 @@ static void choose_gathers(zr_plan *plan, int64_t kept)
 // This many elements keep the disk busy where the visits ahead are small.
 enum { LEAST_AHEAD = 1 << 20 };
 
-// Returns the last visit, of a pass that ends at `end`, whose parameters may be on their way while
-// visit v is the next to be gathered. Those of v itself always may.
-static int last_fetched(const zr_plan *plan, int v, int end)
+int zr_last_fetched(const zr_plan *plan, int v, int end)
 {
     const zr_tiering *tiering = &plan->settings.tiering;
     int64_t elems = 0, most = tiering->elems_ahead > 0 ? tiering->elems_ahead : INT64_MAX;
@@ -143,23 +141,10 @@ static int last_fetched(const zr_plan *plan, int v, int end)
     return last;
 }
 
-static void choose_fetches(zr_plan *plan)
-{
-    for (int v = 0; v < plan->visit_count; v++) {
-        zr_visit *visit = &plan->visits[v];
-        bool first = v == 0 || plan->visits[v - 1].pass_end == v;
-        if (first)
-            visit->first_fetches = last_fetched(plan, v, visit->pass_end);
-        int fetched = first ? visit->first_fetches : plan->visits[v - 1].fetches_visit;
-        visit->fetches_visit = ZR_MAX(fetched, last_fetched(plan, v + 1, visit->pass_end));
-    }
-}
-
 void zr_plan_gathers(zr_plan *plan, bool keep_all)
 {
     if (plan->holding != ZR_HOLDS_SHARDS)
         return;
     note_first_reads(plan);
     choose_gathers(plan, keep_flat_params(plan, keep_all));
-    choose_fetches(plan);
 }

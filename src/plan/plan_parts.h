@@ -40,6 +40,9 @@ zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
 // gathers.c: what visits gather, and when; keep_all: every flat parameter stays in the gather
 // window.
 void zr_plan_gathers(zr_plan *plan, bool keep_all);
+// gathers.c: returns the last visit, of a pass that ends at `end`, whose parameters may be on their
+// way while visit v is the next to be gathered. Those of v itself always may.
+int zr_last_fetched(const zr_plan *plan, int v, int end);
 // reduction.c: when flat parameters are sealed and reduced, and where what stays for a step lies.
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);
 // reduction.c: says whether a visit makes the last contribution to flat parameter p; for one that

@@ -1,5 +1,5 @@
 // When each flat parameter's gradient is sealed and reduced; and where what stays for a whole step
-// lies: whole gradients, accumulators and optimizer states.
+// lies: accumulators and optimizer states.
 //
 // Whole gradients (stages 0 and 1): every flat parameter has its own place in the window throughout
 // the micro-batch.
@@ -17,17 +17,6 @@
 #include "plan/plan_parts.h"
 
 #include "plan/accumulators.h"
-
-static void place_gradients_of_all(zr_plan *plan)
-{
-    for (int p = 0; p < plan->flat_param_count; p++) {
-        zr_flat_param *flat_param = &plan->flat_params[p];
-        if (flat_param->first_backward < 0)
-            continue;
-        flat_param->grad_first = plan->grad_bytes;
-        plan->grad_bytes += plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
-    }
-}
 
 bool zr_visit_seals(const zr_plan *plan, int v, int p)
 {
@@ -140,7 +129,7 @@ static void place_whole(zr_plan *plan, zr_flat_param *flat_param)
     if (!plan->updates_whole)
         return;
     if (!accumulates_in_other_type(plan)) {
-        flat_param->whole = (zr_buffer_ref){ZR_BUFFER_GRADIENTS, flat_param->grad_first};
+        flat_param->whole.buffer = ZR_BUFFER_GRADIENTS; // its own gradient there
         return;
     }
     flat_param->whole = (zr_buffer_ref){ZR_BUFFER_FULL_GRADS, plan->whole_bytes};
@@ -175,8 +164,6 @@ zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
     plan->sealed = zr_alloc((size_t)plan->flat_param_count * sizeof *plan->sealed, error);
     if (!plan->sealed)
         return ZERO_ERR_MEMORY;
-    if (zr_plan_whole_gradients(plan))
-        place_gradients_of_all(plan);
     follow_backward(plan);
     place_accumulators(plan);
     return ZERO_OK;

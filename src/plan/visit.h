@@ -37,11 +37,6 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     int reuses;
     int flat_param_count;
     int flat_params[ZERO_MAX_FLAT_PARAMS]; // global numbers of the flat parameters that are read
-    // When this visit is acquired, the parameters of visits up to and including that one begin to
-    // travel from NVMe; -1 if there are none.
-    int fetches_visit;
-    // The same before the first visit of a pass is gathered; -1 for other visits.
-    int first_fetches;
 } zr_visit;
 
 static inline bool zr_visit_recomputes(zr_visit_kind kind)

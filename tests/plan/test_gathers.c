@@ -2,6 +2,7 @@
 #include "fixture.h"
 #include "program_checks.h"
 #include "plan/emit.h"
+#include "plan/plan_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +12,11 @@
 // Fetches never fall behind the visit that is gathered next, and go no further than the pass.
 static void check_fetches(const zr_plan *plan)
 {
-    int fetched = plan->visits[0].first_fetches;
     for (int v = 0; v < plan->visit_count; v++) {
-        assert_true(fetched >= v && plan->visits[v].fetches_visit >= fetched &&
-                    plan->visits[v].fetches_visit >= ZR_MIN(v + 1, plan->visit_count - 1));
-        fetched = plan->visits[v].fetches_visit;
+        int end = plan->visits[v].pass_end, fetched = zr_last_fetched(plan, v, end);
+        int next = zr_last_fetched(plan, v + 1, end);
+        assert_true(fetched >= v && fetched < end && next >= fetched);
+        assert_true(next >= ZR_MIN(v + 1, end - 1));
     }
 }
 
