@@ -1,6 +1,14 @@
 #include "plan/accumulators.h"
 
-bool zr_flat_param_collects(const zr_flat_param *flat_param) { return flat_param->grad_first >= 0; }
+bool zr_flat_param_collects(const zr_flat_param *flat_param)
+{
+    return flat_param->first_backward >= 0;
+}
+
+bool zr_flat_param_collects_apart(const zr_flat_param *flat_param)
+{
+    return flat_param->gradient_dtype != ZERO_F32 || flat_param->parked_first >= 0;
+}
 
 int64_t zr_flat_param_open_bytes(const zr_flat_param *flat_param)
 {

@@ -20,8 +20,11 @@
 #include "plan/plan_settings.h"
 
 // Says whether units contribute to the flat parameter: it is trained, or it is a buffer that its
-// owner writes. Known once reductions are planned.
+// owner writes. Known once units are planned.
 bool zr_flat_param_collects(const zr_flat_param *flat_param);
+// Says whether its contributions collect in the open arena, else in the gradient window itself.
+// Known once reductions are planned.
+bool zr_flat_param_collects_apart(const zr_flat_param *flat_param);
 // Returns the bytes of its contributions in fp32, over all ranks' shards.
 int64_t zr_flat_param_open_bytes(const zr_flat_param *flat_param);
 // Returns the bytes of the own shard's sum in one accumulator.

@@ -1,14 +1,12 @@
-// Writes the program: every pass, by means of the emitters. What lay in a place before is known
-// here, so the engine waits only for that.
-//
-// A pass in which units run begins after any other of these. To find the places that they leave
-// taken, all are written once beforehand.
+// Writes the program: every pass, by means of the emitters, which name values. assign.c finds where
+// these lie, and adds the waits for what lay there before.
 #include "plan/emit.h"
 
+#include "plan/accumulators.h"
 #include "plan/plan_parts.h"
 #include "plan/pipeline/tied_weights.h"
 
-#include <string.h>
+#include <limits.h>
 
 const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
 {
@@ -19,27 +17,29 @@ const zr_stage_emitter *zr_stage_of(const zr_plan *plan)
     }
 }
 
-// Makes room for one more element of `size` bytes in a list; where there is none, sets the status
-// and returns false.
-static bool make_room_in_list(zr_emitter *e, void **list, size_t size, int count, int *capacity)
-{
-    void *grown =
-        e->status == ZERO_OK ? zr_list_grow(*list, count, capacity, size, e->error) : NULL;
-    if (!grown) {
-        e->status = ZERO_ERR_MEMORY;
-        return false;
-    }
-    *list = grown;
-    return true;
-}
-
 void zr_emit(zr_emitter *e, const zr_instruction *next)
 {
-    zr_pass *pass = e->pass;
-    if (!make_room_in_list(e, (void **)&pass->at, sizeof *pass->at, pass->count, &pass->capacity))
-        return;
-    pass->at[pass->count] = *next;
-    pass->at[pass->count++].unit = e->unit;
+    if (e->status == ZERO_OK)
+        e->status = zr_pass_add(e->pass, next, e->error);
+    if (e->status == ZERO_OK)
+        e->pass->at[e->pass->count - 1].unit = e->unit;
+}
+
+zr_buffer_ref zr_emit_value(zr_emitter *e, zr_buffer_id buffer, int number, int64_t bytes)
+{
+    zr_plan_values *values = &e->values;
+    if (!values->at[number].from) {
+        values->at[number] =
+            (zr_plan_value){.buffer = buffer, .bytes = bytes, .from = e->written + e->pass->count};
+        values->begun[values->begun_count++] = number;
+    }
+    return (zr_buffer_ref){.buffer = buffer, .value = number};
+}
+
+zr_buffer_ref zr_emit_sums(zr_emitter *e, zr_buffer_id buffer, int p)
+{
+    return zr_emit_value(e, buffer, zr_value_of_flat_param(buffer, p),
+                         zr_bytes_in_buffer(e->plan, &e->plan->flat_params[p], buffer));
 }
 
 void zr_emit_bind(zr_emitter *e, int flat_param, zr_buffer_ref place)
@@ -69,6 +69,13 @@ void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int
                                  .slot = slot});
 }
 
+void zr_emit_await_bytes(zr_emitter *e, zr_when when, int p, zr_buffer_ref value, zr_slot_kind slot)
+{
+    zr_emit(
+        e, &(zr_instruction){
+               .code = ZR_AWAIT, .when = when, .flat_param = p, .place = value, .slot = {slot, p}});
+}
+
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
 {
     zr_instruction *last = e->pass->count ? &e->pass->at[e->pass->count - 1] : NULL;
@@ -82,54 +89,6 @@ void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
                                  .place.buffer = ZR_BUFFER_PARAMETERS,
                                  .mark = mark,
                                  .stream = flat_param});
-}
-
-static bool overlaps_place(const zr_occupant *lies, zr_buffer_ref place, int64_t end)
-{
-    return lies->place.buffer == place.buffer && lies->place.first < end && place.first < lies->end;
-}
-
-static bool is_same_slot(zr_slot a, zr_slot b) { return a.kind == b.kind && a.index == b.index; }
-
-void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int64_t bytes)
-{
-    for (int i = 0; i < e->occupants.count; i++) {
-        const zr_occupant *lies = &e->occupants.at[i];
-        if (!overlaps_place(lies, place, place.first + bytes))
-            continue;
-        if (lies->slot.kind == ZR_SLOT_READERS)
-            zr_emit_await_readers(e, when, place.buffer, lies->slot.index);
-        else
-            zr_emit_await(e, when, lies->slot.kind, lies->slot.index);
-    }
-}
-
-// Removes the occupants of these bytes of a buffer, and where this slot was in this buffer before.
-static void remove_occupants(zr_occupants *occupants, zr_buffer_ref place, int64_t end,
-                             zr_slot slot)
-{
-    int kept = 0;
-    for (int i = 0; i < occupants->count; i++) {
-        const zr_occupant *lies = &occupants->at[i];
-        bool same = lies->place.buffer == place.buffer && is_same_slot(lies->slot, slot);
-        if (!same && !overlaps_place(lies, place, end))
-            occupants->at[kept++] = *lies;
-    }
-    occupants->count = kept;
-}
-
-static void add_occupant(zr_emitter *e, const zr_occupant *lies)
-{
-    zr_occupants *all = &e->occupants;
-    if (make_room_in_list(e, (void **)&all->at, sizeof *all->at, all->count, &all->capacity))
-        all->at[all->count++] = *lies;
-}
-
-void zr_emit_occupy(zr_emitter *e, zr_buffer_ref place, int64_t bytes, zr_slot slot)
-{
-    const zr_occupant lies = {place, place.first + bytes, slot};
-    remove_occupants(&e->occupants, place, lies.end, slot);
-    add_occupant(e, &lies);
 }
 
 static bool is_of_chunk(zr_pass_kind kind) { return kind >= ZR_PASS_COUNT; }
@@ -167,8 +126,6 @@ static void begin_pass(zr_emitter *e, zr_pass_kind kind)
     e->reduced = e->sealed;
 }
 
-// Writes a pass anew. The occupants change from those with which it begins to those with which it
-// ends.
 static void write_pass(zr_emitter *e, zr_pass_kind kind)
 {
     void (*const writers[ZR_PASS_COUNT])(zr_emitter *) = {
@@ -200,53 +157,42 @@ static bool pass_exists(const zr_emitter *e, zr_pass_kind kind)
     return trains || kind == ZR_PASS_EVALUATION || kind == ZR_PASS_PUBLISH;
 }
 
-static bool runs_units(zr_pass_kind kind)
+// Whole gradients have their places in the window throughout, in the order of flat parameters.
+static void name_whole_gradients(zr_plan *plan, zr_emitter *e)
 {
-    return is_of_chunk(kind) || kind == ZR_PASS_MICRO_BATCH || kind == ZR_PASS_EVALUATION;
-}
-
-// Returns what the passes in which units run leave behind, because any of it may lie there when the
-// next pass begins.
-static zr_occupants occupants_at_begin(zr_emitter *e)
-{
-    zr_occupants all = {0};
-    for (int kind = 0; kind < ZR_PASSES; kind++) {
-        if (!pass_exists(e, kind) || !runs_units(kind))
+    for (int p = 0; p < plan->flat_param_count; p++) {
+        zr_flat_param *flat_param = &plan->flat_params[p];
+        if (!zr_flat_param_collects(flat_param))
             continue;
-        e->occupants.count = 0;
-        write_pass(e, kind);
-        const zr_occupants left = e->occupants;
-        e->occupants = all;
-        for (int i = 0; i < left.count; i++)
-            add_occupant(e, &left.at[i]);
-        all = e->occupants;
-        e->occupants = left;
+        const zr_buffer_ref named = zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
+        e->values.at[named.value].to = INT_MAX;
+        if (flat_param->whole.buffer == ZR_BUFFER_GRADIENTS)
+            flat_param->whole = named;
     }
-    e->occupants.count = 0;
-    return all;
-}
-
-static void begin_with_occupants(zr_emitter *e, const zr_occupants *occupants)
-{
-    e->occupants.count = 0;
-    for (int i = 0; i < occupants->count; i++)
-        add_occupant(e, &occupants->at[i]);
 }
 
 zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
                             const zr_order_emitter *order, zero_error *error)
 {
-    zr_emitter e = {
-        .plan = plan, .program = &plan->program, .stage = stage, .order = order, .error = error};
-    const zr_occupants first = occupants_at_begin(&e);
-    for (int kind = 0; kind < ZR_PASSES; kind++) {
-        begin_with_occupants(&e, &first);
+    zr_emitter e = {.plan = plan,
+                    .program = &plan->program,
+                    .stage = stage,
+                    .order = order,
+                    .pass = plan->program.passes,
+                    .written = ZR_FIRST_INSTRUCTION,
+                    .error = error};
+    e.status = zr_values_begin(&e.values, plan, error);
+    if (e.status == ZERO_OK && zr_plan_whole_gradients(plan))
+        name_whole_gradients(plan, &e);
+    for (int kind = 0; kind < ZR_PASSES && e.status == ZERO_OK; kind++) {
         if (pass_exists(&e, kind))
             write_pass(&e, kind);
+        e.written += plan->program.passes[kind].count;
     }
     plan->program.fetch_count = plan->visit_count * ZERO_MAX_FLAT_PARAMS;
-    zr_free(first.at);
-    zr_free(e.occupants.at);
+    if (e.status == ZERO_OK)
+        e.status = zr_assign_places(plan, &e.values, error);
+    zr_values_end(&e.values);
     return e.status;
 }
 

@@ -1,21 +1,28 @@
 // The emitters. Each writes the instructions of one concern when emit_accumulate.c, which knows the
-// order of a pass, calls it. Emitters do not choose places: gathers.c, reduction.c and
-// activations.c have found them before.
+// order of a pass, calls it. Emitters do not know where anything lies: they name values, as a
+// compiler names virtual registers, and assign.c gives each value its bytes.
 #ifndef ZR_PLAN_EMIT_H
 #define ZR_PLAN_EMIT_H
 
 #include "plan/plan.h"
 
-typedef struct zr_occupant { // what was last begun in bytes [place.first, end) of a buffer
-    zr_buffer_ref place;
-    int64_t end;
-    zr_slot slot;
-} zr_occupant;
+// A value: bytes of a buffer that hold something from one instruction to another, such as what one
+// visit gathers. Its instructions are counted from ZR_FIRST_INSTRUCTION on, over all passes.
+typedef struct zr_plan_value {
+    zr_buffer_id buffer;
+    int from, to; // where it is first named (0: nowhere yet), and the last that needs it
+    int64_t bytes;
+    int64_t first; // where it lies in the buffer; assign.c finds it
+} zr_plan_value;
 
-typedef struct zr_occupants {
-    zr_occupant *at; // (count)
-    int count, capacity;
-} zr_occupants;
+enum { ZR_FIRST_INSTRUCTION = 1 };
+
+typedef struct zr_plan_values {
+    zr_plan_value *at; // (count) by number; 0 is none
+    int count;
+    int *begun; // (begun_count) numbers in the order in which values begin
+    int begun_count;
+} zr_plan_values;
 
 typedef struct zr_emitter zr_emitter;
 
@@ -54,13 +61,14 @@ struct zr_emitter {
     const zr_stage_emitter *stage;
     const zr_order_emitter *order;
     zr_program *program;
-    zr_pass *pass; // being written
-    zr_occupants occupants;
-    bool trains;         // this pass makes gradients
-    int chunk;           // of units, whose pass it is
-    int unit;            // for which instructions are written
-    int fetched;         // last visit of this pass whose parameters have begun to come
-    int returned;        // last visit whose parked contributions have begun to come back
+    zr_pass *pass;         // being written
+    int written;           // the number of its first instruction
+    zr_plan_values values; // that have been named
+    bool trains;           // this pass makes gradients
+    int chunk;             // of units, whose pass it is
+    int unit;              // for which instructions are written
+    int fetched;           // last visit of this pass whose parameters have begun to come
+    int returned;          // last visit whose parked contributions have begun to come back
     int sealed, reduced; // index in plan->sealed of the first not sealed; of the first not awaited
     int segment;         // the segment whose backward has begun; -1: none
     zero_status status;  // sticky: ZERO_ERR_MEMORY
@@ -74,6 +82,12 @@ void zr_emit_gather_replica(zr_emitter *e, zr_when when, int flat_param); // beg
 // emit_stage3.c: begins to gather a visit's flat parameters; what is here already is counted as
 // acquired.
 void zr_emit_gather_visit(zr_emitter *e, int visit);
+// Waits until they have come, and binds them.
+void zr_emit_bind_gathered(zr_emitter *e, int visit);
+// Says whether a visit gathers its flat parameter i: it is neither kept from an earlier visit's
+// gather nor reused; and whether its own shard comes from NVMe for that.
+bool zr_visit_gathers(const zr_plan *plan, int visit, int i);
+bool zr_visit_stages(const zr_plan *plan, int visit, int i);
 
 // emit.c: writes every pass of the plan's program anew. ZERO_ERR_MEMORY.
 zero_status zr_emit_program(zr_plan *plan, const zr_stage_emitter *stage,
@@ -88,14 +102,35 @@ void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int
 // Lets the unit go on after the last instruction, because the streamed flat parameter has come or
 // gone.
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param);
-// Waits for what lay in these bytes last: until readers have drained it, or until its transfer has
-// ended.
-void zr_emit_await_buffer(zr_emitter *e, zr_when when, zr_buffer_ref place, int64_t bytes);
-// Records that `slot` was begun in these bytes, and forgets where it was before.
-void zr_emit_occupy(zr_emitter *e, zr_buffer_ref place, int64_t bytes, zr_slot slot);
+// Waits for what lies in the bytes of flat parameter p's value: until its readers have drained it,
+// or its transfer has ended. slot: what has to end before the bytes are used again after the value;
+// ZR_NO_SLOT if nothing has.
+void zr_emit_await_bytes(zr_emitter *e, zr_when when, int p, zr_buffer_ref value,
+                         zr_slot_kind slot);
+// Names a value, which begins here if it has not begun before. Its bytes are reserved from here on.
+zr_buffer_ref zr_emit_value(zr_emitter *e, zr_buffer_id buffer, int number, int64_t bytes);
+// Names the value of flat parameter p in the gradient window, the open arena or the host's buffer
+// of sums.
+zr_buffer_ref zr_emit_sums(zr_emitter *e, zr_buffer_id buffer, int p);
+
+// assign.c: numbers of values. Of flat parameter p: its gradient in the window, its open sums, and
+// its sums in the host's buffer.
+int zr_value_of_flat_param(zr_buffer_id buffer, int p);
+// Those of a visit: what it gathers, the open sums that it takes up again, and from
+// ZR_VALUE_STAGED on the own shards of its flat parameters in the host's buffer.
+enum { ZR_VALUE_GATHERED, ZR_VALUE_RETURNED, ZR_VALUE_STAGED };
+int zr_value_of_visit(const zr_plan *plan, int visit, int i);
+// assign.c: makes room for all values. zr_values_end accepts a zeroed one. ZERO_ERR_MEMORY.
+zero_status zr_values_begin(zr_plan_values *values, const zr_plan *plan, zero_error *error);
+void zr_values_end(zr_plan_values *values);
+// assign.c: finds where every value lies, writes this into instructions, flat parameters and the
+// plan's bytes, and adds the AWAITs of what lay there before. ZERO_ERR_MEMORY.
+zero_status zr_assign_places(zr_plan *plan, zr_plan_values *values, zero_error *error);
 
 // emit_reduce_scatter.c: called around a visit of backward.
 void zr_emit_gradients_open(zr_emitter *e, int visit);
+// Reserves the bytes of what zr_emit_gradients_open writes.
+void zr_emit_gradients_reserve(zr_emitter *e, int visit);
 void zr_emit_gradients_close(zr_emitter *e, int visit);
 // Ends the reductions of sealed flat parameters that have to end by the end of that visit, oldest
 // first.
@@ -106,10 +141,17 @@ void zr_emit_norm(zr_emitter *e);
 // emit_offload.c
 // Fetches the parameters of visits up to that one, as far as this has not begun.
 void zr_emit_fetches(zr_emitter *e, int last_visit);
+// Names the own shard of a visit's flat parameter i in the host's buffer.
+zr_buffer_ref zr_emit_staged_shard(zr_emitter *e, int visit, int i);
 void zr_emit_fetch_sums(zr_emitter *e, int visit);
+void zr_emit_fetch_sums_reserve(zr_emitter *e, int visit);
 // Runs before a flat parameter's sum is put into the host's buffer.
 void zr_emit_take_staged(zr_emitter *e, int flat_param);
 void zr_emit_store_sum(zr_emitter *e, int flat_param);
+// Says whether a visit adds to contributions that an earlier unit has parked.
+bool zr_visit_returns(const zr_plan *plan, int visit);
+// Names the open sums of a visit's flat parameter.
+zr_buffer_ref zr_emit_open_sums(zr_emitter *e, int visit, int flat_param);
 void zr_emit_parked_return(zr_emitter *e, int visit);
 void zr_emit_parked_leave(zr_emitter *e, int visit);
 // Boundary: waits until sums are where they are kept.

@@ -1,6 +1,6 @@
 // The order of accumulation: a micro-batch is the forward of every unit and then the backward of
-// every unit, and the next one begins after it. First the visits are listed (plan/visit.h),
-// because places are found along them; when everything has a place, the passes are written.
+// every unit, and the next one begins after it. First the visits are listed (plan/visit.h), along
+// which gathers.c and reduction.c decide what happens when; then the passes are written.
 #include "plan/emit.h"
 
 #include "plan/plan_parts.h"
@@ -8,10 +8,7 @@
 static zr_visit *add_visit(zr_plan *plan, int u, int stream)
 {
     zr_visit *visit = &plan->visits[plan->visit_count++];
-    *visit = (zr_visit){
-        .unit = u, .stream = stream, .fetches_visit = -1, .first_fetches = -1, .reuses = -1};
-    for (int i = 0; i < ZERO_MAX_FLAT_PARAMS; i++)
-        visit->staged_first[i] = -1;
+    *visit = (zr_visit){.unit = u, .stream = stream, .reuses = -1};
     return visit;
 }
 
@@ -235,6 +232,8 @@ void zr_emit_turn(zr_emitter *e, int v, bool forward)
     if (!forward)
         zr_emit_activation_checkpoint_before_backward(e, unit);
     begin_visit(e, v, e->plan->visits[v].pass_end);
+    if (zr_visit_adds(&e->plan->visits[v]))
+        zr_emit_gradients_reserve(e, v);
     if (forward)
         zr_emit_activation_checkpoint_before_forward(e, unit);
     emit_calls_of_unit(e, v, end + 1);

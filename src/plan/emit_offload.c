@@ -8,8 +8,15 @@
 //                and come back while the visit before the next contribution computes
 #include "plan/emit.h"
 #include "plan/accumulators.h"
+#include "plan/plan_parts.h"
 
-static bool is_staged_in_visit(const zr_visit *visit, int i) { return visit->staged_first[i] >= 0; }
+zr_buffer_ref zr_emit_staged_shard(zr_emitter *e, int v, int i)
+{
+    const zr_plan *plan = e->plan;
+    return zr_emit_value(
+        e, ZR_BUFFER_STAGED_PARAMETERS, zr_value_of_visit(plan, v, ZR_VALUE_STAGED + i),
+        zr_flat_param_shard_bytes(&plan->flat_params[plan->visits[v].flat_params[i]]));
+}
 
 // A kept flat parameter travels once after the weights have changed.
 void zr_emit_fetches(zr_emitter *e, int last_visit)
@@ -18,76 +25,78 @@ void zr_emit_fetches(zr_emitter *e, int last_visit)
         const zr_visit *visit = &e->plan->visits[v];
         for (int i = 0; i < visit->flat_param_count; i++) {
             const zr_flat_param *flat_param = &e->plan->flat_params[visit->flat_params[i]];
-            if (!is_staged_in_visit(visit, i))
+            if (!zr_visit_stages(e->plan, v, i))
                 continue;
-            zr_emit(
-                e, &(zr_instruction){.code = ZR_FETCH,
-                                     .when = flat_param->kept_first >= 0 ? ZR_OUTDATED : ZR_ALWAYS,
-                                     .flat_param = visit->flat_params[i],
-                                     .place = {ZR_BUFFER_STAGED_PARAMETERS, visit->staged_first[i]},
-                                     .from = {ZR_BUFFER_STORED, flat_param->shard_first},
-                                     .bytes = zr_flat_param_shard_bytes(flat_param),
-                                     .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
+            zr_emit(e,
+                    &(zr_instruction){.code = ZR_FETCH,
+                                      .when = flat_param->kept_first >= 0 ? ZR_OUTDATED : ZR_ALWAYS,
+                                      .flat_param = visit->flat_params[i],
+                                      .place = zr_emit_staged_shard(e, v, i),
+                                      .from = {ZR_BUFFER_STORED, flat_param->shard_first},
+                                      .bytes = zr_flat_param_shard_bytes(flat_param),
+                                      .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
         }
     }
     e->fetched = ZR_MAX(e->fetched, last_visit);
 }
 
-static zr_buffer_ref staged_sum_place(const zr_flat_param *flat_param)
+// Sums so far are fetched while the visit before the one that seals their flat parameter computes;
+// the first visit that adds has no visit before it that could have done this. Returns the first of
+// the visits whose sums are fetched with visit v; the last one is v + 1.
+static int first_fetched_with(const zr_plan *plan, int v)
 {
-    return (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first};
+    const zr_visit *before = v > 0 ? &plan->visits[v - 1] : NULL;
+    return before && zr_visit_adds(before) && before->pass_end > v ? v + 1 : v;
+}
+
+// Says whether the sums of flat parameter p so far come from NVMe for visit w.
+static bool sums_come_for(const zr_plan *plan, int w, int p)
+{
+    return plan->settings.accumulation > 1 && zr_flat_param_sums_on_nvme(&plan->flat_params[p]) &&
+           zr_visit_seals(plan, w, p);
+}
+
+void zr_emit_fetch_sums_reserve(zr_emitter *e, int v)
+{
+    const zr_plan *plan = e->plan;
+    for (int w = first_fetched_with(plan, v); w <= v + 1 && w < plan->visits[v].pass_end; w++) {
+        const zr_unit_plan *unit = &plan->units[plan->visits[w].unit];
+        for (int i = 0; i < unit->flat_param_count; i++)
+            if (sums_come_for(plan, w, unit->flat_params[i]))
+                zr_emit_sums(e, ZR_BUFFER_STAGED_SUMS, unit->flat_params[i]);
+    }
 }
 
 static void fetch_sum(zr_emitter *e, int p)
 {
-    const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    zr_emit_await_buffer(e, ZR_LATER, staged_sum_place(flat_param),
-                         zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
+    const zr_buffer_ref place = zr_emit_sums(e, ZR_BUFFER_STAGED_SUMS, p);
+    zr_emit_await_bytes(e, ZR_LATER, p, place, ZR_NO_SLOT);
     zr_emit(e, &(zr_instruction){.code = ZR_FETCH,
                                  .when = ZR_LATER,
                                  .flat_param = p,
-                                 .place = staged_sum_place(flat_param),
-                                 .bytes = zr_flat_param_sum_bytes(flat_param),
+                                 .place = place,
+                                 .bytes = zr_flat_param_sum_bytes(&e->plan->flat_params[p]),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
-}
-
-// Returns the next flat parameter after `after` whose sum is fetched with visit v; that visit or
-// the next one seals it.
-static int next_fetched(const zr_plan *plan, int v, int after)
-{
-    int next = plan->flat_param_count;
-    for (int w = v; w <= v + 1 && w < plan->visits[v].pass_end; w++) {
-        const zr_unit_plan *unit = &plan->units[plan->visits[w].unit];
-        for (int i = 0; i < unit->flat_param_count; i++)
-            if (unit->flat_params[i] > after &&
-                plan->flat_params[unit->flat_params[i]].fetched_with == v)
-                next = ZR_MIN(next, unit->flat_params[i]);
-    }
-    return next;
 }
 
 // Begins to fetch the sums of earlier micro-batches to the place where this one's is added to them.
 void zr_emit_fetch_sums(zr_emitter *e, int v)
 {
-    if (!e->plan->staged_gradient_bytes)
-        return;
-    for (int p = next_fetched(e->plan, v, -1); p < e->plan->flat_param_count;
-         p = next_fetched(e->plan, v, p))
-        fetch_sum(e, p);
+    const zr_plan *plan = e->plan;
+    int first = first_fetched_with(plan, v), last = ZR_MIN(v + 1, plan->visits[v].pass_end - 1);
+    for (int p = 0; p < plan->flat_param_count && first <= last; p++)
+        if (sums_come_for(plan, first, p) || sums_come_for(plan, last, p))
+            fetch_sum(e, p);
 }
 
-// Takes the place in the host's buffer here, because a micro-batch that is added to nothing has
+// Takes the bytes in the host's buffer here, because a micro-batch that is added to nothing has
 // fetched nothing.
 void zr_emit_take_staged(zr_emitter *e, int p)
 {
-    const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    const zr_slot slot = {ZR_SLOT_TRAVELLED, p};
-    zr_emit_await_buffer(e, ZR_ALWAYS, staged_sum_place(flat_param),
-                         zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param));
-    if (flat_param->fetched_with >= 0)
-        zr_emit_await(e, ZR_LATER, slot.kind, slot.index);
-    zr_emit_occupy(e, staged_sum_place(flat_param),
-                   zr_flat_param_accumulator_bytes(&e->plan->settings, flat_param), slot);
+    zr_emit_await_bytes(e, ZR_ALWAYS, p, zr_emit_sums(e, ZR_BUFFER_STAGED_SUMS, p),
+                        ZR_SLOT_TRAVELLED);
+    if (e->plan->settings.accumulation > 1)
+        zr_emit_await(e, ZR_LATER, ZR_SLOT_TRAVELLED, p);
 }
 
 void zr_emit_store_sum(zr_emitter *e, int p)
@@ -95,7 +104,7 @@ void zr_emit_store_sum(zr_emitter *e, int p)
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     zr_emit(e, &(zr_instruction){.code = ZR_STORE,
                                  .flat_param = p,
-                                 .from = staged_sum_place(flat_param),
+                                 .from = zr_emit_sums(e, ZR_BUFFER_STAGED_SUMS, p),
                                  .bytes = zr_flat_param_sum_bytes(flat_param),
                                  .slot = {ZR_SLOT_TRAVELLED, p}});
 }
@@ -109,32 +118,44 @@ void zr_emit_await_transfers(zr_emitter *e)
     }
 }
 
-static void move_parked(zr_emitter *e, zr_code code, int v)
+// Says whether a visit adds to contributions that wait for those of another unit.
+static bool is_parked(const zr_plan *plan, int v)
 {
-    const zr_visit *visit = &e->plan->visits[v];
-    int64_t bytes = zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]);
-    const zr_buffer_ref open = {ZR_BUFFER_OPEN_SUMS, visit->open_first};
-    const zr_buffer_ref stored = {ZR_BUFFER_STORED,
-                                  e->plan->flat_params[visit->stream].parked_first};
-    const zr_slot slot = {ZR_SLOT_PARKED, visit->stream};
-    bool comes = code == ZR_FETCH;
-    zr_emit_await(e, ZR_ALWAYS, slot.kind, slot.index);
-    zr_emit(e, &(zr_instruction){.code = code,
-                                 .flat_param = visit->stream,
-                                 .place = comes ? open : stored,
-                                 .from = comes ? stored : open,
-                                 .bytes = bytes,
-                                 .slot = slot});
-    zr_emit_occupy(e, open, bytes, slot);
+    const zr_visit *visit = &plan->visits[v];
+    return visit->stream >= 0 && visit->kind == ZR_VISIT_BACKWARD &&
+           plan->flat_params[visit->stream].parked_first >= 0;
 }
 
-static void begin_return_of_parked(zr_emitter *e, int v)
+bool zr_visit_returns(const zr_plan *plan, int v)
 {
-    const zr_visit *visit = &e->plan->visits[v];
-    zr_emit_await_buffer(e, ZR_ALWAYS, (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, visit->open_first},
-                         zr_flat_param_open_bytes(&e->plan->flat_params[visit->stream]));
-    move_parked(e, ZR_FETCH, v);
-    e->returned = v;
+    const zr_visit *visit = &plan->visits[v];
+    return is_parked(plan, v) && plan->flat_params[visit->stream].first_backward != visit->unit;
+}
+
+zr_buffer_ref zr_emit_open_sums(zr_emitter *e, int v, int p)
+{
+    if (e->plan->visits[v].stream != p || !zr_visit_returns(e->plan, v))
+        return zr_emit_sums(e, ZR_BUFFER_OPEN_SUMS, p);
+    return zr_emit_value(e, ZR_BUFFER_OPEN_SUMS, zr_value_of_visit(e->plan, v, ZR_VALUE_RETURNED),
+                         zr_flat_param_open_bytes(&e->plan->flat_params[p]));
+}
+
+static void move_parked(zr_emitter *e, zr_code code, int v)
+{
+    int p = e->plan->visits[v].stream;
+    const zr_buffer_ref open = zr_emit_open_sums(e, v, p);
+    const zr_buffer_ref stored = {ZR_BUFFER_STORED, e->plan->flat_params[p].parked_first};
+    bool comes = code == ZR_FETCH;
+    if (comes)
+        zr_emit_await_bytes(e, ZR_ALWAYS, p, open, ZR_SLOT_PARKED);
+    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PARKED, p);
+    zr_emit(e, &(zr_instruction){.code = code,
+                                 .flat_param = p,
+                                 .place = comes ? open : stored,
+                                 .from = comes ? stored : open,
+                                 .bytes = zr_flat_param_open_bytes(&e->plan->flat_params[p]),
+                                 .slot = {ZR_SLOT_PARKED, p}});
+    e->returned = comes ? v : e->returned;
 }
 
 // Begins to fetch what this visit adds to, unless the visit before has; then what the next visit
@@ -143,20 +164,20 @@ void zr_emit_parked_return(zr_emitter *e, int v)
 {
     const zr_plan *plan = e->plan;
     const zr_visit *now = &plan->visits[v];
-    if (now->returns && e->returned < v)
-        begin_return_of_parked(e, v);
-    if (v + 1 < now->pass_end && plan->visits[v + 1].returns)
-        begin_return_of_parked(e, v + 1);
-    if (!now->returns)
+    if (zr_visit_returns(plan, v) && e->returned < v)
+        move_parked(e, ZR_FETCH, v);
+    if (v + 1 < now->pass_end && zr_visit_returns(plan, v + 1))
+        move_parked(e, ZR_FETCH, v + 1);
+    if (!zr_visit_returns(plan, v))
         return;
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_PARKED, now->stream);
-    zr_emit_bind(e, now->stream, (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, now->open_first});
+    zr_emit_bind(e, now->stream, zr_emit_open_sums(e, v, now->stream));
 }
 
 void zr_emit_parked_leave(zr_emitter *e, int v)
 {
     const zr_visit *now = &e->plan->visits[v];
-    if (!now->parks)
+    if (!is_parked(e->plan, v) || zr_visit_seals(e->plan, v, now->stream))
         return;
     zr_emit_unbind(e, now->stream, ZR_BUFFER_OPEN_SUMS);
     move_parked(e, ZR_STORE, v);

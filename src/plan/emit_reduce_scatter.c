@@ -1,62 +1,54 @@
 // Gradients of a micro-batch, around the visits of backward: they are opened, sealed, and
 // reduce-scattered into the owners' accumulators, at every stage (contract 4). reduction.c has
-// found when and where.
+// found when.
 #include "plan/emit.h"
 #include "plan/accumulators.h"
 
-static int64_t window_bytes(const zr_flat_param *flat_param, int ranks)
+static bool opens(const zr_plan *plan, const zr_visit *visit, int p)
 {
-    return ranks * zr_flat_param_gradient_shard_bytes(flat_param);
+    const zr_flat_param *flat_param = &plan->flat_params[p];
+    bool here = visit->stream >= 0 ? visit->stream == p : !flat_param->streamed;
+    return here && flat_param->first_backward == visit->unit;
 }
 
-// Takes the flat parameter's place in the window, once earlier readers have drained it. Whole
-// gradients have a place each, so only their own readers were there.
-static void take_gradient_window(zr_emitter *e, int p)
+// Returns where the contributions to a flat parameter collect: those in fp32 in the window itself,
+// unless they wait for another unit's.
+static zr_buffer_ref collected(zr_emitter *e, int v, int p)
 {
-    const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    const zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
-    int64_t bytes = window_bytes(flat_param, e->plan->ranks);
-    if (zr_plan_whole_gradients(e->plan)) {
-        zr_emit_await_readers(e, ZR_ALWAYS, ZR_BUFFER_GRADIENTS, p);
-        return;
-    }
-    zr_emit_await_buffer(e, ZR_ALWAYS, place, bytes);
-    zr_emit_occupy(e, place, bytes, (zr_slot){ZR_SLOT_READERS, p});
+    bool apart = zr_flat_param_collects_apart(&e->plan->flat_params[p]);
+    return apart ? zr_emit_open_sums(e, v, p) : zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
 }
 
-static int64_t open_sum_place(const zr_emitter *e, int visit, int p)
+// Opens a flat parameter before its first contribution of this micro-batch.
+static void open_flat_param(zr_emitter *e, int v, int p)
 {
-    const zr_visit *now = &e->plan->visits[visit];
-    return now->stream == p ? now->open_first : e->plan->flat_params[p].open_first;
-}
-
-// Opens a flat parameter before its first contribution of this micro-batch. Contributions in fp32
-// collect in the window itself, unless they collect apart (reduction.c).
-static void open_flat_param(zr_emitter *e, int visit, int p)
-{
-    const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
-    if (flat_param->open_first < 0) {
-        take_gradient_window(e, p);
-    } else {
-        place = (zr_buffer_ref){ZR_BUFFER_OPEN_SUMS, open_sum_place(e, visit, p)};
-        zr_emit_await_buffer(e, ZR_ALWAYS, place, zr_flat_param_open_bytes(flat_param));
-    }
+    const zr_buffer_ref place = collected(e, v, p);
+    zr_emit_await_bytes(e, ZR_ALWAYS, p, place,
+                        place.buffer == ZR_BUFFER_GRADIENTS ? ZR_SLOT_READERS : ZR_NO_SLOT);
     zr_emit(e, &(zr_instruction){.code = ZR_OPEN, .flat_param = p, .place = place});
+}
+
+// A unit that runs forward again first has its bytes from before that call, so that its gradients
+// do not wait for readers of what it has just summed.
+void zr_emit_gradients_reserve(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    const zr_unit_plan *unit = &e->plan->units[visit->unit];
+    zr_emit_fetch_sums_reserve(e, v);
+    for (int i = 0; i < unit->flat_param_count; i++)
+        if (opens(e->plan, visit, unit->flat_params[i]))
+            collected(e, v, unit->flat_params[i]);
 }
 
 void zr_emit_gradients_open(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     const zr_unit_plan *unit = &e->plan->units[visit->unit];
+    zr_emit_gradients_reserve(e, v);
     zr_emit_fetch_sums(e, v);
-    for (int i = 0; i < unit->flat_param_count; i++) {
-        int p = unit->flat_params[i];
-        const zr_flat_param *flat_param = &e->plan->flat_params[p];
-        bool here = visit->stream >= 0 ? visit->stream == p : !flat_param->streamed;
-        if (here && flat_param->first_backward == visit->unit)
-            open_flat_param(e, v, p);
-    }
+    for (int i = 0; i < unit->flat_param_count; i++)
+        if (opens(e->plan, visit, unit->flat_params[i]))
+            open_flat_param(e, v, unit->flat_params[i]);
     zr_emit_parked_return(e, v);
 }
 
@@ -66,25 +58,25 @@ static void seal_and_reduce(zr_emitter *e, int v, int p)
 {
     const zr_flat_param *flat_param = &e->plan->flat_params[p];
     const zr_plan *plan = e->plan;
-    const zr_buffer_ref place = {ZR_BUFFER_GRADIENTS, flat_param->grad_first};
+    const zr_buffer_ref gradient = zr_emit_sums(e, ZR_BUFFER_GRADIENTS, p);
     zr_emit_unbind(e, p, ZR_BUFFER_GRADIENTS);
     if (e->stage->seal)
         e->stage->seal(e, p);
     if (plan->settings.delayed && flat_param->state_first >= 0 && flat_param->shard_slice_count > 0)
         zr_emit_await(e, ZR_FIRST, ZR_SLOT_GROUP,
                       plan->shard_slices[flat_param->shard_slice_first].group);
-    if (flat_param->open_first >= 0) {
-        take_gradient_window(e, p);
+    if (zr_flat_param_collects_apart(flat_param)) {
+        zr_emit_await_bytes(e, ZR_ALWAYS, p, gradient, ZR_SLOT_READERS);
         zr_emit(e, &(zr_instruction){.code = ZR_ROUND,
                                      .flat_param = p,
-                                     .place = place,
-                                     .from = {ZR_BUFFER_OPEN_SUMS, open_sum_place(e, v, p)}});
+                                     .place = gradient,
+                                     .from = zr_emit_open_sums(e, v, p)});
     }
     if (zr_flat_param_sums_on_nvme(flat_param))
         zr_emit_take_staged(e, p);
     zr_emit(e, &(zr_instruction){.code = ZR_REDUCE,
                                  .flat_param = p,
-                                 .place = place,
+                                 .place = gradient,
                                  .bytes = (plan->ranks - 1) *
                                           zr_flat_param_gradient_shard_bytes(flat_param),
                                  .slot = {ZR_SLOT_SUM, p}});

@@ -2,12 +2,12 @@
 //
 // Where the ranks share a machine, each flat parameter exists once and all ranks map it: acquiring
 // waits for its version, and nothing moves (contract 7). Elsewhere, and where parameters lie on
-// host or NVMe, a visit's flat parameters are gathered one visit ahead, into places that gathers.c
-// has found. Flat parameters that stay there are gathered once after the weights have changed: the
-// small ones among offloaded flat parameters, and all of them for ZeRO++'s secondary partition
-// (hpZ).
+// host or NVMe, a visit's flat parameters are gathered one visit ahead (gathers.c decides). Flat
+// parameters that stay gathered are gathered once after the weights have changed: the small ones
+// among offloaded flat parameters, and all of them for ZeRO++'s secondary partition (hpZ).
 #include "plan/emit.h"
 #include "plan/network.h"
+#include "plan/plan_parts.h"
 
 // Counts a flat parameter that is here already as a message of no bytes, because every acquire is a
 // message.
@@ -50,39 +50,74 @@ static void mapped_publish(zr_emitter *e)
                        .code = ZR_PUBLISH, .flat_param = p, .slot = {ZR_SLOT_PUBLISHED, p}});
 }
 
-// Returns where the own shard of a visit's flat parameter i lies when it is gathered.
-static zr_buffer_ref own_shard(const zr_plan *plan, const zr_visit *visit, int i)
+static bool is_kept(const zr_plan *plan, const zr_visit *visit, int i)
 {
-    if (visit->staged_first[i] >= 0)
-        return (zr_buffer_ref){ZR_BUFFER_STAGED_PARAMETERS, visit->staged_first[i]};
-    return (zr_buffer_ref){ZR_BUFFER_SHARDS, plan->flat_params[visit->flat_params[i]].shard_first};
+    return plan->flat_params[visit->flat_params[i]].kept_first >= 0;
 }
 
-// Gathers a flat parameter once all readers have drained what lay in its place last; a kept flat
-// parameter has a place of its own.
-static void gather_flat_param(zr_emitter *e, int v, int i, zr_when when)
+bool zr_visit_gathers(const zr_plan *plan, int v, int i)
+{
+    const zr_visit *visit = &plan->visits[v];
+    bool first_read = plan->flat_params[visit->flat_params[i]].first_read == v;
+    return visit->reuses < 0 && (!is_kept(plan, visit, i) || first_read);
+}
+
+bool zr_visit_stages(const zr_plan *plan, int v, int i)
+{
+    const zr_flat_param *flat_param = &plan->flat_params[plan->visits[v].flat_params[i]];
+    return zr_visit_gathers(plan, v, i) && flat_param->parameter_tier == ZERO_TIER_nvme;
+}
+
+// Returns where the own shard of a visit's flat parameter i lies when it is gathered.
+static zr_buffer_ref own_shard(zr_emitter *e, int v, int i)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    int p = visit->flat_params[i];
-    const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    const zr_buffer_ref place = {ZR_BUFFER_GATHERED, visit->gather_first[i]};
-    const zr_slot readers = {ZR_SLOT_READERS, p};
-    int64_t bytes = e->plan->ranks * zr_flat_param_shard_bytes(flat_param);
-    if (flat_param->kept_first >= 0) {
-        zr_emit_await_readers(e, when, ZR_BUFFER_GATHERED, p);
-    } else {
-        zr_emit_await_buffer(e, when, place, bytes);
-        zr_emit_occupy(e, place, bytes, readers);
+    if (zr_visit_stages(e->plan, v, i))
+        return zr_emit_staged_shard(e, v, i);
+    return (zr_buffer_ref){ZR_BUFFER_SHARDS,
+                           e->plan->flat_params[visit->flat_params[i]].shard_first};
+}
+
+// What a visit gathers is one value. A visit that reuses an earlier one's finds all of its flat
+// parameters there, because a unit's later visits read no flat parameter that its first does not
+// read.
+static zr_buffer_ref place_gathered(zr_emitter *e, int v, int p)
+{
+    const zr_plan *plan = e->plan;
+    int owner = plan->visits[v].reuses >= 0 ? plan->visits[v].reuses : v;
+    const zr_visit *gathers = &plan->visits[owner];
+    int64_t bytes = 0, first = 0;
+    if (plan->flat_params[p].kept_first >= 0)
+        return (zr_buffer_ref){ZR_BUFFER_GATHERED, plan->flat_params[p].kept_first};
+    for (int i = 0; i < gathers->flat_param_count; i++) {
+        if (gathers->flat_params[i] == p)
+            first = bytes;
+        if (!is_kept(plan, gathers, i))
+            bytes += plan->ranks *
+                     zr_flat_param_shard_bytes(&plan->flat_params[gathers->flat_params[i]]);
     }
-    if (visit->staged_first[i] >= 0)
+    zr_buffer_ref place = zr_emit_value(e, ZR_BUFFER_GATHERED,
+                                        zr_value_of_visit(plan, owner, ZR_VALUE_GATHERED), bytes);
+    place.first = first;
+    return place;
+}
+
+static void gather_flat_param(zr_emitter *e, int v, int i, zr_when when)
+{
+    int p = e->plan->visits[v].flat_params[i];
+    int64_t bytes = zr_plan_gathered(e->plan) * zr_flat_param_shard_bytes(&e->plan->flat_params[p]);
+    if (is_kept(e->plan, &e->plan->visits[v], i))
+        zr_emit_await_readers(e, when, ZR_BUFFER_GATHERED, p);
+    else
+        zr_emit_await_bytes(e, when, p, place_gathered(e, v, p), ZR_SLOT_READERS);
+    if (zr_visit_stages(e->plan, v, i))
         zr_emit_await(e, when, ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i);
     zr_emit(e, &(zr_instruction){.code = ZR_GATHER,
                                  .when = when,
                                  .flat_param = p,
-                                 .place = place,
-                                 .from = own_shard(e->plan, visit, i),
-                                 .bytes = zr_plan_gathered(e->plan) *
-                                          zr_flat_param_shard_bytes(flat_param),
+                                 .place = place_gathered(e, v, p),
+                                 .from = own_shard(e, v, i),
+                                 .bytes = bytes,
                                  .slot = {ZR_SLOT_GATHER, p}});
 }
 
@@ -90,12 +125,29 @@ void zr_emit_gather_visit(zr_emitter *e, int v)
 {
     const zr_visit *visit = &e->plan->visits[v];
     for (int i = 0; i < visit->flat_param_count; i++) {
-        bool kept = e->plan->flat_params[visit->flat_params[i]].kept_first >= 0;
-        if (visit->gathers[i])
+        bool kept = is_kept(e->plan, visit, i), gathers = zr_visit_gathers(e->plan, v, i);
+        if (gathers)
             gather_flat_param(e, v, i, kept ? ZR_OUTDATED : ZR_ALWAYS);
-        if (!visit->gathers[i] || kept)
-            count_acquired(e, visit->gathers[i] ? ZR_FRESH : ZR_ALWAYS, visit->flat_params[i]);
+        if (!gathers || kept)
+            count_acquired(e, gathers ? ZR_FRESH : ZR_ALWAYS, visit->flat_params[i]);
     }
+}
+
+void zr_emit_bind_gathered(zr_emitter *e, int v)
+{
+    const zr_visit *visit = &e->plan->visits[v];
+    for (int i = 0; i < visit->flat_param_count; i++) {
+        if (zr_visit_gathers(e->plan, v, i))
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->flat_params[i]);
+        zr_emit_bind(e, visit->flat_params[i], place_gathered(e, v, visit->flat_params[i]));
+    }
+}
+
+// Begins to fetch what may be on its way while visit v is the next to be gathered. The first visit
+// of a pass needs this itself; later ones find it done.
+static void fetch_ahead(zr_emitter *e, int v, int pass_end, int visits)
+{
+    zr_emit_fetches(e, ZR_MIN(zr_last_fetched(e->plan, v, pass_end), visits - 1));
 }
 
 // Acquires a visit's flat parameters. A visit that was too large to be gathered ahead is gathered
@@ -103,17 +155,11 @@ void zr_emit_gather_visit(zr_emitter *e, int v)
 static void gathered_acquire(zr_emitter *e, int v, int visits)
 {
     const zr_visit *visit = &e->plan->visits[v];
-    if (visit->first_fetches >= 0)
-        zr_emit_fetches(e, ZR_MIN(visit->first_fetches, visits - 1));
+    fetch_ahead(e, v, visit->pass_end, visits);
     if (!visit->ahead)
         zr_emit_gather_visit(e, v);
-    for (int i = 0; i < visit->flat_param_count; i++) {
-        if (visit->gathers[i])
-            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->flat_params[i]);
-        zr_emit_bind(e, visit->flat_params[i],
-                     (zr_buffer_ref){ZR_BUFFER_GATHERED, visit->gather_first[i]});
-    }
-    zr_emit_fetches(e, ZR_MIN(visit->fetches_visit, visits - 1));
+    zr_emit_bind_gathered(e, v);
+    fetch_ahead(e, v + 1, visit->pass_end, visits);
     if (v + 1 < visits && e->plan->visits[v + 1].ahead)
         zr_emit_gather_visit(e, v + 1);
 }

@@ -59,8 +59,6 @@ typedef struct zr_flat_param {
     // Unmapped stage 3: bytes in the gather window, where the flat parameter stays until the
     // weights change; -1: it is gathered for each visit.
     int64_t kept_first;
-    // Bytes in the open arena; -1: contributions collect in the gradient window itself.
-    int64_t open_first;
     int64_t grad_first; // in the gradient window, bytes; -1: no gradient
     // Stage 0: where the accumulated gradient becomes whole, in the window of wholes or of
     // gradients.
@@ -77,12 +75,9 @@ typedef struct zr_flat_param {
     int first_backward; // the unit whose backward contributes first (largest index); -1: none
     int last_backward;  // the unit whose backward contributes last
     int sealed_at;      // the visit at whose end all contributions are in; -1: there are none
-    // Gradient on NVMe: the visit at whose beginning later micro-batches fetch the sums so far; -1:
-    // none.
-    int fetched_with;
-    int reduced_after; // the visit at whose end the reduction is awaited
+    int reduced_after;  // the visit at whose end the reduction is awaited
     // A streamed flat parameter to which several units contribute: where the contributions lie in
-    // between, bytes; -1: nowhere.
+    // between, bytes of the parked vector; -1: it is not parked.
     int64_t parked_first;
 } zr_flat_param;
 

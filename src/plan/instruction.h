@@ -87,10 +87,12 @@ typedef enum zr_buffer_id { // memory that places lie in
     ZR_BUFFER_COUNT
 } zr_buffer_id;
 
-// A byte offset in a buffer.
+// A byte offset in a buffer. While a program is emitted, it counts from the beginning of a value
+// (plan/emit.h); assign.c then finds the value's place.
 typedef struct zr_buffer_ref {
     zr_buffer_id buffer;
     int64_t first; // bytes
+    int value;     // its number; 0: `first` counts from the beginning of the buffer
 } zr_buffer_ref;
 
 typedef enum zr_slot_kind { // what was begun and has not ended; an AWAIT waits until

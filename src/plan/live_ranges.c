@@ -21,8 +21,8 @@ typedef struct walk {
     zero_error *error;
 } walk;
 
-static int64_t bytes_in_buffer(const zr_plan *plan, const zr_flat_param *flat_param,
-                               zr_buffer_id buffer)
+int64_t zr_bytes_in_buffer(const zr_plan *plan, const zr_flat_param *flat_param,
+                           zr_buffer_id buffer)
 {
     switch (buffer) {
     case ZR_BUFFER_GATHERED: return plan->ranks * zr_flat_param_shard_bytes(flat_param);
@@ -57,9 +57,9 @@ static void begin_live_range(walk *w, int flat_param, zr_buffer_ref place)
         return;
     live_ranges->at = grown;
     *last_range_of(w, flat_param, place.buffer) = live_ranges->count;
-    int64_t bytes = bytes_in_buffer(w->plan, &w->plan->flat_params[flat_param], place.buffer);
+    int64_t bytes = zr_bytes_in_buffer(w->plan, &w->plan->flat_params[flat_param], place.buffer);
     live_ranges->at[live_ranges->count++] =
-        (zr_live_range){place.buffer, flat_param, place.first, bytes, w->at, w->at};
+        (zr_live_range){place.buffer, flat_param, place.value, place.first, bytes, w->at, w->at};
 }
 
 static void extend_last_range(walk *w, int flat_param, zr_buffer_id buffer)
@@ -76,7 +76,7 @@ static int extend_range_at_place(walk *w, int flat_param, zr_buffer_ref place)
     for (int i = *last_range_of(w, flat_param, place.buffer); i >= 0; i--) {
         zr_live_range *live_range = &w->live_ranges->at[i];
         if (live_range->flat_param != flat_param || live_range->buffer != place.buffer ||
-            live_range->first != place.first)
+            live_range->value != place.value || live_range->first != place.first)
             continue;
         live_range->to = w->at;
         return i;
@@ -118,7 +118,7 @@ static void follow_reduce(walk *w, const zr_instruction *i)
     extend_last_range(w, i->flat_param, ZR_BUFFER_GRADIENTS);
     if (!zr_flat_param_sums_on_nvme(flat_param))
         return;
-    if (flat_param->fetched_with < 0)
+    if (w->plan->settings.accumulation == 1)
         begin_live_range(w, i->flat_param,
                          (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first});
     extend_last_range(w, i->flat_param, ZR_BUFFER_STAGED_SUMS);

@@ -261,7 +261,7 @@ static zero_status make_parts(zr_plan *plan, const zr_machine *machine, zero_err
     ZERO_TRY(zr_plan_units(plan, error));
     zr_plan_activations(plan);
     ZERO_TRY(zr_plan_visits(plan, error));
-    ZERO_TRY(zr_plan_gathers(plan, keep_all, error));
+    zr_plan_gathers(plan, keep_all);
     ZERO_TRY(zr_plan_reductions(plan, error));
     ZERO_TRY(zr_plan_groups(plan, error));
     ZERO_TRY(zr_plan_program(plan, error));

@@ -37,14 +37,21 @@ int64_t zr_boundary_bytes(const zero_tensors *tensors);
 bool zr_plan_computes_again(const zr_plan *plan, int segment);
 // emit_accumulate.c: the order in which flat parameters are acquired.
 zero_status zr_plan_visits(zr_plan *plan, zero_error *error);
-// gathers.c: where visits find their flat parameters; keep_all: every flat parameter stays in the
-// gather window.
-zero_status zr_plan_gathers(zr_plan *plan, bool keep_all, zero_error *error);
-// reduction.c: when flat parameters are sealed and reduced, and where gradients lie.
+// gathers.c: what visits gather, and when; keep_all: every flat parameter stays in the gather
+// window.
+void zr_plan_gathers(zr_plan *plan, bool keep_all);
+// gathers.c: returns the last visit, of a pass that ends at `end`, whose parameters may be on their
+// way while visit v is the next to be gathered. Those of v itself always may.
+int zr_last_fetched(const zr_plan *plan, int v, int end);
+// reduction.c: when flat parameters are sealed and reduced, and where what stays for a step lies.
 zero_status zr_plan_reductions(zr_plan *plan, zero_error *error);
+// reduction.c: says whether a visit makes the last contribution to flat parameter p; for one that
+// does not stream, the unit's own visit does.
+bool zr_visit_seals(const zr_plan *plan, int visit, int p);
 // groups.c: the portions of the update, and what they move.
 zero_status zr_plan_groups(zr_plan *plan, zero_error *error);
-zero_status zr_plan_program(zr_plan *plan, zero_error *error); // emit.c: the passes
+// emit.c: the passes, with the places of what they hold
+zero_status zr_plan_program(zr_plan *plan, zero_error *error);
 // fold.c: the messages of the passes, and the bytes that they move between tiers.
 void zr_plan_fold(zr_plan *plan);
 // footprint.c: spaces, stores and slots (spaces.c), and their bytes by category.
@@ -54,27 +61,5 @@ void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
                   zr_traffic_plan *traffic);
 // fold.c: adds to *moved what an instruction moves between tiers.
 void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved *moved);
-
-// first_fit.c: places in a buffer that are taken and given back, first fit, while a schedule is
-// played through once. The run itself plays the same schedule, so it allocates nothing.
-// Bytes [first, end) of the buffer.
-typedef struct zr_taken {
-    int64_t first, end;
-    int owner;
-} zr_taken;
-
-typedef struct zr_first_fit {
-    zr_taken *taken; // (count) sorted by first
-    int count, capacity;
-    int64_t bytes; // that the buffer needs
-} zr_first_fit;
-
-// Makes room for `capacity` places at a time. ZERO_ERR_MEMORY. zr_first_fit_end accepts a zeroed
-// one.
-zero_status zr_first_fit_begin(zr_first_fit *fit, int capacity, zero_error *error);
-void zr_first_fit_end(zr_first_fit *fit);
-// Returns the first byte of the place.
-int64_t zr_first_fit_take(zr_first_fit *fit, int owner, int64_t bytes);
-void zr_first_fit_give_back(zr_first_fit *fit, int owner);
 
 #endif

@@ -145,6 +145,16 @@ bool zr_pass_is_of_micro_batch(int kind)
            (of_chunk >= 0 && of_chunk % ZR_CHUNK_PARTS != ZR_CHUNK_EVALUATION);
 }
 
+zero_status zr_pass_add(zr_pass *pass, const zr_instruction *next, zero_error *error)
+{
+    void *grown = zr_list_grow(pass->at, pass->count, &pass->capacity, sizeof *pass->at, error);
+    if (!grown)
+        return ZERO_ERR_MEMORY;
+    pass->at = grown;
+    pass->at[pass->count++] = *next;
+    return ZERO_OK;
+}
+
 void zr_program_destroy(zr_program *program)
 {
     for (int kind = 0; kind < ZR_PASSES; kind++)

@@ -33,6 +33,7 @@
 #include "plan/pipeline/schedules.h"
 
 typedef struct zr_plan zr_plan;
+typedef struct zr_flat_param zr_flat_param;
 
 typedef enum zr_pass_kind {
     ZR_PASS_MICRO_BATCH,
@@ -79,6 +80,8 @@ const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
 zr_pass_kind zr_action_pass(const zr_action *action); // of a forward, backward or weight
 bool zr_pass_is_of_micro_batch(int kind);             // it runs once for each micro-batch of a step
+// Adds a copy of an instruction. ZERO_ERR_MEMORY.
+zero_status zr_pass_add(zr_pass *pass, const zr_instruction *next, zero_error *error);
 void zr_program_destroy(zr_program *program);
 
 // live_ranges.c: which bytes of each buffer a pass holds, and from when to when. One walk over the
@@ -86,6 +89,8 @@ void zr_program_destroy(zr_program *program);
 typedef struct zr_live_range { // bytes [first, first + bytes) of a buffer hold a flat parameter
     zr_buffer_id buffer;       // GATHERED, GRADIENTS, OPEN_SUMS, STAGED_PARAMETERS or STAGED_SUMS
     int flat_param;
+    int value; // its number before values have places; 0: `first` counts from the buffer's
+               // beginning
     int64_t first, bytes;
     int from, to; // instructions of the pass: the first to write there, the last to need it
 } zr_live_range;
@@ -98,6 +103,9 @@ typedef struct zr_live_ranges {
 // ZERO_ERR_MEMORY. The caller frees *out with zr_live_ranges_free, also after an error.
 zero_status zr_live_ranges_of(const zr_plan *plan, zr_pass_kind kind, zr_live_ranges *out,
                               zero_error *error);
+// Returns the bytes that a flat parameter takes in one of these buffers.
+int64_t zr_bytes_in_buffer(const zr_plan *plan, const zr_flat_param *flat_param,
+                           zr_buffer_id buffer);
 void zr_live_ranges_free(zr_live_ranges *live_ranges);
 int64_t zr_live_ranges_end(const zr_live_ranges *live_ranges,
                            zr_buffer_id buffer); // bytes that the buffer needs

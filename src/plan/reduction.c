@@ -1,10 +1,10 @@
-// When each flat parameter's gradient is sealed and reduced, and where it lies until then.
+// When each flat parameter's gradient is sealed and reduced; and where what stays for a whole step
+// lies: accumulators and optimizer states.
 //
 // Whole gradients (stages 0 and 1): every flat parameter has its own place in the window throughout
 // the micro-batch.
-// Slots (stages 2 and 3): a flat parameter takes a place before its gradient is written, and gives
-// it back once it is reduced. Places are found here, first fit, so that the step itself allocates
-// nothing:
+// Slots (stages 2 and 3): a flat parameter has a place from before its gradient is written until it
+// is reduced (assign.c):
 //
 //   backward of  head   h.3    h.2    h.1    h.0   embedding
 //   wte          [==============================================]
@@ -18,69 +18,24 @@
 
 #include "plan/accumulators.h"
 
-static void place_gradients_of_all(zr_plan *plan)
+bool zr_visit_seals(const zr_plan *plan, int v, int p)
 {
-    for (int p = 0; p < plan->flat_param_count; p++) {
-        zr_flat_param *flat_param = &plan->flat_params[p];
-        if (flat_param->first_backward < 0)
-            continue;
-        flat_param->grad_first = plan->grad_bytes;
-        plan->grad_bytes += plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param);
-    }
+    const zr_flat_param *flat_param = &plan->flat_params[p];
+    const zr_visit *visit = &plan->visits[v];
+    if (flat_param->last_backward != visit->unit || !zr_visit_adds(visit))
+        return false;
+    return flat_param->streamed ? visit->stream == p : visit->stream < 0;
 }
 
 typedef struct backward { // the walk over the visits
     zr_plan *plan;
-    zr_first_fit open, window, staged;
     int reduced;     // number of plan->sealed that are reduced
     int64_t waiting; // elements of the sealed flat parameters that are not yet reduced
 } backward;
 
-static bool is_parked(const zr_flat_param *flat_param)
-{
-    return flat_param->streamed && flat_param->last_backward < flat_param->first_backward;
-}
-
-static bool collects_apart(const zr_flat_param *flat_param)
-{
-    return flat_param->gradient_dtype != ZERO_F32 || is_parked(flat_param);
-}
-
-// Takes the host place where the sum is added to earlier ones and then written to NVMe from.
-static void take_staged(backward *b, int number)
-{
-    zr_flat_param *flat_param = &b->plan->flat_params[number];
-    flat_param->accumulator_first = zr_first_fit_take(
-        &b->staged, number, zr_flat_param_accumulator_bytes(&b->plan->settings, flat_param));
-}
-
-static void place_gradient_window(backward *b, int number)
-{
-    zr_flat_param *flat_param = &b->plan->flat_params[number];
-    if (!zr_plan_whole_gradients(b->plan))
-        flat_param->grad_first = zr_first_fit_take(
-            &b->window, number, b->plan->ranks * zr_flat_param_gradient_shard_bytes(flat_param));
-}
-
-static void open_flat_param(backward *b, int number)
-{
-    zr_flat_param *flat_param = &b->plan->flat_params[number];
-    if (collects_apart(flat_param))
-        flat_param->open_first =
-            zr_first_fit_take(&b->open, number, zr_flat_param_open_bytes(flat_param));
-    else
-        place_gradient_window(b, number);
-}
-
 static void seal_flat_param(backward *b, int number, int visit)
 {
     zr_flat_param *flat_param = &b->plan->flat_params[number];
-    if (collects_apart(flat_param)) {
-        place_gradient_window(b, number);
-        zr_first_fit_give_back(&b->open, number);
-    }
-    if (zr_flat_param_sums_on_nvme(flat_param) && flat_param->fetched_with < 0)
-        take_staged(b, number);
     flat_param->sealed_at = visit;
     b->plan->sealed[b->plan->sealed_count++] = number;
     b->waiting += flat_param->padded;
@@ -97,125 +52,47 @@ static void reduce_oldest(backward *b, int visit, int due)
         int number = plan->sealed[b->reduced++];
         plan->flat_params[number].reduced_after = visit;
         b->waiting -= plan->flat_params[number].padded;
-        if (!zr_plan_whole_gradients(plan))
-            zr_first_fit_give_back(&b->window, number);
-        if (zr_flat_param_sums_on_nvme(&plan->flat_params[number]))
-            zr_first_fit_give_back(&b->staged, number);
     }
 }
 
-// Returns the visit at whose end a flat parameter will be sealed, if it belongs to this turn; else
-// -1. Streamed flat parameters are sealed at their own visit, the others at the end of the turn.
-static int visit_that_seals(const zr_plan *plan, int number, const zr_visit *visit, int v)
-{
-    const zr_flat_param *flat_param = &plan->flat_params[number];
-    if (flat_param->last_backward != visit->unit || !zr_visit_adds(visit))
-        return -1;
-    return visit->stream == number                      ? v
-           : visit->stream < 0 && !flat_param->streamed ? visit->turn_end
-                                                        : -1;
-}
-
-// Fetches a flat parameter's sums so far while the visit before the one that seals it computes.
-static void fetch_sums(backward *b, int v)
+// Seals what has its last contribution when visit v ends: first the visit's streamed flat
+// parameter, and with the last visit of a turn the others of the unit.
+static void seal_after_visit(backward *b, int v)
 {
     const zr_plan *plan = b->plan;
-    // The first visit that adds has no visit before it that could have done this.
-    bool first =
-        v == 0 || !zr_visit_adds(&plan->visits[v - 1]) || plan->visits[v - 1].pass_end == v;
-    for (int ahead = first ? v : v + 1;
-         ahead <= v + 1 && ahead < plan->visits[v].pass_end && plan->settings.accumulation > 1;
-         ahead++) {
-        const zr_visit *visit = &plan->visits[ahead];
-        const zr_unit_plan *unit = &plan->units[visit->unit];
-        for (int i = 0; i < unit->flat_param_count; i++) {
-            zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
-            if (!zr_flat_param_sums_on_nvme(flat_param) || flat_param->fetched_with >= 0 ||
-                visit_that_seals(plan, unit->flat_params[i], visit, ahead) < 0)
-                continue;
-            flat_param->fetched_with = v;
-            take_staged(b, unit->flat_params[i]);
-        }
-    }
-}
-
-// Fetches what an earlier unit has parked while the visit before this one computes.
-static void place_returning_sums(backward *b, int v, int end)
-{
-    zr_plan *plan = b->plan;
-    zr_visit *visit = v < end ? &plan->visits[v] : NULL;
-    if (!visit || visit->stream < 0 || visit->kind != ZR_VISIT_BACKWARD || visit->returns)
-        return;
-    const zr_flat_param *flat_param = &plan->flat_params[visit->stream];
-    visit->returns = is_parked(flat_param) && flat_param->first_backward != visit->unit;
-    if (visit->returns)
-        visit->open_first =
-            zr_first_fit_take(&b->open, visit->stream, zr_flat_param_open_bytes(flat_param));
-}
-
-static void begin_visit(backward *b, int v)
-{
-    zr_plan *plan = b->plan;
-    zr_visit *visit = &plan->visits[v];
+    const zr_visit *visit = &plan->visits[v];
     const zr_unit_plan *unit = &plan->units[visit->unit];
-    if (!zr_visit_adds(visit))
-        return;
-    fetch_sums(b, v);
-    for (int i = 0; i < unit->flat_param_count; i++) {
-        const zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
-        bool here =
-            visit->stream >= 0 ? visit->stream == unit->flat_params[i] : !flat_param->streamed;
-        if (here && flat_param->first_backward == visit->unit)
-            open_flat_param(b, unit->flat_params[i]);
-        if (here && visit->stream >= 0 && !visit->returns)
-            visit->open_first = flat_param->open_first;
-    }
-    place_returning_sums(b, v, visit->pass_end); // unless the visit before has done this
-    place_returning_sums(b, v + 1, visit->pass_end);
-}
-
-static void end_visit(backward *b, int v)
-{
-    zr_plan *plan = b->plan;
-    zr_visit *visit = &plan->visits[v];
-    const zr_unit_plan *unit = &plan->units[visit->unit];
-    if (visit->stream >= 0 && visit->kind == ZR_VISIT_BACKWARD &&
-        plan->flat_params[visit->stream].first_backward >= 0) {
-        visit->parks = plan->flat_params[visit->stream].last_backward != visit->unit;
-        if (visit->parks)
-            zr_first_fit_give_back(&b->open, visit->stream);
-        else
-            seal_flat_param(b, visit->stream, v);
-    }
-    bool adds = zr_visit_adds(visit);
-    for (int i = 0; i < unit->flat_param_count && adds && visit->turn_end == v; i++) {
-        const zr_flat_param *flat_param = &plan->flat_params[unit->flat_params[i]];
-        if (!flat_param->streamed && flat_param->last_backward == visit->unit)
+    if (visit->stream >= 0 && zr_visit_seals(plan, v, visit->stream))
+        seal_flat_param(b, visit->stream, v);
+    int first = v;
+    while (plan->visits[first].stream >= 0)
+        first--;
+    for (int i = 0; i < unit->flat_param_count && visit->turn_end == v; i++)
+        if (!plan->flat_params[unit->flat_params[i]].streamed &&
+            zr_visit_seals(plan, first, unit->flat_params[i]))
             seal_flat_param(b, unit->flat_params[i], v);
-    }
 }
 
 // In slots, and where sums go on to NVMe, a visit's gradients are reduced while the next visit
 // computes, because that is the least memory with which the two overlap. Whole gradients may wait
 // longer, up to the configured bucket.
-static void follow_backward(backward *b)
+static void follow_backward(zr_plan *plan)
 {
-    zr_plan *plan = b->plan;
+    backward b = {.plan = plan};
     bool soon =
         !zr_plan_whole_gradients(plan) || plan->settings.tiering.optimizer == ZERO_TIER_nvme;
     for (int v = 0; v < plan->visit_count; v++) {
         int before = plan->sealed_count;
-        begin_visit(b, v);
         if (plan->visits[v].stream < 0 && plan->visits[v].turn_end > v)
             continue; // it ends when its turn does
-        end_visit(b, v);
-        reduce_oldest(b, v, soon ? before : 0);
+        seal_after_visit(&b, v);
+        reduce_oldest(&b, v, soon ? before : 0);
     }
 }
 
 static void place_parked(zr_plan *plan, zr_flat_param *flat_param)
 {
-    if (!is_parked(flat_param))
+    if (!flat_param->streamed || flat_param->last_backward >= flat_param->first_backward)
         return;
     flat_param->parked_first = plan->parked_bytes;
     plan->parked_bytes += zr_flat_param_open_bytes(flat_param);
@@ -252,7 +129,7 @@ static void place_whole(zr_plan *plan, zr_flat_param *flat_param)
     if (!plan->updates_whole)
         return;
     if (!accumulates_in_other_type(plan)) {
-        flat_param->whole = (zr_buffer_ref){ZR_BUFFER_GRADIENTS, flat_param->grad_first};
+        flat_param->whole.buffer = ZR_BUFFER_GRADIENTS; // its own gradient there
         return;
     }
     flat_param->whole = (zr_buffer_ref){ZR_BUFFER_FULL_GRADS, plan->whole_bytes};
@@ -282,32 +159,12 @@ static void place_accumulators(zr_plan *plan)
     }
 }
 
-static zero_status begin_backward(backward *b, zr_plan *plan, zero_error *error)
+zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
 {
-    b->plan = plan;
     plan->sealed = zr_alloc((size_t)plan->flat_param_count * sizeof *plan->sealed, error);
     if (!plan->sealed)
         return ZERO_ERR_MEMORY;
-    ZERO_TRY(zr_first_fit_begin(&b->open, plan->flat_param_count, error));
-    ZERO_TRY(zr_first_fit_begin(&b->window, plan->flat_param_count, error));
-    return zr_first_fit_begin(&b->staged, plan->flat_param_count, error);
-}
-
-zero_status zr_plan_reductions(zr_plan *plan, zero_error *error)
-{
-    backward b = {0};
-    zero_status status = begin_backward(&b, plan, error);
-    if (status == ZERO_OK) {
-        if (zr_plan_whole_gradients(plan))
-            place_gradients_of_all(plan);
-        follow_backward(&b);
-        plan->open_bytes = b.open.bytes;
-        plan->grad_bytes = ZR_MAX(plan->grad_bytes, b.window.bytes);
-        plan->staged_gradient_bytes = b.staged.bytes;
-        place_accumulators(plan);
-    }
-    zr_first_fit_end(&b.staged);
-    zr_first_fit_end(&b.window);
-    zr_first_fit_end(&b.open);
-    return status;
+    follow_backward(plan);
+    place_accumulators(plan);
+    return ZERO_OK;
 }

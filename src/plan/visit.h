@@ -31,29 +31,12 @@ typedef struct zr_visit { // one use of parameters, in the order of a micro-batc
     // gradients, or the part of the weights.
     bool of_input, of_weights;
     int pass_end; // the end of the visits of its pass; without a pipeline, of all
-    // Backward of a streamed flat parameter whose contributions collect apart: bytes in the open
-    // arena.
-    int64_t open_first;
-    // The contributions go to the parked vector after the visit; they come from there before it.
-    bool parks, returns;
-    bool ahead; // what it gathers is gathered while the visit before it computes
+    bool ahead;   // what it gathers is gathered while the visit before it computes
     // Unmapped stage 3: the visit whose gathered flat parameters stay for this one; -1 if it
     // gathers its own.
     int reuses;
     int flat_param_count;
     int flat_params[ZERO_MAX_FLAT_PARAMS]; // global numbers of the flat parameters that are read
-    // Unmapped stage 3: false where the flat parameter is kept from an earlier visit's gather, or
-    // is reused.
-    bool gathers[ZERO_MAX_FLAT_PARAMS];
-    int64_t gather_first[ZERO_MAX_FLAT_PARAMS]; // bytes in the gather window
-    // Own shards that come from NVMe: bytes in the host buffers; -1 if the shard is in
-    // memory.
-    int64_t staged_first[ZERO_MAX_FLAT_PARAMS];
-    // When this visit is acquired, the parameters of visits up to and including that one begin to
-    // travel from NVMe; -1 if there are none.
-    int fetches_visit;
-    // The same before the first visit of a pass is gathered; -1 for other visits.
-    int first_fetches;
 } zr_visit;
 
 static inline bool zr_visit_recomputes(zr_visit_kind kind)

@@ -1,21 +1,15 @@
 // A toy stage: stage 3 with gathering, which never looks ahead. The flat parameters of a visit are
-// fetched, gathered and awaited when they are read, into the places that gathers.c has found. Units
-// read the same bytes, so no bit changes; only the waiting differs.
+// fetched, gathered and awaited when they are read. Units read the same bytes, so no bit changes;
+// only the waiting differs, and fewer places are needed.
 #include "plan/emit.h"
 #include "program_checks.h"
 #include "toy.h"
 
 static void acquire(zr_emitter *e, int v, int visits)
 {
-    const zr_visit *visit = &e->plan->visits[v];
     zr_emit_fetches(e, v);
     zr_emit_gather_visit(e, v);
-    for (int i = 0; i < visit->flat_param_count; i++) {
-        if (visit->gathers[i])
-            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, visit->flat_params[i]);
-        zr_emit_bind(e, visit->flat_params[i],
-                     (zr_buffer_ref){ZR_BUFFER_GATHERED, visit->gather_first[i]});
-    }
+    zr_emit_bind_gathered(e, v);
 }
 
 static const zr_stage_emitter when_read = {.acquire = acquire};

@@ -3,6 +3,7 @@
 #include "fixture.h"
 #include "program_turns.h"
 
+#include "plan/accumulators.h"
 #include "plan/program.h"
 
 #include <setjmp.h>
@@ -235,6 +236,74 @@ void program_check_readers(const zr_plan *plan)
         const zr_pass *pass = &plan->program.passes[turns[t].pass];
         for (int i = 0; i < pass->count; i++)
             replay_operands(plan, &all, &pass->at[i]);
+    }
+}
+
+typedef struct transfers {        // bytes that a transfer reads or writes until it is awaited
+    operand sums[64], parked[64]; // by flat parameter
+} transfers;
+
+// Returns the transfers of a slot; NULL if it is none of these.
+static operand *transfer_of(transfers *all, zr_slot slot)
+{
+    return slot.kind == ZR_SLOT_TRAVELLED ? &all->sums[slot.index]
+           : slot.kind == ZR_SLOT_PARKED  ? &all->parked[slot.index]
+                                          : NULL;
+}
+
+// Returns where an instruction writes into the open arena or the host's buffer of sums.
+static zr_buffer_ref written_sums(const zr_plan *plan, const zr_instruction *i)
+{
+    const zr_flat_param *flat_param = i->flat_param >= 0 ? &plan->flat_params[i->flat_param] : NULL;
+    if (i->code == ZR_REDUCE && zr_flat_param_sums_on_nvme(flat_param))
+        return (zr_buffer_ref){ZR_BUFFER_STAGED_SUMS, flat_param->accumulator_first};
+    bool writes = (i->code == ZR_OPEN && i->place.buffer == ZR_BUFFER_OPEN_SUMS) ||
+                  (i->code == ZR_FETCH && flat_param && i->slot.kind != ZR_SLOT_FETCHED);
+    return writes ? i->place : (zr_buffer_ref){0};
+}
+
+static void expect_no_transfer(const operand *list, const zr_plan *plan, const zr_instruction *i)
+{
+    const zr_buffer_ref place = written_sums(plan, i);
+    for (int p = 0; p < plan->flat_param_count && place.buffer; p++) {
+        int64_t end =
+            place.first + zr_bytes_in_buffer(plan, &plan->flat_params[i->flat_param], place.buffer);
+        if (list[p].read && list[p].place.buffer == place.buffer && list[p].place.first < end &&
+            place.first < list[p].end)
+            fail_msg("flat parameter %d is written (%s) where a transfer of flat parameter %d is "
+                     "under way",
+                     i->flat_param, zr_code_name(i->code), p);
+    }
+}
+
+static void replay_transfers(const zr_plan *plan, transfers *all, const zr_instruction *i)
+{
+    operand *transfer = transfer_of(all, i->slot);
+    expect_no_transfer(all->sums, plan, i);
+    expect_no_transfer(all->parked, plan, i);
+    if (!transfer)
+        return;
+    const zr_buffer_ref place = i->code == ZR_FETCH ? i->place : i->from;
+    if (i->code == ZR_AWAIT)
+        transfer->read = false;
+    else
+        *transfer = (operand){
+            place,
+            place.first + zr_bytes_in_buffer(plan, &plan->flat_params[i->flat_param], place.buffer),
+            true};
+}
+
+void program_check_transfers(const zr_plan *plan)
+{
+    program_turn turns[PROGRAM_MOST_TURNS];
+    transfers all = {0};
+    assert_true(plan->flat_param_count <= 64);
+    int count = program_turns(plan, turns);
+    for (int t = 0; t < count; t++) {
+        const zr_pass *pass = &plan->program.passes[turns[t].pass];
+        for (int i = 0; i < pass->count; i++)
+            if (pass->at[i].when != ZR_LATER || turns[t].holds >> ZR_LATER & 1)
+                replay_transfers(plan, &all, &pass->at[i]);
     }
 }
 

@@ -27,6 +27,9 @@ void program_check_replay(const zr_plan *plan);
 // Checks that what peers read, shards and contributions in a window, is not overwritten before they
 // have read it.
 void program_check_readers(const zr_plan *plan);
+// Checks that nothing is written where contributions or sums that are fetched or stored are still
+// under way.
+void program_check_transfers(const zr_plan *plan);
 // Checks that forward runs for every unit once, then backward for every unit, last first, with the
 // end of forward in between; in a pipeline, for every unit of each chunk, in the passes that they
 // belong to.

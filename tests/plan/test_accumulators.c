@@ -109,10 +109,20 @@ static void only_what_is_trained_goes_on_to_nvme(void **state)
         }
 }
 
-static void what_has_no_place_for_a_gradient_collects_none(void **state)
+static void what_no_unit_contributes_to_collects_nothing(void **state)
 {
-    assert_true(zr_flat_param_collects(&(zr_flat_param){.grad_first = 0}));
-    assert_false(zr_flat_param_collects(&(zr_flat_param){.grad_first = -1}));
+    assert_true(zr_flat_param_collects(&(zr_flat_param){.first_backward = 0}));
+    assert_false(zr_flat_param_collects(&(zr_flat_param){.first_backward = -1}));
+}
+
+static void what_is_rounded_or_parked_collects_apart(void **state)
+{
+    zr_flat_param flat_param = {.gradient_dtype = ZERO_F32, .parked_first = -1};
+    assert_false(zr_flat_param_collects_apart(&flat_param));
+    flat_param.parked_first = 0;
+    assert_true(zr_flat_param_collects_apart(&flat_param));
+    flat_param = (zr_flat_param){.gradient_dtype = ZERO_BF16, .parked_first = -1};
+    assert_true(zr_flat_param_collects_apart(&flat_param));
 }
 
 int main(void)
@@ -124,7 +134,8 @@ int main(void)
         cmocka_unit_test(no_accumulator_is_idle),
         cmocka_unit_test(bytes_are_of_the_sums_own_type),
         cmocka_unit_test(only_what_is_trained_goes_on_to_nvme),
-        cmocka_unit_test(what_has_no_place_for_a_gradient_collects_none),
+        cmocka_unit_test(what_no_unit_contributes_to_collects_nothing),
+        cmocka_unit_test(what_is_rounded_or_parked_collects_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

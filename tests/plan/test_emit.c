@@ -1,5 +1,4 @@
-// How instructions are emitted: in order, on behalf of a unit, and after a wait for exactly what is
-// in a place.
+// How instructions are emitted: in order, on behalf of a unit, with the values that they name.
 #include "fixture.h"
 #include "pass_text.h"
 #include "base/alloc.h"
@@ -10,15 +9,10 @@
 #include <cmocka.h>
 
 static const pass_concern waits = {BIT(ZR_AWAIT), ~0u, 0};
-static const zr_slot readers_of_3 = {ZR_SLOT_READERS, 3}, sum_of_4 = {ZR_SLOT_TRAVELLED, 4};
 
 static zr_buffer_ref in_window(int64_t first) { return (zr_buffer_ref){ZR_BUFFER_GATHERED, first}; }
 
-static void end(zr_emitter *e)
-{
-    zr_free(e->pass->at);
-    zr_free(e->occupants.at);
-}
+static void end(zr_emitter *e) { zr_free(e->pass->at); }
 
 static void instructions_follow_each_other_and_name_their_unit(void **state)
 {
@@ -40,40 +34,28 @@ static void instructions_follow_each_other_and_name_their_unit(void **state)
     end(&e);
 }
 
-static void who_lies_in_a_place_is_awaited_and_nobody_else(void **state)
+// A value begins where it is named first, and keeps its number.
+static void values_begin_where_they_are_named(void **state)
 {
+    fixture f;
+    fixture_build(&f, 1, 1000, 96);
+    zr_plan *plan = fixture_plan(&f, 2, 2, 1, true);
     zr_pass pass = {0};
-    zr_emitter e = {.pass = &pass};
-    zr_emit_occupy(&e, in_window(100), 50, readers_of_3);
-    zr_emit_occupy(&e, in_window(150), 50, sum_of_4);
-    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 100); // ends where the first begins
-    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(200), 10);
-    zr_emit_await_buffer(&e, ZR_ALWAYS, (zr_buffer_ref){ZR_BUFFER_GRADIENTS, 100}, 100);
-    expect_pass(&pass, &waits, "");
-    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 101);
-    zr_emit_await_buffer(&e, ZR_LATER, in_window(149), 2);
-    expect_pass(&pass, &waits,
-                "AWAIT readers 3 | AWAIT readers 3 if later | AWAIT travelled 4 if later");
-    assert_int_equal(pass.at[0].flat_param, 3); // readers are those of a flat parameter in a window
-    assert_int_equal(pass.at[0].place.buffer, ZR_BUFFER_GATHERED);
-    assert_int_equal(pass.at[2].flat_param, -1);
+    zr_emitter e = {.plan = plan, .pass = &pass, .written = 10};
+    assert_int_equal(zr_values_begin(&e.values, plan, NULL), ZERO_OK);
+    for (int p = 0; p < 2; p++) {
+        zr_emit_bind(&e, p, in_window(p));
+        const zr_buffer_ref named = zr_emit_sums(&e, ZR_BUFFER_GRADIENTS, 1);
+        assert_int_equal(named.buffer, ZR_BUFFER_GRADIENTS);
+        assert_int_equal(named.value, zr_value_of_flat_param(ZR_BUFFER_GRADIENTS, 1));
+    }
+    const zr_plan_value *value = &e.values.at[e.values.begun[0]];
+    assert_int_equal(e.values.begun_count, 1);
+    assert_int_equal(value->from, 11);
+    assert_int_equal(value->bytes, plan->flat_params[1].padded * 4);
+    zr_values_end(&e.values);
     end(&e);
-}
-
-static void who_comes_takes_the_place_of_who_was_there(void **state)
-{
-    zr_pass pass = {0};
-    zr_emitter e = {.pass = &pass};
-    zr_emit_occupy(&e, in_window(0), 100, readers_of_3);
-    zr_emit_occupy(&e, in_window(50), 10, sum_of_4);
-    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 100);
-    expect_pass(&pass, &waits, "AWAIT travelled 4");
-    zr_emit_occupy(&e, in_window(500), 10, sum_of_4); // it lies elsewhere now
-    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(0), 100);
-    expect_pass(&pass, &waits, "AWAIT travelled 4");
-    zr_emit_await_buffer(&e, ZR_ALWAYS, in_window(500), 1);
-    expect_pass(&pass, &waits, "AWAIT travelled 4 | AWAIT travelled 4");
-    end(&e);
+    zr_plan_destroy(plan);
 }
 
 // Each mark has an instruction of its own, and none is a call, which a unit's body begins after.
@@ -134,8 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_follow_each_other_and_name_their_unit),
-        cmocka_unit_test(who_lies_in_a_place_is_awaited_and_nobody_else),
-        cmocka_unit_test(who_comes_takes_the_place_of_who_was_there),
+        cmocka_unit_test(values_begin_where_they_are_named),
         cmocka_unit_test(marks_stand_on_the_last_instruction_or_on_a_new_one),
         cmocka_unit_test(a_pass_begins_where_another_has_ended),
         cmocka_unit_test(inference_writes_what_it_needs),

@@ -90,6 +90,8 @@ static void sums_come_before_they_are_added_to_and_leave_after(void **state)
                    " | AWAIT sum 0 | SQUARES 0 if last | STORE travelled 0");
     expect_pass(pass_of(plan, ZR_PASS_BOUNDARY), &concern,
                 "AWAIT travelled 0 | AWAIT travelled 1 | AWAIT travelled 2");
+    // the one that is needed first takes its bytes first
+    assert_int_equal(plan->flat_params[2].accumulator_first, 0);
     zr_plan_destroy(plan);
 }
 

@@ -138,6 +138,38 @@ static void squares_are_taken_where_the_sum_is_at_hand(void **state)
     zr_plan_destroy(plan);
 }
 
+static bool share_bytes(const zr_plan *plan, int p, int q)
+{
+    const zr_flat_param *a = &plan->flat_params[p], *b = &plan->flat_params[q];
+    return a->grad_first < b->grad_first + b->padded * 4 &&
+           b->grad_first < a->grad_first + a->padded * 4;
+}
+
+// What is summed while a unit runs forward again is awaited there; the unit's own gradient, which
+// is opened after that, lies elsewhere, so that it does not wait for readers of that sum.
+static void a_unit_that_runs_again_has_bytes_of_its_own(void **state)
+{
+    zr_settings settings = fixture_settings(ZERO_F32, 2, 1);
+    int call = -1, pairs = 0;
+    fixture f;
+    fixture_build_streamed(&f, 3, 1000, 96);
+    settings.activation_checkpoints = 3;
+    zr_plan *plan = fixture_plan_of(&f, &settings, 2, true);
+    const zr_pass *pass = &plan->program.passes[ZR_PASS_MICRO_BATCH];
+    for (int i = 0; i < pass->count; i++) {
+        const zr_instruction *open = &pass->at[i];
+        if (open->code == ZR_CALL)
+            call = open->what == ZR_CALL_AGAIN ? i : -1;
+        for (int k = call; k >= 0 && k < i && open->code == ZR_OPEN; k++)
+            if (pass->at[k].code == ZR_AWAIT && pass->at[k].slot.kind == ZR_SLOT_SUM) {
+                assert_false(share_bytes(plan, open->flat_param, pass->at[k].slot.index));
+                pairs++;
+            }
+    }
+    assert_true(pairs > 0);
+    zr_plan_destroy(plan);
+}
+
 static void what_is_frozen_or_a_buffer_has_no_norm(void **state)
 {
     const pass_concern concern = {BIT(ZR_OPEN) | BIT(ZR_REDUCE) | BIT(ZR_SQUARES), 0, 0};
@@ -161,6 +193,7 @@ int main(void)
         cmocka_unit_test(what_is_rounded_is_what_was_opened),
         cmocka_unit_test(a_delayed_update_has_read_the_sum_before_it_is_overwritten),
         cmocka_unit_test(squares_are_taken_where_the_sum_is_at_hand),
+        cmocka_unit_test(a_unit_that_runs_again_has_bytes_of_its_own),
         cmocka_unit_test(what_is_frozen_or_a_buffer_has_no_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

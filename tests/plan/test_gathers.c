@@ -1,101 +1,49 @@
-// Where stage 3 gathers: what is in the gather window and in the host's buffers at the same time
-// does not overlap, and what is needed soon stays.
+// What stage 3 gathers when: what is needed soon stays, within the limits, and transfers run ahead.
 #include "fixture.h"
+#include "program_checks.h"
+#include "plan/emit.h"
+#include "plan/plan_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
 
-typedef struct bytes {
-    int64_t first, end;
-} bytes;
-
-static void check_apart(bytes a, bytes b) { assert_true(a.first >= b.end || b.first >= a.end); }
-
-// Own shards in the host's buffers, from the fetch to the gather.
-static void check_staged(const zr_plan *plan)
+// Fetches never fall behind the visit that is gathered next, and go no further than the pass.
+static void check_fetches(const zr_plan *plan)
 {
-    int fetched = plan->visits[0].first_fetches;
     for (int v = 0; v < plan->visit_count; v++) {
-        assert_true(fetched >= v && plan->visits[v].fetches_visit >= fetched &&
-                    plan->visits[v].fetches_visit >= ZR_MIN(v + 1, plan->visit_count - 1));
-        // before visit v is gathered, and after, when more is fetched
-        for (int phase = 0; phase < 2; phase++) {
-            int from = phase ? v + 1 : v, to = phase ? plan->visits[v].fetches_visit : fetched;
-            bytes live[64];
-            int count = 0;
-            for (int w = from; w <= to; w++)
-                for (int i = 0; i < plan->visits[w].flat_param_count; i++) {
-                    if (plan->visits[w].staged_first[i] < 0)
-                        continue;
-                    int64_t first = plan->visits[w].staged_first[i];
-                    live[count] = (bytes){
-                        first, first + zr_flat_param_shard_bytes(
-                                           &plan->flat_params[plan->visits[w].flat_params[i]])};
-                    assert_true(live[count].end <= plan->staged_parameter_bytes);
-                    for (int k = 0; k < count; k++)
-                        check_apart(live[k], live[count]);
-                    count++;
-                }
-        }
-        fetched = plan->visits[v].fetches_visit;
+        int end = plan->visits[v].pass_end, fetched = zr_last_fetched(plan, v, end);
+        int next = zr_last_fetched(plan, v + 1, end);
+        assert_true(fetched >= v && fetched < end && next >= fetched);
+        assert_true(next >= ZR_MIN(v + 1, end - 1));
     }
 }
 
-static void check_gathered(const zr_plan *plan)
+// Says whether an earlier visit has gathered a flat parameter.
+static bool has(const zr_visit *visit, int flat_param)
 {
-    for (int v = 0; v + 1 < plan->visit_count; v++) {
-        const zr_visit *now = &plan->visits[v], *next = &plan->visits[v + 1];
-        for (int i = 0; i < now->flat_param_count; i++)
-            for (int k = 0; k < next->flat_param_count && next->ahead; k++) {
-                const zr_flat_param *a = &plan->flat_params[now->flat_params[i]],
-                                    *b = &plan->flat_params[next->flat_params[k]];
-                if (a == b && a->kept_first >= 0)
-                    continue;
-                check_apart(
-                    (bytes){now->gather_first[i],
-                            now->gather_first[i] + plan->ranks * zr_flat_param_shard_bytes(a)},
-                    (bytes){next->gather_first[k],
-                            next->gather_first[k] + plan->ranks * zr_flat_param_shard_bytes(b)});
-                assert_true(next->gather_first[k] + plan->ranks * zr_flat_param_shard_bytes(b) <=
-                            plan->gather_bytes);
-            }
-    }
+    for (int i = 0; i < visit->flat_param_count; i++)
+        if (visit->flat_params[i] == flat_param)
+            return true;
+    return false;
 }
 
+// Returns the number of visits that gather nothing, because an earlier visit's flat parameters
+// stay.
 static int reusing(const zr_plan *plan)
 {
     int count = 0;
     for (int w = 0; w < plan->visit_count; w++) {
-        const zr_visit *later = &plan->visits[w],
-                       *first = later->reuses >= 0 ? &plan->visits[later->reuses] : NULL;
-        for (int i = 0; i < later->flat_param_count && first; i++) {
-            const zr_flat_param *flat_param = &plan->flat_params[later->flat_params[i]];
-            const bytes place = {later->gather_first[i],
-                                 later->gather_first[i] +
-                                     plan->ranks * zr_flat_param_shard_bytes(flat_param)};
-            bool there = false;
-            for (int k = 0; k < first->flat_param_count; k++)
-                there |= first->flat_params[k] == later->flat_params[i] &&
-                         first->gather_first[k] == place.first;
-            assert_true(there && !later->gathers[i] && later->staged_first[i] < 0 &&
-                        place.end <= plan->gather_bytes);
-            // what is gathered in between lies elsewhere
-            for (int u = later->reuses + 1; u < w; u++)
-                for (int k = 0; k < plan->visits[u].flat_param_count &&
-                                plan->visits[u].reuses != later->reuses;
-                     k++)
-                    check_apart(
-                        place,
-                        (bytes){plan->visits[u].gather_first[k],
-                                plan->visits[u].gather_first[k] +
-                                    plan->ranks *
-                                        zr_flat_param_shard_bytes(
-                                            &plan->flat_params[plan->visits[u].flat_params[k]])});
+        const zr_visit *later = &plan->visits[w];
+        for (int i = 0; i < later->flat_param_count && later->reuses >= 0; i++) {
+            assert_true(has(&plan->visits[later->reuses], later->flat_params[i]));
+            assert_false(zr_visit_gathers(plan, w, i) || zr_visit_stages(plan, w, i));
         }
-        count += first != NULL;
+        count += later->reuses >= 0;
     }
+    program_check_live_ranges(plan);
+    program_check_replay(plan);
     return count;
 }
 
@@ -207,7 +155,7 @@ static void the_bucket_bounds_what_is_gathered_ahead(void **state)
     }
 }
 
-static void nothing_in_a_buffer_overlaps(void **state)
+static void fetches_run_ahead(void **state)
 {
     fixture f;
     for (int blocks = 1; blocks <= 9; blocks += 4) {
@@ -217,8 +165,7 @@ static void nothing_in_a_buffer_overlaps(void **state)
             tiering.persistent = persistent;
             tiering.persistent_most = 200000;
             zr_plan *plan = fixture_plan_on_tiers(&f, 3, 4, 2, &tiering);
-            check_staged(plan);
-            check_gathered(plan);
+            check_fetches(plan);
             zr_plan_destroy(plan);
         }
     }
@@ -275,7 +222,7 @@ int main(void)
         cmocka_unit_test(what_is_needed_soon_stays),
         cmocka_unit_test(what_is_gathered_keeps_within_the_limit),
         cmocka_unit_test(the_bucket_bounds_what_is_gathered_ahead),
-        cmocka_unit_test(nothing_in_a_buffer_overlaps),
+        cmocka_unit_test(fetches_run_ahead),
         cmocka_unit_test(test_machines_share_what_they_gather),
         cmocka_unit_test(buffers_are_given_back),
     };

@@ -117,12 +117,11 @@ static void what_travels_is_held_on_its_way(void **state)
     };
     zr_flat_param *flat_param = &plan->flat_params[1];
     zr_live_ranges live_ranges = live_ranges_of(plan, pass, ZR_COUNT(pass));
-    assert_true(flat_param->fetched_with >= 0);
     assert_int_equal(live_ranges.count, 3);
     expect_live_range(&live_ranges.at[0], shard, flat_param->shard * 2, 0, 4);
     expect_live_range(&live_ranges.at[1], sum, flat_param->shard * 4, 1, 9);
     zr_live_ranges_free(&live_ranges);
-    flat_param->fetched_with = -1; // of one that is added to nothing
+    plan->settings.accumulation = 1; // it is added to nothing
     flat_param->accumulator_first = sum.first;
     live_ranges = live_ranges_of(plan, &pass[6], 4);
     assert_int_equal(live_ranges.count, 1);

@@ -8,6 +8,7 @@
 
 #include "base/numbers.h"
 #include "forecast_desk.h"
+#include "plan/accumulators.h"
 #include "plan/exchanges.h"
 
 static const zr_operation exchanging[] = {{ZR_ACTIVITY_norm, FORWARD, 0, 1},
@@ -40,7 +41,7 @@ static void contributions_are_rounded(void **state)
     zr_forecast p = ask_of(&d, plan);
     double rounded = 0;
     for (int i = 0; i < plan->flat_param_count; i++)
-        if (plan->flat_params[i].open_first >= 0)
+        if (zr_flat_param_collects_apart(&plan->flat_params[i]))
             rounded += (double)plan->flat_params[i].padded * 6;
     assert_true(rounded > 0);
     near(p.parts[ZR_TIME_COMPUTE], 3 * (unit_seconds(plan) + rounded * ELEMENT));

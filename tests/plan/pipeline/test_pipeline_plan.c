@@ -341,7 +341,7 @@ static void check_passes(const zr_plan *plan)
             for (int v = ends[pass]; v < ends[pass + 1]; v++) {
                 const zr_visit *visit = &plan->visits[v];
                 assert_int_equal(visit->pass_end, ends[pass + 1]);
-                assert_true(visit->fetches_visit < ends[pass + 1]);
+                assert_true(zr_last_fetched(plan, v, visit->pass_end) < ends[pass + 1]);
                 assert_true(visit->reuses < 0 || visit->reuses >= ends[pass]);
                 assert_true(v > ends[pass] || !visit->ahead);
             }
