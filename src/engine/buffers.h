@@ -12,7 +12,7 @@
 
 // Returns the address of a place; in ZR_BUFFER_PARAMETERS, of the current copy
 // (engine->versions.copy). Places in ZR_BUFFER_SHARDS or ZR_BUFFER_STORED are in stores instead
-// (offload.h).
+// (zr_vector_store).
 char *zr_buffer_at(const zero_engine *engine, zr_buffer_ref place);
 // Returns the slot of a link of the plan that belongs to the current micro-batch or evaluation, and
 // its address.
@@ -29,8 +29,8 @@ zero_status zr_spaces_reserve(zero_engine *engine, zero_error *error);
 zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *options,
                               zero_error *error);
 zero_status zr_slots_reserve(zero_engine *engine, zero_error *error);
-// First ends what is under way in it: transfers, of which those that have not begun never begin,
-// and exchanges, for which destroying a window waits.
+// First ends what is under way in it: transfers (those that have not begun never begin), and
+// exchanges, for which destroying a window waits.
 void zr_memory_release(zero_engine *engine);
 
 // Returns the address of element `first` of this rank's part of a flat parameter, in a vector that

@@ -1,4 +1,5 @@
-// Creates and destroys an engine.
+// Creates and destroys an engine: compares the plans of all ranks, reserves what the plan lists
+// (spaces.c), and draws the first weights.
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/dtype.h"
@@ -109,8 +110,8 @@ static zero_status compare_hashes_among(zero_engine *engine, zero_comm *comm, ui
 }
 
 // Tensor ranks hold different parts of the model, so only what does not depend on the part is
-// compared among all ranks. If the data ranks of one part differ, all other ranks are told, because
-// they would wait for them.
+// compared among all ranks. If the data ranks of one part differ, all other ranks hear of it,
+// because they would wait for them.
 static zero_status compare_plans(zero_engine *engine, zero_error *error)
 {
     const zr_grid *grid = &engine->grid;

@@ -22,7 +22,7 @@ typedef struct zr_grid {
         struct {
             // Ranks among which ZeRO partitions; the world itself if it is one group.
             zero_comm *data;
-            zero_comm *tensor; // ranks that hold slices of the same layers; NULL if none is split
+            zero_comm *tensor; // ranks that hold slices of the same layers; NULL: no layer is split
             // The tensor ranks that share flat parameters with this one, if those are some but not
             // all; else NULL.
             zero_comm *replicas;
