@@ -1,6 +1,6 @@
 // From the end of backward to parameters that units can read. Scalars that all ranks share decide
 // which parts of it a step does (zr_when): whether its gradient is finite, and whether its update
-// is made beside the next step.
+// is made while the next step runs.
 #include "plan/emit.h"
 #include "plan/accumulators.h"
 #include "plan/pipeline/tied_weights.h"

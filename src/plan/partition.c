@@ -324,8 +324,8 @@ zero_status zr_plan_units(zr_plan *plan, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++) {
         zr_unit_plan *out = &plan->units[u];
-        // A unit is asked as its model describes it, because it may count its borrowed flat
-        // parameters.
+        // Sizes are those of the unit as its model describes it, because it may count its borrowed
+        // flat parameters.
         const zero_unit *unit = &origin->units[zr_pipeline_stage_unit(model, u)];
         ZERO_TRY(zr_unit_find_sizes(unit, &plan->shape, plan->settings.precision.name,
                                     tensors_entering_unit(plan, u), &total, &out->sizes, error));

@@ -260,6 +260,30 @@ static void kept_flat_params_come_first(void **state)
     zr_plan_destroy(plan);
 }
 
+// Whichever allocation fails, nothing but its error is left.
+static void a_failed_allocation_is_the_error(void **state)
+{
+    const zero_shape shape = {.batch = 2, .seq = 8};
+    const zr_machine machine = {.ranks = 2, .threads = 1};
+    zr_settings settings = fixture_settings(ZERO_BF16, 3, 2);
+    zr_plan *plan = NULL;
+    zero_error error;
+    fixture f;
+    fixture_build_streamed(&f, 3, 1000, 96);
+    settings.tiering = fixture_on_nvme;
+    for (int64_t nth = 0, count = 1; nth <= count; nth++) {
+        int64_t before = zr_alloc_count();
+        zr_alloc_fail_at(nth); // first none
+        zero_status status = zr_plan_create(&f.model, &shape, &settings, &machine, &plan, &error);
+        assert_int_equal(status, nth ? ZERO_ERR_MEMORY : ZERO_OK);
+        if (nth == 0) {
+            count = zr_alloc_count() - before;
+            zr_plan_destroy(plan);
+        }
+    }
+    zr_alloc_fail_at(0);
+}
+
 static void no_transfer_is_written_over(void **state)
 {
     program_for_all(program_check_transfers);
@@ -272,6 +296,7 @@ int main(void)
         cmocka_unit_test(values_lie_as_low_as_they_can),
         cmocka_unit_test(what_is_stored_is_awaited_where_it_lay),
         cmocka_unit_test(kept_flat_params_come_first),
+        cmocka_unit_test(a_failed_allocation_is_the_error),
         cmocka_unit_test(no_transfer_is_written_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
