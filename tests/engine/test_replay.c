@@ -1,7 +1,7 @@
-// A recorded step can be run again. The operations of step 3 are recorded, and in steps 4 to 6 these
-// run in place of what the engine asks for: the same kinds, shapes and addresses. What differs
-// between steps (masks of dropout, the loss's factor, learning rate, betas, clip factor, loss scale)
-// lies in memory, so that all bits are those of a run that asks anew.
+// A recorded step can be run again. The operations of step 3 are recorded, and in steps 4 to 6
+// these run in place of what the engine asks for: the same kinds, shapes and addresses. What
+// differs between steps (masks of dropout, the loss's factor, learning rate, betas, clip factor,
+// loss scale) lies in memory, so that all bits are those of a run that asks anew.
 #include "base/alloc.h"
 #include "compute/compute.h"
 #include "engine/engine_api.h"
