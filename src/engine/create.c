@@ -210,6 +210,7 @@ static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nv
     if (engine->plan->settings.delayed)
         ZERO_TRY(zr_delayed_create(engine, error));
     ZERO_TRY(zr_ledger_check(&engine->ledger, error));
+    ZERO_TRY(zr_operands_bound(engine, error));
     say_draw(engine);
     began = zr_clock_seconds();
     ZERO_TRY(draw_weights(engine, error));
@@ -293,6 +294,7 @@ static void release_memory(zero_engine *engine)
     zr_delayed_destroy(engine->delayed);
     zr_memory_release(engine);
     zr_queue_unwrap(engine->queue, engine->recording);
+    zr_operands_unbound(engine);
     zr_channels_destroy(&engine->links.channels);
     void *const tables[] = {
         engine->links.shapes,   engine->steps.losses,     engine->steps.sums,

@@ -131,6 +131,9 @@ typedef struct zr_view {
     struct zr_sink sink;
     zero_tensors batch;           // of the current micro-batch
     struct zr_loss_weight weight; // of the current micro-batch
+    // In a debug build: where the operands of a unit's operations may lie; else NULL.
+    zr_bounds *bounds;
+    zr_wrapper *bounding;
 } zr_view;
 
 enum { ZR_SQUARE_PARTS = 512 }; // chunks of one operation of the gradient norm

@@ -131,6 +131,7 @@ static zero_status execute_call(zero_engine *engine, const zr_instruction *i, ze
     cursor->body_end = cursor->at + i->body;
     zr_comm_progress(engine->grid.world, engine->progress.step);
     zr_engine_context(engine, i->unit, error);
+    zr_operands_reserve(engine, i->unit);
     if (cursor->visit) {
         ZERO_TRY(cursor->visit(cursor->user, &engine->view.context, error));
     } else {
@@ -138,6 +139,7 @@ static zero_status execute_call(zero_engine *engine, const zr_instruction *i, ze
         ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
         zr_tensor_exchange_note(engine, i, &before);
     }
+    zr_operands_free(engine);
     ZERO_TRY(zr_queue_check(engine->queue, error));
     if (cursor->at != cursor->body_end)
         return out_of_order(engine, -1, "the end of its call instead");

@@ -165,6 +165,8 @@ size_t zr_block_place_bytes(const zr_block *block);
 // Returns the elements of a row's value, in a row of activations.
 int64_t zr_row_elements(const zr_block *block, const zr_block_row *row);
 bool zr_row_exists(const zr_block *block, const zr_block_row *row);
+// Returns the row whose value stands for that of `row`, which may be absent.
+int zr_value_row(const zr_block *block, int half, int row);
 // Returns a linear of a slice. That of a cut branch has no bias, which is added to the sum of the
 // slices instead; zr_block_branch_linear has it.
 zr_linear zr_block_linear(const zr_block *block, int half, int row, int slice);

@@ -27,6 +27,14 @@ bool zr_row_exists(const zr_block *block, const zr_block_row *row)
     return row->kind != ZR_ROW_HEAD_NORM || zr_tensor_exists(&block->hyper->tensor[row->weight]);
 }
 
+int zr_value_row(const zr_block *block, int half, int row)
+{
+    const zr_block_row *rows = zr_block_rows(block, half);
+    while (!zr_row_exists(block, &rows[row]))
+        row = rows[row].in[0];
+    return row;
+}
+
 int64_t zr_row_elements(const zr_block *block, const zr_block_row *row)
 {
     const zr_attention *a = &block->attention;
@@ -281,6 +289,11 @@ void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_l
     if (is_split(block))
         hold_gradients(block, &held);
     l->held_bytes = held.used;
+    for (int s = 0; s < block->slice_count; s++)
+        for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+            for (int r = 1; r <= zr_block_last_row(block, half); r++)
+                block->slices[s].value[half][r] =
+                    block->slices[s].value[half][zr_value_row(block, half, r)];
 }
 
 zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)

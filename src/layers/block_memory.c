@@ -36,15 +36,6 @@ typedef struct timeline {
     life all[MOST_VALUES];
 } timeline;
 
-// Returns the row whose value stands for that of `row`, which may be absent.
-static int value_row(const zr_block *block, int half, int row)
-{
-    const zr_block_row *rows = zr_block_rows(block, half);
-    while (!zr_row_exists(block, &rows[row]))
-        row = rows[row].in[0];
-    return row;
-}
-
 static int place_of(const timeline *t, int value)
 {
     while (t->all[value].onto)
@@ -126,7 +117,7 @@ static void need_inputs(timeline *t, int half, int r, int offset)
 {
     const zr_block_row *rows = zr_block_rows(t->block, half);
     for (int i = 0; i < zr_row_inputs(&rows[r]); i++) {
-        int in = value_row(t->block, half, rows[r].in[i]);
+        int in = zr_value_row(t->block, half, rows[r].in[i]);
         if (is_in_workspace(&rows[in], t->use))
             need(t, offset + in);
     }
@@ -168,7 +159,7 @@ static void follow_row_backward(timeline *t, int r)
     if (shares && row->kind == ZR_ROW_ROTATE)
         need(t, KEYS);
     for (int i = 0; i < zr_row_inputs(row); i++) {
-        int in = value_row(block, t->half, row->in[i]);
+        int in = zr_value_row(block, t->half, row->in[i]);
         if (row->kind == ZR_ROW_SILU_GATE && i == 0)
             t->all[GRADIENT + in].onto = GRADIENT + r;
         if (rows[in].kind == ZR_ROW_HEAD_NORM)
@@ -234,12 +225,9 @@ static void set_values(const timeline *t, char *base, int half, zr_block *block)
         zr_block_slice *slice = &block->slices[s];
         zr_block_value *values = slice->value[half];
         for (int r = 0; r <= zr_block_last_row(block, half); r++) {
-            int row = value_row(block, half, r);
-            if (row != r)
-                values[r] = values[row];
-            else if (is_in_workspace(&rows[r], t->use))
+            if (is_in_workspace(&rows[r], t->use))
                 values[r].at = at_place(t, base, back ? r : half * GRADIENT + r, s);
-            if (row == r && back)
+            if (back)
                 values[r].d = at_place(t, base, GRADIENT + r, s);
         }
         if (back && half == ZR_ATTENTION_HALF) {
