@@ -260,6 +260,75 @@ static void a_wrapped_queue_may_have_other_scratch(void **state)
     check_queue_close(queue);
 }
 
+// An operand has to lie in one piece of reserved memory; else the operation is not run, and the
+// message names it, the operand and the unit.
+static void operands_lie_in_what_is_reserved(void **state)
+{
+    static const struct {
+        int from, to;      // bytes
+        const char *words; // of the message; NULL: it runs
+    } cases[] = {
+        {0, 128, NULL},
+        {64, 160, NULL},
+        {192, 0,
+         "operation copy: its operand from, 64 bytes from byte 64 of its workspace, ends 32"},
+        {0, 176, "operation copy: its operand to, 64 bytes from byte 48 of its workspace, ends 16"},
+        {0, 256, "unit \"h.3\", operation copy: its operand to, 64 bytes, lies in no memory"},
+    };
+    zr_queue *queue = check_queue("ref", NULL, 1);
+    char memory[512] = {0};
+    zr_bounds bounds = {
+        .unit = "h.3",
+        .count = 3,
+        .reserved = {{"saved buffer", memory, 128},
+                     {"workspace", memory + 128, 96},
+                     {"none", NULL, 0}},
+    };
+    zr_wrapper *wrapper;
+    assert_int_equal(zr_queue_bound(queue, &bounds, &wrapper, NULL), ZERO_OK);
+    for (int i = 0; i < ZR_COUNT(cases); i++)
+        for (int checked = 1; checked >= 0; checked--) {
+            zero_error error = {0};
+            bounds.unit = checked ? "h.3" : NULL;
+            memory[cases[i].from] = 7;
+            memory[cases[i].to] = 1;
+            zr_run(queue,
+                   zr_op_copy(&(zr_bytes){64}, memory + cases[i].from, memory + cases[i].to));
+            bool refused = checked && cases[i].words;
+            assert_int_equal(zr_queue_check(queue, &error), refused ? ZERO_ERR_INTERNAL : ZERO_OK);
+            assert_int_equal(memory[cases[i].to], refused ? 1 : 7);
+            if (refused && !strstr(error.message, cases[i].words))
+                fail_msg("%s", error.message);
+        }
+    zr_queue_unwrap(queue, wrapper);
+    check_queue_close(queue);
+}
+
+// Scratch is as long as the backend says.
+static void scratch_lies_in_what_is_reserved(void **state)
+{
+    const zr_matrix matrix = {.dtype = ZERO_F32, .rows = 40, .width = 4};
+    zr_queue *queue = check_queue("cpu", "portable", 1);
+    static float x[160], out[4], scratch[64];
+    zr_bounds bounds = {.unit = "h.3", .count = 3};
+    zr_wrapper *wrapper;
+    zero_error error = {0};
+    size_t needed = zr_op_scratch(queue, zr_op_column_sum(&matrix, NULL, NULL, NULL));
+    assert_true(needed > 0 && needed <= sizeof scratch);
+    bounds.reserved[0].at = x, bounds.reserved[0].bytes = sizeof x;
+    bounds.reserved[1].at = out, bounds.reserved[1].bytes = sizeof out;
+    bounds.reserved[2].at = scratch, bounds.reserved[2].name = "workspace";
+    assert_int_equal(zr_queue_bound(queue, &bounds, &wrapper, NULL), ZERO_OK);
+    for (int short_by = 0; short_by < 2; short_by++) {
+        bounds.reserved[2].bytes = needed - (size_t)short_by;
+        zr_run(queue, zr_op_column_sum(&matrix, x, out, scratch));
+        assert_int_equal(zr_queue_check(queue, &error), short_by ? ZERO_ERR_INTERNAL : ZERO_OK);
+    }
+    assert_non_null(strstr(error.message, "operation column_sum: its operand scratch"));
+    zr_queue_unwrap(queue, wrapper);
+    check_queue_close(queue);
+}
+
 static zero_status wrap_as(int way, zr_queue *queue, zr_wrapper **out, zero_error *error)
 {
     return way == 0   ? zr_queue_record(queue, NULL, out, error)
@@ -292,6 +361,8 @@ int main(void)
         cmocka_unit_test(what_is_wrapped_later_is_given_first),
         cmocka_unit_test(a_wrapper_decides_what_is_run),
         cmocka_unit_test(a_wrapped_queue_may_have_other_scratch),
+        cmocka_unit_test(operands_lie_in_what_is_reserved),
+        cmocka_unit_test(scratch_lies_in_what_is_reserved),
         cmocka_unit_test(no_memory_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
