@@ -100,8 +100,11 @@ static zero_status run_to_mark(zero_engine *engine, zr_mark mark, int flat_param
                     next->stream == unit->flat_params[flat_param];
     if (!in_order)
         return out_of_order(engine, flat_param, call);
-    return zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1,
-                                engine->view.context.error);
+    zr_operands_free(engine); // these instructions are not the unit's
+    zero_status status = zr_program_run_until(engine, (int)(next - cursor->pass->at) + 1,
+                                              engine->view.context.error);
+    zr_operands_reserve(engine, engine->now.unit);
+    return status;
 }
 
 // Calls one of the unit's own functions, as training does, with the boundaries that it reads and
