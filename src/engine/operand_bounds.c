@@ -1,5 +1,6 @@
-// In a debug build, and under AddressSanitizer: every operation of a unit has its operands in memory
-// that the plan reserved for this call (zr_queue_bound). Otherwise these functions do nothing.
+// In a debug build, and under AddressSanitizer: every operation of a unit has its operands in
+// memory that the plan reserved for this call (zr_queue_bound). Otherwise these functions do
+// nothing.
 #include "engine/interpret.h"
 
 #ifdef ZR_CHECK_OPERANDS
