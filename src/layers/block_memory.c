@@ -1,7 +1,7 @@
 // Where a block's values lie, as it follows from its rows: kept values in the saved buffer; what a
 // split backward needs later in the held buffer; everything else in the workspace, where values
 // that are never needed at the same time share memory. A value is needed from the row that computes
-// it to the last row that reads it; places are given first fit, in the order in which values begin:
+// it to the last row that reads it; the largest values get their places first:
 //
 //   forward    norm | rows of a half, then of the other | the branches join
 //   backward   gradient of the branch | values again | rows reversed | norm again | input rows
@@ -32,7 +32,7 @@ typedef struct timeline {
     zr_block_use use;
     int half; // in backward
     int time, count;
-    int order[MOST_VALUES]; // (count) values as they begin
+    int order[MOST_VALUES]; // (count) values, as they begin; once placed, the largest first
     life all[MOST_VALUES];
 } timeline;
 
@@ -175,7 +175,7 @@ static void follow_inputs_backward(timeline *t)
     const zr_block *block = t->block;
     const zr_block_row *rows = zr_block_rows(block, t->half);
     bool cut = zr_block_is_cut(block), summed = cut || zr_block_inputs(block, t->half) > 1;
-    int to = !summed ? GRADIENT : SUM;
+    int to = summed ? SUM : GRADIENT;
     need(t, 0);
     for (int r = zr_block_last_row(block, t->half); r > 0; r--) {
         if (!zr_row_is_input(&rows[r]))
