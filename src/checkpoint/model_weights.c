@@ -4,6 +4,7 @@
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "layers/layers.h"
+#include "model/lm_table.h"
 #include <zero/weights.h>
 
 // Returns the prefix of names in Hugging Face's files ("transformer." for GPT-2); a user's own
@@ -40,9 +41,10 @@ static zero_status save_model_weights(zero_engine *engine, const char *path,
 
 void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
 {
-    how->tied_head = "lm_head.weight";
-    how->table = zr_lm_table_name(config);
-    how->may_untie = config->kind != ZR_LM_GPT2;
+    const zr_architecture *of = zr_architecture_of(config->kind);
+    how->tied_head = of->tensors.head;
+    how->table = of->tensors.table;
+    how->may_untie = of->fields[ZR_ROLE_TIED].kind != ZR_FIELD_NONE;
 }
 
 static zero_status load_model_weights(zero_engine *engine, const char *directory,

@@ -286,7 +286,7 @@ static zero_status warn_of_head(const converting *c)
     ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
     const char *from = c->model_dir ? c->model_dir : found;
     if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
-        (config.kind == ZR_LM_GPT2 || config.llama.tied) && head_differs(c->source.path, &config))
+        zr_lm_shape_of(&config).tied && head_differs(c->source.path, &config))
         zr_log(
             &c->options->logger, ZERO_LOG_WARNING,
             "\"%s\": lm_head.weight has other values than the table of tokens, but config.json "

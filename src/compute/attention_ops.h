@@ -57,22 +57,24 @@ typedef struct zr_attention_run {
     int64_t sequence, first, rows;
 } zr_attention_run;
 
-// Rotates the two halves of each head: (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin).
+// Rotates the two halves of what is rotated of each head: (x1, x2) -> (x1 cos - x2 sin,
+// x2 cos + x1 sin).
 typedef struct zr_rotary {
     zero_dtype from, to; // of x and y; angles, cosines and sines are fp32
-    int64_t batch, seq, head_dim;
-    int64_t first; // position of the first row of each sequence
-    float factor;  // scales cosines and sines
-    // Of rotate: heads at the start of each row, elements between rows, and whether it rotates back
-    // (the gradient).
-    int64_t heads, x_step, y_step;
+    int64_t batch, seq;
+    int64_t rotated; // elements at the start of a head; even
+    int64_t first;   // position of the first row of each sequence
+    float factor;    // scales cosines and sines
+    // Of rotate: the elements of a head that follow and are copied; heads of each row; elements
+    // between rows, and between heads; and whether it rotates back (the gradient).
+    int64_t rest, heads, x_step, y_step, x_head, y_head;
     bool back;
 } zr_rotary;
 
-static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step)
+static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t head)
 {
     int64_t rows = s->batch * s->seq;
-    return rows ? (rows - 1) * step + s->heads * s->head_dim : 0;
+    return rows && s->heads ? (rows - 1) * step + (s->heads - 1) * head + s->rotated + s->rest : 0;
 }
 
 // No operation stores a (seq x seq) matrix per head; they work on blocks.
@@ -117,19 +119,19 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step)
     AT(out, void *, ZR_WRITTEN | ZR_AUX, s->dtype, zr_attention_out(s))                            \
     AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
 
-// Fills table (seq, head_dim) with factor * cosines, then factor * sines, of position first + i.
-// frequency (head_dim / 2): radians per position.
+// Fills table (seq, rotated) with factor * cosines, then factor * sines, of position first + i.
+// frequency (rotated / 2): radians per position.
 #define ZR_OPERANDS_rotary_table(AT)                                                               \
-    AT(frequency, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->head_dim / 2)                      \
-    AT(table, float *, ZR_WRITTEN, ZERO_F32, s->seq * s->head_dim)
+    AT(frequency, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->rotated / 2)                       \
+    AT(table, float *, ZR_WRITTEN, ZERO_F32, s->seq * s->rotated)
 
-// Rotates `heads` heads at the start of each of batch*seq rows, which lie x_step and y_step
-// elements apart; y may be x if the steps and the types are the same. Neither needs to be aligned,
-// because they may be columns of packed rows.
+// Rotates `heads` heads of each of batch*seq rows; y may be x if the steps and the types are the
+// same. Neither needs to be aligned, because they may be columns of packed rows. table: NULL if
+// nothing is rotated.
 #define ZR_OPERANDS_rotate(AT)                                                                     \
-    AT(table, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->seq * s->head_dim)                     \
-    AT(x, const void *, ZR_READ | ZR_AUX, s->from, zr_rotary_extent(s, s->x_step))                 \
-    AT(y, void *, ZR_WRITTEN | ZR_AUX, s->to, zr_rotary_extent(s, s->y_step))
+    AT(table, const float *, ZR_READ | ZR_AUX, ZERO_F32, s->seq * s->rotated)                      \
+    AT(x, const void *, ZR_READ | ZR_AUX, s->from, zr_rotary_extent(s, s->x_step, s->x_head))      \
+    AT(y, void *, ZR_WRITTEN | ZR_AUX, s->to, zr_rotary_extent(s, s->y_step, s->y_head))
 
 // Forward has two products of all rows with all keys up to the diagonal, backward five.
 #define ZR_ATTENTION_PAIRS(s) (s->batch * s->heads * s->head_dim * s->seq * (s->seq + 1))
@@ -139,6 +141,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step)
     OP(attention_decode, attention, attention, decode_flops(op), decode_bytes(op))                 \
     OP(rotary_table, rotary, element, 0, 0)                                                        \
     OP(rotate, rotary, element, 0,                                                                 \
-       s->batch * s->seq * s->heads * s->head_dim * (size_of(s->from) + size_of(s->to)))
+       s->batch * s->seq * s->heads * (s->rotated + s->rest) *                                     \
+           (size_of(s->from) + size_of(s->to)))
 
 #endif

@@ -20,6 +20,17 @@ typedef struct zr_elements {
     AT(pre, const void *, ZR_READ, s->dtype, s->n)                                                 \
     AT(d, void *, ZR_BOTH, s->dtype, s->n)
 
+// gelu by the error function: x/2 (1 + erf(x / sqrt 2)); out may be pre.
+#define ZR_OPERANDS_gelu_erf_forward(AT)                                                           \
+    AT(pre, const void *, ZR_READ, s->dtype, s->n)                                                 \
+    AT(out, void *, ZR_WRITTEN, s->dtype, s->n)
+
+// d_pre = d * gelu'(pre); d_pre may be d.
+#define ZR_OPERANDS_gelu_erf_backward(AT)                                                          \
+    AT(pre, const void *, ZR_READ, s->dtype, s->n)                                                 \
+    AT(d, const void *, ZR_READ, s->dtype, s->n)                                                   \
+    AT(d_pre, void *, ZR_WRITTEN, s->dtype, s->n)
+
 // out = silu(gate) * up, where silu(x) = x / (1 + e^-x); out may be gate or up.
 #define ZR_OPERANDS_silu_gate_forward(AT)                                                          \
     AT(gate, const void *, ZR_READ, s->dtype, s->n)                                                \
@@ -145,6 +156,8 @@ typedef struct zr_strided { // `bytes` of each row, and the bytes between rows
 #define ZR_ELEMENT_OPS(OP)                                                                         \
     OP(gelu_forward, elements, gelu, 0, 0)                                                         \
     OP(gelu_backward, elements, gelu, 0, 0)                                                        \
+    OP(gelu_erf_forward, elements, element, 0, 0)                                                  \
+    OP(gelu_erf_backward, elements, element, 0, 0)                                                 \
     OP(silu_gate_forward, elements, element, 0, 0)                                                 \
     OP(silu_gate_backward, elements, element, 0, 0)                                                \
     OP(add, sum, element, 0, 0)                                                                    \

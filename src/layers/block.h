@@ -23,24 +23,21 @@
 #include "layers/linear.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
+#include "model/lm_table.h"
 
 typedef enum zr_row_kind {
     ZR_ROW_NORM,        // of the stream; weight: the gain
     ZR_ROW_LINEAR,      // in W + b
     ZR_ROW_GELU_LINEAR, // gelu(in) W + b
     ZR_ROW_HEAD_NORM,   // RMSNorm of each head, fp32; absent where its tensor does not exist
-    ZR_ROW_ROTATE,      // queries and keys rotated, and values, packed as attention reads them
-    ZR_ROW_ATTENTION,   // causal self-attention of what is packed
-    ZR_ROW_SILU_GATE    // silu(in[0]) * in[1]
+    // Queries and keys rotated, and values, packed as attention reads them; from three rows, or
+    // from one row in which each head's query, key and value follow each other.
+    ZR_ROW_ROTATE,
+    ZR_ROW_ROTATE_HEADS,
+    ZR_ROW_ATTENTION, // causal self-attention of what is packed
+    ZR_ROW_GELU_ERF,  // gelu(in), by the error function
+    ZR_ROW_SILU_GATE  // silu(in[0]) * in[1]
 } zr_row_kind;
-
-typedef enum zr_row_width { // of a linear's outputs, in a slice
-    ZR_WIDE_STREAM,         // C
-    ZR_WIDE_QUERIES,        // Q = heads x head_dim
-    ZR_WIDE_KEYS,           // K = kv_heads x head_dim
-    ZR_WIDE_PACKED,         // Q + 2K
-    ZR_WIDE_INNER           // F, of the MLP
-} zr_row_width;
 
 typedef enum zr_row_flag {
     ZR_KEPT = 1, // backward reads the value that forward wrote; otherwise it is computed again
@@ -54,7 +51,7 @@ enum { ZR_MOST_ROWS = 12, ZR_ROW_INPUTS = 3 };
 typedef struct zr_block_row {
     zr_row_kind kind;
     int in[ZR_ROW_INPUTS]; // the rows of this half whose values it reads
-    zr_row_width width;    // of a linear
+    zr_wide width;         // of a linear
     int weight, bias;      // the numbers of its tensors
     unsigned flags;        // zr_row_flag
 } zr_block_row;
@@ -68,7 +65,6 @@ typedef struct zr_half_table {
 } zr_half_table;
 
 typedef struct zr_block_table { // of an architecture
-    bool outputs_first;         // weights of its linears lie as (out, in): see zr_linear
     bool parallel;              // both halves read the block's input
     zr_half_table halves[ZR_BLOCK_HALVES];
 } zr_block_table;
@@ -116,12 +112,13 @@ typedef struct zr_block {
     // In the workspace:
     const void *input; // (R, C) T, the norm's output as the first linears of a half read it
     float *sum[ZR_BLOCK_HALVES]; // (R, C) gradient of what several products read, if it is not cut
-    float *frequency, *angles;   // of rotation: (D / 2), (seq, D); in a step of generation (R, D)
-    void *scratch;               // used by operations in turn
-    void *place;                 // of exchanges, if one rank computes all slices
-    float *spare;                // (R, C) for each level of the sum over this rank's slices
-    float *partials;             // sums of gains over slices
-    zr_gains gains;              // a split backward holds the sums
+    // Of rotation, with D elements of a head: (D / 2), (seq, D); in a step of generation (R, D).
+    float *frequency, *angles;
+    void *scratch;   // used by operations in turn
+    void *place;     // of exchanges, if one rank computes all slices
+    float *spare;    // (R, C) for each level of the sum over this rank's slices
+    float *partials; // sums of gains over slices
+    zr_gains gains;  // a split backward holds the sums
     // In backward of attention: the sum, over the ranks that share them, of the gradients of shared
     // keys and values; 0 elements if no ranks share any.
     zero_exchange shared;
@@ -136,16 +133,12 @@ static inline int zr_block_last_row(const zr_block *block, int half)
 {
     return block->table->halves[half].count - 1;
 }
-static inline bool zr_row_is_linear(const zr_block_row *row)
-{
-    return row->kind == ZR_ROW_LINEAR || row->kind == ZR_ROW_GELU_LINEAR;
-}
-// Returns whether a row reads the norm's output.
-static inline bool zr_row_is_input(const zr_block_row *row)
-{
-    return zr_row_is_linear(row) && row->in[0] == 0;
-}
 
+bool zr_row_is_linear(const zr_block_row *row);
+bool zr_row_is_input(const zr_block_row *row); // reads the norm's output
+bool zr_row_rotates(const zr_block_row *row);
+// Returns whether a row's value may take the place of the first value that it reads.
+bool zr_row_is_elementwise(const zr_block_row *row);
 int zr_row_inputs(const zr_block_row *row);           // the number of rows that it reads
 int zr_block_inputs(const zr_block *block, int half); // the number of input rows of a half
 

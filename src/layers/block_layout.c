@@ -6,6 +6,23 @@
 
 bool zr_block_is_cut(const zr_block *block) { return block->division.slices->count > 1; }
 
+bool zr_row_is_linear(const zr_block_row *row)
+{
+    return row->kind == ZR_ROW_LINEAR || row->kind == ZR_ROW_GELU_LINEAR;
+}
+
+bool zr_row_is_input(const zr_block_row *row) { return zr_row_is_linear(row) && row->in[0] == 0; }
+
+bool zr_row_rotates(const zr_block_row *row)
+{
+    return row->kind == ZR_ROW_ROTATE || row->kind == ZR_ROW_ROTATE_HEADS;
+}
+
+bool zr_row_is_elementwise(const zr_block_row *row)
+{
+    return row->kind == ZR_ROW_SILU_GATE || row->kind == ZR_ROW_GELU_ERF;
+}
+
 int zr_row_inputs(const zr_block_row *row)
 {
     return row->kind == ZR_ROW_NORM        ? 0
@@ -49,8 +66,10 @@ int64_t zr_row_elements(const zr_block *block, const zr_block_row *row)
     switch (row->kind) {
     case ZR_ROW_NORM: return block->width;
     case ZR_ROW_HEAD_NORM: return widths[row->flags & ZR_OF_KEYS ? ZR_WIDE_KEYS : ZR_WIDE_QUERIES];
-    case ZR_ROW_ROTATE: return widths[ZR_WIDE_PACKED];
+    case ZR_ROW_ROTATE:
+    case ZR_ROW_ROTATE_HEADS: return widths[ZR_WIDE_PACKED];
     case ZR_ROW_ATTENTION: return widths[ZR_WIDE_QUERIES];
+    case ZR_ROW_GELU_ERF:
     case ZR_ROW_SILU_GATE: return widths[ZR_WIDE_INNER];
     default: return widths[row->width];
     }
@@ -173,7 +192,7 @@ size_t zr_block_place_bytes(const zr_block *block)
 static bool rotates(const zr_block *block)
 {
     for (int r = 1; r < zr_block_last_row(block, ZR_ATTENTION_HALF); r++)
-        if (zr_block_rows(block, ZR_ATTENTION_HALF)[r].kind == ZR_ROW_ROTATE)
+        if (zr_row_rotates(&zr_block_rows(block, ZR_ATTENTION_HALF)[r]))
             return true;
     return false;
 }
@@ -192,8 +211,9 @@ static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int thr
     if (zr_block_is_cut(block))
         block->place = zr_carve_place(&carver, block->hyper, zr_block_place_bytes(block));
     if (rotates(block)) {
-        block->frequency = zr_carve_floats(&carver, attention->head_dim / 2);
-        block->angles = zr_carve_floats(&carver, attention->seq * attention->head_dim);
+        int64_t rotated = block->hyper->shape.rotated;
+        block->frequency = zr_carve_floats(&carver, rotated / 2);
+        block->angles = zr_carve_floats(&carver, attention->seq * rotated);
     }
     char *base = l->workspace ? (char *)l->workspace + carver.used : NULL;
     int64_t end = zr_block_place_values(block, l->use, base);
@@ -305,7 +325,7 @@ zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
     return (zr_linear){
         .dtype = block->dtype,
         .gelu = row->kind == ZR_ROW_GELU_LINEAR,
-        .outputs_first = block->table->outputs_first,
+        .outputs_first = block->hyper->shape.outputs_first,
         .rows = block->rows,
         .in = zr_row_elements(block, &rows[row->in[0]]),
         .out = zr_row_elements(block, row),

@@ -131,7 +131,7 @@ static void follow_forward(timeline *t, int half)
         if (!zr_row_exists(t->block, &rows[r]))
             continue;
         need_inputs(t, half, r, offset);
-        if (rows[r].kind == ZR_ROW_SILU_GATE && t->use == ZR_BLOCK_EVALUATES)
+        if (zr_row_is_elementwise(&rows[r]) && t->use == ZR_BLOCK_EVALUATES)
             t->all[offset + r].onto = offset + rows[r].in[0];
         if (is_in_workspace(&rows[r], t->use))
             need(t, offset + r);
@@ -154,13 +154,13 @@ static void follow_row_backward(timeline *t, int r)
     need_inputs(t, t->half, r, 0);
     if (r < zr_block_last_row(block, t->half) || copies_gradient(block))
         need(t, GRADIENT + r);
-    if (shares && (row->kind == ZR_ROW_ATTENTION || row->kind == ZR_ROW_ROTATE))
+    if (shares && (row->kind == ZR_ROW_ATTENTION || zr_row_rotates(row)))
         need(t, SHARED);
-    if (shares && row->kind == ZR_ROW_ROTATE)
+    if (shares && zr_row_rotates(row))
         need(t, KEYS);
     for (int i = 0; i < zr_row_inputs(row); i++) {
         int in = zr_value_row(block, t->half, row->in[i]);
-        if (row->kind == ZR_ROW_SILU_GATE && i == 0)
+        if (zr_row_is_elementwise(row) && i == 0)
             t->all[GRADIENT + in].onto = GRADIENT + r;
         if (rows[in].kind == ZR_ROW_HEAD_NORM)
             t->all[GRADIENT + in].onto = in;

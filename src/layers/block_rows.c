@@ -1,6 +1,5 @@
 // What the kinds of rows compute, in all slices of this rank: forward, and backward.
 #include "layers/block.h"
-#include "model/llama_model.h"
 
 static zr_queue *queue_of(const zr_block *block) { return block->context->queue; }
 
@@ -167,9 +166,9 @@ static void head_norm_backward(zr_block *block, int half, int r)
 static zr_rotary make_angles(zr_block *block)
 {
     const zr_attention *a = &block->attention;
-    zr_rotary rotary = {.batch = a->batch, .seq = a->seq, .head_dim = a->head_dim};
+    zr_rotary rotary = {.batch = a->batch, .seq = a->seq, .rotated = block->hyper->shape.rotated};
     float *angles = block->angles;
-    zr_llama_frequencies(&block->hyper->config.llama, block->frequency, &rotary.factor);
+    zr_lm_frequencies(&block->hyper->config, block->frequency, &rotary.factor);
     if (!block->step)
         zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
     for (int i = 0; block->step && i < block->step->run_count; i++) {
@@ -178,62 +177,75 @@ static zr_rotary make_angles(zr_block *block)
         of_run.first = run->first;
         of_run.seq = run->rows;
         zr_run(queue_of(block), zr_op_rotary_table(&of_run, block->frequency, angles));
-        angles += run->rows * rotary.head_dim;
+        angles += run->rows * rotary.rotated;
     }
     return rotary;
 }
 
-// Copies columns (R, width) of T between rows of different widths.
-static void copy_columns(const zr_block *block, int64_t width, const void *from, int64_t from_row,
-                         void *to, int64_t to_row)
+// Where the queries, keys or values of a slice lie.
+typedef struct columns {
+    void *at;
+    int64_t row, head; // elements from row to row, and from head to head
+    zero_dtype type;   // of norms of heads, or T
+} columns;
+
+enum { QUERIES, KEYS, VALUES, TURNED };
+
+static int64_t heads_of(const zr_block *block, int which)
 {
-    const zr_strided columns = {.rows = block->rows,
-                                .bytes = bytes_of(block, width),
-                                .from_stride = bytes_of(block, from_row),
-                                .to_stride = bytes_of(block, to_row)};
-    zr_run(queue_of(block), zr_op_copy_rows(&columns, from, to));
+    return which == QUERIES ? block->attention.heads : block->attention.kv_heads;
 }
 
-// Rotates the queries, or else the keys, between dense rows and those that lie `packed_row` apart.
-static void rotate(zr_block *block, const zr_rotary *by, bool keys, bool back, zero_dtype dense,
-                   const void *x, void *y, int64_t packed_row)
+// Returns where a rotating row reads them, or where their gradients go.
+static columns read_columns(const zr_block *block, int half, int r, int s, int which, bool back)
+{
+    const zr_block_row *rows = zr_block_rows(block, half), *row = &rows[r];
+    bool woven = row->kind == ZR_ROW_ROTATE_HEADS;
+    int64_t dim = block->attention.head_dim, step = woven ? TURNED * dim : dim;
+    int in = row->in[woven ? 0 : which], from = which == QUERIES ? s : block->slices[s].lender;
+    const zr_block_value *value = &block->slices[from].value[half][in];
+    bool wide = rows[in].kind == ZR_ROW_HEAD_NORM && zr_row_exists(block, &rows[in]);
+    return (columns){.at = element_at(block, back ? value->d : value->at, woven ? which * dim : 0),
+                     .row = heads_of(block, which) * step,
+                     .head = step,
+                     .type = wide ? ZERO_F32 : block->dtype};
+}
+
+// Returns where attention reads them, in `packed`.
+static columns packed_columns(const zr_block *block, void *packed, int which)
+{
+    const zr_attention *a = &block->attention;
+    const int64_t first[] = {0, a->heads * a->head_dim, (a->heads + a->kv_heads) * a->head_dim};
+    return (columns){.at = element_at(block, packed, first[which]),
+                     .row = zr_attention_row(a),
+                     .head = a->head_dim,
+                     .type = block->dtype};
+}
+
+// Rotates queries or keys, or copies values, from some columns to others.
+static void turn(const zr_block *block, const zr_rotary *by, int which, const columns *from,
+                 const columns *to)
 {
     zr_rotary rotary = *by;
-    rotary.heads = keys ? block->attention.kv_heads : block->attention.heads;
-    int64_t width = rotary.heads * rotary.head_dim;
-    rotary.back = back;
-    rotary.from = back ? block->dtype : dense;
-    rotary.to = back ? dense : block->dtype;
-    rotary.x_step = back ? packed_row : width;
-    rotary.y_step = back ? width : packed_row;
-    zr_run(queue_of(block), zr_op_rotate(&rotary, block->angles, x, y));
-}
-
-// Returns the type of the queries, or keys, that are rotated: of norms of heads, or of T.
-static zero_dtype rotated_dtype(const zr_block *block, int half, const zr_block_row *row, int i)
-{
-    const zr_block_row *in = &zr_block_rows(block, half)[row->in[i]];
-    return in->kind == ZR_ROW_HEAD_NORM && zr_row_exists(block, in) ? ZERO_F32 : block->dtype;
+    rotary.rotated = which == VALUES ? 0 : by->rotated;
+    rotary.rest = block->attention.head_dim - rotary.rotated;
+    rotary.heads = heads_of(block, which);
+    rotary.from = from->type, rotary.to = to->type;
+    rotary.x_step = from->row, rotary.y_step = to->row;
+    rotary.x_head = from->head, rotary.y_head = to->head;
+    zr_run(queue_of(block),
+           zr_op_rotate(&rotary, which == VALUES ? NULL : block->angles, from->at, to->at));
 }
 
 static void rotate_forward(zr_block *block, int half, int r)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
-    const zr_attention *a = &block->attention;
-    int64_t queries = a->heads * a->head_dim, keys = a->kv_heads * a->head_dim,
-            whole = zr_attention_row(a);
     const zr_rotary rotary = make_angles(block);
-    for (int s = 0; s < block->slice_count; s++) {
-        zr_block_value *values = block->slices[s].value[half],
-                       *lent = block->slices[block->slices[s].lender].value[half];
-        void *packed = values[r].at;
-        rotate(block, &rotary, false, false, rotated_dtype(block, half, row, 0),
-               values[row->in[0]].at, packed, whole);
-        rotate(block, &rotary, true, false, rotated_dtype(block, half, row, 1), lent[row->in[1]].at,
-               element_at(block, packed, queries), whole);
-        copy_columns(block, keys, lent[row->in[2]].at, keys,
-                     element_at(block, packed, queries + keys), whole);
-    }
+    for (int s = 0; s < block->slice_count; s++)
+        for (int which = QUERIES; which < TURNED; which++) {
+            const columns from = read_columns(block, half, r, s, which, false),
+                          to = packed_columns(block, block->slices[s].value[half][r].at, which);
+            turn(block, &rotary, which, &from, &to);
+        }
 }
 
 // Sums the gradients of the keys and values that slices [first, first + count) share, also with
@@ -265,28 +277,35 @@ static zero_status share_keys(zr_block *block)
     return ZERO_OK;
 }
 
+// Returns where the gradients are that attention wrote, in `packed`; those of shared keys and
+// values are their sums.
+static columns gradient_columns(const zr_block *block, const zr_block_slice *slice, void *packed,
+                                int which)
+{
+    columns of = packed_columns(block, packed, which);
+    int64_t keys = block->attention.kv_heads * block->attention.head_dim;
+    if (!slice->d_shared || which == QUERIES)
+        return of;
+    of.at = element_at(block, slice->d_keys, which == KEYS ? 0 : keys);
+    of.row = 2 * keys;
+    return of;
+}
+
 static zero_status rotate_backward(zr_block *block, int half, int r)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
-    const zr_attention *a = &block->attention;
-    int64_t queries = a->heads * a->head_dim, keys = a->kv_heads * a->head_dim,
-            whole = zr_attention_row(a);
-    const zr_rotary rotary = {.batch = a->batch, .seq = a->seq, .head_dim = a->head_dim};
+    const zr_rotary rotary = {.batch = block->attention.batch,
+                              .seq = block->attention.seq,
+                              .rotated = block->hyper->shape.rotated,
+                              .back = true};
     ZERO_TRY(share_keys(block));
     for (int s = 0; s < block->slice_count; s++) {
         const zr_block_slice *slice = &block->slices[s];
-        const zr_block_value *values = slice->value[half];
-        bool shared = slice->d_shared;
-        void *d_keys = shared ? slice->d_keys : element_at(block, values[r].d, queries);
-        int64_t step = shared ? 2 * keys : whole;
-        rotate(block, &rotary, false, true, rotated_dtype(block, half, row, 0), values[r].d,
-               values[row->in[0]].d, whole);
-        if (slice->lender != s)
-            continue;
-        rotate(block, &rotary, true, true, rotated_dtype(block, half, row, 1), d_keys,
-               values[row->in[1]].d, step);
-        copy_columns(block, keys, element_at(block, d_keys, keys), step, values[row->in[2]].d,
-                     keys);
+        for (int which = QUERIES; which < TURNED && (which == QUERIES || slice->lender == s);
+             which++) {
+            const columns from = gradient_columns(block, slice, slice->value[half][r].d, which),
+                          to = read_columns(block, half, r, s, which, true);
+            turn(block, &rotary, which, &from, &to);
+        }
     }
     return ZERO_OK;
 }
@@ -331,18 +350,35 @@ static void attention_backward(zr_block *block, int half, int r, int s)
                                     slice->d_shared, block->context->values, block->scratch));
 }
 
-// ---- silu(gate) * up ----
+// ---- gelu(x), silu(gate) * up ----
 
-static zr_elements gated(const zr_block *block, int half, int r)
+static zr_elements inner_elements(const zr_block *block, int half, int r)
 {
     int64_t width = zr_row_elements(block, &zr_block_rows(block, half)[r]);
     return (zr_elements){block->dtype, block->rows * width};
 }
 
+static void gelu_erf_forward(zr_block *block, int half, int r, int s)
+{
+    const zr_elements all = inner_elements(block, half, r);
+    zr_block_value *values = block->slices[s].value[half];
+    zr_run(
+        queue_of(block),
+        zr_op_gelu_erf_forward(&all, values[zr_block_rows(block, half)[r].in[0]].at, values[r].at));
+}
+
+static void gelu_erf_backward(zr_block *block, int half, int r, int s)
+{
+    const zr_elements all = inner_elements(block, half, r);
+    zr_block_value *values = block->slices[s].value[half],
+                   *in = &values[zr_block_rows(block, half)[r].in[0]];
+    zr_run(queue_of(block), zr_op_gelu_erf_backward(&all, in->at, values[r].d, in->d));
+}
+
 static void silu_gate_forward(zr_block *block, int half, int r, int s)
 {
     const zr_block_row *row = &zr_block_rows(block, half)[r];
-    const zr_elements all = gated(block, half, r);
+    const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half];
     zr_run(queue_of(block), zr_op_silu_gate_forward(&all, values[row->in[0]].at,
                                                     values[row->in[1]].at, values[r].at));
@@ -351,7 +387,7 @@ static void silu_gate_forward(zr_block *block, int half, int r, int s)
 static void silu_gate_backward(zr_block *block, int half, int r, int s)
 {
     const zr_block_row *row = &zr_block_rows(block, half)[r];
-    const zr_elements all = gated(block, half, r);
+    const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half], *gate = &values[row->in[0]],
                    *up = &values[row->in[1]];
     zr_run(queue_of(block),
@@ -370,6 +406,7 @@ static zero_status forward_in_slice(zr_block *block, int half, int r, int s)
     case ZR_ROW_GELU_LINEAR: return linear_forward(block, half, r, s);
     case ZR_ROW_HEAD_NORM: head_norm_forward(block, half, r, s); break;
     case ZR_ROW_ATTENTION: attention_forward(block, half, r, s); break;
+    case ZR_ROW_GELU_ERF: gelu_erf_forward(block, half, r, s); break;
     default: silu_gate_forward(block, half, r, s); break;
     }
     return ZERO_OK;
@@ -378,7 +415,7 @@ static zero_status forward_in_slice(zr_block *block, int half, int r, int s)
 zero_status zr_row_forward(zr_block *block, int half, int r)
 {
     const zr_block_row *row = &zr_block_rows(block, half)[r];
-    if (row->kind == ZR_ROW_ROTATE) {
+    if (zr_row_rotates(row)) {
         rotate_forward(block, half, r);
         return ZERO_OK;
     }
@@ -393,7 +430,7 @@ zero_status zr_row_backward(zr_block *block, int half, int r)
     bool linear = zr_row_is_linear(row);
     if (!zr_row_exists(block, row) || !(linear || block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    if (row->kind == ZR_ROW_ROTATE)
+    if (zr_row_rotates(row))
         return rotate_backward(block, half, r);
     if (row->kind == ZR_ROW_HEAD_NORM)
         head_norm_backward(block, half, r);
@@ -402,6 +439,8 @@ zero_status zr_row_backward(zr_block *block, int half, int r)
             ZERO_TRY(linear_backward(block, half, r, s));
         else if (row->kind == ZR_ROW_ATTENTION)
             attention_backward(block, half, r, s);
+        else if (row->kind == ZR_ROW_GELU_ERF)
+            gelu_erf_backward(block, half, r, s);
         else
             silu_gate_backward(block, half, r, s);
     }

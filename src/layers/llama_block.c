@@ -15,7 +15,7 @@ enum { GATE = 1, UP, PRODUCT, MLP_BRANCH };
 // clang-format off
 #define KEPT_KEYS (ZR_KEPT | ZR_OF_KEYS)
 
-const zr_block_table zr_llama_block = {.outputs_first = true, .halves = {{
+const zr_block_table zr_llama_block = {.halves = {{
     .site = ZR_SITE_ATTENTION_RESIDUAL, .count = ATTENTION_BRANCH + 1, .rows = {
     [NORMED]   = {ZR_ROW_NORM, .weight = ZR_LLAMA_NORM1},
     [Q]        = {ZR_ROW_LINEAR, {NORMED}, ZR_WIDE_QUERIES, ZR_LLAMA_Q_W, ZR_LLAMA_Q_B, ZR_KEPT},

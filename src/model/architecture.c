@@ -1,10 +1,9 @@
 // The list of architectures. Functions of any language model find the row of its architecture here
 // and call it.
-#include "model/architecture.h"
+#include "model/lm_table.h"
 
 #include "base/file.h"
 #include "model/model_json.h"
-#include "model/lm_fields.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -17,11 +16,10 @@ const zr_architecture *zr_architecture_of(zr_lm_kind kind) { return architecture
 
 static void list_presets(char *out, size_t size)
 {
-    const char *name;
     size_t used = 0;
     for (int a = 0; a < ZR_LM_KINDS; a++)
-        for (int i = 0; used < size && (name = architectures[a]->preset_name(i)); i++)
-            used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", name);
+        for (const zr_lm_preset *p = architectures[a]->presets; p->name && used < size; p++)
+            used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", p->name);
 }
 
 // Refuses an unknown name. The message proposes the nearest preset, or else lists all presets.
@@ -47,15 +45,15 @@ zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_gi
                              zero_error *error)
 {
     char name[ZR_SPEC_WORD];
-    const char *preset;
     size_t length = strcspn(spec, ":");
     zr_spec_copy(name, spec, length);
     for (int a = 0; a < ZR_LM_KINDS; a++)
-        for (int i = 0; (preset = architectures[a]->preset_name(i)); i++) {
+        for (const zr_lm_preset *preset = architectures[a]->presets; preset->name; preset++) {
             zr_lm_config config = {.kind = (zr_lm_kind)a};
-            if (strcmp(preset, name) != 0)
+            if (strcmp(preset->name, name) != 0)
                 continue;
-            ZERO_TRY(architectures[a]->parse(spec, i, &config, vocab_given, error));
+            ZERO_TRY(
+                zr_lm_table_parse(architectures[a], spec, preset, &config, vocab_given, error));
             zero_status status = zr_lm_check(&config, error);
             if (status != ZERO_OK) {
                 zr_error_prefix(error, "model \"%s\"", spec);
@@ -73,8 +71,8 @@ static void list_types(char *out, size_t size)
 {
     size_t used = 0;
     for (int a = 0; a < ZR_LM_KINDS; a++)
-        for (const char *const *type = architectures[a]->model_types; *type && used < size; type++)
-            used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", *type);
+        for (const zr_model_type *type = architectures[a]->types; type->name && used < size; type++)
+            used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", type->name);
 }
 
 static zero_status find_architecture(zr_model_json *file, zr_lm_kind *out)
@@ -84,8 +82,8 @@ static zero_status find_architecture(zr_model_json *file, zr_lm_kind *out)
     if (file->status != ZERO_OK)
         return file->status;
     for (int a = 0; a < ZR_LM_KINDS; a++)
-        for (const char *const *of = architectures[a]->model_types; *of; of++)
-            if (strcmp(*of, type) == 0) {
+        for (const zr_model_type *of = architectures[a]->types; of->name; of++)
+            if (strcmp(of->name, type) == 0) {
                 *out = (zr_lm_kind)a;
                 return ZERO_OK;
             }
@@ -110,7 +108,7 @@ static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *o
     zero_error found = {.status = ZERO_OK};
     ZERO_TRY(find_architecture(file, &config.kind));
     refuse_layers_apart(file);
-    architectures[config.kind]->read(file, &config);
+    zr_lm_table_read(architectures[config.kind], file, &config);
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);
     zr_model_json_tokens(file, "pad_token_id", &config.pad);
@@ -152,7 +150,7 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
 {
     zr_json_writer w = zr_json_writer_on(out, ZR_JSON_INDENTED);
     zr_json_begin_object(&w, NULL);
-    architectures[config->kind]->write(config, &w);
+    zr_lm_table_write(architectures[config->kind], config, &w);
     zr_model_json_put_tokens(&w, "bos_token_id", &config->bos);
     zr_model_json_put_tokens(&w, "eos_token_id", &config->eos);
     zr_model_json_put_tokens(&w, "pad_token_id", &config->pad);
@@ -162,21 +160,41 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
 
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
 {
-    return architectures[config->kind]->check(config, error);
+    return zr_lm_table_check(architectures[config->kind], config, error);
 }
 
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
 {
-    return architectures[config->kind]->shape(config);
+    return zr_lm_table_shape(architectures[config->kind], config);
 }
 
-// Returns the architecture's own struct. All of them begin at the same address, because they form a
-// union.
-static void *struct_of_config(const zr_lm_config *config) { return (void *)&config->gpt2; }
+// All of them begin at the same address, because they form a union.
+const void *zr_lm_struct(const zr_lm_config *config) { return &config->gpt2; }
+
+static int64_t size_of_role(const zr_lm_config *config, int role)
+{
+    return zr_lm_field_size(&architectures[config->kind]->fields[role], zr_lm_struct(config));
+}
+
+static void set_size_of_role(zr_lm_config *config, int role, int64_t value)
+{
+    const zr_lm_field *field = &architectures[config->kind]->fields[role];
+    if (field->kind != ZR_FIELD_NONE)
+        zr_lm_field_set_size(field, (void *)zr_lm_struct(config), value);
+}
 
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)
 {
-    zr_lm_field_set_size(architectures[config->kind]->vocabulary, struct_of_config(config), tokens);
+    set_size_of_role(config, ZR_ROLE_VOCABULARY, tokens);
+}
+
+void zr_lm_enlarge(zr_lm_config *config, int64_t times, int64_t layers)
+{
+    static const zr_lm_role wider[] = {ZR_ROLE_WIDTH, ZR_ROLE_INNER, ZR_ROLE_HEADS,
+                                       ZR_ROLE_KV_HEADS};
+    for (int i = 0; i < ZR_COUNT(wider); i++)
+        set_size_of_role(config, (int)wider[i], times * size_of_role(config, (int)wider[i]));
+    set_size_of_role(config, ZR_ROLE_LAYERS, layers);
 }
 
 static zr_token_ids one_or_none(int64_t id)
@@ -193,19 +211,16 @@ void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos)
 
 zr_tiles zr_lm_tiles(const zr_lm_config *config)
 {
-    const zr_lm_field *tiles = architectures[config->kind]->tiles;
-    const void *of = struct_of_config(config);
     return (zr_tiles){
-        .embedding = zr_lm_field_size(&tiles[0], of),
-        .attention = zr_lm_field_size(&tiles[1], of),
-        .mlp = zr_lm_field_size(&tiles[2], of),
+        .embedding = size_of_role(config, ZR_ROLE_TILES),
+        .attention = size_of_role(config, ZR_ROLE_TILES + 1),
+        .mlp = size_of_role(config, ZR_ROLE_TILES + 2),
     };
 }
 
 void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles)
 {
-    const zr_lm_field *fields = architectures[config->kind]->tiles;
     const int64_t values[ZR_TILED] = {tiles->embedding, tiles->attention, tiles->mlp};
     for (int i = 0; i < ZR_TILED; i++)
-        zr_lm_field_set_size(&fields[i], struct_of_config(config), values[i]);
+        set_size_of_role(config, ZR_ROLE_TILES + i, values[i]);
 }

@@ -1,9 +1,8 @@
 // Language models of any architecture behind one interface: the rest of the program holds a
 // zr_lm_config and passes it to these functions.
 //
-// An architecture is a row of the array in architecture.c: its names for persons and files, the
-// text of its configuration, and the design of its units (lm_build.h). The arithmetic of its blocks
-// is a row of the array in layers/lm_create.c.
+// An architecture is a row of the array in architecture.c, and almost all of it is data
+// (lm_table.h). The arithmetic of its blocks is a row of the array in layers/lm_create.c.
 #ifndef ZR_MODEL_ARCHITECTURE_H
 #define ZR_MODEL_ARCHITECTURE_H
 
@@ -22,27 +21,6 @@ typedef struct zr_token_ids { // of config.json: one, several, or null
     int64_t at[ZR_MOST_TOKEN_IDS];
 } zr_token_ids;
 
-typedef struct zr_lm_config {
-    zr_lm_kind kind;
-    // The token ids that a file states, kept so that they can be written again.
-    zr_token_ids bos, eos, pad;
-    union {
-        zero_gpt2_config gpt2;
-        zero_llama_config llama;
-    };
-} zr_lm_config;
-
-typedef struct zr_lm_shape { // the sizes and settings that every language model has
-    const char *title;       // "GPT-2", for messages
-    int64_t vocab;
-    int64_t positions;                 // the longest window
-    int64_t width, inner, layers;      // inner: of the MLP
-    int64_t heads, kv_heads, head_dim; // heads: of queries; kv_heads: of keys and values
-    float norm_epsilon;
-    bool rms; // norms without mean and bias
-    float embedding_dropout, attention_dropout, residual_dropout;
-} zr_lm_shape;
-
 // Into how many tiles each kind of weight is cut; 0 or 1 if it is not cut.
 typedef struct zr_tiles {
     int64_t embedding, attention, mlp;
@@ -51,27 +29,56 @@ enum { ZR_TILED = 3 }; // number of fields of zr_tiles
 
 #define ZR_MOST_WEIGHT_TILES 256
 
-struct zr_lm_design;
-typedef struct zr_architecture {
-    const char *const *model_types;    // in config.json; NULL-terminated
-    const char *file_prefix;           // before a tensor's name in files
-    const char *(*preset_name)(int i); // NULL if there is no preset i
-    // Parses preset i and the fields after it in the spec. *vocab_given is true if the spec sets
-    // the vocabulary.
-    zero_status (*parse)(const char *spec, int preset, zr_lm_config *out, bool *vocab_given,
-                         zero_error *error);
-    void (*read)(struct zr_model_json *file, zr_lm_config *out); // a failure stays in `file`
-    // Writes the lines of the JSON object, each with its comma.
-    void (*write)(const zr_lm_config *config, zr_json_writer *w); // its members
-    zero_status (*check)(const zr_lm_config *config, zero_error *error);
-    zr_lm_shape (*shape)(const zr_lm_config *config);
-    const zr_lm_field *vocabulary; // in the architecture's struct
-    const zr_lm_field *tiles;      // (ZR_TILED) in the order of zr_tiles
-    void (*design)(const zr_lm_config *config, struct zr_lm_design *out);
-} zr_architecture;
+// The configuration of an architecture without a public struct, with what all such have: see the
+// roles of the same names.
+typedef struct zr_lm_numbers {
+    int64_t vocab, positions, width, inner, layers, heads;
+    float epsilon, deviation, residual_dropout, embedding_dropout, attention_dropout, rotated;
+    zero_rope rope;
+    int tied;
+    zr_tiles tiles;
+} zr_lm_numbers;
 
-extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
-const zr_architecture *zr_architecture_of(zr_lm_kind kind);
+typedef struct zr_lm_config {
+    zr_lm_kind kind;
+    // The token ids that a file states, kept so that they can be written again.
+    zr_token_ids bos, eos, pad;
+    union { // the architecture's struct
+        zero_gpt2_config gpt2;
+        zero_llama_config llama;
+        zr_lm_numbers numbers;
+    };
+} zr_lm_config;
+
+// Tensors that only some configurations have.
+enum zr_lm_option { ZR_QKV_BIAS = 1, ZR_OUTPUT_BIAS = 2, ZR_MLP_BIAS = 4, ZR_HEAD_NORMS = 8 };
+
+typedef struct zr_model_type { // of config.json
+    const char *name;          // "gpt2"
+    const char *class_name;    // of transformers, "GPT2LMHeadModel"
+} zr_model_type;
+
+typedef struct zr_lm_shape { // the sizes and settings that every language model has
+    const char *title;       // "GPT-2", for messages
+    const zr_model_type *type;
+    int64_t vocab;
+    int64_t positions;                 // the longest window
+    int64_t width, inner, layers;      // inner: of the MLP
+    int64_t heads, kv_heads, head_dim; // heads: of queries; kv_heads: of keys and values
+    int64_t rotated;                   // elements of a head that turn with the position
+    float norm_epsilon, deviation;     // deviation: of a new model's weights
+    bool rms;                          // norms without mean and bias
+    bool gated;                        // an MLP with two products of its input
+    bool outputs_first;                // weights lie as (out, in): see zr_linear
+    bool tied;                         // the head uses the table of tokens
+    float embedding_dropout, attention_dropout, residual_dropout;
+    unsigned options; // zr_lm_option
+} zr_lm_shape;
+
+const struct zr_architecture *zr_architecture_of(zr_lm_kind kind);
+const void *zr_lm_struct(const zr_lm_config *config); // the architecture's struct
+// Computes the angles of a rotary model as zr_rope_frequencies does: (zr_lm_shape.rotated / 2).
+void zr_lm_frequencies(const zr_lm_config *config, float *frequency, float *factor);
 // Returns the preset with the name nearest to a wrong one; NULL if no name is near.
 const char *zr_preset_nearest(const char *name);
 
@@ -94,6 +101,8 @@ zr_lm_shape zr_lm_shape_of(const zr_lm_config *config);
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
 // Sets the token ids of another tokenizer; -1 if it has no such token.
 void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos);
+// Makes every layer `times` as wide, with as many more heads, and sets the number of layers.
+void zr_lm_enlarge(zr_lm_config *config, int64_t times, int64_t layers);
 zr_tiles zr_lm_tiles(const zr_lm_config *config);
 void zr_lm_set_tiles(zr_lm_config *config, const zr_tiles *tiles);
 

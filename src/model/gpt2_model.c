@@ -1,5 +1,6 @@
-// GPT-2's configuration: the published defaults, the check for contradictions, and its row among
-// the architectures.
+// GPT-2: its configuration, presets and tensors, with Hugging Face's names, layout (the weights of
+// Conv1D are (in, out)) and initial distributions. The arithmetic of its blocks is in
+// layers/gpt2_block.c.
 #include "model/gpt2_model.h"
 
 #include "base/errors.h"
@@ -28,86 +29,87 @@ void zero_gpt2_defaults(zero_gpt2_config *config)
     };
 }
 
+static void set_defaults(zr_lm_config *out) { zero_gpt2_defaults(&out->gpt2); }
+
 #define FIELD(key_, kind_)                                                                         \
     .key = #key_, .kind = ZR_FIELD_##kind_, .at = offsetof(zero_gpt2_config, key_)
-const zr_lm_field zr_gpt2_fields[ZR_GPT2_FIELDS] = {
-    [ZR_GPT2_VOCABULARY] = {FIELD(vocab_size, SIZE), .most = INT32_MAX},
-    [ZR_GPT2_POSITIONS] = {FIELD(n_positions, SIZE), .most = 1 << 24,
-                           .other_key = "max_position_embeddings"},
-    [ZR_GPT2_WIDTH] = {FIELD(n_embd, SIZE), .most = 1 << 20, .other_key = "hidden_size"},
-    [ZR_GPT2_LAYERS] = {FIELD(n_layer, SIZE), .most = 1 << 16, .other_key = "num_hidden_layers"},
-    [ZR_GPT2_HEADS] = {FIELD(n_head, SIZE), .most_at = offsetof(zero_gpt2_config, n_embd),
+#define TILES(member)                                                                              \
+    {                                                                                              \
+        FIELD(tiles_##member, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES                              \
+    }
+static const zr_lm_field fields[ZR_ROLES] = {
+    [ZR_ROLE_VOCABULARY] = {FIELD(vocab_size, SIZE), .most = INT32_MAX},
+    [ZR_ROLE_POSITIONS] = {FIELD(n_positions, SIZE), .most = 1 << 24,
+                           .other_key = "max_position_embeddings", .repeated = "n_ctx"},
+    [ZR_ROLE_WIDTH] = {FIELD(n_embd, SIZE), .most = 1 << 20, .other_key = "hidden_size"},
+    [ZR_ROLE_INNER] = {FIELD(n_inner, OPTIONAL), .most = 1 << 22},
+    [ZR_ROLE_LAYERS] = {FIELD(n_layer, SIZE), .most = 1 << 16, .other_key = "num_hidden_layers"},
+    [ZR_ROLE_HEADS] = {FIELD(n_head, SIZE), .most_at = offsetof(zero_gpt2_config, n_embd),
                        .other_key = "num_attention_heads"},
-    [ZR_GPT2_INNER] = {FIELD(n_inner, OPTIONAL), .most = 1 << 22},
-    [ZR_GPT2_EPSILON] = {FIELD(layer_norm_epsilon, EPSILON), .otherwise = 1e-5},
-    [ZR_GPT2_DEVIATION] = {FIELD(initializer_range, DEVIATION), .otherwise = 0.02},
-    [ZR_GPT2_RESIDUAL_DROPOUT] = {FIELD(resid_pdrop, PROBABILITY), .otherwise = 0.1},
-    [ZR_GPT2_EMBEDDING_DROPOUT] = {FIELD(embd_pdrop, PROBABILITY), .otherwise = 0.1},
-    [ZR_GPT2_ATTENTION_DROPOUT] = {FIELD(attn_pdrop, PROBABILITY), .otherwise = 0.1},
-    [ZR_GPT2_TILES] = {FIELD(tiles_embedding, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
-    [ZR_GPT2_TILES + 1] = {FIELD(tiles_attention, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
-    [ZR_GPT2_TILES + 2] = {FIELD(tiles_mlp, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_ROLE_EPSILON] = {FIELD(layer_norm_epsilon, EPSILON), .otherwise = 1e-5},
+    [ZR_ROLE_DEVIATION] = {FIELD(initializer_range, DEVIATION), .otherwise = 0.02},
+    [ZR_ROLE_RESIDUAL_DROPOUT] = {FIELD(resid_pdrop, PROBABILITY), .otherwise = 0.1},
+    [ZR_ROLE_EMBEDDING_DROPOUT] = {FIELD(embd_pdrop, PROBABILITY), .otherwise = 0.1},
+    [ZR_ROLE_ATTENTION_DROPOUT] = {FIELD(attn_pdrop, PROBABILITY), .otherwise = 0.1},
+    [ZR_ROLE_TILES] = TILES(embedding),
+    [ZR_ROLE_TILES + 1] = TILES(attention),
+    [ZR_ROLE_TILES + 2] = TILES(mlp),
 };
-#undef FIELD
 
-zero_status zr_gpt2_check(const zero_gpt2_config *config, zero_error *error)
-{
-    ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_VOCABULARY, ZR_GPT2_INNER, "GPT-2", config,
-                                error));
-    if (config->n_embd % config->n_head != 0)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "GPT-2: width %lld (n_embd) is not divisible by %lld heads (n_head)",
-                       (long long)config->n_embd, (long long)config->n_head);
-    ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_EPSILON, ZR_GPT2_DEVIATION, "GPT-2", config,
-                                error));
-    ZERO_TRY(zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_TILES, ZR_GPT2_TILES + 2, "GPT-2", config,
-                                error));
-    return zr_lm_fields_check(zr_gpt2_fields, ZR_GPT2_RESIDUAL_DROPOUT, ZR_GPT2_ATTENTION_DROPOUT,
-                              "GPT-2", config, error);
-}
+static const zr_lm_need needs[] = {
+    {.key = "activation_function", .text = "gelu_new", .synonym = "gelu_pytorch_tanh"},
+    {.key = "scale_attn_weights", .value = true, .otherwise = true},
+    {.key = "scale_attn_by_inverse_layer_idx"},
+    {.key = "reorder_and_upcast_attn"},
+    {.key = "add_cross_attention", .silent = true},
+    {.key = "tie_word_embeddings", .value = true, .otherwise = true},
+    {0},
+};
 
-int64_t zr_gpt2_inner(const zero_gpt2_config *config)
-{
-    return config->n_inner ? config->n_inner : 4 * config->n_embd;
-}
+#define PUBLISHED .vocab = 50257, .context = 1024, .epsilon = 1e-5f
+static const zr_lm_preset presets[] = {
+    {.name = "gpt2", .layers = 12, .heads = 12, .width = 768, PUBLISHED},
+    {.name = "gpt2-medium", .layers = 24, .heads = 16, .width = 1024, PUBLISHED},
+    {.name = "gpt2-large", .layers = 36, .heads = 20, .width = 1280, PUBLISHED},
+    {.name = "gpt2-xl", .layers = 48, .heads = 25, .width = 1600, PUBLISHED},
+    {0},
+};
 
-static zero_status check_gpt2_model(const zr_lm_config *config, zero_error *error)
-{
-    return zr_gpt2_check(&config->gpt2, error);
-}
+static const zr_tensor_row block[] = {
+    [ZR_LN1_W] = {"ln_1.weight", ZR_WIDE_STREAM, .flags = ZR_GAIN},
+    [ZR_LN1_B] = {"ln_1.bias", ZR_WIDE_STREAM},
+    [ZR_ATTN_W] = {"attn.c_attn.weight", ZR_WIDE_PACKED, ZR_WIDE_STREAM, ZR_THREE_PARTS},
+    [ZR_ATTN_B] = {"attn.c_attn.bias", ZR_WIDE_PACKED, .flags = ZR_THREE_PARTS},
+    [ZR_ATTN_PROJ_W] = {"attn.c_proj.weight", ZR_WIDE_STREAM, ZR_WIDE_QUERIES, ZR_DEPTH},
+    [ZR_ATTN_PROJ_B] = {"attn.c_proj.bias", ZR_WIDE_STREAM},
+    [ZR_LN2_W] = {"ln_2.weight", ZR_WIDE_STREAM, .flags = ZR_GAIN},
+    [ZR_LN2_B] = {"ln_2.bias", ZR_WIDE_STREAM},
+    [ZR_FC_W] = {"mlp.c_fc.weight", ZR_WIDE_INNER, ZR_WIDE_STREAM},
+    [ZR_FC_B] = {"mlp.c_fc.bias", ZR_WIDE_INNER},
+    [ZR_MLP_PROJ_W] = {"mlp.c_proj.weight", ZR_WIDE_STREAM, ZR_WIDE_INNER, ZR_DEPTH},
+    [ZR_MLP_PROJ_B] = {"mlp.c_proj.bias", ZR_WIDE_STREAM},
+};
 
-static zr_lm_shape shape(const zr_lm_config *config)
-{
-    const zero_gpt2_config *of = &config->gpt2;
-    return (zr_lm_shape){
-        .title = "GPT-2",
-        .vocab = of->vocab_size,
-        .positions = of->n_positions,
-        .width = of->n_embd,
-        .inner = zr_gpt2_inner(of),
-        .layers = of->n_layer,
-        .heads = of->n_head,
-        .kv_heads = of->n_head,
-        .head_dim = of->n_embd / of->n_head,
-        .norm_epsilon = of->layer_norm_epsilon,
-        .embedding_dropout = of->embd_pdrop,
-        .attention_dropout = of->attn_pdrop,
-        .residual_dropout = of->resid_pdrop,
-    };
-}
-
-static const char *const model_types[] = {"gpt2", NULL};
+static const zr_model_type types[] = {{"gpt2", "GPT2LMHeadModel"}, {0}};
 
 const zr_architecture zr_gpt2_architecture = {
-    .model_types = model_types,
+    .title = "GPT-2",
+    .types = types,
     .file_prefix = "transformer.",
-    .preset_name = zr_gpt2_preset_name,
-    .parse = zr_gpt2_parse,
-    .read = zr_gpt2_config_read,
-    .write = zr_gpt2_config_write,
-    .check = check_gpt2_model,
-    .shape = shape,
-    .vocabulary = &zr_gpt2_fields[ZR_GPT2_VOCABULARY],
-    .tiles = &zr_gpt2_fields[ZR_GPT2_TILES],
-    .design = zr_gpt2_design,
+    .fields = fields,
+    .needs = needs,
+    .presets = presets,
+    .tensors =
+        {
+            .unit_prefix = "h.",
+            .layer_prefix = "h.",
+            .table = "wte.weight",
+            .positions = "wpe.weight",
+            .gain = "ln_f.weight",
+            .bias = "ln_f.bias",
+            .head = "lm_head.weight",
+            .count = ZR_COUNT(block),
+            .block = block,
+        },
+    .defaults = set_defaults,
 };

@@ -1,10 +1,10 @@
-// Llama's configuration: defaults, the check for contradictions, and its row among the
-// architectures.
+// Llama, Mistral, Qwen2 and Qwen3: configuration, presets and tensors, with Hugging Face's names,
+// layout (the weights of Linear are (out, in)) and initial distributions. The arithmetic of their
+// blocks is in layers/llama_block.c.
 #include "model/llama_model.h"
 
 #include "base/errors.h"
 
-#include <math.h>
 #include <stddef.h>
 
 // zero_llama_defaults writes into a caller's struct, which an older program may have made shorter:
@@ -33,196 +33,156 @@ void zero_llama_defaults(zero_llama_config *config)
     };
 }
 
-const char *zr_llama_variant_name(zero_llama_variant variant)
-{
-#define NAME(name) [ZERO_LLAMA_##name] = #name,
-    static const char *const names[] = {ZERO_LLAMA_VARIANTS(NAME)};
-#undef NAME
-    return names[variant];
-}
+static void set_defaults(zr_lm_config *out) { zero_llama_defaults(&out->llama); }
 
-const char *zr_rope_scaling_name(zero_rope_scaling scaling)
+static void apply_preset(const zr_lm_preset *preset, zr_lm_config *out)
 {
-#define NAME(name) [ZERO_ROPE_##name] = #name,
-    static const char *const names[] = {ZERO_ROPE_SCALINGS(NAME)};
-#undef NAME
-    return names[scaling];
-}
-
-int64_t zr_llama_head_dim(const zero_llama_config *config)
-{
-    return config->head_dim ? config->head_dim : config->hidden_size / config->n_head;
-}
-
-int64_t zr_llama_kv_heads(const zero_llama_config *config)
-{
-    return config->n_kv_head ? config->n_kv_head : config->n_head;
+    zero_llama_config *config = &out->llama;
+    config->variant = (zero_llama_variant)preset->variant;
+    config->rope = preset->rope;
+    config->qkv_bias = preset->variant == ZERO_LLAMA_qwen2;
+    config->qk_norm = preset->variant == ZERO_LLAMA_qwen3;
 }
 
 #define FIELD(member, kind_) .kind = ZR_FIELD_##kind_, .at = offsetof(zero_llama_config, member)
-const zr_lm_field zr_llama_fields[ZR_LLAMA_FIELDS] = {
-    [ZR_LLAMA_VOCABULARY] = {"vocab_size", FIELD(vocab_size, SIZE), .most = INT32_MAX},
-    [ZR_LLAMA_POSITIONS] = {"max_position_embeddings", FIELD(max_positions, SIZE), .most = 1 << 30},
-    [ZR_LLAMA_WIDTH] = {"hidden_size", FIELD(hidden_size, SIZE), .most = 1 << 20},
-    [ZR_LLAMA_INNER] = {"intermediate_size", FIELD(intermediate_size, SIZE), .most = 1 << 22},
-    [ZR_LLAMA_LAYERS] = {"num_hidden_layers", FIELD(n_layer, SIZE), .most = 1 << 16},
-    [ZR_LLAMA_HEADS] = {"num_attention_heads", FIELD(n_head, SIZE), .most = 1 << 16},
-    [ZR_LLAMA_KV_HEADS] = {"num_key_value_heads", FIELD(n_kv_head, OPTIONAL),
-                           .most_at = offsetof(zero_llama_config, n_head)},
-    [ZR_LLAMA_HEAD_DIM] = {"head_dim", FIELD(head_dim, OPTIONAL), .most = ZR_LLAMA_MOST_HEAD_DIM},
-    [ZR_LLAMA_WINDOW] = {"sliding_window", FIELD(sliding_window, OPTIONAL), .most = INT64_MAX},
-    [ZR_LLAMA_EPSILON] = {"rms_norm_eps", FIELD(rms_norm_eps, EPSILON), .otherwise = 1e-6},
-    [ZR_LLAMA_DEVIATION] = {"initializer_range", FIELD(initializer_range, DEVIATION),
-                            .otherwise = 0.02},
-    [ZR_LLAMA_DROPOUT] = {"attention_dropout", FIELD(attention_dropout, PROBABILITY)},
-    [ZR_LLAMA_ORIGINAL] = {"original_max_position_embeddings",
-                           FIELD(rope.original_max_positions, OPTIONAL), .most = 1 << 30},
-    [ZR_LLAMA_TILES] = {"tiles_embedding", FIELD(tiles_embedding, OPTIONAL),
-                        .most = ZR_MOST_WEIGHT_TILES},
-    [ZR_LLAMA_TILES + 1] = {"tiles_attention", FIELD(tiles_attention, OPTIONAL),
-                            .most = ZR_MOST_WEIGHT_TILES},
-    [ZR_LLAMA_TILES + 2] = {"tiles_mlp", FIELD(tiles_mlp, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
-};
-#undef FIELD
-
-static zero_status heads_check(const zero_llama_config *config, zero_error *error)
-{
-    int64_t kv = zr_llama_kv_heads(config);
-    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_HEADS, ZR_LLAMA_HEAD_DIM, "Llama", config,
-                                error));
-    if (!config->head_dim && config->hidden_size % config->n_head != 0)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "Llama: width %lld (hidden_size) is not divisible by %lld heads "
-                       "(num_attention_heads), and head_dim is not given",
-                       (long long)config->hidden_size, (long long)config->n_head);
-    if (config->n_head % kv != 0)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "Llama: %lld heads (num_attention_heads) cannot share %lld heads of keys "
-                       "and values (num_key_value_heads) evenly",
-                       (long long)config->n_head, (long long)kv);
-    if (zr_llama_head_dim(config) % 2 != 0 || zr_llama_head_dim(config) > ZR_LLAMA_MOST_HEAD_DIM)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "Llama: a head of %lld elements (head_dim): the two halves that are rotated "
-                       "must be equal, and at most %d long",
-                       (long long)zr_llama_head_dim(config), ZR_LLAMA_MOST_HEAD_DIM / 2);
-    return ZERO_OK;
-}
-
-static bool is_positive(double value) { return value > 0 && isfinite(value); }
-
-static zero_status llama3_check(const zero_rope *rope, zero_error *error)
-{
-    bool ordered =
-        is_positive(rope->low_freq_factor) && rope->high_freq_factor > rope->low_freq_factor;
-    if (ordered && isfinite(rope->high_freq_factor))
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE,
-                   "Llama: rope scaling \"llama3\" between low_freq_factor %g and high_freq_factor "
-                   "%g: the second must be the greater",
-                   rope->low_freq_factor, rope->high_freq_factor);
-}
-
-static zero_status yarn_check(const zero_rope *rope, zero_error *error)
-{
-    const double all[] = {rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale,
-                          rope->mscale_all_dim};
-    bool good = true;
-    double sum = 0; // finite if all terms are
-    for (int i = 0; i < ZR_COUNT(all); i++) {
-        good = good && all[i] >= 0;
-        sum += all[i];
+#define TILES(member)                                                                              \
+    {                                                                                              \
+#member, FIELD(member, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES                             \
     }
-    if (good && isfinite(sum))
+static const zr_lm_field fields[ZR_ROLES] = {
+    [ZR_ROLE_VOCABULARY] = {"vocab_size", FIELD(vocab_size, SIZE), .most = INT32_MAX},
+    [ZR_ROLE_POSITIONS] = {"max_position_embeddings", FIELD(max_positions, SIZE), .most = 1 << 30},
+    [ZR_ROLE_WIDTH] = {"hidden_size", FIELD(hidden_size, SIZE), .most = 1 << 20},
+    [ZR_ROLE_INNER] = {"intermediate_size", FIELD(intermediate_size, SIZE), .most = 1 << 22},
+    [ZR_ROLE_LAYERS] = {"num_hidden_layers", FIELD(n_layer, SIZE), .most = 1 << 16},
+    [ZR_ROLE_HEADS] = {"num_attention_heads", FIELD(n_head, SIZE), .most = 1 << 16},
+    [ZR_ROLE_KV_HEADS] = {"num_key_value_heads", FIELD(n_kv_head, OPTIONAL),
+                          .most_at = offsetof(zero_llama_config, n_head)},
+    [ZR_ROLE_HEAD_DIM] = {"head_dim", FIELD(head_dim, OPTIONAL), .most = ZR_MOST_HEAD_DIM},
+    [ZR_ROLE_EPSILON] = {"rms_norm_eps", FIELD(rms_norm_eps, EPSILON), .otherwise = 1e-6},
+    [ZR_ROLE_DEVIATION] = {"initializer_range", FIELD(initializer_range, DEVIATION),
+                           .otherwise = 0.02},
+    [ZR_ROLE_ATTENTION_DROPOUT] = {"attention_dropout", FIELD(attention_dropout, PROBABILITY)},
+    [ZR_ROLE_THETA] = {"rope_theta", FIELD(rope.theta, BASE), .otherwise = 10000},
+    [ZR_ROLE_TIED] = {"tie_word_embeddings", FIELD(tied, FLAG)},
+    [ZR_ROLE_WINDOW] = {"sliding_window", FIELD(sliding_window, OPTIONAL), .most = INT64_MAX},
+    [ZR_ROLE_TILES] = TILES(tiles_embedding),
+    [ZR_ROLE_TILES + 1] = TILES(tiles_attention),
+    [ZR_ROLE_TILES + 2] = TILES(tiles_mlp),
+};
+
+static const zr_lm_need needs[] = {{.key = "hidden_act", .text = "silu", .synonym = "swish"}, {0}};
+
+// clang-format off
+#define TURNS(base) {.theta = (base)}
+#define SLOWS(by) /* Llama 3 */                                                                    \
+    {.scaling = ZERO_ROPE_llama3, .theta = 500000, .factor = (by), .low_freq_factor = 1,           \
+     .high_freq_factor = 4, .original_max_positions = 8192}
+enum { LLAMA = ZERO_LLAMA_llama, MISTRAL = ZERO_LLAMA_mistral, QWEN2 = ZERO_LLAMA_qwen2,
+       QWEN3 = ZERO_LLAMA_qwen3 };
+static const zr_lm_preset presets[] = {
+    // layers, heads, of keys and values, head_dim, width, inner, vocabulary, context, epsilon, tied
+    {"llama", 12, 12, 4, 0, 768, 2048, 32000, 1024, 1e-5f, true, LLAMA, TURNS(1e4)},
+    {"mistral", 12, 12, 4, 0, 768, 2048, 32000, 1024, 1e-5f, true, MISTRAL, TURNS(1e4)},
+    {"qwen2", 12, 12, 4, 0, 768, 2048, 32000, 1024, 1e-6f, true, QWEN2, TURNS(1e6)},
+    {"qwen3", 12, 12, 4, 0, 768, 2048, 32000, 1024, 1e-6f, true, QWEN3, TURNS(1e6)},
+    {"smollm2-135m", 30, 9, 3, 0, 576, 1536, 49152, 8192, 1e-5f, true, LLAMA, TURNS(1e5)},
+    {"smollm2-360m", 32, 15, 5, 0, 960, 2560, 49152, 8192, 1e-5f, true, LLAMA, TURNS(1e5)},
+    {"smollm2-1.7b", 24, 32, 32, 0, 2048, 8192, 49152, 8192, 1e-5f, true, LLAMA, TURNS(130000)},
+    {"llama-2-7b", 32, 32, 32, 0, 4096, 11008, 32000, 4096, 1e-5f, false, LLAMA, TURNS(1e4)},
+    {"llama-3.1-8b", 32, 32, 8, 0, 4096, 14336, 128256, 131072, 1e-5f, false, LLAMA, SLOWS(8)},
+    {"llama-3.1-70b", 80, 64, 8, 0, 8192, 28672, 128256, 131072, 1e-5f, false, LLAMA, SLOWS(8)},
+    {"llama-3.1-405b", 126, 128, 8, 0, 16384, 53248, 128256, 131072, 1e-5f, false, LLAMA, SLOWS(8)},
+    {"llama-3.2-1b", 16, 32, 8, 0, 2048, 8192, 128256, 131072, 1e-5f, true, LLAMA, SLOWS(32)},
+    {"mistral-7b", 32, 32, 8, 0, 4096, 14336, 32000, 32768, 1e-5f, false, MISTRAL, TURNS(1e4),
+     .window = 4096},
+    {"qwen2.5-0.5b", 24, 14, 2, 0, 896, 4864, 151936, 32768, 1e-6f, true, QWEN2, TURNS(1e6)},
+    {"qwen3-0.6b", 28, 16, 8, 128, 1024, 3072, 151936, 40960, 1e-6f, true, QWEN3, TURNS(1e6)},
+    {0}};
+// clang-format on
+
+#define WEIGHT(name_, out_, in_) .name = name_ ".weight", .out = ZR_WIDE_##out_, .in = ZR_WIDE_##in_
+#define BIAS(name_, size, option)                                                                  \
+    .name = name_ ".bias", .out = ZR_WIDE_##size, .only_with = ZR_##option##_BIAS
+#define GAIN(name_, size) .name = name_ ".weight", .out = ZR_WIDE_##size, .flags = ZR_GAIN
+static const zr_tensor_row block[] = {
+    [ZR_LLAMA_NORM1] = {GAIN("input_layernorm", STREAM)},
+    [ZR_LLAMA_Q_W] = {WEIGHT("self_attn.q_proj", QUERIES, STREAM)},
+    [ZR_LLAMA_Q_B] = {BIAS("self_attn.q_proj", QUERIES, QKV)},
+    [ZR_LLAMA_K_W] = {WEIGHT("self_attn.k_proj", KEYS, STREAM)},
+    [ZR_LLAMA_K_B] = {BIAS("self_attn.k_proj", KEYS, QKV)},
+    [ZR_LLAMA_V_W] = {WEIGHT("self_attn.v_proj", KEYS, STREAM)},
+    [ZR_LLAMA_V_B] = {BIAS("self_attn.v_proj", KEYS, QKV)},
+    [ZR_LLAMA_Q_NORM] = {GAIN("self_attn.q_norm", HEAD), .only_with = ZR_HEAD_NORMS},
+    [ZR_LLAMA_K_NORM] = {GAIN("self_attn.k_norm", HEAD), .only_with = ZR_HEAD_NORMS},
+    [ZR_LLAMA_O_W] = {WEIGHT("self_attn.o_proj", STREAM, QUERIES)},
+    [ZR_LLAMA_O_B] = {BIAS("self_attn.o_proj", STREAM, OUTPUT)},
+    [ZR_LLAMA_NORM2] = {GAIN("post_attention_layernorm", STREAM)},
+    [ZR_LLAMA_GATE_W] = {WEIGHT("mlp.gate_proj", INNER, STREAM)},
+    [ZR_LLAMA_GATE_B] = {BIAS("mlp.gate_proj", INNER, MLP)},
+    [ZR_LLAMA_UP_W] = {WEIGHT("mlp.up_proj", INNER, STREAM)},
+    [ZR_LLAMA_UP_B] = {BIAS("mlp.up_proj", INNER, MLP)},
+    [ZR_LLAMA_DOWN_W] = {WEIGHT("mlp.down_proj", STREAM, INNER)},
+    [ZR_LLAMA_DOWN_B] = {BIAS("mlp.down_proj", STREAM, MLP)},
+};
+
+static zero_status check_variant(const zr_lm_config *config, zero_error *error)
+{
+    int variant = (int)config->llama.variant;
+    if (variant >= 0 && variant < ZERO_LLAMA_VARIANT_COUNT)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE,
-                   "Llama: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor "
-                   "%g, mscale %g, mscale_all_dim %g: none may be negative",
-                   all[0], all[1], all[2], all[3], all[4]);
+    return zr_fail(error, ZERO_ERR_USAGE, "zero_llama_config: variant is %d: there are %d", variant,
+                   ZERO_LLAMA_VARIANT_COUNT);
 }
 
-static zero_status scaling_check(const zero_rope *rope, zero_error *error)
+static const zr_model_type types[] = {
+    [ZERO_LLAMA_llama] = {"llama", "LlamaForCausalLM"},
+    [ZERO_LLAMA_mistral] = {"mistral", "MistralForCausalLM"},
+    [ZERO_LLAMA_qwen2] = {"qwen2", "Qwen2ForCausalLM"},
+    [ZERO_LLAMA_qwen3] = {"qwen3", "Qwen3ForCausalLM"},
+    {0},
+};
+
+// Windows longer than the sliding one are refused, because up to it the attention is full
+// attention.
+static void correct_shape(const zr_lm_config *of, zr_lm_shape *shape)
 {
-    if (rope->scaling == ZERO_ROPE_default)
-        return ZERO_OK;
-    if (!is_positive(rope->factor) || rope->factor < 1)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "Llama: rope scaling \"%s\" by a factor of %g: it must be 1 or more",
-                       zr_rope_scaling_name(rope->scaling), rope->factor);
-    if (rope->scaling == ZERO_ROPE_llama3)
-        return llama3_check(rope, error);
-    return rope->scaling == ZERO_ROPE_yarn ? yarn_check(rope, error) : ZERO_OK;
+    const zero_llama_config *config = &of->llama;
+    if (check_variant(of, NULL) == ZERO_OK)
+        shape->type = &types[config->variant];
+    if (config->sliding_window)
+        shape->positions = ZR_MIN(config->max_positions, config->sliding_window);
+    shape->options = (config->qkv_bias ? ZR_QKV_BIAS : 0) |
+                     (config->output_bias ? ZR_OUTPUT_BIAS : 0) |
+                     (config->mlp_bias ? ZR_MLP_BIAS : 0) | (config->qk_norm ? ZR_HEAD_NORMS : 0);
 }
-
-static zero_status rope_check(const zero_llama_config *config, zero_error *error)
-{
-    const zero_rope *rope = &config->rope;
-    if (rope->scaling < 0 || rope->scaling >= ZERO_ROPE_SCALING_COUNT)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope.scaling is %d: there are %d",
-                       (int)rope->scaling, ZERO_ROPE_SCALING_COUNT);
-    if (!is_positive(rope->theta) || rope->theta <= 1)
-        return zr_fail(error, ZERO_ERR_USAGE, "Llama: rope_theta is %g: it must be above 1",
-                       rope->theta);
-    ZERO_TRY(scaling_check(rope, error));
-    return zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_ORIGINAL, ZR_LLAMA_ORIGINAL, "Llama",
-                              config, error);
-}
-
-zero_status zr_llama_check(const zero_llama_config *config, zero_error *error)
-{
-    if (config->variant < 0 || config->variant >= ZERO_LLAMA_VARIANT_COUNT)
-        return zr_fail(error, ZERO_ERR_USAGE, "zero_llama_config: variant is %d: there are %d",
-                       (int)config->variant, ZERO_LLAMA_VARIANT_COUNT);
-    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_VOCABULARY, ZR_LLAMA_LAYERS, "Llama",
-                                config, error));
-    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_WINDOW, ZR_LLAMA_WINDOW, "Llama", config,
-                                error));
-    ZERO_TRY(heads_check(config, error));
-    ZERO_TRY(rope_check(config, error));
-    ZERO_TRY(zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_TILES, ZR_LLAMA_TILES + 2, "Llama",
-                                config, error));
-    return zr_lm_fields_check(zr_llama_fields, ZR_LLAMA_EPSILON, ZR_LLAMA_DROPOUT, "Llama", config,
-                              error);
-}
-
-static zero_status check_llama_model(const zr_lm_config *config, zero_error *error)
-{
-    return zr_llama_check(&config->llama, error);
-}
-
-static zr_lm_shape shape(const zr_lm_config *config)
-{
-    const zero_llama_config *of = &config->llama;
-    return (zr_lm_shape){
-        .title = "Llama",
-        .vocab = of->vocab_size,
-        .positions =
-            of->sliding_window ? ZR_MIN(of->max_positions, of->sliding_window) : of->max_positions,
-        .width = of->hidden_size,
-        .inner = of->intermediate_size,
-        .layers = of->n_layer,
-        .heads = of->n_head,
-        .kv_heads = zr_llama_kv_heads(of),
-        .head_dim = zr_llama_head_dim(of),
-        .norm_epsilon = of->rms_norm_eps,
-        .rms = true,
-        .attention_dropout = of->attention_dropout,
-    };
-}
-
-#define NAME(name) #name,
-static const char *const model_types[] = {ZERO_LLAMA_VARIANTS(NAME) NULL};
-#undef NAME
 
 const zr_architecture zr_llama_architecture = {
-    .model_types = model_types,
+    .title = "Llama",
+    .types = types,
     .file_prefix = "",
-    .preset_name = zr_llama_preset_name,
-    .parse = zr_llama_parse,
-    .read = zr_llama_config_read,
-    .write = zr_llama_config_write,
-    .check = check_llama_model,
-    .shape = shape,
-    .vocabulary = &zr_llama_fields[ZR_LLAMA_VOCABULARY],
-    .tiles = &zr_llama_fields[ZR_LLAMA_TILES],
-    .design = zr_llama_design,
+    .rms = true,
+    .gated = true,
+    .outputs_first = true,
+    .rotary = true,
+    .fields = fields,
+    .needs = needs,
+    .presets = presets,
+    .tensors =
+        {
+            .unit_prefix = "layers.",
+            .layer_prefix = "model.layers.",
+            .table = "model.embed_tokens.weight",
+            .gain = "model.norm.weight",
+            .head = "lm_head.weight",
+            .count = ZR_COUNT(block),
+            .block = block,
+        },
+    .rope_at = offsetof(zero_llama_config, rope),
+    .defaults = set_defaults,
+    .apply = apply_preset,
+    .read = zr_llama_read,
+    .write = zr_llama_write,
+    .check = check_variant,
+    .shape = correct_shape,
 };

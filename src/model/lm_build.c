@@ -4,30 +4,6 @@
 #include "model/unit.h"
 #include <stdio.h>
 
-zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation,
-                                int tp_axis, int tp_parts)
-{
-    return (zero_tensor_desc){.name = name,
-                              .dims = 2,
-                              .shape = {rows, columns},
-                              .init = ZERO_INIT_NORMAL,
-                              .init_value = deviation,
-                              .tp_axis = tp_axis,
-                              .tp_parts = tp_parts};
-}
-
-zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis,
-                                int tp_parts)
-{
-    return (zero_tensor_desc){.name = name,
-                              .dims = 1,
-                              .shape = {size},
-                              .init = ZERO_INIT_CONSTANT,
-                              .init_value = value,
-                              .tp_axis = tp_axis,
-                              .tp_parts = tp_parts};
-}
-
 int64_t zr_tile_step(int64_t size, int64_t tiles)
 {
     return ZR_ROUND_UP((size + tiles - 1) / tiles, (int64_t)ZR_TILE_MULTIPLE);
@@ -43,19 +19,7 @@ static int count_tiles(const zr_unit_tensor *tensor)
 
 static bool is_designed(const zr_unit_tensor *tensor) { return tensor->desc.dims > 0; }
 
-static zr_lm_design design_of_config(const zr_lm_config *config)
-{
-    zr_lm_design design = {0};
-    zr_architecture_of(config->kind)->design(config, &design);
-    return design;
-}
-
-const char *zr_lm_name(const zr_lm_config *config) { return design_of_config(config).name; }
-
-const char *zr_lm_table_name(const zr_lm_config *config)
-{
-    return design_of_config(config).embedding[ZR_LM_TABLE].desc.name;
-}
+const char *zr_lm_name(const zr_lm_config *config) { return zr_lm_design_of_config(config).name; }
 
 static int64_t sum_tensor_elements(const zr_unit_tensor *tensors, int count)
 {
@@ -68,7 +32,7 @@ static int64_t sum_tensor_elements(const zr_unit_tensor *tensors, int count)
 
 int64_t zr_lm_parameters(const zr_lm_config *config)
 {
-    const zr_lm_design design = design_of_config(config);
+    const zr_lm_design design = zr_lm_design_of_config(config);
     int64_t blocks = zr_lm_shape_of(config).layers;
     return sum_tensor_elements(design.embedding, ZR_LM_END_TENSORS) +
            sum_tensor_elements(design.block, design.tensor_count) * blocks +
@@ -282,7 +246,7 @@ zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
     zr_lm_storage *s = zr_alloc(sizeof(*s), error);
     if (!s)
         return ZERO_ERR_MEMORY;
-    s->design = design_of_config(config);
+    s->design = zr_lm_design_of_config(config);
     s->model =
         (zero_model){.name = s->design.name, .unit_count = (int)zr_lm_shape_of(config).layers + 2};
     s->frozen = frozen;

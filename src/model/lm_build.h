@@ -19,6 +19,7 @@
 #define ZR_MODEL_LM_BUILD_H
 
 #include "model/lm_slices.h"
+#include "model/lm_table.h"
 #include "model/tensor_handle.h"
 
 enum { ZR_LM_TENSORS = 20 }; // the most tensors of a unit
@@ -36,7 +37,7 @@ typedef enum zr_lm_split {
     ZR_SPLIT_BY_TOKENS // as the vocabulary
 } zr_lm_split;
 
-typedef struct zr_unit_tensor { // as an architecture designs it
+typedef struct zr_unit_tensor { // of a configuration
     zero_tensor_desc desc; // its name without the layer's; dims 0 if this model has no such tensor
     int group;             // 0 or 1: the tensors of a group share a flat parameter
     zr_lm_split split;
@@ -54,11 +55,7 @@ typedef struct zr_lm_design {
     zr_unit_tensor block[ZR_LM_TENSORS];
 } zr_lm_design;
 
-// Describe a matrix and a vector, for designs. tp: see zero_tensor_desc.
-zero_tensor_desc zr_matrix_desc(const char *name, int64_t rows, int64_t columns, float deviation,
-                                int tp_axis, int tp_parts);
-zero_tensor_desc zr_vector_desc(const char *name, int64_t size, float value, int tp_axis,
-                                int tp_parts);
+zr_lm_design zr_lm_design_of_config(const zr_lm_config *config); // lm_design.c
 
 typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, no optimizer states
     bool (*is_frozen)(const void *user, const char *name); // name: "h.0.attn.c_attn.weight"
@@ -86,8 +83,7 @@ typedef struct zr_lm_ops { // from layers/
 int64_t zr_tile_step(int64_t size, int64_t tiles); // size of a tile of a dimension cut into `tiles`
 // Describe the model of a configuration without building it.
 const char *zr_lm_name(const zr_lm_config *config);
-const char *zr_lm_table_name(const zr_lm_config *config); // the tensor of the table of tokens
-int64_t zr_lm_parameters(const zr_lm_config *config);     // as zr_model_parameters counts them
+int64_t zr_lm_parameters(const zr_lm_config *config); // as zr_model_parameters counts them
 // Checks the configuration and makes the model. frozen is NULL if every tensor trains.
 zero_status zr_lm_build(const zr_lm_config *config, const zr_lm_frozen *frozen,
                         const zr_lm_ops *ops, zero_model **out, zero_error *error);

@@ -1,4 +1,4 @@
-// Accesses sizes and floats by their offsets in an architecture's struct.
+// Accesses numbers by their offsets in an architecture's struct.
 #include "model/lm_fields.h"
 #include "model/model_json.h"
 #include <math.h>
@@ -12,9 +12,23 @@ static int64_t *size_at(const void *config, size_t at) { return (int64_t *)((cha
 
 static float *float_at(const void *config, size_t at) { return (float *)((char *)config + at); }
 
+static double *base_at(const void *config, size_t at) { return (double *)((char *)config + at); }
+
+static int *flag_at(const void *config, size_t at) { return (int *)((char *)config + at); }
+
 int64_t zr_lm_field_size(const zr_lm_field *field, const void *config)
 {
-    return *size_at(config, field->at);
+    return field->kind == ZR_FIELD_NONE ? 0 : *size_at(config, field->at);
+}
+
+float zr_lm_field_float(const zr_lm_field *field, const void *config)
+{
+    return field->kind == ZR_FIELD_NONE ? 0 : *float_at(config, field->at);
+}
+
+bool zr_lm_field_flag(const zr_lm_field *field, const void *config)
+{
+    return field->kind != ZR_FIELD_NONE && *flag_at(config, field->at);
 }
 
 void zr_lm_field_set_size(const zr_lm_field *field, void *config, int64_t value)
@@ -40,27 +54,32 @@ static zero_status float_check(const zr_lm_field *field, const char *title, cons
         [ZR_FIELD_EPSILON] = "it must be above 0 and below 1",
         [ZR_FIELD_DEVIATION] = "a finite standard deviation is needed",
         [ZR_FIELD_PROBABILITY] = "a probability from 0 to below 1 is needed",
+        [ZR_FIELD_FRACTION] = "it must be above 0 and at most 1",
+        [ZR_FIELD_BASE] = "it must be above 1",
     };
-    float value = *float_at(config, field->at);
+    bool base = field->kind == ZR_FIELD_BASE;
+    double value = base ? *base_at(config, field->at) : *float_at(config, field->at);
     bool good[] = {
         [ZR_FIELD_EPSILON] = value > 0 && value < 1,
         [ZR_FIELD_DEVIATION] = value >= 0 && isfinite(value),
-        [ZR_FIELD_PROBABILITY] = value >= 0 && value < 1,
+        [ZR_FIELD_PROBABILITY] =
+            value >= 0 && value<1, [ZR_FIELD_FRACTION] = value> 0 && value <= 1,
+        [ZR_FIELD_BASE] = value > 1 && isfinite(value),
     };
     if (good[field->kind])
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is %g: %s", title, field->key, (double)value,
+    return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is %g: %s", title, field->key, value,
                    needs[field->kind]);
 }
 
-zero_status zr_lm_fields_check(const zr_lm_field *fields, int first, int last, const char *title,
-                               const void *config, zero_error *error)
+zero_status zr_lm_fields_check(const zr_lm_field *fields, zr_lm_role first, zr_lm_role last,
+                               const char *title, const void *config, zero_error *error)
 {
-    for (int i = first; i <= last; i++) {
-        if (is_size(&fields[i]))
-            ZERO_TRY(size_check(&fields[i], title, config, error));
-        else
-            ZERO_TRY(float_check(&fields[i], title, config, error));
+    for (int i = (int)first; i <= (int)last; i++) {
+        if (fields[i].kind == ZR_FIELD_NONE || fields[i].kind == ZR_FIELD_FLAG)
+            continue;
+        ZERO_TRY(
+            (is_size(&fields[i]) ? size_check : float_check)(&fields[i], title, config, error));
     }
     return ZERO_OK;
 }
@@ -82,26 +101,49 @@ static int64_t read_size(const zr_lm_field *field, zr_model_json *file)
     return value;
 }
 
-void zr_lm_fields_read(const zr_lm_field *fields, int first, int last, zr_model_json *file,
-                       void *config)
+void zr_lm_fields_read(const zr_lm_field *fields, zr_lm_role first, zr_lm_role last,
+                       zr_model_json *file, void *config)
 {
-    for (int i = first; i <= last; i++) {
+    for (int i = (int)first; i <= (int)last; i++) {
         const zr_lm_field *field = &fields[i];
+        if (!field->key)
+            continue;
         if (is_size(field))
             *size_at(config, field->at) = read_size(field, file);
+        else if (field->kind == ZR_FIELD_FLAG)
+            *flag_at(config, field->at) =
+                zr_model_json_bool(file, field->key, field->otherwise != 0);
+        else if (field->kind == ZR_FIELD_BASE)
+            *base_at(config, field->at) = zr_model_json_real(file, field->key, &field->otherwise);
         else
             *float_at(config, field->at) =
                 (float)zr_model_json_real(file, field->key, &field->otherwise);
     }
 }
 
-void zr_lm_fields_write(const zr_lm_field *fields, int first, int last, const void *config,
+static void write_field(const zr_lm_field *field, const char *key, const void *config,
                         zr_json_writer *w)
 {
-    for (int i = first; i <= last; i++) {
-        if (is_size(&fields[i]))
-            zr_json_integer(w, fields[i].key, zr_lm_field_size(&fields[i], config));
-        else
-            zr_model_json_put_real(w, fields[i].key, *float_at(config, fields[i].at), true);
+    int64_t size = is_size(field) ? *size_at(config, field->at) : 0;
+    if (field->kind == ZR_FIELD_OPTIONAL && size == 0)
+        zr_json_null(w, key);
+    else if (is_size(field))
+        zr_json_integer(w, key, size);
+    else if (field->kind == ZR_FIELD_FLAG)
+        zr_json_flag(w, key, *flag_at(config, field->at));
+    else if (field->kind == ZR_FIELD_BASE)
+        zr_model_json_put_real(w, key, *base_at(config, field->at), false);
+    else
+        zr_model_json_put_real(w, key, *float_at(config, field->at), true);
+}
+
+void zr_lm_fields_write(const zr_lm_field *fields, zr_lm_role first, zr_lm_role last,
+                        const void *config, zr_json_writer *w)
+{
+    for (int i = (int)first; i <= (int)last; i++) {
+        if (fields[i].key)
+            write_field(&fields[i], fields[i].key, config, w);
+        if (fields[i].repeated)
+            write_field(&fields[i], fields[i].repeated, config, w);
     }
 }

@@ -1,8 +1,7 @@
 // Finds the preset with the name nearest to a wrong one. A name is words between dashes: a family,
 // a version, a size, ... Words are compared as wholes: "gpt2-small" is nearer to "gpt2" than to
 // "gpt2-xl", and "llama-3-70b" to "llama-3.1-70b" than to "llama-2-7b".
-#include "model/architecture.h"
-#include "model/lm_fields.h"
+#include "model/lm_table.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -97,19 +96,21 @@ const char *zr_preset_nearest(const char *name)
 {
     words written, known;
     int best = INT_MAX;
-    const char *nearest = NULL, *preset;
+    const char *nearest = NULL;
     cut_preset_names(name, &written);
     int letters = count_letters(&written);
-    for (int kind = 0; kind < ZR_LM_KINDS; kind++)
-        for (int i = 0; (preset = zr_architecture_of((zr_lm_kind)kind)->preset_name(i)); i++) {
-            cut_preset_names(preset, &known);
+    for (int kind = 0; kind < ZR_LM_KINDS; kind++) {
+        const zr_lm_preset *preset = zr_architecture_of((zr_lm_kind)kind)->presets;
+        for (; preset->name; preset++) {
+            cut_preset_names(preset->name, &known);
             int differs = name_distance(&written, &known);
             bool family = strcmp(written.at[0], known.at[0]) == 0;
             if ((family || 2 * differs < ZR_MAX(letters, count_letters(&known))) &&
                 differs < best) {
                 best = differs;
-                nearest = preset;
+                nearest = preset->name;
             }
         }
+    }
     return nearest;
 }

@@ -1,9 +1,26 @@
+// The text that names a new model: "gpt2:layers=4,width=128". Its names are those of roles, the
+// same for every architecture that has the field.
 #include "model/lm_fields.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const names[ZR_ROLES] = {
+    [ZR_ROLE_VOCABULARY] = "vocab",
+    [ZR_ROLE_POSITIONS] = "context",
+    [ZR_ROLE_WIDTH] = "width",
+    [ZR_ROLE_INNER] = "inner",
+    [ZR_ROLE_LAYERS] = "layers",
+    [ZR_ROLE_HEADS] = "heads",
+    [ZR_ROLE_KV_HEADS] = "kv_heads",
+    [ZR_ROLE_HEAD_DIM] = "head_dim",
+    [ZR_ROLE_ATTENTION_DROPOUT] = "dropout",
+    [ZR_ROLE_THETA] = "theta",
+    [ZR_ROLE_TIED] = "tied",
+};
 
 int zr_spec_distance(const char *a, const char *b)
 {
@@ -31,23 +48,29 @@ void zr_spec_copy(char word[ZR_SPEC_WORD], const char *text, size_t length)
     word[length] = 0;
 }
 
-// Writes the nearest field, if more than half of its letters agree, else all: `; did you mean
-// "layers"?`, or `; there are layers, heads, ...`.
-static void suggest_field(const char *word, const zr_spec_field *fields, int count, char *out,
-                          size_t size)
+static bool can_be_set(const zr_lm_field *fields, int role)
 {
-    int best = 0, length = (int)strlen(word);
-    for (int i = 1; i < count; i++)
-        if (zr_spec_distance(word, fields[i].name) < zr_spec_distance(word, fields[best].name))
+    return names[role] && fields[role].kind != ZR_FIELD_NONE;
+}
+
+// Writes the nearest name, if more than half of its letters agree, else all: `did you mean
+// "layers"?`, or `there are layers, heads, ...`.
+static void suggest_name(const char *word, const zr_lm_field *fields, char *out, size_t size)
+{
+    int best = -1, length = (int)strlen(word);
+    for (int i = 0; i < ZR_ROLES; i++)
+        if (can_be_set(fields, i) &&
+            (best < 0 || zr_spec_distance(word, names[i]) < zr_spec_distance(word, names[best])))
             best = i;
-    const char *nearest = fields[best].name;
+    const char *nearest = names[best];
     if (2 * zr_spec_distance(word, nearest) < ZR_MAX(length, (int)strlen(nearest))) {
         snprintf(out, size, "did you mean \"%s\"?", nearest);
         return;
     }
     size_t used = (size_t)snprintf(out, size, "there are");
-    for (int i = 0; i < count && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, i ? ", %s" : " %s", fields[i].name);
+    for (int i = 0; i < ZR_ROLES && used < size; i++)
+        if (can_be_set(fields, i))
+            used += (size_t)snprintf(out + used, size - used, i ? ", %s" : " %s", names[i]);
 }
 
 static zero_status count_parse(const char *spec, const char *name, const char *value, int64_t *out,
@@ -75,23 +98,42 @@ static zero_status real_parse(const char *spec, const char *name, const char *va
     return ZERO_OK;
 }
 
-static zero_status field_set(const char *spec, const zr_spec_field *field, const char *value,
-                             zero_error *error)
+static zero_status flag_parse(const char *spec, const char *value, int *out, zero_error *error)
 {
+    int64_t tied = 0;
+    ZERO_TRY(count_parse(spec, names[ZR_ROLE_TIED], value, &tied, error));
+    if (tied > 1)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "model \"%s\": tied=%lld: 1 (the head reads the table of tokens) or 0", spec,
+                       (long long)tied);
+    *out = (int)tied;
+    return ZERO_OK;
+}
+
+static zero_status field_set(const char *spec, const zr_lm_field *fields, int role,
+                             const char *value, void *config, zero_error *error)
+{
+    void *at = (char *)config + fields[role].at;
     double number = 0;
-    if (field->count)
-        return count_parse(spec, field->name, value, field->count, error);
-    ZERO_TRY(real_parse(spec, field->name, value, &number, error));
-    if (field->fraction)
-        *field->fraction = (float)number;
+    if (fields[role].kind == ZR_FIELD_FLAG)
+        return flag_parse(spec, value, at, error);
+    if (fields[role].kind <= ZR_FIELD_OPTIONAL)
+        return count_parse(spec, names[role], value, at, error);
+    ZERO_TRY(real_parse(spec, names[role], value, &number, error));
+    if (fields[role].kind == ZR_FIELD_BASE)
+        *(double *)at = number;
     else
-        *field->real = number;
+        *(float *)at = (float)number;
+    for (int i = ZR_ROLE_RESIDUAL_DROPOUT; i < ZR_ROLE_ATTENTION_DROPOUT; i++)
+        if (role == ZR_ROLE_ATTENTION_DROPOUT && fields[i].kind != ZR_FIELD_NONE)
+            *(float *)((char *)config + fields[i].at) = (float)number;
     return ZERO_OK;
 }
 
 // Parses one "name=value" of `length` bytes.
 static zero_status field_parse(const char *spec, const char *text, size_t length,
-                               zr_spec_field *fields, int count, zero_error *error)
+                               const zr_lm_field *fields, void *config, uint32_t *given,
+                               zero_error *error)
 {
     char name[ZR_SPEC_WORD], value[ZR_SPEC_WORD];
     const char *equal = memchr(text, '=', length);
@@ -107,28 +149,30 @@ static zero_status field_parse(const char *spec, const char *text, size_t length
             "model \"%.64s...\": the value of %s has %zu characters, at most %d are expected", spec,
             name, value_length, ZR_SPEC_WORD - 1);
     zr_spec_copy(value, equal + 1, value_length);
-    int id = 0;
-    while (id < count && strcmp(name, fields[id].name) != 0)
-        id++;
-    if (id == count) {
+    int role = 0;
+    while (role < ZR_ROLES && !(can_be_set(fields, role) && strcmp(name, names[role]) == 0))
+        role++;
+    if (role == ZR_ROLES) {
         char others[256];
-        suggest_field(name, fields, count, others, sizeof others);
+        suggest_name(name, fields, others, sizeof others);
         return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": there is no field \"%s\"; %s", spec,
                        name, others);
     }
-    if (fields[id].given)
+    if (*given >> role & 1)
         return zr_fail(error, ZERO_ERR_USAGE, "model \"%s\": %s is given twice", spec, name);
-    fields[id].given = true;
-    return field_set(spec, &fields[id], value, error);
+    *given |= 1u << role;
+    return field_set(spec, fields, role, value, config, error);
 }
 
-zero_status zr_spec_parse(const char *spec, zr_spec_field *fields, int count, zero_error *error)
+zero_status zr_spec_parse(const char *spec, const zr_lm_field *fields, void *config,
+                          uint32_t *given, zero_error *error)
 {
     size_t length = strcspn(spec, ":");
+    *given = 0;
     for (const char *text = spec + length; *text; text += length) {
         text++; // skips ':' or ','
         length = strcspn(text, ",");
-        ZERO_TRY(field_parse(spec, text, length, fields, count, error));
+        ZERO_TRY(field_parse(spec, text, length, fields, config, given, error));
     }
     return ZERO_OK;
 }

@@ -3,8 +3,6 @@
 #include "base/errors.h"
 #include "checkpoint/run_directory.h"
 #include "layers/layers.h"
-#include "model/gpt2_model.h"
-#include "model/llama_model.h"
 #include "model/lm_build.h"
 #include "setup/defaults.h"
 #include "setup/resolve.h"
@@ -90,7 +88,6 @@ zero_status zero_gpt2_create(const zero_gpt2_config *config, zero_model **out, z
     zr_lm_config of = {.kind = ZR_LM_GPT2};
     ZERO_TRY(zr_struct_take("zero_gpt2_config", config, ZR_STRUCT_UPTO(zero_gpt2_config, tiles_mlp),
                             &of.gpt2, sizeof of.gpt2, error));
-    ZERO_TRY(zr_gpt2_check(&of.gpt2, error));
     return zr_lm_create(&of, out, error);
 }
 
@@ -104,7 +101,6 @@ zero_status zero_llama_create(const zero_llama_config *config, zero_model **out,
     ZERO_TRY(zr_struct_take("zero_llama_config", config,
                             ZR_STRUCT_UPTO(zero_llama_config, tiles_mlp), &of.llama,
                             sizeof of.llama, error));
-    ZERO_TRY(zr_llama_check(&of.llama, error));
     return zr_lm_create(&of, out, error);
 }
 

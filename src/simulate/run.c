@@ -28,8 +28,8 @@ void zr_sim_run_set_model(const zr_lm_config *model, int64_t seq, zr_sim_run *ru
     run->ffn = shape.inner;
     run->vocab = shape.vocab;
     run->seq = seq > 0 ? seq : shape.positions;
-    run->gated = shape.rms;
-    run->tied = model->kind == ZR_LM_GPT2 || model->llama.tied;
+    run->gated = shape.gated;
+    run->tied = shape.tied;
     run->parameters = zr_sim_run_parameters(run);
 }
 

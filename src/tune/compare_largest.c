@@ -10,18 +10,7 @@ enum { USUAL_LAYERS = 48, MOST_LAYERS = 1024, MOST_WIDENING = 64 };
 static zr_lm_config enlarged_shape(const zr_lm_config *from, int64_t times, int64_t layers)
 {
     zr_lm_config shape = *from;
-    if (from->kind == ZR_LM_GPT2) {
-        shape.gpt2.n_embd *= times;
-        shape.gpt2.n_head *= times;
-        shape.gpt2.n_inner *= times;
-        shape.gpt2.n_layer = layers;
-    } else {
-        shape.llama.hidden_size *= times;
-        shape.llama.intermediate_size *= times;
-        shape.llama.n_head *= times;
-        shape.llama.n_kv_head *= times;
-        shape.llama.n_layer = layers;
-    }
+    zr_lm_enlarge(&shape, times, layers);
     return shape;
 }
 

@@ -193,11 +193,13 @@ static const zr_rotary rotary = {
     .to = ZERO_BF16,
     .batch = 1,
     .seq = ROWS,
-    .head_dim = WIDTH / HEADS,
+    .rotated = WIDTH / HEADS,
     .factor = 1.5f,
     .heads = HEADS,
     .x_step = WIDTH,
     .y_step = WIDTH,
+    .x_head = WIDTH / HEADS,
+    .y_head = WIDTH / HEADS,
 };
 
 static zr_op rotary_table(operands *o) { return zr_op_rotary_table(&rotary, o->a, o->b); }
@@ -213,24 +215,27 @@ static zr_op rotate_columns(operands *o)
     return zr_op_rotate(&columns, o->c, o->a, o->b);
 }
 
-static zr_op gelu_forward(operands *o)
-{
-    return zr_op_gelu_forward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b);
-}
+static const zr_elements elements = {ZERO_F32, ELEMS};
 
-static zr_op gelu_backward(operands *o)
+static zr_op gelu_forward(operands *o) { return zr_op_gelu_forward(&elements, o->a, o->b); }
+
+static zr_op gelu_backward(operands *o) { return zr_op_gelu_backward(&elements, o->a, o->b); }
+
+static zr_op gelu_erf_forward(operands *o) { return zr_op_gelu_erf_forward(&elements, o->a, o->b); }
+
+static zr_op gelu_erf_backward(operands *o)
 {
-    return zr_op_gelu_backward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b);
+    return zr_op_gelu_erf_backward(&elements, o->a, o->b, o->c);
 }
 
 static zr_op silu_gate_forward(operands *o)
 {
-    return zr_op_silu_gate_forward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b, o->c);
+    return zr_op_silu_gate_forward(&elements, o->a, o->b, o->c);
 }
 
 static zr_op silu_gate_backward(operands *o)
 {
-    return zr_op_silu_gate_backward(&(zr_elements){ZERO_F32, ELEMS}, o->a, o->b, o->c, o->d, o->e);
+    return zr_op_silu_gate_backward(&elements, o->a, o->b, o->c, o->d, o->e);
 }
 
 static zr_op add(operands *o)
@@ -432,6 +437,10 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                            (WORD + HALF) * ELEMS / HEADS, 0)},
     [ZR_OP_gelu_forward] = {CASE(gelu_forward, gelu, "r pre, w out", 2 * WORD * ELEMS, 0)},
     [ZR_OP_gelu_backward] = {CASE(gelu_backward, gelu, "r pre, rw d", 3 * WORD * ELEMS, 0)},
+    [ZR_OP_gelu_erf_forward] = {CASE(gelu_erf_forward, element, "r pre, w out", 2 * WORD * ELEMS,
+                                     0)},
+    [ZR_OP_gelu_erf_backward] = {CASE(gelu_erf_backward, element, "r pre, r d, w d_pre",
+                                      3 * WORD * ELEMS, 0)},
     [ZR_OP_silu_gate_forward] = {CASE(silu_gate_forward, element, "r gate, r up, w out",
                                       3 * WORD * ELEMS, 0)},
     [ZR_OP_silu_gate_backward] = {CASE(silu_gate_backward, element,

@@ -214,7 +214,8 @@ static bool leaves_some(const zr_op *op)
     const zr_rotary *rotary = &op->shape.rotary;
     const zr_strided *rows = &op->shape.strided;
     return (op->kind == ZR_OP_attention_backward && op->at.attention_backward.d_shared) ||
-           (op->kind == ZR_OP_rotate && rotary->y_step > rotary->heads * rotary->head_dim) ||
+           (op->kind == ZR_OP_rotate &&
+            rotary->y_step > rotary->heads * (rotary->rotated + rotary->rest)) ||
            (op->kind == ZR_OP_copy_rows && rows->to_stride > rows->bytes);
 }
 

@@ -20,12 +20,14 @@ static zr_rotary rotary_of(zero_dtype from, zero_dtype to, shape s, float *frequ
                        .to = to,
                        .batch = s.batch,
                        .seq = s.seq,
-                       .head_dim = s.dim,
+                       .rotated = s.dim,
                        .first = s.first,
                        .factor = 1.25f,
                        .heads = s.heads,
                        .x_step = s.heads * s.dim,
-                       .y_step = s.heads * s.dim};
+                       .y_step = s.heads * s.dim,
+                       .x_head = s.dim,
+                       .y_head = s.dim};
 }
 
 // Complex numbers of each pair, turned.
@@ -88,6 +90,52 @@ static void rotate_compare(zr_queue *queue, zr_queue *ref, zero_dtype from, zero
     }
     floats_free(table[0]), floats_free(table[1]);
 }
+
+// Queries that are woven with keys and values, of which a part is rotated, become dense and go
+// back.
+static void woven_compare(zr_queue *queue, zr_queue *ref, zero_dtype type, shape s, int64_t rotated)
+{
+    float frequency[65], *table = floats_new(s.seq * s.dim);
+    int64_t rows = s.batch * s.seq, width = s.heads * s.dim, head = 3 * s.dim, wide = 3 * width;
+    shape part = s;
+    part.dim = rotated;
+    zr_rotary rotary = rotary_of(type, type, part, frequency);
+    void *x = array_random(type, rows * wide, 5, 2), *got = array_new(type, rows * width),
+         *want = array_new(type, rows * width), *again = array_new(type, rows * wide);
+    rotary.factor = 1;
+    rotary.rest = s.dim - rotated;
+    rotary.x_step = wide, rotary.x_head = head;
+    rotary.y_step = width, rotary.y_head = s.dim;
+    zr_run(ref, zr_op_rotary_table(&rotary, frequency, table));
+    zr_run(queue, zr_op_rotate(&rotary, rotated ? table : NULL, array_at(type, x, s.dim), got));
+    zr_run(ref, zr_op_rotate(&rotary, rotated ? table : NULL, array_at(type, x, s.dim), want));
+    check_close_as("woven", type, got, want, rows * width, 2e-7, 4e-7);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t h = 0; h < s.heads; h++)
+            check_same_array(
+                "what is not rotated", type, array_at(type, got, row * width + h * s.dim + rotated),
+                array_at(type, x, row * wide + h * head + s.dim + rotated), s.dim - rotated);
+    rotary.back = true;
+    rotary.x_step = width, rotary.x_head = s.dim;
+    rotary.y_step = wide, rotary.y_head = head;
+    zr_run(queue, zr_op_rotate(&rotary, rotated ? table : NULL, got, again));
+    double off = type == ZERO_F32 ? 1e-6 : 2e-2; // two roundings to the type
+    for (int64_t i = 0; i < rows * s.heads; i++)
+        check_close_as("back", type, array_at(type, again, i * head),
+                       array_at(type, x, i * head + s.dim), s.dim, off, off);
+    floats_free(table), array_free(x), array_free(got), array_free(want), array_free(again);
+}
+
+static void woven_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    for (int t = 0; t < STORAGE_TYPES; t++)
+        for (int s = 0; s < ZR_COUNT(shapes); s++)
+            for (int quarters = 0; quarters <= 4; quarters++)
+                woven_compare(queue, ref, storage_types[t], shapes[s],
+                              shapes[s].dim * quarters / 4 / 2 * 2);
+}
+
+static void cpu_turns_a_part(void **state) { check_each_kernels(woven_body); }
 
 static void rotate_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
@@ -178,9 +226,8 @@ static void cpu_gates(void **state) { check_each_kernels(gate_body); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ref_turns),
-        cmocka_unit_test(cpu_turns),
-        cmocka_unit_test(ref_gates),
+        cmocka_unit_test(ref_turns),        cmocka_unit_test(cpu_turns),
+        cmocka_unit_test(cpu_turns_a_part), cmocka_unit_test(ref_gates),
         cmocka_unit_test(cpu_gates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void counts_are_those_published(void **state)
                      {"gpt2-large", 774030080},
                      {"gpt2-xl", 1557611200}};
     for (int i = 0; i < ZR_COUNT(published); i++) {
-        assert_string_equal(zr_gpt2_preset_name(i), published[i].spec);
+        assert_string_equal(zr_gpt2_architecture.presets[i].name, published[i].spec);
         zr_lm_config config;
         zero_model *model;
         bool vocab_given;
@@ -35,7 +35,7 @@ static void counts_are_those_published(void **state)
         assert_string_equal(zr_lm_name(&config), model->name);
         zr_lm_free(model);
     }
-    const char *more = zr_gpt2_preset_name(ZR_COUNT(published));
+    const char *more = zr_gpt2_architecture.presets[ZR_COUNT(published)].name;
     if (more)
         fail_msg("%s has no row in this test", more);
 }
@@ -154,18 +154,18 @@ static void contradictions_are_refused(void **state)
         {offsetof(zero_gpt2_config, embd_pdrop), -0.5f, "embd_pdrop is -0.5"},
         {offsetof(zero_gpt2_config, attn_pdrop), NAN, "attn_pdrop is nan"},
     };
-    zero_gpt2_config config;
+    zr_lm_config config = {.kind = ZR_LM_GPT2};
     zero_error error;
     for (int i = 0; i < ZR_COUNT(sizes); i++) {
-        zero_gpt2_defaults(&config);
-        memcpy((char *)&config + sizes[i].offset, &sizes[i].value, sizeof(int64_t));
-        assert_int_equal(zr_gpt2_check(&config, &error), ZERO_ERR_USAGE);
+        zero_gpt2_defaults(&config.gpt2);
+        memcpy((char *)&config.gpt2 + sizes[i].offset, &sizes[i].value, sizeof(int64_t));
+        assert_int_equal(zr_lm_check(&config, &error), ZERO_ERR_USAGE);
         assert_non_null(strstr(error.message, sizes[i].message));
     }
     for (int i = 0; i < ZR_COUNT(floats); i++) {
-        zero_gpt2_defaults(&config);
-        memcpy((char *)&config + floats[i].offset, &floats[i].value, sizeof(float));
-        assert_int_equal(zr_gpt2_check(&config, &error), ZERO_ERR_USAGE);
+        zero_gpt2_defaults(&config.gpt2);
+        memcpy((char *)&config.gpt2 + floats[i].offset, &floats[i].value, sizeof(float));
+        assert_int_equal(zr_lm_check(&config, &error), ZERO_ERR_USAGE);
         assert_non_null(strstr(error.message, floats[i].message));
     }
 }

@@ -35,7 +35,7 @@ static void counts_are_those_published(void **state)
                      {"qwen2.5-0.5b", 494032768},
                      {"qwen3-0.6b", 596049920}};
     for (int i = 0; i < ZR_COUNT(published); i++) {
-        assert_string_equal(zr_llama_preset_name(i), published[i].spec);
+        assert_string_equal(zr_llama_architecture.presets[i].name, published[i].spec);
         zr_lm_config config;
         zero_model *model;
         bool vocab_given = false;
@@ -53,7 +53,7 @@ static void counts_are_those_published(void **state)
         assert_string_equal(zr_lm_name(&config), model->name);
         zr_lm_free(model);
     }
-    const char *more = zr_llama_preset_name(ZR_COUNT(published));
+    const char *more = zr_llama_architecture.presets[ZR_COUNT(published)].name;
     if (more)
         fail_msg("%s has no row in this test", more);
 }
@@ -322,8 +322,8 @@ static void expect_frequencies(const char *rope, const expected *want, int count
     char text[1024];
     float frequency[64], found;
     snprintf(text, sizeof text, "%s, \"head_dim\": 64, %s}", LLAMA, rope);
-    const zero_llama_config config = read_right(text);
-    zr_llama_frequencies(&config, frequency, &found);
+    const zr_lm_config config = {.kind = ZR_LM_LLAMA, .llama = read_right(text)};
+    zr_lm_frequencies(&config, frequency, &found);
     assert_true(fabs((double)found / factor - 1) < 1e-7);
     for (int i = 0; i < count; i++)
         if (fabs((double)frequency[want[i].j] / want[i].frequency - 1) > 2e-7)

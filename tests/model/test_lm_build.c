@@ -152,7 +152,7 @@ static void handles_lead_to_what_was_designed(void **state)
             const zr_lm_frozen frozen = {.is_frozen = is_frozen, .user = patterns[i]};
             built b = {.pattern = patterns[i]};
             zero_error error;
-            zr_architecture_of(config.kind)->design(&config, &b.design);
+            b.design = zr_lm_design_of_config(&config);
             assert_int_equal(
                 zr_lm_build(&config, patterns[i] ? &frozen : NULL, &ops, &b.model, &error),
                 ZERO_OK);

@@ -66,6 +66,46 @@ void ZR_CPU_TABLE(zr_cpu_gelu_backward)(zr_queue *queue, const zr_elements *of, 
     run_over_elements(queue, &job, gelu_backward_range);
 }
 
+INLINE void gelu_erf_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES)
+        vf_put_as(type, job->out, i, end - i, vf_gelu_erf(vf_get_as(type, job->a, i, end - i)));
+}
+
+static void gelu_erf_forward_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    WITH_TYPE(T, job->of_a, gelu_erf_forward_as(T, job, first * UNIT, range_end(job, last)));
+}
+
+void ZR_CPU_TABLE(zr_cpu_gelu_erf_forward)(zr_queue *queue, const zr_elements *of, const void *pre,
+                                           void *out)
+{
+    element_job job = {.n = of->n, .a = pre, .out = out, .of_a = of->dtype};
+    run_over_elements(queue, &job, gelu_erf_forward_range);
+}
+
+INLINE void gelu_erf_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES) {
+        vf slope = vf_gelu_erf_slope(vf_get_as(type, job->a, i, end - i));
+        vf_put_as(type, job->out, i, end - i, vf_get_as(type, job->d, i, end - i) * slope);
+    }
+}
+
+static void gelu_erf_backward_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    WITH_TYPE(T, job->of_a, gelu_erf_backward_as(T, job, first * UNIT, range_end(job, last)));
+}
+
+void ZR_CPU_TABLE(zr_cpu_gelu_erf_backward)(zr_queue *queue, const zr_elements *of, const void *pre,
+                                            const void *d, void *d_pre)
+{
+    element_job job = {.n = of->n, .a = pre, .d = d, .out = d_pre, .of_a = of->dtype};
+    run_over_elements(queue, &job, gelu_erf_backward_range);
+}
+
 INLINE void silu_gate_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
 {
     for (; i < end; i += LANES) {

@@ -226,7 +226,7 @@ void zr_ref_attention_decode(zr_queue *queue, const zr_attention *attention,
 void zr_ref_rotary_table(zr_queue *queue, const zr_rotary *rotary, const float *frequency,
                          float *table)
 {
-    int64_t half = rotary->head_dim / 2;
+    int64_t half = rotary->rotated / 2;
     for (int64_t i = 0; i < rotary->seq; i++)
         for (int64_t j = 0; j < half; j++) {
             float angle = (float)(rotary->first + i) * frequency[j];
@@ -235,18 +235,28 @@ void zr_ref_rotary_table(zr_queue *queue, const zr_rotary *rotary, const float *
         }
 }
 
+static void rotate_head(const zr_rotary *rotary, const float *angles, const void *x, int64_t from,
+                        void *y, int64_t to)
+{
+    int64_t half = rotary->rotated / 2;
+    for (int64_t j = 0; j < half; j++) {
+        double c = angles[j], s = rotary->back ? -angles[half + j] : angles[half + j];
+        double x1 = ref_get(rotary->from, x, from + j),
+               x2 = ref_get(rotary->from, x, from + half + j);
+        ref_put(rotary->to, y, to + j, x1 * c - x2 * s);
+        ref_put(rotary->to, y, to + half + j, x2 * c + x1 * s);
+    }
+    for (int64_t j = 2 * half; j < 2 * half + rotary->rest; j++)
+        ref_put(rotary->to, y, to + j, ref_get(rotary->from, x, from + j));
+}
+
 void zr_ref_rotate(zr_queue *queue, const zr_rotary *rotary, const float *table, const void *x,
                    void *y)
 {
-    int64_t half = rotary->head_dim / 2;
     for (int64_t row = 0; row < rotary->batch * rotary->seq; row++)
-        for (int64_t pair = 0; pair < rotary->heads * half; pair++) {
-            int64_t at = pair / half * 2 * half + pair % half;
-            const float *angles = table + row % rotary->seq * 2 * half + pair % half;
-            double c = angles[0], s = rotary->back ? -angles[half] : angles[half];
-            double x1 = ref_get(rotary->from, x, row * rotary->x_step + at),
-                   x2 = ref_get(rotary->from, x, row * rotary->x_step + at + half);
-            ref_put(rotary->to, y, row * rotary->y_step + at, x1 * c - x2 * s);
-            ref_put(rotary->to, y, row * rotary->y_step + at + half, x2 * c + x1 * s);
-        }
+        for (int64_t h = 0; h < rotary->heads; h++)
+            rotate_head(rotary,
+                        rotary->rotated ? table + row % rotary->seq * rotary->rotated : NULL, x,
+                        row * rotary->x_step + h * rotary->x_head, y,
+                        row * rotary->y_step + h * rotary->y_head);
 }

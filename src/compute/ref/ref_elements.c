@@ -35,6 +35,24 @@ void zr_ref_gelu_backward(zr_queue *queue, const zr_elements *of, const void *pr
                 ref_get(of->dtype, d, i) * zr_ref_gelu_slope(ref_get(of->dtype, pre, i)));
 }
 
+void zr_ref_gelu_erf_forward(zr_queue *queue, const zr_elements *of, const void *pre, void *out)
+{
+    for (int64_t i = 0; i < of->n; i++) {
+        double x = ref_get(of->dtype, pre, i);
+        ref_put(of->dtype, out, i, x / 2 * erfc(-x / sqrt(2)));
+    }
+}
+
+void zr_ref_gelu_erf_backward(zr_queue *queue, const zr_elements *of, const void *pre,
+                              const void *d, void *d_pre)
+{
+    for (int64_t i = 0; i < of->n; i++) {
+        double x = ref_get(of->dtype, pre, i),
+               density = isinf(x) ? 0 : x * exp(-x * x / 2) / sqrt(2 * M_PI);
+        ref_put(of->dtype, d_pre, i, ref_get(of->dtype, d, i) * (erfc(-x / sqrt(2)) / 2 + density));
+    }
+}
+
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 
 void zr_ref_silu_gate_forward(zr_queue *queue, const zr_elements *of, const void *gate,

@@ -10,8 +10,80 @@
 //            unchanged if it is below the old context / high_freq_factor; interpolated linearly
 //            in between
 //   yarn     Peng et al., 2023: like llama3 with a ramp over j; cosines and sines are scaled, too
-#include "model/llama_model.h"
+#include "model/rope.h"
+
+#include "base/errors.h"
+
 #include <math.h>
+
+enum { MOST_POSITIONS = 1 << 30 };
+
+const char *zr_rope_scaling_name(zero_rope_scaling scaling)
+{
+#define NAME(name) [ZERO_ROPE_##name] = #name,
+    static const char *const names[] = {ZERO_ROPE_SCALINGS(NAME)};
+#undef NAME
+    return names[scaling];
+}
+
+static bool is_positive(double value) { return value > 0 && isfinite(value); }
+
+static zero_status llama3_check(const zero_rope *rope, const char *title, zero_error *error)
+{
+    bool ordered =
+        is_positive(rope->low_freq_factor) && rope->high_freq_factor > rope->low_freq_factor;
+    if (ordered && isfinite(rope->high_freq_factor))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s: rope scaling \"llama3\" between low_freq_factor %g and high_freq_factor "
+                   "%g: the second must be the greater",
+                   title, rope->low_freq_factor, rope->high_freq_factor);
+}
+
+static zero_status yarn_check(const zero_rope *rope, const char *title, zero_error *error)
+{
+    const double all[] = {rope->beta_fast, rope->beta_slow, rope->attention_factor, rope->mscale,
+                          rope->mscale_all_dim};
+    bool good = true;
+    double sum = 0; // finite if all terms are
+    for (int i = 0; i < ZR_COUNT(all); i++) {
+        good = good && all[i] >= 0;
+        sum += all[i];
+    }
+    if (good && isfinite(sum))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s: rope scaling \"yarn\" with beta_fast %g, beta_slow %g, attention_factor "
+                   "%g, mscale %g, mscale_all_dim %g: none may be negative",
+                   title, all[0], all[1], all[2], all[3], all[4]);
+}
+
+static zero_status scaling_check(const zero_rope *rope, const char *title, zero_error *error)
+{
+    if (rope->scaling == ZERO_ROPE_default)
+        return ZERO_OK;
+    if (!is_positive(rope->factor) || rope->factor < 1)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: rope scaling \"%s\" by a factor of %g: it must be 1 or more", title,
+                       zr_rope_scaling_name(rope->scaling), rope->factor);
+    if (rope->scaling == ZERO_ROPE_llama3)
+        return llama3_check(rope, title, error);
+    return rope->scaling == ZERO_ROPE_yarn ? yarn_check(rope, title, error) : ZERO_OK;
+}
+
+zero_status zr_rope_check(const zero_rope *rope, const char *title, zero_error *error)
+{
+    int64_t original = rope->original_max_positions;
+    if (rope->scaling < 0 || rope->scaling >= ZERO_ROPE_SCALING_COUNT)
+        return zr_fail(error, ZERO_ERR_USAGE, "%s: rope.scaling is %d: there are %d", title,
+                       (int)rope->scaling, ZERO_ROPE_SCALING_COUNT);
+    ZERO_TRY(scaling_check(rope, title, error));
+    if (original >= 0 && original <= MOST_POSITIONS)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s: original_max_position_embeddings is %lld: it must be 1 to %d", title,
+                   (long long)original, MOST_POSITIONS);
+}
 
 static float default_power(const zero_rope *rope, int64_t j, int64_t dim) // theta^(2j/d)
 {
@@ -78,16 +150,15 @@ static float yarn_factor(const zero_rope *rope)
     return (float)yarn_magnitude(rope->factor, 1);
 }
 
-void zr_llama_frequencies(const zero_llama_config *config, float *frequency, float *factor)
+void zr_rope_frequencies(const zero_rope *rope, int64_t rotated, int64_t positions,
+                         float *frequency, float *factor)
 {
-    const zero_rope *rope = &config->rope;
-    int64_t dim = zr_llama_head_dim(config);
-    double context = (double)(rope->original_max_positions ? rope->original_max_positions
-                                                           : config->max_positions);
-    ramp ramp = yarn_ramp(rope, dim, context);
+    double context =
+        (double)(rope->original_max_positions ? rope->original_max_positions : positions);
+    ramp ramp = yarn_ramp(rope, rotated, context);
     *factor = rope->scaling == ZERO_ROPE_yarn ? yarn_factor(rope) : 1;
-    for (int64_t j = 0; j < dim / 2; j++) {
-        float power = default_power(rope, j, dim), plain = 1 / power;
+    for (int64_t j = 0; j < rotated / 2; j++) {
+        float power = default_power(rope, j, rotated), plain = 1 / power;
         frequency[j] = rope->scaling == ZERO_ROPE_linear   ? plain / (float)rope->factor
                        : rope->scaling == ZERO_ROPE_llama3 ? stretch_llama3(rope, plain, context)
                        : rope->scaling == ZERO_ROPE_yarn   ? stretch_yarn(rope, power, j, ramp)

@@ -1,0 +1,128 @@
+// The tensors of a model of one configuration, as they follow from its architecture's rows: shapes,
+// initial values, how tensor ranks cut them, and into how many tiles.
+#include "model/lm_build.h"
+
+#include <math.h>
+
+typedef struct designing {
+    const zr_lm_shape *shape;
+    const zr_tiles *tiles;
+} designing;
+
+static int64_t size_of(const zr_lm_shape *shape, zr_wide wide)
+{
+    const int64_t head = shape->head_dim;
+    const int64_t sizes[] = {
+        [ZR_WIDE_NONE] = 0,
+        [ZR_WIDE_STREAM] = shape->width,
+        [ZR_WIDE_QUERIES] = shape->heads * head,
+        [ZR_WIDE_KEYS] = shape->kv_heads * head,
+        [ZR_WIDE_PACKED] = (shape->heads + 2 * shape->kv_heads) * head,
+        [ZR_WIDE_INNER] = shape->inner,
+        [ZR_WIDE_HEAD] = head,
+    };
+    return sizes[wide];
+}
+
+// Every tensor rank has the whole of these.
+static bool is_whole(zr_wide wide)
+{
+    return wide == ZR_WIDE_STREAM || wide == ZR_WIDE_HEAD || wide == ZR_WIDE_NONE;
+}
+
+static zr_unit_tensor vector_of(const char *name, int64_t size, float value)
+{
+    return (zr_unit_tensor){.desc = {.name = name,
+                                     .dims = 1,
+                                     .shape = {size},
+                                     .init = ZERO_INIT_CONSTANT,
+                                     .init_value = value,
+                                     .tp_axis = -1,
+                                     .tp_parts = 1}};
+}
+
+static zr_unit_tensor matrix_of(const char *name, int64_t rows, int64_t columns, float deviation)
+{
+    return (zr_unit_tensor){.desc = {.name = name,
+                                     .dims = 2,
+                                     .shape = {rows, columns},
+                                     .init = ZERO_INIT_NORMAL,
+                                     .init_value = deviation,
+                                     .tp_axis = -1,
+                                     .tp_parts = 1}};
+}
+
+// A weight is cut, and divided into tiles, by its outputs; one whose outputs are the stream's is
+// cut by its inputs.
+static zr_unit_tensor weight_of(const designing *d, const zr_tensor_row *row)
+{
+    const zr_lm_shape *shape = d->shape;
+    int outputs = shape->outputs_first ? 0 : 1;
+    int64_t out = size_of(shape, row->out), in = size_of(shape, row->in);
+    bool of_mlp = row->out == ZR_WIDE_INNER || row->in == ZR_WIDE_INNER;
+    float deviation = row->flags & ZR_DEPTH
+                          ? (float)(shape->deviation / sqrt(2.0 * (double)shape->layers))
+                          : shape->deviation;
+    zr_unit_tensor weight = outputs == 0 ? matrix_of(row->name, out, in, deviation)
+                                         : matrix_of(row->name, in, out, deviation);
+    weight.tile_axis = outputs;
+    weight.tiles = of_mlp ? d->tiles->mlp : d->tiles->attention;
+    if (!is_whole(row->out))
+        weight.desc.tp_axis = outputs;
+    else if (!is_whole(row->in))
+        weight.desc.tp_axis = 1 - outputs;
+    return weight;
+}
+
+static zr_unit_tensor tensor_of(const designing *d, const zr_tensor_row *row)
+{
+    zr_unit_tensor tensor;
+    if (row->in)
+        tensor = weight_of(d, row);
+    else
+        tensor = vector_of(row->name, size_of(d->shape, row->out), row->flags & ZR_GAIN ? 1 : 0);
+    if (!row->in && !is_whole(row->out))
+        tensor.desc.tp_axis = 0;
+    tensor.desc.tp_parts = row->flags & ZR_THREE_PARTS ? 3 : 1;
+    tensor.split = row->out == ZR_WIDE_KEYS ? ZR_SPLIT_BY_KEYS : ZR_SPLIT_EVENLY;
+    return tensor;
+}
+
+// The table and what else a unit at an end has are flat parameters of their own.
+static zr_unit_tensor table_of(const designing *d, const char *name)
+{
+    zr_unit_tensor table = matrix_of(name, d->shape->vocab, d->shape->width, d->shape->deviation);
+    table.desc.tp_axis = 0;
+    table.split = ZR_SPLIT_BY_TOKENS;
+    table.tiles = d->tiles->embedding;
+    return table;
+}
+
+zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
+{
+    const zr_lm_tensors *of = &zr_architecture_of(config->kind)->tensors;
+    const zr_lm_shape shape = zr_lm_shape_of(config);
+    const zr_tiles tiles = zr_lm_tiles(config);
+    const designing d = {&shape, &tiles};
+    zr_lm_design design = {.name = shape.type->name,
+                           .unit_prefix = of->unit_prefix,
+                           .layer_prefix = of->layer_prefix,
+                           .tensor_count = of->count};
+    design.embedding[ZR_LM_TABLE] = table_of(&d, of->table);
+    if (of->positions) {
+        design.embedding[ZR_LM_POSITIONS] =
+            matrix_of(of->positions, shape.positions, shape.width, shape.deviation);
+        design.embedding[ZR_LM_POSITIONS].group = 1;
+    }
+    design.head[ZR_LM_GAIN] = vector_of(of->gain, shape.width, 1);
+    if (of->bias)
+        design.head[ZR_LM_BIAS] = vector_of(of->bias, shape.width, 0);
+    if (!shape.tied) {
+        design.head[ZR_LM_TABLE] = table_of(&d, of->head);
+        design.head[ZR_LM_TABLE].group = 1;
+    }
+    for (int t = 0; t < of->count; t++)
+        if ((of->block[t].only_with & ~shape.options) == 0)
+            design.block[t] = tensor_of(&d, &of->block[t]);
+    return design;
+}
