@@ -31,8 +31,8 @@ typedef struct zr_st_set { // the tensors of one file, or of all shards that an 
 // if the path ends in .safetensors.
 zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error);
 void zr_st_close(zr_st_set *set);
-// Finds a tensor by its name, which may have the prefix "transformer." in the file. NULL if there
-// is no such tensor.
+// Finds a tensor by its name, which may have the prefix "transformer." in the file, or another name
+// that transformers has given it since. NULL if there is no such tensor.
 const zr_st_tensor *zr_st_find(const zr_st_set *set, const char *name);
 // Reads elements [first, first+count) of a tensor, converted to fp32 (from F32, F16, BF16, F64).
 zero_status zr_st_read(const zr_st_set *set, const zr_st_tensor *tensor, int64_t first,

@@ -253,6 +253,8 @@ const zr_st_tensor *zr_st_find(const zr_st_set *set, const char *name)
     if (!tensor && set->tensor_count)
         tensor = bsearch(name, set->tensors, (size_t)set->tensor_count, sizeof *tensor,
                          by_prefixed_name);
+    if (!tensor && !strcmp(name, "embed_out.weight")) // transformers 5 has renamed GPT-NeoX's head
+        tensor = find_exact(set, "lm_head.weight");
     return tensor;
 }
 

@@ -26,13 +26,16 @@ static bool vector_has_tensor(const zr_source_vector *vector, const char *name)
     return false;
 }
 
-// Returns whether this is a mask, a buffer of older GPT-2 files that is not a weight.
+// Returns whether this is a mask, a buffer of older files of GPT-2 and GPT-NeoX that is not a
+// weight.
 static bool is_mask(const char *name)
 {
-    const char *layer = name_starts_with(name, GPT2) ? name + strlen(GPT2) : name,
-               *end = strstr(layer, ".attn.");
-    return name_starts_with(layer, "h.") && end &&
-           (!strcmp(end, ".attn.bias") || !strcmp(end, ".attn.masked_bias"));
+    const char *layer = name_starts_with(name, GPT2) ? name + strlen(GPT2) : name;
+    bool neox = name_starts_with(layer, "gpt_neox.layers.");
+    const char *end = strstr(layer, neox ? ".attention." : ".attn.");
+    end = end ? strchr(end + 1, '.') : NULL;
+    return (neox || name_starts_with(layer, "h.")) && end &&
+           (!strcmp(end, ".bias") || !strcmp(end, ".masked_bias"));
 }
 
 bool zr_tensor_is_buffer(const char *name)

@@ -33,7 +33,8 @@ enum { ZR_TILED = 3 }; // number of fields of zr_tiles
 // roles of the same names.
 typedef struct zr_lm_numbers {
     int64_t vocab, positions, width, inner, layers, heads;
-    float epsilon, deviation, residual_dropout, embedding_dropout, attention_dropout, rotated;
+    float epsilon, deviation, residual_dropout, embedding_dropout, attention_dropout;
+    double rotated;
     zero_rope rope;
     int tied;
     zr_tiles tiles;

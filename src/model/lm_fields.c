@@ -8,11 +8,16 @@ static bool is_size(const zr_lm_field *field)
     return field->kind == ZR_FIELD_SIZE || field->kind == ZR_FIELD_OPTIONAL;
 }
 
+static bool is_double(const zr_lm_field *field)
+{
+    return field->kind == ZR_FIELD_FRACTION || field->kind == ZR_FIELD_BASE;
+}
+
 static int64_t *size_at(const void *config, size_t at) { return (int64_t *)((char *)config + at); }
 
 static float *float_at(const void *config, size_t at) { return (float *)((char *)config + at); }
 
-static double *base_at(const void *config, size_t at) { return (double *)((char *)config + at); }
+static double *double_at(const void *config, size_t at) { return (double *)((char *)config + at); }
 
 static int *flag_at(const void *config, size_t at) { return (int *)((char *)config + at); }
 
@@ -57,8 +62,7 @@ static zero_status float_check(const zr_lm_field *field, const char *title, cons
         [ZR_FIELD_FRACTION] = "it must be above 0 and at most 1",
         [ZR_FIELD_BASE] = "it must be above 1",
     };
-    bool base = field->kind == ZR_FIELD_BASE;
-    double value = base ? *base_at(config, field->at) : *float_at(config, field->at);
+    double value = is_double(field) ? *double_at(config, field->at) : *float_at(config, field->at);
     bool good[] = {
         [ZR_FIELD_EPSILON] = value > 0 && value < 1,
         [ZR_FIELD_DEVIATION] = value >= 0 && isfinite(value),
@@ -113,8 +117,8 @@ void zr_lm_fields_read(const zr_lm_field *fields, zr_lm_role first, zr_lm_role l
         else if (field->kind == ZR_FIELD_FLAG)
             *flag_at(config, field->at) =
                 zr_model_json_bool(file, field->key, field->otherwise != 0);
-        else if (field->kind == ZR_FIELD_BASE)
-            *base_at(config, field->at) = zr_model_json_real(file, field->key, &field->otherwise);
+        else if (is_double(field))
+            *double_at(config, field->at) = zr_model_json_real(file, field->key, &field->otherwise);
         else
             *float_at(config, field->at) =
                 (float)zr_model_json_real(file, field->key, &field->otherwise);
@@ -131,8 +135,8 @@ static void write_field(const zr_lm_field *field, const char *key, const void *c
         zr_json_integer(w, key, size);
     else if (field->kind == ZR_FIELD_FLAG)
         zr_json_flag(w, key, *flag_at(config, field->at));
-    else if (field->kind == ZR_FIELD_BASE)
-        zr_model_json_put_real(w, key, *base_at(config, field->at), false);
+    else if (is_double(field))
+        zr_model_json_put_real(w, key, *double_at(config, field->at), false);
     else
         zr_model_json_put_real(w, key, *float_at(config, field->at), true);
 }

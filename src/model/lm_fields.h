@@ -15,7 +15,7 @@ typedef enum zr_lm_field_kind {
     ZR_FIELD_EPSILON,     // float, above 0 and below 1
     ZR_FIELD_DEVIATION,   // float, finite and not negative
     ZR_FIELD_PROBABILITY, // float, from 0 to below 1
-    ZR_FIELD_FRACTION,    // float, above 0, at most 1
+    ZR_FIELD_FRACTION,    // double, above 0, at most 1
     ZR_FIELD_BASE,        // double, above 1
     ZR_FIELD_FLAG,        // int, 0 or 1
 } zr_lm_field_kind;

@@ -92,7 +92,7 @@ void zr_lm_table_read(const zr_architecture *of, zr_model_json *file, zr_lm_conf
     if (of->rotary)
         zr_rope_read(file, zr_lm_field_size(&of->fields[ZR_ROLE_POSITIONS], config),
                      rope_of(of, out),
-                     rotated->kind ? (float *)((char *)config + rotated->at) : NULL);
+                     rotated->kind ? (double *)((char *)config + rotated->at) : NULL);
     if (of->read)
         of->read(file, out);
 }
@@ -203,10 +203,10 @@ zr_lm_shape zr_lm_table_shape(const zr_architecture *of, const zr_lm_config *con
     if (!shape.head_dim && shape.heads)
         shape.head_dim = shape.width / shape.heads;
     if (of->rotary)
-        shape.rotated =
-            f[ZR_ROLE_ROTATED].kind
-                ? (int64_t)((float)shape.head_dim * zr_lm_field_float(&f[ZR_ROLE_ROTATED], c))
-                : shape.head_dim;
+        shape.rotated = f[ZR_ROLE_ROTATED].kind
+                            ? (int64_t)((double)shape.head_dim *
+                                        *(const double *)((const char *)c + f[ZR_ROLE_ROTATED].at))
+                            : shape.head_dim;
     if (of->shape)
         of->shape(config, &shape);
     return shape;

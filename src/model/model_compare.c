@@ -1,4 +1,4 @@
-#include "model/architecture.h"
+#include "model/lm_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,10 @@ static const char *const no_arithmetic[] = {"architectures", "torch_dtype",  "bo
                                             "eos_token_id",  "pad_token_id", "initializer_range"};
 
 static const struct {
-    const char *name, *keys[5];
+    const char *name;
+    zr_lm_role first, last; // the fields that it lets differ
 } changes[] = {
-    {"dropout", {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"}},
+    {"dropout", ZR_ROLE_RESIDUAL_DROPOUT, ZR_ROLE_ATTENTION_DROPOUT},
 };
 
 static zero_status refuse_change(const char *name, size_t length, zero_error *error)
@@ -51,11 +52,11 @@ static bool changes_arithmetic(const char *key)
 }
 
 // Returns the change that permits the key to differ; -1 if the key may not differ.
-static int find_change(const char *key)
+static int find_change(const zr_lm_field *fields, const char *key)
 {
     for (int c = 0; c < ZR_COUNT(changes); c++)
-        for (const char *const *of = changes[c].keys; *of; of++)
-            if (!strcmp(*of, key))
+        for (int role = (int)changes[c].first; role <= (int)changes[c].last; role++)
+            if (fields[role].key && !strcmp(fields[role].key, key))
                 return c;
     return -1;
 }
@@ -67,15 +68,15 @@ static void write_value_text(const json_t *value, char *out, size_t size)
     free(text);
 }
 
-// Finds the first key of `a` that has another value in `b`, or is absent there.
-static void compare_keys(const json_t *a, const json_t *b, zr_lm_changes allowed,
-                         zr_lm_difference *out)
+// Finds the first key of `a`, which has these fields, with another value in `b` or none.
+static void compare_keys(const json_t *a, const json_t *b, const zr_lm_field *fields,
+                         zr_lm_changes allowed, zr_lm_difference *out)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)a, key, value)
     {
-        int change = find_change(key);
+        int change = find_change(fields, key);
         if (out->found || !changes_arithmetic(key) || json_equal(value, json_object_get(b, key)) ||
             (change >= 0 && allowed >> change & 1))
             continue;
@@ -91,8 +92,8 @@ zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_ch
     json_t *of[2] = {zr_lm_config_pack(a), zr_lm_config_pack(b)};
     *out = (zr_lm_difference){.found = false};
     if (of[0] && of[1]) {
-        compare_keys(of[0], of[1], allowed, out);
-        compare_keys(of[1], of[0], allowed, out);
+        compare_keys(of[0], of[1], zr_architecture_of(a->kind)->fields, allowed, out);
+        compare_keys(of[1], of[0], zr_architecture_of(b->kind)->fields, allowed, out);
     }
     for (int i = 0; i < 2 && out->found; i++)
         write_value_text(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);

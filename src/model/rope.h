@@ -17,7 +17,7 @@ void zr_rope_frequencies(const zero_rope *rope, int64_t rotated, int64_t positio
 
 // Reads the settings in all their spellings. *rope has what absent keys mean. rotated: the fraction
 // of a head that turns, which a file may set; NULL if whole heads turn.
-void zr_rope_read(zr_model_json *file, int64_t positions, zero_rope *rope, float *rotated);
+void zr_rope_read(zr_model_json *file, int64_t positions, zero_rope *rope, double *rotated);
 // Writes rope_scaling; theta is a field.
 void zr_rope_write(const zero_rope *rope, zr_json_writer *w);
 

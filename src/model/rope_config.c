@@ -64,14 +64,17 @@ static const json_t *rope_object(zr_model_json *file, const char *key)
     return json_object_size(object) ? object : NULL;
 }
 
-// Reads the rotary settings at file->at, which is the root or an object of such settings.
-static void read_rope_at(zr_model_json *file, zero_rope *rope, float *rotated)
+// Reads the rotary settings at file->at, which is the root or an object of such settings. An
+// architecture that rotates a part of a head has keys of its own at the root.
+static void read_rope_at(zr_model_json *file, zero_rope *rope, double *rotated)
 {
-    double usual = rotated ? *rotated : 1,
-           part = zr_model_json_real(file, "partial_rotary_factor", &usual);
+    static const double whole = 1;
+    if (rotated && file->at == file->root)
+        return;
+    double part = zr_model_json_real(file, "partial_rotary_factor", rotated ? rotated : &whole);
     rope->theta = zr_model_json_real(file, "rope_theta", &rope->theta);
     if (rotated)
-        *rotated = (float)part;
+        *rotated = part;
     else if (part != 1)
         zr_model_json_refuse(file, "partial_rotary_factor", "only whole heads are rotated");
     if (file->at == file->root)
@@ -96,7 +99,7 @@ static void check_replaced(zr_model_json *file, const json_t *replaced, const ze
             file->path, theta, rope->theta);
 }
 
-void zr_rope_read(zr_model_json *file, int64_t positions, zero_rope *rope, float *rotated)
+void zr_rope_read(zr_model_json *file, int64_t positions, zero_rope *rope, double *rotated)
 {
     read_rope_at(file, rope, rotated);
     int64_t original =
