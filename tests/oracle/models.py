@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Golden values of Llama and its variants from PyTorch: weights, a batch, loss, logits and every gradient, by transformers' own models.
+"""Golden values of language models from PyTorch: weights, a batch, loss, logits and every gradient, by transformers' own models.
 
-    python3 tests/oracle/llama.py tests/layers/llama_golden.bin
+    python3 tests/oracle/models.py llama tests/layers/llama_golden.bin
 
-One after another, each a small model of two layers; records are named VARIANT/NAME. The arithmetic is done in double precision, as far as
+A file has the variants of one architecture, a dictionary of FILES. One after another, each a small model of two layers; records are named VARIANT/NAME. The arithmetic is done in double precision, as far as
 transformers lets it (rotary angles and norms are fp32 in every precision), on weights that single precision represents. Biases and norms
 are random too: with zeros and ones their paths would go untested. "VARIANT/bf16.grad.NAME" and "fp16.grad.NAME" are what torch.autocast
 makes of the same with all weights rounded to that type, as units read them. VARIANT/config is the config.json that transformers writes, a byte an element.
@@ -27,7 +27,7 @@ def rope(**settings):
     return {"rope_parameters": settings}
 
 
-VARIANTS = {
+LLAMA = {
     "llama": (LlamaForCausalLM, LlamaConfig(**SMALL, tie_word_embeddings=False)),
     "llama_tied": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "num_key_value_heads": 4}, tie_word_embeddings=True, rms_norm_eps=1e-5)),
     "llama_biased": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "num_key_value_heads": 1}, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
@@ -44,6 +44,7 @@ VARIANTS = {
                                               rms_norm_eps=1e-5, initializer_range=0.041666666666666664, **rope(rope_theta=100000.0, rope_type="default"))),
 }
 MIXED = ("llama", "qwen3")  # with gradients under autocast
+FILES = {"llama": LLAMA}
 
 
 def record(out, kind, name, tensor):
@@ -100,13 +101,13 @@ def record_variant(out, variant, kind, config):
     print(f"{variant}: {json.loads(text)['model_type']}, loss {loss.item():.15g}")
 
 
-def main(path):
+def main(file, path):
     torch.manual_seed(20240607)
     with open(path, "wb") as out:
-        for variant, (kind, config) in VARIANTS.items():
+        for variant, (kind, config) in FILES[file].items():
             record_variant(out, variant, kind, config)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

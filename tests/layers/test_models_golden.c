@@ -1,7 +1,7 @@
-// Llama and its variants compared with the models of transformers: for each, llama_golden.bin,
-// written by tests/oracle/llama.py, has the config.json that transformers writes, weights, a batch,
-// loss, logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below 1e-5 on
-// every backend.
+// Language models compared with those of transformers: for each, a file written by
+// tests/oracle/models.py has the config.json that transformers writes, weights, a batch, loss,
+// logits and every gradient. Relative errors, per tensor max|a-b|/max|b|, stay below 1e-5 on every
+// backend.
 #include "golden.h"
 #include <math.h>
 #include <setjmp.h>
@@ -10,22 +10,16 @@
 
 #define TOLERANCE 1e-5
 
-static const char *const variants[] = {"llama/",  "llama_tied/", "llama_biased/", "llama3/",
-                                       "linear/", "dynamic/",    "yarn/",         "mistral/",
-                                       "qwen2/",  "qwen3/",      "smollm2/"};
-static golden file;
+#define FILE_OF(name) ZERO_GOLDEN_DIRECTORY "/" name "_golden.bin"
 
-static int setup(void **state)
-{
-    golden_open(&file, ZERO_GOLDEN_DIRECTORY "/llama_golden.bin");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    golden_close(&file);
-    return 0;
-}
+// The variants of an architecture, which have a file together.
+static const struct {
+    const char *path, *variants[12];
+} files[] = {
+    {FILE_OF("llama"),
+     {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/",
+      "mistral/", "qwen2/", "qwen3/", "smollm2/"}},
+};
 
 static void network_of(harness *net, const golden *of, const zr_backend *backend, zero_dtype dtype)
 {
@@ -39,12 +33,16 @@ typedef void variant_test(const golden *of, const zr_backend *backend);
 
 static void each_variant(variant_test *test)
 {
-    for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
-        for (int v = 0; v < ZR_COUNT(variants) && harness_offered(*backend); v++) {
-            golden of = file;
-            of.prefix = variants[v];
-            test(&of, *backend);
-        }
+    for (int f = 0; f < ZR_COUNT(files); f++) {
+        golden of;
+        golden_open(&of, files[f].path);
+        for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
+            for (int v = 0; files[f].variants[v] && harness_offered(*backend); v++) {
+                of.prefix = files[f].variants[v];
+                test(&of, *backend);
+            }
+        golden_close(&of);
+    }
 }
 
 static void check_loss_and_gradients(const golden *of, const zr_backend *backend)
@@ -98,10 +96,11 @@ static void mixed_precision_errs_like_autocast(void **state)
         zero_dtype dtype;
         const char *kind;
     } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
+    golden of;
+    golden_open(&of, FILE_OF("llama"));
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
         for (int k = 0; k < ZR_COUNT(kinds) * ZR_COUNT(mixed) && harness_offered(*backend); k++) {
             harness net;
-            golden of = file;
             of.prefix = mixed[k / 2];
             network_of(&net, &of, *backend, kinds[k % 2].dtype);
             harness_forward(&net, true);
@@ -109,6 +108,7 @@ static void mixed_precision_errs_like_autocast(void **state)
             golden_assert_like_autocast(&of, &net, kinds[k % 2].kind, 1.2);
             harness_destroy(&net);
         }
+    golden_close(&of);
 }
 
 int main(void)
@@ -119,5 +119,5 @@ int main(void)
         cmocka_unit_test(tiles_of_what_is_small_are_whole),
         cmocka_unit_test(mixed_precision_errs_like_autocast),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
