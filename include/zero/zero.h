@@ -15,6 +15,7 @@
 #include <zero/memory.h>
 #include <zero/model.h>
 #include <zero/plan.h>
+#include <zero/rows.h>
 #include <zero/run.h>
 #include <zero/status.h>
 #include <zero/tensor.h>

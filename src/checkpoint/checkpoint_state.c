@@ -96,6 +96,8 @@ zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *d
     if (!own || !saved || json_is_null(saved))
         return ZERO_OK;
     snprintf(where, sizeof where, "%s/" ZR_MANIFEST ": \"model_config\"", directory);
+    if (own->kind == ZR_LM_ROWS) // no file names it
+        return zr_lm_compare_saved(saved, own, allowed, out, error);
     ZERO_TRY(zr_lm_config_unpack(saved, where, &made, error));
     return zr_lm_compare(&made, own, allowed, out, error);
 }

@@ -12,7 +12,7 @@
 static const char *file_prefix_of(const zero_model *model)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
-    return ours ? zr_architecture_of(ours->kind)->file_prefix : "";
+    return ours ? zr_architecture_of(ours)->file_prefix : "";
 }
 
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
@@ -41,7 +41,7 @@ static zero_status save_model_weights(zero_engine *engine, const char *path,
 
 void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
 {
-    const zr_architecture *of = zr_architecture_of(config->kind);
+    const zr_architecture *of = zr_architecture_of(config);
     how->tied_head = of->tensors.head;
     how->table = of->tensors.table;
     how->may_untie = of->fields[ZR_ROLE_TIED].kind != ZR_FIELD_NONE;

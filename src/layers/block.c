@@ -54,7 +54,9 @@ static zr_dropout dropout_of(const zr_block *block, int half, zero_dtype from)
                         .to = block->dtype,
                         .n = block->division.own * block->width,
                         .p = block->dropout,
-                        .mask = zr_lm_mask(block->context, block->table->halves[half].site),
+                        .mask = zr_lm_mask(block->context, half == ZERO_ATTENTION_HALF
+                                                               ? ZR_SITE_ATTENTION_RESIDUAL
+                                                               : ZR_SITE_MLP_RESIDUAL),
                         .first = block->division.first * block->width};
 }
 
@@ -120,7 +122,7 @@ static void join(const zr_block *block, const void *x, int half, void *y)
 
 static zero_status run_forward(zr_block *block, const void *x, void *y)
 {
-    enum { FIRST = ZR_ATTENTION_HALF, SECOND = ZR_MLP_HALF };
+    enum { FIRST = ZERO_ATTENTION_HALF, SECOND = ZERO_MLP_HALF };
     zero_context *context = block->context;
     if (!context->training || block->table->parallel)
         block->middle = y;
@@ -229,7 +231,7 @@ static zero_status inputs_backward(zr_block *block, int half, const void **dy)
 
 static zero_status rows_backward(zr_block *block, int half, const void *d)
 {
-    const zr_block_row *rows = zr_block_rows(block, half);
+    const zero_block_row *rows = zr_block_rows(block, half);
     int last = zr_block_last_row(block, half);
     ZERO_TRY(branch_backward(block, half, d));
     const zr_linear branch = zr_block_branch_linear(block, half);
@@ -275,8 +277,8 @@ static zero_status run_backward(zero_context *context, unsigned parts, const voi
     ZERO_TRY(set_block(context, ZR_BLOCK_GOES_BACK, parts, &block));
     bool parallel = block.table->parallel;
     ZERO_TRY(
-        half_backward(&block, ZR_MLP_HALF, parallel ? x : block.middle, d, d, parallel ? dx : d));
-    ZERO_TRY(half_backward(&block, ZR_ATTENTION_HALF, x, d, parallel ? dx : d, dx));
+        half_backward(&block, ZERO_MLP_HALF, parallel ? x : block.middle, d, d, parallel ? dx : d));
+    ZERO_TRY(half_backward(&block, ZERO_ATTENTION_HALF, x, d, parallel ? dx : d, dx));
     if (!(parts & ZR_BACKWARD_WEIGHT))
         return ZERO_OK;
     return zr_gains_finish(context, block.division.slices, &block.gains, block.place);
@@ -307,13 +309,13 @@ static zero_status block_backward_weight(zero_context *context, const zero_tenso
 static void list_rows(const zr_block *block, bool training, zero_unit_sizes *out)
 {
     for (int s = 0; s < block->slice_count; s++)
-        for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
             for (int r = 1; r <= zr_block_last_row(block, half); r++) {
-                const zr_block_row *row = &zr_block_rows(block, half)[r];
+                const zero_block_row *row = &zr_block_rows(block, half)[r];
                 const zr_linear linear = zr_block_linear(block, half, r, s);
                 if (zr_row_is_linear(row))
                     zr_linear_products(&linear, training, s > 0, out);
-                else if (training && row->kind == ZR_ROW_HEAD_NORM && zr_row_exists(block, row))
+                else if (training && row->kind == ZERO_ROW_HEAD_NORM && zr_row_exists(block, row))
                     zr_tensor_read_in_backward(&block->hyper->tensor[row->weight], out);
             }
 }
@@ -322,7 +324,7 @@ static void list_half_backward(const zr_block *block, int half, zero_unit_sizes 
 {
     const zr_division *division = &block->division;
     zr_list_gather(out, division, true, block->dtype); // the branch's gradient
-    if (half == ZR_ATTENTION_HALF && block->shared.elements)
+    if (half == ZERO_ATTENTION_HALF && block->shared.elements)
         zr_list_exchange(out, division->slices, &block->shared);
     zr_list_gather_in_weight(out, division, block->dtype); // the norm's output
     zr_list_reduce(out, division, true);
@@ -333,12 +335,12 @@ static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
     const zr_division *division = &block->division;
     if (!zr_block_is_cut(block))
         return;
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
         zr_list_gather(out, division, false, block->dtype);
         zr_list_reduce(out, division, false);
     }
-    list_half_backward(block, ZR_MLP_HALF, out);
-    list_half_backward(block, ZR_ATTENTION_HALF, out);
+    list_half_backward(block, ZERO_MLP_HALF, out);
+    list_half_backward(block, ZERO_ATTENTION_HALF, out);
     zr_list_gains(out, division->slices, &block->gains);
     out->exchange_bytes = division->slices->ranks > 1 ? zr_block_place_bytes(block) : 0;
 }
@@ -349,7 +351,7 @@ static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
     zr_block_layout l = {.use = ZR_BLOCK_GOES_BACK, .parts = ZR_BACKWARD_INPUT};
     zr_block block;
     zr_block_lay_out(unit, shape, &l, &block);
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         for (int r = 1; r <= zr_block_last_row(&block, half); r++) {
             const zr_linear linear = zr_block_linear(&block, half, r, 0);
             if (zr_row_is_linear(&zr_block_rows(&block, half)[r]) && zr_linear_is_tiled(&linear))
@@ -370,7 +372,7 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
     out->saved_bytes = l.saved_bytes;
     out->workspace_bytes = l.workspace_bytes; // enough for each part of a split backward
     out->held_bytes = held_bytes(unit, shape);
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         zr_norm_read_in_backward(&block.norm[half], out);
     out->weight_reads = out->held_bytes ? out->backward_reads : 0; // it recomputes these norms
     list_rows(&block, true, out);

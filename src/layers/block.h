@@ -1,16 +1,8 @@
-// A transformer block as data. Two halves, each of which reads a norm of the residual stream and
-// adds a branch to the stream:
-//
-//   x ─┬─ norm ─ attention ─ + ─┬─ norm ─ mlp ─ + ─> out
-//      └──────────────────────┘ └────────────────┘
-//                          middle
-//
-// An architecture is a table (zr_block_table): a half is a list of at most a dozen rows, and a row
-// is an operation, the rows whose values it reads, its tensors, and whether its value is kept. Row
-// 0 is the norm, the last row is the branch. Forward runs the rows, backward runs them reversed
-// (block_rows.c). Everything else follows from the rows: what is kept, recomputed, held by a split
-// backward, and which values may share memory (block_memory.c); what tensor ranks sum and gather,
-// and what a step of generation does (block.c). Only the units of layers/ include this.
+// A transformer block as data: a table of two halves (zero/rows.h), whose rows forward runs and
+// backward runs reversed (block_rows.c). Everything else follows from the rows: what is kept,
+// recomputed, held by a split backward, and which values may share memory (block_memory.c); what
+// tensor ranks sum and gather, and what a step of generation does (block.c). Only the units of
+// layers/ include this.
 //
 // A block that is cut (model/lm_slices.h) computes the rows between norm and branch slice by slice.
 // The branch is cut by its inputs: its slices' products are summed in fp32 (g of Megatron-LM), then
@@ -23,53 +15,9 @@
 #include "layers/linear.h"
 #include "layers/lm_units.h"
 #include "layers/slices.h"
-#include "model/lm_table.h"
+#include "model/rows_model.h"
 
-typedef enum zr_row_kind {
-    ZR_ROW_NORM,        // of the stream; weight: the gain
-    ZR_ROW_LINEAR,      // in W + b
-    ZR_ROW_GELU_LINEAR, // gelu(in) W + b
-    ZR_ROW_HEAD_NORM,   // RMSNorm of each head, fp32; absent where its tensor does not exist
-    // Queries and keys rotated, and values, packed as attention reads them; from three rows, or
-    // from one row in which each head's query, key and value follow each other.
-    ZR_ROW_ROTATE,
-    ZR_ROW_ROTATE_HEADS,
-    ZR_ROW_ATTENTION, // causal self-attention of what is packed
-    ZR_ROW_GELU_ERF,  // gelu(in), by the error function
-    ZR_ROW_SILU_GATE  // silu(in[0]) * in[1]
-} zr_row_kind;
-
-typedef enum zr_row_flag {
-    ZR_KEPT = 1, // backward reads the value that forward wrote; otherwise it is computed again
-    // Of keys or values: slices that share a head of keys have one value, which the first of them
-    // on each rank computes.
-    ZR_OF_KEYS = 2
-} zr_row_flag;
-
-enum { ZR_MOST_ROWS = 12, ZR_ROW_INPUTS = 3 };
-
-typedef struct zr_block_row {
-    zr_row_kind kind;
-    int in[ZR_ROW_INPUTS]; // the rows of this half whose values it reads
-    zr_wide width;         // of a linear
-    int weight, bias;      // the numbers of its tensors
-    unsigned flags;        // zr_row_flag
-} zr_block_row;
-
-enum zr_block_half { ZR_ATTENTION_HALF, ZR_MLP_HALF, ZR_BLOCK_HALVES };
-
-typedef struct zr_half_table {
-    enum zr_lm_site site; // of the dropout of the branch
-    int count;
-    zr_block_row rows[ZR_MOST_ROWS];
-} zr_half_table;
-
-typedef struct zr_block_table { // of an architecture
-    bool parallel;              // both halves read the block's input
-    zr_half_table halves[ZR_BLOCK_HALVES];
-} zr_block_table;
-
-extern const zr_block_table zr_gpt2_block, zr_llama_block;
+extern const zero_block_table zr_gpt2_block, zr_llama_block;
 
 // One call: R = batch x seq rows, C the width. T is the type of parameters and activations
 // (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so of boundaries
@@ -82,15 +30,15 @@ typedef struct zr_block_value { // of a row, in a slice
 typedef struct zr_block_slice {
     int lender; // number of the slice whose keys and values these are
     bool first; // the first of all slices that share them, on any rank
-    zr_block_value value[ZR_BLOCK_HALVES][ZR_MOST_ROWS];
-    float *lse;                  // (batch, heads, seq) of ATTENTION, kept; NULL in an evaluation
-    float *d_shared;             // (R, 2K) gradients of shared keys and values; NULL if not shared
-    void *d_keys;                // (R, 2K) T, their sums
-    float *d_gain[ZR_MOST_ROWS]; // (D) of a HEAD_NORM in this slice; NULL if the block is not cut
+    zr_block_value value[ZERO_BLOCK_HALVES][ZERO_MOST_ROWS];
+    float *lse;      // (batch, heads, seq) of ATTENTION, kept; NULL in an evaluation
+    float *d_shared; // (R, 2K) gradients of shared keys and values; NULL if not shared
+    void *d_keys;    // (R, 2K) T, their sums
+    float *d_gain[ZERO_MOST_ROWS]; // (D) of a HEAD_NORM in this slice; NULL if the block is not cut
 } zr_block_slice;
 
 typedef struct zr_block {
-    const zr_block_table *table;
+    const zero_block_table *table;
     const zr_lm_unit *hyper;
     zero_context *context;
     unsigned parts;           // of backward (ZR_BACKWARD_...) that the call computes
@@ -98,7 +46,7 @@ typedef struct zr_block {
     int64_t rows, width;
     zr_division division;   // of the rows of the stream
     zr_attention attention; // of the first slice
-    zr_norm_layer norm[ZR_BLOCK_HALVES];
+    zr_norm_layer norm[ZERO_BLOCK_HALVES];
     float dropout;   // of the branches that join the residual stream; 0 in evaluation
     int kv_replicas; // slices that share a head of keys and values
     int slice_count;
@@ -107,11 +55,12 @@ typedef struct zr_block {
     const zr_decode_step *step; // its runs give the positions of the rows
     const zr_decode_cache *cache;
     // Kept from forward to backward; evaluation keeps nothing, and has `middle` in `out`.
-    zr_norm_statistics statistics[ZR_BLOCK_HALVES]; // (own); means only if the norms have them
+    zr_norm_statistics statistics[ZERO_BLOCK_HALVES]; // (own); means only if the norms have them
     void *middle; // (own, C) S, the residual stream between the halves
     // In the workspace:
     const void *input; // (R, C) T, the norm's output as the first linears of a half read it
-    float *sum[ZR_BLOCK_HALVES]; // (R, C) gradient of what several products read, if it is not cut
+    float
+        *sum[ZERO_BLOCK_HALVES]; // (R, C) gradient of what several products read, if it is not cut
     // Of rotation, with D elements of a head: (D / 2), (seq, D); in a step of generation (R, D).
     float *frequency, *angles;
     void *scratch;   // used by operations in turn
@@ -125,7 +74,7 @@ typedef struct zr_block {
 } zr_block;
 
 bool zr_block_is_cut(const zr_block *block);
-static inline const zr_block_row *zr_block_rows(const zr_block *block, int half)
+static inline const zero_block_row *zr_block_rows(const zr_block *block, int half)
 {
     return block->table->halves[half].rows;
 }
@@ -134,12 +83,11 @@ static inline int zr_block_last_row(const zr_block *block, int half)
     return block->table->halves[half].count - 1;
 }
 
-bool zr_row_is_linear(const zr_block_row *row);
-bool zr_row_is_input(const zr_block_row *row); // reads the norm's output
-bool zr_row_rotates(const zr_block_row *row);
+bool zr_row_is_linear(const zero_block_row *row);
+bool zr_row_is_input(const zero_block_row *row); // reads the norm's output
+bool zr_row_rotates(const zero_block_row *row);
 // Returns whether a row's value may take the place of the first value that it reads.
-bool zr_row_is_elementwise(const zr_block_row *row);
-int zr_row_inputs(const zr_block_row *row);           // the number of rows that it reads
+bool zr_row_is_elementwise(const zero_block_row *row);
 int zr_block_inputs(const zr_block *block, int half); // the number of input rows of a half
 
 // block_layout.c
@@ -156,8 +104,8 @@ void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_l
                       zr_block *block);
 size_t zr_block_place_bytes(const zr_block *block);
 // Returns the elements of a row's value, in a row of activations.
-int64_t zr_row_elements(const zr_block *block, const zr_block_row *row);
-bool zr_row_exists(const zr_block *block, const zr_block_row *row);
+int64_t zr_row_elements(const zr_block *block, const zero_block_row *row);
+bool zr_row_exists(const zr_block *block, const zero_block_row *row);
 // Returns the row whose value stands for that of `row`, which may be absent.
 int zr_value_row(const zr_block *block, int half, int row);
 // Returns a linear of a slice. That of a cut branch has no bias, which is added to the sum of the
@@ -172,8 +120,8 @@ int64_t zr_block_place_values(zr_block *block, zr_block_use use, char *base);
 // block_rows.c
 // The norm of a HEAD_NORM, and the floats of its value: (R, width), then rstd (R, heads), then the
 // gain (D) in fp32, each aligned.
-zr_norm zr_heads_norm(const zr_block *block, const zr_block_row *row);
-int64_t zr_heads_norm_floats(const zr_block *block, const zr_block_row *row);
+zr_norm zr_heads_norm(const zr_block *block, const zero_block_row *row);
+int64_t zr_heads_norm_floats(const zr_block *block, const zero_block_row *row);
 // Compute a row's value in all slices of this rank, but that of a NORM or a branch.
 zero_status zr_row_forward(zr_block *block, int half, int row);
 // Computes the gradients of the rows that a row reads, from that of its value, and those of its

@@ -6,29 +6,21 @@
 
 bool zr_block_is_cut(const zr_block *block) { return block->division.slices->count > 1; }
 
-bool zr_row_is_linear(const zr_block_row *row)
+bool zr_row_is_linear(const zero_block_row *row)
 {
-    return row->kind == ZR_ROW_LINEAR || row->kind == ZR_ROW_GELU_LINEAR;
+    return row->kind == ZERO_ROW_LINEAR || row->kind == ZERO_ROW_GELU_LINEAR;
 }
 
-bool zr_row_is_input(const zr_block_row *row) { return zr_row_is_linear(row) && row->in[0] == 0; }
+bool zr_row_is_input(const zero_block_row *row) { return zr_row_is_linear(row) && row->in[0] == 0; }
 
-bool zr_row_rotates(const zr_block_row *row)
+bool zr_row_rotates(const zero_block_row *row)
 {
-    return row->kind == ZR_ROW_ROTATE || row->kind == ZR_ROW_ROTATE_HEADS;
+    return row->kind == ZERO_ROW_ROTATE || row->kind == ZERO_ROW_ROTATE_HEADS;
 }
 
-bool zr_row_is_elementwise(const zr_block_row *row)
+bool zr_row_is_elementwise(const zero_block_row *row)
 {
-    return row->kind == ZR_ROW_SILU_GATE || row->kind == ZR_ROW_GELU_ERF;
-}
-
-int zr_row_inputs(const zr_block_row *row)
-{
-    return row->kind == ZR_ROW_NORM        ? 0
-           : row->kind == ZR_ROW_ROTATE    ? 3
-           : row->kind == ZR_ROW_SILU_GATE ? 2
-                                           : 1;
+    return row->kind == ZERO_ROW_SILU_GATE || row->kind == ZERO_ROW_GELU_ERF;
 }
 
 int zr_block_inputs(const zr_block *block, int half)
@@ -39,38 +31,37 @@ int zr_block_inputs(const zr_block *block, int half)
     return count;
 }
 
-bool zr_row_exists(const zr_block *block, const zr_block_row *row)
+bool zr_row_exists(const zr_block *block, const zero_block_row *row)
 {
-    return row->kind != ZR_ROW_HEAD_NORM || zr_tensor_exists(&block->hyper->tensor[row->weight]);
+    return row->kind != ZERO_ROW_HEAD_NORM || zr_tensor_exists(&block->hyper->tensor[row->weight]);
 }
 
 int zr_value_row(const zr_block *block, int half, int row)
 {
-    const zr_block_row *rows = zr_block_rows(block, half);
+    const zero_block_row *rows = zr_block_rows(block, half);
     while (!zr_row_exists(block, &rows[row]))
         row = rows[row].in[0];
     return row;
 }
 
-int64_t zr_row_elements(const zr_block *block, const zr_block_row *row)
+int64_t zr_row_elements(const zr_block *block, const zero_block_row *row)
 {
     const zr_attention *a = &block->attention;
     const zr_lm_unit *hyper = block->hyper;
     const int64_t widths[] = {
-        [ZR_WIDE_STREAM] = block->width,
-        [ZR_WIDE_QUERIES] = a->heads * a->head_dim,
-        [ZR_WIDE_KEYS] = a->kv_heads * a->head_dim,
-        [ZR_WIDE_PACKED] = zr_attention_row(a),
-        [ZR_WIDE_INNER] = hyper->shape.inner / hyper->slices.count,
+        [ZERO_WIDE_STREAM] = block->width,
+        [ZERO_WIDE_QUERIES] = a->heads * a->head_dim,
+        [ZERO_WIDE_KEYS] = a->kv_heads * a->head_dim,
+        [ZERO_WIDE_PACKED] = zr_attention_row(a),
+        [ZERO_WIDE_INNER] = hyper->shape.inner / hyper->slices.count,
     };
     switch (row->kind) {
-    case ZR_ROW_NORM: return block->width;
-    case ZR_ROW_HEAD_NORM: return widths[row->flags & ZR_OF_KEYS ? ZR_WIDE_KEYS : ZR_WIDE_QUERIES];
-    case ZR_ROW_ROTATE:
-    case ZR_ROW_ROTATE_HEADS: return widths[ZR_WIDE_PACKED];
-    case ZR_ROW_ATTENTION: return widths[ZR_WIDE_QUERIES];
-    case ZR_ROW_GELU_ERF:
-    case ZR_ROW_SILU_GATE: return widths[ZR_WIDE_INNER];
+    case ZERO_ROW_NORM: return block->width;
+    case ZERO_ROW_ROTATE:
+    case ZERO_ROW_ROTATE_HEADS: return widths[ZERO_WIDE_PACKED];
+    case ZERO_ROW_ATTENTION: return widths[ZERO_WIDE_QUERIES];
+    case ZERO_ROW_GELU_ERF:
+    case ZERO_ROW_SILU_GATE: return widths[ZERO_WIDE_INNER];
     default: return widths[row->width];
     }
 }
@@ -79,14 +70,14 @@ static size_t scratch_bytes(const zr_block *block, int threads)
 {
     size_t most = ZR_MAX(zr_scratch_norm(threads, &block->norm[0].norm),
                          zr_scratch_attention(threads, &block->attention));
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         for (int r = 1; r <= zr_block_last_row(block, half); r++) {
-            const zr_block_row *row = &zr_block_rows(block, half)[r];
+            const zero_block_row *row = &zr_block_rows(block, half)[r];
             const zr_linear linear = zr_block_linear(block, half, r, 0);
             const zr_norm heads = zr_heads_norm(block, row);
-            size_t bytes = zr_row_is_linear(row)           ? zr_linear_scratch(&linear, threads)
-                           : row->kind == ZR_ROW_HEAD_NORM ? zr_scratch_norm(threads, &heads)
-                                                           : 0;
+            size_t bytes = zr_row_is_linear(row)             ? zr_linear_scratch(&linear, threads)
+                           : row->kind == ZERO_ROW_HEAD_NORM ? zr_scratch_norm(threads, &heads)
+                                                             : 0;
             most = ZR_MAX(most, bytes);
         }
     return most;
@@ -94,7 +85,7 @@ static size_t scratch_bytes(const zr_block *block, int threads)
 
 static void carve_statistics(zr_block *block, zr_carver *carver)
 {
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
         zr_norm_statistics *of = &block->statistics[half];
         of->mean = block->norm[half].norm.rms ? NULL : zr_carve_floats(carver, block->division.own);
         of->rstd = zr_carve_floats(carver, block->division.own);
@@ -104,15 +95,15 @@ static void carve_statistics(zr_block *block, zr_carver *carver)
 // Cuts the value of a row that is kept; slices that share keys have that of their lender.
 static void carve_value(zr_block *block, int half, int r, int s, zr_carver *carver)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     zr_block_slice *slice = &block->slices[s];
-    if (row->flags & ZR_OF_KEYS && slice->lender != s) {
+    if (row->width == ZERO_WIDE_KEYS && slice->lender != s) {
         slice->value[half][r].at = block->slices[slice->lender].value[half][r].at;
         return;
     }
     slice->value[half][r].at =
         zr_carve_as(carver, block->dtype, block->rows * zr_row_elements(block, row));
-    if (row->kind == ZR_ROW_ATTENTION)
+    if (row->kind == ZERO_ROW_ATTENTION)
         slice->lse = zr_carve_floats(carver, block->rows * block->attention.heads);
 }
 
@@ -120,10 +111,9 @@ static size_t carve_saved(zr_block *block, void *base)
 {
     zr_carver carver = {.base = base};
     carve_statistics(block, &carver);
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         for (int r = 1; r <= zr_block_last_row(block, half); r++)
-            for (int s = 0; s < block->slice_count && zr_block_rows(block, half)[r].flags & ZR_KEPT;
-                 s++)
+            for (int s = 0; s < block->slice_count && zr_block_rows(block, half)[r].kept; s++)
                 carve_value(block, half, r, s, &carver);
     if (!block->table->parallel)
         block->middle = zr_carve_as(&carver, block->stream, block->division.own * block->width);
@@ -136,7 +126,7 @@ static bool is_split(const zr_block *block) { return block->parts != ZR_BACKWARD
 // of a split backward. Those of shared keys and values belong to the slice that lends them.
 static void hold_gradients(zr_block *block, zr_carver *held)
 {
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
         int last = zr_block_last_row(block, half);
         const zr_linear branch = zr_block_branch_linear(block, half);
         void *d = zr_linear_hold(&branch, held, block->slices[0].value[half][last].d);
@@ -144,7 +134,7 @@ static void hold_gradients(zr_block *block, zr_carver *held)
             zr_block_value *values = block->slices[s].value[half];
             values[last].d = d;
             for (int r = 1; r < last; r++) {
-                const zr_block_row *row = &zr_block_rows(block, half)[r];
+                const zero_block_row *row = &zr_block_rows(block, half)[r];
                 const zr_linear linear = zr_block_linear(block, half, r, s);
                 if (zr_row_is_linear(row) && !linear.is_lent)
                     values[r].d = zr_linear_hold(&linear, held, values[r].d);
@@ -157,10 +147,10 @@ static void hold_gradients(zr_block *block, zr_carver *held)
 static void carve_head_gains(zr_block *block, zr_carver *work, zr_carver *sums)
 {
     int64_t dim = block->attention.head_dim, step = zr_spare_floats(dim);
-    const zr_block_row *rows = zr_block_rows(block, ZR_ATTENTION_HALF);
-    for (int r = 1; r < zr_block_last_row(block, ZR_ATTENTION_HALF); r++) {
+    const zero_block_row *rows = zr_block_rows(block, ZERO_ATTENTION_HALF);
+    for (int r = 1; r < zr_block_last_row(block, ZERO_ATTENTION_HALF); r++) {
         bool cut = zr_block_is_cut(block);
-        if (rows[r].kind != ZR_ROW_HEAD_NORM || !zr_row_exists(block, &rows[r]))
+        if (rows[r].kind != ZERO_ROW_HEAD_NORM || !zr_row_exists(block, &rows[r]))
             continue;
         float *parts = cut ? zr_carve_floats(work, block->slice_count * step) : NULL;
         for (int s = 0; s < block->slice_count; s++)
@@ -177,7 +167,7 @@ static void carve_gains(zr_block *block, zr_carver *work, zr_carver *sums)
     carve_head_gains(block, work, sums);
     if (!is_split(block) && !zr_gains_by_rows(division->slices))
         return;
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         zr_norm_gains_carve(&block->norm[half], division, &block->gains, sums);
 }
 
@@ -191,8 +181,8 @@ size_t zr_block_place_bytes(const zr_block *block)
 
 static bool rotates(const zr_block *block)
 {
-    for (int r = 1; r < zr_block_last_row(block, ZR_ATTENTION_HALF); r++)
-        if (zr_row_rotates(&zr_block_rows(block, ZR_ATTENTION_HALF)[r]))
+    for (int r = 1; r < zr_block_last_row(block, ZERO_ATTENTION_HALF); r++)
+        if (zr_row_rotates(&zr_block_rows(block, ZERO_ATTENTION_HALF)[r]))
             return true;
     return false;
 }
@@ -290,8 +280,8 @@ static void set_sizes(const zero_unit *unit, const zero_shape *shape, const zr_b
         block->slices[s].lender = ZR_MAX(first - here, 0);
         block->slices[s].first = first == number;
     }
-    for (int half = 0; half < ZR_BLOCK_HALVES; half++) {
-        const zr_block_row *norm = zr_block_rows(block, half);
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
+        const zero_block_row *norm = zr_block_rows(block, half);
         block->norm[half] = zr_lm_norm(hyper, block->dtype, block->division.own,
                                        &hyper->tensor[norm->weight], &hyper->tensor[norm->bias]);
     }
@@ -310,7 +300,7 @@ void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_l
         hold_gradients(block, &held);
     l->held_bytes = held.used;
     for (int s = 0; s < block->slice_count; s++)
-        for (int half = 0; half < ZR_BLOCK_HALVES; half++)
+        for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
             for (int r = 1; r <= zr_block_last_row(block, half); r++)
                 block->slices[s].value[half][r] =
                     block->slices[s].value[half][zr_value_row(block, half, r)];
@@ -319,20 +309,20 @@ void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_l
 zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
 {
     static const zr_tensor_handle none = {.flat_param = -1};
-    const zr_block_row *rows = zr_block_rows(block, half), *row = &rows[r];
+    const zero_block_row *rows = zr_block_rows(block, half), *row = &rows[r];
     const zr_block_slice *slice = &block->slices[s];
     bool summed = r == zr_block_last_row(block, half) && zr_block_is_cut(block);
     return (zr_linear){
         .dtype = block->dtype,
-        .gelu = row->kind == ZR_ROW_GELU_LINEAR,
+        .gelu = row->kind == ZERO_ROW_GELU_LINEAR,
         .outputs_first = block->hyper->shape.outputs_first,
         .rows = block->rows,
         .in = zr_row_elements(block, &rows[row->in[0]]),
         .out = zr_row_elements(block, row),
         .weight = zr_lm_tensor(block->hyper, s, row->weight),
         .bias = summed ? &none : zr_lm_tensor(block->hyper, s, row->bias),
-        .is_lent = row->flags & ZR_OF_KEYS && slice->lender != s,
-        .flows_elsewhere = row->flags & ZR_OF_KEYS && !slice->first,
+        .is_lent = row->width == ZERO_WIDE_KEYS && slice->lender != s,
+        .flows_elsewhere = row->width == ZERO_WIDE_KEYS && !slice->first,
     };
 }
 

@@ -13,9 +13,9 @@
 // The values of a layout, by number: those of the rows of a half and, from GRADIENT on, their
 // gradients; in forward, those of the other half instead.
 enum {
-    GRADIENT = ZR_MOST_ROWS,
-    SUM = 2 * ZR_MOST_ROWS, // of what several products add up for the norm's output
-    SHARED,                 // gradients of shared keys and values, and their sums
+    GRADIENT = ZERO_MOST_ROWS,
+    SUM = 2 * ZERO_MOST_ROWS, // of what several products add up for the norm's output
+    SHARED,                   // gradients of shared keys and values, and their sums
     KEYS,
     MOST_VALUES
 };
@@ -48,9 +48,9 @@ static life new_life(const timeline *t, int value)
     const zr_block *block = t->block;
     bool back = t->use == ZR_BLOCK_GOES_BACK, gradient = back && value >= GRADIENT;
     int half = back ? t->half : value / GRADIENT, r = value % GRADIENT;
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     bool together = value == SUM || r == 0 || r == zr_block_last_row(block, half),
-         wide = row->kind == ZR_ROW_HEAD_NORM;
+         wide = row->kind == ZERO_ROW_HEAD_NORM;
     int64_t elements = block->rows * zr_row_elements(block, row);
     zero_dtype type = wide ? ZERO_F32 : block->dtype;
     if (wide && !gradient)
@@ -107,15 +107,15 @@ static int64_t place_values(timeline *t)
     return end;
 }
 
-static bool is_in_workspace(const zr_block_row *row, zr_block_use use)
+static bool is_in_workspace(const zero_block_row *row, zr_block_use use)
 {
-    return !(row->flags & ZR_KEPT) || use == ZR_BLOCK_EVALUATES;
+    return !row->kept || use == ZR_BLOCK_EVALUATES;
 }
 
 // Needs the values that a row reads, if they are in the workspace.
 static void need_inputs(timeline *t, int half, int r, int offset)
 {
-    const zr_block_row *rows = zr_block_rows(t->block, half);
+    const zero_block_row *rows = zr_block_rows(t->block, half);
     for (int i = 0; i < zr_row_inputs(&rows[r]); i++) {
         int in = zr_value_row(t->block, half, rows[r].in[i]);
         if (is_in_workspace(&rows[in], t->use))
@@ -125,7 +125,7 @@ static void need_inputs(timeline *t, int half, int r, int offset)
 
 static void follow_forward(timeline *t, int half)
 {
-    const zr_block_row *rows = zr_block_rows(t->block, half);
+    const zero_block_row *rows = zr_block_rows(t->block, half);
     int offset = half * GRADIENT, last = zr_block_last_row(t->block, half);
     for (int r = 0; r <= last; r++, t->time++) {
         if (!zr_row_exists(t->block, &rows[r]))
@@ -149,12 +149,12 @@ static bool copies_gradient(const zr_block *block)
 static void follow_row_backward(timeline *t, int r)
 {
     const zr_block *block = t->block;
-    const zr_block_row *rows = zr_block_rows(block, t->half), *row = &rows[r];
+    const zero_block_row *rows = zr_block_rows(block, t->half), *row = &rows[r];
     bool shares = block->kv_replicas > 1;
     need_inputs(t, t->half, r, 0);
     if (r < zr_block_last_row(block, t->half) || copies_gradient(block))
         need(t, GRADIENT + r);
-    if (shares && (row->kind == ZR_ROW_ATTENTION || zr_row_rotates(row)))
+    if (shares && (row->kind == ZERO_ROW_ATTENTION || zr_row_rotates(row)))
         need(t, SHARED);
     if (shares && zr_row_rotates(row))
         need(t, KEYS);
@@ -162,7 +162,7 @@ static void follow_row_backward(timeline *t, int r)
         int in = zr_value_row(block, t->half, row->in[i]);
         if (zr_row_is_elementwise(row) && i == 0)
             t->all[GRADIENT + in].onto = GRADIENT + r;
-        if (rows[in].kind == ZR_ROW_HEAD_NORM)
+        if (rows[in].kind == ZERO_ROW_HEAD_NORM)
             t->all[GRADIENT + in].onto = in;
         need(t, GRADIENT + in);
     }
@@ -173,7 +173,7 @@ static void follow_row_backward(timeline *t, int r)
 static void follow_inputs_backward(timeline *t)
 {
     const zr_block *block = t->block;
-    const zr_block_row *rows = zr_block_rows(block, t->half);
+    const zero_block_row *rows = zr_block_rows(block, t->half);
     bool cut = zr_block_is_cut(block), summed = cut || zr_block_inputs(block, t->half) > 1;
     int to = summed ? SUM : GRADIENT;
     need(t, 0);
@@ -195,12 +195,12 @@ static void follow_inputs_backward(timeline *t)
 static void follow_backward(timeline *t)
 {
     const zr_block *block = t->block;
-    const zr_block_row *rows = zr_block_rows(block, t->half);
+    const zero_block_row *rows = zr_block_rows(block, t->half);
     int last = zr_block_last_row(block, t->half);
     if (copies_gradient(block))
         need(t, GRADIENT + last);
     for (int r = 1; r < last; r++, t->time++)
-        if (!(rows[r].flags & ZR_KEPT) && zr_row_exists(block, &rows[r])) {
+        if (!rows[r].kept && zr_row_exists(block, &rows[r])) {
             need_inputs(t, t->half, r, 0);
             need(t, r);
         }
@@ -219,7 +219,7 @@ static void *at_place(const timeline *t, char *base, int value, int copy)
 
 static void set_values(const timeline *t, char *base, int half, zr_block *block)
 {
-    const zr_block_row *rows = zr_block_rows(block, half);
+    const zero_block_row *rows = zr_block_rows(block, half);
     bool back = t->use == ZR_BLOCK_GOES_BACK;
     for (int s = 0; s < block->slice_count; s++) {
         zr_block_slice *slice = &block->slices[s];
@@ -230,7 +230,7 @@ static void set_values(const timeline *t, char *base, int half, zr_block *block)
             if (back)
                 values[r].d = at_place(t, base, GRADIENT + r, s);
         }
-        if (back && half == ZR_ATTENTION_HALF) {
+        if (back && half == ZERO_ATTENTION_HALF) {
             slice->d_shared = at_place(t, base, SHARED, s);
             slice->d_keys = at_place(t, base, KEYS, s);
         }
@@ -243,9 +243,9 @@ int64_t zr_block_place_values(zr_block *block, zr_block_use use, char *base)
 {
     int64_t end = 0;
     bool back = use == ZR_BLOCK_GOES_BACK;
-    for (int half = 0; half < (back ? ZR_BLOCK_HALVES : 1); half++) {
+    for (int half = 0; half < (back ? ZERO_BLOCK_HALVES : 1); half++) {
         timeline t = {.block = block, .use = use, .half = half, .time = 1};
-        for (int of = 0; of < ZR_BLOCK_HALVES && !back; of++)
+        for (int of = 0; of < ZERO_BLOCK_HALVES && !back; of++)
             follow_forward(&t, of);
         if (back)
             follow_backward(&t);
@@ -253,7 +253,7 @@ int64_t zr_block_place_values(zr_block *block, zr_block_use use, char *base)
         end = ZR_MAX(end, bytes);
         set_values(&t, base, half, block);
         if (!back)
-            set_values(&t, base, ZR_MLP_HALF, block);
+            set_values(&t, base, ZERO_MLP_HALF, block);
     }
     return end;
 }

@@ -14,9 +14,9 @@ static char *element_at(const zr_block *block, void *array, int64_t element)
 }
 
 // Returns whether a slice computes a row: of shared keys, only the one that lends them does.
-static bool computes(const zr_block *block, const zr_block_row *row, int s)
+static bool computes(const zr_block *block, const zero_block_row *row, int s)
 {
-    return !(row->flags & ZR_OF_KEYS) || block->slices[s].lender == s;
+    return row->width != ZERO_WIDE_KEYS || block->slices[s].lender == s;
 }
 
 static zr_attention attention_of_slice(const zr_block *block, int s)
@@ -48,16 +48,16 @@ static zero_status linear_backward(zr_block *block, int half, int r, int s)
 
 // The parts of an input row that a slice computes: slices that share keys and values each have
 // their gradients, but only one of them computes the share of the input's gradient.
-static unsigned parts_of_input(const zr_block *block, const zr_block_row *row, int s)
+static unsigned parts_of_input(const zr_block *block, const zero_block_row *row, int s)
 {
-    unsigned parts =
-        row->flags & ZR_OF_KEYS && !block->slices[s].first ? ZR_BACKWARD_WEIGHT : ZR_BACKWARD_WHOLE;
+    unsigned parts = row->width == ZERO_WIDE_KEYS && !block->slices[s].first ? ZR_BACKWARD_WEIGHT
+                                                                             : ZR_BACKWARD_WHOLE;
     return computes(block, row, s) ? block->parts & parts : 0;
 }
 
 zero_status zr_block_input_backward(zr_block *block, int half, int s, float *dx)
 {
-    const zr_block_row *rows = zr_block_rows(block, half);
+    const zero_block_row *rows = zr_block_rows(block, half);
     bool adds = false;
     for (int r = zr_block_last_row(block, half); r > 0; r--) {
         const zr_linear linear = zr_block_linear(block, half, r, s);
@@ -74,20 +74,20 @@ zero_status zr_block_input_backward(zr_block *block, int half, int s, float *dx)
 
 // ---- norms of heads, from T into fp32, because the rotation rounds again ----
 
-zr_norm zr_heads_norm(const zr_block *block, const zr_block_row *row)
+zr_norm zr_heads_norm(const zr_block *block, const zero_block_row *row)
 {
     const zr_attention *a = &block->attention;
     return (zr_norm){
         .dtype = ZERO_F32,
         .stream = block->dtype,
-        .rows = block->rows * (row->flags & ZR_OF_KEYS ? a->kv_heads : a->heads),
+        .rows = block->rows * (row->width == ZERO_WIDE_KEYS ? a->kv_heads : a->heads),
         .width = a->head_dim,
         .epsilon = block->hyper->shape.norm_epsilon,
         .rms = true,
     };
 }
 
-int64_t zr_heads_norm_floats(const zr_block *block, const zr_block_row *row)
+int64_t zr_heads_norm_floats(const zr_block *block, const zero_block_row *row)
 {
     const zr_norm norm = zr_heads_norm(block, row);
     return zr_spare_floats(norm.rows * norm.width) + zr_spare_floats(norm.rows) + norm.width;
@@ -100,7 +100,7 @@ static float *rstd_of(const zr_norm *norm, float *value)
 }
 
 // Returns the gain in fp32, which lies behind rstd if it is converted.
-static const float *gain_of(const zr_block *block, const zr_block_row *row, const zr_norm *norm,
+static const float *gain_of(const zr_block *block, const zero_block_row *row, const zr_norm *norm,
                             float *value)
 {
     const void *gain = zr_tensor_values(block->context, &block->hyper->tensor[row->weight], 0);
@@ -114,7 +114,7 @@ static const float *gain_of(const zr_block *block, const zr_block_row *row, cons
 
 static void head_norm_forward(zr_block *block, int half, int r, int s)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     const zr_norm norm = zr_heads_norm(block, row);
     zr_block_value *values = block->slices[s].value[half];
     float *y = values[r].at;
@@ -125,7 +125,7 @@ static void head_norm_forward(zr_block *block, int half, int r, int s)
 
 static void head_norm_backward_slice(zr_block *block, int half, int r, int s)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     zr_norm norm = zr_heads_norm(block, row);
     zr_block_value *values = block->slices[s].value[half];
     float *y = values[r].at, *d_gain = block->slices[s].d_gain[r];
@@ -143,14 +143,14 @@ static void head_norm_backward_slice(zr_block *block, int half, int r, int s)
 // The gradient of a shared key's gain counts once, in the first of the slices that share it.
 static void head_norm_backward(zr_block *block, int half, int r)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     int64_t dim = block->attention.head_dim, bytes = dim * (int64_t)sizeof(float);
     float *parts = block->slices[0].d_gain[r];
     float *sum = zr_gains_sum(&block->gains, &block->hyper->tensor[row->weight]);
     for (int s = 0; s < block->slice_count; s++) {
         if (computes(block, row, s))
             head_norm_backward_slice(block, half, r, s);
-        if (parts && row->flags & ZR_OF_KEYS && !block->slices[s].first)
+        if (parts && row->width == ZERO_WIDE_KEYS && !block->slices[s].first)
             zr_run(queue_of(block), zr_op_zero(&(zr_bytes){bytes}, block->slices[s].d_gain[r]));
     }
     if (!parts || !sum)
@@ -199,12 +199,12 @@ static int64_t heads_of(const zr_block *block, int which)
 // Returns where a rotating row reads them, or where their gradients go.
 static columns read_columns(const zr_block *block, int half, int r, int s, int which, bool back)
 {
-    const zr_block_row *rows = zr_block_rows(block, half), *row = &rows[r];
-    bool woven = row->kind == ZR_ROW_ROTATE_HEADS;
+    const zero_block_row *rows = zr_block_rows(block, half), *row = &rows[r];
+    bool woven = row->kind == ZERO_ROW_ROTATE_HEADS;
     int64_t dim = block->attention.head_dim, step = woven ? TURNED * dim : dim;
     int in = row->in[woven ? 0 : which], from = which == QUERIES ? s : block->slices[s].lender;
     const zr_block_value *value = &block->slices[from].value[half][in];
-    bool wide = rows[in].kind == ZR_ROW_HEAD_NORM && zr_row_exists(block, &rows[in]);
+    bool wide = rows[in].kind == ZERO_ROW_HEAD_NORM && zr_row_exists(block, &rows[in]);
     return (columns){.at = element_at(block, back ? value->d : value->at, woven ? which * dim : 0),
                      .row = heads_of(block, which) * step,
                      .head = step,
@@ -377,7 +377,7 @@ static void gelu_erf_backward(zr_block *block, int half, int r, int s)
 
 static void silu_gate_forward(zr_block *block, int half, int r, int s)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half];
     zr_run(queue_of(block), zr_op_silu_gate_forward(&all, values[row->in[0]].at,
@@ -386,7 +386,7 @@ static void silu_gate_forward(zr_block *block, int half, int r, int s)
 
 static void silu_gate_backward(zr_block *block, int half, int r, int s)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half], *gate = &values[row->in[0]],
                    *up = &values[row->in[1]];
@@ -398,15 +398,15 @@ static void silu_gate_backward(zr_block *block, int half, int r, int s)
 
 static zero_status forward_in_slice(zr_block *block, int half, int r, int s)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     if (!computes(block, row, s))
         return ZERO_OK;
     switch (row->kind) {
-    case ZR_ROW_LINEAR:
-    case ZR_ROW_GELU_LINEAR: return linear_forward(block, half, r, s);
-    case ZR_ROW_HEAD_NORM: head_norm_forward(block, half, r, s); break;
-    case ZR_ROW_ATTENTION: attention_forward(block, half, r, s); break;
-    case ZR_ROW_GELU_ERF: gelu_erf_forward(block, half, r, s); break;
+    case ZERO_ROW_LINEAR:
+    case ZERO_ROW_GELU_LINEAR: return linear_forward(block, half, r, s);
+    case ZERO_ROW_HEAD_NORM: head_norm_forward(block, half, r, s); break;
+    case ZERO_ROW_ATTENTION: attention_forward(block, half, r, s); break;
+    case ZERO_ROW_GELU_ERF: gelu_erf_forward(block, half, r, s); break;
     default: silu_gate_forward(block, half, r, s); break;
     }
     return ZERO_OK;
@@ -414,7 +414,7 @@ static zero_status forward_in_slice(zr_block *block, int half, int r, int s)
 
 zero_status zr_row_forward(zr_block *block, int half, int r)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     if (zr_row_rotates(row)) {
         rotate_forward(block, half, r);
         return ZERO_OK;
@@ -426,20 +426,20 @@ zero_status zr_row_forward(zr_block *block, int half, int r)
 
 zero_status zr_row_backward(zr_block *block, int half, int r)
 {
-    const zr_block_row *row = &zr_block_rows(block, half)[r];
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
     bool linear = zr_row_is_linear(row);
     if (!zr_row_exists(block, row) || !(linear || block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
     if (zr_row_rotates(row))
         return rotate_backward(block, half, r);
-    if (row->kind == ZR_ROW_HEAD_NORM)
+    if (row->kind == ZERO_ROW_HEAD_NORM)
         head_norm_backward(block, half, r);
-    for (int s = 0; s < block->slice_count && row->kind != ZR_ROW_HEAD_NORM; s++) {
+    for (int s = 0; s < block->slice_count && row->kind != ZERO_ROW_HEAD_NORM; s++) {
         if (linear)
             ZERO_TRY(linear_backward(block, half, r, s));
-        else if (row->kind == ZR_ROW_ATTENTION)
+        else if (row->kind == ZERO_ROW_ATTENTION)
             attention_backward(block, half, r, s);
-        else if (row->kind == ZR_ROW_GELU_ERF)
+        else if (row->kind == ZERO_ROW_GELU_ERF)
             gelu_erf_backward(block, half, r, s);
         else
             silu_gate_backward(block, half, r, s);
@@ -449,26 +449,26 @@ zero_status zr_row_backward(zr_block *block, int half, int r)
 
 // Returns whether a part of backward reads the values that a row reads: a linear for the gradient
 // of its weight, and any other row but SILU_GATE's product for that of its input.
-static uint32_t values_read(const zr_block_row *row, unsigned parts)
+static uint32_t values_read(const zero_block_row *row, unsigned parts)
 {
-    bool reads = parts & (row->kind == ZR_ROW_LINEAR        ? ZR_BACKWARD_WEIGHT
-                          : row->kind == ZR_ROW_GELU_LINEAR ? ZR_BACKWARD_WHOLE
-                                                            : ZR_BACKWARD_INPUT);
+    bool reads = parts & (row->kind == ZERO_ROW_LINEAR        ? ZR_BACKWARD_WEIGHT
+                          : row->kind == ZERO_ROW_GELU_LINEAR ? ZR_BACKWARD_WHOLE
+                                                              : ZR_BACKWARD_INPUT);
     return reads ? 1u << row->in[0] | 1u << row->in[1] | 1u << row->in[2] : 0;
 }
 
 zero_status zr_block_recompute(zr_block *block, int half)
 {
-    const zr_block_row *rows = zr_block_rows(block, half);
+    const zero_block_row *rows = zr_block_rows(block, half);
     int last = zr_block_last_row(block, half);
     uint32_t wanted = 0;
     for (int r = last; r > 0; r--) {
-        bool again = !(rows[r].flags & ZR_KEPT) && wanted >> r & 1;
+        bool again = !rows[r].kept && wanted >> r & 1;
         wanted |= again ? values_read(&rows[r], ZR_BACKWARD_WHOLE) : 0;
         wanted |= values_read(&rows[r], block->parts);
     }
     for (int r = 1; r < last; r++)
-        if (!(rows[r].flags & ZR_KEPT) && wanted >> r & 1)
+        if (!rows[r].kept && wanted >> r & 1)
             ZERO_TRY(zr_row_forward(block, half, r));
     return ZERO_OK;
 }

@@ -4,14 +4,15 @@
 #include "layers/lm_units.h"
 #include "model/pipeline_stage_cut.h"
 
-static const zr_block_table *const blocks[ZR_LM_KINDS] = {
+static const zero_block_table *const blocks[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_block,
     [ZR_LM_LLAMA] = &zr_llama_block,
 };
 
-const zr_block_table *zr_block_table_of(const zero_unit *unit)
+const zero_block_table *zr_block_table_of(const zero_unit *unit)
 {
-    return blocks[zr_lm_unit_at(unit)->config.kind];
+    const zr_lm_config *config = &zr_lm_unit_at(unit)->config;
+    return config->kind == ZR_LM_ROWS ? config->rows.block : blocks[config->kind];
 }
 
 zero_status zr_lm_create_frozen(const zr_lm_config *config, const zr_lm_frozen *frozen,

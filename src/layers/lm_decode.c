@@ -149,7 +149,7 @@ void zr_lm_decode_exchanges(const zero_unit *unit, int64_t rows, int64_t wanted,
     const zr_division stream = zr_division_of(hyper, rows, true);
     const zero_exchange logits = logits_exchange(hyper, wanted);
     bool head = zr_lm_is_head(unit);
-    int sums = head ? 0 : hyper->layer >= 0 ? ZR_BLOCK_HALVES : 1;
+    int sums = head ? 0 : hyper->layer >= 0 ? ZERO_BLOCK_HALVES : 1;
     out->exchange_count = 0;
     for (int i = 0; i < sums; i++)
         zr_list_reduce(out, &stream, false);

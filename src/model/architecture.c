@@ -12,7 +12,12 @@ static const zr_architecture *const architectures[ZR_LM_KINDS] = {
     [ZR_LM_LLAMA] = &zr_llama_architecture,
 };
 
-const zr_architecture *zr_architecture_of(zr_lm_kind kind) { return architectures[kind]; }
+const zr_architecture *zr_architecture_at(int kind) { return architectures[kind]; }
+
+const zr_architecture *zr_architecture_of(const zr_lm_config *config)
+{
+    return config->kind == ZR_LM_ROWS ? config->rows.architecture : architectures[config->kind];
+}
 
 static void list_presets(char *out, size_t size)
 {
@@ -150,7 +155,7 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
 {
     zr_json_writer w = zr_json_writer_on(out, ZR_JSON_INDENTED);
     zr_json_begin_object(&w, NULL);
-    zr_lm_table_write(architectures[config->kind], config, &w);
+    zr_lm_table_write(zr_architecture_of(config), config, &w);
     zr_model_json_put_tokens(&w, "bos_token_id", &config->bos);
     zr_model_json_put_tokens(&w, "eos_token_id", &config->eos);
     zr_model_json_put_tokens(&w, "pad_token_id", &config->pad);
@@ -160,12 +165,12 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out)
 
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error)
 {
-    return zr_lm_table_check(architectures[config->kind], config, error);
+    return zr_lm_table_check(zr_architecture_of(config), config, error);
 }
 
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config)
 {
-    return zr_lm_table_shape(architectures[config->kind], config);
+    return zr_lm_table_shape(zr_architecture_of(config), config);
 }
 
 // All of them begin at the same address, because they form a union.
@@ -173,12 +178,12 @@ const void *zr_lm_struct(const zr_lm_config *config) { return &config->gpt2; }
 
 static int64_t size_of_role(const zr_lm_config *config, int role)
 {
-    return zr_lm_field_size(&architectures[config->kind]->fields[role], zr_lm_struct(config));
+    return zr_lm_field_size(&zr_architecture_of(config)->fields[role], zr_lm_struct(config));
 }
 
 static void set_size_of_role(zr_lm_config *config, int role, int64_t value)
 {
-    const zr_lm_field *field = &architectures[config->kind]->fields[role];
+    const zr_lm_field *field = &zr_architecture_of(config)->fields[role];
     if (field->kind != ZR_FIELD_NONE)
         zr_lm_field_set_size(field, (void *)zr_lm_struct(config), value);
 }

@@ -10,7 +10,12 @@
 #include <zero/gpt2.h>
 #include <zero/llama.h>
 
-typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
+typedef enum zr_lm_kind {
+    ZR_LM_GPT2,
+    ZR_LM_LLAMA,
+    ZR_LM_KINDS,
+    ZR_LM_ROWS = ZR_LM_KINDS // a program's own tables (zero/rows.h), which no file or spec names
+} zr_lm_kind;
 
 #define ZR_MOST_TOKEN_IDS 32
 
@@ -32,13 +37,19 @@ enum { ZR_TILED = 3 }; // number of fields of zr_tiles
 // The configuration of an architecture without a public struct, with what all such have: see the
 // roles of the same names.
 typedef struct zr_lm_numbers {
-    int64_t vocab, positions, width, inner, layers, heads;
+    int64_t vocab, positions, width, inner, layers, heads, kv_heads, head_dim;
     float epsilon, deviation, residual_dropout, embedding_dropout, attention_dropout;
     double rotated;
     zero_rope rope;
     int tied;
     zr_tiles tiles;
 } zr_lm_numbers;
+
+typedef struct zr_lm_rows { // of a program
+    zr_lm_numbers numbers;
+    const struct zr_architecture *architecture;
+    const struct zero_block_table *block;
+} zr_lm_rows;
 
 typedef struct zr_lm_config {
     zr_lm_kind kind;
@@ -48,6 +59,7 @@ typedef struct zr_lm_config {
         zero_gpt2_config gpt2;
         zero_llama_config llama;
         zr_lm_numbers numbers;
+        zr_lm_rows rows;
     };
 } zr_lm_config;
 
@@ -76,7 +88,7 @@ typedef struct zr_lm_shape { // the sizes and settings that every language model
     unsigned options; // zr_lm_option
 } zr_lm_shape;
 
-const struct zr_architecture *zr_architecture_of(zr_lm_kind kind);
+const struct zr_architecture *zr_architecture_of(const zr_lm_config *config);
 const void *zr_lm_struct(const zr_lm_config *config); // the architecture's struct
 // Computes the angles of a rotary model as zr_rope_frequencies does: (zr_lm_shape.rotated / 2).
 void zr_lm_frequencies(const zr_lm_config *config, float *frequency, float *factor);
@@ -135,6 +147,9 @@ typedef struct zr_lm_difference {
 // Finds the first field that differs and is not among `allowed`. Can fail with ZERO_ERR_MEMORY.
 zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed,
                           zr_lm_difference *out, zero_error *error);
+// The same for the object of zr_lm_config_pack.
+zero_status zr_lm_compare_saved(const json_t *saved, const zr_lm_config *config,
+                                zr_lm_changes allowed, zr_lm_difference *out, zero_error *error);
 
 // Turn a configuration into the object of config.json, and back. `name` is the origin, for
 // messages.

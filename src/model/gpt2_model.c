@@ -75,19 +75,19 @@ static const zr_lm_preset presets[] = {
     {0},
 };
 
-static const zr_tensor_row block[] = {
-    [ZR_LN1_W] = {"ln_1.weight", ZR_WIDE_STREAM, .flags = ZR_GAIN},
-    [ZR_LN1_B] = {"ln_1.bias", ZR_WIDE_STREAM},
-    [ZR_ATTN_W] = {"attn.c_attn.weight", ZR_WIDE_PACKED, ZR_WIDE_STREAM, ZR_THREE_PARTS},
-    [ZR_ATTN_B] = {"attn.c_attn.bias", ZR_WIDE_PACKED, .flags = ZR_THREE_PARTS},
-    [ZR_ATTN_PROJ_W] = {"attn.c_proj.weight", ZR_WIDE_STREAM, ZR_WIDE_QUERIES, ZR_DEPTH},
-    [ZR_ATTN_PROJ_B] = {"attn.c_proj.bias", ZR_WIDE_STREAM},
-    [ZR_LN2_W] = {"ln_2.weight", ZR_WIDE_STREAM, .flags = ZR_GAIN},
-    [ZR_LN2_B] = {"ln_2.bias", ZR_WIDE_STREAM},
-    [ZR_FC_W] = {"mlp.c_fc.weight", ZR_WIDE_INNER, ZR_WIDE_STREAM},
-    [ZR_FC_B] = {"mlp.c_fc.bias", ZR_WIDE_INNER},
-    [ZR_MLP_PROJ_W] = {"mlp.c_proj.weight", ZR_WIDE_STREAM, ZR_WIDE_INNER, ZR_DEPTH},
-    [ZR_MLP_PROJ_B] = {"mlp.c_proj.bias", ZR_WIDE_STREAM},
+static const zero_tensor_row block[] = {
+    [ZR_LN1_W] = {"ln_1.weight", ZERO_WIDE_STREAM, .flags = ZERO_GAIN},
+    [ZR_LN1_B] = {"ln_1.bias", ZERO_WIDE_STREAM},
+    [ZR_ATTN_W] = {"attn.c_attn.weight", ZERO_WIDE_PACKED, ZERO_WIDE_STREAM, ZERO_THREE_PARTS},
+    [ZR_ATTN_B] = {"attn.c_attn.bias", ZERO_WIDE_PACKED, .flags = ZERO_THREE_PARTS},
+    [ZR_ATTN_PROJ_W] = {"attn.c_proj.weight", ZERO_WIDE_STREAM, ZERO_WIDE_QUERIES, ZERO_DEPTH},
+    [ZR_ATTN_PROJ_B] = {"attn.c_proj.bias", ZERO_WIDE_STREAM},
+    [ZR_LN2_W] = {"ln_2.weight", ZERO_WIDE_STREAM, .flags = ZERO_GAIN},
+    [ZR_LN2_B] = {"ln_2.bias", ZERO_WIDE_STREAM},
+    [ZR_FC_W] = {"mlp.c_fc.weight", ZERO_WIDE_INNER, ZERO_WIDE_STREAM},
+    [ZR_FC_B] = {"mlp.c_fc.bias", ZERO_WIDE_INNER},
+    [ZR_MLP_PROJ_W] = {"mlp.c_proj.weight", ZERO_WIDE_STREAM, ZERO_WIDE_INNER, ZERO_DEPTH},
+    [ZR_MLP_PROJ_B] = {"mlp.c_proj.bias", ZERO_WIDE_STREAM},
 };
 
 static const zr_model_type types[] = {{"gpt2", "GPT2LMHeadModel"}, {0}};

@@ -101,11 +101,12 @@ static const zr_lm_preset presets[] = {
     {0}};
 // clang-format on
 
-#define WEIGHT(name_, out_, in_) .name = name_ ".weight", .out = ZR_WIDE_##out_, .in = ZR_WIDE_##in_
+#define WEIGHT(name_, out_, in_)                                                                   \
+    .name = name_ ".weight", .out = ZERO_WIDE_##out_, .in = ZERO_WIDE_##in_
 #define BIAS(name_, size, option)                                                                  \
-    .name = name_ ".bias", .out = ZR_WIDE_##size, .only_with = ZR_##option##_BIAS
-#define GAIN(name_, size) .name = name_ ".weight", .out = ZR_WIDE_##size, .flags = ZR_GAIN
-static const zr_tensor_row block[] = {
+    .name = name_ ".bias", .out = ZERO_WIDE_##size, .only_with = ZR_##option##_BIAS
+#define GAIN(name_, size) .name = name_ ".weight", .out = ZERO_WIDE_##size, .flags = ZERO_GAIN
+static const zero_tensor_row block[] = {
     [ZR_LLAMA_NORM1] = {GAIN("input_layernorm", STREAM)},
     [ZR_LLAMA_Q_W] = {WEIGHT("self_attn.q_proj", QUERIES, STREAM)},
     [ZR_LLAMA_Q_B] = {BIAS("self_attn.q_proj", QUERIES, QKV)},

@@ -64,10 +64,10 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
                           const zr_unit_tensor *of, int count)
 {
     unit->name_count = count;
-    for (int t = 0; t < count; t++) {
+    for (int t = 0; t < ZR_LM_TENSORS; t++) {
         zr_tensor_handle *handle = &unit->hyper.tensor[t];
         *handle = (zr_tensor_handle){.flat_param = -1};
-        if (!is_designed(&of[t]))
+        if (t >= count || !is_designed(&of[t]))
             continue;
         int64_t size = of[t].desc.shape[of[t].tile_axis];
         int tiles = count_tiles(&of[t]);

@@ -9,25 +9,25 @@ typedef struct designing {
     const zr_tiles *tiles;
 } designing;
 
-static int64_t size_of(const zr_lm_shape *shape, zr_wide wide)
+static int64_t size_of(const zr_lm_shape *shape, zero_wide wide)
 {
     const int64_t head = shape->head_dim;
     const int64_t sizes[] = {
-        [ZR_WIDE_NONE] = 0,
-        [ZR_WIDE_STREAM] = shape->width,
-        [ZR_WIDE_QUERIES] = shape->heads * head,
-        [ZR_WIDE_KEYS] = shape->kv_heads * head,
-        [ZR_WIDE_PACKED] = (shape->heads + 2 * shape->kv_heads) * head,
-        [ZR_WIDE_INNER] = shape->inner,
-        [ZR_WIDE_HEAD] = head,
+        [ZERO_WIDE_NONE] = 0,
+        [ZERO_WIDE_STREAM] = shape->width,
+        [ZERO_WIDE_QUERIES] = shape->heads * head,
+        [ZERO_WIDE_KEYS] = shape->kv_heads * head,
+        [ZERO_WIDE_PACKED] = (shape->heads + 2 * shape->kv_heads) * head,
+        [ZERO_WIDE_INNER] = shape->inner,
+        [ZERO_WIDE_HEAD] = head,
     };
     return sizes[wide];
 }
 
 // Every tensor rank has the whole of these.
-static bool is_whole(zr_wide wide)
+static bool is_whole(zero_wide wide)
 {
-    return wide == ZR_WIDE_STREAM || wide == ZR_WIDE_HEAD || wide == ZR_WIDE_NONE;
+    return wide == ZERO_WIDE_STREAM || wide == ZERO_WIDE_HEAD || wide == ZERO_WIDE_NONE;
 }
 
 static zr_unit_tensor vector_of(const char *name, int64_t size, float value)
@@ -54,13 +54,13 @@ static zr_unit_tensor matrix_of(const char *name, int64_t rows, int64_t columns,
 
 // A weight is cut, and divided into tiles, by its outputs; one whose outputs are the stream's is
 // cut by its inputs.
-static zr_unit_tensor weight_of(const designing *d, const zr_tensor_row *row)
+static zr_unit_tensor weight_of(const designing *d, const zero_tensor_row *row)
 {
     const zr_lm_shape *shape = d->shape;
     int outputs = shape->outputs_first ? 0 : 1;
     int64_t out = size_of(shape, row->out), in = size_of(shape, row->in);
-    bool of_mlp = row->out == ZR_WIDE_INNER || row->in == ZR_WIDE_INNER;
-    float deviation = row->flags & ZR_DEPTH
+    bool of_mlp = row->out == ZERO_WIDE_INNER || row->in == ZERO_WIDE_INNER;
+    float deviation = row->flags & ZERO_DEPTH
                           ? (float)(shape->deviation / sqrt(2.0 * (double)shape->layers))
                           : shape->deviation;
     zr_unit_tensor weight = outputs == 0 ? matrix_of(row->name, out, in, deviation)
@@ -74,17 +74,17 @@ static zr_unit_tensor weight_of(const designing *d, const zr_tensor_row *row)
     return weight;
 }
 
-static zr_unit_tensor tensor_of(const designing *d, const zr_tensor_row *row)
+static zr_unit_tensor tensor_of(const designing *d, const zero_tensor_row *row)
 {
     zr_unit_tensor tensor;
     if (row->in)
         tensor = weight_of(d, row);
     else
-        tensor = vector_of(row->name, size_of(d->shape, row->out), row->flags & ZR_GAIN ? 1 : 0);
+        tensor = vector_of(row->name, size_of(d->shape, row->out), row->flags & ZERO_GAIN ? 1 : 0);
     if (!row->in && !is_whole(row->out))
         tensor.desc.tp_axis = 0;
-    tensor.desc.tp_parts = row->flags & ZR_THREE_PARTS ? 3 : 1;
-    tensor.split = row->out == ZR_WIDE_KEYS ? ZR_SPLIT_BY_KEYS : ZR_SPLIT_EVENLY;
+    tensor.desc.tp_parts = row->flags & ZERO_THREE_PARTS ? 3 : 1;
+    tensor.split = row->out == ZERO_WIDE_KEYS ? ZR_SPLIT_BY_KEYS : ZR_SPLIT_EVENLY;
     return tensor;
 }
 
@@ -100,7 +100,7 @@ static zr_unit_tensor table_of(const designing *d, const char *name)
 
 zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
 {
-    const zr_lm_tensors *of = &zr_architecture_of(config->kind)->tensors;
+    const zr_lm_tensors *of = &zr_architecture_of(config)->tensors;
     const zr_lm_shape shape = zr_lm_shape_of(config);
     const zr_tiles tiles = zr_lm_tiles(config);
     const designing d = {&shape, &tiles};

@@ -214,7 +214,7 @@ zr_lm_shape zr_lm_table_shape(const zr_architecture *of, const zr_lm_config *con
 
 void zr_lm_frequencies(const zr_lm_config *config, float *frequency, float *factor)
 {
-    const zr_architecture *of = zr_architecture_of(config->kind);
+    const zr_architecture *of = zr_architecture_of(config);
     zr_rope_frequencies(rope_of(of, config), zr_lm_table_shape(of, config).rotated,
                         zr_lm_field_size(&of->fields[ZR_ROLE_POSITIONS], struct_of(config)),
                         frequency, factor);

@@ -5,31 +5,7 @@
 #define ZR_MODEL_LM_TABLE_H
 
 #include "model/architecture.h"
-
-typedef enum zr_wide { // sizes of tensors, and of what the rows of a block compute
-    ZR_WIDE_NONE,
-    ZR_WIDE_STREAM,  // C
-    ZR_WIDE_QUERIES, // Q = heads x head_dim
-    ZR_WIDE_KEYS,    // K = kv_heads x head_dim
-    ZR_WIDE_PACKED,  // Q + 2K
-    ZR_WIDE_INNER,   // F, of the MLP
-    ZR_WIDE_HEAD     // head_dim
-} zr_wide;
-
-enum zr_tensor_flag {
-    ZR_GAIN = 1,  // begins as 1; other vectors begin as 0
-    ZR_DEPTH = 2, // its deviation is divided by sqrt(2 layers), because branches add up
-    // Its outputs are the queries, then the keys, then the values, each cut for itself. Otherwise
-    // they are cut together: the heads lie one after another.
-    ZR_THREE_PARTS = 4
-};
-
-typedef struct zr_tensor_row { // of a block
-    const char *name;          // in files, after the layer's prefix
-    zr_wide out, in;           // a weight of a linear; a vector has no `in`
-    unsigned flags;            // zr_tensor_flag
-    unsigned only_with;        // zr_lm_option without which it does not exist; 0: it always does
-} zr_tensor_row;
+#include <zero/rows.h>
 
 typedef struct zr_lm_tensors {                   // names as in files
     const char *unit_prefix;                     // begins a block's name: "h."
@@ -37,7 +13,7 @@ typedef struct zr_lm_tensors {                   // names as in files
     const char *table, *positions, *gain, *bias; // of embedding and final norm; NULL: none
     const char *head;                            // of a table of its own
     int count;                                   // of a block
-    const zr_tensor_row *block;
+    const zero_tensor_row *block;
 } zr_lm_tensors;
 
 typedef struct zr_lm_need { // a key of config.json with one value that can be computed exactly
@@ -84,6 +60,7 @@ typedef struct zr_architecture {
 } zr_architecture;
 
 extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
+const zr_architecture *zr_architecture_at(int kind); // 0 to ZR_LM_KINDS - 1
 
 // Parses a preset and the fields after it. *vocab_given is true if the spec sets the vocabulary.
 zero_status zr_lm_table_parse(const zr_architecture *of, const char *spec,

@@ -86,22 +86,31 @@ static void compare_keys(const json_t *a, const json_t *b, const zr_lm_field *fi
     }
 }
 
+zero_status zr_lm_compare_saved(const json_t *saved, const zr_lm_config *config,
+                                zr_lm_changes allowed, zr_lm_difference *out, zero_error *error)
+{
+    json_t *ours = zr_lm_config_pack(config);
+    const zr_lm_field *fields = zr_architecture_of(config)->fields;
+    *out = (zr_lm_difference){.found = false};
+    if (!ours)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");
+    compare_keys(saved, ours, fields, allowed, out);
+    compare_keys(ours, saved, fields, allowed, out);
+    const json_t *of[2] = {saved, ours};
+    for (int i = 0; i < 2 && out->found; i++)
+        write_value_text(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);
+    json_decref(ours);
+    return ZERO_OK;
+}
+
 zero_status zr_lm_compare(const zr_lm_config *a, const zr_lm_config *b, zr_lm_changes allowed,
                           zr_lm_difference *out, zero_error *error)
 {
-    json_t *of[2] = {zr_lm_config_pack(a), zr_lm_config_pack(b)};
-    *out = (zr_lm_difference){.found = false};
-    if (of[0] && of[1]) {
-        compare_keys(of[0], of[1], zr_architecture_of(a->kind)->fields, allowed, out);
-        compare_keys(of[1], of[0], zr_architecture_of(b->kind)->fields, allowed, out);
-    }
-    for (int i = 0; i < 2 && out->found; i++)
-        write_value_text(json_object_get(of[i], out->key), out->values[i], sizeof out->values[i]);
-    zero_status status =
-        of[0] && of[1] ? ZERO_OK
-                       : zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");
-    json_decref(of[0]);
-    json_decref(of[1]);
+    json_t *saved = zr_lm_config_pack(a);
+    if (!saved)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a model's configuration");
+    zero_status status = zr_lm_compare_saved(saved, b, allowed, out, error);
+    json_decref(saved);
     return status;
 }
 

@@ -100,7 +100,7 @@ const char *zr_preset_nearest(const char *name)
     cut_preset_names(name, &written);
     int letters = count_letters(&written);
     for (int kind = 0; kind < ZR_LM_KINDS; kind++) {
-        const zr_lm_preset *preset = zr_architecture_of((zr_lm_kind)kind)->presets;
+        const zr_lm_preset *preset = zr_architecture_at(kind)->presets;
         for (; preset->name; preset++) {
             cut_preset_names(preset->name, &known);
             int differs = name_distance(&written, &known);

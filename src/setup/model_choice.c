@@ -4,6 +4,7 @@
 #include "checkpoint/run_directory.h"
 #include "layers/layers.h"
 #include "model/lm_build.h"
+#include "model/rows_model.h"
 #include "setup/defaults.h"
 #include "setup/resolve.h"
 
@@ -105,3 +106,26 @@ zero_status zero_llama_create(const zero_llama_config *config, zero_model **out,
 }
 
 void zero_llama_destroy(zero_model *model) { zr_lm_free(model); }
+
+zero_status zero_rows_create(const zero_rows_config *config, zero_model **out, zero_error *error)
+{
+    ZR_NEED(error, config);
+    ZR_NEED(error, out);
+    zero_rows_config taken;
+    zr_lm_config of;
+    ZERO_TRY(zr_struct_take("zero_rows_config", config, ZR_STRUCT_UPTO(zero_rows_config, block),
+                            &taken, sizeof taken, error));
+    zero_status status = zr_rows_make(&taken, &of, error);
+    if (status == ZERO_OK)
+        status = zr_lm_create(&of, out, error);
+    if (status != ZERO_OK)
+        zr_rows_free(&of);
+    return status;
+}
+
+void zero_rows_destroy(zero_model *model)
+{
+    const zr_lm_config config = model ? *zr_lm_config_of(model) : (zr_lm_config){0};
+    zr_lm_free(model);
+    zr_rows_free(&config);
+}
