@@ -96,50 +96,45 @@ static void *branch_value(const zr_block *block, int half)
     return block->slices[0].value[half][zr_block_last_row(block, half)].at;
 }
 
-// Computes a half's branch from the norm's output, which lies where the norm wrote it.
-static zero_status half_forward(zr_block *block, int half)
-{
-    int last = zr_block_last_row(block, half);
-    void *branch = branch_value(block, half);
-    block->input = block->division.by_rows ? block->place : normed_value(block, half);
-    ZERO_TRY(zr_division_gather(block->context, &block->division, block->dtype));
-    for (int r = 1; r < last; r++)
-        ZERO_TRY(zr_row_forward(block, half, r));
-    ZERO_TRY(zr_block_is_cut(block) ? sum_branch_slices(block, half, branch)
-                                    : zr_row_forward(block, half, last));
-    const zr_dropout dropout = dropout_of(block, half, block->dtype);
-    if (dropout.p > 0)
-        zr_run(block->context->queue,
-               zr_op_dropout(&dropout, block->context->values, branch, branch));
-    return ZERO_OK;
-}
-
 static void join(const zr_block *block, const void *x, int half, void *y)
 {
     const zr_sum sum = {block->stream, block->dtype, block->division.own * block->width};
     zr_run(block->context->queue, zr_op_add(&sum, x, branch_value(block, half), y));
 }
 
+// Computes the norm that a half reads: of the block's input x or, in the second half of a block
+// that is not parallel, of x and the first branch. In any case their sum is the stream between the
+// halves.
+static void norm_forward(const zr_block *block, int half, const void *x)
+{
+    bool second = half == ZERO_MLP_HALF, sums = second && !block->table->parallel;
+    const void *branch = sums ? branch_value(block, ZERO_ATTENTION_HALF) : NULL;
+    zr_norm_forward(block->context, &block->norm[half], x, branch, sums ? block->middle : NULL,
+                    own_normed(block, half), block->statistics[half]);
+    if (second && !sums)
+        join(block, x, ZERO_ATTENTION_HALF, block->middle);
+}
+
 static zero_status run_forward(zr_block *block, const void *x, void *y)
 {
-    enum { FIRST = ZERO_ATTENTION_HALF, SECOND = ZERO_MLP_HALF };
     zero_context *context = block->context;
     if (!context->training || block->table->parallel)
         block->middle = y;
-    zr_norm_forward(context, &block->norm[FIRST], x, own_normed(block, FIRST),
-                    block->statistics[FIRST]);
-    ZERO_TRY(half_forward(block, FIRST));
-    if (block->table->parallel) {
-        zr_norm_forward(context, &block->norm[SECOND], x, own_normed(block, SECOND),
-                        block->statistics[SECOND]);
-        join(block, x, FIRST, block->middle);
-    } else {
-        zr_norm_residual_forward(context, &block->norm[SECOND], x, branch_value(block, FIRST),
-                                 block->middle, own_normed(block, SECOND),
-                                 block->statistics[SECOND]);
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++) {
+        int last = zr_block_last_row(block, half);
+        void *branch = branch_value(block, half);
+        norm_forward(block, half, x);
+        block->input = block->division.by_rows ? block->place : normed_value(block, half);
+        ZERO_TRY(zr_division_gather(context, &block->division, block->dtype));
+        for (int r = 1; r < last; r++)
+            ZERO_TRY(zr_row_forward(block, half, r));
+        ZERO_TRY(zr_block_is_cut(block) ? sum_branch_slices(block, half, branch)
+                                        : zr_row_forward(block, half, last));
+        const zr_dropout dropout = dropout_of(block, half, block->dtype);
+        if (dropout.p > 0)
+            zr_run(context->queue, zr_op_dropout(&dropout, context->values, branch, branch));
     }
-    ZERO_TRY(half_forward(block, SECOND));
-    join(block, block->middle, SECOND, y);
+    join(block, block->middle, ZERO_MLP_HALF, y);
     return ZERO_OK;
 }
 
@@ -254,7 +249,7 @@ static zero_status half_backward(zr_block *block, int half, const void *x, const
     const void *dy = NULL;
     ZERO_TRY(rows_backward(block, half, d));
     if (block->parts & ZR_BACKWARD_WEIGHT) { // inputs of the products of weights
-        zr_norm_forward(block->context, &block->norm[half], x, own_normed(block, half),
+        zr_norm_forward(block->context, &block->norm[half], x, NULL, NULL, own_normed(block, half),
                         (zr_norm_statistics){0});
         ZERO_TRY(gather_into(block, normed_value(block, half)));
     }

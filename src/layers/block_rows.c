@@ -112,7 +112,7 @@ static const float *gain_of(const zr_block *block, const zero_block_row *row, co
     return wide;
 }
 
-static void head_norm_forward(zr_block *block, int half, int r, int s)
+static zero_status head_norm_forward(zr_block *block, int half, int r, int s)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];
     const zr_norm norm = zr_heads_norm(block, row);
@@ -121,6 +121,7 @@ static void head_norm_forward(zr_block *block, int half, int r, int s)
     zr_run(queue_of(block),
            zr_op_norm_forward(&norm, values[row->in[0]].at, NULL, NULL,
                               gain_of(block, row, &norm, y), NULL, y, NULL, rstd_of(&norm, y)));
+    return ZERO_OK;
 }
 
 static void head_norm_backward_slice(zr_block *block, int half, int r, int s)
@@ -140,46 +141,52 @@ static void head_norm_backward_slice(zr_block *block, int half, int r, int s)
                                values[row->in[0]].d, d_gain, NULL, block->scratch));
 }
 
-// The gradient of a shared key's gain counts once, in the first of the slices that share it.
-static void head_norm_backward(zr_block *block, int half, int r)
+// The gradient of a shared key's gain counts once, in the first of the slices that share it. The
+// last slice adds up those of all.
+static zero_status head_norm_backward(zr_block *block, int half, int r, int s)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];
-    int64_t dim = block->attention.head_dim, bytes = dim * (int64_t)sizeof(float);
+    int64_t dim = block->attention.head_dim;
+    const zr_bytes gain = {dim * (int64_t)sizeof(float)};
     float *parts = block->slices[0].d_gain[r];
     float *sum = zr_gains_sum(&block->gains, &block->hyper->tensor[row->weight]);
-    for (int s = 0; s < block->slice_count; s++) {
-        if (computes(block, row, s))
-            head_norm_backward_slice(block, half, r, s);
-        if (parts && row->width == ZERO_WIDE_KEYS && !block->slices[s].first)
-            zr_run(queue_of(block), zr_op_zero(&(zr_bytes){bytes}, block->slices[s].d_gain[r]));
-    }
-    if (!parts || !sum)
-        return;
+    if (computes(block, row, s))
+        head_norm_backward_slice(block, half, r, s);
+    if (parts && row->width == ZERO_WIDE_KEYS && !block->slices[s].first)
+        zr_run(queue_of(block), zr_op_zero(&gain, block->slices[s].d_gain[r]));
+    if (!parts || !sum || s + 1 < block->slice_count)
+        return ZERO_OK;
     zr_rows_add(queue_of(block), block->slice_count, zr_spare_floats(dim), parts);
-    zr_run(queue_of(block), zr_op_copy(&(zr_bytes){bytes}, parts, sum));
+    zr_run(queue_of(block), zr_op_copy(&gain, parts, sum));
+    return ZERO_OK;
 }
 
 // ---- rotation by position, and packing ----
 
+static zr_rotary rotary_of(const zr_block *block, bool back)
+{
+    return (zr_rotary){.batch = block->attention.batch,
+                       .seq = block->attention.seq,
+                       .rotated = block->hyper->shape.rotated,
+                       .back = back};
+}
+
 // Computes cosines and sines for every row's position; in a step of generation, the runs give the
 // positions.
-static zr_rotary make_angles(zr_block *block)
+static void make_angles(zr_block *block)
 {
-    const zr_attention *a = &block->attention;
-    zr_rotary rotary = {.batch = a->batch, .seq = a->seq, .rotated = block->hyper->shape.rotated};
+    zr_rotary rotary = rotary_of(block, false);
     float *angles = block->angles;
     zr_lm_frequencies(&block->hyper->config, block->frequency, &rotary.factor);
     if (!block->step)
         zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
     for (int i = 0; block->step && i < block->step->run_count; i++) {
         const zr_attention_run *run = &block->step->runs[i];
-        zr_rotary of_run = rotary;
-        of_run.first = run->first;
-        of_run.seq = run->rows;
-        zr_run(queue_of(block), zr_op_rotary_table(&of_run, block->frequency, angles));
+        rotary.first = run->first;
+        rotary.seq = run->rows;
+        zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
         angles += run->rows * rotary.rotated;
     }
-    return rotary;
 }
 
 // Where the queries, keys or values of a slice lie.
@@ -237,15 +244,18 @@ static void turn(const zr_block *block, const zr_rotary *by, int which, const co
            zr_op_rotate(&rotary, which == VALUES ? NULL : block->angles, from->at, to->at));
 }
 
-static void rotate_forward(zr_block *block, int half, int r)
+// The first slice makes the angles of all.
+static zero_status rotate_forward(zr_block *block, int half, int r, int s)
 {
-    const zr_rotary rotary = make_angles(block);
-    for (int s = 0; s < block->slice_count; s++)
-        for (int which = QUERIES; which < TURNED; which++) {
-            const columns from = read_columns(block, half, r, s, which, false),
-                          to = packed_columns(block, block->slices[s].value[half][r].at, which);
-            turn(block, &rotary, which, &from, &to);
-        }
+    const zr_rotary rotary = rotary_of(block, false);
+    if (s == 0)
+        make_angles(block);
+    for (int which = QUERIES; which < TURNED; which++) {
+        const columns from = read_columns(block, half, r, s, which, false),
+                      to = packed_columns(block, block->slices[s].value[half][r].at, which);
+        turn(block, &rotary, which, &from, &to);
+    }
+    return ZERO_OK;
 }
 
 // Sums the gradients of the keys and values that slices [first, first + count) share, also with
@@ -291,21 +301,17 @@ static columns gradient_columns(const zr_block *block, const zr_block_slice *sli
     return of;
 }
 
-static zero_status rotate_backward(zr_block *block, int half, int r)
+// Before the first slice, the gradients of shared keys and values are summed.
+static zero_status rotate_backward(zr_block *block, int half, int r, int s)
 {
-    const zr_rotary rotary = {.batch = block->attention.batch,
-                              .seq = block->attention.seq,
-                              .rotated = block->hyper->shape.rotated,
-                              .back = true};
-    ZERO_TRY(share_keys(block));
-    for (int s = 0; s < block->slice_count; s++) {
-        const zr_block_slice *slice = &block->slices[s];
-        for (int which = QUERIES; which < TURNED && (which == QUERIES || slice->lender == s);
-             which++) {
-            const columns from = gradient_columns(block, slice, slice->value[half][r].d, which),
-                          to = read_columns(block, half, r, s, which, true);
-            turn(block, &rotary, which, &from, &to);
-        }
+    const zr_rotary rotary = rotary_of(block, true);
+    const zr_block_slice *slice = &block->slices[s];
+    if (s == 0)
+        ZERO_TRY(share_keys(block));
+    for (int which = QUERIES; which < TURNED && (which == QUERIES || slice->lender == s); which++) {
+        const columns from = gradient_columns(block, slice, slice->value[half][r].d, which),
+                      to = read_columns(block, half, r, s, which, true);
+        turn(block, &rotary, which, &from, &to);
     }
     return ZERO_OK;
 }
@@ -326,7 +332,7 @@ static void decode(zr_block *block, zr_attention *a, int s, const void *packed, 
                                                    cache->v + first, packed, out, block->scratch));
 }
 
-static void attention_forward(zr_block *block, int half, int r, int s)
+static zero_status attention_forward(zr_block *block, int half, int r, int s)
 {
     zr_attention attention = attention_of_slice(block, s);
     zr_block_slice *slice = &block->slices[s];
@@ -337,9 +343,10 @@ static void attention_forward(zr_block *block, int half, int r, int s)
     else
         zr_run(queue_of(block), zr_op_attention_forward(&attention, packed, out, slice->lse,
                                                         block->context->values, block->scratch));
+    return ZERO_OK;
 }
 
-static void attention_backward(zr_block *block, int half, int r, int s)
+static zero_status attention_backward(zr_block *block, int half, int r, int s)
 {
     const zr_attention attention = attention_of_slice(block, s);
     zr_block_slice *slice = &block->slices[s];
@@ -348,6 +355,7 @@ static void attention_backward(zr_block *block, int half, int r, int s)
     zr_run(queue_of(block),
            zr_op_attention_backward(&attention, in->at, out->at, slice->lse, out->d, in->d,
                                     slice->d_shared, block->context->values, block->scratch));
+    return ZERO_OK;
 }
 
 // ---- gelu(x), silu(gate) * up ----
@@ -358,33 +366,36 @@ static zr_elements inner_elements(const zr_block *block, int half, int r)
     return (zr_elements){block->dtype, block->rows * width};
 }
 
-static void gelu_erf_forward(zr_block *block, int half, int r, int s)
+static zero_status gelu_erf_forward(zr_block *block, int half, int r, int s)
 {
     const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half];
     zr_run(
         queue_of(block),
         zr_op_gelu_erf_forward(&all, values[zr_block_rows(block, half)[r].in[0]].at, values[r].at));
+    return ZERO_OK;
 }
 
-static void gelu_erf_backward(zr_block *block, int half, int r, int s)
+static zero_status gelu_erf_backward(zr_block *block, int half, int r, int s)
 {
     const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half],
                    *in = &values[zr_block_rows(block, half)[r].in[0]];
     zr_run(queue_of(block), zr_op_gelu_erf_backward(&all, in->at, values[r].d, in->d));
+    return ZERO_OK;
 }
 
-static void silu_gate_forward(zr_block *block, int half, int r, int s)
+static zero_status silu_gate_forward(zr_block *block, int half, int r, int s)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];
     const zr_elements all = inner_elements(block, half, r);
     zr_block_value *values = block->slices[s].value[half];
     zr_run(queue_of(block), zr_op_silu_gate_forward(&all, values[row->in[0]].at,
                                                     values[row->in[1]].at, values[r].at));
+    return ZERO_OK;
 }
 
-static void silu_gate_backward(zr_block *block, int half, int r, int s)
+static zero_status silu_gate_backward(zr_block *block, int half, int r, int s)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];
     const zr_elements all = inner_elements(block, half, r);
@@ -392,58 +403,42 @@ static void silu_gate_backward(zr_block *block, int half, int r, int s)
                    *up = &values[row->in[1]];
     zr_run(queue_of(block),
            zr_op_silu_gate_backward(&all, gate->at, up->at, values[r].d, gate->d, up->d));
+    return ZERO_OK;
 }
 
 // ---- rows ----
 
-static zero_status forward_in_slice(zr_block *block, int half, int r, int s)
-{
-    const zero_block_row *row = &zr_block_rows(block, half)[r];
-    if (!computes(block, row, s))
-        return ZERO_OK;
-    switch (row->kind) {
-    case ZERO_ROW_LINEAR:
-    case ZERO_ROW_GELU_LINEAR: return linear_forward(block, half, r, s);
-    case ZERO_ROW_HEAD_NORM: head_norm_forward(block, half, r, s); break;
-    case ZERO_ROW_ATTENTION: attention_forward(block, half, r, s); break;
-    case ZERO_ROW_GELU_ERF: gelu_erf_forward(block, half, r, s); break;
-    default: silu_gate_forward(block, half, r, s); break;
-    }
-    return ZERO_OK;
-}
+// Compute a row's value, or the gradients of what it reads, in one slice.
+static const struct {
+    zero_status (*forward)(zr_block *block, int half, int row, int slice);
+    zero_status (*backward)(zr_block *block, int half, int row, int slice);
+} kinds[ZERO_ROW_KINDS] = {
+    [ZERO_ROW_LINEAR] = {linear_forward, linear_backward},
+    [ZERO_ROW_GELU_LINEAR] = {linear_forward, linear_backward},
+    [ZERO_ROW_HEAD_NORM] = {head_norm_forward, head_norm_backward},
+    [ZERO_ROW_ROTATE] = {rotate_forward, rotate_backward},
+    [ZERO_ROW_ROTATE_HEADS] = {rotate_forward, rotate_backward},
+    [ZERO_ROW_ATTENTION] = {attention_forward, attention_backward},
+    [ZERO_ROW_GELU_ERF] = {gelu_erf_forward, gelu_erf_backward},
+    [ZERO_ROW_SILU_GATE] = {silu_gate_forward, silu_gate_backward},
+};
 
 zero_status zr_row_forward(zr_block *block, int half, int r)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];
-    if (zr_row_rotates(row)) {
-        rotate_forward(block, half, r);
-        return ZERO_OK;
-    }
     for (int s = 0; s < block->slice_count && zr_row_exists(block, row); s++)
-        ZERO_TRY(forward_in_slice(block, half, r, s));
+        if (computes(block, row, s))
+            ZERO_TRY(kinds[row->kind].forward(block, half, r, s));
     return ZERO_OK;
 }
 
 zero_status zr_row_backward(zr_block *block, int half, int r)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];
-    bool linear = zr_row_is_linear(row);
-    if (!zr_row_exists(block, row) || !(linear || block->parts & ZR_BACKWARD_INPUT))
+    if (!zr_row_exists(block, row) || !(zr_row_is_linear(row) || block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    if (zr_row_rotates(row))
-        return rotate_backward(block, half, r);
-    if (row->kind == ZERO_ROW_HEAD_NORM)
-        head_norm_backward(block, half, r);
-    for (int s = 0; s < block->slice_count && row->kind != ZERO_ROW_HEAD_NORM; s++) {
-        if (linear)
-            ZERO_TRY(linear_backward(block, half, r, s));
-        else if (row->kind == ZERO_ROW_ATTENTION)
-            attention_backward(block, half, r, s);
-        else if (row->kind == ZERO_ROW_GELU_ERF)
-            gelu_erf_backward(block, half, r, s);
-        else
-            silu_gate_backward(block, half, r, s);
-    }
+    for (int s = 0; s < block->slice_count; s++)
+        ZERO_TRY(kinds[row->kind].backward(block, half, r, s));
     return ZERO_OK;
 }
 

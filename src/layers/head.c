@@ -336,7 +336,8 @@ static zero_status head_forward(zero_context *context, const zero_tensors *in,
     if (zr_lm_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward(context, in->at[0].data);
     ZERO_TRY(prepare_head(context, &h));
-    zr_norm_forward(context, &h.norm, in->at[0].data, h.normed, (zr_norm_statistics){0});
+    zr_norm_forward(context, &h.norm, in->at[0].data, NULL, NULL, h.normed,
+                    (zr_norm_statistics){0});
     ZERO_TRY(is_tiled(&h) ? tiles_forward(&h, false) : chunks_forward(&h));
     loss_report(&h);
     return ZERO_OK;
@@ -350,7 +351,7 @@ static zero_status head_forward_backward(zero_context *context, const zero_tenso
     if (zr_lm_is_cut(zr_lm_unit_at(context->unit)))
         return zr_cut_head_forward_backward(context, x, d_in->at[0].data);
     ZERO_TRY(prepare_head(context, &h));
-    zr_norm_forward(context, &h.norm, x, h.normed, h.statistics);
+    zr_norm_forward(context, &h.norm, x, NULL, NULL, h.normed, h.statistics);
     if (is_tiled(&h)) {
         ZERO_TRY(tiles_forward(&h, true));
         ZERO_TRY(tiles_backward(&h));

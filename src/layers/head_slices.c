@@ -184,7 +184,7 @@ static zero_status norm_rows(cut_head *h, const void *x, zr_norm_statistics stat
     const zr_division *division = &h->division;
     int64_t bytes = h->rows * h->width * (int64_t)zero_dtype_bytes(h->dtype);
     bool divided = division->by_rows;
-    zr_norm_forward(h->context, &h->norm, x,
+    zr_norm_forward(h->context, &h->norm, x, NULL, NULL,
                     divided ? zr_division_own(division, h->dtype, h->place) : h->normed,
                     statistics);
     ZERO_TRY(zr_division_gather(h->context, division, h->dtype));

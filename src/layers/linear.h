@@ -79,12 +79,10 @@ typedef struct zr_norm_gradient { // of a norm's input (rows, C)
     void *dx;         // stream
 } zr_norm_gradient;
 
-void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
-                     zr_norm_statistics statistics);
-// Computes sum = x + branch and y = its norm; sum may be x.
-void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
-                              const void *branch, void *sum, void *y,
-                              zr_norm_statistics statistics);
+// Computes y, the norm of x or, with a branch, of *sum = x + branch; sum may be x. branch and sum:
+// NULL if there is none.
+void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
+                     const void *branch, void *sum, void *y, zr_norm_statistics statistics);
 // Computes dx, and the gradients of gain and bias. scratch: (zr_scratch_norm) bytes.
 void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
                       void *scratch);

@@ -349,8 +349,8 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
         return skip_tiles(context, table);
     head_lay_out(hyper, dtype, step->wanted_count, context->workspace, &work);
     const zr_norm_layer norm = zr_head_norm(hyper, dtype, step->wanted_count);
-    zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), work.normed,
-                    (zr_norm_statistics){0});
+    zr_norm_forward(context, &norm, pick_rows(context, step, in, work.picked), NULL, NULL,
+                    work.normed, (zr_norm_statistics){0});
     if (zr_lm_is_cut(hyper))
         return logits_of_slices(context, step, &work, logits);
     for (int t = 0; t < table->tiles; t++) {

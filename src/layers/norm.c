@@ -2,27 +2,13 @@
 #include "compute/compute.h"
 #include "layers/linear.h"
 
-// Computes y, the norm of x or, with a branch, of *sum = x + branch.
-static void run_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
-                             const void *branch, void *sum, void *y, zr_norm_statistics statistics)
+void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
+                     const void *branch, void *sum, void *y, zr_norm_statistics statistics)
 {
-    zr_run(context->queue,
-           zr_op_norm_forward(&layer->norm, x, branch, sum,
-                              zr_tensor_values(context, layer->gain, 0),
-                              layer->norm.rms ? NULL : zr_tensor_values(context, layer->bias, 0), y,
-                              statistics.mean, statistics.rstd));
-}
-
-void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x, void *y,
-                     zr_norm_statistics statistics)
-{
-    run_norm_forward(context, layer, x, NULL, NULL, y, statistics);
-}
-
-void zr_norm_residual_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
-                              const void *branch, void *sum, void *y, zr_norm_statistics statistics)
-{
-    run_norm_forward(context, layer, x, branch, sum, y, statistics);
+    const void *bias = layer->norm.rms ? NULL : zr_tensor_values(context, layer->bias, 0);
+    zr_run(context->queue, zr_op_norm_forward(&layer->norm, x, branch, sum,
+                                              zr_tensor_values(context, layer->gain, 0), bias, y,
+                                              statistics.mean, statistics.rstd));
 }
 
 // Computes the gradients of some rows; d_gamma, d_beta: NULL if not wanted.

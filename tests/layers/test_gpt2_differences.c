@@ -115,7 +115,7 @@ static void check_linear(const zr_backend *backend)
 static double norm_value(void *user)
 {
     layer_case *c = user;
-    zr_norm_forward(&c->context, &c->norm, c->x.at, c->y.at, (zr_norm_statistics){0});
+    zr_norm_forward(&c->context, &c->norm, c->x.at, NULL, NULL, c->y.at, (zr_norm_statistics){0});
     return weighted(c->y.at, c->weights.at, c->outputs);
 }
 
@@ -135,7 +135,7 @@ static void check_norm(const zr_backend *backend)
     const zr_norm_statistics statistics = {.mean = mean.at, .rstd = rstd.at};
     const zr_norm_gradient gradient = {
         .dy = c.d.at, .x = c.x.at, .statistics = statistics, .dx = c.dx.at};
-    zr_norm_forward(&c.context, &c.norm, c.x.at, c.y.at, statistics);
+    zr_norm_forward(&c.context, &c.norm, c.x.at, NULL, NULL, c.y.at, statistics);
     zr_norm_backward(&c.context, &c.norm, &gradient, net.workspace.data);
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);
