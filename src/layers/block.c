@@ -71,8 +71,9 @@ static zero_status join_slice(void *user, int s, float *out)
     int last = zr_block_last_row(j->block, j->half);
     const zr_linear linear = zr_block_linear(j->block, j->half, last, s);
     int in = zr_block_rows(j->block, j->half)[last].in[0];
-    return zr_linear_forward_sum(j->block->context, &linear,
-                                 j->block->slices[s].value[j->half][in].at, out);
+    zr_linear_forward_sum(j->block->context, &linear, j->block->slices[s].value[j->half][in].at,
+                          out);
+    return ZERO_OK;
 }
 
 // Sums the products of all slices' last linears, adds the bias and rounds once.
@@ -258,8 +259,8 @@ static zero_status half_backward(zr_block *block, int half, const void *x, const
         return ZERO_OK;
     const zr_norm_gradient gradient = {
         .dy = dy, .x = x, .statistics = block->statistics[half], .past = past, .dx = dx};
-    zr_norm_backward_sliced(block->context, &block->norm[half], &block->division, &gradient,
-                            &block->gains, block->partials, block->scratch);
+    zr_norm_backward(block->context, &block->norm[half], &block->division, &gradient, &block->gains,
+                     block->partials, block->scratch);
     return ZERO_OK;
 }
 

@@ -58,73 +58,88 @@ static zero_status embedding_sizes(const zero_unit *unit, const zero_shape *shap
     return ZERO_OK;
 }
 
-static const void *position_table(const embedding *e)
+// Looks up the rows of one run in a tile of the table.
+static void embed_run(zero_context *context, const zr_positions *at, int tile,
+                      const zr_attention_run *run, const int32_t *ids, void *out)
 {
-    return zr_tensor_values(e->context, &e->hyper->tensor[ZR_LM_POSITIONS], 0);
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_embedding shape = {.vocab = zr_lm_tile_tokens(hyper, tile),
+                                .dtype = context->shape.dtype,
+                                .stream = zr_stream_dtype(context->shape.dtype),
+                                .rows = run->rows,
+                                .seq = at->seq ? at->seq : run->rows,
+                                .width = hyper->shape.width};
+    const char *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
+    int64_t first = run->first * shape.width * (int64_t)zero_dtype_bytes(shape.dtype);
+    zr_run(context->queue,
+           zr_op_embedding_forward(&shape, ids, zr_tensor_values(context, zr_lm_table(hyper), tile),
+                                   positions ? positions + first : NULL, out));
 }
 
-static zero_status tiles_forward(const embedding *e, void *x)
+zero_status zr_embed_tiles(zero_context *context, const zr_positions *at, const int32_t *ids,
+                           int32_t *local, void *out)
 {
-    zero_context *context = e->context;
-    zr_queue *queue = context->queue;
-    const zr_tensor_handle *table = zr_lm_table(e->hyper);
-    zero_dtype dtype = context->shape.dtype;
-    const void *positions = position_table(e);
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
+    const zr_tensor_handle *table = zr_lm_table(hyper);
+    int64_t all = 0, row = hyper->shape.width *
+                           (int64_t)zero_dtype_bytes(zr_stream_dtype(context->shape.dtype));
+    for (int r = 0; r < at->run_count; r++)
+        all += at->runs[r].rows;
     for (int t = 0; t < table->tiles; t++) {
+        const int32_t *of_tile = zr_lm_ids_of_tile(hyper, t, all, ids, local);
+        int64_t done = 0;
         ZERO_TRY(zr_tensor_acquire(context, table, t));
-        zr_run(queue,
-               zr_op_embedding_forward(&(zr_embedding){.vocab = zr_lm_tile_tokens(e->hyper, t),
-                                                       .dtype = dtype,
-                                                       .stream = zr_stream_dtype(dtype),
-                                                       .rows = e->rows,
-                                                       .seq = context->shape.seq,
-                                                       .width = e->width},
-                                       zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local),
-                                       zr_tensor_values(context, table, t), positions, x));
+        for (int r = 0; r < at->run_count; done += at->runs[r++].rows)
+            embed_run(context, at, t, &at->runs[r], of_tile + done, (char *)out + done * row);
         ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;
 }
 
-zero_status zr_embed_slices(zero_context *context, const zr_division *division, const int32_t *ids,
-                            int32_t *local, char *place, float **own)
+// Sums the rows of a table that is cut, without positions. *own (own, C) fp32 are this rank's rows,
+// which lie at the place.
+static zero_status sum_slices(zero_context *context, const zr_division *division,
+                              const int32_t *ids, int32_t *local, char *place, float **own)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
-    const zr_lm_slices *slices = &hyper->slices;
     zr_queue *queue = context->queue;
-    int64_t rows = division->rows, width = division->width;
-    zr_run(queue, zr_op_zero(&(zr_bytes){rows * width * (int64_t)sizeof **own}, place));
-    for (int i = 0; i < zr_slices_here(slices); i++) {
+    zr_embedding shape = {.dtype = context->shape.dtype,
+                          .stream = ZERO_F32,
+                          .rows = division->rows,
+                          .seq = division->rows,
+                          .width = division->width};
+    const zr_bytes all = {shape.rows * shape.width * (int64_t)sizeof **own};
+    zr_run(queue, zr_op_zero(&all, place));
+    for (int i = 0; i < zr_slices_here(&hyper->slices); i++) {
         const zr_tensor_handle *table = zr_lm_tensor(hyper, i, ZR_LM_TABLE);
-        int64_t tokens = zr_lm_ids_of_slice(hyper, i, rows, ids, local);
-        if (tokens)
-            zr_run(queue, zr_op_embedding_forward(&(zr_embedding){.vocab = tokens,
-                                                                  .dtype = context->shape.dtype,
-                                                                  .stream = ZERO_F32,
-                                                                  .rows = rows,
-                                                                  .seq = rows,
-                                                                  .width = width},
-                                                  local, zr_tensor_values(context, table, 0), NULL,
-                                                  place));
+        shape.vocab = zr_lm_ids_of_slice(hyper, i, shape.rows, ids, local);
+        if (shape.vocab)
+            zr_run(queue, zr_op_embedding_forward(
+                              &shape, local, zr_tensor_values(context, table, 0), NULL, place));
     }
     return zr_division_reduce(context, division, place, own);
 }
 
-static zero_status slices_forward(const embedding *e, void *x)
+zero_status zr_embed_slices(zero_context *context, const zr_division *division,
+                            const zr_positions *at, const int32_t *ids, int32_t *local, char *place,
+                            float *out)
 {
-    zero_context *context = e->context;
+    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zr_queue *queue = context->queue;
-    const zr_division *division = &e->division;
+    const zr_bytes all = {division->own * division->width * (int64_t)sizeof *out};
+    const void *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
     float *own;
     assert(zr_stream_dtype(context->shape.dtype) == ZERO_F32);
-    ZERO_TRY(zr_embed_slices(context, division, e->ids, e->local, e->place, &own));
-    zr_run(queue, zr_op_copy(&(zr_bytes){division->own * e->width * (int64_t)sizeof *own}, own, x));
-    zr_run(queue, zr_op_add_positions(&(zr_embedding){.dtype = context->shape.dtype,
-                                                      .rows = division->own,
-                                                      .seq = context->shape.seq,
-                                                      .first = division->first,
-                                                      .width = e->width},
-                                      position_table(e), x));
+    ZERO_TRY(sum_slices(context, division, ids, local, place, &own));
+    zr_run(queue, zr_op_copy(&all, own, out));
+    for (int r = 0; r < at->run_count; out += at->runs[r++].rows * division->width) {
+        const zr_embedding shape = {.dtype = context->shape.dtype,
+                                    .rows = at->runs[r].rows,
+                                    .seq = at->seq ? at->seq : hyper->shape.positions,
+                                    .first = at->runs[r].first,
+                                    .width = division->width};
+        zr_run(queue, zr_op_add_positions(&shape, positions, out));
+    }
     return ZERO_OK;
 }
 
@@ -149,7 +164,11 @@ static zero_status run_embedding_forward(zero_context *context, const zero_tenso
     embedding e;
     void *x = out->at[0].data;
     ZERO_TRY(prepare_embedding(context, &e));
-    ZERO_TRY(zr_lm_is_cut(e.hyper) ? slices_forward(&e, x) : tiles_forward(&e, x));
+    const zr_attention_run all = {.first = e.division.first, .rows = e.division.own};
+    const zr_positions at = {&all, 1, context->shape.seq};
+    ZERO_TRY(zr_lm_is_cut(e.hyper)
+                 ? zr_embed_slices(context, &e.division, &at, e.ids, e.local, e.place, x)
+                 : zr_embed_tiles(context, &at, e.ids, e.local, x));
     apply_dropout(&e, x);
     return ZERO_OK;
 }

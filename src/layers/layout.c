@@ -18,6 +18,13 @@ void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements)
     return zr_carve(carver, zero_dtype_bytes(dtype) * (size_t)elements);
 }
 
+void zr_columns_copy(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                     int64_t from_row, void *to, int64_t to_row)
+{
+    const zr_strided columns = {rows, bytes, from_row, to_row};
+    zr_run(queue, zr_op_copy_rows(&columns, from, to));
+}
+
 // Returns the most scratch that an operation of this kind and shape needs on the backends that this
 // processor offers.
 static size_t scratch_on_all(int threads, zr_op op)

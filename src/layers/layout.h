@@ -16,6 +16,11 @@ void *zr_carve(zr_carver *carver, size_t bytes);
 float *zr_carve_floats(zr_carver *carver, int64_t elements);
 void *zr_carve_as(zr_carver *carver, zero_dtype dtype, int64_t elements);
 
+// Copies `bytes` of each row, between rows that lie from_row and to_row bytes apart: columns of a
+// matrix, and a dense one.
+void zr_columns_copy(zr_queue *queue, int64_t rows, int64_t bytes, const void *from,
+                     int64_t from_row, void *to, int64_t to_row);
+
 // Return scratch bytes that suffice on every backend that this processor offers, for a rank of
 // `threads` (0: 1), so that a plan does not depend on which of them computes. Tiles of attention
 // are wider if vectors are, so another processor may plan other bytes.

@@ -97,8 +97,8 @@ static char *columns_of_tile(const zr_linear *linear, const void *matrix, int ti
     return (char *)matrix + tile * linear->weight->step * (int64_t)zero_dtype_bytes(linear->dtype);
 }
 
-static zero_status forward_tile(zero_context *context, const zr_linear *linear, int tile,
-                                const void *x, void *y, const tile_scratch *scratch)
+static void forward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x,
+                         void *y, const tile_scratch *scratch)
 {
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
@@ -108,12 +108,8 @@ static zero_status forward_tile(zero_context *context, const zr_linear *linear, 
     zr_run(queue,
            zr_op_product(&product, x, weight, bias ? columns_of_tile(linear, bias, tile) : NULL,
                          scratch->columns));
-    zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = linear->rows,
-                                                .bytes = columns * size,
-                                                .from_stride = columns * size,
-                                                .to_stride = linear->out * size},
-                                  scratch->columns, columns_of_tile(linear, y, tile)));
-    return ZERO_OK;
+    zr_columns_copy(queue, linear->rows, columns * size, scratch->columns, columns * size,
+                    columns_of_tile(linear, y, tile), linear->out * size);
 }
 
 static zero_status forward_tiles(zero_context *context, const zr_linear *linear, const void *x,
@@ -123,7 +119,7 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
     lay_out_tile_scratch(linear, scratch, &tiles);
     for (int t = 0; t < linear->weight->tiles; t++) {
         ZERO_TRY(zr_tensor_acquire(context, linear->weight, t));
-        ZERO_TRY(forward_tile(context, linear, t, x, y, &tiles));
+        forward_tile(context, linear, t, x, y, &tiles);
         ZERO_TRY(zr_tensor_release(context, linear->weight, t));
     }
     return ZERO_OK;
@@ -142,24 +138,14 @@ zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, co
     return ZERO_OK;
 }
 
-// y = x W, fp32, of a slice's inputs
-static zr_product product_sum_forward(const zr_linear *linear)
+void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x, float *y)
 {
     zr_product product = product_forward(linear, linear->out);
     product.out = ZERO_F32;
     product.epilogue = ZR_EPILOGUE_NONE;
-    return product;
-}
-
-zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x,
-                                  float *y)
-{
-    zr_queue *queue = context->queue;
-    const zr_product product = product_sum_forward(linear);
     assert(!zr_linear_is_tiled(linear));
-    zr_run(queue,
+    zr_run(context->queue,
            zr_op_product(&product, x, zr_tensor_values(context, linear->weight, 0), NULL, y));
-    return ZERO_OK;
 }
 
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
@@ -177,37 +163,31 @@ void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, con
 }
 
 // dy: the tile's columns, dense.
-static zero_status backward_weight(zero_context *context, const zr_linear *linear, int tile,
-                                   const void *x, const void *dy)
+static void backward_weight(zero_context *context, const zr_linear *linear, int tile, const void *x,
+                            const void *dy)
 {
     zr_queue *queue = context->queue;
     zr_product product = product_weight(linear, tile_columns(linear, tile));
     int add = 0;
     float *d_weight = zr_tensor_gradient(context, linear->weight, tile, &add);
     if (!d_weight)
-        return ZERO_OK;
+        return;
     product.add = add;
     zr_run(queue, zr_op_product(&product, linear->outputs_first ? dy : x,
                                 linear->outputs_first ? x : dy, NULL, d_weight));
-    return ZERO_OK;
 }
 
-static zero_status backward_tile(zero_context *context, const zr_linear *linear, int tile,
-                                 const void *x, const void *dy, float *dx, bool add,
-                                 void *columns_of_dy)
+static void backward_tile(zero_context *context, const zr_linear *linear, int tile, const void *x,
+                          const void *dy, float *dx, bool add, void *columns_of_dy)
 {
     zr_queue *queue = context->queue;
     int64_t size = (int64_t)zero_dtype_bytes(linear->dtype), columns = tile_columns(linear, tile);
     const zr_product input = product_sum_input(linear, columns, add);
-    zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = linear->rows,
-                                                .bytes = columns * size,
-                                                .from_stride = linear->out * size,
-                                                .to_stride = columns * size},
-                                  columns_of_tile(linear, dy, tile), columns_of_dy));
-    ZERO_TRY(backward_weight(context, linear, tile, x, columns_of_dy));
+    zr_columns_copy(queue, linear->rows, columns * size, columns_of_tile(linear, dy, tile),
+                    linear->out * size, columns_of_dy, columns * size);
+    backward_weight(context, linear, tile, x, columns_of_dy);
     zr_run(queue, zr_op_product(&input, columns_of_dy,
                                 zr_tensor_values(context, linear->weight, tile), NULL, dx));
-    return ZERO_OK;
 }
 
 static zero_status backward_tiles(zero_context *context, const zr_linear *linear, const void *x,
@@ -215,8 +195,7 @@ static zero_status backward_tiles(zero_context *context, const zr_linear *linear
 {
     for (int t = linear->weight->tiles - 1; t >= 0; t--) {
         ZERO_TRY(zr_tensor_acquire(context, linear->weight, t));
-        ZERO_TRY(backward_tile(context, linear, t, x, dy, dx, add || t + 1 < linear->weight->tiles,
-                               columns));
+        backward_tile(context, linear, t, x, dy, dx, add || t + 1 < linear->weight->tiles, columns);
         ZERO_TRY(zr_tensor_release(context, linear->weight, t));
     }
     return ZERO_OK;
@@ -239,14 +218,16 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
     return ZERO_OK;
 }
 
-// Computes the gradients of weight and bias, unless they do not train.
-static zero_status backward_tensors(zero_context *context, const zr_linear *linear, unsigned parts,
-                                    const void *x, const void *dy, void *scratch)
+// Computes the gradients of weight and bias, unless they do not train; that of a weight in tiles
+// follows with the tiles.
+static void backward_tensors(zero_context *context, const zr_linear *linear, unsigned parts,
+                             const void *x, const void *dy, void *scratch)
 {
     if (!(parts & ZR_BACKWARD_WEIGHT))
-        return ZERO_OK;
+        return;
     zr_linear_backward_bias(context, linear, dy, scratch);
-    return zr_linear_is_tiled(linear) ? ZERO_OK : backward_weight(context, linear, 0, x, dy);
+    if (!zr_linear_is_tiled(linear))
+        backward_weight(context, linear, 0, x, dy);
 }
 
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, unsigned parts,
@@ -255,7 +236,7 @@ zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, u
     zr_queue *queue = context->queue;
     assert(!linear->gelu || !linear->outputs_first);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
-    ZERO_TRY(backward_tensors(context, linear, parts, x, dy, scratch));
+    backward_tensors(context, linear, parts, x, dy, scratch);
     if (zr_linear_is_tiled(linear))
         return backward_rounded_tiles(context, linear, x, dy, dx, scratch);
     if (!(parts & ZR_BACKWARD_INPUT))
@@ -274,7 +255,7 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
     tile_scratch tiles;
     assert(!linear->gelu);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
-    ZERO_TRY(backward_tensors(context, linear, parts, x, dy, scratch));
+    backward_tensors(context, linear, parts, x, dy, scratch);
     lay_out_tile_scratch(linear, scratch, &tiles);
     if (zr_linear_is_tiled(linear))
         return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);

@@ -48,8 +48,7 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
                                    void *scratch);
 // For a slice of a layer whose inputs are cut: y(rows, out) = x W, fp32, without the bias, which is
 // added to the sum over all slices. Not with tiles.
-zero_status zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x,
-                                  float *y);
+void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x, float *y);
 // Computes only the gradient of the bias, if it exists and trains.
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
                              void *scratch);
@@ -83,15 +82,13 @@ typedef struct zr_norm_gradient { // of a norm's input (rows, C)
 // NULL if there is none.
 void zr_norm_forward(zero_context *context, const zr_norm_layer *layer, const void *x,
                      const void *branch, void *sum, void *y, zr_norm_statistics statistics);
-// Computes dx, and the gradients of gain and bias. scratch: (zr_scratch_norm) bytes.
-void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
-                      void *scratch);
-// The same for rows that may be divided. Where gains are sums over slices of rows
-// (zr_gains_by_rows), the sums over this rank's slices go to `gains`; otherwise the gradients do,
-// if `gains` has them. partials: (zr_norm_partials) floats.
-void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_division *division, const zr_norm_gradient *of,
-                             const zr_gains *gains, float *partials, void *scratch);
+// Computes dx, and the gradients of gain and bias, of rows that may be divided. Where gains are
+// sums over slices of rows (zr_gains_by_rows), the sums over this rank's slices go to `gains`;
+// otherwise the gradients do, if `gains` has them. partials: (zr_norm_partials) floats. scratch:
+// (zr_scratch_norm) bytes.
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer,
+                      const zr_division *division, const zr_norm_gradient *of,
+                      const zr_gains *gains, float *partials, void *scratch);
 int64_t zr_norm_partials(const zr_norm_layer *layer, const zr_division *division);
 // Adds gain and bias to `gains` if they are sums over slices of rows.
 void zr_norm_gains_carve(const zr_norm_layer *layer, const zr_division *division, zr_gains *gains,

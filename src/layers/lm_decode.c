@@ -3,7 +3,7 @@
 // differ. The caller acquires the units in turn.
 #include "compute/compute.h"
 #include "layers/block.h"
-#include "layers/lm_units.h"
+#include "layers/head.h"
 
 // Each slice has a cache of its own, even if slices share keys and values.
 size_t zr_lm_decode_cache_bytes(const zero_model *model, int64_t sequences, int64_t capacity)
@@ -175,76 +175,18 @@ static zero_status check_step(zero_context *context, const zr_decode_cache *cach
     return ZERO_OK;
 }
 
-// Embeds one run after another, because each has its own first row in the table of positions.
-static void embed_runs(zero_context *context, const zr_decode_step *step, int tile,
-                       const int32_t *ids, void *out)
-{
-    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
-    zr_queue *queue = context->queue;
-    zero_dtype dtype = context->shape.dtype, stream = zr_stream_dtype(dtype);
-    int64_t width = hyper->shape.width, position = width * (int64_t)zero_dtype_bytes(dtype),
-            row = width * (int64_t)zero_dtype_bytes(stream);
-    const void *table = zr_tensor_values(context, zr_lm_table(hyper), tile);
-    const char *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
-    char *to = out;
-    for (int r = 0; r < step->run_count; r++) {
-        int64_t rows = step->runs[r].rows;
-        zr_run(queue,
-               zr_op_embedding_forward(
-                   &(zr_embedding){.vocab = zr_lm_tile_tokens(hyper, tile),
-                                   .dtype = dtype,
-                                   .stream = stream,
-                                   .rows = rows,
-                                   .seq = rows,
-                                   .width = width},
-                   ids, table, positions ? positions + step->runs[r].first * position : NULL, to));
-        ids += rows;
-        to += rows * row;
-    }
-}
-
-// Adds the positions to rows that come from slices of the table, one run after another.
-static zero_status embed_slices(zero_context *context, const zr_decode_step *step,
-                                const embedding_work *work, float *out)
-{
-    const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
-    zr_queue *queue = context->queue;
-    const void *positions = zr_tensor_values(context, &hyper->tensor[ZR_LM_POSITIONS], 0);
-    int64_t width = hyper->shape.width;
-    float *sum;
-    ZERO_TRY(zr_embed_slices(context, &work->division, step->tokens, work->local,
-                             zr_exchange_place(context, work->place), &sum));
-    zr_run(queue, zr_op_copy(&(zr_bytes){step->rows * width * (int64_t)sizeof *out}, sum, out));
-    for (int r = 0; r < step->run_count; r++) {
-        const zr_attention_run *run = &step->runs[r];
-        zr_run(queue, zr_op_add_positions(&(zr_embedding){.dtype = context->shape.dtype,
-                                                          .rows = run->rows,
-                                                          .seq = hyper->shape.positions,
-                                                          .first = run->first,
-                                                          .width = width},
-                                          positions, out));
-        out += run->rows * width;
-    }
-    return ZERO_OK;
-}
-
 static zero_status decode_embedding(zero_context *context, const zr_decode_cache *cache,
                                     const zr_decode_step *step, void *out)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
-    const zr_tensor_handle *table = zr_lm_table(hyper);
+    const zr_positions at = {step->runs, step->run_count, 0};
     embedding_work work;
     ZERO_TRY(check_step(context, cache, step));
     embedding_lay_out(hyper, step->rows, context->workspace, &work);
-    if (zr_lm_is_cut(hyper))
-        return embed_slices(context, step, &work, out);
-    for (int t = 0; t < table->tiles; t++) {
-        ZERO_TRY(zr_tensor_acquire(context, table, t));
-        embed_runs(context, step, t,
-                   zr_lm_ids_of_tile(hyper, t, step->rows, step->tokens, work.local), out);
-        ZERO_TRY(zr_tensor_release(context, table, t));
-    }
-    return ZERO_OK;
+    return zr_lm_is_cut(hyper)
+               ? zr_embed_slices(context, &work.division, &at, step->tokens, work.local,
+                                 zr_exchange_place(context, work.place), out)
+               : zr_embed_tiles(context, &at, step->tokens, work.local, out);
 }
 
 // Acquires and releases all tiles without using them, because flat parameters must be gathered in
@@ -273,8 +215,8 @@ static const void *pick_rows(zero_context *context, const zr_decode_step *step, 
     return picked;
 }
 
-static zero_status logits_of_tile(zero_context *context, const zr_decode_step *step, int tile,
-                                  const head_work *work, float *logits)
+static void logits_of_tile(zero_context *context, const zr_decode_step *step, int tile,
+                           const head_work *work, float *logits)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
     zr_queue *queue = context->queue;
@@ -288,28 +230,20 @@ static zero_status logits_of_tile(zero_context *context, const zr_decode_step *s
     const void *rows = zr_tensor_values(context, table, tile);
     zr_run(queue, zr_op_product(&product, work->normed, rows, NULL, dense ? to : work->columns));
     if (!dense)
-        zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = step->wanted_count,
-                                                    .bytes = tokens * size,
-                                                    .from_stride = tokens * size,
-                                                    .to_stride = vocab * size},
-                                      work->columns, to));
-    return ZERO_OK;
+        zr_columns_copy(queue, step->wanted_count, tokens * size, work->columns, tokens * size, to,
+                        vocab * size);
 }
 
 // Copies the logits of all slices, which lie one after another, to rows of the whole vocabulary.
 static void spread_logits(zero_context *context, int64_t wanted, const char *place, float *logits)
 {
     const zr_lm_unit *hyper = zr_lm_unit_at(context->unit);
-    zr_queue *queue = context->queue;
     int64_t size = sizeof *logits, each = slice_logits(hyper, wanted) * size,
             row = hyper->shape.vocab * size;
     for (int s = 0; s < hyper->slices.count; s++) {
         const zr_slice_tokens tokens = zr_tokens_of_slice(&hyper->slices, hyper->shape.vocab, s);
-        zr_run(queue, zr_op_copy_rows(&(zr_strided){.rows = wanted,
-                                                    .bytes = tokens.count * size,
-                                                    .from_stride = tokens.count * size,
-                                                    .to_stride = row},
-                                      place + s * each, logits + tokens.first));
+        zr_columns_copy(context->queue, wanted, tokens.count * size, place + s * each,
+                        tokens.count * size, logits + tokens.first, row);
     }
 }
 
@@ -355,7 +289,7 @@ static zero_status decode_head(zero_context *context, const zr_decode_step *step
         return logits_of_slices(context, step, &work, logits);
     for (int t = 0; t < table->tiles; t++) {
         ZERO_TRY(zr_tensor_acquire(context, table, t));
-        ZERO_TRY(logits_of_tile(context, step, t, &work, logits));
+        logits_of_tile(context, step, t, &work, logits);
         ZERO_TRY(zr_tensor_release(context, table, t));
     }
     return ZERO_OK;

@@ -39,10 +39,21 @@ const int32_t *zr_lm_ids_of_tile(const zr_lm_unit *hyper, int tile, int64_t rows
 // empty.
 int64_t zr_lm_ids_of_slice(const zr_lm_unit *hyper, int slice, int64_t rows, const int32_t *ids,
                            int32_t *local);
-// embedding.c: sums the rows of a table that is cut, without positions. *own (own, C) fp32 are this
-// rank's rows, which lie at the place.
-zero_status zr_embed_slices(zero_context *context, const zr_division *division, const int32_t *ids,
-                            int32_t *local, char *place, float **own);
+// embedding.c. Rows of the stream are runs of consecutive positions. In a step of generation each
+// run has its own first position. In training there is one run of all rows, whose positions repeat
+// every `seq` rows; seq is 0 in a step of generation.
+typedef struct zr_positions {
+    const zr_attention_run *runs;
+    int run_count;
+    int64_t seq;
+} zr_positions;
+// Look up the rows of ids in the tables of tokens and positions; local: (rows), where the table has
+// several tiles or slices. A table that is cut gives this rank's rows (own, C) fp32.
+zero_status zr_embed_tiles(zero_context *context, const zr_positions *at, const int32_t *ids,
+                           int32_t *local, void *out);
+zero_status zr_embed_slices(zero_context *context, const zr_division *division,
+                            const zr_positions *at, const int32_t *ids, int32_t *local, char *place,
+                            float *out);
 // Returns the shape of the residual stream (batch, seq, width), or (rows, width) of this rank's
 // rows of it. whole: the rank has all rows in any case.
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole);
@@ -59,30 +70,7 @@ zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const 
 // Returns the norm of `rows` rows of the stream; bias is ignored if the model's norms have no bias.
 zr_norm_layer zr_lm_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
                          const zr_tensor_handle *gain, const zr_tensor_handle *bias);
-// Return the head's final norm and its logits for `rows` rows: y(rows, tokens) = x(rows, C)
-// table^T, with all tokens or those of a tile.
+// head.c: the head's final norm, of `rows` rows.
 zr_norm_layer zr_head_norm(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
-zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
-
-// Shared by the head's files: head.c, for a vocabulary that is whole or in tiles, and
-// head_slices.c, for one that is cut.
-//
-// Returns the rows of a chunk: as many as LOGIT_BYTES hold of the whole vocabulary's logits, then
-// divided evenly among the chunks.
-int64_t zr_head_chunk_rows(const zr_lm_unit *of, zero_dtype dtype, int64_t rows);
-// dtable = dlogits^T x, fp32, of some tokens.
-zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                                  int64_t tokens);
-// dx = dlogits table, fp32, of some tokens.
-zr_product zr_head_product_sum(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
-                               int64_t tokens);
-// Writes the mean of the losses of the rows that count.
-void zr_head_report(const zero_context *context, int64_t rows, int64_t counted,
-                    const float *row_loss);
-
-// head_slices.c: the head of a model that is cut, as the functions of zero_unit_ops.
-zero_status zr_cut_head_sizes(const zero_unit *unit, const zero_shape *shape, zero_unit_sizes *out);
-zero_status zr_cut_head_forward(zero_context *context, const void *x);
-zero_status zr_cut_head_forward_backward(zero_context *context, const void *x, void *dx);
 
 #endif

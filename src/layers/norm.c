@@ -35,13 +35,6 @@ static void run_norm_backward(zero_context *context, const zr_norm_layer *layer,
     rows_backward(context, layer, &norm, of, d_gamma, d_beta, scratch);
 }
 
-void zr_norm_backward(zero_context *context, const zr_norm_layer *layer, const zr_norm_gradient *of,
-                      void *scratch)
-{
-    static const zr_gains none;
-    run_norm_backward(context, layer, of, &none, scratch);
-}
-
 static int row_slices(const zr_division *division)
 {
     return division->by_rows ? zr_slices_here(division->slices) : division->slices->count;
@@ -89,9 +82,9 @@ static void copy_gain(zr_queue *queue, const zr_gains *gains, const zr_tensor_ha
         zr_run(queue, zr_op_copy(&(zr_bytes){width * (int64_t)sizeof *sum}, from, sum));
 }
 
-void zr_norm_backward_sliced(zero_context *context, const zr_norm_layer *layer,
-                             const zr_division *division, const zr_norm_gradient *of,
-                             const zr_gains *gains, float *partials, void *scratch)
+void zr_norm_backward(zero_context *context, const zr_norm_layer *layer,
+                      const zr_division *division, const zr_norm_gradient *of,
+                      const zr_gains *gains, float *partials, void *scratch)
 {
     if (!zr_gains_by_rows(division->slices)) {
         run_norm_backward(context, layer, of, gains, scratch);

@@ -136,7 +136,9 @@ static void check_norm(const zr_backend *backend)
     const zr_norm_gradient gradient = {
         .dy = c.d.at, .x = c.x.at, .statistics = statistics, .dx = c.dx.at};
     zr_norm_forward(&c.context, &c.norm, c.x.at, NULL, NULL, c.y.at, statistics);
-    zr_norm_backward(&c.context, &c.norm, &gradient, net.workspace.data);
+    const zr_division division = zr_division_of(hyper, ROWS, false);
+    zr_norm_backward(&c.context, &c.norm, &division, &gradient, &(zr_gains){0}, NULL,
+                     net.workspace.data);
     harness_check_gradient("norm: x", norm_value, &c, c.x.at, c.dx.at, ROWS * WIDTH);
     check_tensors(&net, names, 2, norm_value, &c);
     harness_destroy(&net);

@@ -1,0 +1,65 @@
+// One call of the head, shared by head.c, for a vocabulary that is whole or in tiles, and
+// head_slices.c, for one that is cut.
+#ifndef ZR_LAYERS_HEAD_H
+#define ZR_LAYERS_HEAD_H
+
+#include "layers/lm_units.h"
+
+typedef struct zr_head {
+    zero_context *context;
+    const zr_lm_unit *hyper;
+    zr_division division;
+    int64_t width, rows, chunk;
+    zr_norm_layer norm;
+    zero_dtype dtype;
+    zr_norm_statistics statistics; // (own)
+    void *normed;                  // (rows, C) T
+    void *dy;        // (own, C) T gradient of `normed`; normed itself if the vocabulary is not cut
+    float *row_loss; // (rows)
+    void *scratch;   // of the norm's backward
+    const int32_t *target; // (rows)
+    int64_t counted;       // rows whose target is not negative
+    int64_t first, count;  // rows of the current chunk
+    // Of a whole vocabulary:
+    const zr_tensor_handle *table;
+    void *logits;  // (chunk, V); tiled: (rows, V)
+    void *columns; // tiled: (chunk, tile) of logits, dense
+    float *dx;     // tiled: (rows, C)
+    // Of one that is cut:
+    const zr_lm_slices *slices;
+    int here; // slices of this rank
+    struct {
+        int64_t tokens;
+        void *logits;    // (chunk, tokens) T
+        int32_t *target; // (rows) as tokens of the slice: see zr_row_ops.loss_parts
+    } slice[ZR_MOST_LOCAL_SLICES];
+    float *spare, *partials;
+    zr_gains gains;
+    // Of exchanges: first dx (rows, C) fp32, then from byte `parts` on the parts of a chunk.
+    char *place;
+    int64_t parts;
+} zr_head;
+
+// The products of some rows with some tokens, all or those of a tile or slice.
+//   logits (rows, tokens) = x table^T;  dtable = dlogits^T x, fp32;  dx = dlogits table, fp32
+zr_product zr_head_product(const zr_lm_unit *of, zero_dtype dtype, int64_t rows, int64_t tokens);
+zr_product zr_head_product_weight(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                                  int64_t tokens);
+zr_product zr_head_product_sum(const zr_lm_unit *of, zero_dtype dtype, int64_t rows,
+                               int64_t tokens);
+void *zr_head_normed_rows(const zr_head *h); // of the current chunk
+// Lists the products of `calls` chunks, with these products for dx.
+void zr_head_list_products(const zr_head *h, const zr_tensor_handle *table, int64_t rows,
+                           int64_t tokens, const zr_product *input, int calls,
+                           zero_unit_sizes *sizes);
+
+// head_slices.c
+void zr_cut_head_carve(zr_head *h, zr_carver *carver);
+void zr_cut_head_sizes(const zr_head *h, zero_unit_sizes *out);
+void zr_cut_head_take_targets(zr_head *h);
+// Computes the losses of the current chunk and, if `gradient`, the gradients from them.
+zero_status zr_cut_head_chunk(zr_head *h, bool gradient);
+// Sums the gradient of `normed` over the ranks, and rounds it.
+zero_status zr_cut_head_reduce(zr_head *h);
+
+#endif
