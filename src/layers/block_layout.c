@@ -179,14 +179,6 @@ size_t zr_block_place_bytes(const zr_block *block)
     return ZR_MAX(most, zr_gains_place_bytes(block->division.slices, &block->gains));
 }
 
-static bool rotates(const zr_block *block)
-{
-    for (int r = 1; r < zr_block_last_row(block, ZERO_ATTENTION_HALF); r++)
-        if (zr_row_rotates(&zr_block_rows(block, ZERO_ATTENTION_HALF)[r]))
-            return true;
-    return false;
-}
-
 // Lays out the workspace. While only counting, returns the bytes that suffice for every use.
 static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int threads,
                               zr_carver *held)
@@ -200,18 +192,20 @@ static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int thr
         carve_gains(block, &carver, is_split(block) ? held : &carver);
     if (zr_block_is_cut(block))
         block->place = zr_carve_place(&carver, block->hyper, zr_block_place_bytes(block));
-    if (rotates(block)) {
-        int64_t rotated = block->hyper->shape.rotated;
+    int64_t rotated = block->hyper->shape.rotated;
+    if (rotated) {
         block->frequency = zr_carve_floats(&carver, rotated / 2);
         block->angles = zr_carve_floats(&carver, attention->seq * rotated);
     }
     char *base = l->workspace ? (char *)l->workspace + carver.used : NULL;
-    int64_t end = zr_block_place_values(block, l->use, base);
-    block->scratch = base ? base + end : NULL;
-    if (base)
+    if (base) {
+        block->scratch = base + zr_block_place_values(block, l->use, base);
         return 0;
-    for (int use = ZR_BLOCK_TRAINS; use <= ZR_BLOCK_GOES_BACK && l->use != ZR_BLOCK_EVALUATES;
-         use++) {
+    }
+    bool one = l->use == ZR_BLOCK_EVALUATES;
+    int first = one ? (int)l->use : ZR_BLOCK_TRAINS, last = one ? (int)l->use : ZR_BLOCK_GOES_BACK;
+    int64_t end = 0;
+    for (int use = first; use <= last; use++) {
         int64_t bytes = zr_block_place_values(block, (zr_block_use)use, NULL);
         end = ZR_MAX(end, bytes);
     }

@@ -155,96 +155,100 @@ static size_t reserved(zr_queue *queue, const zr_product *all)
 // may come with, and what a refusal says is needed is enough too: for parts, where these need less.
 // In each of these shapes oneDNN 2.6 wants more for some m than for the largest, or for all rows
 // than for parts, with AVX-512, with its bf16 or with tiles.
+static const struct {
+    zr_product all;
+    int64_t least;
+} of_fewer_rows[] = {
+    {{.dtype = ZERO_BF16, .out = ZERO_BF16, .m = 220, .n = 192, .k = 144, .trans_b = true}, 195},
+    {{.dtype = ZERO_BF16,
+      .out = ZERO_BF16,
+      .m = 80,
+      .n = 100,
+      .k = 70,
+      .gelu_a = true,
+      .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
+     1},
+    {{.dtype = ZERO_BF16,
+      .out = ZERO_F32,
+      .m = 70,
+      .n = 80,
+      .k = 16,
+      .trans_a = true,
+      .trans_b = true,
+      .add = true},
+     1},
+    {{.dtype = ZERO_BF16,
+      .out = ZERO_BF16,
+      .m = 140,
+      .n = 30,
+      .k = 48,
+      .trans_a = true,
+      .trans_b = true},
+     126},
+    {{.dtype = ZERO_F32,
+      .out = ZERO_F32,
+      .m = 70,
+      .n = 66,
+      .k = 49,
+      .trans_a = true,
+      .gelu_a = true,
+      .epilogue = ZR_EPILOGUE_BIAS},
+     1},
+    {{.dtype = ZERO_F32,
+      .out = ZERO_F32,
+      .m = 70,
+      .n = 30,
+      .k = 49,
+      .trans_a = true,
+      .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
+     60},
+    {{.dtype = ZERO_F32, .out = ZERO_F32, .m = 260, .n = 100, .k = 600, .add = true}, 255},
+    {{.dtype = ZERO_BF16,
+      .out = ZERO_BF16,
+      .m = 79,
+      .n = 16,
+      .k = 600,
+      .trans_b = true,
+      .epilogue = ZR_EPILOGUE_BIAS},
+     78},
+    {{.dtype = ZERO_BF16,
+      .out = ZERO_BF16,
+      .m = 79,
+      .n = 16,
+      .k = 600,
+      .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
+     78},
+};
+
+// Tries of_fewer_rows[s]: what is reserved for all rows, and what each number of rows needs.
+static void try_fewer_rows(zr_queue *queue, zr_queue *ref, int s)
+{
+    const zr_product *all = &of_fewer_rows[s].all;
+    float *a = floats_random(all->m * all->k, 1, 1);
+    void *b = array_random(all->dtype, all->k * all->n, 2, 1),
+         *operand = array_random(all->dtype, all->m * all->n, 3, 1);
+    void *stored = first_rows(all, a, all->m), *want = array_new(all->out, all->m * all->n);
+    if (all->add)
+        memset(want, 0, sizeof(float) * (size_t)(all->m * all->n));
+    assert_int_equal(check_run(ref, zr_op_product(all, stored, b, operand, want), NULL), ZERO_OK);
+    size_t enough = reserved(queue, all);
+    for (int64_t rows = all->m; rows >= of_fewer_rows[s].least; rows--) {
+        fewer_rows(queue, enough, all, rows, a, b, operand, want);
+        size_t needed = fewer_rows(queue, 0, all, rows, a, b, operand, want);
+        assert_true(needed <= enough);
+        fewer_rows(queue, needed, all, rows, a, b, operand, want);
+    }
+    array_free(stored);
+    array_free(want);
+    array_free(b);
+    array_free(operand);
+    floats_free(a);
+}
+
 static void scratch_is_enough_for_fewer_rows(zr_queue *queue, zr_queue *ref)
 {
-    static const struct {
-        zr_product all;
-        int64_t least;
-    } cases[] = {
-        {{.dtype = ZERO_BF16, .out = ZERO_BF16, .m = 220, .n = 192, .k = 144, .trans_b = true},
-         195},
-        {{.dtype = ZERO_BF16,
-          .out = ZERO_BF16,
-          .m = 80,
-          .n = 100,
-          .k = 70,
-          .gelu_a = true,
-          .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
-         1},
-        {{.dtype = ZERO_BF16,
-          .out = ZERO_F32,
-          .m = 70,
-          .n = 80,
-          .k = 16,
-          .trans_a = true,
-          .trans_b = true,
-          .add = true},
-         1},
-        {{.dtype = ZERO_BF16,
-          .out = ZERO_BF16,
-          .m = 140,
-          .n = 30,
-          .k = 48,
-          .trans_a = true,
-          .trans_b = true},
-         126},
-        {{.dtype = ZERO_F32,
-          .out = ZERO_F32,
-          .m = 70,
-          .n = 66,
-          .k = 49,
-          .trans_a = true,
-          .gelu_a = true,
-          .epilogue = ZR_EPILOGUE_BIAS},
-         1},
-        {{.dtype = ZERO_F32,
-          .out = ZERO_F32,
-          .m = 70,
-          .n = 30,
-          .k = 49,
-          .trans_a = true,
-          .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
-         60},
-        {{.dtype = ZERO_F32, .out = ZERO_F32, .m = 260, .n = 100, .k = 600, .add = true}, 255},
-        {{.dtype = ZERO_BF16,
-          .out = ZERO_BF16,
-          .m = 79,
-          .n = 16,
-          .k = 600,
-          .trans_b = true,
-          .epilogue = ZR_EPILOGUE_BIAS},
-         78},
-        {{.dtype = ZERO_BF16,
-          .out = ZERO_BF16,
-          .m = 79,
-          .n = 16,
-          .k = 600,
-          .epilogue = ZR_EPILOGUE_GELU_BACKWARD},
-         78},
-    };
-    for (int s = 0; s < ZR_COUNT(cases); s++) {
-        const zr_product *all = &cases[s].all;
-        float *a = floats_random(all->m * all->k, 1, 1);
-        void *b = array_random(all->dtype, all->k * all->n, 2, 1),
-             *operand = array_random(all->dtype, all->m * all->n, 3, 1);
-        void *stored = first_rows(all, a, all->m), *want = array_new(all->out, all->m * all->n);
-        if (all->add)
-            memset(want, 0, sizeof(float) * (size_t)(all->m * all->n));
-        assert_int_equal(check_run(ref, zr_op_product(all, stored, b, operand, want), NULL),
-                         ZERO_OK);
-        size_t enough = reserved(queue, all);
-        for (int64_t rows = all->m; rows >= cases[s].least; rows--) {
-            fewer_rows(queue, enough, all, rows, a, b, operand, want);
-            size_t needed = fewer_rows(queue, 0, all, rows, a, b, operand, want);
-            assert_true(needed <= enough);
-            fewer_rows(queue, needed, all, rows, a, b, operand, want);
-        }
-        array_free(stored);
-        array_free(want);
-        array_free(b);
-        array_free(operand);
-        floats_free(a);
-    }
+    for (int s = 0; s < ZR_COUNT(of_fewer_rows); s++)
+        try_fewer_rows(queue, ref, s);
 }
 
 static void limits(zr_queue *queue, zr_queue *single, zr_queue *ref)
