@@ -26,37 +26,37 @@ static int64_t range_end(const element_job *job, int64_t last)
     return ZR_MIN(last * UNIT, job->n);
 }
 
-INLINE void gelu_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
-{
-    for (; i < end; i += LANES)
-        vf_put_as(type, job->out, i, end - i, vf_gelu(vf_get_as(type, job->a, i, end - i)));
-}
+// An operation of one type, vector by vector: GET reads an operand's elements, PUT writes them.
+#define GET(operand) vf_get_as(T, job->operand, i, end - i)
+#define PUT(operand, value) vf_put_as(T, job->operand, i, end - i, value)
+#define VECTORS(kind, ...)                                                                         \
+    INLINE void kind##_as(zero_dtype T, const element_job *job, int64_t i, int64_t end)            \
+    {                                                                                              \
+        for (; i < end; i += LANES) {                                                              \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    }                                                                                              \
+    static void kind##_range(const void *job_, int64_t first, int64_t last, int worker)            \
+    {                                                                                              \
+        const element_job *job = job_;                                                             \
+        WITH_TYPE(TYPE, job->of_a, kind##_as(TYPE, job, first *UNIT, range_end(job, last)));       \
+    }
 
-static void gelu_forward_range(const void *job_, int64_t first, int64_t last, int worker)
-{
-    const element_job *job = job_;
-    WITH_TYPE(T, job->of_a, gelu_forward_as(T, job, first * UNIT, range_end(job, last)));
-}
+// clang-format off
+VECTORS(gelu_forward, PUT(out, vf_gelu(GET(a))))
+VECTORS(gelu_backward, PUT(out, GET(out) * vf_gelu_slope(GET(a))))
+VECTORS(gelu_erf_forward, PUT(out, vf_gelu_erf(GET(a))))
+VECTORS(gelu_erf_backward, PUT(out, GET(d) * vf_gelu_erf_slope(GET(a))))
+VECTORS(silu_gate_forward, PUT(out, vf_silu(GET(a)) * GET(b)))
+VECTORS(silu_gate_backward, vf gate = GET(a), up = GET(b), d = GET(d), s = vf_logistic(gate);
+        PUT(out, d * up * s * (1.0f + gate * (1.0f - s))); PUT(out2, d * gate * s))
+// clang-format on
 
 void ZR_CPU_TABLE(zr_cpu_gelu_forward)(zr_queue *queue, const zr_elements *of, const void *pre,
                                        void *out)
 {
     element_job job = {.n = of->n, .a = pre, .out = out, .of_a = of->dtype};
     run_over_elements(queue, &job, gelu_forward_range);
-}
-
-INLINE void gelu_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
-{
-    for (; i < end; i += LANES) {
-        vf slope = vf_gelu_slope(vf_get_as(type, job->a, i, end - i));
-        vf_put_as(type, job->out, i, end - i, vf_get_as(type, job->out, i, end - i) * slope);
-    }
-}
-
-static void gelu_backward_range(const void *job_, int64_t first, int64_t last, int worker)
-{
-    const element_job *job = job_;
-    WITH_TYPE(T, job->of_a, gelu_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
 void ZR_CPU_TABLE(zr_cpu_gelu_backward)(zr_queue *queue, const zr_elements *of, const void *pre,
@@ -66,37 +66,11 @@ void ZR_CPU_TABLE(zr_cpu_gelu_backward)(zr_queue *queue, const zr_elements *of, 
     run_over_elements(queue, &job, gelu_backward_range);
 }
 
-INLINE void gelu_erf_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
-{
-    for (; i < end; i += LANES)
-        vf_put_as(type, job->out, i, end - i, vf_gelu_erf(vf_get_as(type, job->a, i, end - i)));
-}
-
-static void gelu_erf_forward_range(const void *job_, int64_t first, int64_t last, int worker)
-{
-    const element_job *job = job_;
-    WITH_TYPE(T, job->of_a, gelu_erf_forward_as(T, job, first * UNIT, range_end(job, last)));
-}
-
 void ZR_CPU_TABLE(zr_cpu_gelu_erf_forward)(zr_queue *queue, const zr_elements *of, const void *pre,
                                            void *out)
 {
     element_job job = {.n = of->n, .a = pre, .out = out, .of_a = of->dtype};
     run_over_elements(queue, &job, gelu_erf_forward_range);
-}
-
-INLINE void gelu_erf_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
-{
-    for (; i < end; i += LANES) {
-        vf slope = vf_gelu_erf_slope(vf_get_as(type, job->a, i, end - i));
-        vf_put_as(type, job->out, i, end - i, vf_get_as(type, job->d, i, end - i) * slope);
-    }
-}
-
-static void gelu_erf_backward_range(const void *job_, int64_t first, int64_t last, int worker)
-{
-    const element_job *job = job_;
-    WITH_TYPE(T, job->of_a, gelu_erf_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
 void ZR_CPU_TABLE(zr_cpu_gelu_erf_backward)(zr_queue *queue, const zr_elements *of, const void *pre,
@@ -106,43 +80,11 @@ void ZR_CPU_TABLE(zr_cpu_gelu_erf_backward)(zr_queue *queue, const zr_elements *
     run_over_elements(queue, &job, gelu_erf_backward_range);
 }
 
-INLINE void silu_gate_forward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
-{
-    for (; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf_put_as(type, job->out, i, left,
-                  vf_silu(vf_get_as(type, job->a, i, left)) * vf_get_as(type, job->b, i, left));
-    }
-}
-
-static void silu_gate_forward_range(const void *job_, int64_t first, int64_t last, int worker)
-{
-    const element_job *job = job_;
-    WITH_TYPE(T, job->of_a, silu_gate_forward_as(T, job, first * UNIT, range_end(job, last)));
-}
-
 void ZR_CPU_TABLE(zr_cpu_silu_gate_forward)(zr_queue *queue, const zr_elements *of,
                                             const void *gate, const void *up, void *out)
 {
     element_job job = {.n = of->n, .a = gate, .b = up, .out = out, .of_a = of->dtype};
     run_over_elements(queue, &job, silu_gate_forward_range);
-}
-
-INLINE void silu_gate_backward_as(zero_dtype type, const element_job *job, int64_t i, int64_t end)
-{
-    for (; i < end; i += LANES) {
-        int64_t left = end - i;
-        vf gate = vf_get_as(type, job->a, i, left), up = vf_get_as(type, job->b, i, left),
-           d = vf_get_as(type, job->d, i, left), s = vf_logistic(gate);
-        vf_put_as(type, job->out, i, left, d * up * s * (1.0f + gate * (1.0f - s)));
-        vf_put_as(type, job->out2, i, left, d * gate * s);
-    }
-}
-
-static void silu_gate_backward_range(const void *job_, int64_t first, int64_t last, int worker)
-{
-    const element_job *job = job_;
-    WITH_TYPE(T, job->of_a, silu_gate_backward_as(T, job, first * UNIT, range_end(job, last)));
 }
 
 void ZR_CPU_TABLE(zr_cpu_silu_gate_backward)(zr_queue *queue, const zr_elements *of,
