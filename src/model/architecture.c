@@ -108,6 +108,7 @@ static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *o
     zero_error found = {.status = ZERO_OK};
     ZERO_TRY(find_architecture(file, &config.kind));
     refuse_layers_apart(file);
+    zr_model_json_refuse(file, "quantization_config", "only unquantised weights can be read");
     zr_lm_table_read(architectures[config.kind], file, &config);
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);
