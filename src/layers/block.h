@@ -28,7 +28,7 @@
 typedef enum zr_row_kind {
     ZR_ROW_NORM,        // of the stream; weight: the gain
     ZR_ROW_LINEAR,      // in W + b
-    ZR_ROW_GELU_LINEAR, // gelu(in) W + b
+    ZR_ROW_GELU_LINEAR, // gelu(in) W + b, by tanh; W lies as (in, out)
     ZR_ROW_HEAD_NORM,   // RMSNorm of each head, fp32; absent where its tensor does not exist
     // Queries and keys rotated, and values, packed as attention reads them; from three rows, or
     // from one row in which each head's query, key and value follow each other.
@@ -69,7 +69,7 @@ typedef struct zr_block_table { // of an architecture
     zr_half_table halves[ZR_BLOCK_HALVES];
 } zr_block_table;
 
-extern const zr_block_table zr_gpt2_block, zr_llama_block;
+extern const zr_block_table zr_gpt2_block, zr_llama_block, zr_neox_block;
 
 // One call: R = batch x seq rows, C the width. T is the type of parameters and activations
 // (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so of boundaries

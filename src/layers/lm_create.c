@@ -7,6 +7,7 @@
 static const zr_block_table *const blocks[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_block,
     [ZR_LM_LLAMA] = &zr_llama_block,
+    [ZR_LM_NEOX] = &zr_neox_block,
 };
 
 const zr_block_table *zr_block_table_of(const zero_unit *unit)

@@ -10,6 +10,7 @@
 static const zr_architecture *const architectures[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_architecture,
     [ZR_LM_LLAMA] = &zr_llama_architecture,
+    [ZR_LM_NEOX] = &zr_neox_architecture,
 };
 
 const zr_architecture *zr_architecture_of(zr_lm_kind kind) { return architectures[kind]; }

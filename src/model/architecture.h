@@ -10,7 +10,7 @@
 #include <zero/gpt2.h>
 #include <zero/llama.h>
 
-typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_KINDS } zr_lm_kind;
+typedef enum zr_lm_kind { ZR_LM_GPT2, ZR_LM_LLAMA, ZR_LM_NEOX, ZR_LM_KINDS } zr_lm_kind;
 
 #define ZR_MOST_TOKEN_IDS 32
 

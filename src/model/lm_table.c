@@ -17,7 +17,9 @@ static void set_defaults(const zr_architecture *of, zr_lm_config *out)
     if (of->defaults)
         of->defaults(out);
     else
-        out->numbers = (zr_lm_numbers){.deviation = 0.02f, .rotated = 1, .rope = {.theta = 10000}};
+        out->numbers = (zr_lm_numbers){.deviation = 0.02f,
+                                       .rotated = of->fields[ZR_ROLE_ROTATED].otherwise,
+                                       .rope = {.theta = 10000}};
 }
 
 // ---- specs ----

@@ -83,7 +83,7 @@ typedef struct zr_architecture {
     void (*shape)(const zr_lm_config *config, zr_lm_shape *shape); // corrects it
 } zr_architecture;
 
-extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
+extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture, zr_neox_architecture;
 
 // Parses a preset and the fields after it. *vocab_given is true if the spec sets the vocabulary.
 zero_status zr_lm_table_parse(const zr_architecture *of, const char *spec,
