@@ -3,20 +3,20 @@
 #include "option_rows.h"
 
 #define A_SPEC                                                                                     \
-    "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, smollm2-135m, llama-3.1-8b, "      \
-    "llama-3.1-70b, llama-3.1-405b, ...; docs/models.md), or one with fields, "                    \
+    "a preset (gpt2, gpt2-medium, llama, mistral, qwen2, qwen3, pythia-160m, smollm2-135m, "       \
+    "llama-3.1-8b, llama-3.1-70b, llama-3.1-405b, ...; docs/models.md), or one with fields, "      \
     "gpt2:layers=4,heads=4,width=128,context=64[,vocab=V][,dropout=P], "                           \
     "llama:layers=4,heads=8,kv_heads=2,width=256[,inner=F][,head_dim=D][,theta=X][,tied=0]"
 #define A_MODEL                                                                                    \
-    "a GPT-2, Llama, Mistral, Qwen2 or Qwen3, in a directory in Hugging Face's layout; of a "      \
-    "run's directory, its model/ is taken"
+    "a GPT-2, Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX (Pythia), in a directory in Hugging "       \
+    "Face's layout; of a run's directory, its model/ is taken"
 #define A_TOKENIZER "a directory or file with a BPE: tokenizer.json, or vocab.json and merges.txt"
 
 // clang-format off
 const cli_option cli_options_model[] = {
     OPTION(TEXT, NEW, "--new", "SPEC", TRAIN | PLAN | COMPARE | BENCH | SIMULATE | TUNE,
-        .choices = "gpt2|gpt2-medium|llama|mistral|qwen2|qwen3|smollm2-135m|llama-3.1-8b|"
-                   "llama-3.1-70b|llama-3.1-405b",
+        .choices = "gpt2|gpt2-medium|llama|mistral|qwen2|qwen3|pythia-160m|smollm2-135m|"
+                   "llama-3.1-8b|llama-3.1-70b|llama-3.1-405b",
         .help = "start from random weights: " A_SPEC,
         .differs = {FOR(SIMULATE, .help = "the model to train: " A_SPEC),
                     FOR(PLAN, .help = "the model to plan for: " A_SPEC),

@@ -8,7 +8,7 @@
 // it reads, its tensors, and whether it is kept for backward. Forward runs the rows, backward runs
 // them reversed. The plan of memory, every ZeRO stage, tiles, tensor ranks, pipelines and split
 // backwards follow from the rows. The library's own architectures are such tables
-// (src/layers/gpt2_block.c); examples/rows.c is a program with one.
+// (src/model/gpt2_model.c); examples/rows.c is a program with one.
 #ifndef ZERO_ROWS_H
 #define ZERO_ROWS_H
 

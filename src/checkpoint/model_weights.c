@@ -12,7 +12,8 @@
 static const char *file_prefix_of(const zero_model *model)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
-    return ours ? zr_architecture_of(ours)->file_prefix : "";
+    const char *prefix = ours ? zr_architecture_of(ours)->file_prefix : NULL;
+    return prefix ? prefix : "";
 }
 
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,

@@ -282,17 +282,18 @@ static bool head_differs(const char *weights, const zr_lm_config *config)
 static zero_status warn_of_head(const converting *c)
 {
     zr_lm_config config;
+    zr_weights_options how = {.seed = 0};
     char *found = NULL;
     ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
     const char *from = c->model_dir ? c->model_dir : found;
     if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
-        zr_lm_shape_of(&config).tied && head_differs(c->source.path, &config))
-        zr_log(
-            &c->options->logger, ZERO_LOG_WARNING,
-            "\"%s\": lm_head.weight has other values than the table of tokens, but config.json "
-            "says that both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop "
-            "it",
-            c->source.path);
+        zr_lm_shape_of(&config).tied && head_differs(c->source.path, &config)) {
+        zr_weights_name_head(&config, &how);
+        zr_log(&c->options->logger, ZERO_LOG_WARNING,
+               "\"%s\": %s has other values than the table of tokens, but config.json says that "
+               "both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop it",
+               c->source.path, how.tied_head);
+    }
     zr_free(found);
     return ZERO_OK;
 }

@@ -17,8 +17,6 @@
 #include "layers/slices.h"
 #include "model/rows_model.h"
 
-extern const zero_block_table zr_gpt2_block, zr_llama_block;
-
 // One call: R = batch x seq rows, C the width. T is the type of parameters and activations
 // (zero_shape.dtype); S is the type of the residual stream, of its gradient, and so of boundaries
 // (zr_stream_dtype). (own) means this rank's rows.

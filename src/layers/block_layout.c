@@ -255,7 +255,7 @@ static void set_sizes(const zero_unit *unit, const zero_shape *shape, const zr_b
     int64_t rows = shape->batch * shape->seq;
     bool training = l->use != ZR_BLOCK_EVALUATES;
     *block = (zr_block){
-        .table = zr_block_table_of(unit),
+        .table = zr_architecture_of(&hyper->config)->block,
         .hyper = hyper,
         .parts = l->parts,
         .dtype = shape->dtype,

@@ -1,19 +1,7 @@
-// Creates models with their arithmetic: a table has the blocks of each architecture; embedding and
-// head are the same for all.
+// Creates models with their arithmetic.
 #include "layers/block.h"
 #include "layers/lm_units.h"
 #include "model/pipeline_stage_cut.h"
-
-static const zero_block_table *const blocks[ZR_LM_KINDS] = {
-    [ZR_LM_GPT2] = &zr_gpt2_block,
-    [ZR_LM_LLAMA] = &zr_llama_block,
-};
-
-const zero_block_table *zr_block_table_of(const zero_unit *unit)
-{
-    const zr_lm_config *config = &zr_lm_unit_at(unit)->config;
-    return config->kind == ZR_LM_ROWS ? config->rows.block : blocks[config->kind];
-}
 
 zero_status zr_lm_create_frozen(const zr_lm_config *config, const zr_lm_frozen *frozen,
                                 zero_model **out, zero_error *error)

@@ -18,8 +18,6 @@ enum zr_lm_site {
 
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;
 
-// lm_create.c: the table of an architecture's blocks (block.h).
-const struct zero_block_table *zr_block_table_of(const zero_unit *unit);
 // block.c: the sizes of a generation step through a block, and the step itself, as zr_lm_decode.
 void zr_block_decode_sizes(const zero_unit *unit, const zr_decode_limits *limits,
                            zero_unit_sizes *out);

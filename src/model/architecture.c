@@ -10,6 +10,7 @@
 static const zr_architecture *const architectures[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_architecture,
     [ZR_LM_LLAMA] = &zr_llama_architecture,
+    [ZR_LM_NEOX] = &zr_neox_architecture,
 };
 
 const zr_architecture *zr_architecture_at(int kind) { return architectures[kind]; }
@@ -113,6 +114,7 @@ static zero_status read_architecture_config(zr_model_json *file, zr_lm_config *o
     zero_error found = {.status = ZERO_OK};
     ZERO_TRY(find_architecture(file, &config.kind));
     refuse_layers_apart(file);
+    zr_model_json_refuse(file, "quantization_config", "only unquantised weights can be read");
     zr_lm_table_read(architectures[config.kind], file, &config);
     zr_model_json_tokens(file, "bos_token_id", &config.bos);
     zr_model_json_tokens(file, "eos_token_id", &config.eos);

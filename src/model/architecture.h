@@ -2,7 +2,7 @@
 // zr_lm_config and passes it to these functions.
 //
 // An architecture is a row of the array in architecture.c, and almost all of it is data
-// (lm_table.h). The arithmetic of its blocks is a row of the array in layers/lm_create.c.
+// (lm_table.h).
 #ifndef ZR_MODEL_ARCHITECTURE_H
 #define ZR_MODEL_ARCHITECTURE_H
 
@@ -13,6 +13,7 @@
 typedef enum zr_lm_kind {
     ZR_LM_GPT2,
     ZR_LM_LLAMA,
+    ZR_LM_NEOX,
     ZR_LM_KINDS,
     ZR_LM_ROWS = ZR_LM_KINDS // a program's own tables (zero/rows.h), which no file or spec names
 } zr_lm_kind;
@@ -48,7 +49,6 @@ typedef struct zr_lm_numbers {
 typedef struct zr_lm_rows { // of a program
     zr_lm_numbers numbers;
     const struct zr_architecture *architecture;
-    const struct zero_block_table *block;
 } zr_lm_rows;
 
 typedef struct zr_lm_config {

@@ -1,6 +1,5 @@
-// GPT-2: its configuration, presets and tensors, with Hugging Face's names, layout (the weights of
-// Conv1D are (in, out)) and initial distributions. The arithmetic of its blocks is in
-// layers/gpt2_block.c.
+// GPT-2: its configuration, presets, tensors, with Hugging Face's names, layout (the weights of
+// Conv1D are (in, out)) and initial distributions, and the rows of its block.
 #include "model/gpt2_model.h"
 
 #include "base/errors.h"
@@ -75,7 +74,7 @@ static const zr_lm_preset presets[] = {
     {0},
 };
 
-static const zero_tensor_row block[] = {
+static const zero_tensor_row tensors[] = {
     [ZR_LN1_W] = {"ln_1.weight", ZERO_WIDE_STREAM, .flags = ZERO_GAIN},
     [ZR_LN1_B] = {"ln_1.bias", ZERO_WIDE_STREAM},
     [ZR_ATTN_W] = {"attn.c_attn.weight", ZERO_WIDE_PACKED, ZERO_WIDE_STREAM, ZERO_THREE_PARTS},
@@ -89,6 +88,32 @@ static const zero_tensor_row block[] = {
     [ZR_MLP_PROJ_W] = {"mlp.c_proj.weight", ZERO_WIDE_STREAM, ZERO_WIDE_INNER, ZERO_DEPTH},
     [ZR_MLP_PROJ_B] = {"mlp.c_proj.bias", ZERO_WIDE_STREAM},
 };
+
+// The block:
+//
+//   attention:  c_attn ─ attention ─ c_proj ─ dropout
+//   mlp:        c_fc ─ gelu ─ c_proj ─ dropout
+//
+// The probabilities of attention are never stored: backward recomputes them from qkv and each row's
+// log-sum-exp. Neither is the output of gelu: the products that read it apply gelu to fc
+// themselves. A row of activations keeps 4C + F values of T.
+enum { NORMED, QKV, ATTENDED, ATTENTION_BRANCH, FC = 1, MLP_BRANCH };
+
+// clang-format off
+static const zero_block_table block = {.halves = {{
+    .count = ATTENTION_BRANCH + 1, .rows = {
+    [NORMED]     = {ZERO_ROW_NORM, .weight = ZR_LN1_W, .bias = ZR_LN1_B},
+    [QKV]        = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_PACKED, ZR_ATTN_W, ZR_ATTN_B, ZERO_KEPT},
+    [ATTENDED]   = {ZERO_ROW_ATTENTION, {QKV}, .kept = ZERO_KEPT},
+    [ATTENTION_BRANCH] =
+        {ZERO_ROW_LINEAR, {ATTENDED}, ZERO_WIDE_STREAM, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B},
+}}, {
+    .count = MLP_BRANCH + 1, .rows = {
+    [NORMED]     = {ZERO_ROW_NORM, .weight = ZR_LN2_W, .bias = ZR_LN2_B},
+    [FC]         = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_INNER, ZR_FC_W, ZR_FC_B, ZERO_KEPT},
+    [MLP_BRANCH] = {ZERO_ROW_GELU_LINEAR, {FC}, ZERO_WIDE_STREAM, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B},
+}}}};
+// clang-format on
 
 static const zr_model_type types[] = {{"gpt2", "GPT2LMHeadModel"}, {0}};
 
@@ -108,8 +133,9 @@ const zr_architecture zr_gpt2_architecture = {
             .gain = "ln_f.weight",
             .bias = "ln_f.bias",
             .head = "lm_head.weight",
-            .count = ZR_COUNT(block),
-            .block = block,
+            .count = ZR_COUNT(tensors),
+            .block = tensors,
         },
+    .block = &block,
     .defaults = set_defaults,
 };

@@ -63,7 +63,6 @@ void zr_llama_read(zr_model_json *file, zr_lm_config *out)
     if (facts->slides_optionally)
         zr_model_json_require_bool(file, "use_sliding_window", false, false);
     refuse_other_layers(file);
-    zr_model_json_refuse(file, "quantization_config", "only unquantised weights can be read");
     read_sizes(file, facts, config);
     config->output_bias =
         facts->reads_attention_bias && zr_model_json_bool(file, "attention_bias", false);

@@ -1,6 +1,6 @@
-// Llama, Mistral, Qwen2 and Qwen3: configuration, presets and tensors, with Hugging Face's names,
-// layout (the weights of Linear are (out, in)) and initial distributions. The arithmetic of their
-// blocks is in layers/llama_block.c.
+// Llama, Mistral, Qwen2 and Qwen3: configuration, presets, tensors, with Hugging Face's names,
+// layout (the weights of Linear are (out, in)) and initial distributions, and the rows of their
+// block.
 #include "model/llama_model.h"
 
 #include "base/errors.h"
@@ -106,7 +106,7 @@ static const zr_lm_preset presets[] = {
 #define BIAS(name_, size, option)                                                                  \
     .name = name_ ".bias", .out = ZERO_WIDE_##size, .only_with = ZR_##option##_BIAS
 #define GAIN(name_, size) .name = name_ ".weight", .out = ZERO_WIDE_##size, .flags = ZERO_GAIN
-static const zero_tensor_row block[] = {
+static const zero_tensor_row tensors[] = {
     [ZR_LLAMA_NORM1] = {GAIN("input_layernorm", STREAM)},
     [ZR_LLAMA_Q_W] = {WEIGHT("self_attn.q_proj", QUERIES, STREAM)},
     [ZR_LLAMA_Q_B] = {BIAS("self_attn.q_proj", QUERIES, QKV)},
@@ -126,6 +126,44 @@ static const zero_tensor_row block[] = {
     [ZR_LLAMA_DOWN_W] = {WEIGHT("mlp.down_proj", STREAM, INNER)},
     [ZR_LLAMA_DOWN_B] = {BIAS("mlp.down_proj", STREAM, MLP)},
 };
+
+// The block:
+//
+//   attention:  q, k, v ─ [norms of heads] ─ rotate ─ attention ─ o
+//   mlp:        silu(gate) * up ─ down
+//
+// Queries, keys and values are kept as their products wrote them; backward recomputes what
+// attention reads: normed, rotated and packed. Neither silu(gate) * up nor the norms' outputs are
+// kept. A row of activations keeps 2Q + 2K + 2F values of T.
+enum { NORMED, Q, K, V, NORMED_Q, NORMED_K, PACKED, ATTENDED, ATTENTION_BRANCH };
+enum { GATE = 1, UP, PRODUCT, MLP_BRANCH };
+
+// clang-format off
+static const zero_block_table block = {.halves = {{
+    .count = ATTENTION_BRANCH + 1, .rows = {
+    [NORMED]   = {ZERO_ROW_NORM, .weight = ZR_LLAMA_NORM1},
+    [Q]        =
+        {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_QUERIES, ZR_LLAMA_Q_W, ZR_LLAMA_Q_B, ZERO_KEPT},
+    [K]        = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_KEYS, ZR_LLAMA_K_W, ZR_LLAMA_K_B, ZERO_KEPT},
+    [V]        = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_KEYS, ZR_LLAMA_V_W, ZR_LLAMA_V_B, ZERO_KEPT},
+    [NORMED_Q] = {ZERO_ROW_HEAD_NORM, {Q}, ZERO_WIDE_QUERIES, ZR_LLAMA_Q_NORM},
+    [NORMED_K] = {ZERO_ROW_HEAD_NORM, {K}, ZERO_WIDE_KEYS, ZR_LLAMA_K_NORM},
+    [PACKED]   = {ZERO_ROW_ROTATE, {NORMED_Q, NORMED_K, V}},
+    [ATTENDED] = {ZERO_ROW_ATTENTION, {PACKED}, .kept = ZERO_KEPT},
+    [ATTENTION_BRANCH] =
+        {ZERO_ROW_LINEAR, {ATTENDED}, ZERO_WIDE_STREAM, ZR_LLAMA_O_W, ZR_LLAMA_O_B},
+}}, {
+    .count = MLP_BRANCH + 1, .rows = {
+    [NORMED]   = {ZERO_ROW_NORM, .weight = ZR_LLAMA_NORM2},
+    [GATE]     =
+        {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_INNER, ZR_LLAMA_GATE_W, ZR_LLAMA_GATE_B, ZERO_KEPT},
+    [UP]       =
+        {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_INNER, ZR_LLAMA_UP_W, ZR_LLAMA_UP_B, ZERO_KEPT},
+    [PRODUCT]  = {ZERO_ROW_SILU_GATE, {GATE, UP}},
+    [MLP_BRANCH] =
+        {ZERO_ROW_LINEAR, {PRODUCT}, ZERO_WIDE_STREAM, ZR_LLAMA_DOWN_W, ZR_LLAMA_DOWN_B},
+}}}};
+// clang-format on
 
 static zero_status check_variant(const zr_lm_config *config, zero_error *error)
 {
@@ -161,7 +199,6 @@ static void correct_shape(const zr_lm_config *of, zr_lm_shape *shape)
 const zr_architecture zr_llama_architecture = {
     .title = "Llama",
     .types = types,
-    .file_prefix = "",
     .rms = true,
     .gated = true,
     .outputs_first = true,
@@ -176,10 +213,10 @@ const zr_architecture zr_llama_architecture = {
             .table = "model.embed_tokens.weight",
             .gain = "model.norm.weight",
             .head = "lm_head.weight",
-            .count = ZR_COUNT(block),
-            .block = block,
+            .count = ZR_COUNT(tensors),
+            .block = tensors,
         },
-    .rope_at = offsetof(zero_llama_config, rope),
+    .block = &block,
     .defaults = set_defaults,
     .apply = apply_preset,
     .read = zr_llama_read,

@@ -9,7 +9,8 @@ static void *struct_of(const zr_lm_config *config) { return (void *)zr_lm_struct
 
 static zero_rope *rope_of(const zr_architecture *of, const zr_lm_config *config)
 {
-    return (zero_rope *)((char *)struct_of(config) + of->rope_at);
+    return (zero_rope *)((char *)struct_of(config) + of->fields[ZR_ROLE_THETA].at -
+                         offsetof(zero_rope, theta));
 }
 
 static void set_defaults(const zr_architecture *of, zr_lm_config *out)
@@ -17,7 +18,9 @@ static void set_defaults(const zr_architecture *of, zr_lm_config *out)
     if (of->defaults)
         of->defaults(out);
     else
-        out->numbers = (zr_lm_numbers){.deviation = 0.02f, .rotated = 1, .rope = {.theta = 10000}};
+        out->numbers = (zr_lm_numbers){.deviation = 0.02f,
+                                       .rotated = of->fields[ZR_ROLE_ROTATED].otherwise,
+                                       .rope = {.theta = 10000}};
 }
 
 // ---- specs ----

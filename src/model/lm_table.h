@@ -5,7 +5,43 @@
 #define ZR_MODEL_LM_TABLE_H
 
 #include "model/architecture.h"
+#include <stddef.h>
 #include <zero/rows.h>
+
+// A field of zr_lm_numbers; and those that most models of Hugging Face have under these keys.
+#define ZR_NUMBER(key_, kind_, member)                                                             \
+    .key = key_, .kind = ZR_FIELD_##kind_, .at = offsetof(zr_lm_numbers, member)
+#define ZR_SIZE(key_, member, most_)                                                               \
+    {                                                                                              \
+        ZR_NUMBER(key_, SIZE, member), .most = most_                                               \
+    }
+#define ZR_TILE_NUMBERS                                                                            \
+    [ZR_ROLE_TILES] = {ZR_NUMBER("tiles_embedding", OPTIONAL, tiles.embedding),                    \
+                       .most = ZR_MOST_WEIGHT_TILES},                                              \
+    [ZR_ROLE_TILES + 1] = {ZR_NUMBER("tiles_attention", OPTIONAL, tiles.attention),                \
+                           .most = ZR_MOST_WEIGHT_TILES},                                          \
+    [ZR_ROLE_TILES + 2] = {ZR_NUMBER("tiles_mlp", OPTIONAL, tiles.mlp),                            \
+                           .most = ZR_MOST_WEIGHT_TILES}
+#define ZR_USUAL_NUMBERS                                                                           \
+    [ZR_ROLE_VOCABULARY] = ZR_SIZE("vocab_size", vocab, INT32_MAX),                                \
+    [ZR_ROLE_POSITIONS] = ZR_SIZE("max_position_embeddings", positions, 1 << 30),                  \
+    [ZR_ROLE_WIDTH] = ZR_SIZE("hidden_size", width, 1 << 20),                                      \
+    [ZR_ROLE_INNER] = ZR_SIZE("intermediate_size", inner, 1 << 22),                                \
+    [ZR_ROLE_LAYERS] = ZR_SIZE("num_hidden_layers", layers, 1 << 16),                              \
+    [ZR_ROLE_HEADS] = ZR_SIZE("num_attention_heads", heads, 1 << 16),                              \
+    [ZR_ROLE_DEVIATION] = {ZR_NUMBER("initializer_range", DEVIATION, deviation),                   \
+                           .otherwise = 0.02},                                                     \
+    [ZR_ROLE_ATTENTION_DROPOUT] = {ZR_NUMBER("attention_dropout", PROBABILITY,                     \
+                                             attention_dropout)},                                  \
+    [ZR_ROLE_TIED] = {ZR_NUMBER("tie_word_embeddings", FLAG, tied)}, ZR_TILE_NUMBERS
+
+// The weight and the bias of a norm or a linear, which have numbers that follow each other.
+#define ZR_NORM_TENSORS(number, name)                                                              \
+    [number] = {name ".weight", ZERO_WIDE_STREAM, .flags = ZERO_GAIN},                             \
+    [(number) + 1] = {name ".bias", ZERO_WIDE_STREAM}
+#define ZR_LINEAR_TENSORS(number, name, out_, in_)                                                 \
+    [number] = {name ".weight", ZERO_WIDE_##out_, ZERO_WIDE_##in_},                                \
+    [(number) + 1] = {name ".bias", ZERO_WIDE_##out_}
 
 typedef struct zr_lm_tensors {                   // names as in files
     const char *unit_prefix;                     // begins a block's name: "h."
@@ -37,15 +73,16 @@ typedef struct zr_lm_preset {
 #define ZR_MOST_HEAD_DIM 1024 // if heads are rotated
 
 typedef struct zr_architecture {
-    const char *title;          // "GPT-2"
-    const zr_model_type *types; // the first stands for the architecture; the last has no name
-    const char *file_prefix;    // before a tensor's name in files, which may leave it out
-    bool rms, gated, outputs_first, rotary; // as in zr_lm_shape; rotary: queries and keys turn
-    const zr_lm_field *fields;              // (ZR_ROLES)
-    const zr_lm_need *needs;                // the last has no key
-    const zr_lm_preset *presets;            // the last has no name
+    const char *title;              // "GPT-2"
+    const zr_model_type *types;     // the first stands for the architecture; the last has no name
+    const char *file_prefix;        // before names in files, which may leave it out; NULL: none
+    bool rms, gated, outputs_first; // as in zr_lm_shape
+    bool rotary;                    // queries and keys turn; the role THETA lies in a zero_rope
+    const zr_lm_field *fields;      // (ZR_ROLES)
+    const zr_lm_need *needs;        // the last has no key
+    const zr_lm_preset *presets;    // the last has no name
     zr_lm_tensors tensors;
-    size_t rope_at; // offset of zero_rope in its struct, if it is rotary
+    const zero_block_table *block; // its arithmetic
     // Code: NULL if the tables are enough.
     //
     // Sets every field of `out` to its usual value, before a preset does.
@@ -59,7 +96,7 @@ typedef struct zr_architecture {
     void (*shape)(const zr_lm_config *config, zr_lm_shape *shape); // corrects it
 } zr_architecture;
 
-extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture;
+extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture, zr_neox_architecture;
 const zr_architecture *zr_architecture_at(int kind); // 0 to ZR_LM_KINDS - 1
 
 // Parses a preset and the fields after it. *vocab_given is true if the spec sets the vocabulary.

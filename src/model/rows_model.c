@@ -11,30 +11,24 @@ typedef struct described { // an architecture, and what it points to
     zr_model_type types[2];
 } described;
 
-#define FIELD(key_, member, kind_)                                                                 \
-    .key = key_, .kind = ZR_FIELD_##kind_, .at = offsetof(zr_lm_numbers, member)
 static const zr_lm_field fields[ZR_ROLES] = {
-    [ZR_ROLE_VOCABULARY] = {FIELD("vocab_size", vocab, SIZE), .most = INT32_MAX},
-    [ZR_ROLE_POSITIONS] = {FIELD("n_positions", positions, SIZE), .most = 1 << 30},
-    [ZR_ROLE_WIDTH] = {FIELD("width", width, SIZE), .most = 1 << 20},
-    [ZR_ROLE_INNER] = {FIELD("inner", inner, SIZE), .most = 1 << 22},
-    [ZR_ROLE_LAYERS] = {FIELD("n_layer", layers, SIZE), .most = 1 << 16},
-    [ZR_ROLE_HEADS] = {FIELD("n_head", heads, SIZE), .most = 1 << 16},
-    [ZR_ROLE_KV_HEADS] = {FIELD("n_kv_head", kv_heads, OPTIONAL), .most = 1 << 16},
-    [ZR_ROLE_HEAD_DIM] = {FIELD("head_dim", head_dim, OPTIONAL), .most = ZR_MOST_HEAD_DIM},
-    [ZR_ROLE_EPSILON] = {FIELD("norm_epsilon", epsilon, EPSILON)},
-    [ZR_ROLE_DEVIATION] = {FIELD("initializer_range", deviation, DEVIATION)},
-    [ZR_ROLE_RESIDUAL_DROPOUT] = {FIELD("residual_dropout", residual_dropout, PROBABILITY)},
-    [ZR_ROLE_EMBEDDING_DROPOUT] = {FIELD("embedding_dropout", embedding_dropout, PROBABILITY)},
-    [ZR_ROLE_ATTENTION_DROPOUT] = {FIELD("attention_dropout", attention_dropout, PROBABILITY)},
-    [ZR_ROLE_ROTATED] = {FIELD("rotated", rotated, FRACTION)},
-    [ZR_ROLE_THETA] = {FIELD("rope_theta", rope.theta, BASE)},
-    [ZR_ROLE_TIED] = {FIELD("tied", tied, FLAG)},
-    [ZR_ROLE_TILES] = {FIELD("tiles_embedding", tiles.embedding, OPTIONAL),
-                       .most = ZR_MOST_WEIGHT_TILES},
-    [ZR_ROLE_TILES + 1] = {FIELD("tiles_attention", tiles.attention, OPTIONAL),
-                           .most = ZR_MOST_WEIGHT_TILES},
-    [ZR_ROLE_TILES + 2] = {FIELD("tiles_mlp", tiles.mlp, OPTIONAL), .most = ZR_MOST_WEIGHT_TILES},
+    [ZR_ROLE_VOCABULARY] = ZR_SIZE("vocab_size", vocab, INT32_MAX),
+    [ZR_ROLE_POSITIONS] = ZR_SIZE("n_positions", positions, 1 << 30),
+    [ZR_ROLE_WIDTH] = ZR_SIZE("width", width, 1 << 20),
+    [ZR_ROLE_INNER] = ZR_SIZE("inner", inner, 1 << 22),
+    [ZR_ROLE_LAYERS] = ZR_SIZE("n_layer", layers, 1 << 16),
+    [ZR_ROLE_HEADS] = ZR_SIZE("n_head", heads, 1 << 16),
+    [ZR_ROLE_KV_HEADS] = {ZR_NUMBER("n_kv_head", OPTIONAL, kv_heads), .most = 1 << 16},
+    [ZR_ROLE_HEAD_DIM] = {ZR_NUMBER("head_dim", OPTIONAL, head_dim), .most = ZR_MOST_HEAD_DIM},
+    [ZR_ROLE_EPSILON] = {ZR_NUMBER("norm_epsilon", EPSILON, epsilon)},
+    [ZR_ROLE_DEVIATION] = {ZR_NUMBER("initializer_range", DEVIATION, deviation)},
+    [ZR_ROLE_RESIDUAL_DROPOUT] = {ZR_NUMBER("residual_dropout", PROBABILITY, residual_dropout)},
+    [ZR_ROLE_EMBEDDING_DROPOUT] = {ZR_NUMBER("embedding_dropout", PROBABILITY, embedding_dropout)},
+    [ZR_ROLE_ATTENTION_DROPOUT] = {ZR_NUMBER("attention_dropout", PROBABILITY, attention_dropout)},
+    [ZR_ROLE_ROTATED] = {ZR_NUMBER("rotated", FRACTION, rotated)},
+    [ZR_ROLE_THETA] = {ZR_NUMBER("rope_theta", BASE, rope.theta)},
+    [ZR_ROLE_TIED] = {ZR_NUMBER("tied", FLAG, tied)},
+    ZR_TILE_NUMBERS,
 };
 
 static zr_lm_numbers numbers_of(const zero_rows_config *config, bool rotary)
@@ -77,7 +71,6 @@ static void describe(const zero_rows_config *config, bool rotary, described *out
     out->architecture = (zr_architecture){
         .title = config->name,
         .types = out->types,
-        .file_prefix = "",
         .rms = config->rms_norm,
         .outputs_first = config->outputs_first,
         .rotary = rotary,
@@ -93,7 +86,7 @@ static void describe(const zero_rows_config *config, bool rotary, described *out
                     .head = "head.weight",
                     .count = config->tensor_count,
                     .block = config->tensors},
-        .rope_at = offsetof(zr_lm_numbers, rope),
+        .block = config->block,
     };
 }
 
@@ -138,9 +131,8 @@ zero_status zr_rows_make(const zero_rows_config *config, zr_lm_config *out, zero
     if (!made)
         return ZERO_ERR_MEMORY;
     describe(config, rotary, made);
-    out->rows = (zr_lm_rows){.numbers = numbers_of(config, rotary),
-                             .architecture = &made->architecture,
-                             .block = config->block};
+    out->rows =
+        (zr_lm_rows){.numbers = numbers_of(config, rotary), .architecture = &made->architecture};
     ZERO_TRY(zr_lm_check(out, error));
     const zr_lm_shape shape = zr_lm_shape_of(out);
     if (woven && shape.kv_heads != shape.heads)

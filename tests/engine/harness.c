@@ -338,6 +338,10 @@ zero_model *harness_model(const harness_case *c)
     zero_gpt2_config gpt2;
     zero_error error = {0};
     zero_model *model = NULL;
+    if (c->lm) {
+        must(zr_lm_create_frozen(c->lm, c->frozen, &model, &error), &error, "model");
+        return model;
+    }
     if (c->llama && c->frozen)
         return make_frozen(c, &(zr_lm_config){.kind = ZR_LM_LLAMA, .llama = *c->llama});
     if (c->llama) {
@@ -433,10 +437,7 @@ void harness_try(const harness_case *c, harness_result *out, harness_failure *ra
         good = good && ranks[r].status == ZERO_OK;
     if (ranks_each(&run) > 1 && good)
         expect_same(&run, out, &half);
-    if (c->llama)
-        zero_llama_destroy(model);
-    else
-        zero_gpt2_destroy(model);
+    zr_lm_free(model);
 }
 
 void harness_run(const harness_case *c, harness_result *out)

@@ -15,6 +15,7 @@
 typedef struct harness_case {
     int stage, ranks, accumulation, batch;
     const zero_llama_config *llama;    // NULL: a GPT-2 of the fields below
+    const struct zr_lm_config *lm;     // a model of any architecture, in place of these; or NULL
     const struct zr_lm_frozen *frozen; // tensors that do not train; NULL: all do
     // Returns the model that ranks use in place of the case's; NULL: the case's.
     const zero_model *(*tuned)(const zero_model *model);
@@ -99,7 +100,7 @@ void harness_refused(const harness_case *c, zero_status status, const char *word
 // Returns a small Llama for the text of harness_batch: two layers, pairs of whose four heads share
 // keys and values.
 zero_llama_config harness_llama(void);
-// Returns the model of a case; free it with zero_gpt2_destroy or zero_llama_destroy.
+// Returns the model of a case; free it with zr_lm_free.
 zero_model *harness_model(const harness_case *c);
 // Whether losses, norms and parameters have the same bits.
 bool harness_equal(const harness_result *a, const harness_result *b);

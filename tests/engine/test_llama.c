@@ -1,7 +1,9 @@
 // Llama is a model like any other: stages 0 to 3, on any number of ranks, with every policy, tier
 // and tiling, give the same bits, and the bytes held are those planned. Three configurations: a
 // head of its own, shared keys and every bias; a tied head and norms of heads; tiled weights.
+// So is GPT-NeoX, with dropout and, on the second backend, tiled.
 #include "harness.h"
+#include "model/architecture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -53,6 +55,41 @@ static void test_stages(void **state)
                                                     .accumulation = 2,
                                                     .batch = 1,
                                                     .clipping = 1,
+                                                    .precision = policies[p]});
+            }
+}
+
+static zr_lm_config neox(bool tiled)
+{
+    return (zr_lm_config){.kind = ZR_LM_NEOX,
+                          .numbers = {.vocab = tiled ? 200 : HARNESS_VOCAB,
+                                      .positions = HARNESS_SEQ,
+                                      .width = tiled ? 96 : 16,
+                                      .inner = tiled ? 136 : 24,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .epsilon = 1e-5f,
+                                      .deviation = 0.02f,
+                                      .residual_dropout = 0.1f,
+                                      .attention_dropout = 0.1f,
+                                      .rotated = 0.25,
+                                      .rope = {.theta = 10000},
+                                      .tied = !tiled,
+                                      .tiles = {tiled ? 3 : 0, tiled ? 2 : 0, tiled ? 2 : 0}}};
+}
+
+static void test_neox(void **state)
+{
+    for (int p = 0; p < 3; p++)
+        for (int ranks = 1; ranks <= 2; ranks++)
+            for (int tiled = 0; tiled < 2; tiled++) {
+                const zr_lm_config config = neox(tiled);
+                harness_stages_agree((harness_case){.lm = &config,
+                                                    .ranks = ranks,
+                                                    .accumulation = 2,
+                                                    .batch = 1,
+                                                    .clipping = 1,
+                                                    .backend = tiled ? "cpu" : NULL,
                                                     .precision = policies[p]});
             }
 }
@@ -125,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_neox),
         cmocka_unit_test(test_cpu_backend),
         cmocka_unit_test(test_tiers),
         cmocka_unit_test(test_tiles_are_the_whole),

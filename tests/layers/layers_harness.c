@@ -369,6 +369,23 @@ bool harness_offered(const zr_backend *backend)
     return offered;
 }
 
+zr_lm_config harness_neox(float dropout)
+{
+    return (zr_lm_config){.kind = ZR_LM_NEOX,
+                          .numbers = {.vocab = 29,
+                                      .positions = 16,
+                                      .width = 32,
+                                      .inner = 48,
+                                      .layers = 2,
+                                      .heads = 8,
+                                      .epsilon = 1e-5f,
+                                      .deviation = 0.02f,
+                                      .residual_dropout = dropout,
+                                      .attention_dropout = dropout,
+                                      .rotated = 0.5,
+                                      .rope = {.theta = 10000}}};
+}
+
 zero_gpt2_config harness_tiny(void)
 {
     zero_gpt2_config config;

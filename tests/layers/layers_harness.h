@@ -87,6 +87,9 @@ void harness_forget(harness *net); // sets gradients to NaN and marks none as wr
 // Whether this processor can run the backend, which means that a queue can be opened.
 bool harness_offered(const zr_backend *backend);
 zero_gpt2_config harness_tiny(void); // 2 layers, 2 heads, width 16, 29 tokens, 8 positions
+// A GPT-NeoX with 2 layers, 8 heads of 4 elements, of which 2 turn, an MLP of 48, 29 tokens, 16
+// positions, and a head of its own.
+zr_lm_config harness_neox(float dropout);
 
 // max|a-b| / max|b|
 double harness_error(const float *a, const float *b, int64_t count);

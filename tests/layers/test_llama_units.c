@@ -1,5 +1,6 @@
 // Llama's units beyond the golden values: finite differences with every feature switched on, tiled
 // weights, sizes, contributions that add up, attention dropout, and the limits of decoding.
+// GPT-NeoX's differences, too.
 #include "layers/lm_units.h"
 #include "layers_harness.h"
 #include "model/llama_model.h"
@@ -57,6 +58,8 @@ static void gradients_are_differences(void **state)
         for (int dropped = 0; dropped < 2 && harness_offered(*backend); dropped++) {
             zr_lm_config config = everything();
             config.llama.attention_dropout = dropped ? 0.3f : 0;
+            check_differences(&config, *backend);
+            config = harness_neox(dropped ? 0.3f : 0);
             check_differences(&config, *backend);
         }
 }

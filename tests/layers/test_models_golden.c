@@ -19,6 +19,7 @@ static const struct {
     {FILE_OF("llama"),
      {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/",
       "mistral/", "qwen2/", "qwen3/", "smollm2/"}},
+    {FILE_OF("neox"), {"neox/", "neox_half/", "neox_whole/", "neox_llama3/"}},
 };
 
 static void network_of(harness *net, const golden *of, const zr_backend *backend, zero_dtype dtype)

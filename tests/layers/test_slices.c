@@ -339,12 +339,15 @@ static void near(const char *what, const result *a, const result *b, double tole
         }
 }
 
-enum { GPT2, LLAMA, TIED, CONFIGS };
+enum { GPT2, LLAMA, TIED, NEOX, CONFIGS };
 
 static zr_lm_config config_of(int which, float dropout)
 {
     zr_lm_config config = {.kind = which == GPT2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
-    if (which == GPT2) {
+    if (which == NEOX) {
+        config = harness_neox(dropout);
+        config.numbers.vocab = 101;
+    } else if (which == GPT2) {
         config.gpt2 = harness_tiny();
         config.gpt2.n_embd = 32;
         config.gpt2.n_head = 8;
@@ -416,6 +419,7 @@ static void check_all(int which)
 static void gpt2(void **state) { check_all(GPT2); }
 static void llama(void **state) { check_all(LLAMA); }
 static void tied(void **state) { check_all(TIED); }
+static void neox(void **state) { check_all(NEOX); }
 
 // A head of two chunks: the second adds to the gradient that the first has written.
 static void the_head_in_chunks(void **state)
@@ -460,8 +464,11 @@ static void any_number_of_ranks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2), cmocka_unit_test(llama),
-                                       cmocka_unit_test(tied), cmocka_unit_test(the_head_in_chunks),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2),
+                                       cmocka_unit_test(llama),
+                                       cmocka_unit_test(tied),
+                                       cmocka_unit_test(neox),
+                                       cmocka_unit_test(the_head_in_chunks),
                                        cmocka_unit_test(any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // A block's backward in two parts has the bits of its backward in one call: on every backend, in
-// every type, of GPT-2 and Llama, cut into slices, with frozen tensors. What it holds in between is
-// no more than the gradients of the outputs of its products, and sums of gains.
+// every type, of GPT-2, Llama and GPT-NeoX, cut into slices, with frozen tensors. What it holds in
+// between is no more than the gradients of the outputs of its products, and sums of gains.
 #include "layers/linear.h"
 #include "layers_harness.h"
 #include "split_backward.h"
@@ -11,11 +11,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { GPT2, LLAMA, LLAMA_PLAIN, CONFIGS };
+enum { GPT2, LLAMA, LLAMA_PLAIN, NEOX, CONFIGS };
 
 static zr_lm_config config_of(int which, float dropout)
 {
     zr_lm_config config = {.kind = which == GPT2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
+    if (which == NEOX)
+        return harness_neox(dropout);
     if (which == GPT2) {
         config.gpt2 = harness_tiny();
         config.gpt2.n_embd = 32;
@@ -99,9 +101,9 @@ static bool lacks_part(const void *part, const char *name) { return strstr(name,
 
 static void check_frozen(const zr_backend *backend, zero_shape shape)
 {
-    static const char *const parts[] = {"weight", "bias",   "attn",   "mlp",    "norm",
-                                        "ln_",    "c_proj", "c_attn", "q_proj", "k_proj",
-                                        "o_proj", "gate",   "up",     "down"};
+    static const char *const parts[] = {
+        "weight", "bias",   "attn",   "mlp",  "norm", "ln_",  "c_proj",          "c_attn",
+        "q_proj", "k_proj", "o_proj", "gate", "up",   "down", "query_key_value", "dense"};
     for (int which = 0; which < CONFIGS; which++)
         for (int p = 0; p < ZR_COUNT(parts); p++)
             for (int others = 0; others < 2; others++) {
@@ -159,6 +161,7 @@ static void what_is_held_is_counted(void **state)
     assert_int_equal(held_of(LLAMA_PLAIN, ZERO_BF16, NULL), 2 * llama + norms / 2);
     assert_int_equal(held_of(LLAMA, ZERO_BF16, NULL),
                      2 * llama + norms / 2 + 2 * DIM * sizeof(float));
+    assert_int_equal(held_of(NEOX, ZERO_F32, NULL), 4 * ROWS * (5 * WIDTH + GATED) + norms);
     // Where nothing trains, nothing is held; a bias needs the same gradient as its weight.
     assert_int_equal(held_of(GPT2, ZERO_F32, &mlp), 4 * ROWS * 4 * WIDTH + norms);
     assert_int_equal(held_of(GPT2, ZERO_F32, &weights), 4 * gpt2 + norms / 2);

@@ -192,6 +192,8 @@ static void other_arithmetic_is_refused(void **state)
          ZERO_ERR_UNSUPPORTED, "\"scale_attn_weights\" is false"},
         {"{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true, " SIZES "}",
          ZERO_ERR_UNSUPPORTED, "\"scale_attn_by_inverse_layer_idx\" is true"},
+        {"{\"model_type\": \"gpt2\", \"quantization_config\": {}, " SIZES "}", ZERO_ERR_UNSUPPORTED,
+         "\"quantization_config\" is given"},
         {"{\"model_type\": \"gpt2\", \"reorder_and_upcast_attn\": true, " SIZES "}",
          ZERO_ERR_UNSUPPORTED, "\"reorder_and_upcast_attn\" is true"},
         {"{\"model_type\": \"gpt2\", \"add_cross_attention\": true, " SIZES "}",

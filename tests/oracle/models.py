@@ -16,7 +16,7 @@ import tempfile
 
 import torch
 import transformers
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 VOCAB, BATCH, SEQ = 29, 2, 7
 SMALL = dict(vocab_size=VOCAB, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -43,8 +43,22 @@ LLAMA = {
     "smollm2": (LlamaForCausalLM, LlamaConfig(**{**SMALL, "num_attention_heads": 3, "num_key_value_heads": 1, "hidden_size": 24}, tie_word_embeddings=True,
                                               rms_norm_eps=1e-5, initializer_range=0.041666666666666664, **rope(rope_theta=100000.0, rope_type="default"))),
 }
+
+
+def neox(part, tied, width=16, **settings):
+    sizes = {**SMALL, "hidden_size": width, "num_attention_heads": 2, "intermediate_size": 12}
+    del sizes["num_key_value_heads"]
+    return GPTNeoXForCausalLM, GPTNeoXConfig(**sizes, tie_word_embeddings=tied, **rope(**{"rope_theta": 100.0, "rope_type": "default", **settings}, partial_rotary_factor=part))
+
+
+NEOX = {
+    "neox": neox(0.25, tied=False),
+    "neox_half": neox(0.5, tied=True),
+    "neox_whole": neox(1.0, tied=False),
+    "neox_llama3": neox(0.5, tied=True, width=24, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64),
+}
 MIXED = ("llama", "qwen3")  # with gradients under autocast
-FILES = {"llama": LLAMA}
+FILES = {"llama": LLAMA, "neox": NEOX}
 
 
 def record(out, kind, name, tensor):
@@ -71,6 +85,7 @@ def autocast_gradients(model, dtype, tokens, targets):
 
 def record_variant(out, variant, kind, config):
     """All records of a model with random weights. Names are those of the whole model's file: GPT-2's without "transformer." before them."""
+    head = "embed_out.weight" if config.model_type == "gpt_neox" else "lm_head.weight"
     model = kind(config).double().train()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -93,7 +108,7 @@ def record_variant(out, variant, kind, config):
     mixed = {name: autocast_gradients(model, dtype, tokens, targets)
              for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)) if variant in MIXED}
     for name, parameter in model.named_parameters():
-        plain = name.removeprefix("transformer.")
+        plain = name.removeprefix("transformer.").replace("lm_head.weight", head)
         record(out, "f32", f"{variant}/{plain}", parameter)
         record(out, "f32", f"{variant}/grad.{plain}", parameter.grad)
         for precision, gradients in mixed.items():

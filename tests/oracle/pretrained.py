@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Models that transformers wrote, through the program and back; run by hand, it needs torch and transformers.
 
-    python3 tests/oracle/pretrained.py build/zero
+    python3 tests/oracle/pretrained.py build/zero              every model
+    python3 tests/oracle/pretrained.py build/zero "llama tied" those rows of MODELS alone
 
-For GPT-2 and each variant of Llama: a small model with random weights is saved by transformers, in several shards and in fp32, bf16 and fp16.
+For each of MODELS: a small model with random weights is saved by transformers, in several shards and in fp32, bf16 and fp16.
  - zero eval      loss against transformers' on the same windows
  - zero generate  200 greedy tokens, in fp32, against transformers' generate
  - zero train     one step at a vanishing rate; what it exports opens in transformers, with the logits of the model that went in
- - zero train     four steps on tensor ranks, for GPT-2 and Llama: what they export has in transformers the loss that zero eval finds, on one rank
+ - zero train     four steps on tensor ranks, for those of TENSOR_RANKS: what they export has in transformers the loss that zero eval finds, on one rank
                   and on tensor ranks, and about that of the export of one rank
  - plus what files may have besides: buffers of older versions, a head that repeats the table of tokens
 Prints a line each; exit status 1 if one differs.
@@ -23,11 +24,12 @@ import tempfile
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
 CONTEXT = 256
 SMALL = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=CONTEXT,
              bos_token_id=None, eos_token_id=None, pad_token_id=None)
+NEOX = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
 LLAMA3 = dict(rope_theta=1000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
 YARN = dict(rope_theta=10000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=64)
 MODELS = {
@@ -45,7 +47,11 @@ MODELS = {
     "qwen3": lambda v: Qwen3Config(vocab_size=v, head_dim=32, tie_word_embeddings=True, **SMALL),
     "smollm2": lambda v: LlamaConfig(vocab_size=v, tie_word_embeddings=True, rms_norm_eps=1e-5, rope_parameters=dict(rope_theta=100000.0, rope_type="default"),
                                      **{**SMALL, "hidden_size": 96, "num_attention_heads": 3, "num_key_value_heads": 1}),
+    "neox": lambda v: GPTNeoXConfig(vocab_size=v, **NEOX),
+    "neox linear rope": lambda v: GPTNeoXConfig(vocab_size=v, tie_word_embeddings=True, **NEOX, rope_parameters=dict(
+        rope_theta=1000.0, rope_type="linear", factor=4.0, partial_rotary_factor=0.5)),
 }
+TENSOR_RANKS = {"gpt2": 2, "llama": 4, "neox": 2}
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 failures = 0
 
@@ -159,7 +165,7 @@ def check_extras(work, text):
         report(name, "buffers and a head beside it", ours == plain, f"{ours} {plain}")
 
 
-def main():
+def main(only):
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as work:
@@ -169,15 +175,17 @@ def main():
         seed = os.path.join(work, "seed")
         zero("train", "--new", "gpt2:layers=1,heads=1,width=8,context=16", "--data", text, "--tokenizer", "chars", "--out", seed, "--steps", "1", "--quiet")
         tokenizer = seed + "/model"
-        for name, config in MODELS.items():
-            check(name, config(len(characters(tokenizer))), work, text, tokenizer)
-        check_extras(work, text)
-        check_tensor_ranks("gpt2", 2, work, text, tokenizer)
-        check_tensor_ranks("llama", 4, work, text, tokenizer)
+        for name in only or MODELS:
+            check(name, MODELS[name](len(characters(tokenizer))), work, text, tokenizer)
+        if not only:
+            check_extras(work, text)
+        for name, ranks in TENSOR_RANKS.items():
+            if not only or name in only:
+                check_tensor_ranks(name, ranks, work, text, tokenizer)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}; {failures} differ")
     sys.exit(failures > 0)
 
 
 if __name__ == "__main__":
     ZERO = os.path.abspath(sys.argv[1])
-    main()
+    main(sys.argv[2:])
