@@ -66,28 +66,18 @@ zr_pass_traffic zr_traffic_none(void)
     return (zr_pass_traffic){.data = none, .tensor = none, .replicas = none, .pipeline = none};
 }
 
-static bool is_made_by(const zero_exchange *exchange, zr_exchange_call call)
+static bool is_made_by(const zero_exchange *exchange, zr_call call)
 {
     switch (call) {
-    case ZR_EXCHANGES_OF_FORWARD: return !exchange->backward;
-    case ZR_EXCHANGES_OF_BACKWARD: return exchange->backward;
-    case ZR_EXCHANGES_OF_INPUT: return exchange->backward && !exchange->in_weight;
-    default: return exchange->backward && exchange->in_weight;
-    }
-}
-
-zr_exchange_call zr_exchange_call_of(const zr_instruction *call)
-{
-    switch ((zr_call)call->what) {
     case ZR_CALL_BACKWARD:
-    case ZR_CALL_BOTH: return ZR_EXCHANGES_OF_BACKWARD;
-    case ZR_CALL_INPUT: return ZR_EXCHANGES_OF_INPUT;
-    case ZR_CALL_WEIGHT: return ZR_EXCHANGES_OF_WEIGHT;
-    default: return ZR_EXCHANGES_OF_FORWARD;
+    case ZR_CALL_BOTH: return exchange->backward;
+    case ZR_CALL_INPUT: return exchange->backward && !exchange->in_weight;
+    case ZR_CALL_WEIGHT: return exchange->backward && exchange->in_weight;
+    default: return !exchange->backward;
     }
 }
 
-void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exchange_call call,
+void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_call call,
                        zr_pass_traffic *to)
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
@@ -121,7 +111,7 @@ static void fold_calls(const zr_plan *plan, const zr_pass *pass, int unit, zr_pa
     for (int n = 0; n < pass->count; n++) {
         const zr_instruction *i = &pass->at[n];
         if (i->code == ZR_CALL && i->unit == unit)
-            zr_exchanges_fold(plan, &plan->units[unit].sizes, zr_exchange_call_of(i), to);
+            zr_exchanges_fold(plan, &plan->units[unit].sizes, (zr_call)i->what, to);
     }
 }
 

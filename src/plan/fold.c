@@ -32,12 +32,6 @@ void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
     traffic->bytes[op] += code == ZR_SEND || !plan->pipeline->mapped ? bytes : 0;
 }
 
-// Adds what a unit exchanges with other tensor ranks inside of a call.
-static void add_call(zr_pass_traffic *traffic, const zr_plan *plan, const zr_instruction *i)
-{
-    zr_exchanges_fold(plan, &plan->units[i->unit].sizes, zr_exchange_call_of(i), traffic);
-}
-
 static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffic *traffic)
 {
     const zr_pass *pass = &plan->program.passes[kind];
@@ -46,7 +40,7 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
         if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && is_counted_when(i->when))
             add_message(&traffic->data, plan, i);
         if (i->code == ZR_CALL)
-            add_call(traffic, plan, i);
+            zr_exchanges_fold(plan, &plan->units[i->unit].sizes, (zr_call)i->what, traffic);
         if (i->code == ZR_JOIN)
             zr_join_fold(plan, i, traffic);
         if (i->code == ZR_SEND || i->code == ZR_RECEIVE)
