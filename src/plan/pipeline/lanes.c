@@ -21,11 +21,6 @@ zr_lane *zr_pipeline_lanes(const zr_pipeline *pipeline, zero_error *error)
     return lanes;
 }
 
-zr_act zr_pipeline_last_act(zr_pipeline_kind kind)
-{
-    return zr_pipeline_has_weights(kind) ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD;
-}
-
 void zr_action_text(const zr_action *action, char out[ZR_ACTION_TEXT])
 {
     snprintf(out, ZR_ACTION_TEXT, "%s of micro-batch %d, chunk %d", zr_act_name(action->act),

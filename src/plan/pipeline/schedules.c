@@ -169,6 +169,11 @@ int zr_pipeline_versions(const zr_pipeline *pipeline, int stage)
 
 bool zr_pipeline_has_weights(zr_pipeline_kind kind) { return kind == ZR_PIPELINE_ZB_H1; }
 
+zr_act zr_pipeline_last_act(zr_pipeline_kind kind)
+{
+    return zr_pipeline_has_weights(kind) ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD;
+}
+
 int zr_pipeline_chunk(const zr_pipeline *pipeline, int stage, int chunk)
 {
     return chunk * pipeline->stages + stage;
@@ -176,8 +181,7 @@ int zr_pipeline_chunk(const zr_pipeline *pipeline, int stage, int chunk)
 
 zr_chunk_buffers zr_pipeline_buffers(const zr_pipeline *pipeline, int stage, int chunk)
 {
-    bool weights = zr_pipeline_has_weights(pipeline->kind);
-    writer w = {.chunk = chunk, .last = weights ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD};
+    writer w = {.chunk = chunk, .last = zr_pipeline_last_act(pipeline->kind)};
     listers[pipeline->kind](pipeline, stage, &w);
     int window = zr_pipeline_window(pipeline), number = zr_pipeline_chunk(pipeline, stage, chunk);
     bool first = number == 0, last = number == pipeline->stages * pipeline->chunks - 1;
