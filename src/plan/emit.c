@@ -59,21 +59,26 @@ void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index)
     zr_emit(e, &(zr_instruction){.code = ZR_AWAIT, .when = when, .flat_param = -1, .slot = slot});
 }
 
-void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param)
-{
-    const zr_slot slot = {ZR_SLOT_READERS, flat_param};
-    zr_emit(e, &(zr_instruction){.code = ZR_AWAIT,
-                                 .when = when,
-                                 .flat_param = flat_param,
-                                 .place.buffer = window,
-                                 .slot = slot});
-}
-
 void zr_emit_await_bytes(zr_emitter *e, zr_when when, int p, zr_buffer_ref value, zr_slot_kind slot)
 {
     zr_emit(
         e, &(zr_instruction){
                .code = ZR_AWAIT, .when = when, .flat_param = p, .place = value, .slot = {slot, p}});
+}
+
+void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param)
+{
+    zr_emit_await_bytes(e, when, flat_param, (zr_buffer_ref){.buffer = window}, ZR_SLOT_READERS);
+}
+
+void zr_emit_link(zr_emitter *e, zr_code code, int link)
+{
+    if (link < 0)
+        return;
+    zr_emit(e, &(zr_instruction){.code = code,
+                                 .flat_param = -1,
+                                 .bytes = e->plan->links[link].message,
+                                 .slot = {ZR_SLOT_LINK, link}});
 }
 
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)

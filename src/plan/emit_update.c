@@ -43,6 +43,27 @@ static void exchange_scalars(zr_emitter *e)
         give_scalars(e, zr_plan_sums_from_first(plan, s));
 }
 
+// Waits until sums are where they are kept.
+static void await_transfers(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        if (zr_flat_param_sums_on_nvme(flat_param))
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_TRAVELLED, p);
+    }
+}
+
+// Adds the squares of those gradients that lie in memory.
+static void emit_norm(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        if (flat_param->kind == ZERO_TRAINABLE && zr_flat_param_collects(flat_param) &&
+            !zr_flat_param_sums_on_nvme(flat_param))
+            zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .flat_param = p});
+    }
+}
+
 // Where a schedule is asynchronous, no stage waits for another one here, and what the update needs
 // of all data ranks is gathered when it is made, because other micro-batches come in between.
 void zr_emit_boundary(zr_emitter *e)
@@ -51,10 +72,10 @@ void zr_emit_boundary(zr_emitter *e)
     zr_emit_tied_weights_sum(e);
     if (e->stage->boundary && !alone)
         e->stage->boundary(e);
-    zr_emit_await_transfers(e);
+    await_transfers(e);
     if (e->plan->settings.delayed)
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GROUP, -1);
-    zr_emit_norm(e);
+    emit_norm(e);
     emit_scalars(e, alone ? ZR_SCALARS_OF_PIPELINE_STAGE : ZR_SCALARS_OF_ALL, -1);
     exchange_scalars(e);
 }
