@@ -241,21 +241,13 @@ static zero_status check_counts(const zr_pipeline *pipeline, zero_error *error)
 
 zero_status zr_pipeline_check(const zr_pipeline *pipeline, zero_error *error)
 {
-    int p = pipeline->stages, m = pipeline->micro_batches;
-    const char *s = m == 1 ? "" : "es";
+    int m = pipeline->micro_batches;
+    char why[ZR_PIPELINE_WHY];
     ZERO_TRY(check_counts(pipeline, error));
     ZERO_TRY(check_chunks(pipeline, error));
-    int multiple = ZR_MAX(m - m % p, p);
-    if (pipeline->kind == ZR_PIPELINE_INTERLEAVED && m % p)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "interleaved: a step has %d micro-batch%s, no multiple of %d pipeline "
-                       "stages; %d or %d would do, or 1f1b",
-                       m, s, p, multiple, multiple + p);
-    if (pipeline->kind == ZR_PIPELINE_2BW && m < p)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "2bw: a step has %d micro-batch%s, fewer than %d pipeline stages, so two "
-                       "versions of the weights are too few; %d would do, or pipedream",
-                       m, s, p, p);
+    if (zr_pipeline_refuses_count(pipeline->kind, pipeline->stages, m, why))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: a step has %d micro-batch%s, %s",
+                       zr_pipeline_kind_name(pipeline->kind), m, m == 1 ? "" : "es", why);
     return ZERO_OK;
 }
 
