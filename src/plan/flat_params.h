@@ -82,9 +82,19 @@ typedef struct zr_flat_param {
 } zr_flat_param;
 
 // Returns the elements of each of `ranks` shards of `elems` elements.
-int64_t zr_shard_elems(int64_t elems, int ranks);
+static inline int64_t zr_shard_elems(int64_t elems, int ranks)
+{
+    return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
+}
+
 // Return the bytes of one shard of a flat parameter's parameters, and of its contributions.
-int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param);
-int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param);
+static inline int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
+{
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
+}
+static inline int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
+{
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
+}
 
 #endif

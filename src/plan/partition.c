@@ -81,11 +81,6 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_p
     return tier_unless_tied(plan, flat_param, tiering->parameters);
 }
 
-int64_t zr_shard_elems(int64_t elems, int ranks)
-{
-    return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
-}
-
 static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 {
     int64_t ranks = plan->ranks;

@@ -11,16 +11,6 @@
 
 #include <string.h>
 
-int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
-{
-    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
-}
-
-int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
-{
-    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
-}
-
 bool zr_plan_whole_gradients(const zr_plan *plan)
 {
     return !zr_stage_traits_of(plan->settings.stage)->shards_gradients;
