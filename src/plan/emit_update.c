@@ -11,18 +11,13 @@ static void emit_scalars(zr_emitter *e, zr_scalars_part part, int link)
     zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .what = part, .flat_param = -1, .slot = slot});
 }
 
-static void give_scalars(zr_emitter *e, int link)
+// Sends what the scalars are, or does with what comes as `part` says.
+static void pass_scalars(zr_emitter *e, zr_scalars_part part, int link)
 {
-    zr_emit_link(e, ZR_TAKE, link);
-    emit_scalars(e, ZR_SCALARS_GIVE, link);
-    zr_emit_link(e, ZR_SEND, link);
-}
-
-static void take_scalars(zr_emitter *e, zr_scalars_part part, int link)
-{
-    zr_emit_link(e, ZR_RECEIVE, link);
+    bool gives = part == ZR_SCALARS_GIVE;
+    zr_emit_link(e, gives ? ZR_TAKE : ZR_RECEIVE, link);
     emit_scalars(e, part, link);
-    zr_emit_link(e, ZR_GIVE, link);
+    zr_emit_link(e, gives ? ZR_SEND : ZR_GIVE, link);
 }
 
 // 2bw: the first stage, which ends a step last, adds up the sums of all stages, and sends them what
@@ -34,13 +29,13 @@ static void exchange_scalars(zr_emitter *e)
     if (plan->sums_link < 0)
         return;
     if (plan->pipeline->stage > 0) {
-        give_scalars(e, zr_plan_sums_to_first(plan, plan->pipeline->stage));
+        pass_scalars(e, ZR_SCALARS_GIVE, zr_plan_sums_to_first(plan, plan->pipeline->stage));
         return;
     }
     for (int s = 1; s < plan->pipeline->pipeline.stages; s++)
-        take_scalars(e, ZR_SCALARS_ADD, zr_plan_sums_to_first(plan, s));
+        pass_scalars(e, ZR_SCALARS_ADD, zr_plan_sums_to_first(plan, s));
     for (int s = 1; s < plan->pipeline->pipeline.stages; s++)
-        give_scalars(e, zr_plan_sums_from_first(plan, s));
+        pass_scalars(e, ZR_SCALARS_GIVE, zr_plan_sums_from_first(plan, s));
 }
 
 // Waits until sums are where they are kept.
@@ -84,7 +79,7 @@ void zr_emit_total(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     if (plan->sums_link >= 0 && plan->pipeline->stage > 0)
-        take_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
+        pass_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
 }
 
 static void emit_update_part(zr_emitter *e, zr_when when, zr_update_part part, int flat_param,
