@@ -106,11 +106,10 @@ static zr_chunk_part chunk_part_of_pass(zr_pass_kind kind)
 static int first_visit_of_pass(const zr_emitter *e, zr_pass_kind kind)
 {
     const zr_chunk_plan *chunk = &e->plan->chunks[e->chunk];
-    if (is_of_chunk(kind) && chunk_part_of_pass(kind) == ZR_CHUNK_BACKWARD)
-        return chunk->backward_visit;
-    if (is_of_chunk(kind) && chunk_part_of_pass(kind) == ZR_CHUNK_WEIGHT)
-        return chunk->weight_visit;
-    return chunk->first_visit;
+    zr_chunk_part part = is_of_chunk(kind) ? chunk_part_of_pass(kind) : ZR_CHUNK_FORWARD;
+    return part == ZR_CHUNK_BACKWARD ? chunk->backward_visit
+           : part == ZR_CHUNK_WEIGHT ? chunk->weight_visit
+                                     : chunk->first_visit;
 }
 
 static void begin_pass(zr_emitter *e, zr_pass_kind kind)

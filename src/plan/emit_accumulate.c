@@ -176,54 +176,40 @@ static void emit_receive(zr_emitter *e, int link)
                                      .slot = {ZR_SLOT_LINK, link}});
 }
 
-static const zr_chunk_plan *current_chunk(const zr_emitter *e)
-{
-    return &e->plan->chunks[e->chunk];
-}
-
-static bool is_first(const zr_emitter *e) { return e->unit == current_chunk(e)->first_unit; }
-
-static bool is_last(const zr_emitter *e) { return e->unit == current_chunk(e)->end_unit - 1; }
-
 static bool is_backward(zr_call what)
 {
     return what == ZR_CALL_BACKWARD || what == ZR_CALL_INPUT || what == ZR_CALL_BOTH;
 }
 
-// In the forward of a chunk whose only unit does forward and backward in one call: receives.
-static void receive_input(zr_emitter *e)
-{
-    e->unit = current_chunk(e)->first_unit;
-    emit_receive(e, current_chunk(e)->input);
-}
-
 // Before a call of the emitter's unit: receives from other chunks, and takes what goes to them.
 static void begin_links(zr_emitter *e, zr_call what)
 {
-    const zr_chunk_plan *chunk = current_chunk(e);
-    if (what == ZR_CALL_FORWARD && is_first(e))
+    const zr_chunk_plan *chunk = &e->plan->chunks[e->chunk];
+    bool first = e->unit == chunk->first_unit, last = e->unit == chunk->end_unit - 1;
+    if (what == ZR_CALL_FORWARD && first)
         emit_receive(e, chunk->input);
-    if (what == ZR_CALL_FORWARD && is_last(e))
+    if (what == ZR_CALL_FORWARD && last)
         zr_emit_link(e, ZR_TAKE, chunk->output);
-    if (is_backward(what) && is_last(e))
+    if (is_backward(what) && last)
         emit_receive(e, chunk->gradient_in);
-    if (is_backward(what) && is_first(e))
+    if (is_backward(what) && first)
         zr_emit_link(e, ZR_TAKE, chunk->gradient_out);
 }
 
 // After a call of the emitter's unit: sends to other chunks, and gives back what came from them.
 static void end_links(zr_emitter *e, zr_call what)
 {
-    const zr_chunk_plan *chunk = current_chunk(e);
+    const zr_chunk_plan *chunk = &e->plan->chunks[e->chunk];
+    bool first = e->unit == chunk->first_unit, last = e->unit == chunk->end_unit - 1;
     bool done = what == ZR_CALL_WEIGHT || (is_backward(what) && !e->plan->units[e->unit].split) ||
                 (what == ZR_CALL_FORWARD && !e->trains);
-    if (what == ZR_CALL_FORWARD && is_last(e))
+    if (what == ZR_CALL_FORWARD && last)
         zr_emit_link(e, ZR_SEND, chunk->output);
-    if (is_backward(what) && is_first(e))
+    if (is_backward(what) && first)
         zr_emit_link(e, ZR_SEND, chunk->gradient_out);
-    if (is_backward(what) && is_last(e))
+    if (is_backward(what) && last)
         zr_emit_link(e, ZR_GIVE, chunk->gradient_in);
-    if (done && is_first(e))
+    if (done && first)
         zr_emit_link(e, ZR_GIVE, chunk->input);
 }
 
@@ -357,8 +343,10 @@ static void emit_chunk(zr_emitter *e, zr_chunk_part part)
     switch (part) {
     case ZR_CHUNK_FORWARD:
         emit_turns(e, chunk->first_visit, chunk->backward_visit, true);
-        if (chunk->first_visit == chunk->backward_visit)
-            receive_input(e);
+        if (chunk->first_visit == chunk->backward_visit) { // its only unit does both in one call
+            e->unit = chunk->first_unit;
+            emit_receive(e, chunk->input);
+        }
         break;
     case ZR_CHUNK_BACKWARD: emit_turns(e, chunk->backward_visit, chunk->weight_visit, false); break;
     case ZR_CHUNK_WEIGHT: emit_turns(e, chunk->weight_visit, chunk->end_visit, false); break;
