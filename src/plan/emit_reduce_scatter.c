@@ -71,16 +71,6 @@ static void take_staged(zr_emitter *e, int p)
         zr_emit_await(e, ZR_LATER, ZR_SLOT_TRAVELLED, p);
 }
 
-static void store_sum(zr_emitter *e, int p)
-{
-    const zr_flat_param *flat_param = &e->plan->flat_params[p];
-    zr_emit(e, &(zr_instruction){.code = ZR_STORE,
-                                 .flat_param = p,
-                                 .from = zr_emit_sums(e, ZR_BUFFER_STAGED_SUMS, p),
-                                 .bytes = zr_flat_param_sum_bytes(flat_param),
-                                 .slot = {ZR_SLOT_TRAVELLED, p}});
-}
-
 // Says whether a visit adds to contributions that wait for those of another unit.
 static bool is_parked(const zr_plan *plan, int v)
 {
@@ -230,11 +220,16 @@ static void seal_and_reduce(zr_emitter *e, int v, int p)
 // kept.
 static void end_reduction(zr_emitter *e, int p)
 {
+    const zr_flat_param *flat_param = &e->plan->flat_params[p];
     zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_SUM, p);
-    if (!zr_flat_param_sums_on_nvme(&e->plan->flat_params[p]))
+    if (!zr_flat_param_sums_on_nvme(flat_param))
         return;
     zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .when = ZR_LAST, .flat_param = p});
-    store_sum(e, p);
+    zr_emit(e, &(zr_instruction){.code = ZR_STORE,
+                                 .flat_param = p,
+                                 .from = zr_emit_sums(e, ZR_BUFFER_STAGED_SUMS, p),
+                                 .bytes = zr_flat_param_sum_bytes(flat_param),
+                                 .slot = {ZR_SLOT_TRAVELLED, p}});
 }
 
 void zr_emit_reductions_end(zr_emitter *e, int v)

@@ -232,25 +232,19 @@ static zero_status refuse_memory(const zr_division_of_units *of, const int *firs
     return status;
 }
 
-static zero_status divide_by_cost(const zr_division_of_units *of, int *first, zero_error *error)
-{
-    bool fits;
-    ZERO_TRY(zr_divide_best(of, first, &fits, error));
-    return fits ? ZERO_OK : refuse_memory(of, first, error);
-}
-
 static zero_status divide_by_method(const zr_pipeline_spec *spec, const zr_division_of_units *of,
                                     int *first, zero_error *error)
 {
+    bool fits = true;
     if (spec->split_count)
         return take_given_split(spec, of->count, first, error);
     switch (spec->method) {
     case ZR_SPLIT_UNIFORM: zr_divide_evenly(of->count, of->stages * of->chunks, first); break;
     case ZR_SPLIT_PARAMETERS:
     case ZR_SPLIT_TYPE: return divide_by_weight(spec, of, first, error);
-    default: return divide_by_cost(of, first, error);
+    default: ZERO_TRY(zr_divide_best(of, first, &fits, error));
     }
-    return ZERO_OK;
+    return fits ? ZERO_OK : refuse_memory(of, first, error);
 }
 
 // Adds up what each stage has of the division.
