@@ -155,23 +155,16 @@ static bool is_better_worth(const worth *a, const worth *b)
 }
 
 // Moves the beginnings of chunks begin .. end, so that chunk begin - 1 has one unit more and chunk
-// `end` one less, or the other way round. Returns false, and moves nothing, if one had none left.
-static bool move_bounds(int *first, int begin, int end, int by)
+// `end` one less, or the other way round. Takes this back unless it makes the division better, and
+// moves nothing if one had none left.
+static bool move_bounds_if_better(const zr_division_of_units *of, int *first, int begin, int end,
+                                  int by, worth *now)
 {
     int shrinks = by > 0 ? end : begin - 1;
     if (first[shrinks + 1] - first[shrinks] < 2)
         return false;
     for (int c = begin; c <= end; c++)
         first[c] += by;
-    return true;
-}
-
-// Tries one move, and takes it back unless it makes the division better.
-static bool move_bounds_if_better(const zr_division_of_units *of, int *first, int begin, int end,
-                                  int by, worth *now)
-{
-    if (!move_bounds(first, begin, end, by))
-        return false;
     const worth then = worth_of_division(of, first);
     if (is_better_worth(&then, now)) {
         *now = then;
