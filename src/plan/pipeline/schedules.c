@@ -51,35 +51,23 @@ static zr_action nth_interleaved_action(const zr_pipeline *pipeline, zr_act act,
     };
 }
 
-// Lists `ahead` forwards, or all; then a forward and a backward in turn; then the backwards left.
-static void put_in_turn(const zr_pipeline *pipeline, int ahead, writer *w)
+// Lists the forwards that the stage is ahead, or all; then a forward and a backward in turn; then
+// the backwards left. With 1F1B a stage is as many forwards ahead as there are stages after it:
+// when it has done those, the first backward is due to come back.
+static void list_in_turn(const zr_pipeline *pipeline, int stage, writer *w)
 {
     int count = zr_pipeline_window(pipeline) * pipeline->chunks;
+    int ahead = pipeline->stages - 1 - stage;
+    if (pipeline->kind == ZR_PIPELINE_INTERLEAVED)
+        ahead = 2 * ahead + (pipeline->chunks - 1) * pipeline->stages;
+    if (pipeline->kind == ZR_PIPELINE_GPIPE)
+        ahead = count;
     for (int i = 0; i < count + ahead; i++) {
         if (i < count)
             put_action(w, nth_interleaved_action(pipeline, ZR_ACT_FORWARD, i));
         if (i >= ahead)
             put_action(w, nth_interleaved_action(pipeline, ZR_ACT_BACKWARD, i - ahead));
     }
-}
-
-static void list_gpipe(const zr_pipeline *pipeline, int stage, writer *w)
-{
-    (void)stage;
-    put_in_turn(pipeline, zr_pipeline_window(pipeline), w);
-}
-
-// A stage is as many forwards ahead as there are stages after it: when it has done those, the first
-// backward is due to come back.
-static void list_1f1b(const zr_pipeline *pipeline, int stage, writer *w)
-{
-    put_in_turn(pipeline, pipeline->stages - 1 - stage, w);
-}
-
-static void list_interleaved(const zr_pipeline *pipeline, int stage, writer *w)
-{
-    int after = pipeline->stages - 1 - stage;
-    put_in_turn(pipeline, 2 * after + (pipeline->chunks - 1) * pipeline->stages, w);
 }
 
 // 1F1B, but stage s puts the weights' part of backward off by s micro-batches. So backwards go
@@ -252,10 +240,7 @@ zero_status zr_pipeline_check(const zr_pipeline *pipeline, zero_error *error)
 }
 
 static lister *const listers[ZR_PIPELINE_KIND_COUNT] = {
-    [ZR_PIPELINE_1F1B] = list_1f1b,
-    [ZR_PIPELINE_GPIPE] = list_gpipe,
-    [ZR_PIPELINE_INTERLEAVED] = list_interleaved,
-    [ZR_PIPELINE_ZB_H1] = list_zb_h1,
-    [ZR_PIPELINE_PIPEDREAM] = list_pipedream,
-    [ZR_PIPELINE_2BW] = list_2bw,
+    [ZR_PIPELINE_1F1B] = list_in_turn,        [ZR_PIPELINE_GPIPE] = list_in_turn,
+    [ZR_PIPELINE_INTERLEAVED] = list_in_turn, [ZR_PIPELINE_ZB_H1] = list_zb_h1,
+    [ZR_PIPELINE_PIPEDREAM] = list_pipedream, [ZR_PIPELINE_2BW] = list_2bw,
 };
