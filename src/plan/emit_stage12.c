@@ -5,7 +5,6 @@
 // the instructions that reduce them.
 #include "plan/emit.h"
 #include "plan/accumulators.h"
-#include "plan/pipeline/tied_weights.h"
 
 void zr_emit_bind_whole(zr_emitter *e, int visit, int visits)
 {
@@ -42,10 +41,10 @@ void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others)
 {
     const zr_plan *plan = e->plan;
     for (int p = 0; p < plan->flat_param_count; p++)
-        if (!zr_flat_param_is_late(plan, &plan->flat_params[p]))
+        if (!plan->flat_params[p].late)
             zr_emit_gather_replica(e, when_to_gather(&plan->flat_params[p], trained, others), p);
     for (int p = 0; p < plan->flat_param_count; p++)
-        if (!zr_flat_param_is_late(plan, &plan->flat_params[p]))
+        if (!plan->flat_params[p].late)
             zr_emit_await(e, when_to_gather(&plan->flat_params[p], trained, others), ZR_SLOT_GATHER,
                           p);
 }

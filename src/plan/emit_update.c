@@ -105,7 +105,7 @@ void zr_emit_update(zr_emitter *e)
             e->stage->before_update(e, p);
     // A late tied copy is written between the updates and its gathers.
     for (int p = 0; p < plan->flat_param_count && !e->stage->before_update; p++)
-        if (zr_flat_param_is_late(plan, &plan->flat_params[p]))
+        if (plan->flat_params[p].late)
             zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, p);
     for (int p = 0; p < plan->flat_param_count; p++)
         if (zr_flat_param_collects(&plan->flat_params[p]) &&

@@ -48,6 +48,7 @@ typedef struct zr_flat_param {
     // tensor rank holds the same flat parameter and counts it, or it is a tied copy.
     bool counted;
     bool tied_copy; // of a flat parameter of another chunk (model/pipeline_stage_cut.h)
+    bool late;      // under pipedream: its owner is on another stage (plan/pipeline/tied_weights.h)
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps

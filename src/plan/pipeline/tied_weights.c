@@ -68,19 +68,6 @@ bool zr_plan_tied_weights_are_late(const zr_plan *plan)
     return zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM;
 }
 
-bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param)
-{
-    bool late = false,
-         trained = flat_param->kind == ZERO_TRAINABLE && zr_plan_tied_weights_are_late(plan);
-    for (int t = 0; t < plan->tied_weight_count && trained; t++) {
-        const zr_tied_weight_plan *tied_weight = &plan->tied_weights[t];
-        late = late || (tied_weight->tied_copy >= 0 &&
-                        &plan->flat_params[tied_weight->tied_copy] == flat_param &&
-                        tied_weight->parameter_link >= 0);
-    }
-    return late;
-}
-
 // Returns the most stages between an owner and a tied copy of it.
 static int largest_chunk_distance(const zr_plan *plan)
 {
@@ -139,6 +126,12 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
     return 2;
 }
 
+static bool is_late(const zr_plan *plan, const zr_tied_weight_plan *tied_weight)
+{
+    return zr_plan_tied_weights_are_late(plan) && tied_weight->parameter_link >= 0 &&
+           plan->flat_params[tied_weight->tied_copy].kind == ZERO_TRAINABLE;
+}
+
 int zr_plan_tied_weights_link(zr_plan *plan, int first)
 {
     for (int t = 0; t < plan->tied_weight_count; t++) {
@@ -151,6 +144,8 @@ int zr_plan_tied_weights_link(zr_plan *plan, int first)
         }
         if (plan->pipeline)
             first += place_links(plan, tied_weight, first);
+        if (tied_weight->tied_copy >= 0)
+            plan->flat_params[tied_weight->tied_copy].late = is_late(plan, tied_weight);
     }
     return first;
 }
@@ -231,8 +226,7 @@ void zr_emit_tied_weights(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tied_weight_count; t++) {
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
-        if (tied_weight->tied_copy < 0 ||
-            !zr_flat_param_is_late(e->plan, &e->plan->flat_params[tied_weight->tied_copy]))
+        if (tied_weight->tied_copy < 0 || !e->plan->flat_params[tied_weight->tied_copy].late)
             continue;
         // At the end of a window it has just been gathered.
         zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
