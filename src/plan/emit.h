@@ -75,10 +75,8 @@ struct zr_emitter {
     zero_error *error;
 };
 
-// emit_stage12.c: shared by the stages whose ranks hold replicas.
-void zr_emit_bind_whole(zr_emitter *e, int visit, int visits);
-void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others);
-void zr_emit_gather_replica(zr_emitter *e, zr_when when, int flat_param); // begins one
+// emit_replicas.c: begins to gather a flat parameter into every replica.
+void zr_emit_gather_replica(zr_emitter *e, zr_when when, int flat_param);
 // emit_stage3.c: begins to gather a visit's flat parameters; what is here already is counted as
 // acquired.
 void zr_emit_gather_visit(zr_emitter *e, int visit);
