@@ -10,5 +10,3 @@ static const zr_stage_traits traits[ZR_STAGE_COUNT] = {
 };
 
 const zr_stage_traits *zr_stage_traits_of(int stage) { return &traits[stage]; }
-
-const zr_state_policy zr_state_mixed = {"16-bit with fp32 master (Adam)", 2, 2, 12};

@@ -1,4 +1,4 @@
-// What each ZeRO stage partitions, and what states take by the paper's policy (section 5).
+// What each ZeRO stage partitions.
 #ifndef ZR_PLAN_STAGE_TRAITS_H
 #define ZR_PLAN_STAGE_TRAITS_H
 
@@ -20,13 +20,5 @@ typedef struct zr_stage_traits {
 
 // stage: 0 .. ZR_STAGE_COUNT - 1.
 const zr_stage_traits *zr_stage_traits_of(int stage);
-
-typedef struct zr_state_policy { // bytes a parameter
-    const char *name;
-    double parameters, gradients, optimizer; // optimizer: the paper's K
-} zr_state_policy;
-
-// 2 + 2 + 12: 16-bit parameters and gradients; fp32 master, momentum and variance.
-extern const zr_state_policy zr_state_mixed;
 
 #endif

@@ -1,8 +1,9 @@
 #include "paper_states.h"
 
-const zr_state_policy paper_fp32 = {"fp32 (Adam)", 4, 4, 8};
+const paper_policy paper_mixed = {2, 2, 12};
+const paper_policy paper_fp32 = {4, 4, 8};
 
-paper_bytes paper_states_of_rank(const zr_state_policy *policy, double parameters, int stage,
+paper_bytes paper_states_of_rank(const paper_policy *policy, double parameters, int stage,
                                  double ranks)
 {
     const zr_stage_traits *of = zr_stage_traits_of(stage);
@@ -13,7 +14,7 @@ paper_bytes paper_states_of_rank(const zr_state_policy *policy, double parameter
     };
 }
 
-double paper_states_total(const zr_state_policy *policy, double parameters, int stage, double ranks)
+double paper_states_total(const paper_policy *policy, double parameters, int stage, double ranks)
 {
     const paper_bytes bytes = paper_states_of_rank(policy, parameters, stage, ranks);
     return bytes.parameters + bytes.gradients + bytes.optimizer;

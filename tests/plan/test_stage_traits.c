@@ -25,9 +25,8 @@ static void test_table1(void **state)
     for (size_t row = 0; row < sizeof table1 / sizeof *table1; row++)
         for (int m = 0; m < 3; m++)
             for (int s = 0; s < 3; s++) {
-                double gb =
-                           paper_states_total(&zr_state_mixed, sizes[m], s + 1, table1[row].ranks) /
-                           1e9,
+                double gb = paper_states_total(&paper_mixed, sizes[m], s + 1, table1[row].ranks) /
+                            1e9,
                        printed = table1[row].gb[m][s];
                 double unit = printed >= 100 || printed == floor(printed) ? 1
                               : printed < 2                               ? 0.01
@@ -43,7 +42,7 @@ static void test_table2(void **state)
     static const double billions[] = {2, 7.6, 14.4, 128};
     for (int mp = 1; mp <= 16; mp *= 2)
         for (int stage = 0; stage < 4; stage++)
-            assert_true(fabs(mp * 32 / paper_states_total(&zr_state_mixed, 1, stage, 64) -
+            assert_true(fabs(mp * 32 / paper_states_total(&paper_mixed, 1, stage, 64) -
                              mp * billions[stage]) < 0.05 * mp);
 }
 
