@@ -1,7 +1,5 @@
 #include "plan/mesh.h"
 
-#include <string.h>
-
 zero_status zr_mesh_create(int world, int rank, int tensor, int stages, zr_mesh *out,
                            zero_error *error)
 {
@@ -35,21 +33,19 @@ int zr_mesh_rank(const zr_mesh *mesh, const int place[ZERO_AXIS_COUNT])
     return rank;
 }
 
+// Returns the rank that differs from this one on `axis` alone, where it is at `at`.
+static int rank_on_axis(const zr_mesh *mesh, zero_axis axis, int at)
+{
+    zr_mesh other = *mesh;
+    other.place[axis] = at;
+    return zr_mesh_rank(mesh, other.place);
+}
+
 int zr_mesh_group(const zr_mesh *mesh, zero_axis axis, int *members)
 {
-    int place[ZERO_AXIS_COUNT];
-    memcpy(place, mesh->place, sizeof place);
-    for (int i = 0; members && i < mesh->size[axis]; i++) {
-        place[axis] = i;
-        members[i] = zr_mesh_rank(mesh, place);
-    }
+    for (int i = 0; members && i < mesh->size[axis]; i++)
+        members[i] = rank_on_axis(mesh, axis, i);
     return mesh->size[axis];
 }
 
-int zr_mesh_colour(const zr_mesh *mesh, zero_axis axis)
-{
-    int place[ZERO_AXIS_COUNT];
-    memcpy(place, mesh->place, sizeof place);
-    place[axis] = 0;
-    return zr_mesh_rank(mesh, place);
-}
+int zr_mesh_colour(const zr_mesh *mesh, zero_axis axis) { return rank_on_axis(mesh, axis, 0); }
