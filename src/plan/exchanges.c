@@ -199,12 +199,6 @@ int64_t zr_exchanged_bytes(const zr_plan *plan)
     return bytes;
 }
 
-static zero_status refuse_exchange(const zero_unit *unit, int i, const char *why, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s", unit->name,
-                   i, why);
-}
-
 static bool can_be_exchanged(const zero_exchange *exchange)
 {
     bool known = exchange->kind >= ZERO_EXCHANGE_SUM && exchange->kind <= ZERO_EXCHANGE_GATHER;
@@ -220,19 +214,20 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
     const zero_exchange *exchange = &sizes->exchanges[i];
     int ranks = ranks_of_exchange(plan, exchange);
     int64_t bytes = ranks * (int64_t)zero_dtype_bytes(exchange->dtype);
+    const char *why = NULL;
     if (!can_be_exchanged(exchange))
-        return refuse_exchange(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered",
-                               error);
-    if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
-        return refuse_exchange(unit, i, "its purpose is no zero_exchange_purpose", error);
-    if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
-        return refuse_exchange(unit, i, "no flat parameter is held by that many tensor ranks",
-                               error);
-    if (exchange->elements < 0 || exchange->calls < 0 ||
-        __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
-        (uint64_t)bytes > sizes->exchange_bytes)
-        return refuse_exchange(unit, i,
-                               "its operand is larger than the exchange_bytes of its sizes", error);
+        why = "sums are of fp32, and fp32, bf16 or fp16 are gathered";
+    else if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
+        why = "its purpose is no zero_exchange_purpose";
+    else if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
+        why = "no flat parameter is held by that many tensor ranks";
+    else if (exchange->elements < 0 || exchange->calls < 0 ||
+             __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
+             (uint64_t)bytes > sizes->exchange_bytes)
+        why = "its operand is larger than the exchange_bytes of its sizes";
+    if (why)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s",
+                       unit->name, i, why);
     if (ranks == plan->replicas)
         plan->shared_exchange_bytes =
             ZR_MAX(plan->shared_exchange_bytes, ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN));
