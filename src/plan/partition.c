@@ -8,14 +8,6 @@
 
 #include <stdio.h>
 
-static int count_flat_params(const zero_model *model)
-{
-    int count = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        count += model->units[u].flat_param_count;
-    return count;
-}
-
 static int flat_param_number(const zr_plan *plan, zero_flat_param_ref ref)
 {
     int number = ref.flat_param;
@@ -132,8 +124,9 @@ static zero_status settle_replicas(const zr_plan *plan, const zero_flat_param_de
 zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error)
 {
     const zero_model *model = plan->model;
-    plan->flat_params =
-        zr_alloc(sizeof *plan->flat_params * (size_t)count_flat_params(model), error);
+    const zero_flat_param_ref end = {model->unit_count, 0};
+    size_t count = (size_t)flat_param_number(plan, end);
+    plan->flat_params = zr_alloc(sizeof *plan->flat_params * count, error);
     if (!plan->flat_params)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++) {

@@ -156,23 +156,10 @@ static zero_status check_shape(const zero_model *model, const zero_shape *shape,
     return ZERO_OK;
 }
 
-static bool maps_parameters(const zr_settings *settings, const zr_machine *machine)
-{
-    bool on_device = settings->tiering.parameters == ZERO_TIER_device;
-    return machine->mapped &&
-           (!zr_stage_traits_of(settings->stage)->shards_parameters || on_device);
-}
-
-static zr_holding how_parameters_are_held(const zr_plan *plan)
-{
-    if (!zr_stage_traits_of(plan->settings.stage)->shards_parameters)
-        return ZR_HOLDS_TIED_COPIES;
-    return plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
-}
-
 static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape *shape,
                        const zr_settings *settings, const zr_machine *machine)
 {
+    const zr_stage_traits *traits = zr_stage_traits_of(settings->stage);
     plan->model = model;
     plan->settings = *settings;
     plan->shape = *shape;
@@ -188,9 +175,12 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
         settings->partition_activations && zr_pipeline_stage_origin(model)->whole
             ? plan->tensor_ranks
             : 1;
-    plan->mapped = maps_parameters(settings, machine);
-    plan->holding = how_parameters_are_held(plan);
-    plan->updates_whole = !zr_stage_traits_of(settings->stage)->shards_optimizer;
+    plan->mapped = machine->mapped &&
+                   (!traits->shards_parameters || settings->tiering.parameters == ZERO_TIER_device);
+    plan->holding = !traits->shards_parameters ? ZR_HOLDS_TIED_COPIES
+                    : plan->mapped             ? ZR_HOLDS_A_MAP
+                                               : ZR_HOLDS_SHARDS;
+    plan->updates_whole = !traits->shards_optimizer;
     plan->gradient_window_is =
         zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);

@@ -6,21 +6,15 @@
 
 #include <stdio.h>
 
-static bool is_exact(const zr_plan *plan)
-{
-    int tied_copies;
-    zr_pipeline_stage_tied_copies(plan->model, &tied_copies);
-    return plan->pipeline ? plan->pipeline->exact : tied_copies > 0;
-}
-
 zero_status zr_plan_tied_weights_list(zr_plan *plan, zero_error *error)
 {
     const zero_model *origin = zr_pipeline_stage_origin(plan->model);
     const zr_pipeline_part *part = plan->pipeline;
     const int all[] = {0, origin->unit_count};
     const int *first = part ? part->first_unit : all;
-    int chunks = part ? part->pipeline.stages * part->pipeline.chunks : 1;
-    bool exact = is_exact(plan);
+    int chunks = part ? part->pipeline.stages * part->pipeline.chunks : 1, tied_copies;
+    zr_pipeline_stage_tied_copies(plan->model, &tied_copies);
+    bool exact = part ? part->exact : tied_copies > 0;
     plan->tied_weight_count = zr_pipeline_stage_tied_weights(origin, first, chunks, exact, NULL);
     plan->tied_weights =
         zr_alloc((size_t)ZR_MAX(plan->tied_weight_count, 1) * sizeof *plan->tied_weights, error);
@@ -200,13 +194,6 @@ void zr_emit_tied_weights_sum(zr_emitter *e)
     }
 }
 
-// Waits until peers have copied it: whole, as no other flat parameter of this stage.
-static void await_copied(zr_emitter *e, int tied_copy)
-{
-    if (!e->stage->before_update && e->plan->updates_whole)
-        zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_copy);
-}
-
 void zr_emit_tied_weights_publish(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tied_weight_count; t++) {
@@ -214,8 +201,9 @@ void zr_emit_tied_weights_publish(zr_emitter *e)
         bool late = zr_plan_tied_weights_are_late(e->plan) && tied_weight->owner < 0;
         if (late || !trains_tied_weight(e->plan, tied_weight))
             continue;
-        if (tied_weight->tied_copy >= 0)
-            await_copied(e, tied_weight->tied_copy);
+        // Peers have to have copied it: whole, as no other flat parameter of this stage.
+        if (tied_weight->tied_copy >= 0 && !e->stage->before_update && e->plan->updates_whole)
+            zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
         exchange_tied_weights(e, tied_weight->owner, tied_weight->tied_copy,
                               tied_weight->parameter_link, ZR_TIED_WEIGHT_GIVE_PARAMETERS,
                               ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_CHANGED);
