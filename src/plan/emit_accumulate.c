@@ -59,28 +59,20 @@ static void end_turn(zr_plan *plan, int first)
         plan->visits[v].turn_end = plan->visit_count - 1;
 }
 
-static void add_turn(zr_plan *plan, int u, zr_visit_kind kind)
+// Adds a turn; that of a last unit's forward_backward is one of backward. Returns where the streams
+// of forward end: an evaluation runs the turn up to there.
+static int add_turn(zr_plan *plan, int u, zr_visit_kind kind)
 {
     int first = plan->visit_count;
-    bool has_forward = kind != ZR_VISIT_BACKWARD;
+    bool has_forward = kind != ZR_VISIT_BACKWARD || plan->units[u].fused;
     add_unit_visit(plan, u, kind, has_forward ? ALL : plan->units[u].sizes.backward_reads);
     if (has_forward)
         add_stream_visits(plan, u, ZR_VISIT_FORWARD);
+    int forward_end = plan->visit_count;
     if (zr_visit_has_backward(kind))
         add_stream_visits(plan, u, ZR_VISIT_BACKWARD);
     end_turn(plan, first);
-}
-
-// Adds the turn of the last unit's forward_backward. An evaluation runs it up to the streams of
-// backward.
-static void add_fused_turn(zr_plan *plan, zr_chunk_plan *chunk)
-{
-    int u = chunk->end_unit - 1, first = plan->visit_count;
-    add_unit_visit(plan, u, ZR_VISIT_BACKWARD, ALL);
-    add_stream_visits(plan, u, ZR_VISIT_FORWARD);
-    chunk->forward_end = plan->visit_count;
-    add_stream_visits(plan, u, ZR_VISIT_BACKWARD);
-    end_turn(plan, first);
+    return forward_end;
 }
 
 // Adds the backward of a unit. Where a segment has to be computed again, this happens when the
@@ -142,7 +134,7 @@ static void add_chunk(zr_plan *plan, zr_chunk_plan *chunk)
             add_turn(plan, u, ZR_VISIT_FORWARD);
     chunk->backward_visit = chunk->forward_end = plan->visit_count;
     if (plan->units[end - 1].fused)
-        add_fused_turn(plan, chunk);
+        chunk->forward_end = add_turn(plan, end - 1, ZR_VISIT_BACKWARD);
     for (int u = end - 1; u >= first && !plan->settings.inference; u--)
         if (!plan->units[u].fused)
             add_backward(plan, u);
