@@ -155,12 +155,13 @@ static void emit_tied_weight(zr_emitter *e, zr_tied_weight_part part, zr_when wh
                                  .slot = {link < 0 ? ZR_NO_SLOT : ZR_SLOT_LINK, link}});
 }
 
-// Sends what `from`, an own flat parameter, has to give, or takes it into `to`, an own flat
-// parameter; -1: another rank's.
-static void exchange_tied_weights(zr_emitter *e, int from, int to, int link,
-                                  zr_tied_weight_part gives, zr_tied_weight_part takes,
+// Sends what `from`, an own flat parameter, has to give (its sum, or its parameters), or takes it
+// into `to`, an own flat parameter; -1: another rank's.
+static void exchange_tied_weights(zr_emitter *e, int from, int to, int link, bool sums,
                                   zr_when when)
 {
+    zr_tied_weight_part gives = sums ? ZR_TIED_WEIGHT_GIVE_SUM : ZR_TIED_WEIGHT_GIVE_PARAMETERS;
+    zr_tied_weight_part takes = sums ? ZR_TIED_WEIGHT_ADD_SUM : ZR_TIED_WEIGHT_TAKE_PARAMETERS;
     if (from >= 0 && to >= 0) {
         emit_tied_weight(e, takes, when, to, from, -1);
         return;
@@ -189,8 +190,7 @@ void zr_emit_tied_weights_sum(zr_emitter *e)
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
         if (trains_tied_weight(e->plan, tied_weight))
             exchange_tied_weights(e, tied_weight->tied_copy, tied_weight->owner,
-                                  tied_weight->sum_link, ZR_TIED_WEIGHT_GIVE_SUM,
-                                  ZR_TIED_WEIGHT_ADD_SUM, ZR_ALWAYS);
+                                  tied_weight->sum_link, true, ZR_ALWAYS);
     }
 }
 
@@ -205,8 +205,7 @@ void zr_emit_tied_weights_publish(zr_emitter *e)
         if (tied_weight->tied_copy >= 0 && !e->stage->before_update && e->plan->updates_whole)
             zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
         exchange_tied_weights(e, tied_weight->owner, tied_weight->tied_copy,
-                              tied_weight->parameter_link, ZR_TIED_WEIGHT_GIVE_PARAMETERS,
-                              ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_CHANGED);
+                              tied_weight->parameter_link, false, ZR_CHANGED);
     }
 }
 
@@ -218,8 +217,7 @@ void zr_emit_tied_weights(zr_emitter *e)
             continue;
         // At the end of a window it has just been gathered.
         zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
-        exchange_tied_weights(e, -1, tied_weight->tied_copy, tied_weight->parameter_link,
-                              ZR_TIED_WEIGHT_GIVE_PARAMETERS, ZR_TIED_WEIGHT_TAKE_PARAMETERS,
+        exchange_tied_weights(e, -1, tied_weight->tied_copy, tied_weight->parameter_link, false,
                               ZR_ALWAYS);
         zr_emit_gather_replica(e, ZR_ALWAYS, tied_weight->tied_copy);
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, tied_weight->tied_copy);
