@@ -137,6 +137,7 @@ void zr_emit_gradients_close(zr_emitter *e, int visit);
 // Ends the reductions of sealed flat parameters that have to end by the end of that visit, oldest
 // first.
 void zr_emit_reductions_end(zr_emitter *e, int visit);
+
 // emit_activation_checkpoints.c: boundaries that are stored between forward and backward.
 void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit);
 void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit);

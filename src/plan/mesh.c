@@ -1,19 +1,18 @@
 #include "plan/mesh.h"
 
+#include <stdio.h>
+
 zero_status zr_mesh_create(int world, int rank, int tensor, int stages, zr_mesh *out,
                            zero_error *error)
 {
+    char of_stages[48] = "";
     assert(world > 0 && rank >= 0 && rank < world);
-    if (stages < 1 || (stages > 1 && (tensor < 1 || world % ((int64_t)tensor * stages))))
+    if (stages != 1)
+        snprintf(of_stages, sizeof of_stages, "%d pipeline stages x ", stages);
+    if (stages < 1 || tensor < 1 || world % ((int64_t)tensor * stages))
         return zr_fail(error, ZERO_ERR_USAGE,
-                       "%d rank%s of a job are no multiple of %d pipeline stage%s x %d tensor "
-                       "rank%s",
-                       world, world == 1 ? "" : "s", stages, stages == 1 ? "" : "s", tensor,
-                       tensor == 1 ? "" : "s");
-    if (tensor < 1 || world % tensor)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "%d rank%s of a job are no multiple of %d tensor rank%s", world,
-                       world == 1 ? "" : "s", tensor, tensor == 1 ? "" : "s");
+                       "%d rank%s of a job are no multiple of %s%d tensor rank%s", world,
+                       world == 1 ? "" : "s", of_stages, tensor, tensor == 1 ? "" : "s");
     *out = (zr_mesh){.world = world};
     out->size[ZERO_AXIS_tensor] = tensor;
     out->size[ZERO_AXIS_data] = world / tensor / stages;
