@@ -1,6 +1,5 @@
 // The second half of zero_doctor: the disk to which a training could offload, and how large a model
 // the tiers of this machine could hold.
-#include "plan/stage_traits.h"
 #include "predict/disk.h"
 #include "commands/doctor_report.h"
 
@@ -9,9 +8,15 @@
 
 #define QUICK_BYTES ((int64_t)64 << 20)
 
+typedef struct state_policy { // bytes a parameter
+    double parameters, gradients, optimizer;
+} state_policy;
+
+// 16-bit parameters and gradients; fp32 master, momentum and variance.
+static const state_policy mixed = {2, 2, 12};
 // ZeRO-Infinity section 3: 16-bit parameters and gradients; fp32 parameters, momentum, variance and
 // gradients.
-static const zr_state_policy paper = {"ZeRO-Infinity", 2, 2, 16};
+static const state_policy paper = {2, 2, 16};
 
 // Reports what the disk cannot do; that is no failure of the doctor.
 static void report_bandwidth(zr_report *r, const char *directory)
@@ -45,7 +50,7 @@ typedef struct placement { // where model states are
 } placement;
 
 // Returns the number of parameters of the largest model whose states fit.
-static double largest(const placement *where, const zr_state_policy *policy, double memory,
+static double largest(const placement *where, const state_policy *policy, double memory,
                       double disk)
 {
     double others = policy->gradients + policy->optimizer;
@@ -76,7 +81,7 @@ static void report_largest(zr_report *r, double memory, double disk)
                     "{states:-40} {parameters:6.2G} billion parameters (paper: "
                     "{paper_parameters:.2G})",
                     zr_text(placements[i].name),
-                    zr_real(largest(&placements[i], &zr_state_mixed, memory, disk)),
+                    zr_real(largest(&placements[i], &mixed, memory, disk)),
                     zr_real(largest(&placements[i], &paper, memory, disk)));
         zr_report_end(r);
     }
@@ -111,7 +116,7 @@ void zr_doctor_disk(zr_doctor *doctor, const char *directory)
     }
     zr_report_end(r);
     report_largest(r, memory, (double)disk.available);
-    doctor->in_memory = largest(&placements[0], &zr_state_mixed, memory, 0);
-    doctor->with_disk = largest(&placements[ZR_COUNT(placements) - 1], &zr_state_mixed, memory,
+    doctor->in_memory = largest(&placements[0], &mixed, memory, 0);
+    doctor->with_disk = largest(&placements[ZR_COUNT(placements) - 1], &mixed, memory,
                                 in_memory ? 0 : (double)disk.available);
 }

@@ -36,7 +36,7 @@ static void keep_replicas(zero_engine *engine, int before)
         const zr_flat_param *flat_param = &plan->flat_params[p];
         const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
         char *at = zr_buffer_at(engine, place);
-        if (zr_flat_param_is_late(plan, flat_param))
+        if (flat_param->late)
             memcpy(at, at + (before - engine->versions.copy) * plan->full_bytes,
                    (size_t)(plan->ranks * zr_flat_param_shard_bytes(flat_param)));
     }

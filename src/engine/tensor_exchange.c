@@ -144,7 +144,7 @@ void zr_tensor_exchange_begin(zero_engine *engine)
 
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes)
 {
-    zr_exchanges_fold(engine->plan, sizes, ZR_EXCHANGES_OF_FORWARD, &engine->expected);
+    zr_exchanges_fold(engine->plan, sizes, ZR_CALL_FORWARD, &engine->expected);
 }
 
 zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine)
@@ -161,8 +161,8 @@ void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
     if (!t->units.run || t->differing >= 0)
         return;
     zr_pass_traffic listed = {.tensor.hash = before->tensor, .replicas.hash = before->replicas};
-    zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes,
-                      zr_exchange_call_of(call), &listed);
+    zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes, (zr_call)call->what,
+                      &listed);
     const zr_exchanged now = zr_tensor_exchange_so_far(engine);
     if (now.tensor != listed.tensor.hash || now.replicas != listed.replicas.hash)
         t->differing = call->unit;

@@ -21,26 +21,65 @@
 
 // Says whether units contribute to the flat parameter: it is trained, or it is a buffer that its
 // owner writes. Known once units are planned.
-bool zr_flat_param_collects(const zr_flat_param *flat_param);
+static inline bool zr_flat_param_collects(const zr_flat_param *flat_param)
+{
+    return flat_param->first_backward >= 0;
+}
+
 // Says whether its contributions collect in the open arena, else in the gradient window itself.
 // Known once reductions are planned.
-bool zr_flat_param_collects_apart(const zr_flat_param *flat_param);
+static inline bool zr_flat_param_collects_apart(const zr_flat_param *flat_param)
+{
+    return flat_param->gradient_dtype != ZERO_F32 || flat_param->parked_first >= 0;
+}
+
 // Returns the bytes of its contributions in fp32, over all ranks' shards.
-int64_t zr_flat_param_open_bytes(const zr_flat_param *flat_param);
+static inline int64_t zr_flat_param_open_bytes(const zr_flat_param *flat_param)
+{
+    return flat_param->padded * (int64_t)sizeof(float);
+}
+
 // Returns the bytes of the own shard's sum in one accumulator.
-int64_t zr_flat_param_sum_bytes(const zr_flat_param *flat_param);
-// Returns the bytes of its sums in all accumulators: several, where the number of ranks may change.
-int64_t zr_flat_param_accumulator_bytes(const zr_settings *settings,
-                                        const zr_flat_param *flat_param);
+static inline int64_t zr_flat_param_sum_bytes(const zr_flat_param *flat_param)
+{
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->accumulator_dtype);
+}
+
 // Says whether its sums go on to NVMe, through buffers in host memory.
-bool zr_flat_param_sums_on_nvme(const zr_flat_param *flat_param);
+static inline bool zr_flat_param_sums_on_nvme(const zr_flat_param *flat_param)
+{
+    return flat_param->kind == ZERO_TRAINABLE && flat_param->state_tier == ZERO_TIER_nvme;
+}
+
+// Returns the accumulators of one shard. Before the last micro-batch, one sum waits for each bit of
+// K - 1; the last micro-batch's goes in the place of the largest.
+static inline int zr_accumulators(const zr_settings *settings)
+{
+    return settings->exact_world && settings->accumulation > 1
+               ? __builtin_ctzll((uint64_t)settings->accumulation)
+               : 1;
+}
+
+// Returns the bytes of its sums in all accumulators: several, where the number of ranks may change.
+static inline int64_t zr_flat_param_accumulator_bytes(const zr_settings *settings,
+                                                      const zr_flat_param *flat_param)
+{
+    return zr_accumulators(settings) * zr_flat_param_sum_bytes(flat_param);
+}
 
 // The sum is put into accumulator `slot`, after what that one and the next adds - 1 hold was added.
 typedef struct zr_sum_slots {
     int slot, adds;
 } zr_sum_slots;
 
-int zr_accumulators(const zr_settings *settings); // of one shard
-zr_sum_slots zr_sum_slots_of(const zr_settings *settings, int64_t micro_batch);
+// The sums that wait are the bits of k, the largest first. This micro-batch's sum is added to those
+// of the trailing ones of k.
+static inline zr_sum_slots zr_sum_slots_of(const zr_settings *settings, int64_t micro_batch)
+{
+    if (!settings->exact_world)
+        return (zr_sum_slots){.adds = micro_batch > 0};
+    int adds = __builtin_ctzll(~(uint64_t)micro_batch);
+    return (zr_sum_slots){.slot = __builtin_popcountll((uint64_t)micro_batch) - adds, .adds = adds};
+}
 
 #endif

@@ -55,18 +55,6 @@ static void place_in_turn(zr_plan *plan)
     plan->activation_bytes = saved + 2 * plan->boundary_bytes;
 }
 
-static void place_all(zr_plan *plan)
-{
-    int64_t at = 0;
-    for (int u = 0; u < plan->unit_count; u++) {
-        plan->units[u].saved_first = at;
-        at += saved_bytes(plan, u);
-        plan->units[u].out_first = at;
-        at += out_bytes(plan, u);
-    }
-    plan->activation_bytes = at;
-}
-
 // Returns the number of a chunk's units that are in segments: without the model's last unit.
 static int units_in_segments(const zr_plan *plan, const zr_chunk_plan *chunk)
 {
@@ -221,12 +209,11 @@ static bool leaves_chunk(const zr_plan *plan, int u)
     return plan->pipeline && u + 1 == zr_plan_chunk_of(plan, u)->end_unit;
 }
 
-// Places what the units of a segment save and the boundaries between them, from byte `used` on.
-// Returns the end.
-static int64_t place_segment(zr_plan *plan, int segment, int64_t used)
+// Places what units [first, end) save and the boundaries between them, from byte `used` on. Returns
+// the end.
+static int64_t place_units(zr_plan *plan, int first, int end, int64_t used)
 {
-    for (int u = zr_plan_segment_first(plan, segment); u < zr_plan_segment_first(plan, segment + 1);
-         u++) {
+    for (int u = first; u < end; u++) {
         zr_unit_plan *unit = &plan->units[u];
         unit->saved_first = used;
         used += saved_bytes(plan, u);
@@ -238,15 +225,22 @@ static int64_t place_segment(zr_plan *plan, int segment, int64_t used)
     return used;
 }
 
-// Places the area that all segments share, and after it what the last unit saves.
+// Places the area that all segments share, from byte `first` on. Returns its end.
+static int64_t place_area(zr_plan *plan, int64_t first)
+{
+    int64_t end = first;
+    for (int s = 0; s < plan->segment_count; s++)
+        end = ZR_MAX(end, place_units(plan, zr_plan_segment_first(plan, s),
+                                      zr_plan_segment_first(plan, s + 1), first));
+    return end;
+}
+
+// Places the area, and after it what the last unit saves.
 static void place_segments(zr_plan *plan)
 {
     int last = plan->unit_count - 1;
-    int64_t area = 0;
-    for (int s = 0; s < plan->segment_count; s++)
-        area = ZR_MAX(area, place_segment(plan, s, 0));
-    plan->units[last].saved_first = area;
-    plan->activation_bytes = area + saved_bytes(plan, last);
+    plan->units[last].saved_first = place_area(plan, 0);
+    plan->activation_bytes = plan->units[last].saved_first + saved_bytes(plan, last);
 }
 
 static void count_kept(zr_plan *plan)
@@ -299,8 +293,7 @@ static void place_pipeline(zr_plan *plan)
             plan->units[u].saved_first = at;
             plan->activation_bytes = at + saved_bytes(plan, u);
         }
-    for (int s = 0; s < plan->segment_count; s++)
-        plan->activation_bytes = ZR_MAX(plan->activation_bytes, place_segment(plan, s, at));
+    plan->activation_bytes = ZR_MAX(plan->activation_bytes, place_area(plan, at));
 }
 
 void zr_plan_activations(zr_plan *plan)
@@ -326,7 +319,7 @@ void zr_plan_activations(zr_plan *plan)
     else if (plan->segment_count > 0)
         place_segments(plan);
     else
-        place_all(plan);
+        plan->activation_bytes = place_units(plan, 0, plan->unit_count, 0);
     for (int i = 0; i < 2; i++, plan->activation_bytes += plan->boundary_bytes)
         plan->boundary_first[i] = plan->activation_bytes;
 }

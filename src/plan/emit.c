@@ -59,21 +59,26 @@ void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index)
     zr_emit(e, &(zr_instruction){.code = ZR_AWAIT, .when = when, .flat_param = -1, .slot = slot});
 }
 
-void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param)
-{
-    const zr_slot slot = {ZR_SLOT_READERS, flat_param};
-    zr_emit(e, &(zr_instruction){.code = ZR_AWAIT,
-                                 .when = when,
-                                 .flat_param = flat_param,
-                                 .place.buffer = window,
-                                 .slot = slot});
-}
-
 void zr_emit_await_bytes(zr_emitter *e, zr_when when, int p, zr_buffer_ref value, zr_slot_kind slot)
 {
     zr_emit(
         e, &(zr_instruction){
                .code = ZR_AWAIT, .when = when, .flat_param = p, .place = value, .slot = {slot, p}});
+}
+
+void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param)
+{
+    zr_emit_await_bytes(e, when, flat_param, (zr_buffer_ref){.buffer = window}, ZR_SLOT_READERS);
+}
+
+void zr_emit_link(zr_emitter *e, zr_code code, int link)
+{
+    if (link < 0)
+        return;
+    zr_emit(e, &(zr_instruction){.code = code,
+                                 .flat_param = -1,
+                                 .bytes = e->plan->links[link].message,
+                                 .slot = {ZR_SLOT_LINK, link}});
 }
 
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param)
@@ -101,11 +106,10 @@ static zr_chunk_part chunk_part_of_pass(zr_pass_kind kind)
 static int first_visit_of_pass(const zr_emitter *e, zr_pass_kind kind)
 {
     const zr_chunk_plan *chunk = &e->plan->chunks[e->chunk];
-    if (is_of_chunk(kind) && chunk_part_of_pass(kind) == ZR_CHUNK_BACKWARD)
-        return chunk->backward_visit;
-    if (is_of_chunk(kind) && chunk_part_of_pass(kind) == ZR_CHUNK_WEIGHT)
-        return chunk->weight_visit;
-    return chunk->first_visit;
+    zr_chunk_part part = is_of_chunk(kind) ? chunk_part_of_pass(kind) : ZR_CHUNK_FORWARD;
+    return part == ZR_CHUNK_BACKWARD ? chunk->backward_visit
+           : part == ZR_CHUNK_WEIGHT ? chunk->weight_visit
+                                     : chunk->first_visit;
 }
 
 static void begin_pass(zr_emitter *e, zr_pass_kind kind)

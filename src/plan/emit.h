@@ -75,14 +75,14 @@ struct zr_emitter {
     zero_error *error;
 };
 
-// emit_stage12.c: shared by the stages whose ranks hold replicas.
-void zr_emit_bind_whole(zr_emitter *e, int visit, int visits);
-void zr_emit_gather_replicas(zr_emitter *e, zr_when trained, zr_when others);
-void zr_emit_gather_replica(zr_emitter *e, zr_when when, int flat_param); // begins one
+// emit_replicas.c: begins to gather a flat parameter into every replica.
+void zr_emit_gather_replica(zr_emitter *e, zr_when when, int flat_param);
 // emit_stage3.c: begins to gather a visit's flat parameters; what is here already is counted as
 // acquired.
 void zr_emit_gather_visit(zr_emitter *e, int visit);
-// Waits until they have come, and binds them.
+// Fetches the parameters of visits up to that one, as far as this has not begun.
+void zr_emit_fetches(zr_emitter *e, int last_visit);
+// Waits until a visit's flat parameters have come, and binds them.
 void zr_emit_bind_gathered(zr_emitter *e, int visit);
 // Says whether a visit gathers its flat parameter i: it is neither kept from an earlier visit's
 // gather nor reused; and whether its own shard comes from NVMe for that.
@@ -99,6 +99,8 @@ void zr_emit_unbind(zr_emitter *e, int flat_param, zr_buffer_id buffer);
 void zr_emit_await(zr_emitter *e, zr_when when, zr_slot_kind kind, int index);
 // Waits until all ranks have drained what the flat parameter last had in the window of this buffer.
 void zr_emit_await_readers(zr_emitter *e, zr_when when, zr_buffer_id window, int flat_param);
+// TAKE, RECEIVE, SEND or GIVE of the current slot of a link; nothing for link -1.
+void zr_emit_link(zr_emitter *e, zr_code code, int link);
 // Lets the unit go on after the last instruction, because the streamed flat parameter has come or
 // gone.
 void zr_emit_mark(zr_emitter *e, zr_mark mark, int flat_param);
@@ -135,27 +137,6 @@ void zr_emit_gradients_close(zr_emitter *e, int visit);
 // Ends the reductions of sealed flat parameters that have to end by the end of that visit, oldest
 // first.
 void zr_emit_reductions_end(zr_emitter *e, int visit);
-// Boundary: adds the squares of those gradients that lie in memory.
-void zr_emit_norm(zr_emitter *e);
-
-// emit_offload.c
-// Fetches the parameters of visits up to that one, as far as this has not begun.
-void zr_emit_fetches(zr_emitter *e, int last_visit);
-// Names the own shard of a visit's flat parameter i in the host's buffer.
-zr_buffer_ref zr_emit_staged_shard(zr_emitter *e, int visit, int i);
-void zr_emit_fetch_sums(zr_emitter *e, int visit);
-void zr_emit_fetch_sums_reserve(zr_emitter *e, int visit);
-// Runs before a flat parameter's sum is put into the host's buffer.
-void zr_emit_take_staged(zr_emitter *e, int flat_param);
-void zr_emit_store_sum(zr_emitter *e, int flat_param);
-// Says whether a visit adds to contributions that an earlier unit has parked.
-bool zr_visit_returns(const zr_plan *plan, int visit);
-// Names the open sums of a visit's flat parameter.
-zr_buffer_ref zr_emit_open_sums(zr_emitter *e, int visit, int flat_param);
-void zr_emit_parked_return(zr_emitter *e, int visit);
-void zr_emit_parked_leave(zr_emitter *e, int visit);
-// Boundary: waits until sums are where they are kept.
-void zr_emit_await_transfers(zr_emitter *e);
 
 // emit_activation_checkpoints.c: boundaries that are stored between forward and backward.
 void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit);
@@ -167,14 +148,6 @@ void zr_emit_boundary(zr_emitter *e);
 void zr_emit_total(zr_emitter *e);
 void zr_emit_update(zr_emitter *e);
 void zr_emit_publish(zr_emitter *e);
-
-// emit_links.c: TAKE, RECEIVE, SEND or GIVE of the current slot of a link; nothing for link -1.
-void zr_emit_link(zr_emitter *e, zr_code code, int link);
-// emit_links.c: around a call of the emitter's unit, what comes from other chunks and goes to them.
-void zr_emit_link_before(zr_emitter *e, zr_call what);
-void zr_emit_link_after(zr_emitter *e, zr_call what);
-// In the forward of a chunk whose only unit does forward and backward in one call: receives.
-void zr_emit_link_in(zr_emitter *e);
 
 // emit_accumulate.c, for every order. Writes the turn that begins with a visit; forward: the turn
 // belongs to the first half of a micro-batch.

@@ -19,11 +19,6 @@ static int64_t first_in_store(const zr_plan *plan, int segment)
     return first;
 }
 
-static void await_buffer(zr_emitter *e, int segment)
-{
-    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, segment % 2);
-}
-
 static zr_buffer_ref place_of_buffer(const zr_plan *plan, int segment)
 {
     const zr_unit_plan *entering = &plan->units[zr_plan_segment_first(plan, segment) - 1];
@@ -44,7 +39,7 @@ static void move_checkpoint(zr_emitter *e, zr_code code, int segment)
     const zr_buffer_ref buffer = place_of_share(plan, segment);
     const zr_buffer_ref stored = {ZR_BUFFER_STORED, first_in_store(plan, segment)};
     bool comes = code == ZR_FETCH;
-    await_buffer(e, segment);
+    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, segment % 2);
     zr_emit(e, &(zr_instruction){.code = code,
                                  .flat_param = -1,
                                  .place = comes ? buffer : stored,
@@ -70,7 +65,7 @@ void zr_emit_activation_checkpoint_before_forward(zr_emitter *e, int unit)
     int next = e->plan->units[unit].segment + 1;
     bool enters = zr_plan_ends_segment(e->plan, unit) && next < e->plan->segment_count;
     if (enters && e->plan->activation_checkpoint_bytes)
-        await_buffer(e, next);
+        zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, next % 2);
 }
 
 void zr_emit_activation_checkpoint_after_forward(zr_emitter *e, int unit)
@@ -91,7 +86,7 @@ void zr_emit_activation_checkpoint_before_backward(zr_emitter *e, int unit)
     if (e->segment < 0 && checkpoint_travels(e->plan, segment))
         move_checkpoint(e, ZR_FETCH, segment);
     e->segment = segment;
-    await_buffer(e, segment);
+    zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_KEPT, segment % 2);
     if (checkpoint_travels(e->plan, segment - 1) &&
         segment > e->plan->chunks[e->chunk].first_segment)
         move_checkpoint(e, ZR_FETCH, segment - 1);

@@ -5,6 +5,8 @@
 // host or NVMe, a visit's flat parameters are gathered one visit ahead (gathers.c decides). Flat
 // parameters that stay gathered are gathered once after the weights have changed: the small ones
 // among offloaded flat parameters, and all of them for ZeRO++'s secondary partition (hpZ).
+//
+//   from NVMe   own shard ─> staged (host) ─> gather window (device)
 #include "plan/emit.h"
 #include "plan/network.h"
 #include "plan/plan_parts.h"
@@ -68,12 +70,43 @@ bool zr_visit_stages(const zr_plan *plan, int v, int i)
     return zr_visit_gathers(plan, v, i) && flat_param->parameter_tier == ZERO_TIER_nvme;
 }
 
+// Names the own shard of a visit's flat parameter i in the host's buffer.
+static zr_buffer_ref staged_shard(zr_emitter *e, int v, int i)
+{
+    const zr_plan *plan = e->plan;
+    return zr_emit_value(
+        e, ZR_BUFFER_STAGED_PARAMETERS, zr_value_of_visit(plan, v, ZR_VALUE_STAGED + i),
+        zr_flat_param_shard_bytes(&plan->flat_params[plan->visits[v].flat_params[i]]));
+}
+
+// A kept flat parameter travels once after the weights have changed.
+void zr_emit_fetches(zr_emitter *e, int last_visit)
+{
+    for (int v = e->fetched + 1; v <= last_visit; v++) {
+        const zr_visit *visit = &e->plan->visits[v];
+        for (int i = 0; i < visit->flat_param_count; i++) {
+            const zr_flat_param *flat_param = &e->plan->flat_params[visit->flat_params[i]];
+            if (!zr_visit_stages(e->plan, v, i))
+                continue;
+            zr_emit(e,
+                    &(zr_instruction){.code = ZR_FETCH,
+                                      .when = flat_param->kept_first >= 0 ? ZR_OUTDATED : ZR_ALWAYS,
+                                      .flat_param = visit->flat_params[i],
+                                      .place = staged_shard(e, v, i),
+                                      .from = {ZR_BUFFER_STORED, flat_param->shard_first},
+                                      .bytes = zr_flat_param_shard_bytes(flat_param),
+                                      .slot = {ZR_SLOT_FETCHED, v * ZERO_MAX_FLAT_PARAMS + i}});
+        }
+    }
+    e->fetched = ZR_MAX(e->fetched, last_visit);
+}
+
 // Returns where the own shard of a visit's flat parameter i lies when it is gathered.
 static zr_buffer_ref own_shard(zr_emitter *e, int v, int i)
 {
     const zr_visit *visit = &e->plan->visits[v];
     if (zr_visit_stages(e->plan, v, i))
-        return zr_emit_staged_shard(e, v, i);
+        return staged_shard(e, v, i);
     return (zr_buffer_ref){ZR_BUFFER_SHARDS,
                            e->plan->flat_params[visit->flat_params[i]].shard_first};
 }

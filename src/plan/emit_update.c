@@ -11,18 +11,13 @@ static void emit_scalars(zr_emitter *e, zr_scalars_part part, int link)
     zr_emit(e, &(zr_instruction){.code = ZR_SCALARS, .what = part, .flat_param = -1, .slot = slot});
 }
 
-static void give_scalars(zr_emitter *e, int link)
+// Sends what the scalars are, or does with what comes as `part` says.
+static void pass_scalars(zr_emitter *e, zr_scalars_part part, int link)
 {
-    zr_emit_link(e, ZR_TAKE, link);
-    emit_scalars(e, ZR_SCALARS_GIVE, link);
-    zr_emit_link(e, ZR_SEND, link);
-}
-
-static void take_scalars(zr_emitter *e, zr_scalars_part part, int link)
-{
-    zr_emit_link(e, ZR_RECEIVE, link);
+    bool gives = part == ZR_SCALARS_GIVE;
+    zr_emit_link(e, gives ? ZR_TAKE : ZR_RECEIVE, link);
     emit_scalars(e, part, link);
-    zr_emit_link(e, ZR_GIVE, link);
+    zr_emit_link(e, gives ? ZR_SEND : ZR_GIVE, link);
 }
 
 // 2bw: the first stage, which ends a step last, adds up the sums of all stages, and sends them what
@@ -34,13 +29,34 @@ static void exchange_scalars(zr_emitter *e)
     if (plan->sums_link < 0)
         return;
     if (plan->pipeline->stage > 0) {
-        give_scalars(e, zr_plan_sums_to_first(plan, plan->pipeline->stage));
+        pass_scalars(e, ZR_SCALARS_GIVE, zr_plan_sums_to_first(plan, plan->pipeline->stage));
         return;
     }
     for (int s = 1; s < plan->pipeline->pipeline.stages; s++)
-        take_scalars(e, ZR_SCALARS_ADD, zr_plan_sums_to_first(plan, s));
+        pass_scalars(e, ZR_SCALARS_ADD, zr_plan_sums_to_first(plan, s));
     for (int s = 1; s < plan->pipeline->pipeline.stages; s++)
-        give_scalars(e, zr_plan_sums_from_first(plan, s));
+        pass_scalars(e, ZR_SCALARS_GIVE, zr_plan_sums_from_first(plan, s));
+}
+
+// Waits until sums are where they are kept.
+static void await_transfers(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        if (zr_flat_param_sums_on_nvme(flat_param))
+            zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_TRAVELLED, p);
+    }
+}
+
+// Adds the squares of those gradients that lie in memory.
+static void emit_norm(zr_emitter *e)
+{
+    for (int p = 0; p < e->plan->flat_param_count; p++) {
+        const zr_flat_param *flat_param = &e->plan->flat_params[p];
+        if (flat_param->kind == ZERO_TRAINABLE && zr_flat_param_collects(flat_param) &&
+            !zr_flat_param_sums_on_nvme(flat_param))
+            zr_emit(e, &(zr_instruction){.code = ZR_SQUARES, .flat_param = p});
+    }
 }
 
 // Where a schedule is asynchronous, no stage waits for another one here, and what the update needs
@@ -51,10 +67,10 @@ void zr_emit_boundary(zr_emitter *e)
     zr_emit_tied_weights_sum(e);
     if (e->stage->boundary && !alone)
         e->stage->boundary(e);
-    zr_emit_await_transfers(e);
+    await_transfers(e);
     if (e->plan->settings.delayed)
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GROUP, -1);
-    zr_emit_norm(e);
+    emit_norm(e);
     emit_scalars(e, alone ? ZR_SCALARS_OF_PIPELINE_STAGE : ZR_SCALARS_OF_ALL, -1);
     exchange_scalars(e);
 }
@@ -63,7 +79,7 @@ void zr_emit_total(zr_emitter *e)
 {
     const zr_plan *plan = e->plan;
     if (plan->sums_link >= 0 && plan->pipeline->stage > 0)
-        take_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
+        pass_scalars(e, ZR_SCALARS_TAKE, zr_plan_sums_from_first(plan, plan->pipeline->stage));
 }
 
 static void emit_update_part(zr_emitter *e, zr_when when, zr_update_part part, int flat_param,
@@ -89,7 +105,7 @@ void zr_emit_update(zr_emitter *e)
             e->stage->before_update(e, p);
     // A late tied copy is written between the updates and its gathers.
     for (int p = 0; p < plan->flat_param_count && !e->stage->before_update; p++)
-        if (zr_flat_param_is_late(plan, &plan->flat_params[p]))
+        if (plan->flat_params[p].late)
             zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, p);
     for (int p = 0; p < plan->flat_param_count; p++)
         if (zr_flat_param_collects(&plan->flat_params[p]) &&

@@ -66,28 +66,18 @@ zr_pass_traffic zr_traffic_none(void)
     return (zr_pass_traffic){.data = none, .tensor = none, .replicas = none, .pipeline = none};
 }
 
-static bool is_made_by(const zero_exchange *exchange, zr_exchange_call call)
+static bool is_made_by(const zero_exchange *exchange, zr_call call)
 {
     switch (call) {
-    case ZR_EXCHANGES_OF_FORWARD: return !exchange->backward;
-    case ZR_EXCHANGES_OF_BACKWARD: return exchange->backward;
-    case ZR_EXCHANGES_OF_INPUT: return exchange->backward && !exchange->in_weight;
-    default: return exchange->backward && exchange->in_weight;
-    }
-}
-
-zr_exchange_call zr_exchange_call_of(const zr_instruction *call)
-{
-    switch ((zr_call)call->what) {
     case ZR_CALL_BACKWARD:
-    case ZR_CALL_BOTH: return ZR_EXCHANGES_OF_BACKWARD;
-    case ZR_CALL_INPUT: return ZR_EXCHANGES_OF_INPUT;
-    case ZR_CALL_WEIGHT: return ZR_EXCHANGES_OF_WEIGHT;
-    default: return ZR_EXCHANGES_OF_FORWARD;
+    case ZR_CALL_BOTH: return exchange->backward;
+    case ZR_CALL_INPUT: return exchange->backward && !exchange->in_weight;
+    case ZR_CALL_WEIGHT: return exchange->backward && exchange->in_weight;
+    default: return !exchange->backward;
     }
 }
 
-void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exchange_call call,
+void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_call call,
                        zr_pass_traffic *to)
 {
     for (int i = 0; i < sizes->exchange_count; i++) {
@@ -121,7 +111,7 @@ static void fold_calls(const zr_plan *plan, const zr_pass *pass, int unit, zr_pa
     for (int n = 0; n < pass->count; n++) {
         const zr_instruction *i = &pass->at[n];
         if (i->code == ZR_CALL && i->unit == unit)
-            zr_exchanges_fold(plan, &plan->units[unit].sizes, zr_exchange_call_of(i), to);
+            zr_exchanges_fold(plan, &plan->units[unit].sizes, (zr_call)i->what, to);
     }
 }
 
@@ -209,12 +199,6 @@ int64_t zr_exchanged_bytes(const zr_plan *plan)
     return bytes;
 }
 
-static zero_status refuse_exchange(const zero_unit *unit, int i, const char *why, zero_error *error)
-{
-    return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s", unit->name,
-                   i, why);
-}
-
 static bool can_be_exchanged(const zero_exchange *exchange)
 {
     bool known = exchange->kind >= ZERO_EXCHANGE_SUM && exchange->kind <= ZERO_EXCHANGE_GATHER;
@@ -230,19 +214,20 @@ static zero_status check_exchange(zr_plan *plan, const zero_unit *unit,
     const zero_exchange *exchange = &sizes->exchanges[i];
     int ranks = ranks_of_exchange(plan, exchange);
     int64_t bytes = ranks * (int64_t)zero_dtype_bytes(exchange->dtype);
+    const char *why = NULL;
     if (!can_be_exchanged(exchange))
-        return refuse_exchange(unit, i, "sums are of fp32, and fp32, bf16 or fp16 are gathered",
-                               error);
-    if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
-        return refuse_exchange(unit, i, "its purpose is no zero_exchange_purpose", error);
-    if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
-        return refuse_exchange(unit, i, "no flat parameter is held by that many tensor ranks",
-                               error);
-    if (exchange->elements < 0 || exchange->calls < 0 ||
-        __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
-        (uint64_t)bytes > sizes->exchange_bytes)
-        return refuse_exchange(unit, i,
-                               "its operand is larger than the exchange_bytes of its sizes", error);
+        why = "sums are of fp32, and fp32, bf16 or fp16 are gathered";
+    else if ((unsigned)exchange->purpose >= ZERO_EXCHANGE_PURPOSE_COUNT)
+        why = "its purpose is no zero_exchange_purpose";
+    else if (ranks != 1 && ranks != plan->tensor_ranks && ranks != plan->replicas)
+        why = "no flat parameter is held by that many tensor ranks";
+    else if (exchange->elements < 0 || exchange->calls < 0 ||
+             __builtin_mul_overflow(bytes, exchange->elements, &bytes) ||
+             (uint64_t)bytes > sizes->exchange_bytes)
+        why = "its operand is larger than the exchange_bytes of its sizes";
+    if (why)
+        return zr_fail(error, ZERO_ERR_USAGE, "planning unit \"%s\": its exchange %d: %s",
+                       unit->name, i, why);
     if (ranks == plan->replicas)
         plan->shared_exchange_bytes =
             ZR_MAX(plan->shared_exchange_bytes, ZR_ROUND_UP(bytes, ZR_ACTIVATION_ALIGN));

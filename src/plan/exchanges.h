@@ -20,18 +20,9 @@ zero_status zr_model_replicas(const zero_model *model, int tensor_ranks, int *ou
                               zero_error *error);
 // Returns a pass's traffic before its first message.
 zr_pass_traffic zr_traffic_none(void);
-// The calls of a unit that make exchanges.
-typedef enum zr_exchange_call {
-    ZR_EXCHANGES_OF_FORWARD,
-    ZR_EXCHANGES_OF_BACKWARD, // backward or forward_backward
-    ZR_EXCHANGES_OF_INPUT,    // backward_input
-    ZR_EXCHANGES_OF_WEIGHT,   // backward_weight
-} zr_exchange_call;
 // Adds the exchanges of one call of a unit. `sizes` may be for another shape than the plan's.
-void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_exchange_call call,
+void zr_exchanges_fold(const zr_plan *plan, const zero_unit_sizes *sizes, zr_call call,
                        zr_pass_traffic *to);
-// Returns what a CALL instruction of the program makes.
-zr_exchange_call zr_exchange_call_of(const zr_instruction *call);
 // Returns the exchange that a JOIN makes: shares as elements of fp32, whatever they hold.
 zero_exchange zr_join_exchange(const zr_plan *plan, const zr_instruction *join);
 // Adds the exchange that a JOIN makes.

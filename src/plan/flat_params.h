@@ -48,6 +48,7 @@ typedef struct zr_flat_param {
     // tensor rank holds the same flat parameter and counts it, or it is a tied copy.
     bool counted;
     bool tied_copy; // of a flat parameter of another chunk (model/pipeline_stage_cut.h)
+    bool late;      // under pipedream: its owner is on another stage (plan/pipeline/tied_weights.h)
     int tensor_count;
     zr_plan_tensor *tensors;  // (tensor_count)
     int64_t elems;            // tensors and gaps
@@ -82,9 +83,19 @@ typedef struct zr_flat_param {
 } zr_flat_param;
 
 // Returns the elements of each of `ranks` shards of `elems` elements.
-int64_t zr_shard_elems(int64_t elems, int ranks);
+static inline int64_t zr_shard_elems(int64_t elems, int ranks)
+{
+    return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
+}
+
 // Return the bytes of one shard of a flat parameter's parameters, and of its contributions.
-int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param);
-int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param);
+static inline int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
+{
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
+}
+static inline int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
+{
+    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
+}
 
 #endif

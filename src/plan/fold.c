@@ -32,12 +32,6 @@ void zr_link_fold(const zr_plan *plan, zr_code code, int link, int64_t bytes,
     traffic->bytes[op] += code == ZR_SEND || !plan->pipeline->mapped ? bytes : 0;
 }
 
-// Adds what a unit exchanges with other tensor ranks inside of a call.
-static void add_call(zr_pass_traffic *traffic, const zr_plan *plan, const zr_instruction *i)
-{
-    zr_exchanges_fold(plan, &plan->units[i->unit].sizes, zr_exchange_call_of(i), traffic);
-}
-
 static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffic *traffic)
 {
     const zr_pass *pass = &plan->program.passes[kind];
@@ -46,7 +40,7 @@ static void fold_messages(const zr_plan *plan, zr_pass_kind kind, zr_pass_traffi
         if ((i->code == ZR_GATHER || i->code == ZR_REDUCE) && is_counted_when(i->when))
             add_message(&traffic->data, plan, i);
         if (i->code == ZR_CALL)
-            add_call(traffic, plan, i);
+            zr_exchanges_fold(plan, &plan->units[i->unit].sizes, (zr_call)i->what, traffic);
         if (i->code == ZR_JOIN)
             zr_join_fold(plan, i, traffic);
         if (i->code == ZR_SEND || i->code == ZR_RECEIVE)
@@ -91,30 +85,25 @@ void zr_instruction_moves(const zr_plan *plan, const zr_instruction *i, zr_moved
 
 // Adds what a pass moves. Kept flat parameters are gathered by both kinds of pass, whichever comes
 // first.
-static void fold_moves(const zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept,
-                       zr_moved *later)
+static void fold_moves(zr_plan *plan, zr_pass_kind kind, zr_moved *always, zr_moved *kept)
 {
     const zr_pass *pass = &plan->program.passes[kind];
     for (const zr_instruction *i = pass->at; i < pass->at + pass->count; i++)
         zr_instruction_moves(plan, i,
                              i->when == ZR_OUTDATED ? kept
-                             : i->when == ZR_LATER  ? later
+                             : i->when == ZR_LATER  ? &plan->moves.earlier_sum
                                                     : always);
 }
 
 void zr_plan_fold(zr_plan *plan)
 {
-    for (int kind = 0; kind < ZR_PASSES; kind++)
-        fold_messages(plan, kind, &plan->traffic[kind]);
     zr_moves *moves = &plan->moves;
     zr_moved kept = {0}; // by training
-    fold_moves(plan, ZR_PASS_MICRO_BATCH, &moves->micro_batch, &kept, &moves->earlier_sum);
-    fold_moves(plan, ZR_PASS_EVALUATION, &moves->forward, &moves->kept, &moves->earlier_sum);
-    for (int c = 0; c < plan->chunk_count; c++) {
-        for (zr_chunk_part part = ZR_CHUNK_FORWARD; part <= ZR_CHUNK_WEIGHT; part++)
-            fold_moves(plan, zr_chunk_pass(part, c), &moves->micro_batch, &kept,
-                       &moves->earlier_sum);
-        fold_moves(plan, zr_chunk_pass(ZR_CHUNK_EVALUATION, c), &moves->forward, &moves->kept,
-                   &moves->earlier_sum);
+    for (int kind = 0; kind < ZR_PASSES; kind++) {
+        bool trains = zr_pass_is_of_micro_batch(kind);
+        fold_messages(plan, kind, &plan->traffic[kind]);
+        if (trains || kind == ZR_PASS_EVALUATION || kind >= ZR_PASS_COUNT)
+            fold_moves(plan, kind, trains ? &moves->micro_batch : &moves->forward,
+                       trains ? &kept : &moves->kept);
     }
 }

@@ -8,14 +8,6 @@
 
 #include <stdio.h>
 
-static int count_flat_params(const zero_model *model)
-{
-    int count = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        count += model->units[u].flat_param_count;
-    return count;
-}
-
 static int flat_param_number(const zr_plan *plan, zero_flat_param_ref ref)
 {
     int number = ref.flat_param;
@@ -81,11 +73,6 @@ static zero_tier parameter_tier(const zr_plan *plan, const zr_flat_param *flat_p
     return tier_unless_tied(plan, flat_param, tiering->parameters);
 }
 
-int64_t zr_shard_elems(int64_t elems, int ranks)
-{
-    return ZR_ROUND_UP((elems + ranks - 1) / ranks, ZR_CHUNK);
-}
-
 static void place_flat_param(zr_plan *plan, zr_flat_param *flat_param)
 {
     int64_t ranks = plan->ranks;
@@ -137,8 +124,9 @@ static zero_status settle_replicas(const zr_plan *plan, const zero_flat_param_de
 zero_status zr_plan_flat_params(zr_plan *plan, zero_error *error)
 {
     const zero_model *model = plan->model;
-    plan->flat_params =
-        zr_alloc(sizeof *plan->flat_params * (size_t)count_flat_params(model), error);
+    const zero_flat_param_ref end = {model->unit_count, 0};
+    size_t count = (size_t)flat_param_number(plan, end);
+    plan->flat_params = zr_alloc(sizeof *plan->flat_params * count, error);
     if (!plan->flat_params)
         return ZERO_ERR_MEMORY;
     for (int u = 0; u < model->unit_count; u++) {

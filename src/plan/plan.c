@@ -11,51 +11,42 @@
 
 #include <string.h>
 
-int64_t zr_flat_param_shard_bytes(const zr_flat_param *flat_param)
-{
-    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->dtype);
-}
-
-int64_t zr_flat_param_gradient_shard_bytes(const zr_flat_param *flat_param)
-{
-    return flat_param->shard * (int64_t)zero_dtype_bytes(flat_param->gradient_dtype);
-}
-
 bool zr_plan_whole_gradients(const zr_plan *plan)
 {
     return !zr_stage_traits_of(plan->settings.stage)->shards_gradients;
 }
 
-static uint64_t mix_into_hash(uint64_t hash, int64_t value)
+static uint64_t mix_values(uint64_t hash, const int64_t *values, size_t count)
 {
-    return zr_message_fold(hash, 0, 0, value);
+    for (size_t i = 0; i < count; i++)
+        hash = zr_message_fold(hash, 0, 0, values[i]);
+    return hash;
 }
 
+// Mixes integers into a hash, in their order.
+#define MIX(hash, ...)                                                                             \
+    mix_values(hash, (const int64_t[]){__VA_ARGS__},                                               \
+               sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
 // Hashes how a pipeline is cut, and in which order its stages work.
-static uint64_t pipeline_hash(const zr_plan *plan, uint64_t hash)
+static uint64_t pipeline_hash(const zr_pipeline_part *part, uint64_t hash)
 {
-    const zr_pipeline *pipeline = plan->pipeline ? &plan->pipeline->pipeline : NULL;
-    if (!pipeline)
-        return hash;
-    hash = mix_into_hash(mix_into_hash(mix_into_hash(hash, pipeline->kind), pipeline->stages),
-                         pipeline->chunks);
+    const zr_pipeline *pipeline = &part->pipeline;
+    hash = MIX(hash, pipeline->kind, pipeline->stages, pipeline->chunks);
     for (int i = 0; i <= pipeline->stages * pipeline->chunks; i++)
-        hash = mix_into_hash(hash, plan->pipeline->first_unit[i]);
-    hash = mix_into_hash(mix_into_hash(hash, plan->pipeline->exact),
-                         plan->pipeline->checkpoint_interval);
-    return mix_into_hash(mix_into_hash(hash, pipeline->micro_batches), pipeline->steps);
+        hash = MIX(hash, part->first_unit[i]);
+    return MIX(hash, part->exact, part->checkpoint_interval, pipeline->micro_batches,
+               pipeline->steps);
 }
 
 // Hashes what does not depend on the part of the model that a rank holds.
 static uint64_t common_hash(const zr_plan *plan)
 {
-    uint64_t hash =
-        mix_into_hash(mix_into_hash(mix_into_hash(ZR_MESSAGE_SEED, plan->ranks), plan->mapped),
-                      plan->machine_ranks);
+    uint64_t hash = MIX(ZR_MESSAGE_SEED, plan->ranks, plan->mapped, plan->machine_ranks);
     hash = zr_settings_hash(&plan->settings, hash);
-    hash = pipeline_hash(plan, hash);
-    return mix_into_hash(mix_into_hash(mix_into_hash(hash, plan->shape.batch), plan->shape.seq),
-                         plan->shape.threads);
+    if (plan->pipeline)
+        hash = pipeline_hash(plan->pipeline, hash);
+    return MIX(hash, plan->shape.batch, plan->shape.seq, plan->shape.threads);
 }
 
 // Hashes what all ranks of a job must agree on: settings and shape, the tensors of the whole model,
@@ -63,20 +54,17 @@ static uint64_t common_hash(const zr_plan *plan)
 static uint64_t job_hash(const zr_plan *plan)
 {
     const zero_model *whole = plan->model->whole ? plan->model->whole : plan->model;
-    uint64_t hash = mix_into_hash(common_hash(plan), plan->tensor_ranks);
+    uint64_t hash = MIX(common_hash(plan), plan->tensor_ranks);
     for (int u = 0; u < whole->unit_count; u++)
         for (int p = 0; p < whole->units[u].flat_param_count; p++) {
             const zero_flat_param_desc *flat_param = &whole->units[u].flat_params[p];
             for (int t = 0; t < flat_param->tensor_count; t++)
-                hash = mix_into_hash(
-                    mix_into_hash(hash, zr_tensor_desc_elements(&flat_param->tensors[t])),
-                    (int64_t)zr_hash_text(flat_param->tensors[t].name));
+                hash = MIX(hash, zr_tensor_desc_elements(&flat_param->tensors[t]),
+                           (int64_t)zr_hash_text(flat_param->tensors[t].name));
         }
-    for (int i = 0; i < ZR_PASSES && !plan->pipeline; i++) {
-        const zr_pass_traffic *pass = &plan->traffic[i];
-        hash = mix_into_hash(mix_into_hash(hash, (int64_t)pass->tensor.hash),
-                             (int64_t)pass->replicas.hash);
-    }
+    for (int i = 0; i < ZR_PASSES && !plan->pipeline; i++)
+        hash = MIX(hash, (int64_t)plan->traffic[i].tensor.hash,
+                   (int64_t)plan->traffic[i].replicas.hash);
     return hash;
 }
 
@@ -84,12 +72,12 @@ static uint64_t job_hash(const zr_plan *plan)
 // one size.
 static uint64_t part_hash(const zr_flat_param *flat_param, uint64_t hash)
 {
-    hash = mix_into_hash(hash, flat_param->replicas);
+    hash = MIX(hash, flat_param->replicas);
     for (int t = 0; t < flat_param->tensor_count; t++) {
         const zero_tensor_desc *tensor = flat_param->tensors[t].desc;
-        hash = mix_into_hash(mix_into_hash(hash, flat_param->tensors[t].number), tensor->tp_parts);
+        hash = MIX(hash, flat_param->tensors[t].number, tensor->tp_parts);
         if (tensor->tile.whole)
-            hash = mix_into_hash(mix_into_hash(hash, tensor->tile.axis), tensor->tile.first);
+            hash = MIX(hash, tensor->tile.axis, tensor->tile.first);
     }
     return hash;
 }
@@ -100,18 +88,15 @@ static uint64_t plan_hash(const zr_plan *plan)
     uint64_t hash = common_hash(plan);
     for (int p = 0; p < plan->flat_param_count; p++) {
         const zr_flat_param *flat_param = &plan->flat_params[p];
-        hash = mix_into_hash(
-            mix_into_hash(mix_into_hash(hash, flat_param->shard), flat_param->grad_first),
-            flat_param->kind);
+        hash = MIX(hash, flat_param->shard, flat_param->grad_first, flat_param->kind);
         for (int t = 0; t < flat_param->tensor_count; t++)
-            hash = mix_into_hash(mix_into_hash(hash, flat_param->tensors[t].count),
-                                 (int64_t)zr_hash_text(flat_param->tensors[t].desc->name));
+            hash = MIX(hash, flat_param->tensors[t].count,
+                       (int64_t)zr_hash_text(flat_param->tensors[t].desc->name));
         if (plan->model->whole)
             hash = part_hash(flat_param, hash);
     }
     for (int i = 0; i < ZR_PASSES; i++)
-        hash = mix_into_hash(mix_into_hash(hash, (int64_t)plan->traffic[i].data.hash),
-                             plan->traffic[i].data.messages);
+        hash = MIX(hash, (int64_t)plan->traffic[i].data.hash, plan->traffic[i].data.messages);
     return hash;
 }
 
@@ -171,23 +156,10 @@ static zero_status check_shape(const zero_model *model, const zero_shape *shape,
     return ZERO_OK;
 }
 
-static bool maps_parameters(const zr_settings *settings, const zr_machine *machine)
-{
-    bool on_device = settings->tiering.parameters == ZERO_TIER_device;
-    return machine->mapped &&
-           (!zr_stage_traits_of(settings->stage)->shards_parameters || on_device);
-}
-
-static zr_holding how_parameters_are_held(const zr_plan *plan)
-{
-    if (!zr_stage_traits_of(plan->settings.stage)->shards_parameters)
-        return ZR_HOLDS_TIED_COPIES;
-    return plan->mapped ? ZR_HOLDS_A_MAP : ZR_HOLDS_SHARDS;
-}
-
 static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape *shape,
                        const zr_settings *settings, const zr_machine *machine)
 {
+    const zr_stage_traits *traits = zr_stage_traits_of(settings->stage);
     plan->model = model;
     plan->settings = *settings;
     plan->shape = *shape;
@@ -203,9 +175,12 @@ static void plan_begin(zr_plan *plan, const zero_model *model, const zero_shape 
         settings->partition_activations && zr_pipeline_stage_origin(model)->whole
             ? plan->tensor_ranks
             : 1;
-    plan->mapped = maps_parameters(settings, machine);
-    plan->holding = how_parameters_are_held(plan);
-    plan->updates_whole = !zr_stage_traits_of(settings->stage)->shards_optimizer;
+    plan->mapped = machine->mapped &&
+                   (!traits->shards_parameters || settings->tiering.parameters == ZERO_TIER_device);
+    plan->holding = !traits->shards_parameters ? ZR_HOLDS_TIED_COPIES
+                    : plan->mapped             ? ZR_HOLDS_A_MAP
+                                               : ZR_HOLDS_SHARDS;
+    plan->updates_whole = !traits->shards_optimizer;
     plan->gradient_window_is =
         zr_plan_whole_gradients(plan) ? ZERO_MEM_gradients : ZERO_MEM_communication;
     plan->machine_ranks = machine->mapped ? machine->ranks : ZR_MAX(machine->machine_ranks, 1);

@@ -67,21 +67,18 @@ bool zr_precision_has_master(const zr_precision *precision);
 //   on_device        part of the trained elements whose optimizer states stay on the device
 //                    nevertheless (Twin-Flow: 1 - ratio)
 //   on_host          elements of parameters that stay on the host where the others are on NVMe
-//   sub_group        most elements of one group of the update, and never more than
-//   ZR_STAGING_BUFFER_ELEMS
-//                    where any travel; 0: no limit; or ZR_EACH_PARAMETER
+//   sub_group        most elements of one group of the update, and where any travel never more than
+//                    ZR_STAGING_BUFFER_ELEMS; 0: no limit; or ZR_EACH_PARAMETER
 //   read_ahead       where states travel: the next staging buffer is read while one is updated
 //   write_behind     where states travel: the staging buffer before is written meanwhile; this and
-//   read_ahead
-//                    each take one more staging buffer of host memory
+//                    read_ahead each take one more staging buffer of host memory
 //   visits_ahead     number of visits whose parameters are on their way from NVMe to the host, in
 //                    addition to the visit that is gathered next
 //   elems_ahead      most elements of those parameters; the next visit's travel however many they
 //                    are; 0: no limit
 //   block            bytes of one transfer to or from NVMe
 //   persistent       offloaded parameters: a flat parameter with fewer elements is gathered once a
-//   step and
-//                    stays on the device
+//                    step and stays on the device
 //   persistent_most  most elements of all such flat parameters together
 //   reuse            most elements gathered between two visits of a unit for which the first one's
 //                    flat parameters stay for the second; 0: none stay

@@ -2,111 +2,79 @@
 
 #include "base/alloc.h"
 
-const char *zr_code_name(zr_code code)
-{
-    static const char *const names[ZR_CODE_COUNT] = {
-        [ZR_GATHER] = "GATHER", [ZR_REDUCE] = "REDUCE",   [ZR_SCALARS] = "SCALARS",
-        [ZR_FETCH] = "FETCH",   [ZR_STORE] = "STORE",     [ZR_JOIN] = "JOIN",
-        [ZR_AWAIT] = "AWAIT",   [ZR_RELEASE] = "RELEASE", [ZR_PUBLISH] = "PUBLISH",
-        [ZR_BIND] = "BIND",     [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",
-        [ZR_ROUND] = "ROUND",   [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",
-        [ZR_UPDATE] = "UPDATE", [ZR_RECEIVE] = "RECEIVE", [ZR_TAKE] = "TAKE",
-        [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",       [ZR_TIED_WEIGHT] = "TIE",
-    };
-    return names[code];
-}
+const char *const zr_code_names[ZR_CODE_COUNT] = {
+    [ZR_GATHER] = "GATHER", [ZR_REDUCE] = "REDUCE",   [ZR_SCALARS] = "SCALARS",
+    [ZR_FETCH] = "FETCH",   [ZR_STORE] = "STORE",     [ZR_JOIN] = "JOIN",
+    [ZR_AWAIT] = "AWAIT",   [ZR_RELEASE] = "RELEASE", [ZR_PUBLISH] = "PUBLISH",
+    [ZR_BIND] = "BIND",     [ZR_UNBIND] = "UNBIND",   [ZR_OPEN] = "OPEN",
+    [ZR_ROUND] = "ROUND",   [ZR_SQUARES] = "SQUARES", [ZR_CALL] = "CALL",
+    [ZR_UPDATE] = "UPDATE", [ZR_RECEIVE] = "RECEIVE", [ZR_TAKE] = "TAKE",
+    [ZR_SEND] = "SEND",     [ZR_GIVE] = "GIVE",       [ZR_TIED_WEIGHT] = "TIE",
+};
 
-const char *zr_when_name(zr_when when)
-{
-    static const char *const names[ZR_WHEN_COUNT] = {
-        [ZR_ALWAYS] = "always",   [ZR_FIRST] = "first",       [ZR_LATER] = "later",
-        [ZR_LAST] = "last",       [ZR_OUTDATED] = "stale",    [ZR_FRESH] = "fresh",
-        [ZR_CHANGED] = "changed", [ZR_FINITE] = "finite",     [ZR_AT_ONCE] = "at once",
-        [ZR_STALE] = "behind",    [ZR_OVERLAPPED] = "beside", [ZR_REWRITTEN] = "rewritten",
-    };
-    return names[when];
-}
+const char *const zr_when_names[ZR_WHEN_COUNT] = {
+    [ZR_ALWAYS] = "always",   [ZR_FIRST] = "first",       [ZR_LATER] = "later",
+    [ZR_LAST] = "last",       [ZR_OUTDATED] = "stale",    [ZR_FRESH] = "fresh",
+    [ZR_CHANGED] = "changed", [ZR_FINITE] = "finite",     [ZR_AT_ONCE] = "at once",
+    [ZR_STALE] = "behind",    [ZR_OVERLAPPED] = "beside", [ZR_REWRITTEN] = "rewritten",
+};
 
-const char *zr_buffer_name(zr_buffer_id buffer)
-{
-    static const char *const names[ZR_BUFFER_COUNT] = {
-        [ZR_BUFFER_NONE] = "-",
-        [ZR_BUFFER_PARAMETERS] = "parameters",
-        [ZR_BUFFER_SHARDS] = "shards",
-        [ZR_BUFFER_GATHERED] = "gathered",
-        [ZR_BUFFER_GRADIENTS] = "gradients",
-        [ZR_BUFFER_FULL_GRADS] = "wholes",
-        [ZR_BUFFER_OPEN_SUMS] = "open sums",
-        [ZR_BUFFER_STAGED_PARAMETERS] = "staged parameters",
-        [ZR_BUFFER_STAGED_SUMS] = "staged sums",
-        [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = "activation checkpoints",
-        [ZR_BUFFER_STORED] = "stored",
-    };
-    return names[buffer];
-}
+const char *const zr_buffer_names[ZR_BUFFER_COUNT] = {
+    [ZR_BUFFER_NONE] = "-",
+    [ZR_BUFFER_PARAMETERS] = "parameters",
+    [ZR_BUFFER_SHARDS] = "shards",
+    [ZR_BUFFER_GATHERED] = "gathered",
+    [ZR_BUFFER_GRADIENTS] = "gradients",
+    [ZR_BUFFER_FULL_GRADS] = "wholes",
+    [ZR_BUFFER_OPEN_SUMS] = "open sums",
+    [ZR_BUFFER_STAGED_PARAMETERS] = "staged parameters",
+    [ZR_BUFFER_STAGED_SUMS] = "staged sums",
+    [ZR_BUFFER_ACTIVATION_CHECKPOINTS] = "activation checkpoints",
+    [ZR_BUFFER_STORED] = "stored",
+};
 
-const char *zr_slot_name(zr_slot_kind kind)
-{
-    static const char *const names[ZR_SLOT_KIND_COUNT] = {
-        [ZR_NO_SLOT] = "-",
-        [ZR_SLOT_SUM] = "sum",
-        [ZR_SLOT_GATHER] = "gather",
-        [ZR_SLOT_READERS] = "readers",
-        [ZR_SLOT_PUBLISHED] = "published",
-        [ZR_SLOT_RELEASED] = "released",
-        [ZR_SLOT_FETCHED] = "fetched",
-        [ZR_SLOT_TRAVELLED] = "travelled",
-        [ZR_SLOT_PARKED] = "parked",
-        [ZR_SLOT_KEPT] = "kept",
-        [ZR_SLOT_GROUP] = "group",
-        [ZR_SLOT_LINK] = "link",
-    };
-    return names[kind];
-}
+const char *const zr_slot_names[ZR_SLOT_KIND_COUNT] = {
+    [ZR_NO_SLOT] = "-",
+    [ZR_SLOT_SUM] = "sum",
+    [ZR_SLOT_GATHER] = "gather",
+    [ZR_SLOT_READERS] = "readers",
+    [ZR_SLOT_PUBLISHED] = "published",
+    [ZR_SLOT_RELEASED] = "released",
+    [ZR_SLOT_FETCHED] = "fetched",
+    [ZR_SLOT_TRAVELLED] = "travelled",
+    [ZR_SLOT_PARKED] = "parked",
+    [ZR_SLOT_KEPT] = "kept",
+    [ZR_SLOT_GROUP] = "group",
+    [ZR_SLOT_LINK] = "link",
+};
 
-const char *zr_call_name(zr_call call)
-{
-    static const char *const names[] = {
-        [ZR_CALL_FORWARD] = "forward",
-        [ZR_CALL_AGAIN] = "forward again",
-        [ZR_CALL_BACKWARD] = "backward",
-        [ZR_CALL_BOTH] = "forward_backward",
-        [ZR_CALL_INPUT] = "backward of the input",
-        [ZR_CALL_WEIGHT] = "backward of the weights",
-    };
-    return names[call];
-}
+const char *const zr_call_names[] = {
+    [ZR_CALL_FORWARD] = "forward",
+    [ZR_CALL_AGAIN] = "forward again",
+    [ZR_CALL_BACKWARD] = "backward",
+    [ZR_CALL_BOTH] = "forward_backward",
+    [ZR_CALL_INPUT] = "backward of the input",
+    [ZR_CALL_WEIGHT] = "backward of the weights",
+};
 
-const char *zr_update_part_name(zr_update_part part)
-{
-    static const char *const names[] = {
-        [ZR_PART_MEAN] = "mean",
-        [ZR_PART_GROUPS] = "groups",
-        [ZR_PART_COPY] = "copy",
-    };
-    return names[part];
-}
+const char *const zr_update_part_names[] = {
+    [ZR_PART_MEAN] = "mean",
+    [ZR_PART_GROUPS] = "groups",
+    [ZR_PART_COPY] = "copy",
+};
 
-const char *zr_scalars_part_name(zr_scalars_part part)
-{
-    static const char *const names[] = {
-        [ZR_SCALARS_OF_ALL] = "all", [ZR_SCALARS_OF_PIPELINE_STAGE] = "stage",
-        [ZR_SCALARS_GIVE] = "give",  [ZR_SCALARS_ADD] = "add",
-        [ZR_SCALARS_TAKE] = "take",
-    };
-    return names[part];
-}
+const char *const zr_scalars_part_names[] = {
+    [ZR_SCALARS_OF_ALL] = "all", [ZR_SCALARS_OF_PIPELINE_STAGE] = "stage",
+    [ZR_SCALARS_GIVE] = "give",  [ZR_SCALARS_ADD] = "add",
+    [ZR_SCALARS_TAKE] = "take",
+};
 
-const char *zr_tied_weight_part_name(zr_tied_weight_part part)
-{
-    static const char *const names[] = {
-        [ZR_TIED_WEIGHT_GIVE_SUM] = "give sum",
-        [ZR_TIED_WEIGHT_ADD_SUM] = "add sum",
-        [ZR_TIED_WEIGHT_GIVE_PARAMETERS] = "give parameters",
-        [ZR_TIED_WEIGHT_TAKE_PARAMETERS] = "take parameters",
-    };
-    return names[part];
-}
+const char *const zr_tied_weight_part_names[] = {
+    [ZR_TIED_WEIGHT_GIVE_SUM] = "give sum",
+    [ZR_TIED_WEIGHT_ADD_SUM] = "add sum",
+    [ZR_TIED_WEIGHT_GIVE_PARAMETERS] = "give parameters",
+    [ZR_TIED_WEIGHT_TAKE_PARAMETERS] = "take parameters",
+};
 
 const char *zr_pass_name(zr_pass_kind kind)
 {

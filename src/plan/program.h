@@ -68,14 +68,15 @@ typedef struct zr_program {
     int fetch_count;           // number of slots of ZR_SLOT_FETCHED
 } zr_program;
 
-const char *zr_code_name(zr_code code); // "GATHER"
-const char *zr_when_name(zr_when when); // "always"
-const char *zr_buffer_name(zr_buffer_id buffer);
-const char *zr_slot_name(zr_slot_kind kind);
-const char *zr_call_name(zr_call call); // "forward again"
-const char *zr_update_part_name(zr_update_part part);
-const char *zr_scalars_part_name(zr_scalars_part part); // "stage"
-const char *zr_tied_weight_part_name(zr_tied_weight_part part);
+// Names, by the number of what they name.
+extern const char *const zr_code_names[]; // "GATHER"
+extern const char *const zr_when_names[]; // "always"
+extern const char *const zr_buffer_names[];
+extern const char *const zr_slot_names[];
+extern const char *const zr_call_names[]; // "forward again"
+extern const char *const zr_update_part_names[];
+extern const char *const zr_scalars_part_names[]; // "stage"
+extern const char *const zr_tied_weight_part_names[];
 const char *zr_pass_name(zr_pass_kind kind);
 zr_pass_kind zr_chunk_pass(zr_chunk_part part, int chunk);
 zr_pass_kind zr_action_pass(const zr_action *action); // of a forward, backward or weight

@@ -44,18 +44,14 @@ static const char *tier_name(zero_tier tier)
     return names[tier];
 }
 
-static int64_t hash_text_or_null(const char *text)
-{
-    return text ? (int64_t)zr_hash_text(text) : 0;
-}
-
 // Returns the value as an integer that is equal for equal values: a text's hash, a real number's
 // bits.
 static int64_t field_as_integer(const zr_field *field, const void *value)
 {
     int64_t bits = 0;
+    const char *text = field->kind == ZR_FIELD_text ? *(const char *const *)value : NULL;
     switch (field->kind) {
-    case ZR_FIELD_text: return hash_text_or_null(*(const char *const *)value);
+    case ZR_FIELD_text: return text ? (int64_t)zr_hash_text(text) : 0;
     case ZR_FIELD_flag: return *(const bool *)value;
     case ZR_FIELD_count: return *(const int *)value;
     case ZR_FIELD_amount: return *(const int64_t *)value;

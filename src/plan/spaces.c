@@ -76,75 +76,55 @@ static bool has_stores_on_nvme(const zr_plan *plan)
     return bytes > 0;
 }
 
-// Describes a space that this rank alone counts.
-static zr_space_plan own_space(zr_space_kind kind, zero_tier tier, zero_memory_category category,
-                               int64_t bytes)
+static void list_spaces(zr_plan *plan)
 {
-    return (zr_space_plan){kind, tier, category, bytes, bytes};
-}
-
-static void list_windows(zr_plan *plan)
-{
-    const zero_tier device = ZERO_TIER_device;
-    zr_space_plan *spaces = plan->spaces;
-    bool trains = !plan->settings.inference;
+    const zero_tier device = ZERO_TIER_device, host = ZERO_TIER_host;
+    const zr_space_kind window = ZR_SPACE_SYMMETRIC, arena = ZR_SPACE_ARENA;
+    bool trains = !plan->settings.inference, nvme = has_stores_on_nvme(plan);
+    bool copies = plan->holding == ZR_HOLDS_TIED_COPIES, mapped = plan->holding == ZR_HOLDS_A_MAP;
     // Tensor ranks of a model without a split do not exchange anything.
     bool exchanges = plan->tensor_ranks > 1 && plan->model->whole;
-    int64_t all = plan->versions * plan->full_bytes;
-    if (plan->holding == ZR_HOLDS_TIED_COPIES)
-        spaces[ZR_SPACE_PARAMETERS] =
-            own_space(ZR_SPACE_SYMMETRIC, device, ZERO_MEM_parameters, all);
-    else if (plan->holding == ZR_HOLDS_A_MAP)
-        spaces[ZR_SPACE_PARAMETERS] =
-            (zr_space_plan){ZR_SPACE_SHARED, device, ZERO_MEM_parameters, all,
-                            plan->versions * plan->shard_bytes[device]};
-    else
-        spaces[ZR_SPACE_GATHERED] =
-            (zr_space_plan){ZR_SPACE_MACHINE, device, ZERO_MEM_communication, plan->gather_bytes,
-                            plan->gather_share};
-    if (trains)
-        spaces[ZR_SPACE_GRADIENTS] =
-            own_space(ZR_SPACE_SYMMETRIC, device, plan->gradient_window_is, plan->grad_bytes);
-    if (trains && plan->whole_bytes > 0)
-        spaces[ZR_SPACE_FULL_GRADS] =
-            own_space(ZR_SPACE_SYMMETRIC, device, ZERO_MEM_gradients, plan->whole_bytes);
-    if (exchanges)
-        spaces[ZR_SPACE_EXCHANGE] =
-            own_space(ZR_SPACE_SYMMETRIC, device, ZERO_MEM_communication, plan->exchange_bytes);
-    if (exchanges && plan->replicas)
-        spaces[ZR_SPACE_SHARED_EXCHANGE] = own_space(
-            ZR_SPACE_SYMMETRIC, device, ZERO_MEM_communication, plan->shared_exchange_bytes);
-}
-
-static void list_arenas(zr_plan *plan)
-{
-    const zr_staging_buffer_plan *staging = &plan->staging_buffer;
     const struct {
-        zr_space_id id;
+        zr_space_kind kind;
         bool exists;
         zero_tier tier;
         zero_memory_category category;
         int64_t bytes;
-    } arenas[] = {
-        {ZR_SPACE_OPEN_SUMS, !plan->settings.inference, ZERO_TIER_device, ZERO_MEM_communication,
-         plan->open_bytes},
-        {ZR_SPACE_ACTIVATIONS, true, ZERO_TIER_device, ZERO_MEM_activations,
-         plan->activation_bytes},
-        {ZR_SPACE_ACTIVATION_CHECKPOINTS, true, ZERO_TIER_device, ZERO_MEM_checkpoints,
-         plan->activation_checkpoint_buffer_bytes},
-        {ZR_SPACE_WORKSPACE, true, ZERO_TIER_device, ZERO_MEM_workspace,
-         ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) + plan->product_scratch_bytes},
-        {ZR_SPACE_STAGED_PARAMETERS, has_stores_on_nvme(plan), ZERO_TIER_host, ZERO_MEM_parameters,
-         plan->staged_parameter_bytes},
-        {ZR_SPACE_STAGED_SUMS, has_stores_on_nvme(plan), ZERO_TIER_host, ZERO_MEM_gradients,
-         plan->staged_gradient_bytes},
-        {ZR_SPACE_STAGING_BUFFERS, has_stores_on_nvme(plan), ZERO_TIER_host, ZERO_MEM_optimizer,
-         staging->count * staging->bytes},
+    } rows[ZR_SPACE_COUNT] = {
+        [ZR_SPACE_PARAMETERS] = {mapped ? ZR_SPACE_SHARED : window, copies || mapped, device,
+                                 ZERO_MEM_parameters, plan->versions * plan->full_bytes},
+        [ZR_SPACE_GATHERED] = {ZR_SPACE_MACHINE, !copies && !mapped, device, ZERO_MEM_communication,
+                               plan->gather_bytes},
+        [ZR_SPACE_GRADIENTS] = {window, trains, device, plan->gradient_window_is, plan->grad_bytes},
+        [ZR_SPACE_FULL_GRADS] = {window, trains && plan->whole_bytes > 0, device,
+                                 ZERO_MEM_gradients, plan->whole_bytes},
+        [ZR_SPACE_EXCHANGE] = {window, exchanges, device, ZERO_MEM_communication,
+                               plan->exchange_bytes},
+        [ZR_SPACE_SHARED_EXCHANGE] = {window, exchanges && plan->replicas, device,
+                                      ZERO_MEM_communication, plan->shared_exchange_bytes},
+        [ZR_SPACE_OPEN_SUMS] = {arena, trains, device, ZERO_MEM_communication, plan->open_bytes},
+        [ZR_SPACE_ACTIVATIONS] = {arena, true, device, ZERO_MEM_activations,
+                                  plan->activation_bytes},
+        [ZR_SPACE_ACTIVATION_CHECKPOINTS] = {arena, true, device, ZERO_MEM_checkpoints,
+                                             plan->activation_checkpoint_buffer_bytes},
+        [ZR_SPACE_WORKSPACE] = {arena, true, device, ZERO_MEM_workspace,
+                                ZR_ROUND_UP(plan->workspace_bytes, ZR_ACTIVATION_ALIGN) +
+                                    plan->product_scratch_bytes},
+        [ZR_SPACE_STAGED_PARAMETERS] = {arena, nvme, host, ZERO_MEM_parameters,
+                                        plan->staged_parameter_bytes},
+        [ZR_SPACE_STAGED_SUMS] = {arena, nvme, host, ZERO_MEM_gradients,
+                                  plan->staged_gradient_bytes},
+        [ZR_SPACE_STAGING_BUFFERS] = {arena, nvme, host, ZERO_MEM_optimizer,
+                                      plan->staging_buffer.count * plan->staging_buffer.bytes},
     };
-    for (int i = 0; i < ZR_COUNT(arenas); i++)
-        if (arenas[i].exists)
-            plan->spaces[arenas[i].id] =
-                own_space(ZR_SPACE_ARENA, arenas[i].tier, arenas[i].category, arenas[i].bytes);
+    for (int i = 0; i < ZR_SPACE_COUNT; i++)
+        if (rows[i].exists)
+            plan->spaces[i] = (zr_space_plan){rows[i].kind, rows[i].tier, rows[i].category,
+                                              rows[i].bytes, rows[i].bytes};
+    // What several ranks share, each counts a part of.
+    plan->spaces[ZR_SPACE_GATHERED].counted = plan->gather_share;
+    if (mapped)
+        plan->spaces[ZR_SPACE_PARAMETERS].counted = plan->versions * plan->shard_bytes[device];
 }
 
 // A kind has one slot more than the largest index that an instruction names.
@@ -162,7 +142,6 @@ static void count_slots(zr_plan *plan)
 void zr_plan_spaces(zr_plan *plan)
 {
     list_stores(plan);
-    list_windows(plan);
-    list_arenas(plan);
+    list_spaces(plan);
     count_slots(plan);
 }

@@ -31,11 +31,6 @@ typedef struct numbering {
     bool *held; // (tensor_count) the model has the tensor or a tile of it
 } numbering;
 
-static int count_tensors_of_unit(const zero_model *model, int unit)
-{
-    return zr_tensors_count(zr_tensors_of_unit(model, unit));
-}
-
 // Returns the whole's unit of that name, which is most often number `likely`; -1: there is none.
 static int find_unit_by_name(const zero_model *whole, const char *name, int likely)
 {
@@ -109,8 +104,11 @@ static void mark_tensors_of_other_stages(numbering *n)
             continue;
         }
         int u = find_unit_by_name(n->whole, origin->units[g].name, g);
-        for (int t = 0, count = u < 0 ? 0 : count_tensors_of_unit(n->whole, u); t < count; t++)
-            n->held[n->first[u] + t] = true;
+        zr_tensor_walk at = {0};
+        if (u >= 0)
+            at = zr_tensors_of_unit(n->whole, u);
+        for (; at.desc; zr_tensors_next(&at))
+            n->held[n->first[u] + at.number] = true;
     }
 }
 
@@ -139,7 +137,7 @@ static zero_status number_by_whole_model(zr_plan *plan, zero_error *error)
     n.first = zr_alloc(sizeof *n.first * (size_t)whole->unit_count, error);
     for (int u = 0; u < whole->unit_count && n.first; u++) {
         n.first[u] = plan->tensor_count;
-        plan->tensor_count += count_tensors_of_unit(whole, u);
+        plan->tensor_count += zr_tensors_count(zr_tensors_of_unit(whole, u));
     }
     n.held = zr_alloc(sizeof *n.held * (size_t)ZR_MAX(plan->tensor_count, 1), error);
     zero_status status = n.first && n.held ? number_all_tensors(&n, error) : ZERO_ERR_MEMORY;

@@ -145,7 +145,7 @@ static void put_names(const table *t, zr_buffer *out)
         zr_buffer_printf(out, "  %d", c + 1);
         if (end > c + 1)
             zr_buffer_printf(out, " to %d", end);
-        zr_buffer_printf(out, " %s:", zr_call_name((zr_call)what));
+        zr_buffer_printf(out, " %s:", zr_call_names[what]);
         for (int n = c; n < end; n++)
             zr_buffer_printf(out, " %s", zr_plan_unit_name(t->plan, t->pass->at[t->calls[n]].unit));
         zr_buffer_printf(out, "\n");

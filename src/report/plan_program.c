@@ -21,24 +21,24 @@ static void write_number(const line *l, char out[static CELL])
 static const char *name_of_part(const zr_instruction *i)
 {
     if (i->code == ZR_CALL)
-        return zr_call_name((zr_call)i->what);
+        return zr_call_names[i->what];
     if (i->code == ZR_SCALARS && i->what != ZR_SCALARS_OF_ALL)
-        return zr_scalars_part_name((zr_scalars_part)i->what);
+        return zr_scalars_part_names[i->what];
     if (i->code == ZR_TIED_WEIGHT)
-        return zr_tied_weight_part_name((zr_tied_weight_part)i->what);
-    return i->code == ZR_UPDATE ? zr_update_part_name((zr_update_part)i->what) : "";
+        return zr_tied_weight_part_names[i->what];
+    return i->code == ZR_UPDATE ? zr_update_part_names[i->what] : "";
 }
 
 static void write_code(const line *l, char out[static CELL])
 {
     const char *detail = name_of_part(l->at);
-    snprintf(out, CELL, "%*s%s%s%s", l->inside ? INDENT : 0, "", zr_code_name(l->at->code),
+    snprintf(out, CELL, "%*s%s%s%s", l->inside ? INDENT : 0, "", zr_code_names[l->at->code],
              *detail ? " " : "", detail);
 }
 
 static void write_when(const line *l, char out[static CELL])
 {
-    snprintf(out, CELL, "%s", l->at->when == ZR_ALWAYS ? "" : zr_when_name(l->at->when));
+    snprintf(out, CELL, "%s", l->at->when == ZR_ALWAYS ? "" : zr_when_names[l->at->when]);
 }
 
 static void write_unit(const line *l, char out[static CELL])
@@ -58,7 +58,7 @@ static void write_flat_param(const line *l, char out[static CELL])
 
 static void write_buffer(zr_buffer_ref place, char out[static CELL])
 {
-    snprintf(out, CELL, "%s+%lld", zr_buffer_name(place.buffer), (long long)place.first);
+    snprintf(out, CELL, "%s+%lld", zr_buffer_names[place.buffer], (long long)place.first);
 }
 
 // Writes the place of an instruction. An AWAIT of readers and an UNBIND name only a buffer, because
@@ -70,7 +70,7 @@ static void write_place(const line *l, char out[static CELL])
     if (place.buffer == ZR_BUFFER_NONE)
         *out = 0;
     else if (whole)
-        snprintf(out, CELL, "%s", zr_buffer_name(place.buffer));
+        snprintf(out, CELL, "%s", zr_buffer_names[place.buffer]);
     else
         write_buffer(place, out);
 }
@@ -97,7 +97,7 @@ static void write_bytes(const line *l, char out[static CELL])
 static void write_fetched(const line *l, int index, char out[static CELL])
 {
     const zr_visit *visit = &l->plan->visits[index / ZERO_MAX_FLAT_PARAMS];
-    snprintf(out, CELL, "%s %s for visit %d", zr_slot_name(ZR_SLOT_FETCHED),
+    snprintf(out, CELL, "%s %s for visit %d", zr_slot_names[ZR_SLOT_FETCHED],
              flat_param_name(l->plan, visit->flat_params[index % ZERO_MAX_FLAT_PARAMS]),
              index / ZERO_MAX_FLAT_PARAMS);
 }
@@ -105,7 +105,7 @@ static void write_fetched(const line *l, int index, char out[static CELL])
 static void write_slot(const line *l, char out[static CELL])
 {
     zr_slot slot = l->at->slot;
-    const char *kind = zr_slot_name(slot.kind);
+    const char *kind = zr_slot_names[slot.kind];
     switch (slot.kind) {
     case ZR_NO_SLOT: *out = 0; break;
     case ZR_SLOT_FETCHED: write_fetched(l, slot.index, out); break;

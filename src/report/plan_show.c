@@ -30,7 +30,7 @@ void zr_pass_summary(const zr_pass *pass, zr_buffer *out)
     for (int code = 0; code < ZR_CODE_COUNT; code++) {
         if (!counts[code])
             continue;
-        zr_buffer_printf(out, "%s%d %s", separator, counts[code], zr_code_name((zr_code)code));
+        zr_buffer_printf(out, "%s%d %s", separator, counts[code], zr_code_names[code]);
         separator = ", ";
     }
     if (!pass->count)

@@ -80,7 +80,7 @@ static void add_calls(drawing *d)
         if (call->code != ZR_CALL || zr_fold_of(&d->columns, i))
             continue;
         const char *unit = zr_plan_unit_name(d->plan, call->unit);
-        const char *what = zr_call_name((zr_call)call->what);
+        const char *what = zr_call_names[call->what];
         zr_timeline_add(t,
                         &(zr_timeline_interval){.lane = lane,
                                                 .begin = d->x[i],
@@ -250,7 +250,7 @@ static void add_panel(drawing *d, const zr_live_ranges *ranges, zr_buffer_id buf
     find_edges(d, ranges, buffer);
     zr_bytes_text((double)whole, bytes);
     int lane = zr_timeline_add_lane(
-        d->t, &(zr_timeline_lane){.name = zr_buffer_name(buffer),
+        d->t, &(zr_timeline_lane){.name = zr_buffer_names[buffer],
                                   .caption = zr_timeline_say(d->t, "%s", bytes),
                                   .height = panel_depth(d, whole),
                                   .around = "line"});

@@ -93,11 +93,13 @@ static zero_status split_units(const zr_pipeline_question *q, const zr_pipeline 
             sets[chunk] = zr_pipeline_buffers(pipeline, s, c).sets;
             versions[chunk] = zr_pipeline_versions(pipeline, s);
         }
-    const zr_pipeline_costs of = {.units = costs,
-                                  .unit_count = q->whole->unit_count,
-                                  .sets = sets,
-                                  .versions = versions,
-                                  .memory_limit = q->memory_limit};
+    const zr_division_of_units of = {.units = costs,
+                                     .count = q->whole->unit_count,
+                                     .stages = pipeline->stages,
+                                     .chunks = pipeline->chunks,
+                                     .sets = sets,
+                                     .versions = versions,
+                                     .memory_limit = q->memory_limit};
     zero_status status = zr_pipeline_split_make(&q->config->pipeline, &of, &split, error);
     if (status == ZERO_OK)
         *out = part_alloc(pipeline, error);

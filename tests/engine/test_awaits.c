@@ -348,8 +348,8 @@ static void complain(const variant *v, const await_at *one, const char *what)
     const zr_instruction *i = &one->i;
     print_error("%s: %s, instruction %d: AWAIT of %s %d (%s, window: %s), unit %d: %s\n",
                 v ? v->name : "every variant", zr_pass_name(one->pass), one->at,
-                zr_slot_name(i->slot.kind), i->slot.index, zr_when_name(i->when),
-                zr_buffer_name(i->place.buffer), i->unit, what);
+                zr_slot_names[i->slot.kind], i->slot.index, zr_when_names[i->when],
+                zr_buffer_names[i->place.buffer], i->unit, what);
     found.wrong++;
 }
 

@@ -31,7 +31,7 @@ zero_status __wrap_zr_execute_await(zero_engine *engine, const zr_instruction *i
     const zr_handle *handle = &engine->slots[i->slot.kind][i->slot.index].exchange;
     if (!handle->pending || handle->slot != i->slot.index)
         return zr_fail(error, ZERO_ERR_INTERNAL, "AWAIT of %s %d, which nobody has begun",
-                       zr_slot_name(i->slot.kind), i->slot.index);
+                       zr_slot_names[i->slot.kind], i->slot.index);
     exchanges_awaited++;
     return __real_zr_execute_await(engine, i, error);
 }

@@ -31,20 +31,19 @@ static void describe_object(const zr_instruction *i, char *out, size_t size)
 {
     *out = '\0';
     if (has_slot(i))
-        snprintf(out, size, " %s %d", zr_slot_name(i->slot.kind), i->slot.index);
+        snprintf(out, size, " %s %d", zr_slot_names[i->slot.kind], i->slot.index);
     else if (i->code == ZR_CALL)
-        snprintf(out, size, " %s %d", zr_call_name((zr_call)i->what), i->unit);
+        snprintf(out, size, " %s %d", zr_call_names[i->what], i->unit);
     else if (i->code == ZR_UPDATE && i->flat_param >= 0)
-        snprintf(out, size, " %s %d", zr_update_part_name((zr_update_part)i->what), i->flat_param);
+        snprintf(out, size, " %s %d", zr_update_part_names[i->what], i->flat_param);
     else if (i->code == ZR_UPDATE)
-        snprintf(out, size, " %s", zr_update_part_name((zr_update_part)i->what));
+        snprintf(out, size, " %s", zr_update_part_names[i->what]);
     else if (has_buffer(i))
-        snprintf(out, size, " %d %s", i->flat_param, zr_buffer_name(i->place.buffer));
+        snprintf(out, size, " %d %s", i->flat_param, zr_buffer_names[i->place.buffer]);
     else if (i->code == ZR_SCALARS && i->slot.kind == ZR_SLOT_LINK)
-        snprintf(out, size, " %s %d", zr_scalars_part_name((zr_scalars_part)i->what),
-                 i->slot.index);
+        snprintf(out, size, " %s %d", zr_scalars_part_names[i->what], i->slot.index);
     else if (i->code == ZR_SCALARS)
-        snprintf(out, size, " %s", zr_scalars_part_name((zr_scalars_part)i->what));
+        snprintf(out, size, " %s", zr_scalars_part_names[i->what]);
     else if (i->flat_param >= 0 || i->slot.kind == ZR_SLOT_LINK)
         snprintf(out, size, " %d", i->flat_param >= 0 ? i->flat_param : i->slot.index);
 }
@@ -54,9 +53,9 @@ static void append(char *text, const zr_instruction *i)
     size_t used = strlen(text);
     char object[64];
     describe_object(i, object, sizeof object);
-    snprintf(text + used, MOST_TEXT - used, "%s%s%s%s%s", used ? " | " : "", zr_code_name(i->code),
+    snprintf(text + used, MOST_TEXT - used, "%s%s%s%s%s", used ? " | " : "", zr_code_names[i->code],
              object, i->when == ZR_ALWAYS ? "" : " if ",
-             i->when == ZR_ALWAYS ? "" : zr_when_name(i->when));
+             i->when == ZR_ALWAYS ? "" : zr_when_names[i->when]);
 }
 
 void expect_between(const zr_pass *pass, int first, int end, const pass_concern *concern,
@@ -76,7 +75,7 @@ void expect_pass(const zr_pass *pass, const pass_concern *concern, const char *e
 
 void expect_place(zr_buffer_ref place, zr_buffer_ref expected)
 {
-    assert_string_equal(zr_buffer_name(place.buffer), zr_buffer_name(expected.buffer));
+    assert_string_equal(zr_buffer_names[place.buffer], zr_buffer_names[expected.buffer]);
     assert_int_equal(place.first, expected.first);
 }
 
@@ -85,6 +84,6 @@ int find_instruction(const zr_pass *pass, zr_code code, int flat_param, int nth)
     for (int i = 0; i < pass->count; i++)
         if (pass->at[i].code == code && pass->at[i].flat_param == flat_param && nth-- == 0)
             return i;
-    fail_msg("no %s of flat parameter %d", zr_code_name(code), flat_param);
+    fail_msg("no %s of flat parameter %d", zr_code_names[code], flat_param);
     return -1;
 }

@@ -128,7 +128,7 @@ static void check_apart(const zr_plan *plan, zr_pass_kind kind, int64_t most[ZR_
                          "%d is needed "
                          "until %d (%s)",
                          zr_pass_name(kind), b->from, b->flat_param, a->flat_param, a->to,
-                         zr_buffer_name(a->buffer));
+                         zr_buffer_names[a->buffer]);
         }
     for (int buffer = 0; buffer < ZR_BUFFER_COUNT; buffer++) {
         int64_t end = zr_live_ranges_end(&live_ranges, (zr_buffer_id)buffer);
@@ -178,7 +178,7 @@ static void expect_drained(const operand *list, const zr_plan *plan, const zr_in
     for (int p = 0; p < plan->flat_param_count; p++)
         if (list[p].read && list[p].place.first < end && first < list[p].end)
             fail_msg("flat parameter %d is written (%s) where peers read flat parameter %d",
-                     writes->flat_param, zr_code_name(writes->code), p);
+                     writes->flat_param, zr_code_names[writes->code], p);
 }
 
 static bool gathers_into_window(const zr_instruction *i)
@@ -272,7 +272,7 @@ static void expect_no_transfer(const operand *list, const zr_plan *plan, const z
             place.first < list[p].end)
             fail_msg("flat parameter %d is written (%s) where a transfer of flat parameter %d is "
                      "under way",
-                     i->flat_param, zr_code_name(i->code), p);
+                     i->flat_param, zr_code_names[i->code], p);
     }
 }
 

@@ -139,10 +139,10 @@ static void each_part_of_a_split_backward_has_its_own(void **state)
     zr_plan *plan = fixture_plan_cut(&p.part, 0, 1, 1, 4);
     zr_pass_traffic input = zr_traffic_none(), weight = zr_traffic_none(),
                     forward = zr_traffic_none(), whole = zr_traffic_none();
-    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_FORWARD, &forward);
-    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_BACKWARD, &whole);
-    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_INPUT, &input);
-    zr_exchanges_fold(plan, &sizes, ZR_EXCHANGES_OF_WEIGHT, &weight);
+    zr_exchanges_fold(plan, &sizes, ZR_CALL_FORWARD, &forward);
+    zr_exchanges_fold(plan, &sizes, ZR_CALL_BACKWARD, &whole);
+    zr_exchanges_fold(plan, &sizes, ZR_CALL_INPUT, &input);
+    zr_exchanges_fold(plan, &sizes, ZR_CALL_WEIGHT, &weight);
     assert_int_equal(forward.tensor.messages, 1);
     assert_int_equal(whole.tensor.messages, 3);
     assert_int_equal(whole.replicas.messages, 1);

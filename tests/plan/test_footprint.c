@@ -1,7 +1,7 @@
 // Bytes by category and tier: those of the papers, less on the nearer tier if a farther one is
 // used, and refusals where they do not fit.
 #include "pipeline_fixture.h"
-#include "plan/stage_traits.h"
+#include "paper_states.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static void test_paper_bytes(void **state)
     for (int stage = 0; stage < 4; stage++)
         for (zero_dtype dtype = ZERO_F32; dtype <= ZERO_F16; dtype++) {
             zr_plan *plan = fixture_plan_in(&f, dtype, stage, 8, 1, true);
-            const zr_state_policy *policy = dtype == ZERO_F32 ? &zr_state_fp32 : &zr_state_mixed;
-            zr_state_bytes paper = zr_states_of_rank(policy, (double)plan->parameters, stage, 8);
+            const paper_policy *policy = dtype == ZERO_F32 ? &paper_fp32 : &paper_mixed;
+            paper_bytes paper = paper_states_of_rank(policy, (double)plan->parameters, stage, 8);
             check_bytes(plan->bytes[ZERO_TIER_device][ZERO_MEM_parameters], paper.parameters);
             check_bytes(plan->bytes[ZERO_TIER_device][ZERO_MEM_gradients], paper.gradients);
             check_bytes(plan->bytes[ZERO_TIER_device][ZERO_MEM_optimizer], paper.optimizer);

@@ -32,7 +32,7 @@ static zr_live_ranges live_ranges_of(const zr_plan *plan, zr_instruction *at, in
 static void expect_live_range(const zr_live_range *live_range, zr_buffer_ref place, int64_t bytes,
                               int from, int to)
 {
-    assert_string_equal(zr_buffer_name(live_range->buffer), zr_buffer_name(place.buffer));
+    assert_string_equal(zr_buffer_names[live_range->buffer], zr_buffer_names[place.buffer]);
     assert_int_equal(live_range->first, place.first);
     assert_int_equal(live_range->bytes, bytes);
     assert_int_equal(live_range->from, from);

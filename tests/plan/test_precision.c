@@ -1,4 +1,4 @@
-// The precision policies of src/plan/precision.c, row by row.
+// The precision policies of src/plan/precision.c.
 #include "plan/plan_settings.h"
 
 #include <setjmp.h>

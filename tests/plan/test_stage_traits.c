@@ -1,5 +1,5 @@
 // What stages partition, and the paper's Tables 1 and 2.
-#include "plan/stage_traits.h"
+#include "paper_states.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@ static void test_table1(void **state)
     for (size_t row = 0; row < sizeof table1 / sizeof *table1; row++)
         for (int m = 0; m < 3; m++)
             for (int s = 0; s < 3; s++) {
-                double gb = zr_states_total(&zr_state_mixed, sizes[m], s + 1, table1[row].ranks) /
+                double gb = paper_states_total(&paper_mixed, sizes[m], s + 1, table1[row].ranks) /
                             1e9,
                        printed = table1[row].gb[m][s];
                 double unit = printed >= 100 || printed == floor(printed) ? 1
@@ -42,16 +42,16 @@ static void test_table2(void **state)
     static const double billions[] = {2, 7.6, 14.4, 128};
     for (int mp = 1; mp <= 16; mp *= 2)
         for (int stage = 0; stage < 4; stage++)
-            assert_true(fabs(mp * 32 / zr_states_total(&zr_state_mixed, 1, stage, 64) -
+            assert_true(fabs(mp * 32 / paper_states_total(&paper_mixed, 1, stage, 64) -
                              mp * billions[stage]) < 0.05 * mp);
 }
 
 static void test_fp32(void **state)
 {
-    assert_true(zr_states_total(&zr_state_fp32, 1, 0, 4) == 16);
-    assert_true(zr_states_total(&zr_state_fp32, 1, 1, 4) == 10);
-    assert_true(zr_states_total(&zr_state_fp32, 1, 2, 4) == 7);
-    assert_true(zr_states_total(&zr_state_fp32, 1, 3, 4) == 4);
+    assert_true(paper_states_total(&paper_fp32, 1, 0, 4) == 16);
+    assert_true(paper_states_total(&paper_fp32, 1, 1, 4) == 10);
+    assert_true(paper_states_total(&paper_fp32, 1, 2, 4) == 7);
+    assert_true(paper_states_total(&paper_fp32, 1, 3, 4) == 4);
 }
 
 // Each stage partitions what the one before it does, and one thing more.

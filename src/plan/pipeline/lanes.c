@@ -21,11 +21,6 @@ zr_lane *zr_pipeline_lanes(const zr_pipeline *pipeline, zero_error *error)
     return lanes;
 }
 
-zr_act zr_pipeline_last_act(zr_pipeline_kind kind)
-{
-    return zr_pipeline_has_weights(kind) ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD;
-}
-
 void zr_action_text(const zr_action *action, char out[ZR_ACTION_TEXT])
 {
     snprintf(out, ZR_ACTION_TEXT, "%s of micro-batch %d, chunk %d", zr_act_name(action->act),
@@ -77,39 +72,24 @@ static zero_status check_range(const progress *at, const zr_action *a, zero_erro
     return ZERO_OK;
 }
 
-// Checks that a NORM or UPDATE, the `number`-th of its kind, belongs to the next step in order.
-static zero_status check_ends_step(const progress *at, const zr_action *a, int number,
-                                   zero_error *error)
+// Checks a NORM or UPDATE: it belongs to the next step in order, and comes after its last backward
+// and before the first of the next. An update that waits for its step's norm comes after that, and
+// before the next step but one begins.
+static zero_status check_ends_step(const progress *at, const zr_action *a, zero_error *error)
 {
-    int due = (number + 1) * at->pipeline->micro_batches - 1;
+    int m = at->pipeline->micro_batches;
+    int due = ((a->act == ZR_ACT_NORM ? at->norms : at->updates) + 1) * m - 1;
+    bool waits = a->act == ZR_ACT_UPDATE && at->pipeline->kind == ZR_PIPELINE_2BW;
     if (a->micro_batch < due)
         return refuse_action(at, a, "it is there twice, or ends no step", error);
     if (a->micro_batch > due)
         return refuse_action(at, a, "one before it is missing, or it ends no step", error);
-    return ZERO_OK;
-}
-
-// Checks what a step ends with: it comes after its last backward and before the first of the next.
-static zero_status check_end_of_step(const progress *at, const zr_action *a, int number,
-                                     zero_error *error)
-{
-    ZERO_TRY(check_ends_step(at, a, number, error));
-    if (at->done[ZR_ACT_BACKWARD][a->chunk] != a->micro_batch + 1)
+    if (!waits && at->done[ZR_ACT_BACKWARD][a->chunk] != a->micro_batch + 1)
         return refuse_action(at, a, "it is not between the last backward of its step and the next",
                              error);
-    return ZERO_OK;
-}
-
-// Checks an update that waits for its step's norm: it comes before the next step but one begins.
-static zero_status check_update(const progress *at, const zr_action *a, zero_error *error)
-{
-    int m = at->pipeline->micro_batches;
-    if (at->pipeline->kind != ZR_PIPELINE_2BW)
-        return check_end_of_step(at, a, at->updates, error);
-    ZERO_TRY(check_ends_step(at, a, at->updates, error));
-    if (at->norms <= at->updates)
+    if (waits && at->norms <= at->updates)
         return refuse_action(at, a, "the norm of its step is missing, or comes later", error);
-    if (at->done[ZR_ACT_FORWARD][a->chunk] > (at->updates + 2) * m)
+    if (waits && at->done[ZR_ACT_FORWARD][a->chunk] > (at->updates + 2) * m)
         return refuse_action(at, a, "the next step but one has begun without it", error);
     return ZERO_OK;
 }
@@ -163,10 +143,8 @@ static zero_status check_free_set(const progress *at, const zr_action *a, zero_e
 // Checks that it is an action's turn, after those before it in its lane.
 static zero_status check_turn(const progress *at, const zr_action *a, zero_error *error)
 {
-    if (a->act == ZR_ACT_NORM)
-        return check_end_of_step(at, a, at->norms, error);
-    if (a->act == ZR_ACT_UPDATE)
-        return check_update(at, a, error);
+    if (a->act >= ZR_ACT_NORM)
+        return check_ends_step(at, a, error);
     int due = at->done[a->act][a->chunk];
     if (a->micro_batch < due)
         return refuse_action(at, a, "it is there twice", error);

@@ -84,20 +84,12 @@ static void place_links(zr_plan *plan, int number, const zero_tensors *boundary)
     // With divided rows a tensor rank may have none, and then sends messages of no bytes.
     int64_t bytes = ZR_MAX(shares * share, ZR_ACTIVATION_ALIGN);
     zr_link *link = &plan->links[2 * number];
-    link[0] = (zr_link){
-        .from = from,
-        .to = to,
-        .bytes = bytes,
-        .first = first,
-        .message = share,
-        .slots = zr_pipeline_buffers(pipeline, to, (number + 1) / pipeline->stages).input_slots};
-    link[1] = (zr_link){
-        .from = to,
-        .to = from,
-        .bytes = bytes,
-        .first = first,
-        .message = share,
-        .slots = zr_pipeline_buffers(pipeline, from, number / pipeline->stages).gradient_slots};
+    link[0] = link[1] =
+        (zr_link){.from = from, .to = to, .bytes = bytes, .first = first, .message = share};
+    link[1].from = to;
+    link[1].to = from;
+    link[0].slots = zr_pipeline_buffers(pipeline, to, (number + 1) / pipeline->stages).input_slots;
+    link[1].slots = zr_pipeline_buffers(pipeline, from, number / pipeline->stages).gradient_slots;
     snprintf(link[0].name, sizeof link[0].name, "activations %.70s to %.70s", after[-1].name,
              after->name);
     snprintf(link[1].name, sizeof link[1].name, "gradients %.70s to %.70s", after->name,

@@ -51,35 +51,23 @@ static zr_action nth_interleaved_action(const zr_pipeline *pipeline, zr_act act,
     };
 }
 
-// Lists `ahead` forwards, or all; then a forward and a backward in turn; then the backwards left.
-static void put_in_turn(const zr_pipeline *pipeline, int ahead, writer *w)
+// Lists the forwards that the stage is ahead, or all; then a forward and a backward in turn; then
+// the backwards left. With 1F1B a stage is as many forwards ahead as there are stages after it:
+// when it has done those, the first backward is due to come back.
+static void list_in_turn(const zr_pipeline *pipeline, int stage, writer *w)
 {
     int count = zr_pipeline_window(pipeline) * pipeline->chunks;
+    int ahead = pipeline->stages - 1 - stage;
+    if (pipeline->kind == ZR_PIPELINE_INTERLEAVED)
+        ahead = 2 * ahead + (pipeline->chunks - 1) * pipeline->stages;
+    if (pipeline->kind == ZR_PIPELINE_GPIPE)
+        ahead = count;
     for (int i = 0; i < count + ahead; i++) {
         if (i < count)
             put_action(w, nth_interleaved_action(pipeline, ZR_ACT_FORWARD, i));
         if (i >= ahead)
             put_action(w, nth_interleaved_action(pipeline, ZR_ACT_BACKWARD, i - ahead));
     }
-}
-
-static void list_gpipe(const zr_pipeline *pipeline, int stage, writer *w)
-{
-    (void)stage;
-    put_in_turn(pipeline, zr_pipeline_window(pipeline), w);
-}
-
-// A stage is as many forwards ahead as there are stages after it: when it has done those, the first
-// backward is due to come back.
-static void list_1f1b(const zr_pipeline *pipeline, int stage, writer *w)
-{
-    put_in_turn(pipeline, pipeline->stages - 1 - stage, w);
-}
-
-static void list_interleaved(const zr_pipeline *pipeline, int stage, writer *w)
-{
-    int after = pipeline->stages - 1 - stage;
-    put_in_turn(pipeline, 2 * after + (pipeline->chunks - 1) * pipeline->stages, w);
 }
 
 // 1F1B, but stage s puts the weights' part of backward off by s micro-batches. So backwards go
@@ -169,6 +157,11 @@ int zr_pipeline_versions(const zr_pipeline *pipeline, int stage)
 
 bool zr_pipeline_has_weights(zr_pipeline_kind kind) { return kind == ZR_PIPELINE_ZB_H1; }
 
+zr_act zr_pipeline_last_act(zr_pipeline_kind kind)
+{
+    return zr_pipeline_has_weights(kind) ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD;
+}
+
 int zr_pipeline_chunk(const zr_pipeline *pipeline, int stage, int chunk)
 {
     return chunk * pipeline->stages + stage;
@@ -176,8 +169,7 @@ int zr_pipeline_chunk(const zr_pipeline *pipeline, int stage, int chunk)
 
 zr_chunk_buffers zr_pipeline_buffers(const zr_pipeline *pipeline, int stage, int chunk)
 {
-    bool weights = zr_pipeline_has_weights(pipeline->kind);
-    writer w = {.chunk = chunk, .last = weights ? ZR_ACT_WEIGHT : ZR_ACT_BACKWARD};
+    writer w = {.chunk = chunk, .last = zr_pipeline_last_act(pipeline->kind)};
     listers[pipeline->kind](pipeline, stage, &w);
     int window = zr_pipeline_window(pipeline), number = zr_pipeline_chunk(pipeline, stage, chunk);
     bool first = number == 0, last = number == pipeline->stages * pipeline->chunks - 1;
@@ -237,29 +229,18 @@ static zero_status check_counts(const zr_pipeline *pipeline, zero_error *error)
 
 zero_status zr_pipeline_check(const zr_pipeline *pipeline, zero_error *error)
 {
-    int p = pipeline->stages, m = pipeline->micro_batches;
-    const char *s = m == 1 ? "" : "es";
+    int m = pipeline->micro_batches;
+    char why[ZR_PIPELINE_WHY];
     ZERO_TRY(check_counts(pipeline, error));
     ZERO_TRY(check_chunks(pipeline, error));
-    int multiple = ZR_MAX(m - m % p, p);
-    if (pipeline->kind == ZR_PIPELINE_INTERLEAVED && m % p)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "interleaved: a step has %d micro-batch%s, no multiple of %d pipeline "
-                       "stages; %d or %d would do, or 1f1b",
-                       m, s, p, multiple, multiple + p);
-    if (pipeline->kind == ZR_PIPELINE_2BW && m < p)
-        return zr_fail(error, ZERO_ERR_CONFIG,
-                       "2bw: a step has %d micro-batch%s, fewer than %d pipeline stages, so two "
-                       "versions of the weights are too few; %d would do, or pipedream",
-                       m, s, p, p);
+    if (zr_pipeline_refuses_count(pipeline->kind, pipeline->stages, m, why))
+        return zr_fail(error, ZERO_ERR_CONFIG, "%s: a step has %d micro-batch%s, %s",
+                       zr_pipeline_kind_name(pipeline->kind), m, m == 1 ? "" : "es", why);
     return ZERO_OK;
 }
 
 static lister *const listers[ZR_PIPELINE_KIND_COUNT] = {
-    [ZR_PIPELINE_1F1B] = list_1f1b,
-    [ZR_PIPELINE_GPIPE] = list_gpipe,
-    [ZR_PIPELINE_INTERLEAVED] = list_interleaved,
-    [ZR_PIPELINE_ZB_H1] = list_zb_h1,
-    [ZR_PIPELINE_PIPEDREAM] = list_pipedream,
-    [ZR_PIPELINE_2BW] = list_2bw,
+    [ZR_PIPELINE_1F1B] = list_in_turn,        [ZR_PIPELINE_GPIPE] = list_in_turn,
+    [ZR_PIPELINE_INTERLEAVED] = list_in_turn, [ZR_PIPELINE_ZB_H1] = list_zb_h1,
+    [ZR_PIPELINE_PIPEDREAM] = list_pipedream, [ZR_PIPELINE_2BW] = list_2bw,
 };

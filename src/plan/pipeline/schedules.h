@@ -57,6 +57,9 @@ int zr_pipeline_window(const zr_pipeline *pipeline); // micro-batches of a windo
 // Lists what a stage does in a window, into `out`; NULL: only counts. Returns how many actions.
 int zr_pipeline_list(const zr_pipeline *pipeline, int stage, zr_action *out);
 bool zr_pipeline_has_weights(zr_pipeline_kind kind); // lists have ZR_ACT_WEIGHT
+// Returns the act after which a micro-batch's activations, and the input of its chunk, are not read
+// any more: backward or weight.
+zr_act zr_pipeline_last_act(zr_pipeline_kind kind);
 int zr_pipeline_chunk(const zr_pipeline *pipeline, int stage, int chunk); // of the whole model
 // Returns how many versions of the parameters a stage keeps at one time, as the lists need them:
 // pipedream one for each of its micro-batches under way between whose forwards it updates (p - s

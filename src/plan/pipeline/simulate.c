@@ -179,18 +179,13 @@ static zero_status reserve_result(run *r, zero_error *error)
 static zero_status reserve_simulation(run *r, zero_error *error)
 {
     size_t chunks = (size_t)r->chunks, ends = chunks * ROWS * (size_t)r->window;
+    size_t stages = (size_t)r->pipeline->stages;
     ZERO_TRY(reserve_result(r, error));
     r->buffers = zr_alloc(chunks * sizeof *r->buffers, error);
-    if (!r->buffers)
-        return ZERO_ERR_MEMORY;
     r->ends = zr_alloc(ends * sizeof *r->ends, error);
-    if (!r->ends)
-        return ZERO_ERR_MEMORY;
-    r->next = zr_alloc((size_t)r->pipeline->stages * sizeof *r->next, error);
-    if (!r->next)
-        return ZERO_ERR_MEMORY;
-    r->waits = zr_alloc((size_t)r->pipeline->stages * sizeof *r->waits, error);
-    if (!r->waits)
+    r->next = zr_alloc(stages * sizeof *r->next, error);
+    r->waits = zr_alloc(stages * sizeof *r->waits, error);
+    if (!r->buffers || !r->ends || !r->next || !r->waits)
         return ZERO_ERR_MEMORY;
     for (size_t i = 0; i < ends; i++)
         r->ends[i] = NOT_YET;

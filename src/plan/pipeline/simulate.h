@@ -50,9 +50,6 @@ enum { ZR_ACTION_TEXT = 80 };
 // Returns the lists of all stages (stages), which the caller frees with one zr_free; NULL, with
 // ZERO_ERR_MEMORY in *error, if there is no memory.
 zr_lane *zr_pipeline_lanes(const zr_pipeline *pipeline, zero_error *error);
-// Returns the act after which a micro-batch's activations, and the input of its chunk, are not read
-// any more: backward or weight.
-zr_act zr_pipeline_last_act(zr_pipeline_kind kind);
 
 // Checks one lane: it has everything once, each chunk takes the micro-batches of each act in
 // ascending order, a backward comes after its forward and a weight after its backward, a forward

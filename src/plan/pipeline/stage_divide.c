@@ -5,16 +5,21 @@
 #include <math.h>
 #include <string.h>
 
-enum goal { LEAST_TIME, LEAST_SQUARES, LEAST_BYTES };
+enum goal { LEAST_TIME, LEAST_SQUARES, LEAST_BYTES, LEAST_DIFFERENCE };
 
-typedef struct division { // the tables of one dynamic programming
+typedef struct cell { // of a table: the best division of the first units into the first parts
+    double value;     // of the goal; LEAST_DIFFERENCE: the largest part's time. INFINITY: none
+    double smallest;  // part's time
+    int from;         // where the last of these parts begins
+} cell;
+
+typedef struct division { // one dynamic programming
     const zr_division_of_units *of;
     enum goal goal;
     double most_time;   // of a part
     int64_t most_bytes; // of a part; 0: no limit
     int parts;
-    double *best; // (parts + 1, units + 1) the value of parts 0 .. p - 1 over units 0 .. u - 1
-    int *from;    // (parts + 1, units + 1) where the last of these parts begins
+    cell *table; // (parts + 1, units + 1)
 } division;
 
 typedef struct sums { // of units next to each other
@@ -37,34 +42,41 @@ static int64_t bytes_of_part(const zr_division_of_units *of, const sums *s, int 
     return s->states + more * s->version + of->sets[chunk] * s->activations + s->workspace;
 }
 
-static size_t cell_of_table(const division *d, int part, int unit)
+static cell *cell_of_table(const division *d, int part, int unit)
 {
-    return (size_t)part * (size_t)(d->of->count + 1) + (size_t)unit;
+    return &d->table[(size_t)part * (size_t)(d->of->count + 1) + (size_t)unit];
 }
 
-// Returns the value of parts whose last one is `s`; the others have the value `before`.
-static double goal_value_with_part(const division *d, double before, const sums *s, int64_t bytes)
+// Returns the cell of parts whose last one is `s` and begins at `from`; `before` is that of the
+// others.
+static cell cell_with_part(const division *d, const cell *before, const sums *s, int64_t bytes,
+                           int from)
 {
-    if (d->goal == LEAST_SQUARES)
-        return before + s->time * s->time;
-    return fmax(before, d->goal == LEAST_TIME ? s->time : (double)bytes);
+    cell next = {.value = before->value + s->time * s->time,
+                 .smallest = fmin(before->smallest, s->time),
+                 .from = from};
+    if (d->goal != LEAST_SQUARES)
+        next.value = fmax(before->value, d->goal == LEAST_BYTES ? (double)bytes : s->time);
+    return next;
 }
 
 // Finds where part `part` begins if it ends before unit `end`, from its last unit to its first.
 static void find_best_begin(division *d, int part, int end)
 {
     sums s = {0};
-    double *best = &d->best[cell_of_table(d, part + 1, end)];
-    *best = INFINITY;
+    double least = INFINITY;
+    cell *best = cell_of_table(d, part + 1, end);
+    best->value = INFINITY;
     for (int first = end - 1; first >= part; first--) {
         add_unit_to_sums(&s, &d->of->units[first]);
         int64_t bytes = bytes_of_part(d->of, &s, part);
         if (s.time > d->most_time || (d->most_bytes && bytes > d->most_bytes))
             return;
-        double value = goal_value_with_part(d, d->best[cell_of_table(d, part, first)], &s, bytes);
-        if (value < *best) {
-            *best = value;
-            d->from[cell_of_table(d, part + 1, end)] = first;
+        const cell next = cell_with_part(d, cell_of_table(d, part, first), &s, bytes, first);
+        double worth = next.value - (d->goal == LEAST_DIFFERENCE ? next.smallest : 0);
+        if (worth < least) {
+            least = worth;
+            *best = next;
         }
     }
 }
@@ -78,14 +90,14 @@ static double divide_for_goal(division *d, enum goal goal, double most_time, int
     d->most_time = most_time;
     d->most_bytes = most_bytes;
     for (int u = 0; u <= units; u++)
-        d->best[u] = u ? INFINITY : 0;
+        d->table[u] = (cell){.value = u ? INFINITY : 0, .smallest = INFINITY};
     for (int part = 0; part < d->parts; part++)
         for (int end = part + 1; end <= units - (d->parts - 1 - part); end++)
             find_best_begin(d, part, end);
-    double value = d->best[cell_of_table(d, d->parts, units)];
+    double value = cell_of_table(d, d->parts, units)->value;
     first[d->parts] = units;
     for (int part = d->parts; part > 0 && value < INFINITY; part--)
-        first[part - 1] = d->from[cell_of_table(d, part, first[part])];
+        first[part - 1] = cell_of_table(d, part, first[part])->from;
     return value;
 }
 
@@ -143,23 +155,16 @@ static bool is_better_worth(const worth *a, const worth *b)
 }
 
 // Moves the beginnings of chunks begin .. end, so that chunk begin - 1 has one unit more and chunk
-// `end` one less, or the other way round. Returns false, and moves nothing, if one had none left.
-static bool move_bounds(int *first, int begin, int end, int by)
+// `end` one less, or the other way round. Takes this back unless it makes the division better, and
+// moves nothing if one had none left.
+static bool move_bounds_if_better(const zr_division_of_units *of, int *first, int begin, int end,
+                                  int by, worth *now)
 {
     int shrinks = by > 0 ? end : begin - 1;
     if (first[shrinks + 1] - first[shrinks] < 2)
         return false;
     for (int c = begin; c <= end; c++)
         first[c] += by;
-    return true;
-}
-
-// Tries one move, and takes it back unless it makes the division better.
-static bool move_bounds_if_better(const zr_division_of_units *of, int *first, int begin, int end,
-                                  int by, worth *now)
-{
-    if (!move_bounds(first, begin, end, by))
-        return false;
     const worth then = worth_of_division(of, first);
     if (is_better_worth(&then, now)) {
         *now = then;
@@ -230,20 +235,24 @@ static bool divide_stages(division *d, int *start, int *first)
     return false;
 }
 
+// Makes room for the table; d->table is NULL if there is none.
+static division begin_division(const zr_division_of_units *of, zero_error *error)
+{
+    int parts = of->stages * of->chunks;
+    size_t cells = (size_t)(parts + 1) * (size_t)(of->count + 1);
+    assert(of->count >= parts && parts > 0);
+    return (division){.of = of, .parts = parts, .table = zr_alloc(cells * sizeof(cell), error)};
+}
+
 zero_status zr_divide_best(const zr_division_of_units *of, int *first, bool *fits,
                            zero_error *error)
 {
-    division d = {.of = of, .parts = of->stages * of->chunks};
-    size_t cells = (size_t)(d.parts + 1) * (size_t)(of->count + 1);
-    assert(of->count >= d.parts && d.parts > 0);
-    d.best = zr_alloc(cells * sizeof *d.best, error);
-    d.from = zr_alloc(cells * sizeof *d.from, error);
+    division d = begin_division(of, error);
     int *start = zr_alloc((size_t)(d.parts + 1) * sizeof *start, error);
-    bool all = d.best && d.from && start;
+    bool all = d.table && start;
     if (all)
         *fits = divide_stages(&d, start, first);
-    zr_free(d.best);
-    zr_free(d.from);
+    zr_free(d.table);
     zr_free(start);
     return all ? ZERO_OK : ZERO_ERR_MEMORY;
 }
@@ -255,64 +264,12 @@ void zr_divide_evenly(int units, int parts, int *first)
         first[part] = part * (units / parts) + ZR_MIN(part, units % parts);
 }
 
-typedef struct balance {        // the tables of zr_divide_balanced: of parts over the first units
-    double *largest, *smallest; // (units + 1, parts + 1) sums; INFINITY: there is no division
-    int *from;                  // (units + 1, parts + 1) where the last part begins
-    double *before;             // (units + 1) sum of the weights before a unit
-    int units, parts;
-} balance;
-
-// Finds where the last of `part` parts over units 0 .. end - 1 begins: of equal ones the last.
-static void balance_end(balance *b, int part, int end)
+zero_status zr_divide_balanced(const zr_division_of_units *of, int *first, zero_error *error)
 {
-    size_t width = (size_t)b->parts + 1, here = (size_t)end * width + (size_t)part;
-    double least = INFINITY;
-    b->largest[here] = b->smallest[here] = INFINITY;
-    for (int first = part - 1; first < end; first++) {
-        size_t of_rest = (size_t)first * width + (size_t)part - 1;
-        double sum = b->before[end] - b->before[first];
-        double largest = fmax(b->largest[of_rest], sum), smallest = fmin(b->smallest[of_rest], sum);
-        if (largest - smallest > least)
-            continue;
-        least = largest - smallest;
-        b->largest[here] = largest;
-        b->smallest[here] = smallest;
-        b->from[here] = first;
-    }
-}
-
-static void balance_all(balance *b, const double *weights, int *first)
-{
-    size_t width = (size_t)b->parts + 1;
-    for (int u = 0; u <= b->units; u++) {
-        b->before[u] = u ? b->before[u - 1] + weights[u - 1] : 0;
-        b->largest[(size_t)u * width] = u ? INFINITY : 0;
-        b->smallest[(size_t)u * width] = INFINITY;
-        for (int part = 1; part <= ZR_MIN(u, b->parts); part++)
-            balance_end(b, part, u);
-    }
-    first[b->parts] = b->units;
-    for (int part = b->parts; part > 0; part--)
-        first[part - 1] = b->from[(size_t)first[part] * width + (size_t)part];
-}
-
-zero_status zr_divide_balanced(const double *weights, int units, int parts, int *first,
-                               zero_error *error)
-{
-    size_t cells = (size_t)(units + 1) * (size_t)(parts + 1);
-    assert(units >= parts && parts > 0);
-    balance b = {.largest = zr_alloc(cells * sizeof *b.largest, error),
-                 .smallest = zr_alloc(cells * sizeof *b.smallest, error),
-                 .from = zr_alloc(cells * sizeof *b.from, error),
-                 .before = zr_alloc((size_t)(units + 1) * sizeof *b.before, error),
-                 .units = units,
-                 .parts = parts};
-    bool all = b.largest && b.smallest && b.from && b.before;
-    if (all)
-        balance_all(&b, weights, first);
-    zr_free(b.largest);
-    zr_free(b.smallest);
-    zr_free(b.from);
-    zr_free(b.before);
-    return all ? ZERO_OK : ZERO_ERR_MEMORY;
+    division d = begin_division(of, error);
+    if (!d.table)
+        return ZERO_ERR_MEMORY;
+    divide_for_goal(&d, LEAST_DIFFERENCE, INFINITY, 0, first);
+    zr_free(d.table);
+    return ZERO_OK;
 }

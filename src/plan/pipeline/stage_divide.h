@@ -34,9 +34,8 @@ zero_status zr_divide_best(const zr_division_of_units *of, int *first, bool *fit
 // Divides as DeepSpeed's partition_uniform: equal numbers of units, the first parts have one more.
 void zr_divide_evenly(int units, int parts, int *first);
 // Divides as DeepSpeed's partition_balanced: the least difference between the largest and the
-// smallest sum of weights, by the same dynamic programming, so that tied weights fall as they do
-// there. weights: (units). ZERO_ERR_MEMORY.
-zero_status zr_divide_balanced(const double *weights, int units, int parts, int *first,
-                               zero_error *error);
+// smallest sum of times, by the same dynamic programming, so that tied weights fall as they do
+// there. Of equal beginnings of a part the last is taken. ZERO_ERR_MEMORY.
+zero_status zr_divide_balanced(const zr_division_of_units *of, int *first, zero_error *error);
 
 #endif

@@ -1,22 +1,9 @@
 #include "plan/pipeline/stage_split.h"
 
 #include "base/text.h"
-#include "plan/pipeline/stage_divide.h"
 
 #include <regex.h>
 #include <string.h>
-
-static zr_division_of_units describe_division(const zr_pipeline_spec *spec,
-                                              const zr_pipeline_costs *costs)
-{
-    return (zr_division_of_units){.units = costs->units,
-                                  .count = costs->unit_count,
-                                  .stages = spec->stages,
-                                  .chunks = spec->chunks,
-                                  .sets = costs->sets,
-                                  .versions = costs->versions,
-                                  .memory_limit = costs->memory_limit};
-}
 
 // Appends the units of a range by name, those of one kind that follow each other by the first and
 // the last.
@@ -83,11 +70,11 @@ static zero_status take_given_split(const zr_pipeline_spec *spec, int units, int
     return ZERO_OK;
 }
 
-static zero_status refuse_regex(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+static zero_status refuse_regex(const zr_pipeline_spec *spec, const zr_division_of_units *of,
                                 zero_error *error)
 {
     zr_buffer names = {0};
-    list_units(costs->units, 0, costs->unit_count, &names);
+    list_units(of->units, 0, of->count, &names);
     zero_status status =
         names.failed
             ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to list the model's units")
@@ -100,8 +87,8 @@ static zero_status refuse_regex(const zr_pipeline_spec *spec, const zr_pipeline_
 }
 
 // Weighs the units whose kind or name matches with 1, others with 0.
-static zero_status weigh_matches(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
-                                 double *weights, zero_error *error)
+static zero_status weigh_matches(const zr_pipeline_spec *spec, const zr_division_of_units *of,
+                                 zr_unit_cost *weights, zero_error *error)
 {
     regex_t regex;
     char why[128];
@@ -114,29 +101,30 @@ static zero_status weigh_matches(const zr_pipeline_spec *spec, const zr_pipeline
                        "expression (%s)",
                        spec->regex, why);
     }
-    for (int u = 0; u < costs->unit_count; u++) {
-        const zr_unit_cost *unit = &costs->units[u];
+    for (int u = 0; u < of->count; u++) {
+        const zr_unit_cost *unit = &of->units[u];
         bool matches = regexec(&regex, unit->kind, 0, NULL, 0) == 0 ||
                        regexec(&regex, unit->name, 0, NULL, 0) == 0;
-        weights[u] = matches;
+        weights[u].time = matches;
         any = any || matches;
     }
     regfree(&regex);
-    return any ? ZERO_OK : refuse_regex(spec, costs, error);
+    return any ? ZERO_OK : refuse_regex(spec, of, error);
 }
 
-static zero_status divide_by_weight(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+static zero_status divide_by_weight(const zr_pipeline_spec *spec, const zr_division_of_units *of,
                                     int *first, zero_error *error)
 {
-    double *weights = zr_alloc((size_t)costs->unit_count * sizeof *weights, error);
+    zr_unit_cost *weights = zr_alloc((size_t)of->count * sizeof *weights, error); // as times
+    zr_division_of_units weighed = *of;
     zero_status status = weights ? ZERO_OK : ZERO_ERR_MEMORY;
     if (weights && spec->method == ZR_SPLIT_TYPE)
-        status = weigh_matches(spec, costs, weights, error);
-    for (int u = 0; weights && u < costs->unit_count && spec->method == ZR_SPLIT_PARAMETERS; u++)
-        weights[u] = (double)costs->units[u].parameters;
+        status = weigh_matches(spec, of, weights, error);
+    for (int u = 0; weights && u < of->count && spec->method == ZR_SPLIT_PARAMETERS; u++)
+        weights[u].time = (double)of->units[u].parameters;
+    weighed.units = weights;
     if (status == ZERO_OK)
-        status = zr_divide_balanced(weights, costs->unit_count, spec->stages * spec->chunks, first,
-                                    error);
+        status = zr_divide_balanced(&weighed, first, error);
     zr_free(weights);
     return status;
 }
@@ -244,27 +232,19 @@ static zero_status refuse_memory(const zr_division_of_units *of, const int *firs
     return status;
 }
 
-static zero_status divide_by_cost(const zr_division_of_units *of, int *first, zero_error *error)
-{
-    bool fits;
-    ZERO_TRY(zr_divide_best(of, first, &fits, error));
-    return fits ? ZERO_OK : refuse_memory(of, first, error);
-}
-
-static zero_status divide_by_method(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+static zero_status divide_by_method(const zr_pipeline_spec *spec, const zr_division_of_units *of,
                                     int *first, zero_error *error)
 {
-    const zr_division_of_units of = describe_division(spec, costs);
+    bool fits = true;
     if (spec->split_count)
-        return take_given_split(spec, costs->unit_count, first, error);
+        return take_given_split(spec, of->count, first, error);
     switch (spec->method) {
-    case ZR_SPLIT_UNIFORM:
-        zr_divide_evenly(costs->unit_count, spec->stages * spec->chunks, first);
-        return ZERO_OK;
+    case ZR_SPLIT_UNIFORM: zr_divide_evenly(of->count, of->stages * of->chunks, first); break;
     case ZR_SPLIT_PARAMETERS:
-    case ZR_SPLIT_TYPE: return divide_by_weight(spec, costs, first, error);
-    default: return divide_by_cost(&of, first, error);
+    case ZR_SPLIT_TYPE: return divide_by_weight(spec, of, first, error);
+    default: ZERO_TRY(zr_divide_best(of, first, &fits, error));
     }
+    return fits ? ZERO_OK : refuse_memory(of, first, error);
 }
 
 // Adds up what each stage has of the division.
@@ -283,21 +263,20 @@ static void compute_stage_loads(const zr_division_of_units *of, zr_pipeline_spli
     out->imbalance = total > 0 ? largest * of->stages / total : 1;
 }
 
-zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_division_of_units *of,
                                    zr_pipeline_split *out, zero_error *error)
 {
-    const zr_division_of_units of = describe_division(spec, costs);
     size_t parts = (size_t)(spec->stages * spec->chunks);
-    ZERO_TRY(check_count(spec, costs->unit_count, error));
+    ZERO_TRY(check_count(spec, of->count, error));
     *out = (zr_pipeline_split){.stages = spec->stages,
                                .chunks = spec->chunks,
                                .first = zr_alloc((parts + 1) * sizeof *out->first, error),
                                .stage = zr_alloc((size_t)spec->stages * sizeof *out->stage, error)};
     zero_status status = ZERO_ERR_MEMORY;
     if (out->first && out->stage)
-        status = divide_by_method(spec, costs, out->first, error);
+        status = divide_by_method(spec, of, out->first, error);
     if (status == ZERO_OK)
-        compute_stage_loads(&of, out);
+        compute_stage_loads(of, out);
     else
         zr_pipeline_split_free(out);
     return status;

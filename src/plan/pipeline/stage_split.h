@@ -5,15 +5,7 @@
 
 #include "base/alloc.h"
 #include "config/pipeline_spec.h"
-#include "plan/unit_costs.h"
-
-typedef struct zr_pipeline_costs { // from which units are divided
-    const zr_unit_cost *units;     // (unit_count) of the whole model, or of a tensor rank's part
-    int unit_count;
-    const int *sets;      // (stages * chunks) activation sets of each chunk of the whole model
-    const int *versions;  // (stages * chunks) of its parameters; NULL: one of each
-    int64_t memory_limit; // bytes a rank; 0: none
-} zr_pipeline_costs;
+#include "plan/pipeline/stage_divide.h"
 
 typedef struct zr_pipeline_stage_load { // of one pipeline stage
     double time;                        // of its chunks together, as zr_unit_cost.time
@@ -29,14 +21,15 @@ typedef struct zr_pipeline_split {
 } zr_pipeline_split;
 
 // Divides the units as the specification says: by hand, or by its method. No unit is lost or
-// doubled, and every chunk has one. The caller frees *out with zr_pipeline_split_free.
+// doubled, and every chunk has one. `of` has the specification's stages and chunks. The caller
+// frees *out with zr_pipeline_split_free.
 //   best        the least largest stage within the memory limit (plan/pipeline/stage_divide.h)
 //   uniform, parameters, type   as DeepSpeed's PipelineModule. These, and a split by hand, are not
 //               measured against the memory limit: the plan of each stage tells if it does not fit.
 // ZERO_ERR_CONFIG: more chunks than units; a split that does not ascend from 0 or has another
 // number of chunks; a regular expression that is malformed or matches no unit. ZERO_ERR_LIMIT: no
 // division fits the memory limit; the message has the stage that needs most, and what would fit.
-zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_pipeline_costs *costs,
+zero_status zr_pipeline_split_make(const zr_pipeline_spec *spec, const zr_division_of_units *of,
                                    zr_pipeline_split *out, zero_error *error);
 void zr_pipeline_split_free(zr_pipeline_split *split);
 // Appends the units of a pipeline stage, chunk by chunk, "embedding, h.0 to h.3; h.8 to h.11". Of

@@ -6,21 +6,15 @@
 
 #include <stdio.h>
 
-static bool is_exact(const zr_plan *plan)
-{
-    int tied_copies;
-    zr_pipeline_stage_tied_copies(plan->model, &tied_copies);
-    return plan->pipeline ? plan->pipeline->exact : tied_copies > 0;
-}
-
 zero_status zr_plan_tied_weights_list(zr_plan *plan, zero_error *error)
 {
     const zero_model *origin = zr_pipeline_stage_origin(plan->model);
     const zr_pipeline_part *part = plan->pipeline;
     const int all[] = {0, origin->unit_count};
     const int *first = part ? part->first_unit : all;
-    int chunks = part ? part->pipeline.stages * part->pipeline.chunks : 1;
-    bool exact = is_exact(plan);
+    int chunks = part ? part->pipeline.stages * part->pipeline.chunks : 1, tied_copies;
+    zr_pipeline_stage_tied_copies(plan->model, &tied_copies);
+    bool exact = part ? part->exact : tied_copies > 0;
     plan->tied_weight_count = zr_pipeline_stage_tied_weights(origin, first, chunks, exact, NULL);
     plan->tied_weights =
         zr_alloc((size_t)ZR_MAX(plan->tied_weight_count, 1) * sizeof *plan->tied_weights, error);
@@ -66,19 +60,6 @@ bool zr_flat_param_is_tied(const zr_plan *plan, const zr_flat_param *flat_param)
 bool zr_plan_tied_weights_are_late(const zr_plan *plan)
 {
     return zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM;
-}
-
-bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param)
-{
-    bool late = false,
-         trained = flat_param->kind == ZERO_TRAINABLE && zr_plan_tied_weights_are_late(plan);
-    for (int t = 0; t < plan->tied_weight_count && trained; t++) {
-        const zr_tied_weight_plan *tied_weight = &plan->tied_weights[t];
-        late = late || (tied_weight->tied_copy >= 0 &&
-                        &plan->flat_params[tied_weight->tied_copy] == flat_param &&
-                        tied_weight->parameter_link >= 0);
-    }
-    return late;
 }
 
 // Returns the most stages between an owner and a tied copy of it.
@@ -139,6 +120,12 @@ static int place_links(zr_plan *plan, zr_tied_weight_plan *tied_weight, int firs
     return 2;
 }
 
+static bool is_late(const zr_plan *plan, const zr_tied_weight_plan *tied_weight)
+{
+    return zr_plan_tied_weights_are_late(plan) && tied_weight->parameter_link >= 0 &&
+           plan->flat_params[tied_weight->tied_copy].kind == ZERO_TRAINABLE;
+}
+
 int zr_plan_tied_weights_link(zr_plan *plan, int first)
 {
     for (int t = 0; t < plan->tied_weight_count; t++) {
@@ -151,6 +138,8 @@ int zr_plan_tied_weights_link(zr_plan *plan, int first)
         }
         if (plan->pipeline)
             first += place_links(plan, tied_weight, first);
+        if (tied_weight->tied_copy >= 0)
+            plan->flat_params[tied_weight->tied_copy].late = is_late(plan, tied_weight);
     }
     return first;
 }
@@ -166,12 +155,13 @@ static void emit_tied_weight(zr_emitter *e, zr_tied_weight_part part, zr_when wh
                                  .slot = {link < 0 ? ZR_NO_SLOT : ZR_SLOT_LINK, link}});
 }
 
-// Sends what `from`, an own flat parameter, has to give, or takes it into `to`, an own flat
-// parameter; -1: another rank's.
-static void exchange_tied_weights(zr_emitter *e, int from, int to, int link,
-                                  zr_tied_weight_part gives, zr_tied_weight_part takes,
+// Sends what `from`, an own flat parameter, has to give (its sum, or its parameters), or takes it
+// into `to`, an own flat parameter; -1: another rank's.
+static void exchange_tied_weights(zr_emitter *e, int from, int to, int link, bool sums,
                                   zr_when when)
 {
+    zr_tied_weight_part gives = sums ? ZR_TIED_WEIGHT_GIVE_SUM : ZR_TIED_WEIGHT_GIVE_PARAMETERS;
+    zr_tied_weight_part takes = sums ? ZR_TIED_WEIGHT_ADD_SUM : ZR_TIED_WEIGHT_TAKE_PARAMETERS;
     if (from >= 0 && to >= 0) {
         emit_tied_weight(e, takes, when, to, from, -1);
         return;
@@ -200,16 +190,8 @@ void zr_emit_tied_weights_sum(zr_emitter *e)
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
         if (trains_tied_weight(e->plan, tied_weight))
             exchange_tied_weights(e, tied_weight->tied_copy, tied_weight->owner,
-                                  tied_weight->sum_link, ZR_TIED_WEIGHT_GIVE_SUM,
-                                  ZR_TIED_WEIGHT_ADD_SUM, ZR_ALWAYS);
+                                  tied_weight->sum_link, true, ZR_ALWAYS);
     }
-}
-
-// Waits until peers have copied it: whole, as no other flat parameter of this stage.
-static void await_copied(zr_emitter *e, int tied_copy)
-{
-    if (!e->stage->before_update && e->plan->updates_whole)
-        zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_copy);
 }
 
 void zr_emit_tied_weights_publish(zr_emitter *e)
@@ -219,11 +201,11 @@ void zr_emit_tied_weights_publish(zr_emitter *e)
         bool late = zr_plan_tied_weights_are_late(e->plan) && tied_weight->owner < 0;
         if (late || !trains_tied_weight(e->plan, tied_weight))
             continue;
-        if (tied_weight->tied_copy >= 0)
-            await_copied(e, tied_weight->tied_copy);
+        // Peers have to have copied it: whole, as no other flat parameter of this stage.
+        if (tied_weight->tied_copy >= 0 && !e->stage->before_update && e->plan->updates_whole)
+            zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
         exchange_tied_weights(e, tied_weight->owner, tied_weight->tied_copy,
-                              tied_weight->parameter_link, ZR_TIED_WEIGHT_GIVE_PARAMETERS,
-                              ZR_TIED_WEIGHT_TAKE_PARAMETERS, ZR_CHANGED);
+                              tied_weight->parameter_link, false, ZR_CHANGED);
     }
 }
 
@@ -231,13 +213,11 @@ void zr_emit_tied_weights(zr_emitter *e)
 {
     for (int t = 0; t < e->plan->tied_weight_count; t++) {
         const zr_tied_weight_plan *tied_weight = &e->plan->tied_weights[t];
-        if (tied_weight->tied_copy < 0 ||
-            !zr_flat_param_is_late(e->plan, &e->plan->flat_params[tied_weight->tied_copy]))
+        if (tied_weight->tied_copy < 0 || !e->plan->flat_params[tied_weight->tied_copy].late)
             continue;
         // At the end of a window it has just been gathered.
         zr_emit_await_readers(e, ZR_CHANGED, ZR_BUFFER_PARAMETERS, tied_weight->tied_copy);
-        exchange_tied_weights(e, -1, tied_weight->tied_copy, tied_weight->parameter_link,
-                              ZR_TIED_WEIGHT_GIVE_PARAMETERS, ZR_TIED_WEIGHT_TAKE_PARAMETERS,
+        exchange_tied_weights(e, -1, tied_weight->tied_copy, tied_weight->parameter_link, false,
                               ZR_ALWAYS);
         zr_emit_gather_replica(e, ZR_ALWAYS, tied_weight->tied_copy);
         zr_emit_await(e, ZR_ALWAYS, ZR_SLOT_GATHER, tied_weight->tied_copy);

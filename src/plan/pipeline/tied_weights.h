@@ -30,10 +30,9 @@ bool zr_flat_param_is_tied(const zr_plan *plan, const zr_flat_param *flat_param)
 // has none.
 int zr_plan_tied_weights_link(zr_plan *plan, int first);
 
-// Says whether tied copies take parameters in a pass of their own: under pipedream.
+// Says whether tied copies take parameters in a pass of their own (zr_flat_param.late): under
+// pipedream.
 bool zr_plan_tied_weights_are_late(const zr_plan *plan);
-// Says whether this flat parameter is such a copy: its owner is on another pipeline stage.
-bool zr_flat_param_is_late(const zr_plan *plan, const zr_flat_param *flat_param);
 // Returns how many of the owners' updates of a window tied copies have after the update of `step`.
 int64_t zr_plan_tied_weights_taken(const zr_plan *plan, int64_t step);
 

@@ -12,14 +12,14 @@ enum { BLOCKS = 12, UNITS = BLOCKS + 2 };
 typedef struct model { // an embedding, blocks of time 1 and a head of time 5
     zr_unit_cost units[UNITS];
     int sets[UNITS * 2];
-    zr_pipeline_costs costs;
+    zr_division_of_units costs; // without stages and chunks
 } model;
 
 static void make(model *m)
 {
     static const char *const names[BLOCKS] = {"h.0", "h.1", "h.2", "h.3", "h.4",  "h.5",
                                               "h.6", "h.7", "h.8", "h.9", "h.10", "h.11"};
-    *m = (model){.costs = {.units = m->units, .unit_count = UNITS, .sets = m->sets}};
+    *m = (model){.costs = {.units = m->units, .count = UNITS, .sets = m->sets}};
     m->units[0] =
         (zr_unit_cost){.name = "embedding", .kind = "embedding", .states = 39, .parameters = 39};
     for (int b = 0; b < BLOCKS; b++)
@@ -53,12 +53,21 @@ static void check(const zr_pipeline_split *split)
     assert_true(split->imbalance >= 0.999 && split->imbalance <= split->stages);
 }
 
+static zero_status split_make(const model *m, const zr_pipeline_spec *spec, zr_pipeline_split *out,
+                              zero_error *error)
+{
+    zr_division_of_units of = m->costs;
+    of.stages = spec->stages;
+    of.chunks = spec->chunks;
+    return zr_pipeline_split_make(spec, &of, out, error);
+}
+
 static zr_pipeline_split split_of(const model *m, zr_pipeline_spec spec)
 {
     zr_pipeline_split split;
     zero_error error = {0};
     spec.chunks = ZR_MAX(spec.chunks, 1);
-    if (zr_pipeline_split_make(&spec, &m->costs, &split, &error) != ZERO_OK)
+    if (split_make(m, &spec, &split, &error) != ZERO_OK)
         fail_msg("%s", error.message);
     check(&split);
     return split;
@@ -137,7 +146,7 @@ static void refused(const model *m, zr_pipeline_spec spec, zero_status status, c
     zr_pipeline_split split;
     zero_error error = {0};
     spec.chunks = ZR_MAX(spec.chunks, 1);
-    assert_int_equal(zr_pipeline_split_make(&spec, &m->costs, &split, &error), status);
+    assert_int_equal(split_make(m, &spec, &split, &error), status);
     if (!strstr(error.message, words))
         fail_msg("\"%s\" lacks \"%s\"", error.message, words);
     assert_null(split.first);
@@ -150,7 +159,7 @@ static void too_few_units_are_refused(void **state)
     zr_pipeline_split split = {0};
     zero_error error = {0};
     const zr_pipeline_spec spec = {.stages = 5, .chunks = 3};
-    assert_int_equal(zr_pipeline_split_make(&spec, &m.costs, &split, &error), ZERO_ERR_CONFIG);
+    assert_int_equal(split_make(&m, &spec, &split, &error), ZERO_ERR_CONFIG);
     assert_string_equal(error.message,
                         "dividing 14 units among 5 pipeline stages of 3 chunks: each of the 15 "
                         "chunks needs a unit; at most 4 pipeline stages of 3 chunks are possible");

@@ -156,9 +156,7 @@ static void tables_are_exchanged_between_steps(void **state)
             make(&f, kinds[k], stages, 2, &plans);
             const zr_plan *first = plans.plans[0], *last = plans.plans[stages - 1];
             assert_int_equal(zr_plan_tied_weights_are_late(last), late);
-            assert_int_equal(
-                zr_flat_param_is_late(last, &last->flat_params[last->tied_weights[0].tied_copy]),
-                late);
+            assert_int_equal(last->flat_params[last->tied_weights[0].tied_copy].late, late);
             assert_int_equal(count(first, ZR_PASS_BOUNDARY, ZR_TIED_WEIGHT), 1);
             assert_int_equal(count(first, ZR_PASS_PUBLISH, ZR_TIED_WEIGHT), 1);
             assert_int_equal(count(last, ZR_PASS_PUBLISH, ZR_TIED_WEIGHT), !late);
