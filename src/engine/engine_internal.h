@@ -62,7 +62,7 @@ typedef struct zr_bound {
     zr_collecting *collecting; // (flat_param_count)
 } zr_bound;
 
-// The update: execute_update.c and delayed.c write it, and step.c the two numbers of a step.
+// The update: update.c and delayed.c write it, and step.c the two numbers of a step.
 typedef struct zr_update_state {
     bool overlaps;       // a delayed update is under way
     bool states_written; // an update or a load has written the optimizer states
