@@ -154,7 +154,8 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->flat_param_count; p++) {
         drawing drawing = {.engine = engine, .flat_param = &engine->plan->flat_params[p]};
-        ZERO_TRY(zr_engine_weights_each(engine, p, true, draw_portion, &drawing, error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, true, draw_portion, &drawing,
+                                       error));
         zr_comm_progress(engine->grid.world, 0);
     }
     return zr_engine_parameters_changed(engine, error);

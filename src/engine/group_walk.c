@@ -177,7 +177,7 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
 }
 
 zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                    bool changed, zr_weights_fn take, void *user, zero_error *error)
+                                    bool changed, zr_portion_fn take, void *user, zero_error *error)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     zr_store *store = zr_vector_store(engine, flat_param, vector);

@@ -53,7 +53,7 @@ zr_range_states zr_range_from(const zr_range_states *range, int64_t first);
 // Between steps: calls `take` for a vector of the own shard of a flat parameter that is on NVMe, in
 // portions, and writes them back if `changed`.
 zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                    bool changed, zr_weights_fn take, void *user,
+                                    bool changed, zr_portion_fn take, void *user,
                                     zero_error *error);
 
 // Returns where a vector lies in a staging buffer.

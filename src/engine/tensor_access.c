@@ -181,7 +181,8 @@ static zero_status search_portion(void *user, const zr_portion *portion, zero_er
     return ZERO_OK;
 }
 
-static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t *found,
+// vector: ZR_VECTOR_MASTER or ZR_VECTOR_GRADIENT.
+static zero_status first_nonfinite(zero_engine *engine, zr_vector vector, int64_t *found,
                                    zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -190,12 +191,9 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
     for (int p = 0; p < plan->flat_param_count && (*found == INT64_MAX || plan->model->whole);
          p++) {
         search search = {.flat_param = &plan->flat_params[p], .found = -1};
-        if (gradients && plan->flat_params[p].kind != ZERO_TRAINABLE)
+        if (vector == ZR_VECTOR_GRADIENT && plan->flat_params[p].kind != ZERO_TRAINABLE)
             continue;
-        if (gradients)
-            ZERO_TRY(zr_engine_gradient_each(engine, p, search_portion, &search, error));
-        else
-            ZERO_TRY(zr_engine_weights_each(engine, p, false, search_portion, &search, error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, vector, false, search_portion, &search, error));
         *found = search.found >= 0 ? ZR_MIN(search.found, *found) : *found;
     }
     return ZERO_OK;
@@ -214,8 +212,8 @@ zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t siz
                                      zero_error *error)
 {
     int64_t found[2];
-    ZERO_TRY(first_nonfinite(engine, false, &found[0], error));
-    ZERO_TRY(first_nonfinite(engine, true, &found[1], error));
+    ZERO_TRY(first_nonfinite(engine, ZR_VECTOR_MASTER, &found[0], error));
+    ZERO_TRY(first_nonfinite(engine, ZR_VECTOR_GRADIENT, &found[1], error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->grid.world, found, 2, ZERO_I64, ZR_MIN, error));
     const char *parameter = tensor_name(engine->plan, found[0]),
                *gradient = tensor_name(engine->plan, found[1]);

@@ -156,28 +156,25 @@ static zero_status broadcast_owned_parts(zero_engine *engine, const part *part, 
     return ZERO_OK;
 }
 
-static zero_status read_and_share_part(zero_engine *engine, bool gradients, const part *part,
+static zero_status read_and_share_part(zero_engine *engine, zr_vector vector, const part *part,
                                        float *out, zero_error *error)
 {
     copying copying = {.tensor = part->tensor,
                        .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
                                          engine->grid.data->rank),
                        .out = out};
-    if (gradients)
-        ZERO_TRY(zr_engine_gradient_each(engine, part->flat_param, copy_portion, &copying, error));
-    else
-        ZERO_TRY(
-            zr_engine_weights_each(engine, part->flat_param, false, copy_portion, &copying, error));
+    ZERO_TRY(zr_engine_vector_each(engine, part->flat_param, vector, false, copy_portion, &copying,
+                                   error));
     return broadcast_owned_parts(engine, part, out, error);
 }
 
-static zero_status read_tile(zero_engine *engine, bool gradients, const part *part, float *whole,
+static zero_status read_tile(zero_engine *engine, zr_vector vector, const part *part, float *whole,
                              zero_error *error)
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile)
         return ZERO_ERR_MEMORY;
-    zero_status status = read_and_share_part(engine, gradients, part, tile, error);
+    zero_status status = read_and_share_part(engine, vector, part, tile, error);
     for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
          done += stretch) {
         stretch = zr_tile_stretch(part->tensor->desc, done, part->tensor->count - done, &at);
@@ -207,7 +204,7 @@ static zero_status sum_disjoint_parts(zero_comm *group, float *out, int64_t elem
     return status;
 }
 
-static zero_status read_tensor_shards(zero_engine *engine, bool gradients, const wanted *what,
+static zero_status read_tensor_shards(zero_engine *engine, zr_vector vector, const wanted *what,
                                       float *out, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor, *pipeline = engine->grid.pipeline;
@@ -216,7 +213,7 @@ static zero_status read_tensor_shards(zero_engine *engine, bool gradients, const
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
         bool tile = is_tile_of(at.tensor, what);
         if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
-            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, gradients, &at, out, error));
+            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, vector, &at, out, error));
     }
     if (tensor)
         ZERO_TRY(sum_disjoint_parts(tensor, out, what->count, error));
@@ -231,7 +228,8 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     wanted what;
     ZERO_TRY(
         find_and_check_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
-    return zr_step_end_waits(engine, read_tensor_shards(engine, false, &what, out, error), error);
+    return zr_step_end_waits(
+        engine, read_tensor_shards(engine, ZR_VECTOR_MASTER, &what, out, error), error);
 }
 
 enum { COLLECTS_NOTHING, COLLECTS_VALUES, COLLECTS_GRADIENTS }; // of buffers, of what trains
@@ -264,7 +262,8 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     if (collected == COLLECTS_NOTHING)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
-    ZERO_TRY(zr_step_end_waits(engine, read_tensor_shards(engine, true, &what, out, error), error));
+    ZERO_TRY(zr_step_end_waits(
+        engine, read_tensor_shards(engine, ZR_VECTOR_GRADIENT, &what, out, error), error));
     float factor =
         collected == COLLECTS_GRADIENTS ? (float)(1 / engine->progress.gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
@@ -282,8 +281,8 @@ static zero_status write_tensor_shards(zero_engine *engine, const wanted *what, 
                                              engine->grid.data->rank),
                            .in = in,
                            .tile = is_tile_of(at.tensor, what)};
-        ZERO_TRY(
-            zr_engine_weights_each(engine, at.flat_param, true, copy_portion, &copying, error));
+        ZERO_TRY(zr_engine_vector_each(engine, at.flat_param, ZR_VECTOR_MASTER, true, copy_portion,
+                                       &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);
 }
