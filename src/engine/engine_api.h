@@ -56,8 +56,8 @@ char *zr_portion_at(const zr_portion *portion, int64_t element);
 // Calls `take` for a vector of this rank's shard of a flat parameter, in portions. With `changed`,
 // what `take` leaves in `data` becomes the vector, and the caller calls the function that is named
 // below afterwards. Between steps; not collective.
-//   ZR_VECTOR_MASTER          the weights as they are kept: the fp32 master where there is one, else
-//                             the parameters (zr_engine_parameters_changed)
+//   ZR_VECTOR_MASTER          the weights: the fp32 master where there is one, else the parameters
+//                             (zr_engine_parameters_changed)
 //   ZR_VECTOR_STATE0, STATE1  of a flat parameter that has one (zr_engine_states_changed)
 //   ZR_VECTOR_PARAMETERS      as units read them (zr_engine_parameters_stale)
 //   ZR_VECTOR_GRADIENT        accumulated in the last step; `take` must not change it

@@ -27,6 +27,14 @@ zero_status zr_step_missing(const char *call, const char *what, zero_error *erro
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
+zero_status zr_step_refuse_inference(const zero_engine *engine, const char *call, zero_error *error)
+{
+    if (!engine->plan->settings.inference)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s: this engine was made for inference; zero_evaluate is its function", call);
+}
+
 void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin)
 {
     if (engine->recorder)
@@ -129,10 +137,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
                                  error));
     if (!batch || !loss)
         return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
-    if (engine->plan->settings.inference)
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "zero_forward: this engine was made for inference; zero_evaluate is its function");
+    ZERO_TRY(zr_step_refuse_inference(engine, "zero_forward", error));
     if (engine->now.micro_batch == 0)
         ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);

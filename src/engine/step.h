@@ -25,6 +25,9 @@ zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *e
 // step.c
 // Rejects a call whose argument `what` is NULL or empty.
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
+// Rejects a call of training on an engine that was made for inference.
+zero_status zr_step_refuse_inference(const zero_engine *engine, const char *call,
+                                     zero_error *error);
 // Ends the record of a phase that began at `begin`.
 void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin);
 // Says whether the next pass gathers kept flat parameters: it does if the weights have changed

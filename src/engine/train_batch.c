@@ -135,35 +135,10 @@ static zero_status check_call(const zero_engine *engine, const char *call,
                               const zero_tensors *batches, const zero_step_info *infos,
                               zero_error *error)
 {
-    const zr_plan *plan = engine->plan;
     ZERO_TRY(zr_engine_between_steps(engine, call, error));
-    if (plan->settings.inference)
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "%s: this engine was made for inference; zero_evaluate is its function",
-                       call);
-    if (!infos || (!batches && reads_batches(plan)))
+    ZERO_TRY(zr_step_refuse_inference(engine, call, error));
+    if (!infos || (!batches && reads_batches(engine->plan)))
         return zr_step_missing(call, infos ? "batches" : "info", error);
-    return ZERO_OK;
-}
-
-static zero_status run_steps(zero_engine *engine, const zero_tensors *batches, int64_t steps,
-                             zero_step_info *infos, zero_error *error)
-{
-    int64_t accumulation = engine->plan->settings.accumulation;
-    int64_t at_once = zr_plan_is_asynchronous(engine->plan) ? steps : 1;
-    for (int64_t t = 0; t < steps; t += at_once) {
-        const zero_tensors *own = batches ? &batches[t * accumulation] : NULL;
-        zr_window_run run = {
-            .engine = engine, .batches = own, .steps = at_once, .infos = &infos[t]};
-        if (engine->plan->pipeline)
-            ZERO_TRY(zr_step_end_waits(engine, run_pipeline(&run, error), error));
-        for (int64_t k = 0; k < accumulation && !engine->plan->pipeline; k++) {
-            double loss;
-            ZERO_TRY(zero_forward(engine, &own[k], &loss, error));
-            ZERO_TRY(zero_backward(engine, error));
-            ZERO_TRY(zero_step(engine, &infos[t], error));
-        }
-    }
     return ZERO_OK;
 }
 
@@ -178,7 +153,7 @@ zero_status zero_train_batch(zero_engine *engine, const zero_tensors *batches, i
                        "zero_train_batch: %lld micro-batches; a step has %lld "
                        "(gradient_accumulation_steps)",
                        (long long)count, (long long)accumulation);
-    return run_steps(engine, batches, 1, info, error);
+    return zero_train_window(engine, batches, 1, info, error);
 }
 
 int64_t zero_window(const zero_engine *engine)
@@ -196,5 +171,14 @@ zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches, 
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_train_window: %lld steps; expected 1 to %lld (zero_window)",
                        (long long)steps, (long long)zero_window(engine));
-    return run_steps(engine, batches, steps, infos, error);
+    zr_window_run run = {.engine = engine, .batches = batches, .steps = steps, .infos = infos};
+    if (engine->plan->pipeline)
+        return zr_step_end_waits(engine, run_pipeline(&run, error), error);
+    for (int64_t k = 0; k < engine->plan->settings.accumulation; k++) {
+        double loss;
+        ZERO_TRY(zero_forward(engine, &batches[k], &loss, error));
+        ZERO_TRY(zero_backward(engine, error));
+        ZERO_TRY(zero_step(engine, infos, error));
+    }
+    return ZERO_OK;
 }
