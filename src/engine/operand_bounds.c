@@ -1,11 +1,9 @@
 // In a debug build, and under AddressSanitizer: every operation of a unit has its operands in
-// memory that the plan reserved for this call (zr_queue_bound). Otherwise these functions do
-// nothing.
-#include "engine/interpret.h"
-
-#ifdef ZR_CHECK_OPERANDS
+// memory that the plan reserved for this call (zr_queue_bound). Otherwise there are no bounds, and
+// these functions do nothing.
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "engine/interpret.h"
 
 static void reserve(zr_bounds *bounds, const char *name, const void *at, int64_t bytes)
 {
@@ -68,10 +66,14 @@ void zr_operands_free(zero_engine *engine)
 
 zero_status zr_operands_bound(zero_engine *engine, zero_error *error)
 {
+#ifdef ZR_CHECK_OPERANDS
     engine->view.bounds = zr_alloc(sizeof *engine->view.bounds, error);
     if (!engine->view.bounds)
         return ZERO_ERR_MEMORY;
     return zr_queue_bound(engine->queue, engine->view.bounds, &engine->view.bounding, error);
+#else
+    return ZERO_OK;
+#endif
 }
 
 void zr_operands_unbound(zero_engine *engine)
@@ -79,12 +81,3 @@ void zr_operands_unbound(zero_engine *engine)
     zr_queue_unwrap(engine->queue, engine->view.bounding);
     zr_free(engine->view.bounds);
 }
-#else
-void zr_operands_reserve(zero_engine *engine, int unit) {}
-
-void zr_operands_free(zero_engine *engine) {}
-
-zero_status zr_operands_bound(zero_engine *engine, zero_error *error) { return ZERO_OK; }
-
-void zr_operands_unbound(zero_engine *engine) {}
-#endif
