@@ -23,7 +23,7 @@ char *zr_engine_slot_at(const zero_engine *engine, int link);
 // versions of its own.
 int zr_version_slot(const zero_engine *engine, int flat_param);
 
-// spaces.c, slots.c: reserve what the plan's tables list; spaces before stores, which travel
+// spaces.c, transfers.c: reserve what the plan's tables list; spaces before stores, which travel
 // through them. Windows are made collectively.
 zero_status zr_spaces_reserve(zero_engine *engine, zero_error *error);
 zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *options,

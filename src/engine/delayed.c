@@ -141,8 +141,9 @@ static zero_status await_updated_group(zero_engine *engine, int group, zero_erro
     return status == ZERO_OK ? ZERO_OK : zr_fail(error, status, "%s", delayed->error.message);
 }
 
-zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error)
+zero_status zr_delayed_await_group(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
+    int group = i->slot.index;
     if (group < 0)
         return zr_delayed_join(engine, error);
     return engine->update.overlaps ? await_updated_group(engine, group, error) : ZERO_OK;

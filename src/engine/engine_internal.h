@@ -38,8 +38,8 @@ typedef struct zr_space {
     char *at;         // this rank's bytes, in either
 } zr_space;
 
-// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (slots.c). An
-// AWAIT of an operation that was not begun, or has ended, returns at once.
+// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (transfers.c).
+// An AWAIT of an operation that was not begun, or has ended, returns at once.
 typedef union zr_pending {
     zr_handle exchange;   // ZR_SLOT_SUM, ZR_SLOT_GATHER
     zr_transfer transfer; // ZR_SLOT_FETCHED, ZR_SLOT_TRAVELLED, ZR_SLOT_PARKED, ZR_SLOT_KEPT
@@ -103,7 +103,7 @@ typedef struct zr_cursor {
 } zr_cursor;
 
 // Versions of the parameters, and copies under an asynchronous schedule: parameters.c publishes
-// them, and asynchronous.c selects the current ones.
+// them, and train_batch.c selects the current ones.
 typedef struct zr_versions {
     uint64_t newest;     // how often the parameters were published
     uint64_t gathered;   // version of the kept flat parameters in the gather window
@@ -114,8 +114,8 @@ typedef struct zr_versions {
     bool lag; // between steps, the parameters are one update older than the master
 } zr_versions;
 
-// Steps that a pipeline makes in one call (train_batch.c, asynchronous.c); create.c reserves the
-// arrays, which are NULL without a pipeline.
+// Steps that a pipeline makes in one call (train_batch.c); create.c reserves the arrays, which are
+// NULL without a pipeline.
 typedef struct zr_steps {
     int64_t together;    // steps that the loop makes, some overlapping; 0: one
     int64_t evaluations; // number of evaluations so far

@@ -20,10 +20,10 @@ typedef zero_status zr_execute(zero_engine *engine, const zr_instruction *i, zer
 // gather_reduce.c. VERSION: RELEASE and PUBLISH; LINK: RECEIVE, TAKE, SEND and GIVE.
 zr_execute zr_execute_gather, zr_execute_reduce, zr_execute_version, zr_execute_link,
     zr_execute_tied_weight;
-zr_execute zr_execute_await;    // slots.c
-zr_execute zr_execute_transfer; // transfers.c: FETCH and STORE
-zr_execute zr_execute_join;     // tensor_exchange.c
-zr_execute zr_execute_scalars;  // sum_scalars.c
+// transfers.c. TRANSFER: FETCH and STORE.
+zr_execute zr_execute_transfer, zr_execute_await;
+zr_execute zr_execute_join;    // tensor_exchange.c
+zr_execute zr_execute_scalars; // sum_scalars.c
 // gradients.c. BIND: BIND and UNBIND.
 zr_execute zr_execute_bind, zr_execute_open, zr_execute_round, zr_execute_squares;
 zr_execute zr_execute_update; // update.c

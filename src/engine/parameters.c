@@ -173,16 +173,12 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
     return zr_step_end_waits(engine, make_copies(engine, error), error);
 }
 
-static zero_status share_written_states(zero_engine *engine, zero_error *error)
-{
-    ZERO_TRY(broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, error));
-    engine->update.states_written = true;
-    return zr_engine_parameters_changed(engine, error);
-}
-
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 {
-    return zr_step_end_waits(engine, share_written_states(engine, error), error);
+    ZERO_TRY(zr_step_end_waits(
+        engine, broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, error), error));
+    engine->update.states_written = true;
+    return zr_engine_parameters_changed(engine, error);
 }
 
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)

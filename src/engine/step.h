@@ -94,26 +94,4 @@ zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_e
 // Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
 zero_status zr_samples_refuse_pipeline_ends(const zero_engine *engine, zero_error *error);
 
-// Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
-// (plan/pipeline/schedules.h). A window is the steps after which the pipeline is empty: one, or
-// those of an asynchronous schedule until it drains.
-typedef struct zr_window_run {
-    zero_engine *engine;
-    const zero_tensors *batches; // (steps * accumulation); NULL if this stage reads no batch
-    int64_t steps;
-    zero_step_info *infos; // (steps)
-    bool outdated;         // the window gathers kept flat parameters
-    int copy;              // the copy of the parameters that is version 0
-} zr_window_run;
-
-// asynchronous.c. Begins a window of an asynchronous schedule: returns the actions (*count) of this
-// stage, which are written anew if the window has fewer steps than the plan.
-const zr_action *zr_window_begin(zr_window_run *run, int *count);
-// Ends the window, and its steps, after its last action.
-zero_status zr_window_end(zr_window_run *run, zero_error *error);
-// Runs NORM or UPDATE.
-zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error);
-// Selects the copies of parameters and accumulators that the action reads, or that UPDATE writes.
-void zr_window_set_copies(const zr_window_run *run, const zr_action *action);
-
 #endif

@@ -1,14 +1,191 @@
-// A whole step in one call: the one loop over micro-batches. In a pipeline it runs this stage's
-// list of actions (plan/pipeline/schedules.h), each of which is a pass of one chunk for one
-// micro-batch.
+// Whole steps in one call: the one loop over micro-batches. In a pipeline it runs this stage's list
+// of actions (plan/pipeline/schedules.h), each of which is a pass of one chunk for one micro-batch.
+//
+// Asynchronous schedules: a window of steps begins and ends, and a step ends while other steps are
+// under way:
+//
+//   copies of the parameters   version v of a window lies in copy (first + v) mod versions
+//   accumulators               those of step t of a window are t mod step_sums
+//
+// 2bw        NORM of step t: its sums go to all stages    UPDATE: with their total, which has come
+// pipedream  UPDATE of step t: with the stage's own sums  and at the end of the window all stages
+//                                                         add up the sums of all of its steps
+//
+// Every update changes the master, and writes parameters into the copy of its version.
 #include "base/traffic.h"
+#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
+#include "plan/pipeline/tied_weights.h"
 
 #include <stdio.h>
+#include <string.h>
+
+// Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
+// (plan/pipeline/schedules.h). A window is the steps after which the pipeline is empty: one, or
+// those of an asynchronous schedule until it drains.
+typedef struct window_run {
+    zero_engine *engine;
+    const zero_tensors *batches; // (steps * accumulation); NULL if this stage reads no batch
+    int64_t steps;
+    zero_step_info *infos; // (steps)
+    bool outdated;         // the window gathers kept flat parameters
+    int copy;              // the copy of the parameters that is version 0
+} window_run;
+
+static int64_t step_of_action(const zero_engine *engine, const zr_action *action)
+{
+    return action->micro_batch / engine->plan->settings.accumulation;
+}
+
+// Selects the copies of parameters and accumulators that the action reads, or that UPDATE writes.
+static void set_copies(const window_run *run, const zr_action *action)
+{
+    zero_engine *engine = run->engine;
+    engine->versions.copy = (run->copy + action->version) % engine->plan->versions;
+    engine->versions.sum_copy = (int)(step_of_action(engine, action) % engine->plan->step_sums);
+}
+
+// Brings late tied copies from the copy of the version before, because nothing new is due.
+static void keep_replicas(zero_engine *engine, int before)
+{
+    const zr_plan *plan = engine->plan;
+    for (int p = 0; p < plan->flat_param_count && before != engine->versions.copy; p++) {
+        const zr_flat_param *flat_param = &plan->flat_params[p];
+        const zr_buffer_ref place = {ZR_BUFFER_PARAMETERS, flat_param->full_first};
+        char *at = zr_buffer_at(engine, place);
+        if (zr_flat_param_is_late(plan, flat_param))
+            memcpy(at, at + (before - engine->versions.copy) * plan->full_bytes,
+                   (size_t)(plan->ranks * zr_flat_param_shard_bytes(flat_param)));
+    }
+}
+
+// Takes the updates of owners `from` .. `end` - 1 into late tied copies of the current copy. Where
+// there are none, the pass is empty.
+static zero_status take_tied_weights(zero_engine *engine, int64_t from, int64_t end,
+                                     zero_error *error)
+{
+    for (engine->now.turn = from; engine->now.turn < end; engine->now.turn++)
+        ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_TIED_WEIGHTS, 1u << ZR_CHANGED, error));
+    return ZERO_OK;
+}
+
+// Makes late tied copies what they are after the update of a step.
+static zero_status update_tied_copies(window_run *run, int64_t step, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    const zr_plan *plan = engine->plan;
+    int64_t before = step ? zr_plan_tied_weights_taken(plan, step - 1) : 0,
+            taken = zr_plan_tied_weights_taken(plan, step);
+    if (taken == before)
+        keep_replicas(engine, (int)((run->copy + step) % plan->versions));
+    return take_tied_weights(engine, before, taken, error);
+}
+
+// Writes the version that the update makes. A skipped one makes it too: the weights as they are.
+static zero_status make_parameter_version(window_run *run, int64_t step, bool finite,
+                                          zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
+    update |= 1u << ZR_STALE | 1u << ZR_CHANGED;
+    ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_UPDATE, update, error));
+    ZERO_TRY(update_tied_copies(run, step, error));
+    engine->now.turn = step;
+    ZERO_TRY(zr_engine_publish(engine, 1u << ZR_CHANGED, error));
+    return zr_step_check_messages(engine, ZR_PASS_PUBLISH, NULL, error);
+}
+
+// Makes the update by the sums of a step, while those of a later one may be under way.
+static zero_status update_with_sums_of_step(window_run *run, int64_t step, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    const zr_step_sums later = engine->sums;
+    zero_step_info *info = &run->infos[step];
+    engine->sums = engine->steps.sums[step];
+    ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_TOTAL, 0, error));
+    ZERO_TRY(zr_step_begin_update(engine, info, error));
+    ZERO_TRY(make_parameter_version(run, step, !info->skipped, error));
+    ZERO_TRY(zr_step_end_update(engine, info, error));
+    // A stage of pipedream skips updates by itself, but learning rate and checkpoints have one
+    // count for all stages: that of steps.
+    if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
+        engine->progress.updates += info->skipped;
+    engine->sums = later;
+    return ZERO_OK;
+}
+
+// Runs NORM or UPDATE.
+static zero_status end_step(window_run *run, const zr_action *action, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    int64_t step = step_of_action(engine, action);
+    bool alone = zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM;
+    set_copies(run, action);
+    engine->now.turn = step;
+    if (action->act == ZR_ACT_NORM || alone) {
+        ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
+        engine->steps.sums[step] = engine->sums; // kept until the step's update
+        engine->sums = (zr_step_sums){0};
+    }
+    return action->act == ZR_ACT_NORM ? ZERO_OK : update_with_sums_of_step(run, step, error);
+}
+
+// Adds up the stages' sums of each step (one stage has the loss) and describes the steps.
+static zero_status describe_steps(window_run *run, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    int64_t at_once = ZR_COMM_SMALL_BYTES / (int64_t)sizeof *engine->steps.sums;
+    for (int64_t t = 0; t < run->steps; t += at_once)
+        ZERO_TRY(zr_comm_all_reduce_small(engine->grid.pipeline, &engine->steps.sums[t],
+                                          ZR_MIN(at_once, run->steps - t) * ZR_STEP_SUMS_WORDS,
+                                          ZERO_I64, ZR_SUM, error));
+    for (int64_t t = 0; t < run->steps; t++) {
+        double factor, lr = run->infos[t].lr;
+        engine->sums = engine->steps.sums[t];
+        zr_step_describe(engine, &run->infos[t], &factor);
+        run->infos[t].lr = lr;
+    }
+    return ZERO_OK;
+}
+
+// Begins a window of an asynchronous schedule: returns the actions (*count) of this stage, written
+// anew if the window has fewer steps than the plan.
+static const zr_action *begin_window(window_run *run, int *count)
+{
+    zero_engine *engine = run->engine;
+    const zr_plan *plan = engine->plan;
+    zr_pipeline pipeline = plan->pipeline->pipeline;
+    run->copy = engine->versions.copy;
+    *count = plan->action_count;
+    if (run->steps == pipeline.steps)
+        return plan->actions;
+    pipeline.steps = (int)run->steps;
+    *count = zr_pipeline_list(&pipeline, plan->pipeline->stage, engine->steps.actions);
+    return engine->steps.actions;
+}
+
+// Ends the window, and its steps, after its last action.
+static zero_status end_window(window_run *run, zero_error *error)
+{
+    zero_engine *engine = run->engine;
+    // The next window's version 0: under 2bw it is one update older than the master, and the other
+    // copy is the master's.
+    engine->versions.copy = (int)((run->copy + run->steps) % engine->plan->versions);
+    ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(engine->plan, run->steps - 1),
+                               run->steps, error));
+    engine->versions.lag = zr_plan_parameters_lag(engine->plan);
+    int64_t difference = zr_samples_difference(engine);
+    ZERO_TRY(zr_comm_all_reduce_small(engine->grid.world, &difference, 1, ZERO_I64, ZR_SUM, error));
+    ZERO_TRY(zr_samples_settle(engine, difference, error));
+    if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
+        ZERO_TRY(describe_steps(run, error));
+    ZERO_TRY(zr_tier_traffic_check(engine, error));
+    return zr_step_end(engine, run->infos, run->steps, error);
+}
 
 // Makes the engine compute the action's micro-batch, in its set of the chunk's activations.
-static void set_action(const zr_window_run *run, const zr_action *action)
+static void set_action(const window_run *run, const zr_action *action)
 {
     static const zero_tensors none;
     zero_engine *engine = run->engine;
@@ -16,7 +193,7 @@ static void set_action(const zr_window_run *run, const zr_action *action)
     int64_t accumulation = engine->plan->settings.accumulation;
     zr_step_begin_work(engine, action->chunk, k);
     if (zr_plan_is_asynchronous(engine->plan)) // else an overlapped update may read them
-        zr_window_set_copies(run, action);
+        set_copies(run, action);
     engine->now.chunk = action->chunk;
     engine->now.micro_batch = k % accumulation;
     engine->now.turn = k;
@@ -44,7 +221,7 @@ static zero_status check_targets(const zero_engine *engine, zero_error *error)
         (long long)weight->targets, (long long)weight->positions);
 }
 
-static zero_status run_pass(zr_window_run *run, const zr_action *action, zero_error *error)
+static zero_status run_pass(window_run *run, const zr_action *action, zero_error *error)
 {
     zero_engine *engine = run->engine;
     zr_pass_kind kind = zr_action_pass(action);
@@ -62,7 +239,7 @@ static zero_status run_pass(zr_window_run *run, const zr_action *action, zero_er
 
 // Runs an action and records it with the number of its micro-batch, or of its step, in what the
 // loop makes.
-static zero_status run_action(zr_window_run *run, const zr_action *action, zero_error *error)
+static zero_status run_action(window_run *run, const zr_action *action, zero_error *error)
 {
     static const zr_activity phases[] = {[ZR_ACT_FORWARD] = ZR_ACTIVITY_forward,
                                          [ZR_ACT_BACKWARD] = ZR_ACTIVITY_backward,
@@ -75,7 +252,7 @@ static zero_status run_action(zr_window_run *run, const zr_action *action, zero_
     int64_t begin = zr_recorder_begin(recorder);
     bool ends = action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE;
     int64_t of = ends ? run->engine->plan->settings.accumulation : 1;
-    ZERO_TRY((ends ? zr_window_end_step : run_pass)(run, action, error));
+    ZERO_TRY((ends ? end_step : run_pass)(run, action, error));
     if (recorder)
         recorder->unit = -1;
     zr_recorder_add(recorder, phases[action->act], begin, 0, 0,
@@ -83,7 +260,7 @@ static zero_status run_action(zr_window_run *run, const zr_action *action, zero_
     return ZERO_OK;
 }
 
-static zero_status run_actions(zr_window_run *run, const zr_action *actions, int count,
+static zero_status run_actions(window_run *run, const zr_action *actions, int count,
                                zero_error *error)
 {
     for (int i = 0; i < count; i++) {
@@ -107,7 +284,7 @@ static bool reads_batches(const zr_plan *plan)
 }
 
 // Runs steps of a pipeline: one, or a window of an asynchronous schedule.
-static zero_status run_pipeline(zr_window_run *run, zero_error *error)
+static zero_status run_pipeline(window_run *run, zero_error *error)
 {
     zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
@@ -123,10 +300,10 @@ static zero_status run_pipeline(zr_window_run *run, zero_error *error)
         run->infos[t] = (zero_step_info){.step = engine->progress.step + t};
     bool asynchronous = zr_plan_is_asynchronous(plan);
     int action_count = plan->action_count;
-    const zr_action *actions = asynchronous ? zr_window_begin(run, &action_count) : plan->actions;
+    const zr_action *actions = asynchronous ? begin_window(run, &action_count) : plan->actions;
     ZERO_TRY(run_actions(run, actions, action_count, error));
     if (asynchronous)
-        return zr_window_end(run, error);
+        return end_window(run, error);
     engine->now.micro_batch = count;
     return zr_step_complete(engine, run->infos, error);
 }
@@ -171,7 +348,7 @@ zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches, 
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_train_window: %lld steps; expected 1 to %lld (zero_window)",
                        (long long)steps, (long long)zero_window(engine));
-    zr_window_run run = {.engine = engine, .batches = batches, .steps = steps, .infos = infos};
+    window_run run = {.engine = engine, .batches = batches, .steps = steps, .infos = infos};
     if (engine->plan->pipeline)
         return zr_step_end_waits(engine, run_pipeline(&run, error), error);
     for (int64_t k = 0; k < engine->plan->settings.accumulation; k++) {

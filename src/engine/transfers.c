@@ -1,11 +1,51 @@
-// Instructions that move a slot's data between the store of a tier and a buffer on the device or
-// the host (also the sums of micro-batches, to which later ones are added), and the waits for them.
+// Slots of operations that are under way; instructions that move a slot's data between the store of
+// a tier and a buffer on the device or the host (also the sums of micro-batches, to which later
+// ones are added); and AWAIT: one look-up and one call of the wait of the slot's kind.
+#include "base/alloc.h"
 #include "compute/compute.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
 #include <string.h>
+
+// Returns the number of operations that one slot has. The other kinds have none: windows, or the
+// update's thread, know how far they are.
+static int pending_of_slot(const zr_plan *plan, zr_slot_kind kind)
+{
+    switch (kind) {
+    case ZR_SLOT_SUM:
+    case ZR_SLOT_GATHER:
+    case ZR_SLOT_FETCHED:
+    case ZR_SLOT_PARKED:
+    case ZR_SLOT_KEPT: return 1;
+    case ZR_SLOT_TRAVELLED: return zr_accumulators(&plan->settings);
+    default: return 0;
+    }
+}
+
+zero_status zr_slots_reserve(zero_engine *engine, zero_error *error)
+{
+    const zr_plan *plan = engine->plan;
+    int first[ZR_SLOT_KIND_COUNT], count = 0;
+    for (zr_slot_kind kind = 0; kind < ZR_SLOT_KIND_COUNT; kind++) {
+        first[kind] = count;
+        count += plan->slots[kind] * pending_of_slot(plan, kind);
+    }
+    engine->pending = zr_alloc((size_t)count * sizeof *engine->pending, error);
+    if (!engine->pending)
+        return ZERO_ERR_MEMORY;
+    for (zr_slot_kind kind = 0; kind < ZR_SLOT_KIND_COUNT; kind++)
+        engine->slots[kind] = engine->pending + first[kind];
+    return ZERO_OK;
+}
+
+// Returns the operations of the instruction's slot.
+static zr_pending *pending_of(const zero_engine *engine, const zr_instruction *i)
+{
+    int each = pending_of_slot(engine->plan, i->slot.kind);
+    return &engine->slots[i->slot.kind][i->slot.index * each];
+}
 
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
 {
@@ -42,13 +82,6 @@ static zero_status move_range(zero_engine *engine, zr_store *store, zr_range ran
     zr_run(engine->queue,
            zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
     return ZERO_OK;
-}
-
-// Returns the transfers of the instruction's slot.
-static zr_pending *pending_of(zero_engine *engine, const zr_instruction *i)
-{
-    int each = i->slot.kind == ZR_SLOT_TRAVELLED ? zr_accumulators(&engine->plan->settings) : 1;
-    return &engine->slots[i->slot.kind][i->slot.index * each];
 }
 
 // Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
@@ -102,4 +135,45 @@ zero_status zr_execute_transfer(zero_engine *engine, const zr_instruction *i, ze
     case ZR_SLOT_TRAVELLED: return (i->code == ZR_FETCH ? fetch_sums : store_sum)(engine, i, error);
     default: return move_stored(engine, i, error);
     }
+}
+
+static zero_status await_exchange(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_handle *handle = &pending_of(engine, i)->exchange;
+    return handle->pending ? zr_comm_wait(handle, error) : ZERO_OK;
+}
+
+static zero_status await_transfers(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    for (int n = 0; n < pending_of_slot(engine->plan, i->slot.kind); n++)
+        ZERO_TRY(zr_offload_await(engine, &pending_of(engine, i)[n].transfer, error));
+    return ZERO_OK;
+}
+
+static zero_status await_readers(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_space *space = &engine->spaces[zr_space_of_buffer(i->place.buffer)];
+    return zr_comm_quiesce(&space->window, i->slot.index, error);
+}
+
+static zero_status await_versions(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_version_ops *versions = engine->grid.data->versions;
+    return (i->slot.kind == ZR_SLOT_PUBLISHED ? versions->await_published
+                                              : versions->await_released)(
+        &engine->spaces[ZR_SPACE_PARAMETERS].window, zr_version_slot(engine, i->slot.index),
+        engine->versions.published[engine->versions.copy], error);
+}
+
+static zr_execute *const waits[ZR_SLOT_KIND_COUNT] = {
+    [ZR_SLOT_SUM] = await_exchange,        [ZR_SLOT_GATHER] = await_exchange,
+    [ZR_SLOT_READERS] = await_readers,     [ZR_SLOT_PUBLISHED] = await_versions,
+    [ZR_SLOT_RELEASED] = await_versions,   [ZR_SLOT_FETCHED] = await_transfers,
+    [ZR_SLOT_TRAVELLED] = await_transfers, [ZR_SLOT_PARKED] = await_transfers,
+    [ZR_SLOT_KEPT] = await_transfers,      [ZR_SLOT_GROUP] = zr_delayed_await_group,
+};
+
+zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    return waits[i->slot.kind](engine, i, error);
 }

@@ -61,10 +61,10 @@ void zr_delayed_destroy(zr_delayed *delayed); // waits for an update that is und
 
 // At the end of a step: begins the update by the gradient of this step.
 zero_status zr_delayed_begin(zero_engine *engine, zero_error *error);
-// Called before a sum goes into the own shard of a flat parameter: waits until the update is done
-// with that shard's group and all groups after it; for group -1, until it has ended. Returns at
-// once if no update is under way.
-zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
+// AWAIT of a group, before a sum goes into the own shard of a flat parameter: waits until the
+// update is done with that shard's group and all groups after it; for group -1, until it has ended.
+// Returns at once if no update is under way.
+zero_status zr_delayed_await_group(zero_engine *engine, const zr_instruction *i, zero_error *error);
 // Waits until the update has ended: then the master is P(i). Returns at once if no update is under
 // way. Not collective.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error);

@@ -181,13 +181,16 @@ zero_status __wrap_zr_delayed_begin(zero_engine *engine, zero_error *error)
     return __real_zr_delayed_begin(engine, error);
 }
 
-zero_status __real_zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
-zero_status __wrap_zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
+zero_status __real_zr_delayed_await_group(zero_engine *engine, const zr_instruction *i,
+                                          zero_error *error);
+zero_status __wrap_zr_delayed_await_group(zero_engine *engine, const zr_instruction *i,
+                                          zero_error *error);
 
-zero_status __wrap_zr_delayed_await_group(zero_engine *engine, int group, zero_error *error)
+zero_status __wrap_zr_delayed_await_group(zero_engine *engine, const zr_instruction *i,
+                                          zero_error *error)
 {
-    want(gate_of(engine->delayed), group);
-    return __real_zr_delayed_await_group(engine, group, error);
+    want(gate_of(engine->delayed), i->slot.index);
+    return __real_zr_delayed_await_group(engine, i, error);
 }
 
 zero_status __real_zr_delayed_join(zero_engine *engine, zero_error *error);
