@@ -114,14 +114,19 @@ typedef struct zr_versions {
     bool lag; // between steps, the parameters are one update older than the master
 } zr_versions;
 
-// Steps that a pipeline makes in one call (train_batch.c); create.c reserves the arrays, which are
+// Steps that a pipeline makes in one call (train_batch.c): one, or a window of an asynchronous
+// schedule, after which the pipeline is empty. create.c reserves the last three arrays, which are
 // NULL without a pipeline.
 typedef struct zr_steps {
-    int64_t together;    // steps that the loop makes, some overlapping; 0: one
-    int64_t evaluations; // number of evaluations so far
-    double *losses;      // (steps of a window * accumulation) of the micro-batches
-    zr_action *actions;  // (plan->action_count) for a window with fewer steps than planned
-    zr_step_sums *sums;  // (steps of a window) the sums of each
+    int64_t together;            // steps that the loop makes, some overlapping; 0: one
+    const zero_tensors *batches; // (together * accumulation); NULL if this stage reads no batch
+    zero_step_info *infos;       // (together)
+    bool outdated;               // they gather kept flat parameters
+    int copy;                    // the copy of the parameters that is version 0
+    int64_t evaluations;         // number of evaluations so far
+    double *losses;              // (steps of a window * accumulation) of the micro-batches
+    zr_action *actions;          // (plan->action_count) for a window with fewer steps than planned
+    zr_step_sums *sums;          // (steps of a window) the sums of each
 } zr_steps;
 
 // What a unit sees: create.c fills it, and a micro-batch or an evaluation sets its batch.

@@ -4,7 +4,6 @@
 // compared.
 #include "base/dtype.h"
 #include "base/random.h"
-#include "base/traffic.h"
 #include "comm/agreement.h"
 #include "engine/step.h"
 

@@ -1,15 +1,11 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
-#include "base/traffic.h"
-#include "comm/agreement.h"
 #include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/lr_schedule.h"
 #include "engine/step.h"
-#include "plan/exchanges.h"
 
 #include <math.h>
-#include <stdio.h>
 
 // Several micro-batches are under way in a pipeline at once, so a step is one call there.
 static zero_status refuse_pipeline(const zero_engine *engine, const char *call, zero_error *error)

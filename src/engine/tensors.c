@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "comm/agreement.h"
-#include "engine/buffers.h"
 #include "engine/step.h"
 #include "model/unit.h"
 #include "plan/accumulators.h"

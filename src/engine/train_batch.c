@@ -12,26 +12,12 @@
 //                                                         add up the sums of all of its steps
 //
 // Every update changes the master, and writes parameters into the copy of its version.
-#include "base/traffic.h"
 #include "engine/buffers.h"
-#include "engine/interpret.h"
 #include "engine/step.h"
 #include "plan/pipeline/tied_weights.h"
 
 #include <stdio.h>
 #include <string.h>
-
-// Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
-// (plan/pipeline/schedules.h). A window is the steps after which the pipeline is empty: one, or
-// those of an asynchronous schedule until it drains.
-typedef struct window_run {
-    zero_engine *engine;
-    const zero_tensors *batches; // (steps * accumulation); NULL if this stage reads no batch
-    int64_t steps;
-    zero_step_info *infos; // (steps)
-    bool outdated;         // the window gathers kept flat parameters
-    int copy;              // the copy of the parameters that is version 0
-} window_run;
 
 static int64_t step_of_action(const zero_engine *engine, const zr_action *action)
 {
@@ -39,10 +25,9 @@ static int64_t step_of_action(const zero_engine *engine, const zr_action *action
 }
 
 // Selects the copies of parameters and accumulators that the action reads, or that UPDATE writes.
-static void set_copies(const window_run *run, const zr_action *action)
+static void set_copies(zero_engine *engine, const zr_action *action)
 {
-    zero_engine *engine = run->engine;
-    engine->versions.copy = (run->copy + action->version) % engine->plan->versions;
+    engine->versions.copy = (engine->steps.copy + action->version) % engine->plan->versions;
     engine->versions.sum_copy = (int)(step_of_action(engine, action) % engine->plan->step_sums);
 }
 
@@ -71,41 +56,38 @@ static zero_status take_tied_weights(zero_engine *engine, int64_t from, int64_t 
 }
 
 // Makes late tied copies what they are after the update of a step.
-static zero_status update_tied_copies(window_run *run, int64_t step, zero_error *error)
+static zero_status update_tied_copies(zero_engine *engine, int64_t step, zero_error *error)
 {
-    zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
     int64_t before = step ? zr_plan_tied_weights_taken(plan, step - 1) : 0,
             taken = zr_plan_tied_weights_taken(plan, step);
     if (taken == before)
-        keep_replicas(engine, (int)((run->copy + step) % plan->versions));
+        keep_replicas(engine, (int)((engine->steps.copy + step) % plan->versions));
     return take_tied_weights(engine, before, taken, error);
 }
 
 // Writes the version that the update makes. A skipped one makes it too: the weights as they are.
-static zero_status make_parameter_version(window_run *run, int64_t step, bool finite,
+static zero_status make_parameter_version(zero_engine *engine, int64_t step, bool finite,
                                           zero_error *error)
 {
-    zero_engine *engine = run->engine;
     uint32_t update = finite ? 1u << ZR_FINITE | 1u << ZR_AT_ONCE : 0;
     update |= 1u << ZR_STALE | 1u << ZR_CHANGED;
     ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_UPDATE, update, error));
-    ZERO_TRY(update_tied_copies(run, step, error));
+    ZERO_TRY(update_tied_copies(engine, step, error));
     engine->now.turn = step;
     ZERO_TRY(zr_engine_publish(engine, 1u << ZR_CHANGED, error));
     return zr_step_check_messages(engine, ZR_PASS_PUBLISH, NULL, error);
 }
 
 // Makes the update by the sums of a step, while those of a later one may be under way.
-static zero_status update_with_sums_of_step(window_run *run, int64_t step, zero_error *error)
+static zero_status update_with_sums_of_step(zero_engine *engine, int64_t step, zero_error *error)
 {
-    zero_engine *engine = run->engine;
     const zr_step_sums later = engine->sums;
-    zero_step_info *info = &run->infos[step];
+    zero_step_info *info = &engine->steps.infos[step];
     engine->sums = engine->steps.sums[step];
     ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_TOTAL, 0, error));
     ZERO_TRY(zr_step_begin_update(engine, info, error));
-    ZERO_TRY(make_parameter_version(run, step, !info->skipped, error));
+    ZERO_TRY(make_parameter_version(engine, step, !info->skipped, error));
     ZERO_TRY(zr_step_end_update(engine, info, error));
     // A stage of pipedream skips updates by itself, but learning rate and checkpoints have one
     // count for all stages: that of steps.
@@ -116,93 +98,88 @@ static zero_status update_with_sums_of_step(window_run *run, int64_t step, zero_
 }
 
 // Runs NORM or UPDATE.
-static zero_status end_step(window_run *run, const zr_action *action, zero_error *error)
+static zero_status end_step(zero_engine *engine, const zr_action *action, zero_error *error)
 {
-    zero_engine *engine = run->engine;
     int64_t step = step_of_action(engine, action);
     bool alone = zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM;
-    set_copies(run, action);
+    set_copies(engine, action);
     engine->now.turn = step;
     if (action->act == ZR_ACT_NORM || alone) {
         ZERO_TRY(zr_step_run_pass(engine, ZR_PASS_BOUNDARY, 0, error));
         engine->steps.sums[step] = engine->sums; // kept until the step's update
         engine->sums = (zr_step_sums){0};
     }
-    return action->act == ZR_ACT_NORM ? ZERO_OK : update_with_sums_of_step(run, step, error);
+    return action->act == ZR_ACT_NORM ? ZERO_OK : update_with_sums_of_step(engine, step, error);
 }
 
 // Adds up the stages' sums of each step (one stage has the loss) and describes the steps.
-static zero_status describe_steps(window_run *run, zero_error *error)
+static zero_status describe_steps(zero_engine *engine, zero_error *error)
 {
-    zero_engine *engine = run->engine;
-    int64_t at_once = ZR_COMM_SMALL_BYTES / (int64_t)sizeof *engine->steps.sums;
-    for (int64_t t = 0; t < run->steps; t += at_once)
-        ZERO_TRY(zr_comm_all_reduce_small(engine->grid.pipeline, &engine->steps.sums[t],
-                                          ZR_MIN(at_once, run->steps - t) * ZR_STEP_SUMS_WORDS,
-                                          ZERO_I64, ZR_SUM, error));
-    for (int64_t t = 0; t < run->steps; t++) {
-        double factor, lr = run->infos[t].lr;
-        engine->sums = engine->steps.sums[t];
-        zr_step_describe(engine, &run->infos[t], &factor);
-        run->infos[t].lr = lr;
+    const zr_steps *steps = &engine->steps;
+    ZERO_TRY(zr_sum_words(engine->grid.pipeline, steps->sums, steps->together, ZR_STEP_SUMS_WORDS,
+                          error));
+    for (int64_t t = 0; t < steps->together; t++) {
+        double factor, lr = steps->infos[t].lr;
+        engine->sums = steps->sums[t];
+        zr_step_describe(engine, &steps->infos[t], &factor);
+        steps->infos[t].lr = lr;
     }
     return ZERO_OK;
 }
 
 // Begins a window of an asynchronous schedule: returns the actions (*count) of this stage, written
 // anew if the window has fewer steps than the plan.
-static const zr_action *begin_window(window_run *run, int *count)
+static const zr_action *begin_window(zero_engine *engine, int *count)
 {
-    zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
     zr_pipeline pipeline = plan->pipeline->pipeline;
-    run->copy = engine->versions.copy;
+    engine->steps.copy = engine->versions.copy;
     *count = plan->action_count;
-    if (run->steps == pipeline.steps)
+    if (engine->steps.together == pipeline.steps)
         return plan->actions;
-    pipeline.steps = (int)run->steps;
+    pipeline.steps = (int)engine->steps.together;
     *count = zr_pipeline_list(&pipeline, plan->pipeline->stage, engine->steps.actions);
     return engine->steps.actions;
 }
 
 // Ends the window, and its steps, after its last action.
-static zero_status end_window(window_run *run, zero_error *error)
+static zero_status end_window(zero_engine *engine, zero_error *error)
 {
-    zero_engine *engine = run->engine;
+    const zr_steps *steps = &engine->steps;
+    const zr_plan *plan = engine->plan;
     // The next window's version 0: under 2bw it is one update older than the master, and the other
     // copy is the master's.
-    engine->versions.copy = (int)((run->copy + run->steps) % engine->plan->versions);
-    ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(engine->plan, run->steps - 1),
-                               run->steps, error));
-    engine->versions.lag = zr_plan_parameters_lag(engine->plan);
+    engine->versions.copy = (int)((steps->copy + steps->together) % plan->versions);
+    ZERO_TRY(take_tied_weights(engine, zr_plan_tied_weights_taken(plan, steps->together - 1),
+                               steps->together, error));
+    engine->versions.lag = zr_plan_parameters_lag(plan);
     int64_t difference = zr_samples_difference(engine);
     ZERO_TRY(zr_comm_all_reduce_small(engine->grid.world, &difference, 1, ZERO_I64, ZR_SUM, error));
     ZERO_TRY(zr_samples_settle(engine, difference, error));
-    if (zr_plan_schedule(engine->plan) == ZR_PIPELINE_PIPEDREAM)
-        ZERO_TRY(describe_steps(run, error));
+    if (zr_plan_schedule(plan) == ZR_PIPELINE_PIPEDREAM)
+        ZERO_TRY(describe_steps(engine, error));
     ZERO_TRY(zr_tier_traffic_check(engine, error));
-    return zr_step_end(engine, run->infos, run->steps, error);
+    return zr_step_end(engine, steps->infos, steps->together, error);
 }
 
 // Makes the engine compute the action's micro-batch, in its set of the chunk's activations.
-static void set_action(const window_run *run, const zr_action *action)
+static void set_action(zero_engine *engine, const zr_action *action)
 {
     static const zero_tensors none;
-    zero_engine *engine = run->engine;
     int k = action->micro_batch;
     int64_t accumulation = engine->plan->settings.accumulation;
     zr_step_begin_work(engine, action->chunk, k);
     if (zr_plan_is_asynchronous(engine->plan)) // else an overlapped update may read them
-        set_copies(run, action);
+        set_copies(engine, action);
     engine->now.chunk = action->chunk;
     engine->now.micro_batch = k % accumulation;
     engine->now.turn = k;
     engine->now.set = k % engine->plan->chunks[action->chunk].buffers.sets;
-    zr_step_set_micro_batch(engine, run->batches ? &run->batches[k] : &none,
+    zr_step_set_micro_batch(engine, engine->steps.batches ? &engine->steps.batches[k] : &none,
                             &engine->steps.losses[k]);
     zr_step_set_values(engine, k / accumulation);
     if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
-        zr_tier_traffic_expect_micro_batch(engine, run->outdated && k == 0);
+        zr_tier_traffic_expect_micro_batch(engine, engine->steps.outdated && k == 0);
 }
 
 // A stage that does not know the targets of all stages cannot weigh its own, so all positions have
@@ -221,14 +198,13 @@ static zero_status check_targets(const zero_engine *engine, zero_error *error)
         (long long)weight->targets, (long long)weight->positions);
 }
 
-static zero_status run_pass(window_run *run, const zr_action *action, zero_error *error)
+static zero_status run_pass(zero_engine *engine, const zr_action *action, zero_error *error)
 {
-    zero_engine *engine = run->engine;
     zr_pass_kind kind = zr_action_pass(action);
     bool ends = zr_chunk_is_last(engine->plan, &engine->plan->chunks[action->chunk]) &&
                 action->act == ZR_ACT_BACKWARD;
-    set_action(run, action);
-    bool outdated = run->outdated && action->micro_batch == 0;
+    set_action(engine, action);
+    bool outdated = engine->steps.outdated && action->micro_batch == 0;
     ZERO_TRY(zr_step_run_pass(engine, kind, zr_step_holds(engine, outdated), error));
     engine->now.loss = engine->steps.losses[action->micro_batch];
     if (!ends)
@@ -239,7 +215,7 @@ static zero_status run_pass(window_run *run, const zr_action *action, zero_error
 
 // Runs an action and records it with the number of its micro-batch, or of its step, in what the
 // loop makes.
-static zero_status run_action(window_run *run, const zr_action *action, zero_error *error)
+static zero_status run_action(zero_engine *engine, const zr_action *action, zero_error *error)
 {
     static const zr_activity phases[] = {[ZR_ACT_FORWARD] = ZR_ACTIVITY_forward,
                                          [ZR_ACT_BACKWARD] = ZR_ACTIVITY_backward,
@@ -248,11 +224,11 @@ static zero_status run_action(window_run *run, const zr_action *action, zero_err
                                          [ZR_ACT_UPDATE] = ZR_ACTIVITY_step};
     _Static_assert((int)ZR_RECORD_CHUNKS >= (int)ZR_MOST_CHUNKS,
                    "each chunk has a number in records");
-    zr_recorder *recorder = run->engine->recorder;
+    zr_recorder *recorder = engine->recorder;
     int64_t begin = zr_recorder_begin(recorder);
     bool ends = action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE;
-    int64_t of = ends ? run->engine->plan->settings.accumulation : 1;
-    ZERO_TRY((ends ? end_step : run_pass)(run, action, error));
+    int64_t of = ends ? engine->plan->settings.accumulation : 1;
+    ZERO_TRY((ends ? end_step : run_pass)(engine, action, error));
     if (recorder)
         recorder->unit = -1;
     zr_recorder_add(recorder, phases[action->act], begin, 0, 0,
@@ -260,19 +236,19 @@ static zero_status run_action(window_run *run, const zr_action *action, zero_err
     return ZERO_OK;
 }
 
-static zero_status run_actions(window_run *run, const zr_action *actions, int count,
+static zero_status run_actions(zero_engine *engine, const zr_action *actions, int count,
                                zero_error *error)
 {
     for (int i = 0; i < count; i++) {
-        zero_status status = run_action(run, &actions[i], error);
+        zero_status status = run_action(engine, &actions[i], error);
         if (status == ZERO_OK)
             continue;
         char what[64];
         snprintf(what, sizeof what, "%s of micro-batch %d", zr_act_name(actions[i].act),
                  actions[i].micro_batch);
-        return zr_step_say_work(run->engine, actions[i].chunk, what, status, error);
+        return zr_step_say_work(engine, actions[i].chunk, what, status, error);
     }
-    zr_step_begin_work(run->engine, -1, -1);
+    zr_step_begin_work(engine, -1, -1);
     return ZERO_OK;
 }
 
@@ -284,28 +260,26 @@ static bool reads_batches(const zr_plan *plan)
 }
 
 // Runs steps of a pipeline: one, or a window of an asynchronous schedule.
-static zero_status run_pipeline(window_run *run, zero_error *error)
+static zero_status run_pipeline(zero_engine *engine, zero_error *error)
 {
-    zero_engine *engine = run->engine;
     const zr_plan *plan = engine->plan;
-    int64_t count = run->steps * plan->settings.accumulation;
-    engine->steps.together = run->steps;
+    int64_t count = engine->steps.together * plan->settings.accumulation;
     ZERO_TRY(zr_step_tell(engine, NULL, error));
     zr_step_begin_sums(engine);
     for (int64_t k = 0; k < count && reads_batches(plan); k++)
-        engine->now.samples = zr_samples_fold(&run->batches[k], engine->now.samples);
-    run->outdated = zr_step_begin_gathers(engine);
+        engine->now.samples = zr_samples_fold(&engine->steps.batches[k], engine->now.samples);
+    engine->steps.outdated = zr_step_begin_gathers(engine);
     zr_grid_hash_reset(&engine->grid);
-    for (int64_t t = 0; t < run->steps; t++)
-        run->infos[t] = (zero_step_info){.step = engine->progress.step + t};
+    for (int64_t t = 0; t < engine->steps.together; t++)
+        engine->steps.infos[t] = (zero_step_info){.step = engine->progress.step + t};
     bool asynchronous = zr_plan_is_asynchronous(plan);
     int action_count = plan->action_count;
-    const zr_action *actions = asynchronous ? begin_window(run, &action_count) : plan->actions;
-    ZERO_TRY(run_actions(run, actions, action_count, error));
+    const zr_action *actions = asynchronous ? begin_window(engine, &action_count) : plan->actions;
+    ZERO_TRY(run_actions(engine, actions, action_count, error));
     if (asynchronous)
-        return end_window(run, error);
+        return end_window(engine, error);
     engine->now.micro_batch = count;
-    return zr_step_complete(engine, run->infos, error);
+    return zr_step_complete(engine, engine->steps.infos, error);
 }
 
 static zero_status check_call(const zero_engine *engine, const char *call,
@@ -348,9 +322,12 @@ zero_status zero_train_window(zero_engine *engine, const zero_tensors *batches, 
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_train_window: %lld steps; expected 1 to %lld (zero_window)",
                        (long long)steps, (long long)zero_window(engine));
-    window_run run = {.engine = engine, .batches = batches, .steps = steps, .infos = infos};
-    if (engine->plan->pipeline)
-        return zr_step_end_waits(engine, run_pipeline(&run, error), error);
+    if (engine->plan->pipeline) {
+        engine->steps.together = steps;
+        engine->steps.batches = batches;
+        engine->steps.infos = infos;
+        return zr_step_end_waits(engine, run_pipeline(engine, error), error);
+    }
     for (int64_t k = 0; k < engine->plan->settings.accumulation; k++) {
         double loss;
         ZERO_TRY(zero_forward(engine, &batches[k], &loss, error));

@@ -4,8 +4,6 @@
 #include "engine/interpret.h"
 #include "model/pipeline_stage_cut.h"
 
-#include <stddef.h>
-
 // Returns a byte of a unit's activations: in the current micro-batch's set of the unit's chunk, or
 // outside of sets.
 static char *activation_at(const zero_engine *engine, int unit, bool in_set, int64_t first)

@@ -35,6 +35,10 @@ zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
 // or all in sums[0]. values: from the span's first element on, of `dtype`.
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor);
+// Collective: adds up numbers (count) of `words` int64 each over the ranks of `comm`, as many in a
+// message as it has room for.
+zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,
+                         zero_error *error);
 // Collective: adds up the sums (count) of all ranks, or, where a schedule is asynchronous, of those
 // of this pipeline stage, because other stages are at other steps.
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
