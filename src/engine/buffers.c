@@ -1,7 +1,6 @@
 // Where the data of a rank lies: the buffers and slots that the plan refers to, vectors of states
 // in their stores, the own shards of flat parameters, and the gradients that were summed up for
 // them.
-#include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "plan/accumulators.h"
 

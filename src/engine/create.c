@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "comm/agreement.h"
 #include "comm/communicator.h"
-#include "engine/buffers.h"
 #include "engine/create.h"
 #include "engine/interpret.h"
 #include "model/lm_build.h"
@@ -90,8 +89,7 @@ static zero_status compare_hashes_among(zero_engine *engine, zero_comm *comm, ui
     zr_buffer text = {0};
     zr_config_write(engine->config, &text);
     bool failed = text.failed;
-    uint64_t hash =
-        failed ? 0 : zr_hash_bytes(text.data, text.length, plan ^ engine->setup.parts.seed);
+    uint64_t hash = failed ? 0 : zr_hash_bytes(text.data, text.length, plan ^ engine->parts.seed);
     zr_buffer_free(&text);
     if (failed)
         return zr_fail(error, ZERO_ERR_MEMORY,
@@ -135,8 +133,8 @@ static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
     for (int64_t at = 0; at < count; at += ZR_CHUNK) {
         float drawn[ZR_CHUNK];
         int64_t n = ZR_MIN(ZR_CHUNK, count - at);
-        zr_tensor_initialise(tensor->desc, d->engine->setup.parts.seed, first - tensor->first + at,
-                             n, drawn);
+        zr_tensor_initialise(tensor->desc, d->engine->parts.seed, first - tensor->first + at, n,
+                             drawn);
         zr_narrow(d->portion->dtype, drawn, n, zr_portion_at(d->portion, first + at));
     }
 }
@@ -174,7 +172,7 @@ static void say_reserve(const zero_engine *engine)
         return;
     zr_bytes_text((double)memory, text);
     zr_bytes_text((double)nvme, on_disk);
-    zr_log(&engine->setup.parts.logger, ZERO_LOG_INFO, "start    a rank reserves %s%s%s", text,
+    zr_log(&engine->parts.logger, ZERO_LOG_INFO, "start    a rank reserves %s%s%s", text,
            nvme ? ", and on NVMe " : "", nvme ? on_disk : "");
 }
 
@@ -187,9 +185,8 @@ static void say_draw(const zero_engine *engine)
     if (engine->grid.world->rank > 0 || bytes < LONG_TO_DRAW)
         return;
     zr_bytes_text((double)bytes, text);
-    zr_log(&engine->setup.parts.logger, ZERO_LOG_INFO,
-           "start    a rank draws its first weights, %s%s", text,
-           nvme ? ", and writes them to NVMe" : "");
+    zr_log(&engine->parts.logger, ZERO_LOG_INFO, "start    a rank draws its first weights, %s%s",
+           text, nvme ? ", and writes them to NVMe" : "");
 }
 
 static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nvme,
@@ -204,7 +201,7 @@ static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nv
     divide_workspace(engine);
     double began = zr_clock_seconds();
     ZERO_TRY(open_channels(engine, error));
-    engine->setup.making.sharing += zr_clock_seconds() - began;
+    engine->making.sharing += zr_clock_seconds() - began;
     ZERO_TRY(zr_stores_reserve(engine, nvme, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_grid_staging_bytes(&engine->grid));
@@ -215,7 +212,7 @@ static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nv
     say_draw(engine);
     began = zr_clock_seconds();
     ZERO_TRY(draw_weights(engine, error));
-    engine->setup.making.drawing = zr_clock_seconds() - began;
+    engine->making.drawing = zr_clock_seconds() - began;
     return ZERO_OK;
 }
 
@@ -250,7 +247,8 @@ static void fill_engine(zero_engine *engine, const zr_engine_parts *parts)
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->grid = parts->grid;
-    engine->setup = (zr_handed_over){.parts = *parts, .traffic_before = parts->grid.world->traffic};
+    engine->parts = *parts;
+    engine->traffic_before = parts->grid.world->traffic;
     engine->progress.gradient_scale = 1;
     engine->progress.scale = zr_loss_scale_begin(&parts->config->loss_scale);
     memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
@@ -316,6 +314,6 @@ void zero_destroy(zero_engine *engine)
             last->destroy(last->user, engine);
     }
     release_memory(engine);
-    release_parts(&engine->setup.parts);
+    release_parts(&engine->parts);
     zr_free(engine);
 }

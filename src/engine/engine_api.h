@@ -91,11 +91,10 @@ typedef struct zr_guard {
     void *user;
 } zr_guard;
 bool zr_engine_can_guard(const zero_engine *engine);
-bool zr_engine_is_guarded(const zero_engine *engine);
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
 typedef struct zr_progress { // all state except vectors of the model's size
     int64_t step, updates;
-    zr_loss_scale scale;   // of the next step
+    zr_loss_scale scale;   // of the next step; 1 where the precision has none
     double gradient_scale; // of the last step
 } zr_progress;
 zr_progress zr_engine_progress(const zero_engine *engine);
@@ -107,8 +106,6 @@ typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t fir
 void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user);
 // Describes how bytes travel to and from NVMe; NULL if there are none.
 const char *zr_engine_io_description(const zero_engine *engine);
-// Returns the loss scale of the next step; 1 where the precision has none.
-double zr_engine_loss_scale(const zero_engine *engine);
 // Collective. Writes into `name` (size bytes) which tensor is the first with a non-finite value,
 // "the values of NAME", or else the first with a non-finite gradient, "the gradient of NAME"; "no
 // parameter and no gradient" where all are finite.

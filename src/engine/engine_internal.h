@@ -1,5 +1,5 @@
 // The engine's state, which the files of engine/ share. The functions that they share are declared
-// in one header for each subject: buffers.h, interpret.h, step.h, update.h, offload.h.
+// in one header for each subject: buffers.h, interpret.h, step.h, update.h.
 //
 // A step is K micro-batches and a boundary:
 //
@@ -13,23 +13,15 @@
 #include "base/numbers.h"
 #include "comm/channel.h"
 #include "comm/window.h"
+#include "engine/buffers.h"
 #include "engine/create.h"
 #include "engine/engine_api.h"
-#include "engine/offload.h"
 #include "engine/rank_grid.h"
 #include "engine/tensor_exchange.h"
 #include "engine/update.h"
 #include "model/unit.h"
 
 typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
-
-// What setup hands over (create.c). Constant, except that `making` is complete once the engine is;
-// parts.nvme is valid only until then.
-typedef struct zr_handed_over {
-    zr_engine_parts parts;       // owned
-    zero_traffic traffic_before; // of the job's communicator, when this engine was created
-    zr_engine_making making;
-} zr_handed_over;
 
 // A row of zr_plan.spaces, reserved (spaces.c); zeroed if the plan has no such space.
 typedef struct zr_space {
@@ -153,8 +145,11 @@ typedef struct zr_step_operands {
 } zr_step_operands;
 
 struct zero_engine {
-    zr_handed_over setup;
-    zr_plan *plan; // as in setup.parts, and so are these three
+    // Constant: what setup hands over, owned; parts.nvme is valid only until the engine is made.
+    zr_engine_parts parts;
+    zero_traffic traffic_before; // of the job's communicator, when this engine was created
+    zr_engine_making making;
+    zr_plan *plan; // as in parts, and so are these three
     zr_config *config;
     zr_grid grid;
     zr_queue *queue;

@@ -3,7 +3,6 @@
 // pipeline. A link's slot is that of the current micro-batch.
 #include "comm/window.h"
 #include "compute/compute.h"
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
@@ -104,13 +103,11 @@ zero_status zr_execute_link(zero_engine *engine, const zr_instruction *i, zero_e
     }
 }
 
-// Returns what comes through the slot, or from the own flat parameter at the other end.
-static const void *other_end(const zero_engine *engine, const zr_instruction *i, bool sum)
+// Returns the own shard of a flat parameter, or its sum.
+static void *own_shard_of(const zero_engine *engine, int flat_param, bool sum)
 {
-    if (i->slot.kind == ZR_SLOT_LINK)
-        return zr_engine_slot_at(engine, i->slot.index);
-    return sum ? zr_grads_reduced_shard(engine, i->stream, 0)
-               : zr_own_parameters(engine, i->stream);
+    return sum ? zr_grads_reduced_shard(engine, flat_param, 0)
+               : zr_own_parameters(engine, flat_param);
 }
 
 zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -119,9 +116,10 @@ zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i,
     zr_queue *queue = engine->queue;
     zero_dtype type = flat_param->accumulator_dtype;
     bool sum = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_ADD_SUM;
-    void *own = sum ? zr_grads_reduced_shard(engine, i->flat_param, 0)
-                    : zr_own_parameters(engine, i->flat_param);
-    void *other = (void *)other_end(engine, i, sum);
+    void *own = own_shard_of(engine, i->flat_param, sum);
+    // What comes through the slot, or the own flat parameter at the other end.
+    void *other = i->slot.kind == ZR_SLOT_LINK ? zr_engine_slot_at(engine, i->slot.index)
+                                               : own_shard_of(engine, i->stream, sum);
     int64_t bytes =
         sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
     if (i->what == ZR_TIED_WEIGHT_ADD_SUM)

@@ -4,7 +4,6 @@
 // squares are summed in double within each part of a chunk that belongs to one tensor, and those
 // sums are added exactly.
 #include "compute/compute.h"
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 
 #include <string.h>

@@ -7,7 +7,6 @@
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
-#include "engine/buffers.h"
 #include "engine/step.h"
 
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
@@ -63,52 +62,49 @@ static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk
     return ZERO_OK;
 }
 
-static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard_slice *shard_slice,
-                                zr_vector vector)
-{
-    const zr_group *group = &engine->plan->groups[g];
-    if (!zr_plan_has_vector(engine->plan, vector))
-        return NULL;
-    if (!is_on_nvme(group, vector))
-        return zr_vector_at(engine, shard_slice->flat_param, vector, shard_slice->first);
-    int64_t before = engine->plan->flat_params[shard_slice->flat_param].state_first +
-                     shard_slice->first - group->first;
-    return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
-           before * zr_vector_size(engine->plan, vector);
-}
-
 static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t elements)
 {
     return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
 }
 
-static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
-                                             const zr_shard_slice *slice)
+static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard_slice *slice,
+                                zr_vector vector)
 {
     const zr_group *group = &engine->plan->groups[g];
     const zr_flat_param *flat_param = &engine->plan->flat_params[slice->flat_param];
-    // Elements from the own shard to the slice, which is counted from what this rank updates.
-    int64_t first = zr_update_range(engine, slice->flat_param).first -
-                    zr_own_shard(engine, slice->flat_param).first + slice->first;
-    zr_range_states states = {.gradient_dtype = flat_param->accumulator_dtype,
-                              .parameters_dtype = flat_param->dtype};
-    void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
-                           ? shard_slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
-                           : advance_unless_null(zr_own_parameters(engine, slice->flat_param),
-                                                 flat_param->dtype, first);
-    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT)
-                          ? shard_slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
-                          : advance_unless_null(zr_update_gradient(engine, slice->flat_param),
-                                                flat_param->accumulator_dtype, slice->first);
-    states.master = shard_slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
-    states.state0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE0);
-    states.state1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE1);
-    states.direction = shard_slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION);
-    if (states.master)
-        states.parameters = parameters;
-    else
-        states.master = parameters;
-    return states;
+    if (!zr_plan_has_vector(engine->plan, vector))
+        return NULL;
+    if (is_on_nvme(group, vector))
+        return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
+               (flat_param->state_first + slice->first - group->first) *
+                   zr_vector_size(engine->plan, vector);
+    if (vector ==
+        ZR_VECTOR_PARAMETERS) // whose own shard may begin inside of what this rank updates
+        return advance_unless_null(zr_own_parameters(engine, slice->flat_param), flat_param->dtype,
+                                   zr_shard_slice_span(engine, slice).first -
+                                       zr_own_shard(engine, slice->flat_param).first);
+    if (vector == ZR_VECTOR_GRADIENT)
+        return advance_unless_null(zr_update_gradient(engine, slice->flat_param),
+                                   flat_param->accumulator_dtype, slice->first);
+    return zr_vector_at(engine, slice->flat_param, vector, slice->first);
+}
+
+static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
+                                             const zr_shard_slice *slice)
+{
+    const zr_flat_param *flat_param = &engine->plan->flat_params[slice->flat_param];
+    void *parameters = shard_slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS),
+         *master = shard_slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
+    return (zr_range_states){
+        .gradient_dtype = flat_param->accumulator_dtype,
+        .parameters_dtype = flat_param->dtype,
+        .master = master ? master : parameters,
+        .parameters = master ? parameters : NULL,
+        .state0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE0),
+        .state1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE1),
+        .direction = shard_slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION),
+        .gradient = shard_slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT),
+    };
 }
 
 // Counts what the update of a group moves between device and host. Stores count their own bytes to

@@ -28,7 +28,7 @@ zr_execute zr_execute_scalars; // sum_scalars.c
 zr_execute zr_execute_bind, zr_execute_open, zr_execute_round, zr_execute_squares;
 zr_execute zr_execute_update; // update.c
 
-// operand_bounds.c: in a debug build, checks where operands lie.
+// unit_context.c: in a debug build, checks where operands lie.
 zero_status zr_operands_bound(zero_engine *engine, zero_error *error); // from now on
 void zr_operands_unbound(zero_engine *engine);
 // Reserves what a call of the unit may use, or ends that. Its context is set.

@@ -1,7 +1,6 @@
 // Compares what a rank does with the plan: at the end of every pass the messages that it has sent
 // (contract 8), and at the end of a step or of an evaluation, when nothing is under way, the bytes
 // that have moved between tiers, which are counted where they move (contract 5).
-#include "engine/buffers.h"
 #include "engine/step.h"
 
 #include <stdio.h>

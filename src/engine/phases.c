@@ -43,7 +43,7 @@ zero_status zr_engine_between_steps(const zero_engine *engine, const char *call,
 zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
 {
     ZERO_TRY(zr_engine_between_steps(engine, call, error));
-    if (!zr_engine_is_guarded(engine))
+    if (!engine->guard.await)
         return ZERO_OK;
     return zr_fail(
         error, ZERO_ERR_USAGE,
@@ -64,8 +64,6 @@ void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
 {
     engine->guard = guard ? *guard : (zr_guard){0};
 }
-
-bool zr_engine_is_guarded(const zero_engine *engine) { return engine->guard.await; }
 
 zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
 {

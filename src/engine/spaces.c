@@ -3,7 +3,6 @@
 // once, and nothing is reserved later.
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "plan/exchanges.h"
 
@@ -56,7 +55,7 @@ static zero_status reserve_space(zero_engine *engine, zr_space_id id, zero_error
     }
     ZERO_TRY(reserve_window(engine, id, &space->window, error));
     space->at = space->window.mine;
-    engine->setup.making.sharing += zr_clock_seconds() - began;
+    engine->making.sharing += zr_clock_seconds() - began;
     return ZERO_OK;
 }
 

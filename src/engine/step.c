@@ -1,21 +1,22 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
 // scalars that all ranks share.
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/lr_schedule.h"
 #include "engine/step.h"
 
 #include <math.h>
 
-// Several micro-batches are under way in a pipeline at once, so a step is one call there.
-static zero_status refuse_pipeline(const zero_engine *engine, const char *call, zero_error *error)
+// Refuses a call of one micro-batch where the engine is not in its phase, and in a pipeline, where
+// several micro-batches are under way at once, so a step is one call.
+static zero_status check_call(const zero_engine *engine, const char *call, zr_phase phase,
+                              const char *before, zero_error *error)
 {
-    if (!engine->plan->pipeline)
-        return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE,
-                   "%s: this engine is one stage of a pipeline of %d; zero_train_batch makes its "
-                   "steps",
-                   call, engine->plan->pipeline->pipeline.stages);
+    if (engine->plan->pipeline)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine is one stage of a pipeline of %d; zero_train_batch makes "
+                       "its steps",
+                       call, engine->plan->pipeline->pipeline.stages);
+    return zr_step_check_phase(engine, phase, call, before, error);
 }
 
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error)
@@ -31,11 +32,11 @@ zero_status zr_step_refuse_inference(const zero_engine *engine, const char *call
                    "%s: this engine was made for inference; zero_evaluate is its function", call);
 }
 
-void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin)
+void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin, int action)
 {
     if (engine->recorder)
         engine->recorder->unit = -1;
-    zr_recorder_add(engine->recorder, what, begin, 0, 0, -1);
+    zr_recorder_add(engine->recorder, what, begin, 0, 0, action);
 }
 
 bool zr_step_begin_gathers(zero_engine *engine)
@@ -128,9 +129,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
                          zero_error *error)
 {
     ZR_NEED(error, engine);
-    ZERO_TRY(refuse_pipeline(engine, "zero_forward", error));
-    ZERO_TRY(zr_step_check_phase(engine, ZR_READY, "zero_forward", "zero_initialize or zero_step",
-                                 error));
+    ZERO_TRY(check_call(engine, "zero_forward", ZR_READY, "zero_initialize or zero_step", error));
     if (!batch || !loss)
         return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
     ZERO_TRY(zr_step_refuse_inference(engine, "zero_forward", error));
@@ -141,7 +140,7 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     ZERO_TRY(zr_step_end_waits(
         engine, zr_program_run_until(engine, engine->cursor.pass->forward_end, error), error));
     engine->now.loss = *loss;
-    zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin, -1);
     engine->phase = ZR_FORWARD_DONE;
     return ZERO_OK;
 }
@@ -173,11 +172,10 @@ static zero_status run_backward(zero_engine *engine, zero_error *error)
 zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
     ZR_NEED(error, engine);
-    ZERO_TRY(refuse_pipeline(engine, "zero_backward", error));
-    ZERO_TRY(zr_step_check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
+    ZERO_TRY(check_call(engine, "zero_backward", ZR_FORWARD_DONE, "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(zr_step_end_waits(engine, run_backward(engine, error), error));
-    zr_step_end_phase(engine, ZR_ACTIVITY_backward, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_backward, begin, -1);
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
 }
@@ -261,15 +259,14 @@ zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_err
 {
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(zr_step_end_waits(engine, run_step_boundary(engine, info, error), error));
-    zr_step_end_phase(engine, ZR_ACTIVITY_step, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_step, begin, -1);
     return zr_step_end(engine, info, 1, error);
 }
 
 zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     ZR_NEED(error, engine);
-    ZERO_TRY(refuse_pipeline(engine, "zero_step", error));
-    ZERO_TRY(zr_step_check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
+    ZERO_TRY(check_call(engine, "zero_step", ZR_BACKWARD_DONE, "zero_backward", error));
     if (!info)
         return zr_step_missing("zero_step", "info", error);
     *info = (zero_step_info){.step = engine->progress.step};

@@ -28,8 +28,8 @@ zero_status zr_step_missing(const char *call, const char *what, zero_error *erro
 // Rejects a call of training on an engine that was made for inference.
 zero_status zr_step_refuse_inference(const zero_engine *engine, const char *call,
                                      zero_error *error);
-// Ends the record of a phase that began at `begin`.
-void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin);
+// Ends the record of a phase that began at `begin`. action: zr_record_action; -1 if it is none.
+void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin, int action);
 // Says whether the next pass gathers kept flat parameters: it does if the weights have changed
 // since they were last gathered.
 bool zr_step_begin_gathers(zero_engine *engine);
@@ -78,7 +78,7 @@ void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
 zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
                              zero_status status, zero_error *error);
 
-// same_samples.c
+// sum_scalars.c
 // Returns `hash`, 0 at first, continued over the bytes of a batch.
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash);
 // Returns a number whose sum over the tensor ranks and pipeline stages of a data rank is 0 if those

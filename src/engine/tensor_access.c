@@ -14,21 +14,14 @@ zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->grid.world
 const zr_grid *zr_engine_grid(const zero_engine *engine) { return &engine->grid; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
-zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->setup.making; }
-uint64_t zr_engine_seed(const zero_engine *engine) { return engine->setup.parts.seed; }
-const zero_logger *zr_engine_logger(const zero_engine *engine)
-{
-    return &engine->setup.parts.logger;
-}
-uint32_t zr_engine_allowed_changes(const zero_engine *engine)
-{
-    return engine->setup.parts.changes;
-}
+zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->making; }
+uint64_t zr_engine_seed(const zero_engine *engine) { return engine->parts.seed; }
+const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->parts.logger; }
+uint32_t zr_engine_allowed_changes(const zero_engine *engine) { return engine->parts.changes; }
 const char *zr_engine_io_description(const zero_engine *engine)
 {
     return engine->offload.io ? zr_io_description(engine->offload.io) : NULL;
 }
-double zr_engine_loss_scale(const zero_engine *engine) { return engine->progress.scale.scale; }
 zr_progress zr_engine_progress(const zero_engine *engine) { return engine->progress; }
 
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
@@ -98,7 +91,7 @@ static void add_traffic(const zero_traffic *added, zero_traffic *sum)
 
 void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out)
 {
-    *out = zero_traffic_between(&engine->setup.traffic_before, &engine->grid.world->traffic);
+    *out = zero_traffic_between(&engine->traffic_before, &engine->grid.world->traffic);
 }
 
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out)

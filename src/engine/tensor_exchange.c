@@ -2,7 +2,6 @@
 // lie in a window on the communicator of the tensor ranks. Those that share a flat parameter, if
 // they are only some, have a communicator and a window of their own, through which operands are
 // copied.
-#include "engine/buffers.h"
 #include "engine/tensor_exchange.h"
 
 #include "compute/compute.h"
@@ -114,11 +113,6 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
     ZERO_TRY(zr_exchange_window_create(engine->grid.tensor, bytes, &out->opened, error));
     begin_exchanges(&out->opened, out);
     return ZERO_OK;
-}
-
-void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
-{
-    zr_window_destroy(&exchange->opened);
 }
 
 void zr_tensor_exchange_begin(zero_engine *engine)

@@ -140,31 +140,25 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
     return ZERO_OK;
 }
 
-// Broadcasts each owner's part to all ranks. The own part is in `out` already; out begins with the
-// tensor's first element.
-static zero_status broadcast_owned_parts(zero_engine *engine, const part *part, float *out,
-                                         zero_error *error)
+// Reads what this rank owns of a part, and broadcasts each owner's to all ranks. out begins with
+// the tensor's first element.
+static zero_status read_and_share_part(zero_engine *engine, zr_vector vector, const part *part,
+                                       float *out, zero_error *error)
 {
     zero_comm *data = engine->grid.data;
+    const zr_flat_param *flat_param = &engine->plan->flat_params[part->flat_param];
+    copying copying = {.tensor = part->tensor,
+                       .own = owned_part(flat_param, part->tensor, data->rank),
+                       .out = out};
+    ZERO_TRY(zr_engine_vector_each(engine, part->flat_param, vector, false, copy_portion, &copying,
+                                   error));
     for (int r = 0; r < data->size; r++) {
-        zr_span owned = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor, r);
+        zr_span owned = owned_part(flat_param, part->tensor, r);
         if (owned.count > 0)
             ZERO_TRY(zr_comm_broadcast(data, out + (owned.first - part->tensor->first),
                                        owned.count * (int64_t)sizeof *out, r, error));
     }
     return ZERO_OK;
-}
-
-static zero_status read_and_share_part(zero_engine *engine, zr_vector vector, const part *part,
-                                       float *out, zero_error *error)
-{
-    copying copying = {.tensor = part->tensor,
-                       .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
-                                         engine->grid.data->rank),
-                       .out = out};
-    ZERO_TRY(zr_engine_vector_each(engine, part->flat_param, vector, false, copy_portion, &copying,
-                                   error));
-    return broadcast_owned_parts(engine, part, out, error);
 }
 
 static zero_status read_tile(zero_engine *engine, zr_vector vector, const part *part, float *whole,

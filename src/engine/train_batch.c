@@ -12,7 +12,6 @@
 //                                                         add up the sums of all of its steps
 //
 // Every update changes the master, and writes parameters into the copy of its version.
-#include "engine/buffers.h"
 #include "engine/step.h"
 #include "plan/pipeline/tied_weights.h"
 
@@ -224,15 +223,12 @@ static zero_status run_action(zero_engine *engine, const zr_action *action, zero
                                          [ZR_ACT_UPDATE] = ZR_ACTIVITY_step};
     _Static_assert((int)ZR_RECORD_CHUNKS >= (int)ZR_MOST_CHUNKS,
                    "each chunk has a number in records");
-    zr_recorder *recorder = engine->recorder;
-    int64_t begin = zr_recorder_begin(recorder);
+    int64_t begin = zr_recorder_begin(engine->recorder);
     bool ends = action->act == ZR_ACT_NORM || action->act == ZR_ACT_UPDATE;
     int64_t of = ends ? engine->plan->settings.accumulation : 1;
     ZERO_TRY((ends ? end_step : run_pass)(engine, action, error));
-    if (recorder)
-        recorder->unit = -1;
-    zr_recorder_add(recorder, phases[action->act], begin, 0, 0,
-                    zr_record_action((int)(action->micro_batch / of), action->chunk));
+    zr_step_end_phase(engine, phases[action->act], begin,
+                      zr_record_action((int)(action->micro_batch / of), action->chunk));
     return ZERO_OK;
 }
 

@@ -3,7 +3,6 @@
 // ones are added); and AWAIT: one look-up and one call of the wait of the slot's kind.
 #include "base/alloc.h"
 #include "compute/compute.h"
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 

@@ -5,7 +5,6 @@
 // LAMB, Algorithm 2 of arXiv 1904.00962, walks twice: the moments, corrected for their start at
 // zero, give a direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all
 // ranks, so a tensor may lie on several ranks.
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/lr_schedule.h"
 #include "engine/step.h"
