@@ -53,12 +53,14 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
     return ZERO_OK;
 }
 
-static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk,
-                                        int staging_buffer, zero_error *error)
+// Waits for what was begun in the staging buffer of a group, where there are any.
+static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk, int g,
+                                        zero_error *error)
 {
-    for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(await_transfer_of_walk(engine, walk,
-                                        &engine->offload.staging_buffer[staging_buffer][v], error));
+    int count = engine->plan->staging_buffer.count;
+    for (int v = 0; v < ZR_VECTOR_COUNT && count; v++)
+        ZERO_TRY(await_transfer_of_walk(engine, walk, &engine->offload.staging_buffer[g % count][v],
+                                        error));
     return ZERO_OK;
 }
 
@@ -152,16 +154,15 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
         while (fetched < i)
             ZERO_TRY(
                 move_group(engine, walk, nth_group_of_walk(engine, walk, ++fetched), false, error));
-        if (plan->staging_buffer.count)
-            ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
+        ZERO_TRY(await_staging_buffer(engine, walk, g, error));
         while (fetched < last)
             ZERO_TRY(
                 move_group(engine, walk, nth_group_of_walk(engine, walk, ++fetched), false, error));
         ZERO_TRY(walk_group(engine, walk, g, error));
         count_crossing(engine, &plan->groups[g], &walk->vectors);
         ZERO_TRY(move_group(engine, walk, g, true, error));
-        if (plan->staging_buffer.count && !tiering->write_behind)
-            ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
+        if (!tiering->write_behind)
+            ZERO_TRY(await_staging_buffer(engine, walk, g, error));
         if (walk->overlapped)
             walk->overlapped->group_done(engine, g);
         else

@@ -66,27 +66,21 @@ void zero_memory_report(const zero_engine *engine, zero_memory *out)
     memcpy(out->held, engine->ledger.held, sizeof out->held);
 }
 
-zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after)
+static void add_traffic(const zero_traffic *traffic, int64_t times, zero_traffic *sum)
 {
-    static const zero_traffic none;
-    zero_traffic added;
-    before = before ? before : &none;
-    after = after ? after : &none;
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        added.calls[op] = after->calls[op] - before->calls[op];
-        added.bytes[op] = after->bytes[op] - before->bytes[op];
-        added.network[op] = after->network[op] - before->network[op];
+    for (int op = 0; op < ZERO_COMM_OP_COUNT && traffic; op++) {
+        sum->calls[op] += times * traffic->calls[op];
+        sum->bytes[op] += times * traffic->bytes[op];
+        sum->network[op] += times * traffic->network[op];
     }
-    return added;
 }
 
-static void add_traffic(const zero_traffic *added, zero_traffic *sum)
+zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after)
 {
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        sum->calls[op] += added->calls[op];
-        sum->bytes[op] += added->bytes[op];
-        sum->network[op] += added->network[op];
-    }
+    zero_traffic added = {0};
+    add_traffic(after, 1, &added);
+    add_traffic(before, -1, &added);
+    return added;
 }
 
 void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out)
@@ -107,7 +101,7 @@ void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *
     if (axis == ZERO_AXIS_pipeline && grid->pipeline)
         *out = grid->pipeline->traffic;
     if (axis == ZERO_AXIS_tensor && grid->replicas)
-        add_traffic(&grid->replicas->traffic, out);
+        add_traffic(&grid->replicas->traffic, 1, out);
 }
 
 // Groups were made for this engine, so all of their traffic is its own.
@@ -122,7 +116,7 @@ void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
     zr_engine_job_traffic(engine, out);
     for (int i = 0; i < ZR_COUNT(grid->groups); i++)
         if (grid->groups[i] && grid->groups[i] != grid->world)
-            add_traffic(&grid->groups[i]->traffic, out);
+            add_traffic(&grid->groups[i]->traffic, 1, out);
 }
 
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
