@@ -1,10 +1,79 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
-// scalars that all ranks share.
+// scalars that all ranks share. What an engine is at decides which calls it takes: a step's in
+// their order, changes only between steps and while no guard reads the states, and nothing after a
+// failure.
 #include "engine/interpret.h"
 #include "engine/lr_schedule.h"
 #include "engine/step.h"
 
 #include <math.h>
+
+zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error)
+{
+    if (status != ZERO_OK) {
+        engine->phase = ZR_FAILED;
+        zero_comm_abort(engine->grid.world,
+                        error && error->message[0] ? error->message : zero_status_text(status));
+    }
+    return status;
+}
+
+// Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
+// failed.
+static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call,
+                               const char *before, zero_error *error)
+{
+    if (engine->phase == phase)
+        return ZERO_OK;
+    if (engine->phase == ZR_FAILED)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine has failed before; only zero_destroy may be called", call);
+    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call,
+                   (long long)engine->progress.step, before);
+}
+
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error));
+    if (engine->now.micro_batch == 0)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps",
+        call, (long long)engine->progress.step + 1, (long long)engine->now.micro_batch,
+        (long long)engine->plan->settings.accumulation);
+}
+
+zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, call, error));
+    if (!engine->guard.await)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first",
+        call, (long long)engine->progress.step);
+}
+
+bool zr_engine_can_guard(const zero_engine *engine)
+{
+    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan);
+    for (int p = 0; p < engine->plan->flat_param_count; p++)
+        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
+              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
+    return can;
+}
+
+void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
+{
+    engine->guard = guard ? *guard : (zr_guard){0};
+}
+
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
+{
+    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
+                               : ZERO_OK;
+}
 
 // Refuses a call of one micro-batch where the engine is not in its phase, and in a pipeline, where
 // several micro-batches are under way at once, so a step is one call.
@@ -16,7 +85,7 @@ static zero_status check_call(const zero_engine *engine, const char *call, zr_ph
                        "%s: this engine is one stage of a pipeline of %d; zero_train_batch makes "
                        "its steps",
                        call, engine->plan->pipeline->pipeline.stages);
-    return zr_step_check_phase(engine, phase, call, before, error);
+    return check_phase(engine, phase, call, before, error);
 }
 
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error)
@@ -67,22 +136,17 @@ void zr_step_begin_sums(zero_engine *engine)
     zr_tier_traffic_begin(engine);
 }
 
-void zr_step_set_values(zero_engine *engine, int64_t offset)
-{
-    zero_context *context = &engine->view.context;
-    context->step = (uint64_t)(engine->progress.step + offset);
-    context->values = &engine->operands.values[offset];
-    context->values->seed = context->seed;
-    context->values->step = context->step;
-}
-
-void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
+void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                             double *loss)
 {
     zero_context *context = &engine->view.context;
     engine->view.batch = *batch;
     context->training = 1;
     context->shape = engine->plan->shape;
-    zr_step_set_values(engine, 0);
+    context->step = (uint64_t)(engine->progress.step + offset);
+    context->values = &engine->operands.values[offset];
+    context->values->seed = context->seed;
+    context->values->step = context->step;
     context->micro_batch = (uint64_t)zr_engine_micro_batch(engine);
     context->loss = loss;
     context->loss_factor =
@@ -95,7 +159,7 @@ void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, dou
 
 static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
 {
-    zr_step_set_micro_batch(engine, batch, loss);
+    zr_step_set_micro_batch(engine, 0, batch, loss);
     if (engine->now.micro_batch == 0)
         zr_step_begin_sums(engine);
     if (engine->grid.tensor || engine->grid.pipeline)

@@ -5,24 +5,14 @@
 
 #include "engine/engine_internal.h"
 
-// phases.c
+// step.c
 // If this rank has failed, ends the waits of the other ranks, which would wait for it in vain.
 // Returns `status`.
 zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
-// Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
-// failed.
-zero_status zr_step_check_phase(const zero_engine *engine, zr_phase phase, const char *call,
-                                const char *before, zero_error *error);
 // Waits, before this rank's part of a flat parameter's states changes, until the owner of a guard
 // (zr_guard) has read it.
 zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
 
-// parameters.c
-// Collective: lets other ranks read what this rank's shards hold now. holds: bits of zr_when
-// (ZR_OVERLAPPED, ZR_REWRITTEN, ZR_CHANGED).
-zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
-
-// step.c
 // Rejects a call whose argument `what` is NULL or empty.
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
 // Rejects a call of training on an engine that was made for inference.
@@ -36,10 +26,10 @@ bool zr_step_begin_gathers(zero_engine *engine);
 
 // Begins the sums of a step, before its first micro-batch.
 void zr_step_begin_sums(zero_engine *engine);
-// Sets what operations read of the step that comes `offset` steps after the first of the window.
-void zr_step_set_values(zero_engine *engine, int64_t offset);
-// Makes engine->now.micro_batch the one that units compute; *loss is where the last unit writes.
-void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
+// Makes engine->now.micro_batch, of the step that comes `offset` steps after the first of the
+// window, the one that units compute; *loss is where the last unit writes.
+void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                             double *loss);
 // Returns the bits of zr_when that hold in the passes of engine->now.micro_batch. outdated: kept
 // flat parameters are gathered.
 uint32_t zr_step_holds(const zero_engine *engine, bool outdated);
@@ -65,13 +55,18 @@ zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t coun
 // Makes the update, after the step's last micro-batch, and tells observers that the step is done.
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error);
 
+// parameters.c
+// Collective: lets other ranks read what this rank's shards hold now. holds: bits of zr_when
+// (ZR_OVERLAPPED, ZR_REWRITTEN, ZR_CHANGED).
+zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
+
 // pass_checks.c: checks the messages of every group at the end of a pass. announced: those of
 // tensor ranks and pipeline stages; NULL if they are as planned.
 zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind,
                                    const zr_pass_traffic *announced, zero_error *error);
 
-// phases.c: tells the other ranks of a pipeline what this one begins. chunk: -1 if it waits for the
-// next micro-batch; micro_batch: -1 for an evaluation.
+// train_batch.c: tells the other ranks of a pipeline what this one begins. chunk: -1 if it waits
+// for the next micro-batch; micro_batch: -1 for an evaluation.
 void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
 // Appends to the message of this rank's own failure what it was doing ("forward of micro-batch 2").
 // Returns `status`.

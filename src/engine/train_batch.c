@@ -161,24 +161,31 @@ static zero_status end_window(zero_engine *engine, zero_error *error)
     return zr_step_end(engine, steps->infos, steps->together, error);
 }
 
-// Makes the engine compute the action's micro-batch, in its set of the chunk's activations.
-static void set_action(zero_engine *engine, const zr_action *action)
+void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch)
 {
-    static const zero_tensors none;
-    int k = action->micro_batch;
-    int64_t accumulation = engine->plan->settings.accumulation;
-    zr_step_begin_work(engine, action->chunk, k);
-    if (zr_plan_is_asynchronous(engine->plan)) // else an overlapped update may read them
-        set_copies(engine, action);
-    engine->now.chunk = action->chunk;
-    engine->now.micro_batch = k % accumulation;
-    engine->now.turn = k;
-    engine->now.set = k % engine->plan->chunks[action->chunk].buffers.sets;
-    zr_step_set_micro_batch(engine, engine->steps.batches ? &engine->steps.batches[k] : &none,
-                            &engine->steps.losses[k]);
-    zr_step_set_values(engine, k / accumulation);
-    if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
-        zr_tier_traffic_expect_micro_batch(engine, engine->steps.outdated && k == 0);
+    const zr_pipeline_part *part = engine->plan->pipeline;
+    const zr_work work = {.stage = part->stage,
+                          .stages = part->pipeline.stages,
+                          .chunk = chunk,
+                          .micro_batch = micro_batch};
+    zr_comm_report_work(engine->grid.world, &work);
+}
+
+zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
+                             zero_status status, zero_error *error)
+{
+    const zr_pipeline_part *part = engine->plan->pipeline;
+    // The message of another rank's failure has that one's place.
+    if (!error || status == ZERO_OK || status == ZERO_ERR_PEER || status == ZERO_ERR_TIMEOUT)
+        return status;
+    if (!error->message[0]) // a unit need not say more than its status
+        zr_fail(error, status, "%s", zero_status_text(status));
+    size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used,
+             " (rank %d, pipeline stage %d of %d, chunk %d: %s)", engine->grid.world->rank,
+             part->stage, part->pipeline.stages, chunk, what);
+    zr_comm_report_work(engine->grid.world, NULL);
+    return status;
 }
 
 // A stage that does not know the targets of all stages cannot weigh its own, so all positions have
@@ -197,16 +204,31 @@ static zero_status check_targets(const zero_engine *engine, zero_error *error)
         (long long)weight->targets, (long long)weight->positions);
 }
 
+// Runs the pass of the action's micro-batch, in its set of the chunk's activations.
 static zero_status run_pass(zero_engine *engine, const zr_action *action, zero_error *error)
 {
-    zr_pass_kind kind = zr_action_pass(action);
-    bool ends = zr_chunk_is_last(engine->plan, &engine->plan->chunks[action->chunk]) &&
-                action->act == ZR_ACT_BACKWARD;
-    set_action(engine, action);
-    bool outdated = engine->steps.outdated && action->micro_batch == 0;
-    ZERO_TRY(zr_step_run_pass(engine, kind, zr_step_holds(engine, outdated), error));
-    engine->now.loss = engine->steps.losses[action->micro_batch];
-    if (!ends)
+    static const zero_tensors none;
+    const zr_plan *plan = engine->plan;
+    const zr_chunk_plan *chunk = &plan->chunks[action->chunk];
+    int k = action->micro_batch;
+    int64_t accumulation = plan->settings.accumulation;
+    bool outdated = engine->steps.outdated && k == 0;
+    zr_step_begin_work(engine, action->chunk, k);
+    if (zr_plan_is_asynchronous(plan)) // else an overlapped update may read them
+        set_copies(engine, action);
+    engine->now.chunk = action->chunk;
+    engine->now.micro_batch = k % accumulation;
+    engine->now.turn = k;
+    engine->now.set = k % chunk->buffers.sets;
+    zr_step_set_micro_batch(engine, k / accumulation,
+                            engine->steps.batches ? &engine->steps.batches[k] : &none,
+                            &engine->steps.losses[k]);
+    if (action->act == ZR_ACT_FORWARD && action->chunk == 0)
+        zr_tier_traffic_expect_micro_batch(engine, outdated);
+    ZERO_TRY(
+        zr_step_run_pass(engine, zr_action_pass(action), zr_step_holds(engine, outdated), error));
+    engine->now.loss = engine->steps.losses[k];
+    if (action->act != ZR_ACT_BACKWARD || !zr_chunk_is_last(plan, chunk))
         return ZERO_OK;
     ZERO_TRY(check_targets(engine, error));
     return zr_step_add_loss(engine, error);

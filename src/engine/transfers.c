@@ -65,24 +65,6 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
     return status;
 }
 
-// Moves bytes between a device buffer and a store of any tier, and counts them. Stores in memory
-// are copied at once; NVMe reads and writes the buffer itself.
-static zero_status move_range(zero_engine *engine, zr_store *store, zr_range range, char *buffer,
-                              bool out, zr_transfer *transfer, zero_error *error)
-{
-    if (store->tier != ZERO_TIER_device)
-        *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
-    if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer,
-                                                              error);
-    char *kept = zr_store_at(store, range.first);
-    if (!out && engine->offload.overwrite)
-        memset(buffer, 0xff, (size_t)range.count);
-    zr_run(engine->queue,
-           zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
-    return ZERO_OK;
-}
-
 // Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
 // another.
 static zero_status fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -114,17 +96,28 @@ static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i
                              &pending_of(engine, i)->transfer, error);
 }
 
-// Moves parked contributions, or an activation checkpoint of the chunk whose pass runs.
+// Moves parked contributions, or an activation checkpoint of the chunk whose pass runs, between a
+// device buffer and a store of any tier, and counts the bytes. Stores in memory are copied at once;
+// NVMe reads and writes the buffer itself.
 static zero_status move_stored(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     bool parked = i->slot.kind == ZR_SLOT_PARKED, out = i->code == ZR_STORE;
+    zr_store *store = &engine->stores[parked ? ZR_STORE_PARKED : ZR_STORE_ACTIVATION_CHECKPOINTS];
+    char *buffer = zr_buffer_at(engine, out ? i->from : i->place);
     zr_range range = {out ? i->place.first : i->from.first, i->bytes};
     if (!parked)
         range.first += engine->now.set * engine->plan->chunks[engine->now.chunk].stored_bytes;
-    return move_range(engine,
-                      &engine->stores[parked ? ZR_STORE_PARKED : ZR_STORE_ACTIVATION_CHECKPOINTS],
-                      range, zr_buffer_at(engine, out ? i->from : i->place), out,
-                      &pending_of(engine, i)->transfer, error);
+    if (store->tier != ZERO_TIER_device)
+        *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
+    if (zr_store_needs_buffer(store))
+        return (out ? store->ops->commit : store->ops->fetch)(
+            store, range, buffer, &pending_of(engine, i)->transfer, error);
+    char *kept = zr_store_at(store, range.first);
+    if (!out && engine->offload.overwrite)
+        memset(buffer, 0xff, (size_t)range.count);
+    zr_run(engine->queue,
+           zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
+    return ZERO_OK;
 }
 
 zero_status zr_execute_transfer(zero_engine *engine, const zr_instruction *i, zero_error *error)
