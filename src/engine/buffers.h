@@ -15,9 +15,7 @@
 #ifndef ZR_ENGINE_BUFFERS_H
 #define ZR_ENGINE_BUFFERS_H
 
-#include "compute/compute.h"
 #include "engine/engine_api.h"
-#include "memory/store.h"
 
 typedef struct zr_offload { // all zero if everything is in memory
     zr_scratch scratch[ZR_SCRATCH_COUNT];

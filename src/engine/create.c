@@ -6,8 +6,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "comm/agreement.h"
-#include "comm/communicator.h"
-#include "engine/create.h"
 #include "engine/interpret.h"
 #include "model/lm_build.h"
 #include "model/pipeline_stage_cut.h"
@@ -253,8 +251,7 @@ static void fill_engine(zero_engine *engine, const zr_engine_parts *parts)
     engine->progress.scale = zr_loss_scale_begin(&parts->config->loss_scale);
     memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
     zr_view *view = &engine->view;
-    view->accessor = zr_engine_accessor();
-    view->sink = zr_engine_sink();
+    zr_program_serve_units(view);
     view->context = (zero_context){
         .struct_size = sizeof view->context,
         .shape = parts->plan->shape,
@@ -308,8 +305,8 @@ void zero_destroy(zero_engine *engine)
 {
     if (!engine)
         return;
-    while (engine->observers.count > 0) {
-        const zr_observer *last = &engine->observers.at[--engine->observers.count];
+    while (engine->observer_count > 0) {
+        const zr_observer *last = &engine->observers[--engine->observer_count];
         if (last->destroy)
             last->destroy(last->user, engine);
     }

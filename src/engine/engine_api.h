@@ -7,7 +7,7 @@
 #include "comm/communicator.h"
 #include "compute/compute.h"
 #include "config/config.h"
-#include "engine/loss_scale.h"
+#include "engine/step_schedules.h"
 #include "memory/store.h"
 #include "plan/plan.h"
 #include <zero/engine.h>

@@ -63,11 +63,6 @@ typedef struct zr_update_state {
     zr_exact *squares;   // (2, tensor_count) for norms by tensor (LAMB)
 } zr_update_state;
 
-typedef struct zr_observers { // added by zr_engine_observe
-    zr_observer at[ZR_MOST_OBSERVERS];
-    int count;
-} zr_observers;
-
 // The position in a step: what starts a pass writes it (step.c, train_batch.c, evaluate.c), and a
 // CALL its unit.
 typedef struct zr_position {
@@ -165,9 +160,10 @@ struct zero_engine {
     zr_delayed *delayed; // NULL if the configuration does not delay updates
     zr_update_state update;
     zr_bound bound;
-    zr_recorder *recorder; // NULL if nothing is recorded
-    zr_wrapper *recording; // the queue's
-    zr_observers observers;
+    zr_recorder *recorder;                    // NULL if nothing is recorded
+    zr_wrapper *recording;                    // the queue's
+    zr_observer observers[ZR_MOST_OBSERVERS]; // added by zr_engine_observe
+    int observer_count;
     zr_guard guard; // await is NULL without a guard
     zr_phase phase;
     // Steps and skipped steps so far, and updates among them: Adam's t, the schedule's n. Under

@@ -1,8 +1,6 @@
 // Instructions that exchange data with other ranks: they gather parameters, sum gradients into
 // their owners' accumulators, publish and release versions, and move what crosses links of a
 // pipeline. A link's slot is that of the current micro-batch.
-#include "comm/window.h"
-#include "compute/compute.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 

@@ -3,7 +3,6 @@
 // accumulator. Norms have the same bits at any number of ranks and at any stage (contract 3):
 // squares are summed in double within each part of a chunk that belongs to one tensor, and those
 // sums are added exactly.
-#include "compute/compute.h"
 #include "engine/interpret.h"
 
 #include <string.h>
@@ -76,13 +75,8 @@ static void add_squares_of_part(void *user, const zr_plan_tensor *tensor, int64_
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor)
 {
-    walk walk = {.engine = engine,
-                 .dtype = dtype,
-                 .values = values,
-                 .span = span,
-                 .sums = sums,
-                 .by_tensor = by_tensor};
-    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, add_squares_of_part, &walk);
+    walk walk = {engine, dtype, values, span, sums, by_tensor};
+    zr_for_parts(&engine->plan->flat_params[flat_param], span, add_squares_of_part, &walk);
 }
 
 zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,

@@ -192,10 +192,9 @@ static zero_status end_flat_param(const struct zr_accessor *self, zero_context *
     return run_to_mark(ENGINE_OF(self, view.accessor), ZR_ENDED, flat_param, "zero_flat_param_end");
 }
 
-struct zr_accessor zr_engine_accessor(void)
+void zr_program_serve_units(zr_view *view)
 {
-    return (struct zr_accessor){
+    view->accessor = (struct zr_accessor){
         .parameter = parameter, .begin = begin_flat_param, .end = end_flat_param};
+    view->sink = (struct zr_sink){.gradient = gradient};
 }
-
-struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }

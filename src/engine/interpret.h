@@ -55,8 +55,7 @@ void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *sh
                      zero_tensors *out);
 void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes,
                            zero_tensors *out);
-// interpret.c. Return the functions that give a context its parameters, and its gradients.
-struct zr_accessor zr_engine_accessor(void);
-struct zr_sink zr_engine_sink(void);
+// interpret.c. Sets the functions that give a context its parameters, and its gradients.
+void zr_program_serve_units(zr_view *view);
 
 #endif

@@ -1,6 +1,5 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
-#include "compute/compute.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "plan/accumulators.h"

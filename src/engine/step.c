@@ -3,7 +3,6 @@
 // their order, changes only between steps and while no guard reads the states, and nothing after a
 // failure.
 #include "engine/interpret.h"
-#include "engine/lr_schedule.h"
 #include "engine/step.h"
 
 #include <math.h>
@@ -179,8 +178,8 @@ zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t ho
 
 zero_status zr_step_tell(zero_engine *engine, const zero_step_info *info, zero_error *error)
 {
-    for (int i = 0; i < engine->observers.count; i++) {
-        const zr_observer *observer = &engine->observers.at[i];
+    for (int i = 0; i < engine->observer_count; i++) {
+        const zr_observer *observer = &engine->observers[i];
         if (info && observer->step_done)
             ZERO_TRY(observer->step_done(observer->user, engine, info, error));
         if (!info && observer->step_begun)

@@ -2,7 +2,6 @@
 // holds non-finite values.
 #include "base/dtype.h"
 #include "engine/engine_internal.h"
-#include "model/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -121,10 +120,10 @@ void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
 
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
 {
-    if (engine->observers.count == ZR_MOST_OBSERVERS)
+    if (engine->observer_count == ZR_MOST_OBSERVERS)
         return zr_fail(error, ZERO_ERR_LIMIT, "an engine has at most %d observers",
                        ZR_MOST_OBSERVERS);
-    engine->observers.at[engine->observers.count++] = *observer;
+    engine->observers[engine->observer_count++] = *observer;
     return ZERO_OK;
 }
 

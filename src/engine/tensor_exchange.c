@@ -2,9 +2,7 @@
 // lie in a window on the communicator of the tensor ranks. Those that share a flat parameter, if
 // they are only some, have a communicator and a window of their own, through which operands are
 // copied.
-#include "engine/tensor_exchange.h"
 
-#include "compute/compute.h"
 #include "engine/interpret.h"
 #include "plan/exchanges.h"
 

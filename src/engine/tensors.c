@@ -4,7 +4,6 @@
 #include "base/dtype.h"
 #include "comm/agreement.h"
 #include "engine/step.h"
-#include "model/unit.h"
 #include "plan/accumulators.h"
 
 #include <string.h>

@@ -2,7 +2,6 @@
 // a tier and a buffer on the device or the host (also the sums of micro-batches, to which later
 // ones are added); and AWAIT: one look-up and one call of the wait of the slot's kind.
 #include "base/alloc.h"
-#include "compute/compute.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
@@ -65,27 +64,19 @@ zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_er
     return status;
 }
 
-// Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
-// another.
-static zero_status fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
+// Begins to store the sum of this micro-batch, or to fetch those of earlier ones to which it is
+// added, one after another.
+static zero_status move_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
     const zr_sum_slots place = zr_grads_sum_slots(engine);
-    char *to = zr_buffer_at(engine, i->place);
-    for (int sum = 0; sum < place.adds; sum++, to += i->bytes)
-        ZERO_TRY(store->ops->fetch(store,
-                                   zr_accumulator_range(engine, i->flat_param, place.slot + sum),
-                                   to, &pending_of(engine, i)[sum].transfer, error));
+    bool out = i->code == ZR_STORE;
+    char *at = zr_buffer_at(engine, out ? i->from : i->place);
+    for (int sum = 0; sum < (out ? 1 : place.adds); sum++, at += i->bytes)
+        ZERO_TRY((out ? store->ops->commit : store->ops->fetch)(
+            store, zr_accumulator_range(engine, i->flat_param, place.slot + sum), at,
+            &pending_of(engine, i)[sum].transfer, error));
     return ZERO_OK;
-}
-
-static zero_status store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
-    const zr_range range =
-        zr_accumulator_range(engine, i->flat_param, zr_grads_sum_slots(engine).slot);
-    char *sum = zr_buffer_at(engine, i->from);
-    return store->ops->commit(store, range, sum, &pending_of(engine, i)->transfer, error);
 }
 
 static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -124,7 +115,7 @@ zero_status zr_execute_transfer(zero_engine *engine, const zr_instruction *i, ze
 {
     switch (i->slot.kind) {
     case ZR_SLOT_FETCHED: return fetch_parameters(engine, i, error);
-    case ZR_SLOT_TRAVELLED: return (i->code == ZR_FETCH ? fetch_sums : store_sum)(engine, i, error);
+    case ZR_SLOT_TRAVELLED: return move_sums(engine, i, error);
     default: return move_stored(engine, i, error);
     }
 }

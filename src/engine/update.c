@@ -6,7 +6,6 @@
 // zero, give a direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all
 // ranks, so a tensor may lie on several ranks.
 #include "engine/interpret.h"
-#include "engine/lr_schedule.h"
 #include "engine/step.h"
 
 #include <math.h>

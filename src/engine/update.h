@@ -5,7 +5,6 @@
 #define ZR_ENGINE_UPDATE_H
 
 #include "base/numbers.h"
-#include "compute/compute.h"
 #include "engine/engine_api.h"
 
 typedef struct zr_update_walk { // what an update needs at each shard slice of its walk
