@@ -18,7 +18,7 @@ int zr_engine_slot(const zero_engine *engine, int link)
 
 char *zr_engine_slot_at(const zero_engine *engine, int link)
 {
-    return zr_channel_at(&engine->links.channels, link, zr_engine_slot(engine, link));
+    return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
 }
 
 int zr_version_slot(const zero_engine *engine, int flat_param)

@@ -49,7 +49,7 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
     steps->sums = zr_alloc(count * sizeof *steps->sums, error);
     steps->actions = zr_alloc((size_t)plan->action_count * sizeof *steps->actions, error);
     zr_channel_shape *shapes = zr_alloc((size_t)plan->link_count * sizeof *shapes, error);
-    engine->links.shapes = shapes;
+    engine->channel_shapes = shapes;
     if (!steps->losses || !steps->sums || !steps->actions || !shapes)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < plan->link_count; i++) {
@@ -61,22 +61,12 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
                                        .first = link->first,
                                        .name = link->name};
     }
-    ZERO_TRY(zr_channels_create(engine->grid.pipeline, shapes, plan->link_count,
-                                &engine->links.channels, error));
+    ZERO_TRY(zr_channels_create(engine->grid.pipeline, shapes, plan->link_count, &engine->channels,
+                                error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_channel_shapes_bytes(shapes, plan->link_count, pipeline->rank,
                                            pipeline->versions != NULL));
     return ZERO_OK;
-}
-
-static void divide_workspace(zero_engine *engine)
-{
-    zr_arena *workspace = &engine->spaces[ZR_SPACE_WORKSPACE].arena;
-    zr_queue *queue = engine->queue;
-    engine->view.context.workspace =
-        zr_arena_take(workspace, (size_t)engine->plan->workspace_bytes);
-    queue->scratch_bytes = (size_t)engine->plan->product_scratch_bytes;
-    queue->scratch = zr_arena_take(workspace, queue->scratch_bytes);
 }
 
 // Compares a plan's hash and every number that an update or a random value depends on, because
@@ -190,13 +180,18 @@ static void say_draw(const zero_engine *engine)
 static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nvme,
                                   zero_error *error)
 {
+    zr_arena *workspace = &engine->spaces[ZR_SPACE_WORKSPACE].arena;
+    zr_queue *queue = engine->queue;
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
     say_reserve(engine);
     ZERO_TRY(zr_spaces_reserve(engine, error));
     zr_tensor_exchange_begin(engine);
-    divide_workspace(engine);
+    engine->view.context.workspace =
+        zr_arena_take(workspace, (size_t)engine->plan->workspace_bytes);
+    queue->scratch_bytes = (size_t)engine->plan->product_scratch_bytes;
+    queue->scratch = zr_arena_take(workspace, queue->scratch_bytes);
     double began = zr_clock_seconds();
     ZERO_TRY(open_channels(engine, error));
     engine->making.sharing += zr_clock_seconds() - began;
@@ -248,6 +243,7 @@ static void fill_engine(zero_engine *engine, const zr_engine_parts *parts)
     engine->parts = *parts;
     engine->traffic_before = parts->grid.world->traffic;
     engine->progress.gradient_scale = 1;
+    engine->steps.together = 1;
     engine->progress.scale = zr_loss_scale_begin(&parts->config->loss_scale);
     memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
     zr_view *view = &engine->view;
@@ -291,9 +287,9 @@ static void release_memory(zero_engine *engine)
     zr_memory_release(engine);
     zr_queue_unwrap(engine->queue, engine->recording);
     zr_operands_unbound(engine);
-    zr_channels_destroy(&engine->links.channels);
+    zr_channels_destroy(&engine->channels);
     void *const tables[] = {
-        engine->links.shapes,   engine->steps.losses,     engine->steps.sums,
+        engine->channel_shapes, engine->steps.losses,     engine->steps.sums,
         engine->steps.actions,  engine->pending,          engine->bound.names,
         engine->bound.at,       engine->bound.collecting, engine->versions.published,
         engine->update.squares, engine->operands.values};

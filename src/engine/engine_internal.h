@@ -37,11 +37,6 @@ typedef union zr_pending {
     zr_transfer transfer; // ZR_SLOT_FETCHED, ZR_SLOT_TRAVELLED, ZR_SLOT_PARKED, ZR_SLOT_KEPT
 } zr_pending;
 
-typedef struct zr_links { // of the plan's pipeline: made by create.c, zeroed without a pipeline
-    zr_channels channels;
-    zr_channel_shape *shapes; // (link_count)
-} zr_links;
-
 typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
     float *at;                 // NULL if no gradient of the flat parameter is open
     int opened_by;             // unit whose contribution is the first
@@ -105,7 +100,7 @@ typedef struct zr_versions {
 // schedule, after which the pipeline is empty. create.c reserves the last three arrays, which are
 // NULL without a pipeline.
 typedef struct zr_steps {
-    int64_t together;            // steps that the loop makes, some overlapping; 0: one
+    int64_t together; // steps that the loop makes, some overlapping; 1 without a pipeline
     const zero_tensors *batches; // (together * accumulation); NULL if this stage reads no batch
     zero_step_info *infos;       // (together)
     bool outdated;               // they gather kept flat parameters
@@ -154,7 +149,8 @@ struct zero_engine {
     zr_store stores[ZR_STORE_COUNT];       // those that the plan does not list are zeroed
     zr_pending *pending;                   // of all slots, one kind after another
     zr_pending *slots[ZR_SLOT_KIND_COUNT]; // (plan->slots[kind], operations of a slot)
-    zr_links links;
+    zr_channels channels;             // of the links of the plan's pipeline; zeroed without one
+    zr_channel_shape *channel_shapes; // (link_count)
     zr_tensor_exchange exchange;
     zr_offload offload;
     zr_delayed *delayed; // NULL if the configuration does not delay updates

@@ -88,7 +88,7 @@ zero_status zr_execute_version(zero_engine *engine, const zr_instruction *i, zer
 // RECEIVE, TAKE, SEND and GIVE.
 zero_status zr_execute_link(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    zr_channels *channels = &engine->links.channels;
+    zr_channels *channels = &engine->channels;
     const zr_cursor *cursor = &engine->cursor;
     int link = i->slot.index, slot = zr_engine_slot(engine, link);
     int64_t visited = i->code == ZR_RECEIVE ? cursor->bytes_in : cursor->bytes_out;

@@ -123,7 +123,7 @@ static zero_status execute_call(zero_engine *engine, const zr_instruction *i, ze
 {
     zr_cursor *cursor = &engine->cursor;
     zero_context *context = &engine->view.context;
-    const zr_exchanged before = zr_tensor_exchange_so_far(engine);
+    const zr_pass_traffic before = zr_tensor_exchange_so_far(engine);
     zero_tensors in, out, d_in;
     zero_status status;
     cursor->body_end = cursor->at + i->body;

@@ -156,19 +156,6 @@ void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_ten
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
 }
 
-static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
-{
-    zr_step_set_micro_batch(engine, 0, batch, loss);
-    if (engine->now.micro_batch == 0)
-        zr_step_begin_sums(engine);
-    if (engine->grid.tensor || engine->grid.pipeline)
-        engine->now.samples = zr_samples_fold(batch, engine->now.samples);
-    bool outdated = zr_step_begin_gathers(engine);
-    zr_tier_traffic_expect_micro_batch(engine, outdated);
-    zr_grid_hash_reset(&engine->grid);
-    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
-}
-
 zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
                              zero_error *error)
 {
@@ -196,10 +183,19 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
     if (!batch || !loss)
         return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
     ZERO_TRY(zr_step_refuse_inference(engine, "zero_forward", error));
-    if (engine->now.micro_batch == 0)
+    bool first = engine->now.micro_batch == 0;
+    if (first)
         ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    begin_micro_batch(engine, batch, loss);
+    zr_step_set_micro_batch(engine, 0, batch, loss);
+    if (first)
+        zr_step_begin_sums(engine);
+    if (engine->grid.tensor)
+        engine->now.samples = zr_samples_fold(batch, engine->now.samples);
+    bool outdated = zr_step_begin_gathers(engine);
+    zr_tier_traffic_expect_micro_batch(engine, outdated);
+    zr_grid_hash_reset(&engine->grid);
+    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
     ZERO_TRY(zr_step_end_waits(
         engine, zr_program_run_until(engine, engine->cursor.pass->forward_end, error), error));
     engine->now.loss = *loss;
@@ -257,12 +253,6 @@ void zr_step_describe(const zero_engine *engine, zero_step_info *info, double *f
     info->skipped = !isfinite(info->grad_norm);
 }
 
-static double clip_factor(const zero_engine *engine, double norm)
-{
-    double limit = engine->config->clipping;
-    return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
-}
-
 zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     double factor;
@@ -270,7 +260,9 @@ zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero
     ZERO_TRY(zr_config_check_length(engine->config, engine->progress.updates + 1, error));
     zr_step_describe(engine, info, &factor);
     engine->update.lr = info->lr;
-    engine->update.scale = (float)(clip_factor(engine, info->grad_norm) / factor);
+    double limit = engine->config->clipping, norm = info->grad_norm + 1e-6;
+    double clip = limit > 0 && limit < norm ? limit / norm : 1;
+    engine->update.scale = (float)(clip / factor);
     engine->progress.gradient_scale = factor;
     info->loss_scale =
         engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->progress.scale.scale;

@@ -21,6 +21,7 @@ const char *zr_engine_io_description(const zero_engine *engine)
 {
     return engine->offload.io ? zr_io_description(engine->offload.io) : NULL;
 }
+int64_t zr_engine_steps_together(const zero_engine *engine) { return engine->steps.together; }
 zr_progress zr_engine_progress(const zero_engine *engine) { return engine->progress; }
 
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
@@ -125,11 +126,6 @@ zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, 
                        ZR_MOST_OBSERVERS);
     engine->observers[engine->observer_count++] = *observer;
     return ZERO_OK;
-}
-
-int64_t zr_engine_steps_together(const zero_engine *engine)
-{
-    return ZR_MAX(engine->steps.together, 1);
 }
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)

@@ -128,23 +128,23 @@ void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes
     zr_exchanges_fold(engine->plan, sizes, ZR_EXCHANGES_OF_FORWARD, &engine->expected);
 }
 
-zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine)
+zr_pass_traffic zr_tensor_exchange_so_far(const zero_engine *engine)
 {
     const zr_grid *grid = &engine->grid;
-    return (zr_exchanged){.tensor = grid->tensor ? grid->tensor->message_hash : 0,
-                          .replicas = grid->replicas ? grid->replicas->message_hash : 0};
+    return (zr_pass_traffic){.tensor.hash = grid->tensor ? grid->tensor->message_hash : 0,
+                             .replicas.hash = grid->replicas ? grid->replicas->message_hash : 0};
 }
 
 void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
-                             const zr_exchanged *before)
+                             const zr_pass_traffic *before)
 {
     zr_tensor_exchange *t = &engine->exchange;
     if (!t->units.run || t->differing >= 0)
         return;
-    zr_pass_traffic listed = {.tensor.hash = before->tensor, .replicas.hash = before->replicas};
+    zr_pass_traffic listed = *before;
     zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes,
                       zr_exchange_call_of(call), &listed);
-    const zr_exchanged now = zr_tensor_exchange_so_far(engine);
-    if (now.tensor != listed.tensor.hash || now.replicas != listed.replicas.hash)
+    const zr_pass_traffic now = zr_tensor_exchange_so_far(engine);
+    if (now.tensor.hash != listed.tensor.hash || now.replicas.hash != listed.replicas.hash)
         t->differing = call->unit;
 }

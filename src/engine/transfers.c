@@ -7,19 +7,11 @@
 
 #include <string.h>
 
-// Returns the number of operations that one slot has. The other kinds have none: windows, or the
+// Returns the number of operations that one slot has. Some kinds do not use theirs: windows, or the
 // update's thread, know how far they are.
 static int pending_of_slot(const zr_plan *plan, zr_slot_kind kind)
 {
-    switch (kind) {
-    case ZR_SLOT_SUM:
-    case ZR_SLOT_GATHER:
-    case ZR_SLOT_FETCHED:
-    case ZR_SLOT_PARKED:
-    case ZR_SLOT_KEPT: return 1;
-    case ZR_SLOT_TRAVELLED: return zr_accumulators(&plan->settings);
-    default: return 0;
-    }
+    return kind == ZR_SLOT_TRAVELLED ? zr_accumulators(&plan->settings) : 1;
 }
 
 zero_status zr_slots_reserve(zero_engine *engine, zero_error *error)
