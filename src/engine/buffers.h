@@ -44,8 +44,7 @@ int zr_version_slot(const zero_engine *engine, int flat_param);
 // spaces.c, transfers.c: reserve what the plan's tables list; spaces before stores, which travel
 // through them. Windows are made collectively.
 zero_status zr_spaces_reserve(zero_engine *engine, zero_error *error);
-zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *options,
-                              zero_error *error);
+zero_status zr_stores_reserve(zero_engine *engine, zero_error *error);
 zero_status zr_slots_reserve(zero_engine *engine, zero_error *error);
 // First ends what is under way in it: transfers (those that have not begun never begin), and
 // exchanges, for which destroying a window waits.
@@ -81,13 +80,15 @@ char *zr_grads_reduced_shard(const zero_engine *engine, int flat_param, int slot
 // Returns the address of the gradient of zr_update_range, of type flat_param->accumulator_dtype.
 const void *zr_update_gradient(const zero_engine *engine, int flat_param);
 
-// transfers.c
+// group_walk.c
 // Waits until what the transfer began has ended, and records it.
 zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error);
 // Records a request that has ended.
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request);
 
-// group_walk.c
+// Waits, before this rank's part of a flat parameter's states changes, until the owner of a guard
+// (zr_guard) has read it.
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
 typedef zero_status (*zr_shard_slice_fn)(void *user, zero_engine *engine,
                                          const zr_shard_slice *shard_slice,
                                          const zr_range_states *states, zero_error *error);

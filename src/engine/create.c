@@ -177,8 +177,7 @@ static void say_draw(const zero_engine *engine)
            text, nvme ? ", and writes them to NVMe" : "");
 }
 
-static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nvme,
-                                  zero_error *error)
+static zero_status prepare_engine(zero_engine *engine, zero_error *error)
 {
     zr_arena *workspace = &engine->spaces[ZR_SPACE_WORKSPACE].arena;
     zr_queue *queue = engine->queue;
@@ -195,7 +194,7 @@ static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nv
     double began = zr_clock_seconds();
     ZERO_TRY(open_channels(engine, error));
     engine->making.sharing += zr_clock_seconds() - began;
-    ZERO_TRY(zr_stores_reserve(engine, nvme, error));
+    ZERO_TRY(zr_stores_reserve(engine, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_grid_staging_bytes(&engine->grid));
     if (engine->plan->settings.delayed)
@@ -270,7 +269,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         return end_waits_of_others(world, ZERO_ERR_MEMORY, error);
     }
     fill_engine(engine, parts);
-    zero_status status = prepare_engine(engine, &parts->nvme, error);
+    zero_status status = prepare_engine(engine, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
         return end_waits_of_others(world, status, error);

@@ -37,11 +37,11 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
 zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
-    zr_queue *queue = engine->queue;
-    zr_run(queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
-                                                 .to = flat_param->gradient_dtype,
-                                                 .n = flat_param->padded},
-                                zr_buffer_at(engine, i->from), zr_buffer_at(engine, i->place)));
+    zr_run(engine->queue,
+           zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                          .to = flat_param->gradient_dtype,
+                                          .n = flat_param->padded},
+                         zr_buffer_at(engine, i->from), zr_buffer_at(engine, i->place)));
     return ZERO_OK;
 }
 

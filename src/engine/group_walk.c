@@ -9,6 +9,31 @@
 //   group 2                          | read ..| update | write ...
 #include "engine/step.h"
 
+void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
+{
+    const int64_t *bounds = request->extents->bounds;
+    zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
+    zr_recorder_add_overlapped(recorder, what, request->began, request->ended,
+                               bounds[request->begin + request->count] - bounds[request->begin]);
+}
+
+zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
+{
+    if (!transfer->store)
+        return ZERO_OK;
+    int64_t begin = zr_recorder_begin(engine->recorder);
+    zero_status status = zr_transfer_wait(transfer, error);
+    zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
+    zr_offload_record(engine->recorder, &transfer->request);
+    return status;
+}
+
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
+{
+    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
+                               : ZERO_OK;
+}
+
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
 {
     return zr_group_tier(group, vector) == ZERO_TIER_nvme;

@@ -26,7 +26,7 @@ zr_execute zr_execute_join;    // tensor_exchange.c
 zr_execute zr_execute_scalars; // sum_scalars.c
 // gradients.c. BIND: BIND and UNBIND.
 zr_execute zr_execute_bind, zr_execute_open, zr_execute_round, zr_execute_squares;
-zr_execute zr_execute_update; // update.c
+zr_execute zr_execute_update; // execute_update.c
 
 // unit_context.c: in a debug build, checks where operands lie.
 zero_status zr_operands_bound(zero_engine *engine, zero_error *error); // from now on

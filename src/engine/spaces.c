@@ -209,10 +209,10 @@ static zero_status reserve_store(zero_engine *engine, int s, int64_t *cuts, zero
                                 &engine->stores[s], error);
 }
 
-zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *options,
-                              zero_error *error)
+zero_status zr_stores_reserve(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    const zr_nvme_options *options = &engine->parts.nvme;
     engine->offload.overwrite = options->faults && options->faults->overwrite;
     if (zr_plan_tier_bytes(plan, ZERO_TIER_nvme) > 0) {
         ZERO_TRY(open_scratch(engine, options, error));

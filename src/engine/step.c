@@ -7,16 +7,6 @@
 
 #include <math.h>
 
-zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error)
-{
-    if (status != ZERO_OK) {
-        engine->phase = ZR_FAILED;
-        zero_comm_abort(engine->grid.world,
-                        error && error->message[0] ? error->message : zero_status_text(status));
-    }
-    return status;
-}
-
 // Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
 // failed.
 static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call,
@@ -66,12 +56,6 @@ bool zr_engine_can_guard(const zero_engine *engine)
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
 {
     engine->guard = guard ? *guard : (zr_guard){0};
-}
-
-zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
-{
-    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
-                               : ZERO_OK;
 }
 
 // Refuses a call of one micro-batch where the engine is not in its phase, and in a pipeline, where

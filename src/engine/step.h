@@ -6,13 +6,6 @@
 #include "engine/engine_internal.h"
 
 // step.c
-// If this rank has failed, ends the waits of the other ranks, which would wait for it in vain.
-// Returns `status`.
-zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
-// Waits, before this rank's part of a flat parameter's states changes, until the owner of a guard
-// (zr_guard) has read it.
-zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
-
 // Rejects a call whose argument `what` is NULL or empty.
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
 // Rejects a call of training on an engine that was made for inference.
@@ -60,7 +53,11 @@ zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_err
 // (ZR_OVERLAPPED, ZR_REWRITTEN, ZR_CHANGED).
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
 
-// pass_checks.c: checks the messages of every group at the end of a pass. announced: those of
+// pass_checks.c
+// If this rank has failed, ends the waits of the other ranks, which would wait for it in vain.
+// Returns `status`.
+zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
+// Checks the messages of every group at the end of a pass. announced: those of
 // tensor ranks and pipeline stages; NULL if they are as planned.
 zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind,
                                    const zr_pass_traffic *announced, zero_error *error);

@@ -83,9 +83,9 @@ static wanted find_wanted_tensor(const zr_plan *plan, const char *name)
     return what;
 }
 
-static zero_status find_and_check_tensor(const zero_engine *engine, const char *call,
-                                         const char *name, const float *buffer, int64_t elements,
-                                         wanted *out, zero_error *error)
+static zero_status find_tensor(const zero_engine *engine, const char *call, const char *name,
+                               const float *buffer, int64_t elements, wanted *out,
+                               zero_error *error)
 {
     if (!name || !buffer)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call,
@@ -218,8 +218,7 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     wanted what;
-    ZERO_TRY(
-        find_and_check_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
+    ZERO_TRY(find_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
     return zr_step_end_waits(
         engine, read_tensor_shards(engine, ZR_VECTOR_MASTER, &what, out, error), error);
 }
@@ -247,8 +246,7 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
     wanted what;
-    ZERO_TRY(
-        find_and_check_tensor(engine, "zero_read_gradient", name, out, elements, &what, error));
+    ZERO_TRY(find_tensor(engine, "zero_read_gradient", name, out, elements, &what, error));
     int64_t collected;
     ZERO_TRY(zr_step_end_waits(engine, find_collected(engine, &what, &collected, error), error));
     if (collected == COLLECTS_NOTHING)
@@ -285,7 +283,6 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     wanted what;
-    ZERO_TRY(
-        find_and_check_tensor(engine, "zero_write_parameter", name, in, elements, &what, error));
+    ZERO_TRY(find_tensor(engine, "zero_write_parameter", name, in, elements, &what, error));
     return zr_step_end_waits(engine, write_tensor_shards(engine, &what, in, error), error);
 }

@@ -37,25 +37,6 @@ static zr_pending *pending_of(const zero_engine *engine, const zr_instruction *i
     return &engine->slots[i->slot.kind][i->slot.index * each];
 }
 
-void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
-{
-    const int64_t *bounds = request->extents->bounds;
-    zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
-    zr_recorder_add_overlapped(recorder, what, request->began, request->ended,
-                               bounds[request->begin + request->count] - bounds[request->begin]);
-}
-
-zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
-{
-    if (!transfer->store)
-        return ZERO_OK;
-    int64_t begin = zr_recorder_begin(engine->recorder);
-    zero_status status = zr_transfer_wait(transfer, error);
-    zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
-    zr_offload_record(engine->recorder, &transfer->request);
-    return status;
-}
-
 // Begins to store the sum of this micro-batch, or to fetch those of earlier ones to which it is
 // added, one after another.
 static zero_status move_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)

@@ -1,12 +1,10 @@
-// UPDATE: one walk over the range that this rank updates (section 5.1: each rank updates its
-// partition), which unscales, clips, applies the optimizer and makes the 16-bit copy; or the
-// beginning of a delayed one; the mean of buffers; parameters rounded from the master.
+// The update: it unscales, clips, applies the optimizer and makes the 16-bit copy in one walk over
+// the range that this rank updates (section 5.1: each rank updates its partition).
 //
 // LAMB, Algorithm 2 of arXiv 1904.00962, walks twice: the moments, corrected for their start at
 // zero, give a direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all
 // ranks, so a tensor may lie on several ranks.
-#include "engine/interpret.h"
-#include "engine/step.h"
+#include "engine/engine_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,34 +136,7 @@ zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_updat
                             .copies = zr_plan_updates_copies(engine->plan)};
 }
 
-// Rounds the master, which an earlier walk has updated, into the parameters that units read.
-static zero_status publish_shard_slice(void *user, zero_engine *engine,
-                                       const zr_shard_slice *shard_slice,
-                                       const zr_range_states *states, zero_error *error)
-{
-    zr_run(engine->queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
-                                                         .to = states->parameters_dtype,
-                                                         .n = shard_slice->count},
-                                        states->master, states->parameters));
-    return ZERO_OK;
-}
-
-// Sets a buffer to the mean of what the micro-batches of all ranks wrote. Buffers and their sums
-// are fp32 and on the device.
-static zero_status assign_mean(zero_engine *engine, int flat_param, zero_error *error)
-{
-    zr_span range = zr_update_range(engine, flat_param);
-    const float *sum = zr_update_gradient(engine, flat_param);
-    float *value = (float *)zr_own_parameters(engine, flat_param) +
-                   (range.first - zr_own_shard(engine, flat_param).first);
-    float mean = 1.0f / (float)(engine->plan->settings.accumulation * engine->plan->ranks);
-    ZERO_TRY(zr_guard_await(engine, flat_param, error));
-    for (int64_t i = 0; i < range.count; i++)
-        value[i] = sum[i] * mean;
-    return ZERO_OK;
-}
-
-static zero_status update_groups(zero_engine *engine, zero_error *error)
+zero_status zr_update_groups(zero_engine *engine, zero_error *error)
 {
     zr_walk_vectors walks[2];
     zr_update_walk update = zr_update_describe(engine, engine->queue, &engine->operands.update);
@@ -185,26 +156,4 @@ static zero_status update_groups(zero_engine *engine, zero_error *error)
     walk.vectors = walks[1];
     update.part = apply_part;
     return zr_groups_walk(engine, &walk, error);
-}
-
-static zero_status copy_master(zero_engine *engine, zero_error *error)
-{
-    zr_tier_traffic_expect(engine, &engine->plan->moves.copy);
-    engine->versions.lag = false;
-    return zr_groups_walk(engine, &(zr_walk){.vectors = zr_copy_walk, .take = publish_shard_slice},
-                          error);
-}
-
-zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    if (i->what == ZR_PART_MEAN)
-        return assign_mean(engine, i->flat_param, error);
-    if (i->what == ZR_PART_COPY)
-        return copy_master(engine, error);
-    if (i->slot.kind != ZR_SLOT_GROUP)
-        return update_groups(engine, error);
-    // The bytes of an update that overlaps the next step count with that step, so those of this
-    // step are compared before it begins.
-    ZERO_TRY(zr_tier_traffic_check(engine, error));
-    return zr_delayed_begin(engine, error);
 }

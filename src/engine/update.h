@@ -29,6 +29,9 @@ zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
                                   zero_error *error);
 
+// Collective with LAMB, whose second walk needs the norms by tensor: makes the next update.
+zero_status zr_update_groups(zero_engine *engine, zero_error *error);
+
 // gradients.c
 // Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
 // or all in sums[0]. values: from the span's first element on, of `dtype`.
