@@ -7,7 +7,7 @@
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
-#include "engine/step.h"
+#include "engine/engine_internal.h"
 
 void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
 {
