@@ -123,10 +123,8 @@ static zero_status each_range(void *user, int part, bool changed, zr_range_use u
                      .user = use_user};
     if (!view_takes_flat_param(view, part))
         return ZERO_OK;
-    return view->vector == ZR_VECTOR_MASTER
-               ? zr_engine_weights_each(view->engine, part, changed, use_portion, &taking, error)
-               : zr_engine_state_each(view->engine, part, view->vector, changed, use_portion,
-                                      &taking, error);
+    return zr_engine_vector_each(view->engine, part, view->vector, changed, use_portion, &taking,
+                                 error);
 }
 
 static zero_status outline_ranges(void *user, int part, zr_range_use use, void *use_user,

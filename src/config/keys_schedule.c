@@ -1,5 +1,5 @@
-// Rows of the scheduler. `kinds` says which schedules have a parameter; lr_schedule.h says what it
-// means.
+// Rows of the scheduler. `kinds` says which schedules have a parameter; step_schedules.h says what
+// it means.
 #include "config/key_rows.h"
 
 #define P "scheduler.params."

@@ -43,7 +43,7 @@ int zr_optimizer_states(const zr_optimizer_spec *spec);
 // Returns the kind called `name` ("adamw", in any case); -1 if it is unknown or not built.
 int zr_optimizer_find(const char *name, bool adam_w_mode);
 
-// A learning-rate schedule gives the rate of update n from n alone (engine/lr_schedule.h).
+// A learning-rate schedule gives the rate of update n from n alone (engine/step_schedules.h).
 typedef enum zr_lr_schedule_kind {
     ZR_SCHEDULE_CONSTANT, // no scheduler: the optimizer's lr throughout
     ZR_SCHEDULE_WARMUP,

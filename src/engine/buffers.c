@@ -1,7 +1,6 @@
 // Where the data of a rank lies: the buffers and slots that the plan refers to, vectors of states
 // in their stores, the own shards of flat parameters, and the gradients that were summed up for
 // them.
-#include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "plan/accumulators.h"
 
@@ -19,7 +18,7 @@ int zr_engine_slot(const zero_engine *engine, int link)
 
 char *zr_engine_slot_at(const zero_engine *engine, int link)
 {
-    return zr_channel_at(&engine->links.channels, link, zr_engine_slot(engine, link));
+    return zr_channel_at(&engine->channels, link, zr_engine_slot(engine, link));
 }
 
 int zr_version_slot(const zero_engine *engine, int flat_param)

@@ -6,9 +6,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "comm/agreement.h"
-#include "comm/communicator.h"
-#include "engine/buffers.h"
-#include "engine/create.h"
 #include "engine/interpret.h"
 #include "model/lm_build.h"
 #include "model/pipeline_stage_cut.h"
@@ -52,7 +49,7 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
     steps->sums = zr_alloc(count * sizeof *steps->sums, error);
     steps->actions = zr_alloc((size_t)plan->action_count * sizeof *steps->actions, error);
     zr_channel_shape *shapes = zr_alloc((size_t)plan->link_count * sizeof *shapes, error);
-    engine->links.shapes = shapes;
+    engine->channel_shapes = shapes;
     if (!steps->losses || !steps->sums || !steps->actions || !shapes)
         return ZERO_ERR_MEMORY;
     for (int i = 0; i < plan->link_count; i++) {
@@ -64,22 +61,12 @@ static zero_status open_channels(zero_engine *engine, zero_error *error)
                                        .first = link->first,
                                        .name = link->name};
     }
-    ZERO_TRY(zr_channels_create(engine->grid.pipeline, shapes, plan->link_count,
-                                &engine->links.channels, error));
+    ZERO_TRY(zr_channels_create(engine->grid.pipeline, shapes, plan->link_count, &engine->channels,
+                                error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_channel_shapes_bytes(shapes, plan->link_count, pipeline->rank,
                                            pipeline->versions != NULL));
     return ZERO_OK;
-}
-
-static void divide_workspace(zero_engine *engine)
-{
-    zr_arena *workspace = &engine->spaces[ZR_SPACE_WORKSPACE].arena;
-    zr_queue *queue = engine->queue;
-    engine->view.context.workspace =
-        zr_arena_take(workspace, (size_t)engine->plan->workspace_bytes);
-    queue->scratch_bytes = (size_t)engine->plan->product_scratch_bytes;
-    queue->scratch = zr_arena_take(workspace, queue->scratch_bytes);
 }
 
 // Compares a plan's hash and every number that an update or a random value depends on, because
@@ -90,8 +77,7 @@ static zero_status compare_hashes_among(zero_engine *engine, zero_comm *comm, ui
     zr_buffer text = {0};
     zr_config_write(engine->config, &text);
     bool failed = text.failed;
-    uint64_t hash =
-        failed ? 0 : zr_hash_bytes(text.data, text.length, plan ^ engine->setup.parts.seed);
+    uint64_t hash = failed ? 0 : zr_hash_bytes(text.data, text.length, plan ^ engine->parts.seed);
     zr_buffer_free(&text);
     if (failed)
         return zr_fail(error, ZERO_ERR_MEMORY,
@@ -135,8 +121,8 @@ static void draw_part(void *user, const zr_plan_tensor *tensor, int64_t first, i
     for (int64_t at = 0; at < count; at += ZR_CHUNK) {
         float drawn[ZR_CHUNK];
         int64_t n = ZR_MIN(ZR_CHUNK, count - at);
-        zr_tensor_initialise(tensor->desc, d->engine->setup.parts.seed, first - tensor->first + at,
-                             n, drawn);
+        zr_tensor_initialise(tensor->desc, d->engine->parts.seed, first - tensor->first + at, n,
+                             drawn);
         zr_narrow(d->portion->dtype, drawn, n, zr_portion_at(d->portion, first + at));
     }
 }
@@ -154,7 +140,8 @@ static zero_status draw_weights(zero_engine *engine, zero_error *error)
 {
     for (int p = 0; p < engine->plan->flat_param_count; p++) {
         drawing drawing = {.engine = engine, .flat_param = &engine->plan->flat_params[p]};
-        ZERO_TRY(zr_engine_weights_each(engine, p, true, draw_portion, &drawing, error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, true, draw_portion, &drawing,
+                                       error));
         zr_comm_progress(engine->grid.world, 0);
     }
     return zr_engine_parameters_changed(engine, error);
@@ -173,7 +160,7 @@ static void say_reserve(const zero_engine *engine)
         return;
     zr_bytes_text((double)memory, text);
     zr_bytes_text((double)nvme, on_disk);
-    zr_log(&engine->setup.parts.logger, ZERO_LOG_INFO, "start    a rank reserves %s%s%s", text,
+    zr_log(&engine->parts.logger, ZERO_LOG_INFO, "start    a rank reserves %s%s%s", text,
            nvme ? ", and on NVMe " : "", nvme ? on_disk : "");
 }
 
@@ -186,25 +173,28 @@ static void say_draw(const zero_engine *engine)
     if (engine->grid.world->rank > 0 || bytes < LONG_TO_DRAW)
         return;
     zr_bytes_text((double)bytes, text);
-    zr_log(&engine->setup.parts.logger, ZERO_LOG_INFO,
-           "start    a rank draws its first weights, %s%s", text,
-           nvme ? ", and writes them to NVMe" : "");
+    zr_log(&engine->parts.logger, ZERO_LOG_INFO, "start    a rank draws its first weights, %s%s",
+           text, nvme ? ", and writes them to NVMe" : "");
 }
 
-static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nvme,
-                                  zero_error *error)
+static zero_status prepare_engine(zero_engine *engine, zero_error *error)
 {
+    zr_arena *workspace = &engine->spaces[ZR_SPACE_WORKSPACE].arena;
+    zr_queue *queue = engine->queue;
     ZERO_TRY(compare_plans(engine, error));
     ZERO_TRY(zr_parts_check(&engine->grid, engine->plan, error));
     ZERO_TRY(make_tables(engine, error));
     say_reserve(engine);
     ZERO_TRY(zr_spaces_reserve(engine, error));
     zr_tensor_exchange_begin(engine);
-    divide_workspace(engine);
+    engine->view.context.workspace =
+        zr_arena_take(workspace, (size_t)engine->plan->workspace_bytes);
+    queue->scratch_bytes = (size_t)engine->plan->product_scratch_bytes;
+    queue->scratch = zr_arena_take(workspace, queue->scratch_bytes);
     double began = zr_clock_seconds();
     ZERO_TRY(open_channels(engine, error));
-    engine->setup.making.sharing += zr_clock_seconds() - began;
-    ZERO_TRY(zr_stores_reserve(engine, nvme, error));
+    engine->making.sharing += zr_clock_seconds() - began;
+    ZERO_TRY(zr_stores_reserve(engine, error));
     zr_ledger_hold(&engine->ledger, ZERO_TIER_device, ZERO_MEM_communication,
                    zr_grid_staging_bytes(&engine->grid));
     if (engine->plan->settings.delayed)
@@ -214,7 +204,7 @@ static zero_status prepare_engine(zero_engine *engine, const zr_nvme_options *nv
     say_draw(engine);
     began = zr_clock_seconds();
     ZERO_TRY(draw_weights(engine, error));
-    engine->setup.making.drawing = zr_clock_seconds() - began;
+    engine->making.drawing = zr_clock_seconds() - began;
     return ZERO_OK;
 }
 
@@ -249,13 +239,14 @@ static void fill_engine(zero_engine *engine, const zr_engine_parts *parts)
     engine->config = parts->config;
     engine->queue = parts->queue;
     engine->grid = parts->grid;
-    engine->setup = (zr_handed_over){.parts = *parts, .traffic_before = parts->grid.world->traffic};
+    engine->parts = *parts;
+    engine->traffic_before = parts->grid.world->traffic;
     engine->progress.gradient_scale = 1;
+    engine->steps.together = 1;
     engine->progress.scale = zr_loss_scale_begin(&parts->config->loss_scale);
     memcpy(engine->ledger.planned, parts->plan->bytes, sizeof engine->ledger.planned);
     zr_view *view = &engine->view;
-    view->accessor = zr_engine_accessor();
-    view->sink = zr_engine_sink();
+    zr_program_serve_units(view);
     view->context = (zero_context){
         .struct_size = sizeof view->context,
         .shape = parts->plan->shape,
@@ -278,7 +269,7 @@ zero_status zr_engine_create(const zr_engine_parts *parts, zero_engine **out, ze
         return end_waits_of_others(world, ZERO_ERR_MEMORY, error);
     }
     fill_engine(engine, parts);
-    zero_status status = prepare_engine(engine, &parts->nvme, error);
+    zero_status status = prepare_engine(engine, error);
     if (status != ZERO_OK) {
         zero_destroy(engine);
         return end_waits_of_others(world, status, error);
@@ -295,9 +286,9 @@ static void release_memory(zero_engine *engine)
     zr_memory_release(engine);
     zr_queue_unwrap(engine->queue, engine->recording);
     zr_operands_unbound(engine);
-    zr_channels_destroy(&engine->links.channels);
+    zr_channels_destroy(&engine->channels);
     void *const tables[] = {
-        engine->links.shapes,   engine->steps.losses,     engine->steps.sums,
+        engine->channel_shapes, engine->steps.losses,     engine->steps.sums,
         engine->steps.actions,  engine->pending,          engine->bound.names,
         engine->bound.at,       engine->bound.collecting, engine->versions.published,
         engine->update.squares, engine->operands.values};
@@ -309,12 +300,12 @@ void zero_destroy(zero_engine *engine)
 {
     if (!engine)
         return;
-    while (engine->observers.count > 0) {
-        const zr_observer *last = &engine->observers.at[--engine->observers.count];
+    while (engine->observer_count > 0) {
+        const zr_observer *last = &engine->observers[--engine->observer_count];
         if (last->destroy)
             last->destroy(last->user, engine);
     }
     release_memory(engine);
-    release_parts(&engine->setup.parts);
+    release_parts(&engine->parts);
     zr_free(engine);
 }

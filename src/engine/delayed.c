@@ -105,13 +105,11 @@ static void run_delayed_update(void *argument)
     pthread_mutex_unlock(&delayed->lock);
 }
 
-zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
-                             zero_error *error)
+zero_status zr_delayed_begin(zero_engine *engine, zero_error *error)
 {
     zr_delayed *delayed = engine->delayed;
     zr_tier_traffic_begin(engine);
-    delayed->walk =
-        zr_update_describe(engine, delayed->queue, lr, gradient_scale, &delayed->values);
+    delayed->walk = zr_update_describe(engine, delayed->queue, &delayed->values);
     delayed->first = !engine->update.states_written;
     engine->update.states_written = true;
     delayed->at = engine->plan->group_count;
@@ -143,8 +141,9 @@ static zero_status await_updated_group(zero_engine *engine, int group, zero_erro
     return status == ZERO_OK ? ZERO_OK : zr_fail(error, status, "%s", delayed->error.message);
 }
 
-zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error)
+zero_status zr_delayed_await_group(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
+    int group = i->slot.index;
     if (group < 0)
         return zr_delayed_join(engine, error);
     return engine->update.overlaps ? await_updated_group(engine, group, error) : ZERO_OK;

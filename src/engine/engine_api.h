@@ -7,7 +7,7 @@
 #include "comm/communicator.h"
 #include "compute/compute.h"
 #include "config/config.h"
-#include "engine/loss_scale.h"
+#include "engine/step_schedules.h"
 #include "memory/store.h"
 #include "plan/plan.h"
 #include <zero/engine.h>
@@ -53,22 +53,19 @@ typedef struct zr_portion {
 } zr_portion;
 // Returns the address of an element, which is counted from the start of the flat parameter.
 char *zr_portion_at(const zr_portion *portion, int64_t element);
-// Calls `take` for the weights of this rank's shard of a flat parameter, in portions, as they are
-// kept: the fp32 master where there is one. With `changed`, what `take` leaves in `data` becomes
-// the weights, and the caller calls zr_engine_parameters_changed afterwards. Between steps; not
-// collective.
-typedef zero_status (*zr_weights_fn)(void *user, const zr_portion *portion, zero_error *error);
-zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
-                                   zr_weights_fn take, void *user, zero_error *error);
-// Does the same for an optimizer's state (ZR_VECTOR_STATE0, ZR_VECTOR_STATE1) of a flat parameter
-// that has one, and for parameters as units read them (ZR_VECTOR_PARAMETERS). After writing, the
-// caller calls zr_engine_states_changed or zr_engine_parameters_stale.
+// Calls `take` for a vector of this rank's shard of a flat parameter, in portions. With `changed`,
+// what `take` leaves in `data` becomes the vector, and the caller calls the function that is named
+// below afterwards. Between steps; not collective.
+//   ZR_VECTOR_MASTER          the weights: the fp32 master where there is one, else the parameters
+//                             (zr_engine_parameters_changed)
+//   ZR_VECTOR_STATE0, STATE1  of a flat parameter that has one (zr_engine_states_changed)
+//   ZR_VECTOR_PARAMETERS      as units read them (zr_engine_parameters_stale)
+//   ZR_VECTOR_GRADIENT        accumulated in the last step; `take` must not change it
+typedef zero_status (*zr_portion_fn)(void *user, const zr_portion *portion, zero_error *error);
+zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                  bool changed, zr_portion_fn take, void *user, zero_error *error);
+// Says whether a flat parameter has a state of the optimizer, or a master.
 bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector vector);
-zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                 bool changed, zr_weights_fn take, void *user, zero_error *error);
-// Does the same for the accumulated gradient of the last step, which `take` must not change.
-zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
-                                    void *user, zero_error *error);
 // Both return ZERO_ERR_USAGE from a step's first zero_forward until the zero_step that ends it, and
 // on an engine that has failed. The second also does so while a checkpoint is being written
 // straight from the states: it is for callers that change states or begin another checkpoint. Not
@@ -80,7 +77,7 @@ zero_status zr_engine_may_change(const zero_engine *engine, const char *call, ze
 zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error);
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error);
 // Collective. The first waits until a delayed update has ended and sets *stale if the parameters
-// that units read (zr_engine_state_each of ZR_VECTOR_PARAMETERS) still lack that update. Callers
+// that units read (zr_engine_vector_each of ZR_VECTOR_PARAMETERS) still lack that update. Callers
 // that write such parameters, one update older than the weights, call the second afterwards.
 zero_status zr_engine_join_delayed_update(zero_engine *engine, bool *stale, zero_error *error);
 zero_status zr_engine_parameters_stale(zero_engine *engine, zero_error *error);
@@ -94,11 +91,10 @@ typedef struct zr_guard {
     void *user;
 } zr_guard;
 bool zr_engine_can_guard(const zero_engine *engine);
-bool zr_engine_is_guarded(const zero_engine *engine);
 void zr_engine_guard(zero_engine *engine, const zr_guard *guard);
 typedef struct zr_progress { // all state except vectors of the model's size
     int64_t step, updates;
-    zr_loss_scale scale;   // of the next step
+    zr_loss_scale scale;   // of the next step; 1 where the precision has none
     double gradient_scale; // of the last step
 } zr_progress;
 zr_progress zr_engine_progress(const zero_engine *engine);
@@ -110,8 +106,6 @@ typedef void (*zr_part_fn)(void *user, const zr_plan_tensor *tensor, int64_t fir
 void zr_for_parts(const zr_flat_param *flat_param, zr_span span, zr_part_fn take, void *user);
 // Describes how bytes travel to and from NVMe; NULL if there are none.
 const char *zr_engine_io_description(const zero_engine *engine);
-// Returns the loss scale of the next step; 1 where the precision has none.
-double zr_engine_loss_scale(const zero_engine *engine);
 // Collective. Writes into `name` (size bytes) which tensor is the first with a non-finite value,
 // "the values of NAME", or else the first with a non-finite gradient, "the gradient of NAME"; "no
 // parameter and no gradient" where all are finite.

@@ -1,5 +1,5 @@
 // The engine's state, which the files of engine/ share. The functions that they share are declared
-// in one header for each subject: buffers.h, interpret.h, step.h, update.h, offload.h.
+// in one header for each subject: buffers.h, interpret.h, step.h, update.h.
 //
 // A step is K micro-batches and a boundary:
 //
@@ -13,23 +13,15 @@
 #include "base/numbers.h"
 #include "comm/channel.h"
 #include "comm/window.h"
+#include "engine/buffers.h"
 #include "engine/create.h"
 #include "engine/engine_api.h"
-#include "engine/offload.h"
 #include "engine/rank_grid.h"
 #include "engine/tensor_exchange.h"
 #include "engine/update.h"
 #include "model/unit.h"
 
 typedef enum zr_phase { ZR_READY, ZR_FORWARD_DONE, ZR_BACKWARD_DONE, ZR_FAILED } zr_phase;
-
-// What setup hands over (create.c). Constant, except that `making` is complete once the engine is;
-// parts.nvme is valid only until then.
-typedef struct zr_handed_over {
-    zr_engine_parts parts;       // owned
-    zero_traffic traffic_before; // of the job's communicator, when this engine was created
-    zr_engine_making making;
-} zr_handed_over;
 
 // A row of zr_plan.spaces, reserved (spaces.c); zeroed if the plan has no such space.
 typedef struct zr_space {
@@ -38,17 +30,12 @@ typedef struct zr_space {
     char *at;         // this rank's bytes, in either
 } zr_space;
 
-// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (slots.c). An
-// AWAIT of an operation that was not begun, or has ended, returns at once.
+// An operation of a slot. What begins it fills it, and the AWAIT of its slot ends it (transfers.c).
+// An AWAIT of an operation that was not begun, or has ended, returns at once.
 typedef union zr_pending {
     zr_handle exchange;   // ZR_SLOT_SUM, ZR_SLOT_GATHER
     zr_transfer transfer; // ZR_SLOT_FETCHED, ZR_SLOT_TRAVELLED, ZR_SLOT_PARKED, ZR_SLOT_KEPT
 } zr_pending;
-
-typedef struct zr_links { // of the plan's pipeline: made by create.c, zeroed without a pipeline
-    zr_channels channels;
-    zr_channel_shape *shapes; // (link_count)
-} zr_links;
 
 typedef struct zr_collecting { // where units add up a flat parameter's gradient, in fp32
     float *at;                 // NULL if no gradient of the flat parameter is open
@@ -62,7 +49,7 @@ typedef struct zr_bound {
     zr_collecting *collecting; // (flat_param_count)
 } zr_bound;
 
-// The update: execute_update.c and delayed.c write it, and step.c the two numbers of a step.
+// The update: update.c and delayed.c write it, and step.c the two numbers of a step.
 typedef struct zr_update_state {
     bool overlaps;       // a delayed update is under way
     bool states_written; // an update or a load has written the optimizer states
@@ -70,11 +57,6 @@ typedef struct zr_update_state {
     float scale;         // factor of the gradient in that update
     zr_exact *squares;   // (2, tensor_count) for norms by tensor (LAMB)
 } zr_update_state;
-
-typedef struct zr_observers { // added by zr_engine_observe
-    zr_observer at[ZR_MOST_OBSERVERS];
-    int count;
-} zr_observers;
 
 // The position in a step: what starts a pass writes it (step.c, train_batch.c, evaluate.c), and a
 // CALL its unit.
@@ -103,7 +85,7 @@ typedef struct zr_cursor {
 } zr_cursor;
 
 // Versions of the parameters, and copies under an asynchronous schedule: parameters.c publishes
-// them, and asynchronous.c selects the current ones.
+// them, and train_batch.c selects the current ones.
 typedef struct zr_versions {
     uint64_t newest;     // how often the parameters were published
     uint64_t gathered;   // version of the kept flat parameters in the gather window
@@ -114,14 +96,19 @@ typedef struct zr_versions {
     bool lag; // between steps, the parameters are one update older than the master
 } zr_versions;
 
-// Steps that a pipeline makes in one call (train_batch.c, asynchronous.c); create.c reserves the
-// arrays, which are NULL without a pipeline.
+// Steps that a pipeline makes in one call (train_batch.c): one, or a window of an asynchronous
+// schedule, after which the pipeline is empty. create.c reserves the last three arrays, which are
+// NULL without a pipeline.
 typedef struct zr_steps {
-    int64_t together;    // steps that the loop makes, some overlapping; 0: one
-    int64_t evaluations; // number of evaluations so far
-    double *losses;      // (steps of a window * accumulation) of the micro-batches
-    zr_action *actions;  // (plan->action_count) for a window with fewer steps than planned
-    zr_step_sums *sums;  // (steps of a window) the sums of each
+    int64_t together; // steps that the loop makes, some overlapping; 1 without a pipeline
+    const zero_tensors *batches; // (together * accumulation); NULL if this stage reads no batch
+    zero_step_info *infos;       // (together)
+    bool outdated;               // they gather kept flat parameters
+    int copy;                    // the copy of the parameters that is version 0
+    int64_t evaluations;         // number of evaluations so far
+    double *losses;              // (steps of a window * accumulation) of the micro-batches
+    zr_action *actions;          // (plan->action_count) for a window with fewer steps than planned
+    zr_step_sums *sums;          // (steps of a window) the sums of each
 } zr_steps;
 
 // What a unit sees: create.c fills it, and a micro-batch or an evaluation sets its batch.
@@ -148,8 +135,11 @@ typedef struct zr_step_operands {
 } zr_step_operands;
 
 struct zero_engine {
-    zr_handed_over setup;
-    zr_plan *plan; // as in setup.parts, and so are these three
+    // Constant: what setup hands over, owned; parts.nvme is valid only until the engine is made.
+    zr_engine_parts parts;
+    zero_traffic traffic_before; // of the job's communicator, when this engine was created
+    zr_engine_making making;
+    zr_plan *plan; // as in parts, and so are these three
     zr_config *config;
     zr_grid grid;
     zr_queue *queue;
@@ -159,15 +149,17 @@ struct zero_engine {
     zr_store stores[ZR_STORE_COUNT];       // those that the plan does not list are zeroed
     zr_pending *pending;                   // of all slots, one kind after another
     zr_pending *slots[ZR_SLOT_KIND_COUNT]; // (plan->slots[kind], operations of a slot)
-    zr_links links;
+    zr_channels channels;             // of the links of the plan's pipeline; zeroed without one
+    zr_channel_shape *channel_shapes; // (link_count)
     zr_tensor_exchange exchange;
     zr_offload offload;
     zr_delayed *delayed; // NULL if the configuration does not delay updates
     zr_update_state update;
     zr_bound bound;
-    zr_recorder *recorder; // NULL if nothing is recorded
-    zr_wrapper *recording; // the queue's
-    zr_observers observers;
+    zr_recorder *recorder;                    // NULL if nothing is recorded
+    zr_wrapper *recording;                    // the queue's
+    zr_observer observers[ZR_MOST_OBSERVERS]; // added by zr_engine_observe
+    int observer_count;
     zr_guard guard; // await is NULL without a guard
     zr_phase phase;
     // Steps and skipped steps so far, and updates among them: Adam's t, the schedule's n. Under

@@ -1,5 +1,4 @@
 // Evaluation and inference: units run forward, each with its parameters acquired.
-#include "engine/engine_api.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "model/pipeline_stage_cut.h"

@@ -1,9 +1,6 @@
-// The instruction UPDATE: one walk over the range that this rank updates (two for LAMB), or the
-// beginning of a delayed one; the mean of buffers; parameters rounded from the master.
-#include "compute/compute.h"
-#include "engine/buffers.h"
+// The instruction UPDATE: the walks of an update, or the beginning of a delayed one; the mean of
+// buffers; parameters rounded from the master.
 #include "engine/interpret.h"
-#include "engine/step.h"
 
 // Rounds the master, which an earlier walk has updated, into the parameters that units read.
 static zero_status publish_shard_slice(void *user, zero_engine *engine,
@@ -32,23 +29,6 @@ static zero_status assign_mean(zero_engine *engine, int flat_param, zero_error *
     return ZERO_OK;
 }
 
-static zero_status update_groups(zero_engine *engine, zero_error *error)
-{
-    zr_walk_vectors walks[2];
-    zr_update_walk walk = zr_update_describe(engine, engine->queue, engine->update.lr,
-                                             engine->update.scale, &engine->operands.update);
-    bool first = !engine->update.states_written, lamb = engine->plan->settings.per_tensor_norms;
-    zr_plan_walks(engine->plan, walks);
-    zr_tier_traffic_expect_update(engine, 0, first);
-    engine->update.states_written = true;
-    if (!lamb)
-        return zr_groups_walk(
-            engine, &(zr_walk){.vectors = walks[0], .take = zr_update_shard_slice, .user = &walk},
-            error);
-    zr_tier_traffic_expect_update(engine, 1, first);
-    return zr_lamb_update(engine, &walk, walks, error);
-}
-
 static zero_status copy_master(zero_engine *engine, zero_error *error)
 {
     zr_tier_traffic_expect(engine, &engine->plan->moves.copy);
@@ -64,9 +44,9 @@ zero_status zr_execute_update(zero_engine *engine, const zr_instruction *i, zero
     if (i->what == ZR_PART_COPY)
         return copy_master(engine, error);
     if (i->slot.kind != ZR_SLOT_GROUP)
-        return update_groups(engine, error);
+        return zr_update_groups(engine, error);
     // The bytes of an update that overlaps the next step count with that step, so those of this
     // step are compared before it begins.
     ZERO_TRY(zr_tier_traffic_check(engine, error));
-    return zr_delayed_begin(engine, engine->update.lr, engine->update.scale, error);
+    return zr_delayed_begin(engine, error);
 }

@@ -1,10 +1,6 @@
 // Instructions that exchange data with other ranks: they gather parameters, sum gradients into
 // their owners' accumulators, publish and release versions, and move what crosses links of a
 // pipeline. A link's slot is that of the current micro-batch.
-#include "comm/agreement.h"
-#include "comm/window.h"
-#include "compute/compute.h"
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
@@ -92,7 +88,7 @@ zero_status zr_execute_version(zero_engine *engine, const zr_instruction *i, zer
 // RECEIVE, TAKE, SEND and GIVE.
 zero_status zr_execute_link(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
-    zr_channels *channels = &engine->links.channels;
+    zr_channels *channels = &engine->channels;
     const zr_cursor *cursor = &engine->cursor;
     int link = i->slot.index, slot = zr_engine_slot(engine, link);
     int64_t visited = i->code == ZR_RECEIVE ? cursor->bytes_in : cursor->bytes_out;
@@ -105,13 +101,11 @@ zero_status zr_execute_link(zero_engine *engine, const zr_instruction *i, zero_e
     }
 }
 
-// Returns what comes through the slot, or from the own flat parameter at the other end.
-static const void *other_end(const zero_engine *engine, const zr_instruction *i, bool sum)
+// Returns the own shard of a flat parameter, or its sum.
+static void *own_shard_of(const zero_engine *engine, int flat_param, bool sum)
 {
-    if (i->slot.kind == ZR_SLOT_LINK)
-        return zr_engine_slot_at(engine, i->slot.index);
-    return sum ? zr_grads_reduced_shard(engine, i->stream, 0)
-               : zr_own_parameters(engine, i->stream);
+    return sum ? zr_grads_reduced_shard(engine, flat_param, 0)
+               : zr_own_parameters(engine, flat_param);
 }
 
 zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -120,9 +114,10 @@ zero_status zr_execute_tied_weight(zero_engine *engine, const zr_instruction *i,
     zr_queue *queue = engine->queue;
     zero_dtype type = flat_param->accumulator_dtype;
     bool sum = i->what == ZR_TIED_WEIGHT_GIVE_SUM || i->what == ZR_TIED_WEIGHT_ADD_SUM;
-    void *own = sum ? zr_grads_reduced_shard(engine, i->flat_param, 0)
-                    : zr_own_parameters(engine, i->flat_param);
-    void *other = (void *)other_end(engine, i, sum);
+    void *own = own_shard_of(engine, i->flat_param, sum);
+    // What comes through the slot, or the own flat parameter at the other end.
+    void *other = i->slot.kind == ZR_SLOT_LINK ? zr_engine_slot_at(engine, i->slot.index)
+                                               : own_shard_of(engine, i->stream, sum);
     int64_t bytes =
         sum ? zr_flat_param_sum_bytes(flat_param) : zr_flat_param_shard_bytes(flat_param);
     if (i->what == ZR_TIED_WEIGHT_ADD_SUM)

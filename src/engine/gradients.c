@@ -3,10 +3,7 @@
 // accumulator. Norms have the same bits at any number of ranks and at any stage (contract 3):
 // squares are summed in double within each part of a chunk that belongs to one tensor, and those
 // sums are added exactly.
-#include "compute/compute.h"
-#include "engine/buffers.h"
 #include "engine/interpret.h"
-#include "plan/accumulators.h"
 
 #include <string.h>
 
@@ -40,11 +37,11 @@ zero_status zr_execute_open(zero_engine *engine, const zr_instruction *i, zero_e
 zero_status zr_execute_round(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     const zr_flat_param *flat_param = &engine->plan->flat_params[i->flat_param];
-    zr_queue *queue = engine->queue;
-    zr_run(queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
-                                                 .to = flat_param->gradient_dtype,
-                                                 .n = flat_param->padded},
-                                zr_buffer_at(engine, i->from), zr_buffer_at(engine, i->place)));
+    zr_run(engine->queue,
+           zr_op_convert(&(zr_conversion){.from = ZERO_F32,
+                                          .to = flat_param->gradient_dtype,
+                                          .n = flat_param->padded},
+                         zr_buffer_at(engine, i->from), zr_buffer_at(engine, i->place)));
     return ZERO_OK;
 }
 
@@ -78,22 +75,18 @@ static void add_squares_of_part(void *user, const zr_plan_tensor *tensor, int64_
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor)
 {
-    walk walk = {.engine = engine,
-                 .dtype = dtype,
-                 .values = values,
-                 .span = span,
-                 .sums = sums,
-                 .by_tensor = by_tensor};
-    zr_for_parts(&engine->plan->flat_params[flat_param], walk.span, add_squares_of_part, &walk);
+    walk walk = {engine, dtype, values, span, sums, by_tensor};
+    zr_for_parts(&engine->plan->flat_params[flat_param], span, add_squares_of_part, &walk);
 }
 
-static zero_status sum_exact_among(zero_comm *comm, zr_exact *sums, int count, zero_error *error)
+zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,
+                         zero_error *error)
 {
-    int at_once = ZR_COMM_SMALL_BYTES / (int)sizeof *sums;
-    for (int i = 0; i < count; i += at_once) {
-        int64_t words = ZR_MIN(at_once, count - i) * (int64_t)ZR_EXACT_WORDS;
-        ZERO_TRY(zr_comm_all_reduce_small(comm, &sums[i], words, ZERO_I64, ZR_SUM, error));
-    }
+    int64_t at_once = ZR_COMM_SMALL_BYTES / (words * (int64_t)sizeof(int64_t));
+    for (int64_t i = 0; i < count; i += at_once)
+        ZERO_TRY(zr_comm_all_reduce_small(comm, (int64_t *)numbers + i * words,
+                                          ZR_MIN(at_once, count - i) * words, ZERO_I64, ZR_SUM,
+                                          error));
     return ZERO_OK;
 }
 
@@ -101,9 +94,9 @@ zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, z
 {
     const zr_grid *grid = &engine->grid;
     if (!zr_plan_is_asynchronous(engine->plan))
-        return sum_exact_among(grid->world, sums, count, error);
-    ZERO_TRY(sum_exact_among(grid->data, sums, count, error));
-    return grid->tensor ? sum_exact_among(grid->tensor, sums, count, error) : ZERO_OK;
+        return zr_sum_words(grid->world, sums, count, ZR_EXACT_WORDS, error);
+    ZERO_TRY(zr_sum_words(grid->data, sums, count, ZR_EXACT_WORDS, error));
+    return grid->tensor ? zr_sum_words(grid->tensor, sums, count, ZR_EXACT_WORDS, error) : ZERO_OK;
 }
 
 zero_status zr_execute_squares(zero_engine *engine, const zr_instruction *i, zero_error *error)

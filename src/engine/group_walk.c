@@ -7,8 +7,32 @@
 //   group 0   read ........ | update | write ........
 //   group 1                 | read ..| update | write ........        read_ahead, write_behind
 //   group 2                          | read ..| update | write ...
-#include "engine/buffers.h"
-#include "engine/step.h"
+#include "engine/engine_internal.h"
+
+void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
+{
+    const int64_t *bounds = request->extents->bounds;
+    zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
+    zr_recorder_add_overlapped(recorder, what, request->began, request->ended,
+                               bounds[request->begin + request->count] - bounds[request->begin]);
+}
+
+zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
+{
+    if (!transfer->store)
+        return ZERO_OK;
+    int64_t begin = zr_recorder_begin(engine->recorder);
+    zero_status status = zr_transfer_wait(transfer, error);
+    zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
+    zr_offload_record(engine->recorder, &transfer->request);
+    return status;
+}
+
+zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error)
+{
+    return engine->guard.await ? engine->guard.await(engine->guard.user, flat_param, error)
+                               : ZERO_OK;
+}
 
 static bool is_on_nvme(const zr_group *group, zr_vector vector)
 {
@@ -54,27 +78,15 @@ static zero_status move_group(zero_engine *engine, const zr_walk *walk, int g, b
     return ZERO_OK;
 }
 
-static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk,
-                                        int staging_buffer, zero_error *error)
+// Waits for what was begun in the staging buffer of a group, where there are any.
+static zero_status await_staging_buffer(zero_engine *engine, const zr_walk *walk, int g,
+                                        zero_error *error)
 {
-    for (int v = 0; v < ZR_VECTOR_COUNT; v++)
-        ZERO_TRY(await_transfer_of_walk(engine, walk,
-                                        &engine->offload.staging_buffer[staging_buffer][v], error));
+    int count = engine->plan->staging_buffer.count;
+    for (int v = 0; v < ZR_VECTOR_COUNT && count; v++)
+        ZERO_TRY(await_transfer_of_walk(engine, walk, &engine->offload.staging_buffer[g % count][v],
+                                        error));
     return ZERO_OK;
-}
-
-static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard_slice *shard_slice,
-                                zr_vector vector)
-{
-    const zr_group *group = &engine->plan->groups[g];
-    if (!zr_plan_has_vector(engine->plan, vector))
-        return NULL;
-    if (!is_on_nvme(group, vector))
-        return zr_vector_at(engine, shard_slice->flat_param, vector, shard_slice->first);
-    int64_t before = engine->plan->flat_params[shard_slice->flat_param].state_first +
-                     shard_slice->first - group->first;
-    return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
-           before * zr_vector_size(engine->plan, vector);
 }
 
 static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t elements)
@@ -82,33 +94,44 @@ static void *advance_unless_null(const void *from, zero_dtype dtype, int64_t ele
     return from ? (char *)from + elements * (int64_t)zero_dtype_bytes(dtype) : NULL;
 }
 
-static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
-                                             const zr_shard_slice *slice)
+static void *shard_slice_vector(const zero_engine *engine, int g, const zr_shard_slice *slice,
+                                zr_vector vector)
 {
     const zr_group *group = &engine->plan->groups[g];
     const zr_flat_param *flat_param = &engine->plan->flat_params[slice->flat_param];
-    // Elements from the own shard to the slice, which is counted from what this rank updates.
-    int64_t first = zr_update_range(engine, slice->flat_param).first -
-                    zr_own_shard(engine, slice->flat_param).first + slice->first;
-    zr_range_states states = {.gradient_dtype = flat_param->accumulator_dtype,
-                              .parameters_dtype = flat_param->dtype};
-    void *parameters = is_on_nvme(group, ZR_VECTOR_PARAMETERS)
-                           ? shard_slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS)
-                           : advance_unless_null(zr_own_parameters(engine, slice->flat_param),
-                                                 flat_param->dtype, first);
-    states.gradient = is_on_nvme(group, ZR_VECTOR_GRADIENT)
-                          ? shard_slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT)
-                          : advance_unless_null(zr_update_gradient(engine, slice->flat_param),
-                                                flat_param->accumulator_dtype, slice->first);
-    states.master = shard_slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
-    states.state0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE0);
-    states.state1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE1);
-    states.direction = shard_slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION);
-    if (states.master)
-        states.parameters = parameters;
-    else
-        states.master = parameters;
-    return states;
+    if (!zr_plan_has_vector(engine->plan, vector))
+        return NULL;
+    if (is_on_nvme(group, vector))
+        return zr_staging_buffer_at(engine, g % engine->plan->staging_buffer.count, vector) +
+               (flat_param->state_first + slice->first - group->first) *
+                   zr_vector_size(engine->plan, vector);
+    if (vector ==
+        ZR_VECTOR_PARAMETERS) // whose own shard may begin inside of what this rank updates
+        return advance_unless_null(zr_own_parameters(engine, slice->flat_param), flat_param->dtype,
+                                   zr_shard_slice_span(engine, slice).first -
+                                       zr_own_shard(engine, slice->flat_param).first);
+    if (vector == ZR_VECTOR_GRADIENT)
+        return advance_unless_null(zr_update_gradient(engine, slice->flat_param),
+                                   flat_param->accumulator_dtype, slice->first);
+    return zr_vector_at(engine, slice->flat_param, vector, slice->first);
+}
+
+static zr_range_states states_of_shard_slice(const zero_engine *engine, int g,
+                                             const zr_shard_slice *slice)
+{
+    const zr_flat_param *flat_param = &engine->plan->flat_params[slice->flat_param];
+    void *parameters = shard_slice_vector(engine, g, slice, ZR_VECTOR_PARAMETERS),
+         *master = shard_slice_vector(engine, g, slice, ZR_VECTOR_MASTER);
+    return (zr_range_states){
+        .gradient_dtype = flat_param->accumulator_dtype,
+        .parameters_dtype = flat_param->dtype,
+        .master = master ? master : parameters,
+        .parameters = master ? parameters : NULL,
+        .state0 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE0),
+        .state1 = shard_slice_vector(engine, g, slice, ZR_VECTOR_STATE1),
+        .direction = shard_slice_vector(engine, g, slice, ZR_VECTOR_DIRECTION),
+        .gradient = shard_slice_vector(engine, g, slice, ZR_VECTOR_GRADIENT),
+    };
 }
 
 // Counts what the update of a group moves between device and host. Stores count their own bytes to
@@ -156,16 +179,15 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
         while (fetched < i)
             ZERO_TRY(
                 move_group(engine, walk, nth_group_of_walk(engine, walk, ++fetched), false, error));
-        if (plan->staging_buffer.count)
-            ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
+        ZERO_TRY(await_staging_buffer(engine, walk, g, error));
         while (fetched < last)
             ZERO_TRY(
                 move_group(engine, walk, nth_group_of_walk(engine, walk, ++fetched), false, error));
         ZERO_TRY(walk_group(engine, walk, g, error));
         count_crossing(engine, &plan->groups[g], &walk->vectors);
         ZERO_TRY(move_group(engine, walk, g, true, error));
-        if (plan->staging_buffer.count && !tiering->write_behind)
-            ZERO_TRY(await_staging_buffer(engine, walk, g % plan->staging_buffer.count, error));
+        if (!tiering->write_behind)
+            ZERO_TRY(await_staging_buffer(engine, walk, g, error));
         if (walk->overlapped)
             walk->overlapped->group_done(engine, g);
         else
@@ -177,7 +199,7 @@ zero_status zr_groups_walk(zero_engine *engine, const zr_walk *walk, zero_error 
 }
 
 zero_status zr_staging_buffers_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                    bool changed, zr_weights_fn take, void *user, zero_error *error)
+                                    bool changed, zr_portion_fn take, void *user, zero_error *error)
 {
     const zr_flat_param *p = &engine->plan->flat_params[flat_param];
     zr_store *store = zr_vector_store(engine, flat_param, vector);

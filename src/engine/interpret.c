@@ -8,6 +8,8 @@
 
 static zr_execute execute_call;
 
+enum { VISIT = -1 }; // a call of the visitor, in the place of a zr_call
+
 static zr_execute *const execute[ZR_CODE_COUNT] = {
     [ZR_GATHER] = zr_execute_gather,
     [ZR_REDUCE] = zr_execute_reduce,
@@ -32,21 +34,17 @@ static zr_execute *const execute[ZR_CODE_COUNT] = {
     [ZR_TIED_WEIGHT] = zr_execute_tied_weight,
 };
 
-static zero_status run_next_instruction(zero_engine *engine, zero_error *error)
-{
-    zr_cursor *cursor = &engine->cursor;
-    const zr_instruction *next = &cursor->pass->at[cursor->at++];
-    if (!(cursor->holds >> next->when & 1))
-        return ZERO_OK;
-    if (engine->recorder)
-        engine->recorder->unit = next->unit;
-    return execute[next->code](engine, next, error);
-}
-
 zero_status zr_program_run_until(zero_engine *engine, int end, zero_error *error)
 {
-    while (engine->cursor.at < end)
-        ZERO_TRY(run_next_instruction(engine, error));
+    zr_cursor *cursor = &engine->cursor;
+    while (cursor->at < end) {
+        const zr_instruction *next = &cursor->pass->at[cursor->at++];
+        if (!(cursor->holds >> next->when & 1))
+            continue;
+        if (engine->recorder)
+            engine->recorder->unit = next->unit;
+        ZERO_TRY(execute[next->code](engine, next, error));
+    }
     return ZERO_OK;
 }
 
@@ -107,41 +105,45 @@ static zero_status run_to_mark(zero_engine *engine, zr_mark mark, int flat_param
     return status;
 }
 
-// Calls one of the unit's own functions, as training does, with the boundaries that it reads and
-// writes.
-static zero_status call_function(zero_engine *engine, zr_call what, int unit)
+// Finds the boundaries that a call of training reads and writes. out: of backward, its gradient.
+static void find_boundaries(const zero_engine *engine, const zr_instruction *i, zero_tensors *in,
+                            zero_tensors *out, zero_tensors *d_in)
 {
-    zero_context *context = &engine->view.context;
-    const zero_unit_ops *ops = context->unit->ops;
-    zero_tensors in, out, d_in;
-    zr_engine_input(engine, unit, &in);
-    if (what == ZR_CALL_FORWARD || what == ZR_CALL_AGAIN) {
-        zr_engine_boundary(engine, unit, what == ZR_CALL_AGAIN, &out);
-        return ops->forward(context, &in, &out);
-    }
-    if (what == ZR_CALL_WEIGHT)
-        return ops->backward_weight(context, &in);
-    zr_engine_input_gradient(engine, unit, &d_in);
-    if (what == ZR_CALL_BOTH)
-        return ops->forward_backward(context, &in, &d_in);
-    zr_engine_boundary_gradient(engine, unit, &out);
-    return (what == ZR_CALL_INPUT ? ops->backward_input : ops->backward)(context, &in, &out, &d_in);
+    bool again = i->what == ZR_CALL_AGAIN, forward = again || i->what == ZR_CALL_FORWARD;
+    zr_engine_input(engine, i->unit, in);
+    zr_engine_input_gradient(engine, i->unit, d_in);
+    if (forward)
+        zr_engine_boundary(engine, i->unit, again, out);
+    else
+        zr_engine_boundary_gradient(engine, i->unit, out);
 }
 
+// Calls one of the unit's own functions, or the visitor.
 static zero_status execute_call(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_cursor *cursor = &engine->cursor;
+    zero_context *context = &engine->view.context;
+    const zr_pass_traffic before = zr_tensor_exchange_so_far(engine);
+    zero_tensors in, out, d_in;
+    zero_status status;
     cursor->body_end = cursor->at + i->body;
     zr_comm_progress(engine->grid.world, engine->progress.step);
     zr_engine_context(engine, i->unit, error);
     zr_operands_reserve(engine, i->unit);
-    if (cursor->visit) {
-        ZERO_TRY(cursor->visit(cursor->user, &engine->view.context, error));
-    } else {
-        const zr_exchanged before = zr_tensor_exchange_so_far(engine);
-        ZERO_TRY(call_function(engine, (zr_call)i->what, i->unit));
-        zr_tensor_exchange_note(engine, i, &before);
+    find_boundaries(engine, i, &in, &out, &d_in);
+    const zero_unit_ops *ops = context->unit->ops;
+    switch (cursor->visit ? VISIT : (int)i->what) {
+    case VISIT: status = cursor->visit(cursor->user, context, error); break;
+    case ZR_CALL_FORWARD:
+    case ZR_CALL_AGAIN: status = ops->forward(context, &in, &out); break;
+    case ZR_CALL_BOTH: status = ops->forward_backward(context, &in, &d_in); break;
+    case ZR_CALL_INPUT: status = ops->backward_input(context, &in, &out, &d_in); break;
+    case ZR_CALL_WEIGHT: status = ops->backward_weight(context, &in); break;
+    default: status = ops->backward(context, &in, &out, &d_in);
     }
+    ZERO_TRY(status);
+    if (!cursor->visit)
+        zr_tensor_exchange_note(engine, i, &before);
     zr_operands_free(engine);
     ZERO_TRY(zr_queue_check(engine->queue, error));
     if (cursor->at != cursor->body_end)
@@ -190,10 +192,9 @@ static zero_status end_flat_param(const struct zr_accessor *self, zero_context *
     return run_to_mark(ENGINE_OF(self, view.accessor), ZR_ENDED, flat_param, "zero_flat_param_end");
 }
 
-struct zr_accessor zr_engine_accessor(void)
+void zr_program_serve_units(zr_view *view)
 {
-    return (struct zr_accessor){
+    view->accessor = (struct zr_accessor){
         .parameter = parameter, .begin = begin_flat_param, .end = end_flat_param};
+    view->sink = (struct zr_sink){.gradient = gradient};
 }
-
-struct zr_sink zr_engine_sink(void) { return (struct zr_sink){.gradient = gradient}; }

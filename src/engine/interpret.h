@@ -20,15 +20,15 @@ typedef zero_status zr_execute(zero_engine *engine, const zr_instruction *i, zer
 // gather_reduce.c. VERSION: RELEASE and PUBLISH; LINK: RECEIVE, TAKE, SEND and GIVE.
 zr_execute zr_execute_gather, zr_execute_reduce, zr_execute_version, zr_execute_link,
     zr_execute_tied_weight;
-zr_execute zr_execute_await;    // slots.c
-zr_execute zr_execute_transfer; // transfers.c: FETCH and STORE
-zr_execute zr_execute_join;     // tensor_exchange.c
-zr_execute zr_execute_scalars;  // sum_scalars.c
+// transfers.c. TRANSFER: FETCH and STORE.
+zr_execute zr_execute_transfer, zr_execute_await;
+zr_execute zr_execute_join;    // tensor_exchange.c
+zr_execute zr_execute_scalars; // sum_scalars.c
 // gradients.c. BIND: BIND and UNBIND.
 zr_execute zr_execute_bind, zr_execute_open, zr_execute_round, zr_execute_squares;
 zr_execute zr_execute_update; // execute_update.c
 
-// operand_bounds.c: in a debug build, checks where operands lie.
+// unit_context.c: in a debug build, checks where operands lie.
 zero_status zr_operands_bound(zero_engine *engine, zero_error *error); // from now on
 void zr_operands_unbound(zero_engine *engine);
 // Reserves what a call of the unit may use, or ends that. Its context is set.
@@ -55,8 +55,7 @@ void zr_engine_place(const zero_engine *engine, int unit, const zero_tensors *sh
                      zero_tensors *out);
 void zr_engine_place_input(const zero_engine *engine, int unit, const zero_tensors *shapes,
                            zero_tensors *out);
-// interpret.c. Return the functions that give a context its parameters, and its gradients.
-struct zr_accessor zr_engine_accessor(void);
-struct zr_sink zr_engine_sink(void);
+// interpret.c. Sets the functions that give a context its parameters, and its gradients.
+void zr_program_serve_units(zr_view *view);
 
 #endif

@@ -1,7 +1,5 @@
 // Where a rank keeps weights: the parameters that units read and, where these are trained in 16
 // bits or their update overlaps a step, the fp32 master that they are rounded from.
-#include "compute/compute.h"
-#include "engine/buffers.h"
 #include "engine/interpret.h"
 #include "engine/step.h"
 #include "plan/accumulators.h"
@@ -24,42 +22,26 @@ bool zr_engine_has_state(const zero_engine *engine, int flat_param, zr_vector ve
            zr_plan_has_vector(engine->plan, vector);
 }
 
-zero_status zr_engine_state_each(zero_engine *engine, int flat_param, zr_vector vector,
-                                 bool changed, zr_weights_fn take, void *user, zero_error *error)
+zero_status zr_engine_vector_each(zero_engine *engine, int flat_param, zr_vector vector,
+                                  bool changed, zr_portion_fn take, void *user, zero_error *error)
 {
+    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
+    bool gradient = vector == ZR_VECTOR_GRADIENT;
+    if (vector == ZR_VECTOR_MASTER && !zr_engine_has_state(engine, flat_param, vector))
+        vector = ZR_VECTOR_PARAMETERS;
     ZERO_TRY(check_unguarded(engine, changed, error));
     ZERO_TRY(zr_delayed_join(engine, error));
-    if (zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
+    if (gradient ? zr_flat_param_sums_on_nvme(p)
+                 : zr_store_needs_buffer(zr_vector_store(engine, flat_param, vector)))
         return zr_staging_buffers_each(engine, flat_param, vector, changed, take, user, error);
     zr_portion whole = {.span = zr_own_shard(engine, flat_param),
                         .dtype = zr_vector_dtype(engine, flat_param, vector)};
     // At stage 0 a state covers the whole flat parameter, so the part begins inside of it.
-    whole.data = vector == ZR_VECTOR_PARAMETERS
+    whole.data = gradient ? zr_grads_reduced_shard(engine, flat_param, 0)
+                 : vector == ZR_VECTOR_PARAMETERS
                      ? zr_own_parameters(engine, flat_param)
                      : zr_vector_at(engine, flat_param, vector,
                                     whole.span.first - zr_update_range(engine, flat_param).first);
-    return take(user, &whole, error);
-}
-
-zero_status zr_engine_weights_each(zero_engine *engine, int flat_param, bool changed,
-                                   zr_weights_fn take, void *user, zero_error *error)
-{
-    bool master = zr_engine_has_state(engine, flat_param, ZR_VECTOR_MASTER);
-    return zr_engine_state_each(engine, flat_param,
-                                master ? ZR_VECTOR_MASTER : ZR_VECTOR_PARAMETERS, changed, take,
-                                user, error);
-}
-
-zero_status zr_engine_gradient_each(zero_engine *engine, int flat_param, zr_weights_fn take,
-                                    void *user, zero_error *error)
-{
-    ZERO_TRY(zr_delayed_join(engine, error));
-    const zr_flat_param *p = &engine->plan->flat_params[flat_param];
-    if (zr_flat_param_sums_on_nvme(p))
-        return zr_staging_buffers_each(engine, flat_param, ZR_VECTOR_GRADIENT, false, take, user,
-                                       error);
-    const zr_portion whole = {zr_own_shard(engine, flat_param), p->accumulator_dtype,
-                              zr_grads_reduced_shard(engine, flat_param, 0)};
     return take(user, &whole, error);
 }
 
@@ -139,8 +121,8 @@ static zero_status fill_copy(zero_engine *engine, zero_error *error)
     for (int p = 0; p < engine->plan->flat_param_count; p++) {
         rounding rounding = {engine, p};
         if (zr_engine_has_state(engine, p, ZR_VECTOR_MASTER))
-            ZERO_TRY(
-                zr_engine_weights_each(engine, p, false, round_into_parameters, &rounding, error));
+            ZERO_TRY(zr_engine_vector_each(engine, p, ZR_VECTOR_MASTER, false,
+                                           round_into_parameters, &rounding, error));
     }
     return zr_engine_publish(engine, 1u << ZR_REWRITTEN | 1u << ZR_CHANGED, error);
 }
@@ -189,16 +171,12 @@ zero_status zr_engine_parameters_changed(zero_engine *engine, zero_error *error)
     return zr_step_end_waits(engine, make_copies(engine, error), error);
 }
 
-static zero_status share_written_states(zero_engine *engine, zero_error *error)
-{
-    ZERO_TRY(broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, error));
-    engine->update.states_written = true;
-    return zr_engine_parameters_changed(engine, error);
-}
-
 zero_status zr_engine_states_changed(zero_engine *engine, zero_error *error)
 {
-    return zr_step_end_waits(engine, share_written_states(engine, error), error);
+    ZERO_TRY(zr_step_end_waits(
+        engine, broadcast_states(engine, ZR_VECTOR_STATE0, ZR_VECTOR_STATE1, error), error));
+    engine->update.states_written = true;
+    return zr_engine_parameters_changed(engine, error);
 }
 
 zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error)

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "comm/agreement.h"
 #include "engine/create.h"
+#include "engine/update.h"
 #include "model/unit.h"
 
 #include <string.h>
@@ -260,15 +261,6 @@ static zero_status collect_and_refuse_parts(const zr_grid *grid, bool of_job, co
     return status;
 }
 
-static zero_status sum_numbers_over_ranks(zero_comm *comm, uint64_t *numbers, int64_t count,
-                                          zero_error *error)
-{
-    for (int64_t at = 0; at < count; at += AT_ONCE)
-        ZERO_TRY(zr_comm_all_reduce_small(comm, numbers + at, ZR_MIN(count - at, AT_ONCE), ZERO_I64,
-                                          ZR_SUM, error));
-    return ZERO_OK;
-}
-
 // With pipeline stages, all ranks find the same faults of coverage and describe them together;
 // faults of likeness are found and described within a tensor group.
 static zero_status compare_ranks(const zr_grid *grid, const zr_plan *plan, bool staged,
@@ -279,10 +271,10 @@ static zero_status compare_ranks(const zr_grid *grid, const zr_plan *plan, bool 
     if (staged && grid->mesh.place[ZERO_AXIS_data] > 0)
         memset(numbers, 0, (size_t)count * sizeof *numbers);
     if (staged)
-        ZERO_TRY(sum_numbers_over_ranks(grid->world, numbers, count, error));
+        ZERO_TRY(zr_sum_words(grid->world, numbers, count, 1, error));
     if (grid->tensor)
-        ZERO_TRY(sum_numbers_over_ranks(grid->tensor, staged ? alike : numbers,
-                                        staged ? count : 2 * count, error));
+        ZERO_TRY(zr_sum_words(grid->tensor, staged ? alike : numbers, staged ? count : 2 * count, 1,
+                              error));
     for (int i = 0; i < count; i++)
         if (numbers[i] != COMPLETE || (!staged && alike[i] != 0))
             return collect_and_refuse_parts(grid, staged, plan, i, staged || alike[i] == 0, error);

@@ -1,10 +1,20 @@
 // Compares what a rank does with the plan: at the end of every pass the messages that it has sent
 // (contract 8), and at the end of a step or of an evaluation, when nothing is under way, the bytes
-// that have moved between tiers, which are counted where they move (contract 5).
-#include "engine/buffers.h"
+// that have moved between tiers, which are counted where they move (contract 5). A rank that fails
+// ends the waits of the others.
 #include "engine/step.h"
 
 #include <stdio.h>
+
+zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error)
+{
+    if (status != ZERO_OK) {
+        engine->phase = ZR_FAILED;
+        zero_comm_abort(engine->grid.world,
+                        error && error->message[0] ? error->message : zero_status_text(status));
+    }
+    return status;
+}
 
 // Explains where a user's unit lists what it exchanges with other tensor ranks, and names the unit
 // whose exchanges differ, if it is known. It is not known in visits, which have their own shapes.

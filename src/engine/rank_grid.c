@@ -1,7 +1,5 @@
 #include "engine/rank_grid.h"
 
-#include "comm/communicator.h"
-
 static zero_status split_along_axis(zr_grid *grid, zero_axis axis, const char *name,
                                     zero_comm **out, zero_error *error)
 {

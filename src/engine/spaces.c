@@ -3,7 +3,6 @@
 // once, and nothing is reserved later.
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/buffers.h"
 #include "engine/engine_internal.h"
 #include "plan/exchanges.h"
 
@@ -21,29 +20,10 @@ zero_status zr_exchange_window_create(zero_comm *comm, int64_t bytes, zr_window 
                             out, error);
 }
 
-static zero_status reserve_window(zero_engine *engine, zr_space_id id, zr_window *out,
-                                  zero_error *error)
-{
-    const zr_space_plan *plan = &engine->plan->spaces[id];
-    const zr_grid *grid = &engine->grid;
-    zr_window_kind kind = plan->kind == ZR_SPACE_SHARED    ? ZR_WINDOW_SHARED
-                          : plan->kind == ZR_SPACE_MACHINE ? ZR_WINDOW_MACHINE
-                                                           : ZR_WINDOW_SYMMETRIC;
-    int copies = kind == ZR_WINDOW_SHARED ? engine->plan->versions : 1;
-    if (id == ZR_SPACE_EXCHANGE || id == ZR_SPACE_SHARED_EXCHANGE)
-        ZERO_TRY(zr_exchange_window_create(id == ZR_SPACE_EXCHANGE ? grid->tensor : grid->replicas,
-                                           plan->bytes, out, error));
-    else
-        ZERO_TRY(zr_window_create(grid->data, kind, plan->bytes,
-                                  copies * engine->plan->flat_param_count, engine->bound.names, out,
-                                  error));
-    zr_ledger_hold(&engine->ledger, plan->tier, plan->category, plan->counted);
-    return ZERO_OK;
-}
-
 static zero_status reserve_space(zero_engine *engine, zr_space_id id, zero_error *error)
 {
     const zr_space_plan *plan = &engine->plan->spaces[id];
+    const zr_grid *grid = &engine->grid;
     zr_space *space = &engine->spaces[id];
     double began = zr_clock_seconds();
     if (plan->kind == ZR_SPACE_NONE)
@@ -54,9 +34,20 @@ static zero_status reserve_space(zero_engine *engine, zr_space_id id, zero_error
         space->at = space->arena.base;
         return ZERO_OK;
     }
-    ZERO_TRY(reserve_window(engine, id, &space->window, error));
+    zr_window_kind kind = plan->kind == ZR_SPACE_SHARED    ? ZR_WINDOW_SHARED
+                          : plan->kind == ZR_SPACE_MACHINE ? ZR_WINDOW_MACHINE
+                                                           : ZR_WINDOW_SYMMETRIC;
+    int copies = kind == ZR_WINDOW_SHARED ? engine->plan->versions : 1;
+    if (id == ZR_SPACE_EXCHANGE || id == ZR_SPACE_SHARED_EXCHANGE)
+        ZERO_TRY(zr_exchange_window_create(id == ZR_SPACE_EXCHANGE ? grid->tensor : grid->replicas,
+                                           plan->bytes, &space->window, error));
+    else
+        ZERO_TRY(zr_window_create(grid->data, kind, plan->bytes,
+                                  copies * engine->plan->flat_param_count, engine->bound.names,
+                                  &space->window, error));
+    zr_ledger_hold(&engine->ledger, plan->tier, plan->category, plan->counted);
     space->at = space->window.mine;
-    engine->setup.making.sharing += zr_clock_seconds() - began;
+    engine->making.sharing += zr_clock_seconds() - began;
     return ZERO_OK;
 }
 
@@ -218,10 +209,10 @@ static zero_status reserve_store(zero_engine *engine, int s, int64_t *cuts, zero
                                 &engine->stores[s], error);
 }
 
-zero_status zr_stores_reserve(zero_engine *engine, const zr_nvme_options *options,
-                              zero_error *error)
+zero_status zr_stores_reserve(zero_engine *engine, zero_error *error)
 {
     const zr_plan *plan = engine->plan;
+    const zr_nvme_options *options = &engine->parts.nvme;
     engine->offload.overwrite = options->faults && options->faults->overwrite;
     if (zr_plan_tier_bytes(plan, ZERO_TIER_nvme) > 0) {
         ZERO_TRY(open_scratch(engine, options, error));

@@ -1,25 +1,74 @@
 // The training step. Contract 8: what comes next follows only from the step's number or from
-// scalars that all ranks share.
-#include "base/traffic.h"
-#include "comm/agreement.h"
-#include "engine/buffers.h"
+// scalars that all ranks share. What an engine is at decides which calls it takes: a step's in
+// their order, changes only between steps and while no guard reads the states, and nothing after a
+// failure.
 #include "engine/interpret.h"
-#include "engine/lr_schedule.h"
 #include "engine/step.h"
-#include "plan/exchanges.h"
 
 #include <math.h>
-#include <stdio.h>
 
-// Several micro-batches are under way in a pipeline at once, so a step is one call there.
-static zero_status refuse_pipeline(const zero_engine *engine, const char *call, zero_error *error)
+// Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
+// failed.
+static zero_status check_phase(const zero_engine *engine, zr_phase phase, const char *call,
+                               const char *before, zero_error *error)
 {
-    if (!engine->plan->pipeline)
+    if (engine->phase == phase)
         return ZERO_OK;
-    return zr_fail(error, ZERO_ERR_USAGE,
-                   "%s: this engine is one stage of a pipeline of %d; zero_train_batch makes its "
-                   "steps",
-                   call, engine->plan->pipeline->pipeline.stages);
+    if (engine->phase == ZR_FAILED)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine has failed before; only zero_destroy may be called", call);
+    return zr_fail(error, ZERO_ERR_USAGE, "%s at step %lld: expected after %s", call,
+                   (long long)engine->progress.step, before);
+}
+
+zero_status zr_engine_between_steps(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(check_phase(engine, ZR_READY, call, "zero_initialize or zero_step", error));
+    if (engine->now.micro_batch == 0)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s inside of step %lld, after %lld of its %lld micro-batches: expected between steps",
+        call, (long long)engine->progress.step + 1, (long long)engine->now.micro_batch,
+        (long long)engine->plan->settings.accumulation);
+}
+
+zero_status zr_engine_may_change(const zero_engine *engine, const char *call, zero_error *error)
+{
+    ZERO_TRY(zr_engine_between_steps(engine, call, error));
+    if (!engine->guard.await)
+        return ZERO_OK;
+    return zr_fail(
+        error, ZERO_ERR_USAGE,
+        "%s at step %lld while a checkpoint is being written: zero_end_checkpoint comes first",
+        call, (long long)engine->progress.step);
+}
+
+bool zr_engine_can_guard(const zero_engine *engine)
+{
+    bool can = !engine->delayed && !zr_plan_is_asynchronous(engine->plan);
+    for (int p = 0; p < engine->plan->flat_param_count; p++)
+        can = can && engine->plan->flat_params[p].state_tier != ZERO_TIER_nvme &&
+              engine->plan->flat_params[p].parameter_tier != ZERO_TIER_nvme;
+    return can;
+}
+
+void zr_engine_guard(zero_engine *engine, const zr_guard *guard)
+{
+    engine->guard = guard ? *guard : (zr_guard){0};
+}
+
+// Refuses a call of one micro-batch where the engine is not in its phase, and in a pipeline, where
+// several micro-batches are under way at once, so a step is one call.
+static zero_status check_call(const zero_engine *engine, const char *call, zr_phase phase,
+                              const char *before, zero_error *error)
+{
+    if (engine->plan->pipeline)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "%s: this engine is one stage of a pipeline of %d; zero_train_batch makes "
+                       "its steps",
+                       call, engine->plan->pipeline->pipeline.stages);
+    return check_phase(engine, phase, call, before, error);
 }
 
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error)
@@ -27,11 +76,19 @@ zero_status zr_step_missing(const char *call, const char *what, zero_error *erro
     return zr_fail(error, ZERO_ERR_USAGE, "%s: %s is missing (NULL or empty)", call, what);
 }
 
-void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin)
+zero_status zr_step_refuse_inference(const zero_engine *engine, const char *call, zero_error *error)
+{
+    if (!engine->plan->settings.inference)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "%s: this engine was made for inference; zero_evaluate is its function", call);
+}
+
+void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin, int action)
 {
     if (engine->recorder)
         engine->recorder->unit = -1;
-    zr_recorder_add(engine->recorder, what, begin, 0, 0, -1);
+    zr_recorder_add(engine->recorder, what, begin, 0, 0, action);
 }
 
 bool zr_step_begin_gathers(zero_engine *engine)
@@ -62,22 +119,17 @@ void zr_step_begin_sums(zero_engine *engine)
     zr_tier_traffic_begin(engine);
 }
 
-void zr_step_set_values(zero_engine *engine, int64_t offset)
-{
-    zero_context *context = &engine->view.context;
-    context->step = (uint64_t)(engine->progress.step + offset);
-    context->values = &engine->operands.values[offset];
-    context->values->seed = context->seed;
-    context->values->step = context->step;
-}
-
-void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
+void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                             double *loss)
 {
     zero_context *context = &engine->view.context;
     engine->view.batch = *batch;
     context->training = 1;
     context->shape = engine->plan->shape;
-    zr_step_set_values(engine, 0);
+    context->step = (uint64_t)(engine->progress.step + offset);
+    context->values = &engine->operands.values[offset];
+    context->values->seed = context->seed;
+    context->values->step = context->step;
     context->micro_batch = (uint64_t)zr_engine_micro_batch(engine);
     context->loss = loss;
     context->loss_factor =
@@ -86,19 +138,6 @@ void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, dou
     int64_t positions = context->shape.batch * context->shape.seq;
     engine->view.weight =
         (struct zr_loss_weight){engine->config->loss_mean, positions, .targets = positions};
-}
-
-static void begin_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss)
-{
-    zr_step_set_micro_batch(engine, batch, loss);
-    if (engine->now.micro_batch == 0)
-        zr_step_begin_sums(engine);
-    if (engine->grid.tensor || engine->grid.pipeline)
-        engine->now.samples = zr_samples_fold(batch, engine->now.samples);
-    bool outdated = zr_step_begin_gathers(engine);
-    zr_tier_traffic_expect_micro_batch(engine, outdated);
-    zr_grid_hash_reset(&engine->grid);
-    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
 }
 
 zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t holds,
@@ -110,8 +149,8 @@ zero_status zr_step_run_pass(zero_engine *engine, zr_pass_kind kind, uint32_t ho
 
 zero_status zr_step_tell(zero_engine *engine, const zero_step_info *info, zero_error *error)
 {
-    for (int i = 0; i < engine->observers.count; i++) {
-        const zr_observer *observer = &engine->observers.at[i];
+    for (int i = 0; i < engine->observer_count; i++) {
+        const zr_observer *observer = &engine->observers[i];
         if (info && observer->step_done)
             ZERO_TRY(observer->step_done(observer->user, engine, info, error));
         if (!info && observer->step_begun)
@@ -124,23 +163,27 @@ zero_status zero_forward(zero_engine *engine, const zero_tensors *batch, double 
                          zero_error *error)
 {
     ZR_NEED(error, engine);
-    ZERO_TRY(refuse_pipeline(engine, "zero_forward", error));
-    ZERO_TRY(zr_step_check_phase(engine, ZR_READY, "zero_forward", "zero_initialize or zero_step",
-                                 error));
+    ZERO_TRY(check_call(engine, "zero_forward", ZR_READY, "zero_initialize or zero_step", error));
     if (!batch || !loss)
         return zr_step_missing("zero_forward", batch ? "loss" : "batch", error);
-    if (engine->plan->settings.inference)
-        return zr_fail(
-            error, ZERO_ERR_USAGE,
-            "zero_forward: this engine was made for inference; zero_evaluate is its function");
-    if (engine->now.micro_batch == 0)
+    ZERO_TRY(zr_step_refuse_inference(engine, "zero_forward", error));
+    bool first = engine->now.micro_batch == 0;
+    if (first)
         ZERO_TRY(zr_step_end_waits(engine, zr_step_tell(engine, NULL, error), error));
     int64_t begin = zr_recorder_begin(engine->recorder);
-    begin_micro_batch(engine, batch, loss);
+    zr_step_set_micro_batch(engine, 0, batch, loss);
+    if (first)
+        zr_step_begin_sums(engine);
+    if (engine->grid.tensor)
+        engine->now.samples = zr_samples_fold(batch, engine->now.samples);
+    bool outdated = zr_step_begin_gathers(engine);
+    zr_tier_traffic_expect_micro_batch(engine, outdated);
+    zr_grid_hash_reset(&engine->grid);
+    zr_program_begin(engine, ZR_PASS_MICRO_BATCH, zr_step_holds(engine, outdated));
     ZERO_TRY(zr_step_end_waits(
         engine, zr_program_run_until(engine, engine->cursor.pass->forward_end, error), error));
     engine->now.loss = *loss;
-    zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_forward, begin, -1);
     engine->phase = ZR_FORWARD_DONE;
     return ZERO_OK;
 }
@@ -172,11 +215,10 @@ static zero_status run_backward(zero_engine *engine, zero_error *error)
 zero_status zero_backward(zero_engine *engine, zero_error *error)
 {
     ZR_NEED(error, engine);
-    ZERO_TRY(refuse_pipeline(engine, "zero_backward", error));
-    ZERO_TRY(zr_step_check_phase(engine, ZR_FORWARD_DONE, "zero_backward", "zero_forward", error));
+    ZERO_TRY(check_call(engine, "zero_backward", ZR_FORWARD_DONE, "zero_forward", error));
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(zr_step_end_waits(engine, run_backward(engine, error), error));
-    zr_step_end_phase(engine, ZR_ACTIVITY_backward, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_backward, begin, -1);
     engine->phase = ZR_BACKWARD_DONE;
     return ZERO_OK;
 }
@@ -195,12 +237,6 @@ void zr_step_describe(const zero_engine *engine, zero_step_info *info, double *f
     info->skipped = !isfinite(info->grad_norm);
 }
 
-static double clip_factor(const zero_engine *engine, double norm)
-{
-    double limit = engine->config->clipping;
-    return limit > 0 && limit < norm + 1e-6 ? limit / (norm + 1e-6) : 1;
-}
-
 zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     double factor;
@@ -208,7 +244,9 @@ zero_status zr_step_begin_update(zero_engine *engine, zero_step_info *info, zero
     ZERO_TRY(zr_config_check_length(engine->config, engine->progress.updates + 1, error));
     zr_step_describe(engine, info, &factor);
     engine->update.lr = info->lr;
-    engine->update.scale = (float)(clip_factor(engine, info->grad_norm) / factor);
+    double limit = engine->config->clipping, norm = info->grad_norm + 1e-6;
+    double clip = limit > 0 && limit < norm ? limit / norm : 1;
+    engine->update.scale = (float)(clip / factor);
     engine->progress.gradient_scale = factor;
     info->loss_scale =
         engine->config->loss_scale.kind == ZR_SCALE_NONE ? 0 : engine->progress.scale.scale;
@@ -260,15 +298,14 @@ zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_err
 {
     int64_t begin = zr_recorder_begin(engine->recorder);
     ZERO_TRY(zr_step_end_waits(engine, run_step_boundary(engine, info, error), error));
-    zr_step_end_phase(engine, ZR_ACTIVITY_step, begin);
+    zr_step_end_phase(engine, ZR_ACTIVITY_step, begin, -1);
     return zr_step_end(engine, info, 1, error);
 }
 
 zero_status zero_step(zero_engine *engine, zero_step_info *info, zero_error *error)
 {
     ZR_NEED(error, engine);
-    ZERO_TRY(refuse_pipeline(engine, "zero_step", error));
-    ZERO_TRY(zr_step_check_phase(engine, ZR_BACKWARD_DONE, "zero_step", "zero_backward", error));
+    ZERO_TRY(check_call(engine, "zero_step", ZR_BACKWARD_DONE, "zero_backward", error));
     if (!info)
         return zr_step_missing("zero_step", "info", error);
     *info = (zero_step_info){.step = engine->progress.step};

@@ -5,38 +5,24 @@
 
 #include "engine/engine_internal.h"
 
-// phases.c
-// If this rank has failed, ends the waits of the other ranks, which would wait for it in vain.
-// Returns `status`.
-zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
-// Refuses `call` unless the engine is in this phase, which `before` brings it into, and has not
-// failed.
-zero_status zr_step_check_phase(const zero_engine *engine, zr_phase phase, const char *call,
-                                const char *before, zero_error *error);
-// Waits, before this rank's part of a flat parameter's states changes, until the owner of a guard
-// (zr_guard) has read it.
-zero_status zr_guard_await(zero_engine *engine, int flat_param, zero_error *error);
-
-// parameters.c
-// Collective: lets other ranks read what this rank's shards hold now. holds: bits of zr_when
-// (ZR_OVERLAPPED, ZR_REWRITTEN, ZR_CHANGED).
-zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
-
 // step.c
 // Rejects a call whose argument `what` is NULL or empty.
 zero_status zr_step_missing(const char *call, const char *what, zero_error *error);
-// Ends the record of a phase that began at `begin`.
-void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin);
+// Rejects a call of training on an engine that was made for inference.
+zero_status zr_step_refuse_inference(const zero_engine *engine, const char *call,
+                                     zero_error *error);
+// Ends the record of a phase that began at `begin`. action: zr_record_action; -1 if it is none.
+void zr_step_end_phase(zero_engine *engine, zr_activity what, int64_t begin, int action);
 // Says whether the next pass gathers kept flat parameters: it does if the weights have changed
 // since they were last gathered.
 bool zr_step_begin_gathers(zero_engine *engine);
 
 // Begins the sums of a step, before its first micro-batch.
 void zr_step_begin_sums(zero_engine *engine);
-// Sets what operations read of the step that comes `offset` steps after the first of the window.
-void zr_step_set_values(zero_engine *engine, int64_t offset);
-// Makes engine->now.micro_batch the one that units compute; *loss is where the last unit writes.
-void zr_step_set_micro_batch(zero_engine *engine, const zero_tensors *batch, double *loss);
+// Makes engine->now.micro_batch, of the step that comes `offset` steps after the first of the
+// window, the one that units compute; *loss is where the last unit writes.
+void zr_step_set_micro_batch(zero_engine *engine, int64_t offset, const zero_tensors *batch,
+                             double *loss);
 // Returns the bits of zr_when that hold in the passes of engine->now.micro_batch. outdated: kept
 // flat parameters are gathered.
 uint32_t zr_step_holds(const zero_engine *engine, bool outdated);
@@ -62,20 +48,29 @@ zero_status zr_step_end(zero_engine *engine, zero_step_info *infos, int64_t coun
 // Makes the update, after the step's last micro-batch, and tells observers that the step is done.
 zero_status zr_step_complete(zero_engine *engine, zero_step_info *info, zero_error *error);
 
-// pass_checks.c: checks the messages of every group at the end of a pass. announced: those of
+// parameters.c
+// Collective: lets other ranks read what this rank's shards hold now. holds: bits of zr_when
+// (ZR_OVERLAPPED, ZR_REWRITTEN, ZR_CHANGED).
+zero_status zr_engine_publish(zero_engine *engine, uint32_t holds, zero_error *error);
+
+// pass_checks.c
+// If this rank has failed, ends the waits of the other ranks, which would wait for it in vain.
+// Returns `status`.
+zero_status zr_step_end_waits(zero_engine *engine, zero_status status, const zero_error *error);
+// Checks the messages of every group at the end of a pass. announced: those of
 // tensor ranks and pipeline stages; NULL if they are as planned.
 zero_status zr_step_check_messages(zero_engine *engine, zr_pass_kind kind,
                                    const zr_pass_traffic *announced, zero_error *error);
 
-// phases.c: tells the other ranks of a pipeline what this one begins. chunk: -1 if it waits for the
-// next micro-batch; micro_batch: -1 for an evaluation.
+// train_batch.c: tells the other ranks of a pipeline what this one begins. chunk: -1 if it waits
+// for the next micro-batch; micro_batch: -1 for an evaluation.
 void zr_step_begin_work(zero_engine *engine, int chunk, int micro_batch);
 // Appends to the message of this rank's own failure what it was doing ("forward of micro-batch 2").
 // Returns `status`.
 zero_status zr_step_say_work(const zero_engine *engine, int chunk, const char *what,
                              zero_status status, zero_error *error);
 
-// same_samples.c
+// sum_scalars.c
 // Returns `hash`, 0 at first, continued over the bytes of a batch.
 uint64_t zr_samples_fold(const zero_tensors *batch, uint64_t hash);
 // Returns a number whose sum over the tensor ranks and pipeline stages of a data rank is 0 if those
@@ -90,27 +85,5 @@ zero_status zr_samples_settle(zero_engine *engine, int64_t difference, zero_erro
 zero_status zr_samples_compare_tensor(zero_engine *engine, uint64_t hash, zero_error *error);
 // Describes a difference between the first and the last pipeline stage. Returns ZERO_ERR_USAGE.
 zero_status zr_samples_refuse_pipeline_ends(const zero_engine *engine, zero_error *error);
-
-// Steps of a pipeline: the actions of its list, and what asynchronous schedules do between them
-// (plan/pipeline/schedules.h). A window is the steps after which the pipeline is empty: one, or
-// those of an asynchronous schedule until it drains.
-typedef struct zr_window_run {
-    zero_engine *engine;
-    const zero_tensors *batches; // (steps * accumulation); NULL if this stage reads no batch
-    int64_t steps;
-    zero_step_info *infos; // (steps)
-    bool outdated;         // the window gathers kept flat parameters
-    int copy;              // the copy of the parameters that is version 0
-} zr_window_run;
-
-// asynchronous.c. Begins a window of an asynchronous schedule: returns the actions (*count) of this
-// stage, which are written anew if the window has fewer steps than the plan.
-const zr_action *zr_window_begin(zr_window_run *run, int *count);
-// Ends the window, and its steps, after its last action.
-zero_status zr_window_end(zr_window_run *run, zero_error *error);
-// Runs NORM or UPDATE.
-zero_status zr_window_end_step(zr_window_run *run, const zr_action *action, zero_error *error);
-// Selects the copies of parameters and accumulators that the action reads, or that UPDATE writes.
-void zr_window_set_copies(const zr_window_run *run, const zr_action *action);
 
 #endif

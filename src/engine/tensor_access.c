@@ -2,7 +2,6 @@
 // holds non-finite values.
 #include "base/dtype.h"
 #include "engine/engine_internal.h"
-#include "model/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,21 +13,15 @@ zero_comm *zr_engine_comm(const zero_engine *engine) { return engine->grid.world
 const zr_grid *zr_engine_grid(const zero_engine *engine) { return &engine->grid; }
 zr_queue *zr_engine_queue(const zero_engine *engine) { return engine->queue; }
 const zr_config *zr_engine_config(const zero_engine *engine) { return engine->config; }
-zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->setup.making; }
-uint64_t zr_engine_seed(const zero_engine *engine) { return engine->setup.parts.seed; }
-const zero_logger *zr_engine_logger(const zero_engine *engine)
-{
-    return &engine->setup.parts.logger;
-}
-uint32_t zr_engine_allowed_changes(const zero_engine *engine)
-{
-    return engine->setup.parts.changes;
-}
+zr_engine_making zr_engine_making_of(const zero_engine *engine) { return engine->making; }
+uint64_t zr_engine_seed(const zero_engine *engine) { return engine->parts.seed; }
+const zero_logger *zr_engine_logger(const zero_engine *engine) { return &engine->parts.logger; }
+uint32_t zr_engine_allowed_changes(const zero_engine *engine) { return engine->parts.changes; }
 const char *zr_engine_io_description(const zero_engine *engine)
 {
     return engine->offload.io ? zr_io_description(engine->offload.io) : NULL;
 }
-double zr_engine_loss_scale(const zero_engine *engine) { return engine->progress.scale.scale; }
+int64_t zr_engine_steps_together(const zero_engine *engine) { return engine->steps.together; }
 zr_progress zr_engine_progress(const zero_engine *engine) { return engine->progress; }
 
 void zr_engine_go_on_from(zero_engine *engine, const zr_progress *progress)
@@ -73,32 +66,26 @@ void zero_memory_report(const zero_engine *engine, zero_memory *out)
     memcpy(out->held, engine->ledger.held, sizeof out->held);
 }
 
-zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after)
+static void add_traffic(const zero_traffic *traffic, int64_t times, zero_traffic *sum)
 {
-    static const zero_traffic none;
-    zero_traffic added;
-    before = before ? before : &none;
-    after = after ? after : &none;
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        added.calls[op] = after->calls[op] - before->calls[op];
-        added.bytes[op] = after->bytes[op] - before->bytes[op];
-        added.network[op] = after->network[op] - before->network[op];
+    for (int op = 0; op < ZERO_COMM_OP_COUNT && traffic; op++) {
+        sum->calls[op] += times * traffic->calls[op];
+        sum->bytes[op] += times * traffic->bytes[op];
+        sum->network[op] += times * traffic->network[op];
     }
-    return added;
 }
 
-static void add_traffic(const zero_traffic *added, zero_traffic *sum)
+zero_traffic zero_traffic_between(const zero_traffic *before, const zero_traffic *after)
 {
-    for (int op = 0; op < ZERO_COMM_OP_COUNT; op++) {
-        sum->calls[op] += added->calls[op];
-        sum->bytes[op] += added->bytes[op];
-        sum->network[op] += added->network[op];
-    }
+    zero_traffic added = {0};
+    add_traffic(after, 1, &added);
+    add_traffic(before, -1, &added);
+    return added;
 }
 
 void zr_engine_job_traffic(const zero_engine *engine, zero_traffic *out)
 {
-    *out = zero_traffic_between(&engine->setup.traffic_before, &engine->grid.world->traffic);
+    *out = zero_traffic_between(&engine->traffic_before, &engine->grid.world->traffic);
 }
 
 void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *out)
@@ -114,7 +101,7 @@ void zr_engine_traffic(const zero_engine *engine, zero_axis axis, zero_traffic *
     if (axis == ZERO_AXIS_pipeline && grid->pipeline)
         *out = grid->pipeline->traffic;
     if (axis == ZERO_AXIS_tensor && grid->replicas)
-        add_traffic(&grid->replicas->traffic, out);
+        add_traffic(&grid->replicas->traffic, 1, out);
 }
 
 // Groups were made for this engine, so all of their traffic is its own.
@@ -129,21 +116,16 @@ void zero_traffic_report(const zero_engine *engine, zero_traffic *out)
     zr_engine_job_traffic(engine, out);
     for (int i = 0; i < ZR_COUNT(grid->groups); i++)
         if (grid->groups[i] && grid->groups[i] != grid->world)
-            add_traffic(&grid->groups[i]->traffic, out);
+            add_traffic(&grid->groups[i]->traffic, 1, out);
 }
 
 zero_status zr_engine_observe(zero_engine *engine, const zr_observer *observer, zero_error *error)
 {
-    if (engine->observers.count == ZR_MOST_OBSERVERS)
+    if (engine->observer_count == ZR_MOST_OBSERVERS)
         return zr_fail(error, ZERO_ERR_LIMIT, "an engine has at most %d observers",
                        ZR_MOST_OBSERVERS);
-    engine->observers.at[engine->observers.count++] = *observer;
+    engine->observers[engine->observer_count++] = *observer;
     return ZERO_OK;
-}
-
-int64_t zr_engine_steps_together(const zero_engine *engine)
-{
-    return ZR_MAX(engine->steps.together, 1);
 }
 
 zero_status zr_engine_record(zero_engine *engine, zr_recorder *recorder, zero_error *error)
@@ -181,7 +163,8 @@ static zero_status search_portion(void *user, const zr_portion *portion, zero_er
     return ZERO_OK;
 }
 
-static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t *found,
+// vector: ZR_VECTOR_MASTER or ZR_VECTOR_GRADIENT.
+static zero_status first_nonfinite(zero_engine *engine, zr_vector vector, int64_t *found,
                                    zero_error *error)
 {
     const zr_plan *plan = engine->plan;
@@ -190,12 +173,9 @@ static zero_status first_nonfinite(zero_engine *engine, bool gradients, int64_t 
     for (int p = 0; p < plan->flat_param_count && (*found == INT64_MAX || plan->model->whole);
          p++) {
         search search = {.flat_param = &plan->flat_params[p], .found = -1};
-        if (gradients && plan->flat_params[p].kind != ZERO_TRAINABLE)
+        if (vector == ZR_VECTOR_GRADIENT && plan->flat_params[p].kind != ZERO_TRAINABLE)
             continue;
-        if (gradients)
-            ZERO_TRY(zr_engine_gradient_each(engine, p, search_portion, &search, error));
-        else
-            ZERO_TRY(zr_engine_weights_each(engine, p, false, search_portion, &search, error));
+        ZERO_TRY(zr_engine_vector_each(engine, p, vector, false, search_portion, &search, error));
         *found = search.found >= 0 ? ZR_MIN(search.found, *found) : *found;
     }
     return ZERO_OK;
@@ -214,8 +194,8 @@ zero_status zr_engine_find_nonfinite(zero_engine *engine, char *name, size_t siz
                                      zero_error *error)
 {
     int64_t found[2];
-    ZERO_TRY(first_nonfinite(engine, false, &found[0], error));
-    ZERO_TRY(first_nonfinite(engine, true, &found[1], error));
+    ZERO_TRY(first_nonfinite(engine, ZR_VECTOR_MASTER, &found[0], error));
+    ZERO_TRY(first_nonfinite(engine, ZR_VECTOR_GRADIENT, &found[1], error));
     ZERO_TRY(zr_comm_all_reduce_small(engine->grid.world, found, 2, ZERO_I64, ZR_MIN, error));
     const char *parameter = tensor_name(engine->plan, found[0]),
                *gradient = tensor_name(engine->plan, found[1]);

@@ -2,47 +2,35 @@
 // lie in a window on the communicator of the tensor ranks. Those that share a flat parameter, if
 // they are only some, have a communicator and a window of their own, through which operands are
 // copied.
-#include "engine/buffers.h"
-#include "engine/tensor_exchange.h"
 
-#include "compute/compute.h"
 #include "engine/interpret.h"
 #include "plan/exchanges.h"
 
 #include <stddef.h>
 #include <string.h>
 
-typedef struct operand { // shares of each rank of a window, one after another
-    zero_exchange_kind kind;
-    int slot;                 // of the window
-    int64_t offset, elements; // bytes, elements of a share
-    zero_dtype dtype;
-} operand;
-
-static zero_status move_shares(zr_window *window, const operand *o, zero_error *error)
+// Exchanges operands that lie in a slot of the window, `offset` bytes from its begin: the shares of
+// all ranks, one after another.
+static zero_status exchange_operands(zr_window *window, int slot, int64_t offset,
+                                     const zero_exchange *e, zero_error *error)
 {
     zr_handle handle;
-    zero_comm_op op = zr_exchange_op(o->kind);
-    int64_t share = o->elements * (int64_t)zero_dtype_bytes(o->dtype);
+    zero_comm_op op = zr_exchange_op(e->kind);
+    int64_t share = e->elements * (int64_t)zero_dtype_bytes(e->dtype);
+    if (e->kind == ZERO_EXCHANGE_SUM)
+        return zr_comm_all_reduce(window, slot, offset, e->elements, error);
     // The sum replaces this rank's own contribution to its share, which only this rank reads.
-    const zr_sum_target own = {.data = window->mine + o->offset + window->comm->rank * share,
-                               .dtype = o->dtype,
-                               .stride = o->elements};
-    ZERO_TRY(zr_comm_start(window, op, o->slot, o->offset, o->elements, o->dtype,
+    const zr_sum_target own = {.data = window->mine + offset + window->comm->rank * share,
+                               .dtype = e->dtype,
+                               .stride = e->elements};
+    ZERO_TRY(zr_comm_start(window, op, slot, offset, e->elements, e->dtype,
                            op == ZERO_COMM_reduce_scatter ? &own : NULL, &handle, error));
     ZERO_TRY(zr_comm_wait(&handle, error));
-    return zr_comm_quiesce(window, o->slot, error);
+    return zr_comm_quiesce(window, slot, error);
 }
 
-static zero_status exchange_operand(zr_window *window, const operand *o, zero_error *error)
-{
-    return o->kind == ZERO_EXCHANGE_SUM
-               ? zr_comm_all_reduce(window, o->slot, o->offset, o->elements, error)
-               : move_shares(window, o, error);
-}
-
-static zero_status check_operand(const zr_tensor_exchange *t, const zero_context *context,
-                                 const operand *o, int ranks, int64_t bytes)
+static zero_status check_operands(const zr_tensor_exchange *t, const zero_context *context,
+                                  int64_t offset, int ranks, int64_t bytes)
 {
     const zr_window *shared = t->shared && t->shared->comm ? t->shared : NULL;
     bool among = ranks == t->units.size || (shared && ranks == shared->comm->size);
@@ -51,11 +39,11 @@ static zero_status check_operand(const zr_tensor_exchange *t, const zero_context
                        "unit \"%s\": an exchange among %d of %d tensor ranks was not planned",
                        context->unit->name, ranks, t->units.size);
     int64_t room = ranks == t->units.size ? t->units.bytes : shared->bytes;
-    if (o->offset < 0 || o->elements < 0 || bytes > room || o->offset > t->units.bytes - bytes)
+    if (offset < 0 || bytes < 0 || bytes > room || offset > t->units.bytes - bytes)
         return zr_fail(context->error, ZERO_ERR_INTERNAL,
                        "unit \"%s\": an exchange of %lld bytes at %lld does not lie in the %lld "
                        "bytes that were planned",
-                       context->unit->name, (long long)bytes, (long long)o->offset,
+                       context->unit->name, (long long)bytes, (long long)offset,
                        (long long)t->units.bytes);
     return ZERO_OK;
 }
@@ -66,19 +54,18 @@ static zero_status run_tensor_exchange(const struct zr_exchanger *self, const ze
 {
     zr_tensor_exchange *t =
         (zr_tensor_exchange *)((char *)self - offsetof(zr_tensor_exchange, units));
-    const operand o = {kind, kind, offset, elements, dtype};
+    const zero_exchange e = {.kind = kind, .elements = elements, .dtype = dtype};
     int ranks = replicas ? replicas : self->size;
     if (ranks == 1)
         return ZERO_OK;
     int64_t bytes = ranks * elements * (int64_t)zero_dtype_bytes(dtype);
-    ZERO_TRY(check_operand(t, context, &o, ranks, bytes));
+    ZERO_TRY(check_operands(t, context, offset, ranks, bytes));
     int64_t begin = zr_recorder_begin(t->engine->recorder);
     if (ranks == self->size) {
-        ZERO_TRY(exchange_operand(t->window, &o, context->error));
+        ZERO_TRY(exchange_operands(t->window, (int)kind, offset, &e, context->error));
     } else {
-        const operand there = {kind, kind, 0, elements, dtype};
         memcpy(t->shared->mine, t->window->mine + offset, (size_t)bytes);
-        ZERO_TRY(exchange_operand(t->shared, &there, context->error));
+        ZERO_TRY(exchange_operands(t->shared, (int)kind, 0, &e, context->error));
         memcpy(t->window->mine + offset, t->shared->mine, (size_t)bytes);
     }
     zr_recorder_add(t->engine->recorder, ZR_ACTIVITY_exchange, begin,
@@ -92,14 +79,13 @@ zero_status zr_execute_join(zero_engine *engine, const zr_instruction *i, zero_e
     zr_window *window = engine->exchange.window;
     zr_queue *queue = engine->queue;
     const zero_exchange e = zr_join_exchange(engine->plan, i);
-    const operand o = {e.kind, ZR_EXCHANGE_JOIN, 0, e.elements, e.dtype};
     int64_t share = e.elements * (int64_t)zero_dtype_bytes(e.dtype);
     bool link = i->slot.kind == ZR_SLOT_LINK;
     int64_t own = link ? engine->plan->links[i->slot.index].first : i->from.first - i->place.first;
     char *whole = link ? zr_engine_slot_at(engine, i->slot.index) : zr_buffer_at(engine, i->place);
     int64_t begin = zr_recorder_begin(engine->recorder);
     zr_run(queue, zr_op_copy(&(zr_bytes){share}, whole + own, window->mine + own));
-    ZERO_TRY(exchange_operand(window, &o, error));
+    ZERO_TRY(exchange_operands(window, ZR_EXCHANGE_JOIN, 0, &e, error));
     zr_run(queue, zr_op_copy(&(zr_bytes){share + i->bytes}, window->mine, whole));
     zr_recorder_add(engine->recorder, ZR_ACTIVITY_exchange, begin, i->bytes, 0, -1);
     return ZERO_OK;
@@ -127,11 +113,6 @@ zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tenso
     return ZERO_OK;
 }
 
-void zr_tensor_exchange_close(zr_tensor_exchange *exchange)
-{
-    zr_window_destroy(&exchange->opened);
-}
-
 void zr_tensor_exchange_begin(zero_engine *engine)
 {
     engine->exchange = (zr_tensor_exchange){.engine = engine, .differing = -1};
@@ -147,23 +128,23 @@ void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes
     zr_exchanges_fold(engine->plan, sizes, ZR_CALL_FORWARD, &engine->expected);
 }
 
-zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine)
+zr_pass_traffic zr_tensor_exchange_so_far(const zero_engine *engine)
 {
     const zr_grid *grid = &engine->grid;
-    return (zr_exchanged){.tensor = grid->tensor ? grid->tensor->message_hash : 0,
-                          .replicas = grid->replicas ? grid->replicas->message_hash : 0};
+    return (zr_pass_traffic){.tensor.hash = grid->tensor ? grid->tensor->message_hash : 0,
+                             .replicas.hash = grid->replicas ? grid->replicas->message_hash : 0};
 }
 
 void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
-                             const zr_exchanged *before)
+                             const zr_pass_traffic *before)
 {
     zr_tensor_exchange *t = &engine->exchange;
     if (!t->units.run || t->differing >= 0)
         return;
-    zr_pass_traffic listed = {.tensor.hash = before->tensor, .replicas.hash = before->replicas};
+    zr_pass_traffic listed = *before;
     zr_exchanges_fold(engine->plan, &engine->plan->units[call->unit].sizes, (zr_call)call->what,
                       &listed);
-    const zr_exchanged now = zr_tensor_exchange_so_far(engine);
-    if (now.tensor != listed.tensor.hash || now.replicas != listed.replicas.hash)
+    const zr_pass_traffic now = zr_tensor_exchange_so_far(engine);
+    if (now.tensor.hash != listed.tensor.hash || now.replicas.hash != listed.replicas.hash)
         t->differing = call->unit;
 }

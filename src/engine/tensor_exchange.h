@@ -18,26 +18,21 @@ typedef struct zr_tensor_exchange {
     int differing;
 } zr_tensor_exchange;
 
-typedef struct zr_exchanged { // hashes of a rank's messages so far
-    uint64_t tensor, replicas;
-} zr_exchanged;
-
 // Makes a window with `bytes` for the operands of units; makes nothing if the model is not split or
 // this rank has all of it. It is for calls of units that the plan does not know (generation). *out
-// must not move. Collective over the groups of tensor ranks; the caller records the bytes held.
+// must not move. Collective over the groups of tensor ranks; the caller records the bytes held, and
+// destroys out->opened.
 zero_status zr_tensor_exchange_open(zero_engine *engine, int64_t bytes, zr_tensor_exchange *out,
                                     zero_error *error);
 // Announces what a unit will exchange, before a call in a shape that the plan does not know. After
 // all units were visited, the messages of tensor ranks are compared with what was announced.
 void zr_tensor_exchange_expect(zero_engine *engine, const zero_unit_sizes *sizes);
-// Returns what a rank has exchanged with other tensor ranks; zeroes if there are none.
-zr_exchanged zr_tensor_exchange_so_far(const zero_engine *engine);
+// Returns hashes of what a rank has exchanged with other tensor ranks; zeroes if there are none.
+zr_pass_traffic zr_tensor_exchange_so_far(const zero_engine *engine);
 // Compares what a call of a unit has exchanged since `before` with the unit's sizes, and records
 // the unit if they differ, so that the check at the end of the pass can name it.
 void zr_tensor_exchange_note(zero_engine *engine, const zr_instruction *call,
-                             const zr_exchanged *before);
-// Frees what zr_tensor_exchange_open has made; not collective.
-void zr_tensor_exchange_close(zr_tensor_exchange *exchange);
+                             const zr_pass_traffic *before);
 
 // Lets units exchange in the engine's spaces, where the model is split.
 void zr_tensor_exchange_begin(zero_engine *engine);

@@ -3,9 +3,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "comm/agreement.h"
-#include "engine/buffers.h"
 #include "engine/step.h"
-#include "model/unit.h"
 #include "plan/accumulators.h"
 
 #include <string.h>
@@ -85,9 +83,9 @@ static wanted find_wanted_tensor(const zr_plan *plan, const char *name)
     return what;
 }
 
-static zero_status find_and_check_tensor(const zero_engine *engine, const char *call,
-                                         const char *name, const float *buffer, int64_t elements,
-                                         wanted *out, zero_error *error)
+static zero_status find_tensor(const zero_engine *engine, const char *call, const char *name,
+                               const float *buffer, int64_t elements, wanted *out,
+                               zero_error *error)
 {
     if (!name || !buffer)
         return zr_fail(error, ZERO_ERR_USAGE, "%s: the %s is missing (NULL)", call,
@@ -141,14 +139,20 @@ static zero_status copy_portion(void *user, const zr_portion *portion, zero_erro
     return ZERO_OK;
 }
 
-// Broadcasts each owner's part to all ranks. The own part is in `out` already; out begins with the
-// tensor's first element.
-static zero_status broadcast_owned_parts(zero_engine *engine, const part *part, float *out,
-                                         zero_error *error)
+// Reads what this rank owns of a part, and broadcasts each owner's to all ranks. out begins with
+// the tensor's first element.
+static zero_status read_and_share_part(zero_engine *engine, zr_vector vector, const part *part,
+                                       float *out, zero_error *error)
 {
     zero_comm *data = engine->grid.data;
+    const zr_flat_param *flat_param = &engine->plan->flat_params[part->flat_param];
+    copying copying = {.tensor = part->tensor,
+                       .own = owned_part(flat_param, part->tensor, data->rank),
+                       .out = out};
+    ZERO_TRY(zr_engine_vector_each(engine, part->flat_param, vector, false, copy_portion, &copying,
+                                   error));
     for (int r = 0; r < data->size; r++) {
-        zr_span owned = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor, r);
+        zr_span owned = owned_part(flat_param, part->tensor, r);
         if (owned.count > 0)
             ZERO_TRY(zr_comm_broadcast(data, out + (owned.first - part->tensor->first),
                                        owned.count * (int64_t)sizeof *out, r, error));
@@ -156,28 +160,13 @@ static zero_status broadcast_owned_parts(zero_engine *engine, const part *part, 
     return ZERO_OK;
 }
 
-static zero_status read_and_share_part(zero_engine *engine, bool gradients, const part *part,
-                                       float *out, zero_error *error)
-{
-    copying copying = {.tensor = part->tensor,
-                       .own = owned_part(&engine->plan->flat_params[part->flat_param], part->tensor,
-                                         engine->grid.data->rank),
-                       .out = out};
-    if (gradients)
-        ZERO_TRY(zr_engine_gradient_each(engine, part->flat_param, copy_portion, &copying, error));
-    else
-        ZERO_TRY(
-            zr_engine_weights_each(engine, part->flat_param, false, copy_portion, &copying, error));
-    return broadcast_owned_parts(engine, part, out, error);
-}
-
-static zero_status read_tile(zero_engine *engine, bool gradients, const part *part, float *whole,
+static zero_status read_tile(zero_engine *engine, zr_vector vector, const part *part, float *whole,
                              zero_error *error)
 {
     float *tile = zr_alloc((size_t)part->tensor->count * sizeof *tile, error);
     if (!tile)
         return ZERO_ERR_MEMORY;
-    zero_status status = read_and_share_part(engine, gradients, part, tile, error);
+    zero_status status = read_and_share_part(engine, vector, part, tile, error);
     for (int64_t done = 0, stretch, at; status == ZERO_OK && done < part->tensor->count;
          done += stretch) {
         stretch = zr_tile_stretch(part->tensor->desc, done, part->tensor->count - done, &at);
@@ -207,7 +196,7 @@ static zero_status sum_disjoint_parts(zero_comm *group, float *out, int64_t elem
     return status;
 }
 
-static zero_status read_tensor_shards(zero_engine *engine, bool gradients, const wanted *what,
+static zero_status read_tensor_shards(zero_engine *engine, zr_vector vector, const wanted *what,
                                       float *out, zero_error *error)
 {
     zero_comm *tensor = engine->grid.tensor, *pipeline = engine->grid.pipeline;
@@ -216,7 +205,7 @@ static zero_status read_tensor_shards(zero_engine *engine, bool gradients, const
     for (part at = {.flat_param = -1}; next_part(engine->plan, what, &at);) {
         bool tile = is_tile_of(at.tensor, what);
         if (engine->plan->flat_params[at.flat_param].counted && at.tensor->count > 0)
-            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, gradients, &at, out, error));
+            ZERO_TRY((tile ? read_tile : read_and_share_part)(engine, vector, &at, out, error));
     }
     if (tensor)
         ZERO_TRY(sum_disjoint_parts(tensor, out, what->count, error));
@@ -229,9 +218,9 @@ zero_status zero_read_parameter(zero_engine *engine, const char *name, float *ou
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_parameter", error));
     wanted what;
-    ZERO_TRY(
-        find_and_check_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
-    return zr_step_end_waits(engine, read_tensor_shards(engine, false, &what, out, error), error);
+    ZERO_TRY(find_tensor(engine, "zero_read_parameter", name, out, elements, &what, error));
+    return zr_step_end_waits(
+        engine, read_tensor_shards(engine, ZR_VECTOR_MASTER, &what, out, error), error);
 }
 
 enum { COLLECTS_NOTHING, COLLECTS_VALUES, COLLECTS_GRADIENTS }; // of buffers, of what trains
@@ -257,14 +246,14 @@ zero_status zero_read_gradient(zero_engine *engine, const char *name, float *out
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_read_gradient", error));
     wanted what;
-    ZERO_TRY(
-        find_and_check_tensor(engine, "zero_read_gradient", name, out, elements, &what, error));
+    ZERO_TRY(find_tensor(engine, "zero_read_gradient", name, out, elements, &what, error));
     int64_t collected;
     ZERO_TRY(zr_step_end_waits(engine, find_collected(engine, &what, &collected, error), error));
     if (collected == COLLECTS_NOTHING)
         return zr_fail(error, ZERO_ERR_USAGE, "zero_read_gradient: tensor \"%s\" has no gradient",
                        name);
-    ZERO_TRY(zr_step_end_waits(engine, read_tensor_shards(engine, true, &what, out, error), error));
+    ZERO_TRY(zr_step_end_waits(
+        engine, read_tensor_shards(engine, ZR_VECTOR_GRADIENT, &what, out, error), error));
     float factor =
         collected == COLLECTS_GRADIENTS ? (float)(1 / engine->progress.gradient_scale) : 1;
     for (int64_t i = 0; i < elements; i++)
@@ -282,8 +271,8 @@ static zero_status write_tensor_shards(zero_engine *engine, const wanted *what, 
                                              engine->grid.data->rank),
                            .in = in,
                            .tile = is_tile_of(at.tensor, what)};
-        ZERO_TRY(
-            zr_engine_weights_each(engine, at.flat_param, true, copy_portion, &copying, error));
+        ZERO_TRY(zr_engine_vector_each(engine, at.flat_param, ZR_VECTOR_MASTER, true, copy_portion,
+                                       &copying, error));
     }
     return zr_engine_parameters_changed(engine, error);
 }
@@ -294,7 +283,6 @@ zero_status zero_write_parameter(zero_engine *engine, const char *name, const fl
     ZR_NEED(error, engine);
     ZERO_TRY(zr_engine_may_change(engine, "zero_write_parameter", error));
     wanted what;
-    ZERO_TRY(
-        find_and_check_tensor(engine, "zero_write_parameter", name, in, elements, &what, error));
+    ZERO_TRY(find_tensor(engine, "zero_write_parameter", name, in, elements, &what, error));
     return zr_step_end_waits(engine, write_tensor_shards(engine, &what, in, error), error);
 }

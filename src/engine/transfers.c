@@ -1,77 +1,55 @@
-// Instructions that move a slot's data between the store of a tier and a buffer on the device or
-// the host (also the sums of micro-batches, to which later ones are added), and the waits for them.
-#include "compute/compute.h"
-#include "engine/buffers.h"
+// Slots of operations that are under way; instructions that move a slot's data between the store of
+// a tier and a buffer on the device or the host (also the sums of micro-batches, to which later
+// ones are added); and AWAIT: one look-up and one call of the wait of the slot's kind.
+#include "base/alloc.h"
 #include "engine/interpret.h"
 #include "plan/accumulators.h"
 
 #include <string.h>
 
-void zr_offload_record(zr_recorder *recorder, const zr_io_request *request)
+// Returns the number of operations that one slot has. Some kinds do not use theirs: windows, or the
+// update's thread, know how far they are.
+static int pending_of_slot(const zr_plan *plan, zr_slot_kind kind)
 {
-    const int64_t *bounds = request->extents->bounds;
-    zr_activity what = request->write ? ZR_ACTIVITY_disk_write : ZR_ACTIVITY_disk_read;
-    zr_recorder_add_overlapped(recorder, what, request->began, request->ended,
-                               bounds[request->begin + request->count] - bounds[request->begin]);
+    return kind == ZR_SLOT_TRAVELLED ? zr_accumulators(&plan->settings) : 1;
 }
 
-zero_status zr_offload_await(zero_engine *engine, zr_transfer *transfer, zero_error *error)
+zero_status zr_slots_reserve(zero_engine *engine, zero_error *error)
 {
-    if (!transfer->store)
-        return ZERO_OK;
-    int64_t begin = zr_recorder_begin(engine->recorder);
-    zero_status status = zr_transfer_wait(transfer, error);
-    zr_recorder_add(engine->recorder, ZR_ACTIVITY_disk_wait, begin, 0, 0, -1);
-    zr_offload_record(engine->recorder, &transfer->request);
-    return status;
-}
-
-// Moves bytes between a device buffer and a store of any tier, and counts them. Stores in memory
-// are copied at once; NVMe reads and writes the buffer itself.
-static zero_status move_range(zero_engine *engine, zr_store *store, zr_range range, char *buffer,
-                              bool out, zr_transfer *transfer, zero_error *error)
-{
-    if (store->tier != ZERO_TIER_device)
-        *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
-    if (zr_store_needs_buffer(store))
-        return (out ? store->ops->commit : store->ops->fetch)(store, range, buffer, transfer,
-                                                              error);
-    char *kept = zr_store_at(store, range.first);
-    if (!out && engine->offload.overwrite)
-        memset(buffer, 0xff, (size_t)range.count);
-    zr_run(engine->queue,
-           zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
+    const zr_plan *plan = engine->plan;
+    int first[ZR_SLOT_KIND_COUNT], count = 0;
+    for (zr_slot_kind kind = 0; kind < ZR_SLOT_KIND_COUNT; kind++) {
+        first[kind] = count;
+        count += plan->slots[kind] * pending_of_slot(plan, kind);
+    }
+    engine->pending = zr_alloc((size_t)count * sizeof *engine->pending, error);
+    if (!engine->pending)
+        return ZERO_ERR_MEMORY;
+    for (zr_slot_kind kind = 0; kind < ZR_SLOT_KIND_COUNT; kind++)
+        engine->slots[kind] = engine->pending + first[kind];
     return ZERO_OK;
 }
 
-// Returns the transfers of the instruction's slot.
-static zr_pending *pending_of(zero_engine *engine, const zr_instruction *i)
+// Returns the operations of the instruction's slot.
+static zr_pending *pending_of(const zero_engine *engine, const zr_instruction *i)
 {
-    int each = i->slot.kind == ZR_SLOT_TRAVELLED ? zr_accumulators(&engine->plan->settings) : 1;
+    int each = pending_of_slot(engine->plan, i->slot.kind);
     return &engine->slots[i->slot.kind][i->slot.index * each];
 }
 
-// Begins to fetch the sums of earlier micro-batches to which this one's is added, one after
-// another.
-static zero_status fetch_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
+// Begins to store the sum of this micro-batch, or to fetch those of earlier ones to which it is
+// added, one after another.
+static zero_status move_sums(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
     const zr_sum_slots place = zr_grads_sum_slots(engine);
-    char *to = zr_buffer_at(engine, i->place);
-    for (int sum = 0; sum < place.adds; sum++, to += i->bytes)
-        ZERO_TRY(store->ops->fetch(store,
-                                   zr_accumulator_range(engine, i->flat_param, place.slot + sum),
-                                   to, &pending_of(engine, i)[sum].transfer, error));
+    bool out = i->code == ZR_STORE;
+    char *at = zr_buffer_at(engine, out ? i->from : i->place);
+    for (int sum = 0; sum < (out ? 1 : place.adds); sum++, at += i->bytes)
+        ZERO_TRY((out ? store->ops->commit : store->ops->fetch)(
+            store, zr_accumulator_range(engine, i->flat_param, place.slot + sum), at,
+            &pending_of(engine, i)[sum].transfer, error));
     return ZERO_OK;
-}
-
-static zero_status store_sum(zero_engine *engine, const zr_instruction *i, zero_error *error)
-{
-    zr_store *store = zr_vector_store(engine, i->flat_param, ZR_VECTOR_GRADIENT);
-    const zr_range range =
-        zr_accumulator_range(engine, i->flat_param, zr_grads_sum_slots(engine).slot);
-    char *sum = zr_buffer_at(engine, i->from);
-    return store->ops->commit(store, range, sum, &pending_of(engine, i)->transfer, error);
 }
 
 static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i, zero_error *error)
@@ -82,24 +60,76 @@ static zero_status fetch_parameters(zero_engine *engine, const zr_instruction *i
                              &pending_of(engine, i)->transfer, error);
 }
 
-// Moves parked contributions, or an activation checkpoint of the chunk whose pass runs.
+// Moves parked contributions, or an activation checkpoint of the chunk whose pass runs, between a
+// device buffer and a store of any tier, and counts the bytes. Stores in memory are copied at once;
+// NVMe reads and writes the buffer itself.
 static zero_status move_stored(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     bool parked = i->slot.kind == ZR_SLOT_PARKED, out = i->code == ZR_STORE;
+    zr_store *store = &engine->stores[parked ? ZR_STORE_PARKED : ZR_STORE_ACTIVATION_CHECKPOINTS];
+    char *buffer = zr_buffer_at(engine, out ? i->from : i->place);
     zr_range range = {out ? i->place.first : i->from.first, i->bytes};
     if (!parked)
         range.first += engine->now.set * engine->plan->chunks[engine->now.chunk].stored_bytes;
-    return move_range(engine,
-                      &engine->stores[parked ? ZR_STORE_PARKED : ZR_STORE_ACTIVATION_CHECKPOINTS],
-                      range, zr_buffer_at(engine, out ? i->from : i->place), out,
-                      &pending_of(engine, i)->transfer, error);
+    if (store->tier != ZERO_TIER_device)
+        *(out ? &engine->offload.to_host : &engine->offload.to_device) += range.count;
+    if (zr_store_needs_buffer(store))
+        return (out ? store->ops->commit : store->ops->fetch)(
+            store, range, buffer, &pending_of(engine, i)->transfer, error);
+    char *kept = zr_store_at(store, range.first);
+    if (!out && engine->offload.overwrite)
+        memset(buffer, 0xff, (size_t)range.count);
+    zr_run(engine->queue,
+           zr_op_copy(&(zr_bytes){range.count}, out ? buffer : kept, out ? kept : buffer));
+    return ZERO_OK;
 }
 
 zero_status zr_execute_transfer(zero_engine *engine, const zr_instruction *i, zero_error *error)
 {
     switch (i->slot.kind) {
     case ZR_SLOT_FETCHED: return fetch_parameters(engine, i, error);
-    case ZR_SLOT_TRAVELLED: return (i->code == ZR_FETCH ? fetch_sums : store_sum)(engine, i, error);
+    case ZR_SLOT_TRAVELLED: return move_sums(engine, i, error);
     default: return move_stored(engine, i, error);
     }
+}
+
+static zero_status await_exchange(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_handle *handle = &pending_of(engine, i)->exchange;
+    return handle->pending ? zr_comm_wait(handle, error) : ZERO_OK;
+}
+
+static zero_status await_transfers(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    for (int n = 0; n < pending_of_slot(engine->plan, i->slot.kind); n++)
+        ZERO_TRY(zr_offload_await(engine, &pending_of(engine, i)[n].transfer, error));
+    return ZERO_OK;
+}
+
+static zero_status await_readers(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    zr_space *space = &engine->spaces[zr_space_of_buffer(i->place.buffer)];
+    return zr_comm_quiesce(&space->window, i->slot.index, error);
+}
+
+static zero_status await_versions(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    const zr_version_ops *versions = engine->grid.data->versions;
+    return (i->slot.kind == ZR_SLOT_PUBLISHED ? versions->await_published
+                                              : versions->await_released)(
+        &engine->spaces[ZR_SPACE_PARAMETERS].window, zr_version_slot(engine, i->slot.index),
+        engine->versions.published[engine->versions.copy], error);
+}
+
+static zr_execute *const waits[ZR_SLOT_KIND_COUNT] = {
+    [ZR_SLOT_SUM] = await_exchange,        [ZR_SLOT_GATHER] = await_exchange,
+    [ZR_SLOT_READERS] = await_readers,     [ZR_SLOT_PUBLISHED] = await_versions,
+    [ZR_SLOT_RELEASED] = await_versions,   [ZR_SLOT_FETCHED] = await_transfers,
+    [ZR_SLOT_TRAVELLED] = await_transfers, [ZR_SLOT_PARKED] = await_transfers,
+    [ZR_SLOT_KEPT] = await_transfers,      [ZR_SLOT_GROUP] = zr_delayed_await_group,
+};
+
+zero_status zr_execute_await(zero_engine *engine, const zr_instruction *i, zero_error *error)
+{
+    return waits[i->slot.kind](engine, i, error);
 }

@@ -1,17 +1,82 @@
 // The update: it unscales, clips, applies the optimizer and makes the 16-bit copy in one walk over
 // the range that this rank updates (section 5.1: each rank updates its partition).
-#include "engine/buffers.h"
+//
+// LAMB, Algorithm 2 of arXiv 1904.00962, walks twice: the moments, corrected for their start at
+// zero, give a direction u, which is scaled by |p|/|u|. Both norms are sums over the chunks of all
+// ranks, so a tensor may lie on several ranks.
 #include "engine/engine_internal.h"
-#include "engine/lr_schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+// Returns the states of the current shard slice from an element of the flat parameter on.
+static zr_range_states states_from(const zr_update_walk *walk, int64_t element)
+{
+    zr_range_states at = zr_range_from(walk->states, element - walk->span.first);
+    if (!walk->copies)
+        at.parameters = NULL;
+    return at;
+}
 
 static void update_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
 {
     zr_update_walk *walk = user;
-    zr_range_states at = zr_range_from(walk->states, first - walk->span.first);
-    if (!walk->copies)
-        at.parameters = NULL;
+    const zr_range_states at = states_from(walk, first);
     walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
     zr_run(walk->queue, zr_op_update_of(&walk->update, walk->values, count, &at));
+}
+
+// Of LAMB's first walk.
+static void direction_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    zr_update_walk *walk = user;
+    const zr_range_states at = states_from(walk, first);
+    walk->update.weight_decay = tensor->decays ? walk->weight_decay : 0;
+    walk->update.n = count;
+    walk->update.gradient = at.gradient_dtype;
+    zr_run(walk->queue, zr_op_lamb_direction(&walk->update, walk->values, at.master, at.state0,
+                                             at.state1, at.gradient, at.direction));
+}
+
+// Returns LAMB's squares by tensor: of parameters, or of directions.
+static zr_exact *lamb_squares(zero_engine *engine, bool directions)
+{
+    return engine->update.squares + (directions ? engine->plan->tensor_count : 0);
+}
+
+// Of LAMB's second walk.
+static void apply_part(void *user, const zr_plan_tensor *tensor, int64_t first, int64_t count)
+{
+    zr_update_walk *walk = user;
+    zero_engine *engine = walk->engine;
+    const zr_optimizer_spec *spec = &engine->config->optimizer;
+    double p = sqrt(zr_exact_value(&lamb_squares(engine, false)[tensor->number])),
+           u = sqrt(zr_exact_value(&lamb_squares(engine, true)[tensor->number]));
+    double ratio = p > 0 && u > 0 ? fmin(fmax(p / u, spec->min_coeff), spec->max_coeff) : 1;
+    const zr_range_states at = states_from(walk, first);
+    walk->update.n = count;
+    walk->update.parameters = at.parameters_dtype;
+    engine->operands.lamb_step = (float)(walk->values->lr * ratio);
+    zr_run(walk->queue, zr_op_subtract_scaled(&walk->update, &engine->operands.lamb_step, at.master,
+                                              at.direction, at.parameters));
+}
+
+// Adds each element to LAMB's norms once, at every stage: on the rank that owns its shard and
+// counts the flat parameter.
+static void add_norms(const zr_update_walk *walk, int flat_param)
+{
+    zero_engine *engine = walk->engine;
+    zr_span own = zr_own_shard(engine, flat_param);
+    int64_t first = ZR_MAX(own.first, walk->span.first),
+            end = ZR_MIN(own.first + own.count, walk->span.first + walk->span.count);
+    if (!engine->plan->flat_params[flat_param].counted || end <= first)
+        return;
+    const zr_span span = {first, end - first};
+    const zr_range_states at = states_from(walk, first);
+    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.master, lamb_squares(engine, false),
+                        true);
+    zr_norm_add_squares(engine, flat_param, span, ZERO_F32, at.direction,
+                        lamb_squares(engine, true), true);
 }
 
 zero_status zr_update_shard_slice(void *user, zero_engine *engine,
@@ -21,8 +86,9 @@ zero_status zr_update_shard_slice(void *user, zero_engine *engine,
     zr_update_walk *walk = user;
     walk->span = zr_shard_slice_span(engine, shard_slice);
     walk->states = states;
-    zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, update_part,
-                 walk);
+    zr_for_parts(&engine->plan->flat_params[shard_slice->flat_param], walk->span, walk->part, walk);
+    if (walk->part == direction_part)
+        add_norms(walk, shard_slice->flat_param);
     return ZERO_OK;
 }
 
@@ -37,8 +103,7 @@ zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer)
     return kinds[optimizer];
 }
 
-zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
-                                  float gradient_scale, zr_update_values *values)
+zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_update_values *values)
 {
     const zr_optimizer_spec *spec = &engine->config->optimizer;
     double betas[2];
@@ -47,12 +112,12 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
     double t = (double)(engine->progress.updates + 1);
     bool corrects = spec->bias_correction;
     *values = (zr_update_values){
-        .lr = lr,
+        .lr = engine->update.lr,
         .beta1 = betas[0],
         .beta2 = betas[1],
         .correction1 = corrects ? 1 - __builtin_pow(betas[0], t) : 1,
         .correction2 = corrects ? 1 - __builtin_pow(betas[1], t) : 1,
-        .gradient_scale = gradient_scale,
+        .gradient_scale = engine->update.scale,
         .first = engine->progress.updates == 0,
     };
     const zr_update update = {
@@ -62,9 +127,33 @@ zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, do
         .dampening = spec->dampening,
         .nesterov = spec->nesterov,
     };
-    return (zr_update_walk){.queue = queue,
+    return (zr_update_walk){.engine = engine,
+                            .queue = queue,
                             .update = update,
                             .values = values,
                             .weight_decay = spec->weight_decay,
+                            .part = update_part,
                             .copies = zr_plan_updates_copies(engine->plan)};
+}
+
+zero_status zr_update_groups(zero_engine *engine, zero_error *error)
+{
+    zr_walk_vectors walks[2];
+    zr_update_walk update = zr_update_describe(engine, engine->queue, &engine->operands.update);
+    int tensors = engine->plan->tensor_count;
+    bool first = !engine->update.states_written, lamb = engine->plan->settings.per_tensor_norms;
+    zr_plan_walks(engine->plan, walks);
+    zr_walk walk = {.vectors = walks[0], .take = zr_update_shard_slice, .user = &update};
+    zr_tier_traffic_expect_update(engine, 0, first);
+    engine->update.states_written = true;
+    if (!lamb)
+        return zr_groups_walk(engine, &walk, error);
+    zr_tier_traffic_expect_update(engine, 1, first);
+    memset(engine->update.squares, 0, 2 * (size_t)tensors * sizeof *engine->update.squares);
+    update.part = direction_part;
+    ZERO_TRY(zr_groups_walk(engine, &walk, error));
+    ZERO_TRY(zr_norm_all_reduce(engine, engine->update.squares, 2 * tensors, error));
+    walk.vectors = walks[1];
+    update.part = apply_part;
+    return zr_groups_walk(engine, &walk, error);
 }

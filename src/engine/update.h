@@ -5,14 +5,15 @@
 #define ZR_ENGINE_UPDATE_H
 
 #include "base/numbers.h"
-#include "compute/compute.h"
 #include "engine/engine_api.h"
 
 typedef struct zr_update_walk { // what an update needs at each shard slice of its walk
+    zero_engine *engine;
     zr_queue *queue;
     zr_update update;
     const zr_update_values *values;
     double weight_decay;
+    zr_part_fn part;               // what it does with each part of a tensor; user: this walk
     zr_span span;                  // of the current shard slice, elements of the flat parameter
     const zr_range_states *states; // of that shard slice
     bool copies;                   // parameters are written in the same walk
@@ -22,21 +23,24 @@ typedef struct zr_update_walk { // what an update needs at each shard slice of i
 zr_update_kind zr_optimizer_update_kind(zr_optimizer_kind optimizer);
 // Describes the next update, and sets its values, which it reads until it ends. queue: that of the
 // thread that will make it.
-zr_update_walk zr_update_describe(const zero_engine *engine, zr_queue *queue, double lr,
-                                  float gradient_scale, zr_update_values *values);
+zr_update_walk zr_update_describe(zero_engine *engine, zr_queue *queue, zr_update_values *values);
 // A zr_shard_slice_fn that updates one shard slice. walk: a zr_update_walk.
 zero_status zr_update_shard_slice(void *walk, zero_engine *engine,
                                   const zr_shard_slice *shard_slice, const zr_range_states *states,
                                   zero_error *error);
-// Collective: LAMB's two walks, with the norms by tensor between them. In lamb.c.
-zero_status zr_lamb_update(zero_engine *engine, const zr_update_walk *walk,
-                           const zr_walk_vectors walks[2], zero_error *error);
+
+// Collective with LAMB, whose second walk needs the norms by tensor: makes the next update.
+zero_status zr_update_groups(zero_engine *engine, zero_error *error);
 
 // gradients.c
 // Adds the squares of a span of a flat parameter to `sums`, one sum a tensor (sums[tensor number])
 // or all in sums[0]. values: from the span's first element on, of `dtype`.
 void zr_norm_add_squares(zero_engine *engine, int flat_param, zr_span span, zero_dtype dtype,
                          const void *values, zr_exact *sums, bool by_tensor);
+// Collective: adds up numbers (count) of `words` int64 each over the ranks of `comm`, as many in a
+// message as it has room for.
+zero_status zr_sum_words(zero_comm *comm, void *numbers, int64_t count, int64_t words,
+                         zero_error *error);
 // Collective: adds up the sums (count) of all ranks, or, where a schedule is asynchronous, of those
 // of this pipeline stage, because other stages are at other steps.
 zero_status zr_norm_all_reduce(zero_engine *engine, zr_exact *sums, int count, zero_error *error);
@@ -62,12 +66,11 @@ zero_status zr_delayed_create(zero_engine *engine, zero_error *error);
 void zr_delayed_destroy(zr_delayed *delayed); // waits for an update that is under way
 
 // At the end of a step: begins the update by the gradient of this step.
-zero_status zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
-                             zero_error *error);
-// Called before a sum goes into the own shard of a flat parameter: waits until the update is done
-// with that shard's group and all groups after it; for group -1, until it has ended. Returns at
-// once if no update is under way.
-zero_status zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
+zero_status zr_delayed_begin(zero_engine *engine, zero_error *error);
+// AWAIT of a group, before a sum goes into the own shard of a flat parameter: waits until the
+// update is done with that shard's group and all groups after it; for group -1, until it has ended.
+// Returns at once if no update is under way.
+zero_status zr_delayed_await_group(zero_engine *engine, const zr_instruction *i, zero_error *error);
 // Waits until the update has ended: then the master is P(i). Returns at once if no update is under
 // way. Not collective.
 zero_status zr_delayed_join(zero_engine *engine, zero_error *error);

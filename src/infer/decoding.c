@@ -135,7 +135,7 @@ void zr_decoding_close(zr_decoding *decoding)
 {
     zr_ledger_hold(&decoding->ledger, ZERO_TIER_host, ZERO_MEM_communication,
                    -decoding->exchange.units.bytes);
-    zr_tensor_exchange_close(&decoding->exchange);
+    zr_window_destroy(&decoding->exchange.opened);
     zr_arena_destroy(&decoding->arena);
 }
 

@@ -4,7 +4,7 @@
 // warning is given, every step tries again, and the points in between are missing.
 #include "base/file.h"
 #include "checkpoint/ownership.h"
-#include "engine/lr_schedule.h"
+#include "engine/step_schedules.h"
 #include "monitor/breakdown.h"
 #include "monitor/scalar_files.h"
 #include "monitor/sinks.h"

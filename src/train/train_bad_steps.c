@@ -34,7 +34,7 @@ static zero_status report_skip(const zr_train *train, const zero_step_info *info
         ZERO_TRY(zr_engine_find_nonfinite(train->run.engine, name, sizeof name, error));
     if (info->loss_scale > 0)
         snprintf(scale, sizeof scale, " at loss scale %g (next: %g)", info->loss_scale,
-                 zr_engine_loss_scale(train->run.engine));
+                 zr_engine_progress(train->run.engine).scale.scale);
     zr_log(
         &train->logger, ZERO_LOG_WARNING,
         "step %lld: the norm of the gradient is not finite%s: this update is skipped%s; the first "

@@ -57,21 +57,6 @@ static zero_status read_rows(loop *l, int64_t steps, zero_error *error)
     return zr_windows_check_files(train->comm, data, error);
 }
 
-static zero_status make_steps(loop *l, int64_t steps, zero_error *error)
-{
-    zero_engine *engine = l->train->run.engine;
-    zr_run_clock *clock = &l->train->run.clock;
-    zr_run_clock_turn(clock, ZR_TIME_DATA);
-    ZERO_TRY(read_rows(l, steps, error));
-    zr_run_clock_turn(clock, ZR_TIME_COMPUTE);
-    if (l->window > 1)
-        ZERO_TRY(zero_train_window(engine, l->batches, steps, l->infos, error));
-    else
-        ZERO_TRY(zero_train_batch(engine, l->batches, zero_accumulation(engine), l->infos, error));
-    zr_run_clock_end_steps(clock, steps);
-    return ZERO_OK;
-}
-
 int zr_train_tell(const zr_train *train, const zero_event *event)
 {
     const zero_train_options *options = train->asked.options;
@@ -311,20 +296,18 @@ static verdict choose_verdict(zr_train *train, int64_t step, int stop)
     return train->comm->rank == 0 && zr_train_wants_checkpoint(train, step) ? SAVE : GO_ON;
 }
 
-// milliseconds: of each of the steps.
-static zero_status time_steps(loop *l, int64_t steps, double *milliseconds, zero_error *error)
+// Takes down what was exchanged and moved before the steps, and reads their rows.
+static zero_status begin_steps(loop *l, int64_t steps, zero_error *error)
 {
     zr_train_run *run = &l->train->run;
-    double begin = zr_clock_seconds();
     zero_traffic_report(run->engine, &l->before);
     for (zero_axis axis = 0; axis < ZERO_AXIS_COUNT; axis++)
         zr_engine_traffic(run->engine, axis, &l->groups_before[axis]);
     zr_engine_job_traffic(run->engine, &l->job_before);
     zero_io_report(run->engine, &l->io_before);
-    ZERO_TRY(make_steps(l, steps, error));
-    double seconds = zr_clock_seconds() - begin;
-    *milliseconds = seconds * 1e3 / (double)steps;
-    run->longest_step = fmax(run->longest_step, seconds);
+    zr_run_clock_turn(&run->clock, ZR_TIME_DATA);
+    ZERO_TRY(read_rows(l, steps, error));
+    zr_run_clock_turn(&run->clock, ZR_TIME_COMPUTE);
     return ZERO_OK;
 }
 
@@ -372,10 +355,15 @@ static zero_status check_and_report_step(loop *l, zero_step_info *info, bool las
 // *step: made before.
 static zero_status run_window(loop *l, int64_t *step, int64_t end, zero_error *error)
 {
-    double milliseconds;
+    zr_train_run *run = &l->train->run;
     int64_t verdict, steps = ZR_MIN(l->window - *step % l->window, end - *step);
     int stop = 0;
-    ZERO_TRY(time_steps(l, steps, &milliseconds, error));
+    double begin = zr_clock_seconds();
+    ZERO_TRY(begin_steps(l, steps, error));
+    ZERO_TRY(zero_train_window(run->engine, l->batches, steps, l->infos, error));
+    zr_run_clock_end_steps(&run->clock, steps);
+    double seconds = zr_clock_seconds() - begin, milliseconds = seconds * 1e3 / (double)steps;
+    run->longest_step = fmax(run->longest_step, seconds);
     for (int64_t i = 0; i < steps; i++)
         ZERO_TRY(
             check_and_report_step(l, &l->infos[i], i == steps - 1, milliseconds, &stop, error));

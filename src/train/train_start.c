@@ -8,7 +8,7 @@
 #include "comm/environment.h"
 #include "config/config_ranks.h"
 #include "engine/engine_api.h"
-#include "engine/lr_schedule.h"
+#include "engine/step_schedules.h"
 #include "memory/arena.h"
 #include "model/lm_slices.h"
 #include "train/training.h"

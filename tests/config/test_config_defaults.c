@@ -1,6 +1,6 @@
 // The program's defaults: what it adds to a configuration file, and where the file wins.
 #include "usual_run.h"
-#include "engine/lr_schedule.h"
+#include "engine/step_schedules.h"
 
 static void test_program_defaults(void **state)
 {

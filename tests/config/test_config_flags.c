@@ -1,7 +1,7 @@
 // Flags that override the file: they win, a message says so, and they are checked as the file is.
 #include "config_support.h"
 #include "config/settings.h"
-#include "engine/lr_schedule.h"
+#include "engine/step_schedules.h"
 
 typedef struct fixture {
     zr_config *config;

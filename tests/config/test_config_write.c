@@ -1,6 +1,6 @@
 // The resolved configuration stays the same when it is written, read and resolved again.
 #include "config_support.h"
-#include "engine/lr_schedule.h"
+#include "engine/step_schedules.h"
 
 static const zr_config_facts facts = {FACTS, .total_steps = 200, .hidden = 32, .lr = 3e-4,
                                       .auto_dtype = ZERO_BF16};

@@ -165,13 +165,10 @@ void lazy_tiers_take(zero_engine *engine)
 
 // What follows stands between the engine's files: the linker puts it in place of what one of them
 // calls in another (meson.build).
-zero_status __real_zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
-                                    zero_error *error);
-zero_status __wrap_zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
-                                    zero_error *error);
+zero_status __real_zr_delayed_begin(zero_engine *engine, zero_error *error);
+zero_status __wrap_zr_delayed_begin(zero_engine *engine, zero_error *error);
 
-zero_status __wrap_zr_delayed_begin(zero_engine *engine, double lr, float gradient_scale,
-                                    zero_error *error)
+zero_status __wrap_zr_delayed_begin(zero_engine *engine, zero_error *error)
 {
     gate *gate = gate_of(engine->delayed);
     if (engine->update.overlaps)
@@ -181,16 +178,19 @@ zero_status __wrap_zr_delayed_begin(zero_engine *engine, double lr, float gradie
         put(gate, &gate->wanted, engine->plan->group_count);
         put(gate, &gate->at, engine->plan->group_count);
     }
-    return __real_zr_delayed_begin(engine, lr, gradient_scale, error);
+    return __real_zr_delayed_begin(engine, error);
 }
 
-zero_status __real_zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
-zero_status __wrap_zr_delayed_await_group(zero_engine *engine, int group, zero_error *error);
+zero_status __real_zr_delayed_await_group(zero_engine *engine, const zr_instruction *i,
+                                          zero_error *error);
+zero_status __wrap_zr_delayed_await_group(zero_engine *engine, const zr_instruction *i,
+                                          zero_error *error);
 
-zero_status __wrap_zr_delayed_await_group(zero_engine *engine, int group, zero_error *error)
+zero_status __wrap_zr_delayed_await_group(zero_engine *engine, const zr_instruction *i,
+                                          zero_error *error)
 {
-    want(gate_of(engine->delayed), group);
-    return __real_zr_delayed_await_group(engine, group, error);
+    want(gate_of(engine->delayed), i->slot.index);
+    return __real_zr_delayed_await_group(engine, i, error);
 }
 
 zero_status __real_zr_delayed_join(zero_engine *engine, zero_error *error);

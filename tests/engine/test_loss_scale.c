@@ -1,5 +1,5 @@
 // The loss scale, compared with the sequences that DeepSpeed's own scaler gives.
-#include "engine/loss_scale.h"
+#include "engine/step_schedules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // The schedules, compared with the values that DeepSpeed's own code gives, to 1e-15 of the value.
-#include "engine/lr_schedule.h"
+#include "engine/step_schedules.h"
 
 #include <math.h>
 #include <setjmp.h>

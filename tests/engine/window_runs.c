@@ -144,7 +144,7 @@ static zero_status tell_moments(zero_engine *engine, zero_error *error)
             moment m = {.engine = engine, .to = result->moments[v], .flat_param = p};
             if (zr_engine_has_state(engine, p, vectors[v]))
                 ZERO_TRY(
-                    zr_engine_state_each(engine, p, vectors[v], false, take_portion, &m, error));
+                    zr_engine_vector_each(engine, p, vectors[v], false, take_portion, &m, error));
         }
     return ZERO_OK;
 }

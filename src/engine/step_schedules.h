@@ -1,13 +1,23 @@
-// The loss scale of fp16 as DeepSpeed computes it: pure functions of a small state (reference:
-// DynamicLossScaler).
+// The learning rate and the loss scale of a step as DeepSpeed computes them: pure functions.
 //
-// The engine multiplies the loss by `scale`, divides the reduced gradient by the same number, and
-// calls zr_loss_scale_next once per step with the outcome that all ranks agree on. When the scale
-// grows or shrinks, the next step is the first to use the new one.
-#ifndef ZR_ENGINE_LOSS_SCALE_H
-#define ZR_ENGINE_LOSS_SCALE_H
+// A schedule is a function of one number, n: how many times it has stepped, which is the 0-based
+// number of the update it serves; a skipped update does not step it. So n is the whole state, and
+// any update can be replayed. The engine calls these functions once per update.
+//
+// The loss scale of fp16 is a small state (reference: DynamicLossScaler). The engine multiplies the
+// loss by `scale`, divides the reduced gradient by the same number, and calls zr_loss_scale_next
+// once per step with the outcome that all ranks agree on. When the scale grows or shrinks, the next
+// step is the first to use the new one.
+#ifndef ZR_ENGINE_STEP_SCHEDULES_H
+#define ZR_ENGINE_STEP_SCHEDULES_H
 
 #include "config/optimizer_spec.h"
+
+double zr_schedule_lr(const zr_lr_schedule *schedule, int64_t n);
+// Computes beta1 and beta2 of update n. They are the optimizer's own (betas), except under OneCycle
+// with cycle_momentum.
+void zr_schedule_betas(const zr_lr_schedule *schedule, int64_t n, const double betas[2],
+                       double out[2]);
 
 typedef struct zr_loss_scale { // all that a checkpoint has to keep
     double scale;
