@@ -240,10 +240,22 @@ static void broken_files_are_refused(void **state)
     assert_non_null(strstr(error.message, "/nonexistent/config.json"));
 }
 
+static void the_usual_inner_width_is_null(void **state)
+{
+    zr_lm_config config = {.kind = ZR_LM_GPT2};
+    zr_buffer text = {0};
+    zero_gpt2_defaults(&config.gpt2);
+    config.gpt2.n_inner = 4 * config.gpt2.n_embd;
+    zr_lm_config_write(&config, &text);
+    assert_non_null(strstr(text.data, "\"n_inner\": null"));
+    zr_buffer_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(the_usual_inner_width_is_null),
         cmocka_unit_test(ids_of_tokens_are_kept),
         cmocka_unit_test(the_published_file_is_read),
         cmocka_unit_test(other_names_of_sizes_are_read),

@@ -187,6 +187,20 @@ static void what_is_written_comes_back(void **state)
     "\"factor\": 32.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0, "                      \
     "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\""
 
+// Sizes that follow from others are written as numbers, because readers differ in what they derive.
+static void derived_sizes_are_written(void **state)
+{
+    zr_lm_config config = {.kind = ZR_LM_LLAMA};
+    zr_buffer text = {0};
+    zero_llama_defaults(&config.llama);
+    config.llama.n_kv_head = 0;
+    config.llama.head_dim = 0;
+    zr_lm_config_write(&config, &text);
+    assert_non_null(strstr(text.data, "\"num_key_value_heads\": 12"));
+    assert_non_null(strstr(text.data, "\"head_dim\": 64"));
+    zr_buffer_free(&text);
+}
+
 static void both_spellings_are_read(void **state)
 {
     const zero_llama_config older =
@@ -365,6 +379,7 @@ int main(void)
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(what_is_written_comes_back),
         cmocka_unit_test(an_added_scaling_is_honoured),
+        cmocka_unit_test(derived_sizes_are_written),
         cmocka_unit_test(both_spellings_are_read),
         cmocka_unit_test(silence_is_read_as_transformers_reads_it),
         cmocka_unit_test(other_arithmetic_is_refused),

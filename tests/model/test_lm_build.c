@@ -204,10 +204,41 @@ static void reads_are_noted(void **state)
     assert_true(sizes.backward_reads_streamed);
 }
 
+// The attention's weights have its number of tiles, the MLP's theirs.
+static void each_kind_of_weight_has_its_tiles(void **state)
+{
+    static const struct {
+        const char *name;
+        int tiles;
+    } wanted[] = {{"h.0.attn.c_attn.weight", 2},
+                  {"h.0.attn.c_proj.weight", 2},
+                  {"h.0.mlp.c_fc.weight", 4},
+                  {"h.0.mlp.c_proj.weight", 2},
+                  {"wte.weight", 2}};
+    zr_lm_config config = config_of(GPT2);
+    zero_model *model;
+    // steps are multiples of 64: 128 columns have at most 2 tiles, and 200 tokens 2 of 128
+    zr_lm_set_tiles(&config, &(zr_tiles){3, 2, 4});
+    assert_int_equal(zr_lm_build(&config, NULL, &ops, &model, NULL), ZERO_OK);
+    for (int i = 0; i < ZR_COUNT(wanted); i++) {
+        int found = 0;
+        for (zr_tensor_walk w = zr_tensors_of(model); w.desc; zr_tensors_next(&w))
+            if (!strcmp(zr_tensor_name(w.desc), wanted[i].name))
+                for (int p = 0; p < model->units[w.unit].flat_param_count; p++)
+                    found += model->units[w.unit].flat_params[p].tensors[0].tile.whole &&
+                             !strcmp(model->units[w.unit].flat_params[p].tensors[0].tile.whole,
+                                     wanted[i].name);
+        if (found != wanted[i].tiles)
+            fail_msg("%s: %d tiles, not %d", wanted[i].name, found, wanted[i].tiles);
+    }
+    zr_lm_free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_lead_to_what_was_designed),
+        cmocka_unit_test(each_kind_of_weight_has_its_tiles),
         cmocka_unit_test(frozen_tensors_share_a_flat_param),
         cmocka_unit_test(reads_are_noted),
     };

@@ -152,6 +152,10 @@ static void both_spellings_are_read(void **state)
                         "\"use_parallel_residual\": true, \"attention_bias\": true}");
     assert_memory_equal(&older, &newer, sizeof older);
     assert_true(older.rotated == 0.5 && older.rope.theta == 500 && older.rope.factor == 2);
+    // transformers does not look for the names of other architectures beside its own
+    const zr_lm_numbers others =
+        read_right(NEOX ", \"rope_theta\": 7, \"partial_rotary_factor\": 1}");
+    assert_true(others.rotated == 0.25 && others.rope.theta == 10000);
 }
 
 static void silence_is_read_as_transformers_reads_it(void **state)
