@@ -61,8 +61,10 @@ static float *gradient(const struct zr_sink *self, zero_context *context, int fl
     harness *net = ((const harness_sink *)self)->net;
     zero_flat_param_ref ref = zr_unit_flat_param(net->model, context->unit_index, flat_param);
     assert_int_equal(zr_flat_param_desc(net->model, ref)->kind, ZERO_TRAINABLE);
-    *add = net->written[ref.unit][ref.flat_param][tensor];
-    net->written[ref.unit][ref.flat_param][tensor] = true;
+    uint8_t *opened_by = &net->opened_by[ref.unit][ref.flat_param][tensor],
+            unit = (uint8_t)(context->unit_index + 1);
+    *opened_by = *opened_by ? *opened_by : unit;
+    *add = *opened_by != unit;
     return net->gradients + net->offset[ref.unit][ref.flat_param][tensor];
 }
 
@@ -355,10 +357,12 @@ void harness_backward(harness *net, bool fused)
     net->in_backward = false;
 }
 
+void harness_contribute(harness *net) { memset(net->opened_by, UINT8_MAX, sizeof net->opened_by); }
+
 void harness_forget(harness *net)
 {
     memset(net->gradients, 0xff, sizeof(float) * (size_t)net->parameter_count);
-    memset(net->written, 0, sizeof(net->written));
+    memset(net->opened_by, 0, sizeof(net->opened_by));
 }
 
 bool harness_offered(const zr_backend *backend)

@@ -40,8 +40,9 @@ struct harness {
     // (parameter_count): what units read if shape.dtype has 16 bits; each forward rounds it anew.
     uint16_t *narrow;
     int64_t offset[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
-    // Whether the gradient has a contribution.
-    bool written[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
+    // Which unit was the first to contribute to a gradient, counted from 1: as long as it runs it
+    // sets elements, and those after it add to them; 0 if none has contributed.
+    uint8_t opened_by[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
     int32_t *tokens, *targets; // (batch, seq)
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];
@@ -82,7 +83,9 @@ double harness_forward(harness *net, bool training); // runs every unit; returns
 // Computes all gradients, after a training forward. fused: uses the last unit's forward_backward,
 // otherwise its backward.
 void harness_backward(harness *net, bool fused);
-void harness_forget(harness *net); // sets gradients to NaN and marks none as written
+void harness_forget(harness *net); // sets gradients to NaN, to which none has contributed
+// Every gradient has what another unit has contributed: what follows is added.
+void harness_contribute(harness *net);
 
 // Whether this processor can run the backend, which means that a queue can be opened.
 bool harness_offered(const zr_backend *backend);

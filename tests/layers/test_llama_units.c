@@ -78,6 +78,7 @@ static void contributions_add_up(void **state)
         harness_backward(&net, true);
         float *once = malloc(sizeof(float) * (size_t)net.parameter_count);
         memcpy(once, net.gradients, sizeof(float) * (size_t)net.parameter_count);
+        harness_contribute(&net);
         harness_backward(&net, true);
         for (int u = 0; u < net.model->unit_count; u++)
             for (int p = 0; p < net.model->units[u].flat_param_count; p++)
