@@ -230,6 +230,7 @@ static void of_models(const tiny *t)
 {
     zero_gpt2_config gpt2;
     zero_llama_config llama;
+    const zero_rows_config rows = {.struct_size = sizeof rows};
     zero_model *model;
     FUNCTION(zero_gpt2_defaults);
     zero_gpt2_defaults(NULL);
@@ -243,6 +244,11 @@ static void of_models(const tiny *t)
     FUNCTION(zero_llama_create);
     REFUSES("config", zero_llama_create(NULL, &model, e));
     REFUSES("out", zero_llama_create(&llama, NULL, e));
+    FUNCTION(zero_rows_create);
+    REFUSES("config", zero_rows_create(NULL, &model, e));
+    REFUSES("out", zero_rows_create(&rows, NULL, e));
+    FUNCTION(zero_rows_destroy);
+    zero_rows_destroy(NULL);
     FUNCTION(zero_gpt2_destroy);
     zero_gpt2_destroy(NULL);
     FUNCTION(zero_llama_destroy);
