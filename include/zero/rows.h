@@ -88,7 +88,7 @@ typedef struct zero_block_table {
 
 typedef struct zero_rows_config {
     size_t struct_size;
-    const char *name; // of the model
+    const char *name; // of the model; it must outlive the model
     int64_t vocab_size, n_positions, width, inner, n_layer;
     int64_t n_head, n_kv_head; // of queries; of keys and values (0: as many)
     int64_t head_dim;          // 0: width / n_head
@@ -100,7 +100,8 @@ typedef struct zero_rows_config {
     int tied;              // 1: the head uses the table of tokens
     double rotated;        // the fraction of a head that is rotated, if rows rotate
     zero_rope rope;
-    // (tensor_count) The tensors of a block, and its rows. They must outlive the model.
+    // (tensor_count) The tensors of a block, each of which one row uses; and its rows. They must
+    // outlive the model.
     const zero_tensor_row *tensors;
     int tensor_count;
     const zero_block_table *block;

@@ -166,6 +166,21 @@ static zero_status check_half(checking *c)
                    c->title, attentions);
 }
 
+// Returns how many rows use a tensor.
+static int count_uses(const zero_block_table *block, int tensor, bool rms)
+{
+    int uses = 0;
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
+        for (int r = 0; r < block->halves[half].count; r++) {
+            const zero_block_row *row = &block->halves[half].rows[r];
+            bool norm = row->kind == ZERO_ROW_NORM,
+                 weight = norm || is_linear(row) || row->kind == ZERO_ROW_HEAD_NORM,
+                 bias = is_linear(row) || (norm && !rms);
+            uses += (weight && row->weight == tensor) + (bias && row->bias == tensor);
+        }
+    return uses;
+}
+
 zero_status zr_rows_check(const zero_block_table *block, const zero_tensor_row *tensors, int count,
                           bool rms, bool outputs_first, const char *title, zero_error *error)
 {
@@ -182,5 +197,10 @@ zero_status zr_rows_check(const zero_block_table *block, const zero_tensor_row *
                       .error = error};
         ZERO_TRY(check_half(&c));
     }
+    for (int t = 0; t < count; t++)
+        if (count_uses(block, t, rms) != 1)
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "rows of \"%s\": tensor %d, \"%s\", is used by %d rows: one is right",
+                           title, t, tensors[t].name, count_uses(block, t, rms));
     return ZERO_OK;
 }

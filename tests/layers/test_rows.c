@@ -235,6 +235,8 @@ WRONG(attention_in_mlp, MLP(1).kind = ZERO_ROW_ATTENTION)
 WRONG(read_twice, t->block.halves[1].count = 4; MLP(3) = MLP(2); MLP(3).in[0] = 2;
       MLP(2) = ((zero_block_row){ZERO_ROW_SILU_GATE, {1, 1}}))
 WRONG(gelu_of_torch, t->rows.outputs_first = 1)
+WRONG(unused, MLP(1).bias = ZERO_NO_TENSOR)
+WRONG(shared, MLP(2).bias = O_B)
 WRONG(heads, t->rows.n_head = 3)
 WRONG(no_width, t->rows.width = 0)
 WRONG(epsilon, t->rows.norm_epsilon = 0)
@@ -280,6 +282,8 @@ static const struct {
     CASE(attention_in_mlp, "mlp, row 1: its kind belongs to the attention half"),
     CASE(read_twice, "several rows read it"),
     CASE(gelu_of_torch, "a GELU_LINEAR has weights that lie as (in, out)"),
+    CASE(unused, "tensor 9, \"up.b\", is used by 0 rows"),
+    CASE(shared, "tensor 5, \"o.b\", is used by 2 rows"),
     CASE(heads, "width 16 (width) is not divisible by 3 heads (n_head)"),
     CASE(no_width, "mine: width is 0"),
     CASE(epsilon, "mine: norm_epsilon is 0"),
