@@ -35,11 +35,16 @@ static void add_calls(products *to, const zero_product_shape *shape)
 
 static void note_product(void *user, zr_queue *queue, const zr_op *op)
 {
-    const zr_product *p = &op->shape.product;
-    const zero_product_shape shape = {
-        .m = p->m, .n = p->n, .k = p->k, .trans_a = p->trans_a, .trans_b = p->trans_b, .calls = 1};
-    if (op->kind == ZR_OP_product)
+    if (op->kind == ZR_OP_product) {
+        const zr_product *p = &op->shape.product;
+        const zero_product_shape shape = {.m = p->m,
+                                          .n = p->n,
+                                          .k = p->k,
+                                          .trans_a = p->trans_a,
+                                          .trans_b = p->trans_b,
+                                          .calls = 1};
         add_calls(user, &shape);
+    }
     queue->backend->run(queue, op);
 }
 
