@@ -185,9 +185,8 @@ static int64_t size_of_role(const zr_lm_config *config, int role)
 
 static void set_size_of_role(zr_lm_config *config, int role, int64_t value)
 {
-    const zr_lm_field *field = &zr_architecture_of(config)->fields[role];
-    if (field->kind != ZR_FIELD_NONE)
-        zr_lm_field_set_size(field, (void *)zr_lm_struct(config), value);
+    zr_lm_field_set_size(&zr_architecture_of(config)->fields[role], (void *)zr_lm_struct(config),
+                         value);
 }
 
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)

@@ -38,7 +38,8 @@ bool zr_lm_field_flag(const zr_lm_field *field, const void *config)
 
 void zr_lm_field_set_size(const zr_lm_field *field, void *config, int64_t value)
 {
-    *size_at(config, field->at) = value;
+    if (field->kind != ZR_FIELD_NONE)
+        *size_at(config, field->at) = value;
 }
 
 static zero_status size_check(const zr_lm_field *field, const char *title, const void *config,

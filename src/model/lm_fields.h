@@ -70,6 +70,7 @@ void zr_lm_fields_write(const zr_lm_field *fields, zr_lm_role first, zr_lm_role 
 int64_t zr_lm_field_size(const zr_lm_field *field, const void *config);
 float zr_lm_field_float(const zr_lm_field *field, const void *config);
 bool zr_lm_field_flag(const zr_lm_field *field, const void *config);
+// Does nothing if there is no such field.
 void zr_lm_field_set_size(const zr_lm_field *field, void *config, int64_t value);
 
 // The text that names a new model: a preset, or a preset with fields, such as

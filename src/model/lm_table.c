@@ -27,8 +27,7 @@ static void set_defaults(const zr_architecture *of, zr_lm_config *out)
 
 static void set_size(const zr_architecture *of, zr_lm_role role, int64_t value, void *config)
 {
-    if (of->fields[role].kind != ZR_FIELD_NONE)
-        zr_lm_field_set_size(&of->fields[role], config, value);
+    zr_lm_field_set_size(&of->fields[role], config, value);
 }
 
 static void apply_preset(const zr_architecture *of, const zr_lm_preset *preset, zr_lm_config *out)
@@ -51,6 +50,12 @@ static void apply_preset(const zr_architecture *of, const zr_lm_preset *preset, 
         of->apply(preset, out);
 }
 
+// Returns the width of an MLP that is not given.
+static int64_t usual_inner(const zr_architecture *of, int64_t width)
+{
+    return of->gated ? ZR_ROUND_UP(width * 8 / 3, (int64_t)64) : 4 * width;
+}
+
 // Derives sizes that are not given from those that are: an inner width of 4 times the width, or of
 // 8/3 of it if the MLP is gated; and as many heads of keys and values as of queries.
 static void derive_sizes(const zr_architecture *of, uint32_t given, void *config)
@@ -60,8 +65,7 @@ static void derive_sizes(const zr_architecture *of, uint32_t given, void *config
          has_inner = given >> ZR_ROLE_INNER & 1, has_heads = given >> ZR_ROLE_HEADS & 1,
          has_kv_heads = given >> ZR_ROLE_KV_HEADS & 1;
     if (has_width && !has_inner && usable && of->fields[ZR_ROLE_INNER].kind == ZR_FIELD_SIZE)
-        set_size(of, ZR_ROLE_INNER, of->gated ? ZR_ROUND_UP(width * 8 / 3, (int64_t)64) : 4 * width,
-                 config);
+        set_size(of, ZR_ROLE_INNER, usual_inner(of, width), config);
     if (has_heads && !has_kv_heads)
         set_size(of, ZR_ROLE_KV_HEADS, 0, config);
 }
@@ -107,7 +111,8 @@ static void resolve_sizes(const zr_architecture *of, zr_lm_config *config)
     const zr_lm_shape shape = zr_lm_table_shape(of, config);
     set_size(of, ZR_ROLE_KV_HEADS, shape.kv_heads, struct_of(config));
     set_size(of, ZR_ROLE_HEAD_DIM, shape.head_dim, struct_of(config));
-    if (of->fields[ZR_ROLE_INNER].kind == ZR_FIELD_OPTIONAL && shape.inner == 4 * shape.width)
+    if (of->fields[ZR_ROLE_INNER].kind == ZR_FIELD_OPTIONAL &&
+        shape.inner == usual_inner(of, shape.width))
         set_size(of, ZR_ROLE_INNER, 0, struct_of(config));
 }
 
@@ -201,7 +206,7 @@ zr_lm_shape zr_lm_table_shape(const zr_architecture *of, const zr_lm_config *con
         .attention_dropout = zr_lm_field_float(&f[ZR_ROLE_ATTENTION_DROPOUT], c),
         .residual_dropout = zr_lm_field_float(&f[ZR_ROLE_RESIDUAL_DROPOUT], c),
     };
-    shape.inner = shape.inner ? shape.inner : 4 * shape.width;
+    shape.inner = shape.inner ? shape.inner : usual_inner(of, shape.width);
     shape.kv_heads = shape.kv_heads ? shape.kv_heads : shape.heads;
     if (!shape.head_dim && shape.heads)
         shape.head_dim = shape.width / shape.heads;
