@@ -53,16 +53,21 @@ void zr_chat_template(const zr_chat *chat, zr_buffer *out);
 // Finds the format of a template's text. For zr_chat_load, and for tests.
 zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error);
 
-// Refuses a record with tools, documents or template options, because no known format writes these.
-// `name` is "FILE:LINE".
-zero_status zr_chat_check_record(const json_t *record, const char *name, zero_error *error);
-// Appends messages, an array of {"role": ..., "content": "..."}. Messages of the assistant are
-// trained on from message `trained_from` on, except those with "weight": 0 or "train": false. Error
-// messages begin with `name` ("FILE:LINE"). Returns ZERO_ERR_UNSUPPORTED if no template is known,
-// ZERO_ERR_DATA for messages and roles that the format has no place for, and for keys that it does
-// not write.
-zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from,
-                           const char *name, zr_document *out, zero_error *error);
+// What a template is run on. Members that a record does not have are NULL.
+typedef struct zr_conversation {
+    const json_t *messages; // an array of {"role": ..., "content": ...}
+    size_t trained_from;    // messages before it are prompt, whoever wrote them
+    const json_t *tools, *documents; // arrays
+    const json_t *options;           // an object: "chat_template_kwargs"
+    const char *name;                // "FILE:LINE", which begins error messages
+} zr_conversation;
+
+// Appends the text of a conversation. Messages of the assistant are trained on from message
+// `trained_from` on, except those with "weight": 0 or "train": false. Returns ZERO_ERR_UNSUPPORTED
+// if no template is known, ZERO_ERR_DATA for messages and roles that the format has no place for,
+// and for keys that it does not write.
+zero_status zr_chat_render(const zr_chat *chat, const zr_conversation *conversation,
+                           zr_document *out, zero_error *error);
 // Appends a conversation whose only message is `text` by the user, up to where the answer begins,
 // as apply_chat_template with add_generation_prompt does. Fails as zr_chat_render does.
 zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name, zr_document *out,

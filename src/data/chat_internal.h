@@ -33,7 +33,10 @@ typedef struct zr_chat_place { // a message, for errors
     size_t index;
 } zr_chat_place;
 
-// From chat_message_check.c. Refuses a message without a role or content, and one with keys that a
+// From chat_message_check.c. Refuses tools, documents and template options, because no known format
+// writes these.
+zero_status zr_chat_check_extras(const zr_conversation *of, zero_error *error);
+// Refuses a message without a role or content, and one with keys that a
 // format would not write.
 zero_status zr_chat_check_message(const zr_chat_place *at, const json_t *message,
                                   zero_error *error);

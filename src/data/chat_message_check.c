@@ -5,26 +5,29 @@
 
 #include <string.h>
 
-// Returns whether the key has a value that is not empty.
-static bool has_value(const json_t *object, const char *key)
+// Returns whether a value is there and not empty.
+static bool is_given(const json_t *value)
 {
-    const json_t *value = json_object_get(object, key);
     return value && !json_is_null(value) && !json_is_false(value) &&
            !(json_is_array(value) && !json_array_size(value)) &&
            !(json_is_object(value) && !json_object_size(value)) &&
            !(json_is_string(value) && !json_string_length(value));
 }
 
-zero_status zr_chat_check_record(const json_t *record, const char *name, zero_error *error)
+zero_status zr_chat_check_extras(const zr_conversation *of, zero_error *error)
 {
-    static const char *const keys[] = {"tools", "functions", "documents", "chat_template_kwargs"};
-    for (int i = 0; i < ZR_COUNT(keys); i++)
-        if (has_value(record, keys[i]))
+    const struct {
+        const char *key;
+        const json_t *value;
+    } extras[] = {
+        {"tools", of->tools}, {"documents", of->documents}, {"chat_template_kwargs", of->options}};
+    for (int i = 0; i < ZR_COUNT(extras); i++)
+        if (is_given(extras[i].value))
             return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                            "%s: the record has \"%s\", which the known chat formats do not write: "
                            "it would be left out; remove the key to train without it, or write "
                            "such records as text (\"prompt\" and \"completion\")",
-                           name, keys[i]);
+                           of->name, extras[i].key);
     return ZERO_OK;
 }
 
@@ -37,7 +40,7 @@ zero_status zr_chat_check_message(const zr_chat_place *at, const json_t *message
         return zr_fail(error, ZERO_ERR_DATA, "%s: message %zu has no \"role\" that is text",
                        at->name, at->index);
     for (int i = 0; i < ZR_COUNT(keys); i++)
-        if (has_value(message, keys[i]))
+        if (is_given(json_object_get(message, keys[i])))
             return zr_fail(error, ZERO_ERR_DATA,
                            "%s: message %zu (%s) has \"%s\", which the known chat formats do not "
                            "write: it would be left out; remove the key to train without it, or "

@@ -259,12 +259,18 @@ static zero_status handle_system_message(rendering *r, size_t *next, zero_error 
     return ZERO_OK;
 }
 
-zero_status zr_chat_render(const zr_chat *chat, const json_t *messages, size_t trained_from,
-                           const char *name, zr_document *out, zero_error *error)
+zero_status zr_chat_render(const zr_chat *chat, const zr_conversation *conversation,
+                           zr_document *out, zero_error *error)
 {
-    rendering r = {
-        .chat = chat, .messages = messages, .trained_from = trained_from, .name = name, .out = out};
+    const json_t *messages = conversation->messages;
+    const char *name = conversation->name;
+    rendering r = {.chat = chat,
+                   .messages = messages,
+                   .trained_from = conversation->trained_from,
+                   .name = name,
+                   .out = out};
     size_t next;
+    ZERO_TRY(zr_chat_check_extras(conversation, error));
     if (!chat->format)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %s", name,
                        chat->refusal ? chat->refusal
@@ -296,9 +302,10 @@ zero_status zr_chat_ask(const zr_chat *chat, const char *text, const char *name,
     if (!content)
         return zr_fail(error, ZERO_ERR_DATA, "%s: no UTF-8, which a message must be", name);
     json_t *messages = json_pack("[{s:s, s:o}]", "role", "user", "content", content);
-    zero_status status = messages
-                             ? zr_chat_render(chat, messages, 0, name, out, error)
-                             : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
+    zero_status status =
+        messages ? zr_chat_render(chat, &(zr_conversation){.messages = messages, .name = name}, out,
+                                  error)
+                 : zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for a message", name);
     json_decref(messages);
     if (status == ZERO_OK && chat->format->answer)
         append_chat_text(out, chat->format->answer, false);

@@ -107,17 +107,28 @@ static zero_status add_field(const json_t *object, const char *field, bool train
     return ZERO_OK;
 }
 
-static zero_status add_conversation(const zr_records *r, const json_t *prompt,
-                                    const json_t *completion, const char *name, zr_document *out,
-                                    zero_error *error)
+// Appends a conversation of messages, or of those of a prompt and then those of its completion.
+static zero_status add_conversation(const zr_records *r, const json_t *object, const char *name,
+                                    zr_document *out, zero_error *error)
 {
-    json_t *all = json_array();
-    bool failed = !all || json_array_extend(all, (json_t *)prompt) ||
-                  json_array_extend(all, (json_t *)completion);
+    const json_t *messages = get_field_unless_null(object, "messages"),
+                 *prompt = get_field_unless_null(object, "prompt"),
+                 *completion = get_field_unless_null(object, "completion");
+    zr_conversation conversation = {
+        .trained_from = messages ? 0 : json_array_size(prompt),
+        .tools = get_field_unless_null(
+            object, get_field_unless_null(object, "functions") ? "functions" : "tools"),
+        .documents = get_field_unless_null(object, "documents"),
+        .options = get_field_unless_null(object, "chat_template_kwargs"),
+        .name = name};
+    json_t *joined = messages ? NULL : json_array();
+    bool failed = !messages && (!joined || json_array_extend(joined, (json_t *)prompt) ||
+                                json_array_extend(joined, (json_t *)completion));
+    conversation.messages = messages ? messages : joined;
     zero_status status =
         failed ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its messages", name)
-               : zr_chat_render(r->chat, all, json_array_size(prompt), name, out, error);
-    json_decref(all);
+               : zr_chat_render(r->chat, &conversation, out, error);
+    json_decref(joined);
     return status;
 }
 
@@ -138,12 +149,8 @@ static zero_status read_object(const zr_records *r, const json_t *object, zr_tex
                      : fail_missing(r, object, out->name, error);
     }
     out->ends = !messages && !json_is_array(prompt);
-    if (messages || json_is_array(prompt))
-        ZERO_TRY(zr_chat_check_record(object, out->name, error));
-    if (messages)
-        return zr_chat_render(r->chat, messages, 0, out->name, &out->document, error);
-    if (json_is_array(prompt) && json_is_array(completion))
-        return add_conversation(r, prompt, completion, out->name, &out->document, error);
+    if (messages || (json_is_array(prompt) && json_is_array(completion)))
+        return add_conversation(r, object, out->name, &out->document, error);
     ZERO_TRY(add_field(object, "prompt", false, out->name, &out->document, error));
     return add_field(object, "completion", true, out->name, &out->document, error);
 }

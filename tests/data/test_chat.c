@@ -251,8 +251,10 @@ static void test_text_is_that_of_transformers(void **state)
             zr_document document = {0};
             zero_error error = {0};
             const char *text = text_of(one, "text");
-            zero_status status = zr_chat_render(&chat, json_object_get(one, "messages"), 0,
-                                                "file:7", &document, &error);
+            zero_status status = zr_chat_render(
+                &chat,
+                &(zr_conversation){.messages = json_object_get(one, "messages"), .name = "file:7"},
+                &document, &error);
             if (!text) {
                 assert_int_equal(status, ZERO_ERR_DATA);
                 assert_non_null(strstr(error.message, "file:7: message "));
@@ -303,8 +305,12 @@ static void check_marks(const char *format, size_t trained_from, const char *exp
                                     "{\"role\": \"user\", \"content\": \"Q2\"}, {\"role\": "
                                     "\"assistant\", \"content\": \"A2\"}]");
     assert_int_equal(zr_chat_load(NULL, format, &chat, NULL), ZERO_OK);
-    assert_int_equal(zr_chat_render(&chat, messages, trained_from, "f:1", &document, NULL),
-                     ZERO_OK);
+    assert_int_equal(
+        zr_chat_render(
+            &chat,
+            &(zr_conversation){.messages = messages, .trained_from = trained_from, .name = "f:1"},
+            &document, NULL),
+        ZERO_OK);
     assert_string_equal(marked(&document), expected);
     assert_true(document.special);
     zr_document_free(&document);
@@ -357,7 +363,9 @@ static void test_templates_that_are_not_known(void **state)
         zr_document document = {0};
         assert_int_equal(zr_chat_recognise(others[i], &chat, NULL), ZERO_OK);
         assert_null(chat.format);
-        assert_int_equal(zr_chat_render(&chat, messages, 0, "f:3", &document, &error),
+        assert_int_equal(zr_chat_render(&chat,
+                                        &(zr_conversation){.messages = messages, .name = "f:3"},
+                                        &document, &error),
                          ZERO_ERR_UNSUPPORTED);
         assert_non_null(strstr(error.message, "f:3: the chat template"));
         assert_non_null(strstr(error.message, others[i][0] == 'x' ? "x{% for" : "begins"));
@@ -449,7 +457,9 @@ static void test_messages_that_are_none(void **state)
         zero_error error = {0};
         zr_document document = {0};
         json_t *messages = conversation(cases[i].messages);
-        assert_int_equal(zr_chat_render(&chat, messages, 0, "f:9", &document, &error),
+        assert_int_equal(zr_chat_render(&chat,
+                                        &(zr_conversation){.messages = messages, .name = "f:9"},
+                                        &document, &error),
                          ZERO_ERR_DATA);
         assert_non_null(strstr(error.message, cases[i].words));
         zr_document_free(&document);

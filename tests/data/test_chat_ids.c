@@ -42,9 +42,11 @@ static void check_row(const json_t *row, size_t number, const zr_tokenizer *toke
     const json_t *ids = json_object_get(row, "ids");
     const char *mask = text_of(row, "mask");
     make_chat(row, &chat);
-    assert_int_equal(
-        zr_chat_render(&chat, json_object_get(row, "messages"), 0, "row", &document, NULL),
-        ZERO_OK);
+    assert_int_equal(zr_chat_render(&chat,
+                                    &(zr_conversation){.messages = json_object_get(row, "messages"),
+                                                       .name = "row"},
+                                    &document, NULL),
+                     ZERO_OK);
     assert_int_equal(zr_encoding_begin(tokenizer, &encoding, NULL), ZERO_OK);
     assert_int_equal(zr_encoding_add(&encoding, &document, "row", NULL), ZERO_OK);
     for (int64_t i = 0; i < encoding.ids.count && i < (int64_t)json_array_size(ids); i++) {

@@ -22,7 +22,9 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
         chat.begin = chat.begin ? chat.begin : zr_strdup("<s>", error);
         chat.end = chat.end ? chat.end : zr_strdup("</s>", error);
         status = chat.begin && chat.end
-                     ? zr_chat_render(&chat, messages, 0, "x.jsonl:1", &document, error)
+                     ? zr_chat_render(&chat,
+                                      &(zr_conversation){.messages = messages, .name = "x.jsonl:1"},
+                                      &document, error)
                      : ZERO_ERR_MEMORY;
     }
     json_decref(messages);
