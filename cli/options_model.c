@@ -37,6 +37,14 @@ const cli_option cli_options_model[] = {
                     FOR(DATA,
                         .help = "the model whose tokenizer, chat template and context are used: "
                                 A_MODEL)}),
+    OPTION(TEXT, LORA, "--lora", "r=R,...", TRAIN | PLAN,
+        .standard_text = "the whole model trains",
+        .help = "train low-rank adapters of --model instead of the model: r=16[,alpha=32]"
+                "[,targets=all-linear][,dropout=0.05][,rslora]; targets are layers, as q_proj+"
+                "v_proj (docs/fine-tuning.md)"),
+    OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE, .choices = "FILE",
+        .help = "an adapter of --model: a directory as peft saves it, or that of a run that "
+                "trained one"),
     OPTION(COUNT, PARAMS, "--params", "X", PLAN | BENCH, RANGE(1, 1e15),
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas",
         .differs = {FOR(BENCH,

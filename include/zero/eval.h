@@ -33,6 +33,9 @@ typedef struct zero_eval_options {
     // "bytes", or a directory or file as in zero_train_options; NULL: the model's, without which
     // only token files can be evaluated.
     const char *tokenizer;
+    // A directory with an adapter of the model, as peft saves it, or that of a run that trained
+    // one; NULL: none.
+    const char *adapter;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the

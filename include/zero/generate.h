@@ -61,6 +61,7 @@ typedef struct zero_generate_options {
     // Called once all answers are there with a line that says what they took, next to what was
     // predicted; may be NULL.
     void (*took)(void *user, const char *text);
+    const char *adapter; // as in zero_eval_options
 } zero_generate_options;
 
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;

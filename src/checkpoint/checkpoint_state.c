@@ -102,6 +102,29 @@ zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *d
     return zr_lm_compare(&made, own, allowed, out, error);
 }
 
+// Compares the adapters, of which tensors do not show all. Another dropout is a choice of the run.
+static zero_status refuse_other_adapters(const zero_engine *engine, const char *directory,
+                                         const json_t *state, zero_error *error)
+{
+    const zr_lm_config *own = zr_lm_config_of(zr_engine_plan(engine)->model);
+    const char *saved = json_string_value(json_object_get(state, "lora"));
+    char here[ZR_LORA_TEXT] = "none";
+    zr_lora lora = {0};
+    if (!own)
+        return ZERO_OK;
+    if (saved)
+        ZERO_TRY(zr_lora_parse(saved, directory, own, &lora, error));
+    if (own->lora.rank)
+        zr_lora_write(&own->lora, own, here, sizeof here);
+    if (lora.rank == own->lora.rank && lora.targets == own->lora.targets &&
+        lora.alpha == own->lora.alpha && lora.rank_root == own->lora.rank_root)
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "the checkpoint \"%s\" is of a training with the adapters %s, this one has %s "
+                   "(--lora)",
+                   directory, saved ? saved : "none", here);
+}
+
 static zero_status refuse_other_model(const zero_engine *engine, const char *directory,
                                       const json_t *state, zero_error *error)
 {
@@ -159,6 +182,7 @@ zero_status zr_checkpoint_state_read(const zero_engine *engine, const char *dire
     ZERO_TRY(zr_state_check(state, where, error));
     // Promises come first, because the batch that the program chooses depends on them.
     ZERO_TRY(refuse_other_model(engine, directory, state, error));
+    ZERO_TRY(refuse_other_adapters(engine, directory, state, error));
     ZERO_TRY(compare_training(engine, directory, state, error));
     const zr_progress saved = read_progress(state);
     bool dynamic = was_scale_dynamic(state, &saved.scale);

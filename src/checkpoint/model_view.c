@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/rank_grid.h"
+#include "layers/layers.h"
 #include "model/pipeline_stage_cut.h"
 #include "model/unit.h"
 
@@ -84,8 +85,17 @@ static zero_status use_portion(void *user, const zr_portion *portion, zero_error
     return t->status;
 }
 
+// Returns whether the view has the tensors of flat parameters of a class.
+static bool view_has_class(const zr_model_view *view, zero_class kind)
+{
+    bool trained = kind != ZERO_FROZEN;
+    return view->which == ZR_VIEW_ALL || trained == (view->which == ZR_VIEW_TRAINED);
+}
+
 static bool flat_param_has_vector(const zr_model_view *view, int flat_param)
 {
+    if (!view_has_class(view, zr_engine_plan(view->engine)->flat_params[flat_param].kind))
+        return false;
     return view->vector == ZR_VECTOR_MASTER ||
            zr_engine_has_state(view->engine, flat_param, view->vector);
 }
@@ -185,7 +195,8 @@ static void list_own_tensors(zr_model_view *view)
 static void list_tensors_of_whole(zr_model_view *view, const zero_model *whole)
 {
     for (zr_tensor_walk w = zr_tensors_of(whole); w.desc; zr_tensors_next(&w))
-        if (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE)
+        if (view_has_class(view, w.kind) &&
+            (view->vector == ZR_VECTOR_MASTER || w.kind == ZERO_TRAINABLE))
             list_tensor(view, w.number, w.desc);
 }
 
@@ -198,13 +209,20 @@ static void count_elements(zr_model_view *view)
                          add_elements, &view->view.elements);
 }
 
-zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
-                                 zr_model_view *out, zero_error *error)
+zr_view_tensors zr_view_of_checkpoint(const zero_engine *engine)
+{
+    const zr_lm_config *config = zr_lm_config_of(zr_engine_plan(engine)->model);
+    return config && config->lora.rank ? ZR_VIEW_TRAINED : ZR_VIEW_ALL;
+}
+
+zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
+                                 zr_view_purpose purpose, zr_model_view *out, zero_error *error)
 {
     const zr_plan *plan = zr_engine_plan(engine);
     size_t count = (size_t)plan->tensor_count;
     *out = (zr_model_view){.engine = engine,
                            .vector = vector,
+                           .which = which,
                            .purpose = purpose,
                            .listed = zr_alloc(count * sizeof *out->listed, error),
                            .by_number = zr_alloc(count * sizeof *out->by_number, error),

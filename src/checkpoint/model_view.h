@@ -13,10 +13,13 @@ typedef enum zr_view_purpose {
     ZR_VIEW_COMPARES,
 } zr_view_purpose;
 
+typedef enum zr_view_tensors { ZR_VIEW_ALL, ZR_VIEW_TRAINED, ZR_VIEW_FROZEN } zr_view_tensors;
+
 typedef struct zr_model_view { // must not move while its view is used
     zr_weight_view view;
     zero_engine *engine;
     zr_vector vector;
+    zr_view_tensors which;
     zr_view_purpose purpose;
     // (view.tensor_count) The tensors that the vector has, with tiles joined. For a part of a
     // model: the tensors of the whole.
@@ -26,10 +29,13 @@ typedef struct zr_model_view { // must not move while its view is used
     zero_tensor_desc *joined; // by zr_plan_tensor.number: tiled tensors of a model that is whole
 } zr_model_view;
 
-// Not collective. `vector` is ZR_VECTOR_MASTER for the weights as they are kept, with all tensors,
-// or an optimizer's state, with those that are trained.
-zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_purpose purpose,
-                                 zr_model_view *out, zero_error *error);
+// Not collective. `vector` is ZR_VECTOR_MASTER for the weights as they are kept, of all tensors or
+// of those that train or do not, or an optimizer's state, of those that are trained in any case.
+zero_status zr_model_view_create(zero_engine *engine, zr_vector vector, zr_view_tensors which,
+                                 zr_view_purpose purpose, zr_model_view *out, zero_error *error);
+// Returns which tensors a checkpoint of the engine has: where a model has adapters, the others are
+// those of the model that it adapts, which nothing changes.
+zr_view_tensors zr_view_of_checkpoint(const zero_engine *engine);
 // Sets the names in files of a language model's head and of the table that it may repeat.
 void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how);
 void zr_model_view_free(zr_model_view *view); // a zeroed one is allowed

@@ -1,5 +1,6 @@
 // zero_save_weights and zero_load_weights: a model's weights alone, in Hugging Face's files.
 #include "base/errors.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
@@ -7,24 +8,39 @@
 #include "model/lm_table.h"
 #include <zero/weights.h>
 
-// Returns the prefix of names in Hugging Face's files ("transformer." for GPT-2); a user's own
-// models have none.
-static const char *file_prefix_of(const zero_model *model)
+#include <stdio.h>
+
+static const zr_lm_config *config_of(const zero_engine *engine)
 {
-    const zr_lm_config *ours = zr_lm_config_of(model);
+    return zr_lm_config_of(zr_engine_plan(engine)->model);
+}
+
+static bool has_adapters(const zero_engine *engine)
+{
+    return zr_view_of_checkpoint(engine) == ZR_VIEW_TRAINED;
+}
+
+enum { PREFIX = 64 };
+
+// Writes the prefix of names in Hugging Face's files ("transformer." for GPT-2; a user's own models
+// have none), after peft's for the names of an adapter.
+static void write_prefix(const zero_engine *engine, bool adapter, char out[PREFIX])
+{
+    const zr_lm_config *ours = config_of(engine);
     const char *prefix = ours ? zr_architecture_of(ours)->file_prefix : NULL;
-    return prefix ? prefix : "";
+    snprintf(out, PREFIX, "%s%s", adapter ? ZR_ADAPTER_PREFIX : "", prefix ? prefix : "");
 }
 
 typedef zero_status (*view_use)(zero_engine *engine, const char *path, const zr_weight_view *view,
                                 const zero_load_options *options, zero_error *error);
 
-static zero_status with_weights_view(zero_engine *engine, const char *path, zr_view_purpose purpose,
-                                     view_use use, const zero_load_options *options,
-                                     zero_error *error)
+static zero_status with_weights_view(zero_engine *engine, const char *path, zr_view_tensors which,
+                                     zr_view_purpose purpose, view_use use,
+                                     const zero_load_options *options, zero_error *error)
 {
     zr_model_view weights;
-    zero_status status = zr_model_view_create(engine, ZR_VECTOR_MASTER, purpose, &weights, error);
+    zero_status status =
+        zr_model_view_create(engine, ZR_VECTOR_MASTER, which, purpose, &weights, error);
     status = zr_comm_agree(zr_engine_comm(engine), status, error);
     if (status == ZERO_OK)
         status = use(engine, path, &weights.view, options, error);
@@ -36,8 +52,9 @@ static zero_status save_model_weights(zero_engine *engine, const char *path,
                                       const zr_weight_view *view, const zero_load_options *unused,
                                       zero_error *error)
 {
-    return zr_weights_save(zr_engine_comm(engine), path,
-                           file_prefix_of(zr_engine_plan(engine)->model), view, error);
+    char prefix[PREFIX];
+    write_prefix(engine, has_adapters(engine), prefix);
+    return zr_weights_save(zr_engine_comm(engine), path, prefix, view, error);
 }
 
 void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
@@ -48,27 +65,52 @@ void zr_weights_name_head(const zr_lm_config *config, zr_weights_options *how)
     how->may_untie = of->fields[ZR_ROLE_TIED].kind != ZR_FIELD_NONE;
 }
 
-static zero_status load_model_weights(zero_engine *engine, const char *directory,
-                                      const zr_weight_view *view, const zero_load_options *options,
-                                      zero_error *error)
+// Loads from a directory or file that zr_weights_load takes.
+static zero_status load_from(zero_engine *engine, const char *from, bool adapter,
+                             const zr_weight_view *view, const zero_load_options *options,
+                             zero_error *error)
 {
-    const zr_lm_config *ours = zr_lm_config_of(zr_engine_plan(engine)->model);
+    const zr_lm_config *ours = config_of(engine);
+    char prefix[PREFIX];
     zr_weights_options how = {
         .seed = zr_engine_seed(engine),
         .ignored = options && options->ignore_unused,
         .logger = options && zr_engine_comm(engine)->rank == 0 ? &options->logger : NULL};
-    if (ours)
+    write_prefix(engine, true, prefix);
+    if (adapter)
+        how.prefix = prefix;
+    else if (ours)
         zr_weights_name_head(ours, &how);
     // Waits until no rank reads the old weights any more.
     ZERO_TRY(zr_comm_barrier(zr_engine_comm(engine), error));
+    ZERO_TRY(zr_weights_load(zr_engine_comm(engine), from, view, &how, error));
+    return zr_engine_parameters_changed(engine, error);
+}
+
+static zero_status load_model_weights(zero_engine *engine, const char *directory,
+                                      const zr_weight_view *view, const zero_load_options *options,
+                                      zero_error *error)
+{
     char *from;
     zero_status status =
         zr_comm_agree(zr_engine_comm(engine), zr_find_weights(directory, &from, error), error);
     if (status == ZERO_OK)
-        status = zr_weights_load(zr_engine_comm(engine), from, view, &how, error);
+        status = load_from(engine, from, false, view, options, error);
     zr_free(from);
-    ZERO_TRY(status);
-    return zr_engine_parameters_changed(engine, error);
+    return status;
+}
+
+static zero_status load_adapter_weights(zero_engine *engine, const char *directory,
+                                        const zr_weight_view *view,
+                                        const zero_load_options *options, zero_error *error)
+{
+    char *from = zr_sprintf(error, "%s/" ZR_ADAPTER_WEIGHTS, directory);
+    zero_status status =
+        zr_comm_agree(zr_engine_comm(engine), from ? ZERO_OK : ZERO_ERR_MEMORY, error);
+    if (status == ZERO_OK)
+        status = load_from(engine, from, true, view, options, error);
+    zr_free(from);
+    return status;
 }
 
 zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error *error)
@@ -76,7 +118,8 @@ zero_status zero_save_weights(zero_engine *engine, const char *path, zero_error 
     ZR_NEED(error, engine);
     ZR_NEED(error, path);
     ZERO_TRY(zr_engine_between_steps(engine, "zero_save_weights", error));
-    return with_weights_view(engine, path, ZR_VIEW_SAVES, save_model_weights, NULL, error);
+    return with_weights_view(engine, path, zr_view_of_checkpoint(engine), ZR_VIEW_SAVES,
+                             save_model_weights, NULL, error);
 }
 
 zero_status zero_load_weights(zero_engine *engine, const char *directory, zero_error *error)
@@ -97,6 +140,11 @@ zero_status zero_load_weights_with(zero_engine *engine, const char *directory,
                                 ZR_STRUCT_UPTO(zero_load_options, logger), &taken, sizeof taken,
                                 error));
     ZERO_TRY(zr_engine_may_change(engine, "zero_load_weights", error));
-    return with_weights_view(engine, directory, ZR_VIEW_LOADS, load_model_weights,
+    bool adapter = has_adapters(engine) && zr_is_adapter(directory);
+    zr_view_tensors which = adapter                ? ZR_VIEW_TRAINED
+                            : has_adapters(engine) ? ZR_VIEW_FROZEN
+                                                   : ZR_VIEW_ALL;
+    return with_weights_view(engine, directory, which, ZR_VIEW_LOADS,
+                             adapter ? load_adapter_weights : load_model_weights,
                              options ? &taken : NULL, error);
 }

@@ -6,7 +6,7 @@
 #include "checkpoint/run_directory.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_record.h"
-#include "model/architecture.h"
+#include "model/lora_peft.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,10 +18,13 @@
 
 enum { HEAD = 256 }; // in bytes
 
-const char *const zr_run_entries[ZR_RUN_ENTRIES] = {
-    [ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS, [ZR_RUN_MODEL] = ZR_LAST_MODEL,
-    [ZR_RUN_BEST] = ZR_BEST_MODEL,         [ZR_RUN_TIMES] = ZR_TIMES_FILE,
-    [ZR_RUN_METRICS] = ZR_METRICS_FILE,    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
+const char *const zr_run_entries[ZR_RUN_ENTRIES] = {[ZR_RUN_CHECKPOINTS] = ZR_CHECKPOINTS,
+                                                    [ZR_RUN_MODEL] = ZR_LAST_MODEL,
+                                                    [ZR_RUN_BEST] = ZR_BEST_MODEL,
+                                                    [ZR_RUN_TIMES] = ZR_TIMES_FILE,
+                                                    [ZR_RUN_ADAPTER] = ZR_RUN_ADAPTER_DIRECTORY,
+                                                    [ZR_RUN_METRICS] = ZR_METRICS_FILE,
+                                                    [ZR_RUN_CONFIG] = ZR_RUN_CONFIG_FILE};
 
 static bool starts_with(const char *text, const char *with)
 {
@@ -43,6 +46,7 @@ static bool is_of_a_model(const char *name)
     bool shard = starts_with(name, "model-") && strstr(name, "-of-") &&
                  has_stem_and_ending(name, ".safetensors");
     return shard || !strcmp(name, ZR_MODEL_WEIGHTS) || !strcmp(name, ZR_MODEL_INDEX) ||
+           !strcmp(name, ZR_ADAPTER_CONFIG) || !strcmp(name, ZR_ADAPTER_WEIGHTS) ||
            is_receipt(name) || zr_model_file_is_copied(name);
 }
 
@@ -164,6 +168,7 @@ static bool is_entry(const char *run, int entry, const char *path)
     case ZR_RUN_CONFIG: return zr_run_config_is_at(path);
     case ZR_RUN_CHECKPOINTS: return zr_path_is_directory(path) && has_a_latest_of_ours(run, path);
     case ZR_RUN_MODEL:
+    case ZR_RUN_ADAPTER:
     case ZR_RUN_BEST: return is_run_model(path) && !leads_into_a_run(path);
     default: return is_lock(path);
     }
@@ -208,7 +213,7 @@ bool zr_ownership_is_foreign(const char *directory, int entry, bool within,
         return true;
     if (within && entry == ZR_RUN_CHECKPOINTS)
         return find_foreign_in_checkpoints(path, foreign);
-    return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_BEST) &&
+    return within && (entry == ZR_RUN_MODEL || entry == ZR_RUN_ADAPTER || entry == ZR_RUN_BEST) &&
            find_foreign_entry(path, zr_ownership_is_model_file, foreign);
 }
 
@@ -276,6 +281,7 @@ zero_status zr_ownership_sweep(const char *run, zero_error *error)
     } rows[] = {{".", is_in_a_run},
                 {ZR_CHECKPOINTS, is_latest},
                 {ZR_LAST_MODEL, is_of_a_model},
+                {ZR_RUN_ADAPTER_DIRECTORY, is_of_a_model},
                 {ZR_BEST_MODEL, is_of_a_model}};
     zero_status status = restore_earlier_checkpoints(run, error);
     for (int i = 0; i < ZR_COUNT(rows) && status == ZERO_OK; i++) {

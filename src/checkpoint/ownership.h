@@ -2,7 +2,7 @@
 // its content, without files of others in it.
 //
 // The --out of a training may be a folder that holds other things. Each of a run's names in it
-// (metrics.jsonl, times.json, config.json, checkpoints/, model/, best/) is examined: a config.json
+// (metrics.jsonl, times.json, config.json, checkpoints/, model/, adapter/, best/) is examined: a config.json
 // without "libzero.run" is a model's; a model/ without a receipt was not written by libzero, and
 // neither was a NOTES.md in a model/.
 #ifndef ZR_CHECKPOINT_OWNERSHIP_H
@@ -40,6 +40,7 @@ enum {
     ZR_RUN_CHECKPOINTS,
     ZR_RUN_MODEL,
     ZR_RUN_BEST,
+    ZR_RUN_ADAPTER,
     ZR_RUN_TIMES,
     ZR_RUN_METRICS,
     ZR_RUN_CONFIG,

@@ -55,7 +55,7 @@ static json_t *describe_receipt(const zr_receipt *receipt, const zr_file_sum *we
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s, s:{s:s, s:I, s:s}, s:o}", "format", TRAINED,
                      "program", zero_version(), "instructions", receipt->instructions, "step",
                      (json_int_t)receipt->step, "seed", (json_int_t)receipt->seed, "data",
-                     receipt->data_hash, "weights", "file", ZR_MODEL_WEIGHTS, "bytes",
+                     receipt->data_hash, "weights", "file", receipt->weights, "bytes",
                      (json_int_t)weights->bytes, "hash", hex_of_hash(weights->hash, hash), "config",
                      config ? config : json_null());
 }
@@ -63,7 +63,7 @@ static json_t *describe_receipt(const zr_receipt *receipt, const zr_file_sum *we
 zero_status zr_receipt_write(const zr_receipt *receipt, const char *directory, zero_error *error)
 {
     zr_file_sum weights;
-    char *model = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, directory);
+    char *model = zr_sprintf(error, "%s/%s", directory, receipt->weights);
     zero_status status = model ? zr_file_sum_of(model, &weights, error) : ZERO_ERR_MEMORY;
     json_t *object = status == ZERO_OK ? describe_receipt(receipt, &weights) : NULL;
     char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;

@@ -26,6 +26,7 @@ zero_status zr_file_sum_of(const char *path, zr_file_sum *out, zero_error *error
 zero_status zr_receipt_begin(const char *directory, zero_error *error);
 // The receipt of a model that lies whole in `directory`; rank 0 writes it.
 typedef struct zr_receipt {
+    const char *weights;      // the name of their file
     const char *instructions; // the arithmetic's path: "avx2"
     int64_t step, seed;
     const char *data_hash;   // hexadecimal

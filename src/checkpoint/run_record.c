@@ -183,6 +183,8 @@ json_t *zr_run_state_pack(const zr_run_state *state)
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "data", state->data_hash, "seq",
                   (json_int_t)state->seq, "lines", (json_int_t)state->lines, "micro_batch",
                   (json_int_t)state->micro_batch, "ranks", (json_int_t)state->ranks);
+    if (facts && state->base_hash && state->base_hash[0])
+        json_object_set_new(facts, "base", json_string(state->base_hash));
     put_several(facts, "tensor", state->tensor);
     put_several(facts, "pipeline", state->stages);
     if (facts && state->resumed_from)
@@ -203,6 +205,7 @@ bool zr_run_state_read(const json_t *state, zr_run_state *out)
     const json_t *facts = json_object_get(state, "train"), *best = json_object_get(facts, "best");
     *out = (zr_run_state){
         .data_hash = text_of_key(facts, "data"),
+        .base_hash = text_of_key(facts, "base"),
         .seq = integer_of_key(facts, "seq"),
         .lines = integer_of_key(facts, "lines"),
         .micro_batch = integer_of_key(facts, "micro_batch"),

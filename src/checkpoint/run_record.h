@@ -55,6 +55,7 @@ void zr_run_config_free(zr_run_config_file *config); // a zeroed one is allowed
 
 typedef struct zr_run_state { // facts of the steps up to a checkpoint
     const char *data_hash;    // NULL if unknown; valid as long as the state
+    const char *base_hash;    // of the model that adapters adapt; NULL if unknown or there are none
     int64_t seq;
     int64_t lines; // lines of metrics.jsonl
     int64_t micro_batch, ranks;

@@ -19,7 +19,8 @@ static zero_status add_state_vector(zr_state_vectors *v, zero_engine *engine, zr
                                     zero_error *error)
 {
     assert(v->count < ZR_MOST_STATE_VECTORS); // weights, two states of an optimizer, parameters
-    ZERO_TRY(zr_model_view_create(engine, vector, purpose, &v->views[v->count], error));
+    ZERO_TRY(zr_model_view_create(engine, vector, zr_view_of_checkpoint(engine), purpose,
+                                  &v->views[v->count], error));
     v->of[v->count] =
         (zr_state_vector){.name = name, .dtype = dtype, .view = v->views[v->count].view};
     v->count++;
@@ -85,13 +86,24 @@ static json_t *describe_model(const zero_engine *engine)
     return config ? zr_lm_config_pack(config) : NULL;
 }
 
+// Returns the adapters as zr_lora_parse reads them; NULL if the model has none.
+static json_t *describe_adapters(const zero_engine *engine)
+{
+    const zr_lm_config *config = zr_lm_config_of(zr_engine_plan(engine)->model);
+    char text[ZR_LORA_TEXT];
+    if (!config || !config->lora.rank)
+        return NULL;
+    zr_lora_write(&config->lora, config, text, sizeof text);
+    return json_string(text);
+}
+
 static json_t *describe_state(zero_engine *engine)
 {
     const zr_progress now = zr_engine_progress(engine);
     const zr_config *config = zr_engine_config(engine);
     return json_pack(
-        "{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o*}", "step",
-        (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
+        "{s:I, s:I, s:{s:f, s:I, s:I, s:i}, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o*, s:o*}",
+        "step", (json_int_t)now.step, "updates", (json_int_t)now.updates, "loss_scale", "scale",
         now.scale.scale, "iteration", (json_int_t)now.scale.iteration, "last_overflow",
         (json_int_t)now.scale.last_overflow, "hysteresis", now.scale.hysteresis, "gradient_scale",
         now.gradient_scale, "seed", (json_int_t)config->seed, "train_batch_size",
@@ -99,7 +111,8 @@ static json_t *describe_state(zero_engine *engine)
         (json_int_t)zr_exact_micro_batch(config), "optimizer",
         zr_optimizer_traits_of(config->optimizer.kind)->name, "model",
         zr_engine_plan(engine)->model->name, "lineage", describe_origin(engine), "config",
-        describe_config(config), "model_config", describe_model(engine));
+        describe_config(config), "model_config", describe_model(engine), "lora",
+        describe_adapters(engine));
 }
 
 const char *zr_checkpoint_instructions(const json_t *state)

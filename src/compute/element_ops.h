@@ -67,6 +67,17 @@ typedef struct zr_conversion {
     AT(x, const void *, ZR_READ, s->from, s->n)                                                    \
     AT(out, void *, ZR_WRITTEN, s->to, s->n)
 
+typedef struct zr_scaling {
+    zero_dtype to; // of out
+    int64_t n;
+    float by;
+} zr_scaling;
+
+// out = by * x; out may be x if `to` is ZERO_F32.
+#define ZR_OPERANDS_scale(AT)                                                                      \
+    AT(x, const float *, ZR_READ, ZERO_F32, s->n)                                                  \
+    AT(out, void *, ZR_WRITTEN, s->to, s->n)
+
 typedef struct zr_dropout {
     zero_dtype from, to; // of x; of out
     int64_t n;
@@ -162,6 +173,7 @@ typedef struct zr_strided { // `bytes` of each row, and the bytes between rows
     OP(silu_gate_backward, elements, element, 0, 0)                                                \
     OP(add, sum, element, 0, 0)                                                                    \
     OP(convert, conversion, element, 0, 0)                                                         \
+    OP(scale, scaling, element, 0, 0)                                                              \
     OP(dropout, dropout, element, 0, 0)                                                            \
     OP(add_bias, matrix, element, 0, 0)                                                            \
     OP(column_sum, matrix, column_sum, 0, 0)                                                       \

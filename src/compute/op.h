@@ -55,6 +55,7 @@ typedef struct zr_op {
         zr_elements elements;
         zr_sum sum;
         zr_conversion conversion;
+        zr_scaling scaling;
         zr_dropout dropout;
         zr_embedding embedding;
         zr_bytes bytes;

@@ -108,6 +108,10 @@ const zr_key zr_keys_batch[] = {
                 "the last of the warm-up lr, that of the run cos_min_ratio of lr (where no "
                 "scheduler is named: true); false: as DeepSpeed counts, whose first two updates "
                 "are at the warm-up's least"),
+    KEY(ANY, "libzero.lora", "null", .nullable = true,
+        .help = "low-rank adapters that train in place of the model, whose weights are frozen "
+                "(--lora): text, \"r=16,alpha=32,targets=all-linear,dropout=0.05,rslora\", or an "
+                "object with these keys; null: the model trains"),
     KEY(OBJECT, "libzero.run", "null", .nullable = true,
         .help = "what a run was made with in addition to this file (model, text, windows, steps, "
                 "ranks, threads); written by zero train, read by people"),

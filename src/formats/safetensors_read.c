@@ -238,6 +238,21 @@ zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error)
     return status;
 }
 
+zero_status zr_st_strip_prefix(zr_st_set *set, const char *prefix, zero_error *error)
+{
+    size_t length = strlen(prefix);
+    for (int i = 0; i < set->tensor_count; i++) {
+        char *name = set->tensors[i].name;
+        if (strncmp(name, prefix, length) != 0)
+            return zr_fail(error, ZERO_ERR_DATA,
+                           "\"%s\": the tensor \"%s\" does not begin with \"%s\", as those of an "
+                           "adapter do",
+                           set->paths[set->tensors[i].file], name, prefix);
+        memmove(name, name + length, strlen(name + length) + 1);
+    }
+    return ZERO_OK;
+}
+
 static int by_prefixed_name(const void *key, const void *element)
 {
     const char *stored = ((const zr_st_tensor *)element)->name;

@@ -236,6 +236,23 @@ static zero_status look_at_files(zero_comm *comm, const zr_st_set *set, uint64_t
     return status;
 }
 
+zero_status zr_weights_hash(zero_comm *comm, const char *directory, uint64_t *out,
+                            zero_error *error)
+{
+    zr_fingerprints list = {0};
+    zr_st_set set;
+    *out = 0;
+    ZERO_TRY(zr_st_open(directory, &set, error));
+    zero_status status = look_at_files(comm, &set, 0, &list, error);
+    for (int f = 0; f < list.count && status == ZERO_OK; f++)
+        *out = zr_hash_bytes(&list.at[f].hash, sizeof list.at[f].hash, *out);
+    if (status == ZERO_OK && list.failed)
+        status = zr_fail(error, ZERO_ERR_MEMORY, "no memory for the hash of \"%s\"", directory);
+    zr_free(list.at);
+    zr_st_close(&set);
+    return status;
+}
+
 // Each rank reads its ranges from the files that it sees. Checks that all ranks see the same files,
 // by their sizes and 4,096 of their blocks.
 static zero_status check_same_files(zero_comm *comm, const zr_st_set *set, uint64_t seed,
@@ -271,8 +288,10 @@ zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_wei
     bool head_differs;
     if (!error)
         error = &local;
-    zero_status opened = zr_st_open(directory, &set, error);
-    zero_status status = zr_comm_agree(comm, opened, error);
+    zero_status opened = zr_st_open(directory, &set, error), status = opened;
+    if (status == ZERO_OK && how->prefix)
+        status = zr_st_strip_prefix(&set, how->prefix, error);
+    status = zr_comm_agree(comm, status, error);
     if (status == ZERO_OK)
         status = check_same_files(comm, &set, how->seed, error);
     if (status == ZERO_OK)

@@ -21,6 +21,7 @@ typedef struct zr_weights_options {
     // the table is its head, a head in the files that repeats the table is left out silently, and
     // any other is refused. If tied_head is NULL, a head is a tensor like others.
     const char *tied_head, *table;
+    const char *prefix;        // all names in the files begin with it; NULL: with nothing
     bool may_untie;            // config.json may say that the model has a head of its own
     const zero_logger *logger; // for the warning; NULL to drop it
 } zr_weights_options;
@@ -28,6 +29,10 @@ typedef struct zr_weights_options {
 // tensors are ZERO_ERR_DATA with name, found and expected.
 zero_status zr_weights_load(zero_comm *comm, const char *directory, const zr_weight_view *view,
                             const zr_weights_options *how, zero_error *error);
+// Not collective. *out is a hash of the sizes of the files that zr_weights_load would read, and of
+// 4,096 of their blocks, by which a model is recognised wherever it lies.
+zero_status zr_weights_hash(zero_comm *comm, const char *directory, uint64_t *out,
+                            zero_error *error);
 // Collective, with the same files on all ranks; each rank compares a part. *differs is true if the
 // files have a head that the model does not have, and its values differ from the table's.
 zero_status zr_weights_compare_head(zero_comm *comm, const zr_st_set *set,

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "base/report.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "engine/engine_api.h"
@@ -18,9 +19,9 @@
 
 enum { TOKENS_AT_ONCE = 4096 };
 
-typedef struct subject {         // what is evaluated, and on what
-    zero_eval_options options;   // as given, with the model's own directory
-    char *model_dir, *tokenizer; // directories to which those of the options lead
+typedef struct subject {                   // what is evaluated, and on what
+    zero_eval_options options;             // as given, with the model's own directory
+    char *model_dir, *tokenizer, *adapter; // directories to which those of the options lead
     zr_loaded loaded;
     zr_chat chat;
     zr_reading_progress progress;
@@ -31,7 +32,8 @@ typedef struct subject {         // what is evaluated, and on what
 static zr_load_options load_options_of(const zero_eval_options *options)
 {
     return (zr_load_options){
-        ZR_LOAD_OPTIONS(options), .directory = options->model_dir, .no_tokenizer = true,
+        ZR_LOAD_OPTIONS(options), .directory = options->model_dir, .adapter = options->adapter,
+        .no_tokenizer = true,
         .parallel = {.tensor = options->tensor, .sequence_parallel = options->sequence_parallel}};
 }
 
@@ -78,6 +80,8 @@ static zero_status accept_options(const zero_comm *comm, const zero_eval_options
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
     ZERO_TRY(zr_model_directory(options->model_dir, logger, &s->model_dir, error));
     ZERO_TRY(zr_tokenizer_directory(options->tokenizer, logger, &s->tokenizer, error));
+    ZERO_TRY(zr_adapter_directory(options->adapter, logger, &s->adapter, error));
+    s->options.adapter = s->adapter;
     s->options.model_dir = s->model_dir;
     s->options.tokenizer = s->tokenizer;
     return ZERO_OK;
@@ -185,6 +189,7 @@ zero_status zero_eval(zero_comm *comm, const zero_eval_options *options, zero_ev
     zr_loaded_free(&s.loaded);
     zr_free(s.model_dir);
     zr_free(s.tokenizer);
+    zr_free(s.adapter);
     return status;
 }
 

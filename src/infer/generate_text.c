@@ -2,6 +2,7 @@
 // answers; all ranks take the same steps.
 #include "base/alloc.h"
 #include "base/errors.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "infer/prompts.h"
@@ -13,7 +14,7 @@ enum { BATCH = 8, BATCH_MOST = 4096 };
 
 typedef struct job {
     const zero_generate_options *options;
-    char *model_dir; // the directory of the model itself
+    char *model_dir, *adapter; // the directories of the model and of the adapter themselves
     zr_loaded loaded;
     zr_chat chat;
     zr_prompts prompts;
@@ -73,7 +74,7 @@ static zr_load_options load_options_of(const job *j)
 {
     const zero_generate_options *options = j->options;
     return (zr_load_options){ZR_LOAD_OPTIONS(options), .directory = j->model_dir,
-                             .parallel = {.tensor = options->tensor}};
+                             .adapter = j->adapter, .parallel = {.tensor = options->tensor}};
 }
 
 static zr_sampling sampling_of_job(job *j)
@@ -99,6 +100,7 @@ static zero_status read_inputs(zero_comm *comm, job *j, zero_error *error)
     const zero_generate_options *options = j->options;
     ZERO_TRY(check_generate_options(comm, options, error));
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &j->model_dir, error));
+    ZERO_TRY(zr_adapter_directory(options->adapter, &options->logger, &j->adapter, error));
     const zr_load_options load = load_options_of(j);
     ZERO_TRY(zr_load_shape(comm, &load, &j->loaded, error));
     return comm->rank == 0 ? read_prompts(j, error) : ZERO_OK;
@@ -212,6 +214,7 @@ zero_status zero_generate(const zero_generate_options *options, zero_error *erro
     zr_generation_times_close(&j.times);
     zr_loaded_free(&j.loaded);
     zr_free(j.model_dir);
+    zr_free(j.adapter);
     zero_comm_destroy(own);
     return status;
 }

@@ -72,7 +72,7 @@ static zero_status join_slice(void *user, int s, float *out)
     const zr_linear linear = zr_block_linear(j->block, j->half, last, s);
     int in = zr_block_rows(j->block, j->half)[last].in[0];
     zr_linear_forward_sum(j->block->context, &linear, j->block->slices[s].value[j->half][in].at,
-                          out);
+                          out, j->block->scratch);
     return ZERO_OK;
 }
 
@@ -255,6 +255,9 @@ static zero_status half_backward(zr_block *block, int half, const void *x, const
         ZERO_TRY(gather_into(block, normed_value(block, half)));
     }
     ZERO_TRY(inputs_backward(block, half, &dy));
+    if (block->parts & ZR_BACKWARD_WEIGHT && zr_block_is_cut(block) &&
+        block->hyper->config.lora.rank)
+        zr_block_sum_low_rank(block, half);
     if (!(block->parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
     const zr_norm_gradient gradient = {
@@ -341,6 +344,19 @@ static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
     out->exchange_bytes = division->slices->ranks > 1 ? zr_block_place_bytes(block) : 0;
 }
 
+// Notes what the weight part of a split backward reads in addition to the norms' tensors, from which
+// it recomputes their outputs.
+static void list_low_rank(const zr_block *block, zero_unit_sizes *out)
+{
+    for (int s = 0; s < block->slice_count; s++)
+        for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
+            for (int r = 1; r <= zr_block_last_row(block, half); r++) {
+                const zr_linear linear = zr_block_linear(block, half, r, s);
+                if (zr_row_is_linear(&zr_block_rows(block, half)[r]))
+                    zr_low_rank_read_in_backward(&linear, out);
+            }
+}
+
 // Streamed flat parameters come once in a backward, so a block with tiles does not split it.
 static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
 {
@@ -370,7 +386,8 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
     out->held_bytes = held_bytes(unit, shape);
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         zr_norm_read_in_backward(&block.norm[half], out);
-    out->weight_reads = out->held_bytes ? out->backward_reads : 0; // it recomputes these norms
+    list_low_rank(&block, out);
+    out->weight_reads = out->held_bytes ? out->backward_reads : 0;
     list_rows(&block, true, out);
     list_exchanges(&block, out);
     return ZERO_OK;

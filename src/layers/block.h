@@ -33,6 +33,9 @@ typedef struct zr_block_slice {
     float *d_shared; // (R, 2K) gradients of shared keys and values; NULL if not shared
     void *d_keys;    // (R, 2K) T, their sums
     float *d_gain[ZERO_MOST_ROWS]; // (D) of a HEAD_NORM in this slice; NULL if the block is not cut
+    // Of a linear's adapter in this slice: its part of the gradient of A or B, whichever is a sum
+    // over slices; NULL if the block is not cut.
+    float *d_low_rank[ZERO_BLOCK_HALVES][ZERO_MOST_ROWS];
 } zr_block_slice;
 
 typedef struct zr_block {
@@ -45,8 +48,9 @@ typedef struct zr_block {
     zr_division division;   // of the rows of the stream
     zr_attention attention; // of the first slice
     zr_norm_layer norm[ZERO_BLOCK_HALVES];
-    float dropout;   // of the branches that join the residual stream; 0 in evaluation
-    int kv_replicas; // slices that share a head of keys and values
+    float dropout;          // of the branches that join the residual stream; 0 in evaluation
+    float low_rank_dropout; // of what adapters read; 0 in evaluation
+    int kv_replicas;        // slices that share a head of keys and values
     int slice_count;
     zr_block_slice slices[ZR_MOST_LOCAL_SLICES];
     // Set in a step of generation, otherwise NULL:
@@ -101,6 +105,10 @@ typedef struct zr_block_layout { // of the buffers of a call
 void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_layout *layout,
                       zr_block *block);
 size_t zr_block_place_bytes(const zr_block *block);
+// Returns the tensor of a linear's adapter whose gradient is a sum over slices, and its elements:
+// of A where the weight is cut by its outputs, otherwise of B; NULL if the linear has no adapter.
+const zr_tensor_handle *zr_low_rank_summed(const zr_block *block, int half, int row,
+                                           int64_t *elements);
 // Returns the elements of a row's value, in a row of activations.
 int64_t zr_row_elements(const zr_block *block, const zero_block_row *row);
 bool zr_row_exists(const zr_block *block, const zero_block_row *row);
@@ -126,6 +134,9 @@ zero_status zr_row_forward(zr_block *block, int half, int row);
 // tensors; or one part of this (block->parts). An input row is only computed by
 // zr_block_input_backward.
 zero_status zr_row_backward(zr_block *block, int half, int row);
+// Sums the parts of the adapters' gradients in a half of a block that is cut over this rank's
+// slices, all of which have been computed.
+void zr_block_sum_low_rank(zr_block *block, int half);
 // Computes the values again that backward needs and forward did not keep.
 zero_status zr_block_recompute(zr_block *block, int half);
 // Sums the gradient of the norm's output over the input rows of a slice, last first, into dx (R, C)

@@ -159,12 +159,45 @@ static void carve_head_gains(zr_block *block, zr_carver *work, zr_carver *sums)
     }
 }
 
+const zr_tensor_handle *zr_low_rank_summed(const zr_block *block, int half, int r,
+                                           int64_t *elements)
+{
+    const zr_linear linear = zr_block_linear(block, half, r, 0);
+    const zr_tensor_handle *whole =
+        &block->hyper->tensor[zr_block_rows(block, half)[r].weight + ZR_LM_LORA_A];
+    bool of_a = zr_tensor_exists(whole);
+    *elements = linear.low_rank.rank * (of_a ? linear.in : linear.out);
+    return !zr_row_is_linear(&zr_block_rows(block, half)[r]) || !linear.low_rank.rank ? NULL
+           : of_a                                                                     ? whole
+                  : whole + (ZR_LM_LORA_B - ZR_LM_LORA_A);
+}
+
+// The same for gradients of adapters in a block that is cut; only the part of backward that
+// computes gradients of tensors uses these.
+static void carve_low_rank_parts(zr_block *block, zr_carver *work)
+{
+    for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
+        for (int r = 1; r <= zr_block_last_row(block, half); r++) {
+            int64_t elements;
+            const zr_tensor_handle *summed = zr_low_rank_summed(block, half, r, &elements);
+            int64_t step = zr_spare_floats(elements);
+            if (!summed)
+                continue;
+            float *parts = zr_carve_floats(work, block->slice_count * step);
+            for (int s = 0; s < block->slice_count; s++)
+                block->slices[s].d_low_rank[half][r] = parts ? parts + s * step : NULL;
+            zr_gains_carve(&block->gains, work, summed, elements, true);
+        }
+}
+
 // sums: the buffer for sums of gains, which is not scratch if backward is split.
 static void carve_gains(zr_block *block, zr_carver *work, zr_carver *sums)
 {
     const zr_division *division = &block->division;
     block->partials = zr_carve_floats(work, zr_norm_partials(&block->norm[0], division));
     carve_head_gains(block, work, sums);
+    if (zr_block_is_cut(block) && block->hyper->config.lora.rank)
+        carve_low_rank_parts(block, work);
     if (!is_split(block) && !zr_gains_by_rows(division->slices))
         return;
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
@@ -265,6 +298,7 @@ static void set_sizes(const zero_unit *unit, const zero_shape *shape, const zr_b
         .division = zr_division_of(hyper, rows, l->whole),
         .attention = attention_of(hyper, shape, training),
         .dropout = training ? of->residual_dropout : 0,
+        .low_rank_dropout = training ? hyper->config.lora.dropout : 0,
         .slice_count = zr_slices_here(&hyper->slices),
         .kv_replicas = zr_slices_kv_replicas(&hyper->slices, of),
     };
@@ -300,6 +334,27 @@ void zr_block_lay_out(const zero_unit *unit, const zero_shape *shape, zr_block_l
                     block->slices[s].value[half][zr_value_row(block, half, r)];
 }
 
+static zr_low_rank low_rank_of(const zr_block *block, int half, int r, int s)
+{
+    const zr_lm_unit *hyper = block->hyper;
+    int weight = zr_block_rows(block, half)[r].weight, first = zr_slices_first(&hyper->slices);
+    const zr_tensor_handle *a = zr_lm_tensor(hyper, s, weight + ZR_LM_LORA_A);
+    if (!hyper->config.lora.rank || !zr_tensor_exists(a))
+        return (zr_low_rank){0};
+    zr_low_rank of = {.a = a, .b = zr_lm_tensor(hyper, s, weight + ZR_LM_LORA_B)};
+    float *part = block->slices[s].d_low_rank[half][r];
+    bool of_a = zr_tensor_exists(&hyper->tensor[weight + ZR_LM_LORA_A]);
+    of.rank = hyper->config.lora.rank;
+    of.scale = zr_lora_scale(&hyper->config.lora);
+    of.dropout = block->low_rank_dropout;
+    of.part_a = of_a ? part : NULL;
+    of.part_b = of_a ? NULL : part;
+    if (of.dropout > 0 && block->context)
+        of.mask = zr_lm_mask(block->context, ZR_SITE_LOW_RANK);
+    of.mask.site += (uint32_t)(((first + s) * ZERO_BLOCK_HALVES + half) * ZERO_MOST_ROWS + r);
+    return of;
+}
+
 zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
 {
     static const zr_tensor_handle none = {.flat_param = -1};
@@ -317,6 +372,7 @@ zr_linear zr_block_linear(const zr_block *block, int half, int r, int s)
         .bias = summed ? &none : zr_lm_tensor(block->hyper, s, row->bias),
         .is_lent = row->width == ZERO_WIDE_KEYS && slice->lender != s,
         .flows_elsewhere = row->width == ZERO_WIDE_KEYS && !slice->first,
+        .low_rank = low_rank_of(block, half, r, s),
     };
 }
 

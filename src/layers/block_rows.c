@@ -72,6 +72,25 @@ zero_status zr_block_input_backward(zr_block *block, int half, int s, float *dx)
     return ZERO_OK;
 }
 
+void zr_block_sum_low_rank(zr_block *block, int half)
+{
+    for (int r = 1; r <= zr_block_last_row(block, half); r++) {
+        int64_t elements;
+        const zr_tensor_handle *summed = zr_low_rank_summed(block, half, r, &elements);
+        const zr_bytes all = {elements * (int64_t)sizeof(float)};
+        const zero_block_row *row = &zr_block_rows(block, half)[r];
+        float *parts = block->slices[0].d_low_rank[half][r];
+        for (int s = 0; s < block->slice_count && summed; s++)
+            if (row->width == ZERO_WIDE_KEYS &&
+                (!computes(block, row, s) || !block->slices[s].first))
+                zr_run(queue_of(block), zr_op_zero(&all, block->slices[s].d_low_rank[half][r]));
+        if (!summed)
+            continue;
+        zr_rows_add(queue_of(block), block->slice_count, zr_spare_floats(elements), parts);
+        zr_run(queue_of(block), zr_op_copy(&all, parts, zr_gains_sum(&block->gains, summed)));
+    }
+}
+
 // ---- norms of heads, from T into fp32, because the rotation rounds again ----
 
 zr_norm zr_heads_norm(const zr_block *block, const zero_block_row *row)
@@ -442,14 +461,25 @@ zero_status zr_row_backward(zr_block *block, int half, int r)
     return ZERO_OK;
 }
 
-// Returns whether a part of backward reads the values that a row reads: a linear for the gradient
-// of its weight, and any other row but SILU_GATE's product for that of its input.
-static uint32_t values_read(const zero_block_row *row, unsigned parts)
+static uint32_t inputs_of(const zero_block_row *row)
 {
-    bool reads = parts & (row->kind == ZERO_ROW_LINEAR        ? ZR_BACKWARD_WEIGHT
-                          : row->kind == ZERO_ROW_GELU_LINEAR ? ZR_BACKWARD_WHOLE
+    return 1u << row->in[0] | 1u << row->in[1] | 1u << row->in[2];
+}
+
+// Returns whether a part of backward reads the values that a row reads: a linear for the gradients
+// of its tensors, if it has any that trains, and any other row but SILU_GATE's product for that of its input.
+static uint32_t values_read(const zr_block *block, int half, int r, unsigned parts)
+{
+    const zero_block_row *row = &zr_block_rows(block, half)[r];
+    unsigned of_tensors = 0;
+    if (zr_row_is_linear(row)) {
+        const zr_linear linear = zr_block_linear(block, half, r, 0);
+        of_tensors = zr_linear_trains(&linear) ? ZR_BACKWARD_WEIGHT : 0;
+    }
+    bool reads = parts & (row->kind == ZERO_ROW_LINEAR        ? of_tensors
+                          : row->kind == ZERO_ROW_GELU_LINEAR ? of_tensors | ZR_BACKWARD_INPUT
                                                               : ZR_BACKWARD_INPUT);
-    return reads ? 1u << row->in[0] | 1u << row->in[1] | 1u << row->in[2] : 0;
+    return reads ? inputs_of(row) : 0;
 }
 
 zero_status zr_block_recompute(zr_block *block, int half)
@@ -459,8 +489,8 @@ zero_status zr_block_recompute(zr_block *block, int half)
     uint32_t wanted = 0;
     for (int r = last; r > 0; r--) {
         bool again = !rows[r].kept && wanted >> r & 1;
-        wanted |= again ? values_read(&rows[r], ZR_BACKWARD_WHOLE) : 0;
-        wanted |= values_read(&rows[r], block->parts);
+        wanted |= again ? inputs_of(&rows[r]) : 0;
+        wanted |= values_read(block, half, r, block->parts);
     }
     for (int r = 1; r < last; r++)
         if (!rows[r].kept && wanted >> r & 1)

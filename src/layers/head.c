@@ -121,10 +121,10 @@ void zr_head_list_products(const zr_head *h, const zr_tensor_handle *table, int6
 {
     const zr_product logits = zr_head_product(h->hyper, h->dtype, rows, tokens),
                      weight = zr_head_product_weight(h->hyper, h->dtype, rows, tokens);
-    zr_product_append(sizes, &logits, calls);
+    zr_product_append(sizes, &logits, calls, false);
     if (table->trains)
-        zr_product_append(sizes, &weight, calls);
-    zr_product_append(sizes, input, calls);
+        zr_product_append(sizes, &weight, calls, false);
+    zr_product_append(sizes, input, calls, false);
 }
 
 // Lists the chunks of all tiles but the last, and those of the last, which is smaller.

@@ -10,6 +10,11 @@
 
 bool zr_linear_is_tiled(const zr_linear *linear) { return linear->weight->tiles > 1; }
 
+bool zr_linear_trains(const zr_linear *linear)
+{
+    return linear->weight->trains || linear->bias->trains || linear->low_rank.rank;
+}
+
 static int64_t tile_columns(const zr_linear *linear, int tile)
 {
     return ZR_MIN(linear->weight->step, linear->out - tile * linear->weight->step);
@@ -38,7 +43,8 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
         .n = linear->in,
         .k = linear->out,
         .trans_b = !linear->outputs_first,
-        .epilogue = linear->gelu ? ZR_EPILOGUE_GELU_BACKWARD : ZR_EPILOGUE_NONE,
+        .epilogue =
+            linear->gelu && !linear->low_rank.rank ? ZR_EPILOGUE_GELU_BACKWARD : ZR_EPILOGUE_NONE,
     };
 }
 
@@ -87,9 +93,16 @@ static size_t lay_out_tile_scratch(const zr_linear *linear, void *base, tile_scr
 size_t zr_linear_scratch(const zr_linear *linear, int threads)
 {
     tile_scratch unused;
-    size_t sums = zr_scratch_column_sum(threads, linear->rows, linear->out);
-    return zr_linear_is_tiled(linear) ? ZR_MAX(sums, lay_out_tile_scratch(linear, NULL, &unused))
-                                      : sums;
+    size_t own = zr_scratch_column_sum(threads, linear->rows, linear->out);
+    if (zr_linear_is_tiled(linear))
+        own = ZR_MAX(own, lay_out_tile_scratch(linear, NULL, &unused));
+    return zr_low_rank_scratch(linear) + own;
+}
+
+// The adapter's scratch comes first, because it keeps values while the linear uses its own.
+static void *own_scratch(const zr_linear *linear, void *scratch)
+{
+    return scratch ? (char *)scratch + zr_low_rank_scratch(linear) : NULL;
 }
 
 static char *columns_of_tile(const zr_linear *linear, const void *matrix, int tile)
@@ -116,7 +129,7 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
                                  void *y, void *scratch)
 {
     tile_scratch tiles;
-    lay_out_tile_scratch(linear, scratch, &tiles);
+    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
     for (int t = 0; t < linear->weight->tiles; t++) {
         ZERO_TRY(zr_tensor_acquire(context, linear->weight, t));
         forward_tile(context, linear, t, x, y, &tiles);
@@ -125,20 +138,27 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
     return ZERO_OK;
 }
 
+static void forward_whole(zero_context *context, const zr_linear *linear, const void *x, void *y)
+{
+    const zr_product product = product_forward(linear, linear->out);
+    const void *weight = zr_tensor_values(context, linear->weight, 0);
+    const void *bias = zr_tensor_values(context, linear->bias, 0);
+    zr_run(context->queue, zr_op_product(&product, x, weight, bias, y));
+}
+
 zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x,
                               void *y, void *scratch)
 {
-    zr_queue *queue = context->queue;
     if (zr_linear_is_tiled(linear))
-        return forward_tiles(context, linear, x, y, scratch);
-    zr_product product = product_forward(linear, linear->out);
-    const void *weight = zr_tensor_values(context, linear->weight, 0);
-    const void *bias = zr_tensor_values(context, linear->bias, 0);
-    zr_run(queue, zr_op_product(&product, x, weight, bias, y));
+        ZERO_TRY(forward_tiles(context, linear, x, y, scratch));
+    else
+        forward_whole(context, linear, x, y);
+    zr_low_rank_forward(context, linear, x, linear->dtype, y, scratch);
     return ZERO_OK;
 }
 
-void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x, float *y)
+void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x, float *y,
+                           void *scratch)
 {
     zr_product product = product_forward(linear, linear->out);
     product.out = ZERO_F32;
@@ -146,6 +166,7 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
     assert(!zr_linear_is_tiled(linear));
     zr_run(context->queue,
            zr_op_product(&product, x, zr_tensor_values(context, linear->weight, 0), NULL, y));
+    zr_low_rank_forward(context, linear, x, ZERO_F32, y, scratch);
 }
 
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
@@ -159,7 +180,7 @@ void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, con
                                                     .rows = linear->rows,
                                                     .width = linear->out,
                                                     .add = add},
-                                       dy, d_bias, scratch));
+                                       dy, d_bias, own_scratch(linear, scratch)));
 }
 
 // dy: the tile's columns, dense.
@@ -205,16 +226,12 @@ static zero_status backward_rounded_tiles(zero_context *context, const zr_linear
                                           const void *x, const void *dy, void *dx, void *scratch)
 {
     tile_scratch tiles;
-    lay_out_tile_scratch(linear, scratch, &tiles);
+    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
     ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
     zr_run(context->queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
                                                           .to = linear->dtype,
                                                           .n = linear->rows * linear->in},
                                          tiles.dx, dx));
-    if (linear->gelu)
-        zr_run(context->queue,
-               zr_op_gelu_backward(
-                   &(zr_elements){.dtype = linear->dtype, .n = linear->rows * linear->in}, x, dx));
     return ZERO_OK;
 }
 
@@ -228,22 +245,35 @@ static void backward_tensors(zero_context *context, const zr_linear *linear, uns
     zr_linear_backward_bias(context, linear, dy, scratch);
     if (!zr_linear_is_tiled(linear))
         backward_weight(context, linear, 0, x, dy);
+    zr_low_rank_backward_tensors(context, linear, x, dy, scratch);
+}
+
+static void backward_input_whole(zero_context *context, const zr_linear *linear, const void *x,
+                                 const void *dy, void *dx)
+{
+    const zr_product product = product_input(linear);
+    const void *weight = zr_tensor_values(context, linear->weight, 0);
+    zr_run(context->queue, zr_op_product(&product, dy, weight, product.epilogue ? x : NULL, dx));
 }
 
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, unsigned parts,
                                const void *x, const void *dy, void *dx, void *scratch)
 {
-    zr_queue *queue = context->queue;
+    const zr_elements all = {.dtype = linear->dtype, .n = linear->rows * linear->in};
+    bool tiled = zr_linear_is_tiled(linear);
     assert(!linear->gelu || !linear->outputs_first);
-    assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
+    assert(!tiled || parts == ZR_BACKWARD_WHOLE);
     backward_tensors(context, linear, parts, x, dy, scratch);
-    if (zr_linear_is_tiled(linear))
-        return backward_rounded_tiles(context, linear, x, dy, dx, scratch);
     if (!(parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    zr_product product = product_input(linear);
-    const void *weight = zr_tensor_values(context, linear->weight, 0);
-    zr_run(queue, zr_op_product(&product, dy, weight, linear->gelu ? x : NULL, dx));
+    if (tiled)
+        ZERO_TRY(backward_rounded_tiles(context, linear, x, dy, dx, scratch));
+    else
+        backward_input_whole(context, linear, x, dy, dx);
+    zr_low_rank_backward_input(context, linear, dy, linear->dtype, dx, parts == ZR_BACKWARD_INPUT,
+                               scratch);
+    if (linear->gelu && (tiled || linear->low_rank.rank))
+        zr_run(context->queue, zr_op_gelu_backward(&all, x, dx));
     return ZERO_OK;
 }
 
@@ -251,30 +281,43 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
                                    const void *x, const void *dy, float *dx, bool add,
                                    void *scratch)
 {
-    zr_queue *queue = context->queue;
+    const zr_product product = product_sum_input(linear, linear->out, add);
     tile_scratch tiles;
     assert(!linear->gelu);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
     backward_tensors(context, linear, parts, x, dy, scratch);
-    lay_out_tile_scratch(linear, scratch, &tiles);
-    if (zr_linear_is_tiled(linear))
-        return backward_tiles(context, linear, x, dy, dx, add, tiles.columns);
     if (!(parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    const zr_product product = product_sum_input(linear, linear->out, add);
-    zr_run(queue,
-           zr_op_product(&product, dy, zr_tensor_values(context, linear->weight, 0), NULL, dx));
+    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
+    if (zr_linear_is_tiled(linear))
+        ZERO_TRY(backward_tiles(context, linear, x, dy, dx, add, tiles.columns));
+    else
+        zr_run(context->queue,
+               zr_op_product(&product, dy, zr_tensor_values(context, linear->weight, 0), NULL, dx));
+    zr_low_rank_backward_input(context, linear, dy, ZERO_F32, dx, parts == ZR_BACKWARD_INPUT,
+                               scratch);
     return ZERO_OK;
 }
 
 void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise)
 {
-    bool trains = linear->weight->trains || linear->bias->trains;
-    return trains ? zr_carve_as(held, linear->dtype, linear->rows * linear->out) : otherwise;
+    return zr_linear_trains(linear) ? zr_carve_as(held, linear->dtype, linear->rows * linear->out)
+                                    : otherwise;
 }
 
-void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls)
+static bool is_same_product(const zero_product_shape *a, const zr_product *b)
 {
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
+           a->trans_b == b->trans_b;
+}
+
+void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again)
+{
+    for (int i = 0; again && i < sizes->product_count; i++)
+        if (is_same_product(&sizes->products[i], product)) {
+            sizes->products[i].calls += calls;
+            return;
+        }
     assert(sizes->product_count < ZERO_MAX_PRODUCTS);
     sizes->products[sizes->product_count++] = (zero_product_shape){.m = product->m,
                                                                    .n = product->n,
@@ -284,34 +327,17 @@ void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int ca
                                                                    .calls = calls};
 }
 
-static bool is_same_product(const zero_product_shape *a, const zr_product *b)
-{
-    return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
-           a->trans_b == b->trans_b;
-}
-
-static void append_product_calls(zero_unit_sizes *sizes, const zr_product *product, int calls,
-                                 bool again)
-{
-    for (int i = 0; again && i < sizes->product_count; i++)
-        if (is_same_product(&sizes->products[i], product)) {
-            sizes->products[i].calls += calls;
-            return;
-        }
-    zr_product_append(sizes, product, calls);
-}
-
 // input: the product for dx.
 static void append_products(const zr_linear *linear, int64_t columns, int calls, bool training,
                             bool again, const zr_product *input, zero_unit_sizes *sizes)
 {
     const zr_product forward = product_forward(linear, columns),
                      weight = product_weight(linear, columns);
-    append_product_calls(sizes, &forward, calls, again);
+    zr_product_append(sizes, &forward, calls, again);
     if (training && linear->weight->trains)
-        append_product_calls(sizes, &weight, calls, again);
+        zr_product_append(sizes, &weight, calls, again);
     if (training && !linear->flows_elsewhere)
-        append_product_calls(sizes, input, calls, again);
+        zr_product_append(sizes, input, calls, again);
 }
 
 static void append_tile_products(const zr_linear *linear, int64_t columns, int calls, bool training,
@@ -325,10 +351,13 @@ void zr_linear_products(const zr_linear *linear, bool training, bool again, zero
 {
     int last = linear->weight->tiles - 1;
     const zr_product input = product_input(linear);
-    if (training) // dx reads the weight
+    if (training) { // dx reads the weight
         zr_tensor_read_in_backward(linear->weight, sizes);
+        zr_low_rank_read_in_backward(linear, sizes);
+    }
     if (linear->is_lent)
         return;
+    zr_low_rank_products(linear, training, sizes);
     if (!zr_linear_is_tiled(linear)) {
         append_products(linear, linear->out, 1, training, again, &input, sizes);
         return;

@@ -6,6 +6,7 @@
 
 #include "compute/compute.h"
 #include "layers/layout.h"
+#include "layers/low_rank.h"
 #include "layers/slices.h"
 #include "model/tensor_handle.h"
 
@@ -31,6 +32,7 @@ typedef struct zr_linear { // y(rows, out) = x(rows, in) W(in, out) + b(out)
     // For slices that share a layer. is_lent: another slice of this rank computes the layer.
     // flows_elsewhere: another slice, on any rank, computes the gradient of x.
     bool is_lent, flows_elsewhere;
+    zr_low_rank low_rank; // its adapter, if it has one
 } zr_linear;
 
 // scratch: (zr_linear_scratch) bytes.
@@ -48,19 +50,22 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
                                    void *scratch);
 // For a slice of a layer whose inputs are cut: y(rows, out) = x W, fp32, without the bias, which is
 // added to the sum over all slices. Not with tiles.
-void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x, float *y);
+void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const void *x, float *y,
+                           void *scratch);
 // Computes only the gradient of the bias, if it exists and trains.
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
                              void *scratch);
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
 bool zr_linear_is_tiled(const zr_linear *linear);
-// Cuts dy(rows, out) out of the held buffer of a split backward. If neither weight nor bias trains,
-// it is not read later, and `otherwise` is returned.
+bool zr_linear_trains(const zr_linear *linear); // backward computes the gradient of a tensor
+// Cuts dy(rows, out) out of the held buffer of a split backward. If none of its tensors trains, it is
+// not read later, and `otherwise` is returned.
 void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise);
 // Appends the products of forward and, if `training`, of backward, and notes what backward reads.
 // again: an equal layer has appended them already, and only their `calls` grow.
 void zr_linear_products(const zr_linear *linear, bool training, bool again, zero_unit_sizes *sizes);
-void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls);
+// Lists a product. again: an equal one may have been listed, and only its `calls` then grow.
+void zr_product_append(zero_unit_sizes *sizes, const zr_product *product, int calls, bool again);
 
 typedef struct zr_norm_layer {
     zr_norm norm;

@@ -68,7 +68,7 @@ static void cut_head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limi
         const zr_product logits =
             logits_product(hyper, limits->dtype, limits->wanted, vocabulary_of_slice(hyper, i));
         if (logits.n > 0)
-            zr_product_append(out, &logits, 1);
+            zr_product_append(out, &logits, 1, false);
     }
     out->exchange_bytes = hyper->slices.ranks > 1 ? logits_place_bytes(hyper, limits->wanted) : 0;
 }
@@ -87,9 +87,9 @@ static void head_sizes(const zr_lm_unit *hyper, const zr_decode_limits *limits,
         logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, 0));
     const zr_product last =
         logits_product(hyper, limits->dtype, limits->wanted, zr_lm_tile_tokens(hyper, tiles - 1));
-    zr_product_append(out, &logits, tiles);
+    zr_product_append(out, &logits, tiles, false);
     if (last.n != logits.n)
-        zr_product_append(out, &last, 1);
+        zr_product_append(out, &last, 1, false);
 }
 
 typedef struct embedding_work {

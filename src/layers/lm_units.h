@@ -13,7 +13,8 @@ enum zr_lm_site {
     ZR_SITE_EMBEDDING,
     ZR_SITE_ATTENTION,
     ZR_SITE_ATTENTION_RESIDUAL,
-    ZR_SITE_MLP_RESIDUAL
+    ZR_SITE_MLP_RESIDUAL,
+    ZR_SITE_LOW_RANK // the first of those of adapters: one for each slice, half and row
 };
 
 extern const zero_unit_ops zr_lm_embedding_ops, zr_lm_block_ops, zr_lm_head_ops;

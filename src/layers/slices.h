@@ -80,8 +80,8 @@ typedef struct zr_gain {
     float *sum;  // (elements) over what this rank has
     bool across; // other ranks have other parts of the sum
 } zr_gain;
-enum { ZR_MOST_GAINS = 6 };
-typedef struct zr_gains { // of a unit, in one exchange at the end of its backward
+enum { ZR_MOST_GAINS = 32 }; // of norms, and of the adapters of a block's linears
+typedef struct zr_gains {    // of a unit, in one exchange at the end of its backward
     int count;
     zr_gain at[ZR_MOST_GAINS];
     int64_t across; // elements of those that are summed across ranks

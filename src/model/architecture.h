@@ -7,6 +7,7 @@
 #define ZR_MODEL_ARCHITECTURE_H
 
 #include "model/lm_fields.h"
+#include "model/lora.h"
 #include <zero/gpt2.h>
 #include <zero/llama.h>
 
@@ -55,6 +56,7 @@ typedef struct zr_lm_config {
     zr_lm_kind kind;
     // The token ids that a file states, kept so that they can be written again.
     zr_token_ids bos, eos, pad;
+    zr_lora lora; // of a training or of an adapter's directory: no config.json has it
     union { // the architecture's struct
         zero_gpt2_config gpt2;
         zero_llama_config llama;

@@ -3,6 +3,7 @@
 #include "model/lm_build.h"
 #include "model/unit.h"
 #include <stdio.h>
+#include <string.h>
 
 int64_t zr_tile_step(int64_t size, int64_t tiles)
 {
@@ -58,6 +59,16 @@ static bool is_frozen(const zr_lm_storage *s, const char *name)
     return s->frozen && s->frozen->is_frozen(s->frozen->user, name);
 }
 
+// Writes a tensor's name in files.
+static void write_name(const char *prefix, const zr_unit_tensor *of, char name[ZR_LM_NAME_BYTES])
+{
+    size_t length = strlen(of->desc.name), weight = sizeof ".weight" - 1;
+    bool replaces =
+        of->ending && length > weight && !strcmp(of->desc.name + length - weight, ".weight");
+    snprintf(name, ZR_LM_NAME_BYTES, "%s%.*s%s", prefix, (int)(replaces ? length - weight : length),
+             of->desc.name, of->ending ? of->ending : "");
+}
+
 // Sets the fields of a handle that do not depend on its flat parameter. A tile's own description
 // has no tensor-parallel split: it is cut by elements, like any flat parameter.
 static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const char *prefix,
@@ -71,10 +82,10 @@ static void handles_begin(const zr_lm_storage *s, zr_unit_storage *unit, const c
             continue;
         int64_t size = of[t].desc.shape[of[t].tile_axis];
         int tiles = count_tiles(&of[t]);
-        snprintf(unit->names[t], ZR_LM_NAME_BYTES, "%s%s", prefix, of[t].desc.name);
+        write_name(prefix, &of[t], unit->names[t]);
         handle->tiles = ZR_MAX(tiles, 1);
         handle->step = tiles ? zr_tile_step(size, of[t].tiles) : size;
-        handle->trains = !is_frozen(s, unit->names[t]);
+        handle->trains = !of[t].frozen && !is_frozen(s, unit->names[t]);
         handle->tp = (zr_tp_split){of[t].desc.tp_axis, of[t].desc.tp_parts};
     }
 }

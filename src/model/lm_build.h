@@ -22,7 +22,9 @@
 #include "model/lm_table.h"
 #include "model/tensor_handle.h"
 
-enum { ZR_LM_TENSORS = 20 }; // the most tensors of a unit
+// A unit's tensors by number: those of its table first. The adapter of weight t (model/lora.h) has
+// the numbers t + ZR_LM_LORA_A and t + ZR_LM_LORA_B.
+enum { ZR_LM_LORA_A = 20, ZR_LM_LORA_B = 40, ZR_LM_TENSORS = 60 };
 
 // The tensors of the embedding (the first two) and of the head (all except ZR_LM_POSITIONS), if the
 // model has them.
@@ -39,6 +41,8 @@ typedef enum zr_lm_split {
 
 typedef struct zr_unit_tensor { // of a configuration
     zero_tensor_desc desc; // its name without the layer's; dims 0 if this model has no such tensor
+    const char *ending;    // takes the place of ".weight" at the end of the name; NULL: none
+    bool frozen;           // it keeps its value, because the model has adapters
     int group;             // 0 or 1: the tensors of a group share a flat parameter
     zr_lm_split split;
     int tile_axis; // the axis of a weight's outputs

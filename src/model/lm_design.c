@@ -88,6 +88,47 @@ static zr_unit_tensor tensor_of(const designing *d, const zero_tensor_row *row)
     return tensor;
 }
 
+// A has the inputs of a weight, B its outputs, both as torch's Linear has them, and each is cut
+// where the weight is.
+static void design_adapter(const designing *d, int t, const zero_tensor_row *row, int64_t rank,
+                           zr_lm_design *design)
+{
+    int64_t out = size_of(d->shape, row->out), in = size_of(d->shape, row->in);
+    zr_unit_tensor *a = &design->block[t + ZR_LM_LORA_A], *b = &design->block[t + ZR_LM_LORA_B];
+    *a = matrix_of(row->name, rank, in, 0);
+    *b = matrix_of(row->name, out, rank, 0);
+    a->desc.init = ZERO_INIT_UNIFORM;
+    a->desc.init_value = (float)(1 / sqrt((double)in));
+    b->desc.init = ZERO_INIT_CONSTANT;
+    a->ending = ZR_LORA_A;
+    b->ending = ZR_LORA_B;
+    if (!is_whole(row->out)) {
+        b->desc.tp_axis = 0;
+        b->desc.tp_parts = design->block[t].desc.tp_parts;
+        b->split = design->block[t].split;
+    } else if (!is_whole(row->in)) {
+        a->desc.tp_axis = 1;
+    }
+}
+
+static void freeze(zr_unit_tensor *tensors, int count)
+{
+    for (int t = 0; t < count; t++)
+        tensors[t].frozen = true;
+}
+
+static void design_adapters(const designing *d, const zr_lm_tensors *of, const zr_lora *lora,
+                            zr_lm_design *design)
+{
+    freeze(design->embedding, ZR_LM_END_TENSORS);
+    freeze(design->head, ZR_LM_END_TENSORS);
+    freeze(design->block, of->count);
+    design->tensor_count = ZR_LM_TENSORS;
+    for (int t = 0; t < of->count; t++)
+        if (lora->targets >> t & 1)
+            design_adapter(d, t, &of->block[t], lora->rank, design);
+}
+
 // The table and what else a unit at an end has are flat parameters of their own.
 static zr_unit_tensor table_of(const designing *d, const char *name)
 {
@@ -124,5 +165,7 @@ zr_lm_design zr_lm_design_of_config(const zr_lm_config *config)
     for (int t = 0; t < of->count; t++)
         if ((of->block[t].only_with & ~shape.options) == 0)
             design.block[t] = tensor_of(&d, &of->block[t]);
+    if (config->lora.rank)
+        design_adapters(&d, of, &config->lora, &design);
     return design;
 }

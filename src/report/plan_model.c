@@ -8,6 +8,7 @@
 #include "setup/resolve.h"
 #include "setup/run_setup.h"
 #include "setup/pipeline_stages.h"
+#include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "report/plan_show.h"
 #include "report/plan_time.h"
@@ -89,7 +90,9 @@ static zero_status read_machines(zr_planner *p, zero_error *error)
 static zero_status read_model_config(zr_planner *p, zero_error *error)
 {
     ZERO_TRY(resolve_config(p, error));
-    if (zr_model_tiles_apply(p->config, &p->subject.model)) {
+    bool adapts, tiled = zr_model_tiles_apply(p->config, &p->subject.model);
+    ZERO_TRY(zr_model_lora_apply(p->config, &p->subject.model, &adapts, error));
+    if (tiled || adapts) {
         zr_lm_free(p->model);
         p->model = NULL;
         ZERO_TRY(zr_lm_create(&p->subject.model, &p->model, error));

@@ -9,6 +9,7 @@
 #include "predict/harness.h"
 #include "predict/measure_kernels.h"
 #include "setup/machine_facts.h"
+#include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/pipeline_stages.h"
 
@@ -31,7 +32,9 @@ static zero_status find_part(zr_estimate *r, zero_error *error)
     const zero_model *whole = q->model;
     if (q->shape) {
         zr_lm_config shape = *q->shape;
+        bool unused;
         zr_model_tiles_apply(q->config, &shape);
+        ZERO_TRY(zr_model_lora_apply(q->config, &shape, &unused, error));
         ZERO_TRY(zr_lm_create(&shape, &r->whole, error));
         whole = r->whole;
     }

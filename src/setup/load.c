@@ -1,5 +1,6 @@
 #include "setup/load.h"
 
+#include "checkpoint/adapter_directory.h"
 #include "layers/layers.h"
 #include "setup/defaults.h"
 #include "setup/initialize.h"
@@ -19,12 +20,15 @@ zero_status zr_load_check_tokens(const char *name, const zr_tokenizer *tokenizer
                    zr_tokenizer_vocabulary(tokenizer), (long long)vocabulary);
 }
 
-static zero_status read_model_and_tokenizer(const char *directory, bool with_tokenizer,
-                                            zr_loaded *out, zero_error *error)
+static zero_status read_model_and_tokenizer(const zr_load_options *options, zr_loaded *out,
+                                            zero_error *error)
 {
+    const char *directory = options->directory;
     ZERO_TRY(zr_lm_config_read_in(directory, &out->model_config, error));
+    if (options->adapter)
+        ZERO_TRY(zr_adapter_read_config(options->adapter, &out->model_config, error));
     out->shape = zr_lm_shape_of(&out->model_config);
-    if (!with_tokenizer)
+    if (options->no_tokenizer)
         return ZERO_OK;
     ZERO_TRY(zr_tokenizer_load(directory, &out->tokenizer, error));
     return zr_load_check_tokens(directory, out->tokenizer, out->shape.vocab, error);
@@ -79,7 +83,7 @@ static zero_status resolve_inference_config(const zero_comm *comm, const zr_load
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,
                           zero_error *error)
 {
-    ZERO_TRY(read_model_and_tokenizer(options->directory, !options->no_tokenizer, out, error));
+    ZERO_TRY(read_model_and_tokenizer(options, out, error));
     ZERO_TRY(resolve_inference_config(comm, options, out, error));
     ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
     zr_model_tiles_apply(out->config, &out->model_config);
@@ -105,7 +109,9 @@ zero_status zr_load_weights(zero_comm *comm, const zr_load_options *options, int
     const zero_load_options how = {.struct_size = sizeof how,
                                    .ignore_unused = options->ignore_unused,
                                    .logger = options->logger};
-    return zero_load_weights_with(loaded->engine, options->directory, &how, error);
+    ZERO_TRY(zero_load_weights_with(loaded->engine, options->directory, &how, error));
+    return options->adapter ? zero_load_weights_with(loaded->engine, options->adapter, &how, error)
+                            : ZERO_OK;
 }
 
 void zr_loaded_free(zr_loaded *loaded)

@@ -21,6 +21,7 @@ typedef struct zr_loaded {
 
 typedef struct zr_load_options {
     const char *directory;
+    const char *adapter;     // what zr_adapter_directory has found; NULL: none
     const char *config_path; // a training's or another; NULL: all parameters on the device
     const char *dtype;       // NULL: the configuration's, or fp32
     // Bytes of a rank, bytes of a machine; 0: the configuration's.

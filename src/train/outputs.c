@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "checkpoint/ownership.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/receipt.h"
 #include "checkpoint/run_directory.h"
 #include "model/architecture.h"
@@ -291,21 +292,27 @@ static zero_status write_model_config(const char *directory, const zr_lm_config 
     return zr_file_write_text_in(directory, ZR_MODEL_CONFIG, &text, error);
 }
 
-zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
-                             const zr_tokenizer *tokenizer, const char *generation,
-                             const char *template, char **path, zero_error *error)
+const char *zr_outputs_weights(const zr_lm_config *config)
+{
+    return config->lora.rank ? ZR_ADAPTER_WEIGHTS : ZR_MODEL_WEIGHTS;
+}
+
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_outputs_files *files,
+                             zero_error *error)
 {
     char model[4096];
+    const char *generation = files->generation, *template = files->template;
     ZERO_TRY(join_path(directory, name, model, error));
     ZERO_TRY(zr_directory_create(model, error));
     ZERO_TRY(zr_receipt_begin(model, error));
-    ZERO_TRY(write_model_config(model, config, error));
-    ZERO_TRY(zr_tokenizer_save(tokenizer, model, error));
-    if (generation)
+    ZERO_TRY(files->config->lora.rank
+                 ? zr_adapter_write_config(model, files->config, files->base, error)
+                 : write_model_config(model, files->config, error));
+    ZERO_TRY(zr_tokenizer_save(files->tokenizer, model, error));
+    if (generation && !files->config->lora.rank)
         ZERO_TRY(
             zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
     if (template)
         ZERO_TRY(zr_file_write_in(model, ZR_CHAT_TEMPLATE, template, strlen(template), error));
-    *path = zr_sprintf(error, "%s/" ZR_MODEL_WEIGHTS, model);
-    return *path ? ZERO_OK : ZERO_ERR_MEMORY;
+    return ZERO_OK;
 }

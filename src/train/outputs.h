@@ -60,12 +60,18 @@ bool zr_outputs_are_of(const char *directory, const char *job);
 // lock -1 are allowed.
 void zr_outputs_close(zr_outputs *outputs, bool discard);
 
-// Makes directory/name and writes everything but the weights. Rank 0 calls it. `generation` is the
-// text of generation_config.json, `template` that of chat_template.jinja; NULL: there is none, but
-// the tokenizer's own. *path is where the weights go; the caller
-// frees it with zr_free.
-zero_status zr_outputs_model(const char *directory, const char *name, const zr_lm_config *config,
-                             const zr_tokenizer *tokenizer, const char *generation,
-                             const char *template, char **path, zero_error *error);
+typedef struct zr_outputs_files { // of a model's or adapter's directory, without the weights
+    const zr_lm_config *config;   // where it has adapters, the directory is an adapter's
+    const char *base;             // of an adapter: the directory of the model that it adapts
+    const zr_tokenizer *tokenizer;
+    // The texts of generation_config.json and chat_template.jinja; NULL: there is none, but the
+    // tokenizer's own.
+    const char *generation, *template;
+} zr_outputs_files;
+// Makes directory/name and writes these files. Rank 0 calls it.
+zero_status zr_outputs_model(const char *directory, const char *name, const zr_outputs_files *files,
+                             zero_error *error);
+// Returns the name of the file of weights in it.
+const char *zr_outputs_weights(const zr_lm_config *config);
 
 #endif

@@ -84,6 +84,7 @@ static zr_run_state make_run_state(const zr_train *train)
     const zr_config *config = zr_engine_config(train->run.engine);
     return (zr_run_state){
         .data_hash = train->subject.data_hash,
+        .base_hash = train->subject.base_hash,
         .seq = train->resolved.seq,
         .lines = zr_metrics_lines(train->run.outputs.metrics),
         .micro_batch = config->micro_batch,

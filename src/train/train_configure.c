@@ -3,6 +3,7 @@
 #include "config/config_ranks.h"
 #include "checkpoint/run_record.h"
 #include "setup/defaults.h"
+#include "setup/model_lora.h"
 #include "setup/model_part.h"
 #include "setup/placement.h"
 #include "setup/resolve.h"
@@ -16,13 +17,13 @@
 
 static zr_config_facts gather_facts(const zr_train *train, int64_t steps)
 {
-    return zr_resolve_facts(
-        &(zr_run_outline){.ranks = train->comm->size,
-                          .parameters = train->subject.parameters,
-                          .seq = train->resolved.seq,
-                          .width = train->subject.shape.width,
-                          .steps = steps,
-                          .continues = train->asked.options->model_dir != NULL});
+    return zr_resolve_facts(&(zr_run_outline){.ranks = train->comm->size,
+                                              .parameters = train->subject.parameters,
+                                              .seq = train->resolved.seq,
+                                              .width = train->subject.shape.width,
+                                              .steps = steps,
+                                              .continues = train->asked.options->model_dir &&
+                                                           !train->subject.model_config.lora.rank});
 }
 
 // Puts in, after the flags, the program's seed if nothing else gives one, and what a run that
@@ -78,6 +79,25 @@ static zero_status check_drains(const zero_train_options *options, const zr_conf
     return zr_config_check_drain(config, "--save-every", options->save_every, error);
 }
 
+// Adapters of random weights would adapt to nothing that is kept: only a dry run may have them.
+static zero_status read_lora(zr_train_asked *asked, const zr_config *config, zero_error *error)
+{
+    const zero_train_options *options = asked->options;
+    zr_lm_config model;
+    bool unused;
+    if (!zr_config_has_value(config, ZR_LORA_KEY))
+        return ZERO_OK;
+    ZERO_TRY(options->new_spec ? zr_lm_parse_spec(options->new_spec, &model, &unused, error)
+                               : zr_lm_config_read_in(options->model_dir, &model, error));
+    ZERO_TRY(zr_model_lora_read(config, &model, &asked->lora, error));
+    if (asked->lora.rank && options->new_spec && !options->dry_run)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--lora adapts a model that is there: --model names it, and --new %s would "
+                       "make one of random weights that no file keeps",
+                       options->new_spec);
+    return ZERO_OK;
+}
+
 // The model's size and the text's length are not known yet. Any number stands for them, with which
 // nothing is refused. The ranks that compute a model are reported to the supervisor here already,
 // because a rank may die before there is an engine.
@@ -93,6 +113,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
     zero_status status = zr_resolve(&how, &config, error);
     if (status == ZERO_OK)
         status = check_drains(train->asked.options, config, error);
+    if (status == ZERO_OK)
+        status = read_lora(&train->asked, config, error);
     if (status == ZERO_OK)
         zr_comm_report_multiple(train->comm, zr_config_model_ranks(config));
     zr_config_destroy(config);

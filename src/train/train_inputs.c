@@ -49,6 +49,7 @@ static zero_status read_train_shape(zr_train *train, zero_error *error)
     zr_model_choice found;
     zero_status status = zr_model_choice_read(&question, &found, error);
     train->subject.model_config = found.model;
+    train->subject.model_config.lora = train->asked.lora;
     train->subject.shape = found.shape;
     train->subject.parameters = found.parameters;
     train->resolved.seq = found.seq;

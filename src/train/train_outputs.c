@@ -2,6 +2,7 @@
 // lock of --out before the first step.
 #include "base/clock.h"
 #include "comm/agreement.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
 #include "train/training.h"
@@ -96,14 +97,11 @@ static zero_status check_directory_is_shared(const zr_train *train, zero_error *
 // checkpoint of a run that was interrupted can become a model. A model that is there has it.
 static zero_status keep_model_files(const zr_train *train, zero_error *error)
 {
-    const char *out = train->asked.options->out_dir;
-    const zr_train_subject *subject = &train->subject;
-    char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, out), *path = NULL;
+    const char *name = zr_train_last_model(train);
+    char *model = zr_sprintf(error, "%s/%s", train->asked.options->out_dir, name);
     zero_status status = model ? ZERO_OK : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK && !zr_has_weights(model))
-        status = zr_outputs_model(out, ZR_LAST_MODEL, &subject->model_config, subject->tokenizer,
-                                  subject->generation, subject->template, &path, error);
-    zr_free(path);
+    if (status == ZERO_OK && !zr_has_weights(model) && !zr_is_adapter(model))
+        status = zr_train_write_model_files(train, name, error);
     zr_free(model);
     return status;
 }

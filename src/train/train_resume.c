@@ -66,6 +66,12 @@ static zero_status check_checkpoint_matches(zr_train *train, const char *path, j
                        "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is "
                        "%s, that of this run is %s: it would go on with other text",
                        path, facts.data_hash, train->subject.data_hash);
+    if (facts.base_hash && strcmp(facts.base_hash, train->subject.base_hash))
+        return zr_fail(error, ZERO_ERR_CONFIG,
+                       "the checkpoint \"%s\" has adapters of a model whose hash is %s, that of "
+                       "\"%s\" is %s: they would go on with another model (--model)",
+                       path, facts.base_hash, train->asked.options->model_dir,
+                       train->subject.base_hash);
     train->run.first_lines = facts.lines;
     train->run.owed = facts.owed;
     train->run.evals.best = facts.best;

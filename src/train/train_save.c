@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "comm/agreement.h"
 #include "checkpoint/receipt.h"
+#include "checkpoint/run_directory.h"
 #include "model/architecture.h"
 #include "train/training.h"
 
@@ -12,6 +13,7 @@ static zero_status write_receipt(const zr_train *train, const char *name, zero_e
     int64_t step, none;
     zero_position(train->run.engine, &step, &none);
     const zr_receipt receipt = {
+        .weights = zr_outputs_weights(&train->subject.model_config),
         .instructions = zr_train_instructions(train->asked.options->backend),
         .step = step,
         .seed = train->resolved.seed,
@@ -24,25 +26,36 @@ static zero_status write_receipt(const zr_train *train, const char *name, zero_e
     return status;
 }
 
+const char *zr_train_last_model(const zr_train *train)
+{
+    return train->asked.lora.rank ? ZR_RUN_ADAPTER_DIRECTORY : ZR_LAST_MODEL;
+}
+
+zero_status zr_train_write_model_files(const zr_train *train, const char *name, zero_error *error)
+{
+    const zr_train_subject *subject = &train->subject;
+    const zr_outputs_files files = {.config = &subject->model_config,
+                                    .base = train->asked.options->model_dir,
+                                    .tokenizer = subject->tokenizer,
+                                    .generation = subject->generation,
+                                    .template = subject->template};
+    return zr_outputs_model(train->asked.options->out_dir, name, &files, error);
+}
+
 static zero_status save_model(zr_train *train, const char *name, zero_error *error)
 {
-    char *path = NULL;
-    zero_status status = ZERO_OK;
-    if (train->comm->rank == 0)
-        status = zr_outputs_model(train->asked.options->out_dir, name, &train->subject.model_config,
-                                  train->subject.tokenizer, train->subject.generation,
-                                  train->subject.template, &path, error);
-    else
-        path = zr_sprintf(error, "%s/%s/" ZR_MODEL_WEIGHTS, train->asked.options->out_dir, name);
-    if (!path && status == ZERO_OK)
-        status = ZERO_ERR_MEMORY;
+    bool first = train->comm->rank == 0;
+    char *path = zr_sprintf(error, "%s/%s/%s", train->asked.options->out_dir, name,
+                            zr_outputs_weights(&train->subject.model_config));
+    zero_status status = path ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (first && status == ZERO_OK)
+        status = zr_train_write_model_files(train, name, error);
     status = zr_comm_agree(train->comm, status, error);
     if (status == ZERO_OK)
         status = zero_save_weights(train->run.engine, path, error);
     zr_free(path);
     ZERO_TRY(status);
-    return zr_comm_agree(
-        train->comm, train->comm->rank == 0 ? write_receipt(train, name, error) : ZERO_OK, error);
+    return zr_comm_agree(train->comm, first ? write_receipt(train, name, error) : ZERO_OK, error);
 }
 
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error)

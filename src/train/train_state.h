@@ -32,6 +32,7 @@ typedef struct zr_train_asked { // filled before anything is read, by training.c
     bool resume;          // the run continues what is in out_dir; the same on every rank
     bool has_checkpoint;  // rank 0: out_dir has a whole checkpoint
     zr_run_before before; // the run that this one continues
+    zr_lora lora;         // the adapters that the configuration asks for
 } zr_train_asked;
 
 typedef struct zr_train_subject {   // what is trained, on what; filled by train_inputs.c
@@ -44,6 +45,7 @@ typedef struct zr_train_subject {   // what is trained, on what; filled by train
     // Hash of the token streams to train and to evaluate on, and of the tokenizer, in hexadecimal;
     // filled by zr_train_hash_data.
     char data_hash[17];
+    char base_hash[17]; // the same of the model that adapters adapt; "": there are none
     zr_lm_config model_config;
     zr_lm_shape shape; // derived from model_config
     zero_model *model;

@@ -132,6 +132,26 @@ static zero_status open_engine(zr_train *train, zero_error *error)
 
 enum { LONG_TO_READ = 100000000 }; // parameters; about a second
 
+// Rank 0 hashes the model that adapters adapt, for the checkpoints and for all ranks.
+static zero_status hash_base(zr_train *train, zero_error *error)
+{
+    uint64_t hash = 0;
+    char *from = NULL;
+    zero_status status = ZERO_OK;
+    if (!train->asked.lora.rank)
+        return ZERO_OK;
+    if (train->comm->rank == 0)
+        status = zr_find_weights(train->asked.options->model_dir, &from, error);
+    if (from)
+        status = zr_weights_hash(train->comm, from, &hash, error);
+    zr_free(from);
+    ZERO_TRY(zr_comm_agree(train->comm, status, error));
+    ZERO_TRY(zr_comm_broadcast(train->comm, &hash, sizeof hash, 0, error));
+    snprintf(train->subject.base_hash, sizeof train->subject.base_hash, "%016llx",
+             (unsigned long long)hash);
+    return ZERO_OK;
+}
+
 static zero_status load_weights(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
@@ -147,6 +167,7 @@ static zero_status load_weights(zr_train *train, zero_error *error)
                options->model_dir, (double)train->subject.parameters / 1e6);
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     ZERO_TRY(zero_load_weights_with(train->run.engine, options->model_dir, &how, error));
+    ZERO_TRY(hash_base(train, error));
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_LOAD);
     return ZERO_OK;
 }
@@ -197,9 +218,11 @@ zero_status zr_train_make_engine(zr_train *train, zero_error *error)
 }
 
 // Writes "model    out/model, val loss 1.234567 (...); the best of the run, val loss ...".
-static void describe_models(const zr_train_evals *evals, const char *out, char *text, size_t size)
+static void describe_models(const zr_train *train, char *text, size_t size)
 {
-    int at = snprintf(text, size, "model    %s/" ZR_LAST_MODEL, out);
+    const zr_train_evals *evals = &train->run.evals;
+    const char *out = train->asked.options->out_dir, *name = zr_train_last_model(train);
+    int at = snprintf(text, size, "%-8s %s/%s", name, out, name);
     if (isfinite(evals->last) && at < (int)size)
         at += snprintf(text + at, size - (size_t)at, ", val loss %.6f (all of the held-out text)",
                        evals->last);
@@ -220,10 +243,10 @@ static zero_status finish_training(zr_train *train, zero_error *error)
     const zr_train_evals *evals = &train->run.evals;
     char text[2048] = "dry run: one step was made, nothing is kept";
     if (!options->dry_run) {
-        zero_status status = zr_train_save_model(train, ZR_LAST_MODEL, error);
+        zero_status status = zr_train_save_model(train, zr_train_last_model(train), error);
         if (status != ZERO_OK)
             return zr_train_rescue(train, status, error);
-        describe_models(evals, options->out_dir, text, sizeof text);
+        describe_models(train, text, sizeof text);
     }
     ZERO_TRY(zr_train_tell_times(train, error));
     zero_event end = {

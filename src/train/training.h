@@ -133,6 +133,10 @@ zero_status zr_train_save_and_stop(zr_train *train, int64_t step, bool owed, zer
 const char *zr_train_instructions(const char *backend);
 // train_save.c. Writes directory/name; a failure of rank 0 is a failure of all. Collective.
 zero_status zr_train_save_model(zr_train *train, const char *name, zero_error *error);
+// Returns the name of the directory of the last model, or of the last adapter.
+const char *zr_train_last_model(const zr_train *train);
+// Rank 0: writes the files that go with the weights.
+zero_status zr_train_write_model_files(const zr_train *train, const char *name, zero_error *error);
 
 // time_left.c: how long a training still takes.
 typedef struct zr_train_between {     // what comes between steps

@@ -339,7 +339,7 @@ static zero_status check_receipt(const zr_verify *v, const char *model, zero_err
 // Checks the models of the run against their receipts. Rank 0 does it.
 static zero_status check_receipts(const zr_verify *v, zero_error *error)
 {
-    static const char *const names[] = {ZR_LAST_MODEL, ZR_BEST_MODEL};
+    static const char *const names[] = {ZR_LAST_MODEL, ZR_RUN_ADAPTER_DIRECTORY, ZR_BEST_MODEL};
     zero_status status = ZERO_OK;
     zr_report_begin_list(v->report, "receipts");
     for (int i = 0; i < ZR_COUNT(names) && v->comm->rank == 0 && status == ZERO_OK; i++)

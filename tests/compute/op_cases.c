@@ -274,6 +274,11 @@ static zr_op convert(operands *o)
     return zr_op_convert(&(zr_conversion){ZERO_F32, ZERO_BF16, ELEMS}, o->a, o->b);
 }
 
+static zr_op scale(operands *o)
+{
+    return zr_op_scale(&(zr_scaling){ZERO_BF16, ELEMS, 0.5f}, o->a, o->b);
+}
+
 static zr_op column_sum(operands *o)
 {
     const zr_matrix s = {.rows = ROWS, .width = WIDTH, .add = true};
@@ -453,6 +458,7 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                              CASE(add_no_positions, embedding, "ra positions, rw x",
                                   2 * WORD * ELEMS, 0)},
     [ZR_OP_convert] = {CASE(convert, element, "r x, w out", (WORD + HALF) * ELEMS, 0)},
+    [ZR_OP_scale] = {CASE(scale, element, "r x, w out", (WORD + HALF) * ELEMS, 0)},
     [ZR_OP_column_sum] = {CASE(column_sum, column_sum, "r x, rwa out, scratch", (WORD * ELEMS), 0)},
     [ZR_OP_embedding_forward] = {CASE(embedding_forward, embedding,
                                       "ra ids, ra tokens, ra positions, w out",

@@ -166,6 +166,33 @@ static void convert_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
                     storage_types[pair % STORAGE_TYPES]);
 }
 
+enum { FEW = 203 };
+
+// The product is rounded once, to the type of the result.
+static void scale_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    const float by = 0.3f;
+    float x[FEW], want[FEW];
+    for (int i = 0; i < FEW; i++) {
+        x[i] = (float)(i - FEW / 2) * 0.7f;
+        want[i] = x[i] * by;
+    }
+    for (int t = 0; t < STORAGE_TYPES; t++) {
+        zero_dtype to = storage_types[t];
+        void *got = array_new(to, FEW + 1), *plain = array_of(to, want, FEW);
+        zr_run(ref, zr_op_scale(&(zr_scaling){to, FEW, by}, x, got));
+        check_same_values("scale of ref", to, got, plain, FEW);
+        zr_run(queue, zr_op_scale(&(zr_scaling){to, FEW, by}, x, array_at(to, got, 1)));
+        check_same_values("scale, unaligned", to, array_at(to, got, 1), plain, FEW);
+        array_free(got);
+        array_free(plain);
+    }
+    zr_run(queue, zr_op_scale(&(zr_scaling){ZERO_F32, FEW, by}, x, x));
+    assert_memory_equal(x, want, sizeof x);
+}
+
+static void scale_agrees(void **state) { check_each_kernels(scale_body); }
+
 static void convert_agrees(void **state) { check_each_kernels(convert_body); }
 
 // ---- dropout ----
@@ -387,13 +414,10 @@ static void bytes_are_moved(void **state) { check_each_kernels(bytes_body); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(add_agrees),
-        cmocka_unit_test(column_sum_agrees),
-        cmocka_unit_test(convert_agrees),
-        cmocka_unit_test(dropout_agrees),
-        cmocka_unit_test(dropout_keeps_as_many_as_it_should),
-        cmocka_unit_test(embedding_agrees),
-        cmocka_unit_test(bytes_are_moved),
+        cmocka_unit_test(add_agrees),       cmocka_unit_test(column_sum_agrees),
+        cmocka_unit_test(convert_agrees),   cmocka_unit_test(scale_agrees),
+        cmocka_unit_test(dropout_agrees),   cmocka_unit_test(dropout_keeps_as_many_as_it_should),
+        cmocka_unit_test(embedding_agrees), cmocka_unit_test(bytes_are_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ typedef struct element_job {
     const void *a, *b, *d;
     void *out, *out2;
     zero_dtype of_a, of_b, of_out;
-    float p;
+    float p; // of dropout; the factor of scale
     uint64_t key;
     int64_t first; // of the mask of dropout
 } element_job;
@@ -170,6 +170,25 @@ void ZR_CPU_TABLE(zr_cpu_convert)(zr_queue *queue, const zr_conversion *of, cons
 {
     element_job job = {.n = of->n, .a = x, .out = out, .of_a = of->from, .of_out = of->to};
     run_over_elements(queue, &job, convert_range);
+}
+
+INLINE void scale_as(zero_dtype to, const element_job *job, int64_t i, int64_t end)
+{
+    for (; i < end; i += LANES)
+        vf_put_as(to, job->out, i, end - i, vf_get_as(ZERO_F32, job->a, i, end - i) * job->p);
+}
+
+static void scale_range(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const element_job *job = job_;
+    int64_t begin = first * UNIT, end = range_end(job, last);
+    WITH_TYPE(T, job->of_out, scale_as(T, job, begin, end));
+}
+
+void ZR_CPU_TABLE(zr_cpu_scale)(zr_queue *queue, const zr_scaling *of, const float *x, void *out)
+{
+    element_job job = {.n = of->n, .a = x, .out = out, .of_out = of->to, .p = of->by};
+    run_over_elements(queue, &job, scale_range);
 }
 
 void ZR_CPU_TABLE(zr_cpu_dropout)(zr_queue *queue, const zr_dropout *of,

@@ -107,6 +107,12 @@ void zr_ref_convert(zr_queue *queue, const zr_conversion *of, const void *x, voi
         ref_put(of->to, out, i, ref_get(of->from, x, i));
 }
 
+void zr_ref_scale(zr_queue *queue, const zr_scaling *of, const float *x, void *out)
+{
+    for (int64_t i = 0; i < of->n; i++)
+        ref_put(of->to, out, i, x[i] * of->by);
+}
+
 void zr_ref_column_sum(zr_queue *queue, const zr_matrix *of, const void *x, float *out,
                        void *scratch)
 {

@@ -1,0 +1,239 @@
+#include "layers/low_rank.h"
+
+#include "layers/linear.h"
+
+typedef struct buffers {
+    float *wide; // (rows, rank) t or u before the factor; in fp32 it is `t` or `u` itself
+    void *t, *u; // (rows, rank)
+    void *x;     // (rows, in) what the adapter reads, if that is not x
+    void *sum;   // (rows, in) or (rows, out), what is added; NULL if products add by themselves
+} buffers;
+
+static bool reads_copy(const zr_linear *linear)
+{
+    return linear->gelu || linear->low_rank.dropout > 0;
+}
+
+static size_t lay_out(const zr_linear *linear, void *base, buffers *out)
+{
+    zr_carver carver = {.base = base};
+    int64_t small = linear->rows * linear->low_rank.rank;
+    bool narrow = linear->dtype != ZERO_F32;
+    out->t = zr_carve_as(&carver, linear->dtype, small);
+    out->u = zr_carve_as(&carver, linear->dtype, small);
+    out->wide = narrow ? zr_carve_floats(&carver, small) : NULL;
+    out->x =
+        reads_copy(linear) ? zr_carve_as(&carver, linear->dtype, linear->rows * linear->in) : NULL;
+    out->sum = narrow || linear->low_rank.dropout > 0
+                   ? zr_carve_floats(&carver, linear->rows * ZR_MAX(linear->in, linear->out))
+                   : NULL;
+    return carver.used;
+}
+
+size_t zr_low_rank_scratch(const zr_linear *linear)
+{
+    buffers unused;
+    return linear->low_rank.rank ? lay_out(linear, NULL, &unused) : 0;
+}
+
+// ---- the products, all but the last two of what a row computes ----
+
+static zr_product product_t(const zr_linear *linear) // x A^T
+{
+    return (zr_product){.dtype = linear->dtype,
+                        .out = ZERO_F32,
+                        .m = linear->rows,
+                        .n = linear->low_rank.rank,
+                        .k = linear->in,
+                        .trans_b = true};
+}
+
+static zr_product product_y(const zr_linear *linear) // t B^T
+{
+    return (zr_product){.dtype = linear->dtype,
+                        .m = linear->rows,
+                        .n = linear->out,
+                        .k = linear->low_rank.rank,
+                        .trans_b = true};
+}
+
+static zr_product product_u(const zr_linear *linear) // dy B
+{
+    return (zr_product){.dtype = linear->dtype,
+                        .out = ZERO_F32,
+                        .m = linear->rows,
+                        .n = linear->low_rank.rank,
+                        .k = linear->out};
+}
+
+static zr_product product_dx(const zr_linear *linear) // u A
+{
+    return (zr_product){
+        .dtype = linear->dtype, .m = linear->rows, .n = linear->in, .k = linear->low_rank.rank};
+}
+
+static zr_product product_da(const zr_linear *linear) // u^T x
+{
+    return (zr_product){.dtype = linear->dtype,
+                        .out = ZERO_F32,
+                        .m = linear->low_rank.rank,
+                        .n = linear->in,
+                        .k = linear->rows,
+                        .trans_a = true};
+}
+
+static zr_product product_db(const zr_linear *linear) // dy^T t
+{
+    return (zr_product){.dtype = linear->dtype,
+                        .out = ZERO_F32,
+                        .m = linear->out,
+                        .n = linear->low_rank.rank,
+                        .k = linear->rows,
+                        .trans_a = true};
+}
+
+// ---- forward ----
+
+// Returns what the adapter reads: x, or gelu and dropout of it.
+static const void *read_input(zero_context *context, const zr_linear *linear, const void *x,
+                              const buffers *at)
+{
+    zr_queue *queue = context->queue;
+    int64_t n = linear->rows * linear->in;
+    const zr_dropout dropout = {.from = linear->dtype,
+                                .to = linear->dtype,
+                                .n = n,
+                                .p = linear->low_rank.dropout,
+                                .mask = linear->low_rank.mask};
+    if (linear->gelu) {
+        zr_run(queue, zr_op_gelu_forward(&(zr_elements){linear->dtype, n}, x, at->x));
+        x = at->x;
+    }
+    if (dropout.p > 0) {
+        zr_run(queue, zr_op_dropout(&dropout, context->values, x, at->x));
+        x = at->x;
+    }
+    return x;
+}
+
+// out(rows, rank) = s a op(b)
+static void multiply_small(zero_context *context, const zr_linear *linear,
+                           const zr_product *product, const void *a, const void *b,
+                           const buffers *at, void *out)
+{
+    float *wide = at->wide ? at->wide : out;
+    const zr_scaling scaling = {
+        .to = linear->dtype, .n = product->m * product->n, .by = linear->low_rank.scale};
+    zr_run(context->queue, zr_op_product(product, a, b, NULL, wide));
+    zr_run(context->queue, zr_op_scale(&scaling, wide, out));
+}
+
+// Adds a product, with the mask of dropout if dx is what it adds to.
+static void add_product(zero_context *context, const zr_linear *linear, zr_product product,
+                        const void *a, const void *b, zero_dtype type, void *to, float p,
+                        const buffers *at)
+{
+    zr_queue *queue = context->queue;
+    int64_t n = product.m * product.n;
+    product.out = type == ZERO_F32 ? ZERO_F32 : linear->dtype;
+    product.add = product.out == ZERO_F32 && !(p > 0);
+    zr_run(queue, zr_op_product(&product, a, b, NULL, product.add ? to : at->sum));
+    if (product.add)
+        return;
+    const zr_dropout dropout = {
+        .from = product.out, .to = product.out, .n = n, .p = p, .mask = linear->low_rank.mask};
+    if (p > 0)
+        zr_run(queue, zr_op_dropout(&dropout, context->values, at->sum, at->sum));
+    zr_run(queue, zr_op_add(&(zr_sum){type, product.out, n}, to, at->sum, to));
+}
+
+void zr_low_rank_forward(zero_context *context, const zr_linear *linear, const void *x,
+                         zero_dtype type, void *y, void *scratch)
+{
+    const zr_low_rank *of = &linear->low_rank;
+    const zr_product t = product_t(linear), product = product_y(linear);
+    buffers at;
+    if (!of->rank)
+        return;
+    lay_out(linear, scratch, &at);
+    multiply_small(context, linear, &t, read_input(context, linear, x, &at),
+                   zr_tensor_values(context, of->a, 0), &at, at.t);
+    add_product(context, linear, product, at.t, zr_tensor_values(context, of->b, 0), type, y, 0,
+                &at);
+}
+
+// ---- backward ----
+
+static void compute_u(zero_context *context, const zr_linear *linear, const void *dy,
+                      const buffers *at)
+{
+    const zr_product u = product_u(linear);
+    multiply_small(context, linear, &u, dy, zr_tensor_values(context, linear->low_rank.b, 0), at,
+                   at->u);
+}
+
+// d: the gradient of A or B, or a slice's part of it.
+static void compute_gradient(zero_context *context, zr_product product, const void *a,
+                             const void *b, const zr_tensor_handle *tensor, float *part)
+{
+    int add = 0;
+    float *d = part ? part : zr_tensor_gradient(context, tensor, 0, &add);
+    product.add = add;
+    zr_run(context->queue, zr_op_product(&product, a, b, NULL, d));
+}
+
+void zr_low_rank_backward_tensors(zero_context *context, const zr_linear *linear, const void *x,
+                                  const void *dy, void *scratch)
+{
+    const zr_low_rank *of = &linear->low_rank;
+    const zr_product t = product_t(linear);
+    buffers at;
+    if (!of->rank)
+        return;
+    lay_out(linear, scratch, &at);
+    const void *read = read_input(context, linear, x, &at);
+    compute_u(context, linear, dy, &at);
+    multiply_small(context, linear, &t, read, zr_tensor_values(context, of->a, 0), &at, at.t);
+    compute_gradient(context, product_db(linear), dy, at.t, of->b, of->part_b);
+    // Of slices that share outputs, one computes the part of what all slices read.
+    if (!of->part_a || !linear->flows_elsewhere)
+        compute_gradient(context, product_da(linear), at.u, read, of->a, of->part_a);
+}
+
+void zr_low_rank_backward_input(zero_context *context, const zr_linear *linear, const void *dy,
+                                zero_dtype type, void *dx, bool again, void *scratch)
+{
+    const zr_low_rank *of = &linear->low_rank;
+    buffers at;
+    if (!of->rank)
+        return;
+    lay_out(linear, scratch, &at);
+    if (again)
+        compute_u(context, linear, dy, &at);
+    add_product(context, linear, product_dx(linear), at.u, zr_tensor_values(context, of->a, 0),
+                type, dx, of->dropout, &at);
+}
+
+// ---- sizes ----
+
+void zr_low_rank_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes)
+{
+    // Those of backward: u, t again, dB, dA, dx.
+    const zr_product forward[] = {product_t(linear), product_y(linear)},
+                     backward[] = {product_u(linear), product_t(linear), product_db(linear),
+                                   product_da(linear), product_dx(linear)};
+    if (!linear->low_rank.rank)
+        return;
+    for (int i = 0; i < ZR_COUNT(forward); i++)
+        zr_product_append(sizes, &forward[i], 1, true);
+    for (int i = 0; i < ZR_COUNT(backward) && training; i++)
+        zr_product_append(sizes, &backward[i], 1, true);
+}
+
+void zr_low_rank_read_in_backward(const zr_linear *linear, zero_unit_sizes *sizes)
+{
+    if (!linear->low_rank.rank)
+        return;
+    zr_tensor_read_in_backward(linear->low_rank.a, sizes);
+    zr_tensor_read_in_backward(linear->low_rank.b, sizes);
+}

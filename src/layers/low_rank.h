@@ -1,0 +1,47 @@
+// The low-rank adapter of a linear (model/lora.h): what it adds to the linear's output and to the
+// gradient of its input, and the gradients of A and B. linear.c calls it.
+//
+//   forward    t = s x A^T            y += t B^T
+//   backward   u = s dy B             dx += u A      dA = u^T x      dB = dy^T t
+//
+// x is gelu(x) where the linear has gelu, and then goes through dropout. Backward computes t again:
+// it is rank columns of as many as x has. In 16 bits t and u are rounded once, after the factor s,
+// and a sum is rounded after each summand.
+#ifndef ZR_LAYERS_LOW_RANK_H
+#define ZR_LAYERS_LOW_RANK_H
+
+#include "compute/compute.h"
+#include "model/tensor_handle.h"
+
+typedef struct zr_low_rank {
+    int64_t rank;                  // 0: the linear has no adapter
+    float scale;                   // s
+    const zr_tensor_handle *a, *b; // (rank, in), (out, rank)
+    float dropout;                 // 0 in evaluation
+    zr_mask mask;
+    // Where a slice's part of a gradient goes that is a sum over slices; NULL: the gradient is
+    // computed as a whole.
+    float *part_a, *part_b;
+} zr_low_rank;
+
+struct zr_linear;
+
+// All of these do nothing for a linear without adapter. scratch: (zr_low_rank_scratch) bytes.
+size_t zr_low_rank_scratch(const struct zr_linear *linear);
+// y is of `type`: the linear's, or fp32.
+void zr_low_rank_forward(zero_context *context, const struct zr_linear *linear, const void *x,
+                         zero_dtype type, void *y, void *scratch);
+// Computes the gradients of A and B.
+void zr_low_rank_backward_tensors(zero_context *context, const struct zr_linear *linear,
+                                  const void *x, const void *dy, void *scratch);
+// Adds to dx, which is of `type`, before the factor of gelu'. again: u is computed here; otherwise
+// zr_low_rank_backward_tensors has just left it in the scratch.
+void zr_low_rank_backward_input(zero_context *context, const struct zr_linear *linear,
+                                const void *dy, zero_dtype type, void *dx, bool again,
+                                void *scratch);
+// Appends the products of forward and, if `training`, of backward.
+void zr_low_rank_products(const struct zr_linear *linear, bool training, zero_unit_sizes *sizes);
+// Notes that backward reads A and B, for which it needs no other tensor.
+void zr_low_rank_read_in_backward(const struct zr_linear *linear, zero_unit_sizes *sizes);
+
+#endif

@@ -1,0 +1,191 @@
+#include "model/lora_peft.h"
+
+#include "base/file.h"
+#include "base/json_writer.h"
+#include "model/lm_table.h"
+
+#include <string.h>
+
+enum { MOST_BYTES = 1 << 20 };
+
+typedef struct reading {
+    const char *path;
+    const json_t *root;
+    const zr_lm_config *config;
+    zero_error *error;
+} reading;
+
+static bool is_off(const json_t *value)
+{
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_object(value) && !json_object_size(value)) ||
+           (json_is_array(value) && !json_array_size(value)) ||
+           (json_is_string(value) && !json_string_length(value));
+}
+
+// Keys that change what is computed when they are on.
+static zero_status refuse_others(const reading *r)
+{
+    static const struct {
+        const char *key, *what;
+    } others[] = {
+        {"use_dora", "weight-decomposed adapters (DoRA)"},
+        {"rank_pattern", "ranks of single layers"},
+        {"alpha_pattern", "factors of single layers"},
+        {"modules_to_save", "layers that are trained as a whole"},
+        {"layers_to_transform", "adapters in some of the layers"},
+        {"layer_replication", "repeated layers"},
+        {"exclude_modules", "layers left out by name"},
+        {"target_parameters", "adapters of parameters without a layer"},
+        {"trainable_token_indices", "single trained tokens"},
+        {"lora_bias", "biases of B"},
+        {"use_qalora", "QALoRA"},
+        {"use_bdlora", "BD-LoRA"},
+        {"alora_invocation_tokens", "activated adapters"},
+        {"arrow_config", "Arrow"},
+        {"kasa_config", "KaSA"},
+        {"velora_config", "VeLoRA"},
+        {"monteclora_config", "MonteCLoRA"},
+    };
+    for (int i = 0; i < ZR_COUNT(others); i++)
+        if (!is_off(json_object_get(r->root, others[i].key)))
+            return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
+                           "\"%s\": \"%s\" is set: %s are not built", r->path, others[i].key,
+                           others[i].what);
+    const json_t *bias = json_object_get(r->root, "bias");
+    if (!is_off(bias) && (!json_is_string(bias) || strcmp(json_string_value(bias), "none")))
+        return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\": \"bias\" is not \"none\": trained biases are not built", r->path);
+    return ZERO_OK;
+}
+
+static zero_status read_number(const reading *r, const char *key, double least, double most,
+                               double otherwise, double *out)
+{
+    const json_t *value = json_object_get(r->root, key);
+    *out = value && !json_is_null(value) ? json_number_value(value) : otherwise;
+    if ((!value || json_is_null(value) || json_is_number(value)) && *out >= least && *out <= most)
+        return ZERO_OK;
+    return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": \"%s\" must be a number from %g to %g",
+                   r->path, key, least, most);
+}
+
+static zero_status add_target(const reading *r, const json_t *value, zr_lora *out)
+{
+    const char *name = json_string_value(value);
+    uint32_t found = name ? zr_lora_targets_named(r->config, name, strlen(name)) : 0;
+    out->targets |= found;
+    return found ? ZERO_OK
+                 : zr_fail(r->error, ZERO_ERR_DATA,
+                           "\"%s\": \"target_modules\" has \"%.64s\", which is no linear layer of "
+                           "a block of %s",
+                           r->path, name ? name : "something that is no text",
+                           zr_architecture_of(r->config)->title);
+}
+
+static zero_status read_targets(const reading *r, zr_lora *out)
+{
+    const json_t *targets = json_object_get(r->root, "target_modules"), *item;
+    size_t i;
+    if (is_off(targets))
+        return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": \"target_modules\" names no layers",
+                       r->path);
+    if (json_is_string(targets))
+        return add_target(r, targets, out);
+    json_array_foreach(targets, i, item) ZERO_TRY(add_target(r, item, out));
+    return ZERO_OK;
+}
+
+static zero_status read_peft(const reading *r, zr_lora *out)
+{
+    const char *type = json_string_value(json_object_get(r->root, "peft_type"));
+    double rank, dropout;
+    if (!type || strcmp(type, "LORA"))
+        return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\": \"peft_type\" is \"%.40s\": only \"LORA\" is built", r->path,
+                       type ? type : "missing");
+    ZERO_TRY(refuse_others(r));
+    ZERO_TRY(read_number(r, "r", 1, ZR_LORA_MOST_RANK, 8, &rank));
+    ZERO_TRY(read_number(r, "lora_alpha", 0, 1e6, 8, &out->alpha));
+    ZERO_TRY(read_number(r, "lora_dropout", 0, 0.999, 0, &dropout));
+    out->rank = (int64_t)rank;
+    out->dropout = (float)dropout;
+    out->rank_root = json_is_true(json_object_get(r->root, "use_rslora"));
+    return read_targets(r, out);
+}
+
+static zero_status load_object(const char *path, json_t **out, zero_error *error)
+{
+    ZERO_TRY(zr_json_load(path, MOST_BYTES, out, error));
+    if (json_is_object(*out))
+        return ZERO_OK;
+    json_decref(*out);
+    return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no object", path);
+}
+
+static zero_status copy_base(const json_t *root, char **base, zero_error *error)
+{
+    const char *name = json_string_value(json_object_get(root, "base_model_name_or_path"));
+    *base = name && *name ? zr_strdup(name, error) : NULL;
+    return name && *name && !*base ? ZERO_ERR_MEMORY : ZERO_OK;
+}
+
+zero_status zr_lora_read_base(const char *path, char **base, zero_error *error)
+{
+    json_t *root;
+    *base = NULL;
+    ZERO_TRY(load_object(path, &root, error));
+    zero_status status = copy_base(root, base, error);
+    json_decref(root);
+    return status;
+}
+
+zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_lora *out,
+                              char **base, zero_error *error)
+{
+    json_t *root;
+    *out = (zr_lora){0};
+    *base = NULL;
+    ZERO_TRY(load_object(path, &root, error));
+    const reading r = {path, root, config, error};
+    zero_status status = read_peft(&r, out);
+    if (status == ZERO_OK)
+        status = copy_base(root, base, error);
+    json_decref(root);
+    return status;
+}
+
+// Writes what peft writes for a LoraConfig of which the rest has its defaults.
+void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer *out)
+{
+    const zr_lora *lora = &config->lora;
+    zr_json_writer w = zr_json_writer_on(out, ZR_JSON_INDENTED);
+    zr_json_begin_object(&w, NULL);
+    zr_json_begin_object(&w, "alpha_pattern");
+    zr_json_end(&w);
+    zr_json_text(&w, "base_model_name_or_path", base);
+    zr_json_text(&w, "bias", "none");
+    zr_json_flag(&w, "fan_in_fan_out", !zr_lm_shape_of(config).outputs_first);
+    zr_json_flag(&w, "inference_mode", true);
+    zr_json_flag(&w, "init_lora_weights", true);
+    zr_json_real(&w, "lora_alpha", lora->alpha);
+    zr_json_digits(&w, "lora_dropout", 9, (double)lora->dropout);
+    zr_json_null(&w, "modules_to_save");
+    zr_json_text(&w, "peft_type", "LORA");
+    zr_json_integer(&w, "r", lora->rank);
+    zr_json_begin_object(&w, "rank_pattern");
+    zr_json_end(&w);
+    zr_json_begin_array(&w, "target_modules");
+    for (int t = 0; t < 32; t++) {
+        char name[ZR_LORA_TARGET];
+        if (!(lora->targets >> t & 1))
+            continue;
+        zr_lora_target_name(config, t, name, sizeof name);
+        zr_json_text(&w, NULL, name);
+    }
+    zr_json_end(&w);
+    zr_json_text(&w, "task_type", "CAUSAL_LM");
+    zr_json_flag(&w, "use_dora", false);
+    zr_json_flag(&w, "use_rslora", lora->rank_root);
+    zr_json_finish(&w);
+}

@@ -1,0 +1,19 @@
+// The adapters that a configuration asks for (libzero.lora, --lora): model/lora.h.
+#ifndef ZR_SETUP_MODEL_LORA_H
+#define ZR_SETUP_MODEL_LORA_H
+
+#include "config/config.h"
+#include "model/architecture.h"
+
+#define ZR_LORA_KEY "libzero.lora"
+
+// Reads the key for a model: text as zr_lora_parse takes it, or an object with the same keys, of
+// which peft's names (lora_alpha, target_modules, ...) are understood too. Returns ZERO_ERR_CONFIG
+// as zr_lora_parse does; no adapters if the key is not set.
+zero_status zr_model_lora_read(const zr_config *config, const zr_lm_config *model, zr_lora *out,
+                               zero_error *error);
+// Sets model->lora. *changed: a model that was built from it before has to be built again.
+zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bool *changed,
+                                zero_error *error);
+
+#endif
