@@ -357,12 +357,17 @@ static void list_low_rank(const zr_block *block, zero_unit_sizes *out)
             }
 }
 
-// Streamed flat parameters come once in a backward, so a block with tiles does not split it.
-static size_t held_bytes(const zero_unit *unit, const zero_shape *shape)
+// Finds the held bytes of a split backward, and the workspace of its parts. Streamed flat parameters
+// come once in a backward, so a block with tiles does not split it.
+static size_t held_bytes(const zero_unit *unit, const zero_shape *shape, size_t *workspace)
 {
-    zr_block_layout l = {.use = ZR_BLOCK_GOES_BACK, .parts = ZR_BACKWARD_INPUT};
+    zr_block_layout l = {.use = ZR_BLOCK_GOES_BACK, .parts = ZR_BACKWARD_WEIGHT};
     zr_block block;
     zr_block_lay_out(unit, shape, &l, &block);
+    *workspace = ZR_MAX(*workspace, l.workspace_bytes);
+    l.parts = ZR_BACKWARD_INPUT;
+    zr_block_lay_out(unit, shape, &l, &block);
+    *workspace = ZR_MAX(*workspace, l.workspace_bytes);
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         for (int r = 1; r <= zr_block_last_row(&block, half); r++) {
             const zr_linear linear = zr_block_linear(&block, half, r, 0);
@@ -382,8 +387,8 @@ static zero_status block_sizes(const zero_unit *unit, const zero_shape *shape,
     *out = (zero_unit_sizes){.out = zr_lm_boundary(hyper, shape, false)};
     zr_block_lay_out(unit, shape, &l, &block);
     out->saved_bytes = l.saved_bytes;
-    out->workspace_bytes = l.workspace_bytes; // enough for each part of a split backward
-    out->held_bytes = held_bytes(unit, shape);
+    out->workspace_bytes = l.workspace_bytes;
+    out->held_bytes = held_bytes(unit, shape, &out->workspace_bytes);
     for (int half = 0; half < ZERO_BLOCK_HALVES; half++)
         zr_norm_read_in_backward(&block.norm[half], out);
     list_low_rank(&block, out);

@@ -43,8 +43,7 @@ static zr_product product_input(const zr_linear *linear) // dx = dy W^T
         .n = linear->in,
         .k = linear->out,
         .trans_b = !linear->outputs_first,
-        .epilogue =
-            linear->gelu && !linear->low_rank.rank ? ZR_EPILOGUE_GELU_BACKWARD : ZR_EPILOGUE_NONE,
+        .epilogue = linear->gelu ? ZR_EPILOGUE_GELU_BACKWARD : ZR_EPILOGUE_NONE,
     };
 }
 
@@ -138,22 +137,49 @@ static zero_status forward_tiles(zero_context *context, const zr_linear *linear,
     return ZERO_OK;
 }
 
-static void forward_whole(zero_context *context, const zr_linear *linear, const void *x, void *y)
+// y is of `type`: the linear's, or fp32.
+static void forward_whole(zero_context *context, const zr_linear *linear, const void *x,
+                          zero_dtype type, void *y)
 {
-    const zr_product product = product_forward(linear, linear->out);
+    zr_product product = product_forward(linear, linear->out);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
     const void *bias = zr_tensor_values(context, linear->bias, 0);
+    product.out = type;
     zr_run(context->queue, zr_op_product(&product, x, weight, bias, y));
+}
+
+static void convert(zero_context *context, zero_dtype from, const void *x, zero_dtype to, int64_t n,
+                    void *out)
+{
+    zr_run(context->queue, zr_op_convert(&(zr_conversion){.from = from, .to = to, .n = n}, x, out));
+}
+
+// Adds what the adapter does in fp32: to y itself, or in the scratch.
+static zero_status forward_adapted(zero_context *context, const zr_linear *linear, const void *x,
+                                   void *y, void *scratch)
+{
+    float *sum = zr_low_rank_sum(linear, scratch);
+    int64_t n = linear->rows * linear->out;
+    if (zr_linear_is_tiled(linear))
+        ZERO_TRY(forward_tiles(context, linear, x, y, scratch));
+    else
+        forward_whole(context, linear, x, ZERO_F32, sum ? sum : y);
+    if (sum && zr_linear_is_tiled(linear))
+        convert(context, linear->dtype, y, ZERO_F32, n, sum);
+    zr_low_rank_forward(context, linear, x, sum ? sum : y, scratch);
+    if (sum)
+        convert(context, ZERO_F32, sum, linear->dtype, n, y);
+    return ZERO_OK;
 }
 
 zero_status zr_linear_forward(zero_context *context, const zr_linear *linear, const void *x,
                               void *y, void *scratch)
 {
+    if (linear->low_rank.rank)
+        return forward_adapted(context, linear, x, y, scratch);
     if (zr_linear_is_tiled(linear))
-        ZERO_TRY(forward_tiles(context, linear, x, y, scratch));
-    else
-        forward_whole(context, linear, x, y);
-    zr_low_rank_forward(context, linear, x, linear->dtype, y, scratch);
+        return forward_tiles(context, linear, x, y, scratch);
+    forward_whole(context, linear, x, linear->dtype, y);
     return ZERO_OK;
 }
 
@@ -166,7 +192,7 @@ void zr_linear_forward_sum(zero_context *context, const zr_linear *linear, const
     assert(!zr_linear_is_tiled(linear));
     zr_run(context->queue,
            zr_op_product(&product, x, zr_tensor_values(context, linear->weight, 0), NULL, y));
-    zr_low_rank_forward(context, linear, x, ZERO_F32, y, scratch);
+    zr_low_rank_forward(context, linear, x, y, scratch);
 }
 
 void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, const void *dy,
@@ -222,19 +248,6 @@ static zero_status backward_tiles(zero_context *context, const zr_linear *linear
     return ZERO_OK;
 }
 
-static zero_status backward_rounded_tiles(zero_context *context, const zr_linear *linear,
-                                          const void *x, const void *dy, void *dx, void *scratch)
-{
-    tile_scratch tiles;
-    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
-    ZERO_TRY(backward_tiles(context, linear, x, dy, tiles.dx, false, tiles.columns));
-    zr_run(context->queue, zr_op_convert(&(zr_conversion){.from = ZERO_F32,
-                                                          .to = linear->dtype,
-                                                          .n = linear->rows * linear->in},
-                                         tiles.dx, dx));
-    return ZERO_OK;
-}
-
 // Computes the gradients of weight and bias, unless they do not train; that of a weight in tiles
 // follows with the tiles.
 static void backward_tensors(zero_context *context, const zr_linear *linear, unsigned parts,
@@ -253,27 +266,55 @@ static void backward_input_whole(zero_context *context, const zr_linear *linear,
 {
     const zr_product product = product_input(linear);
     const void *weight = zr_tensor_values(context, linear->weight, 0);
-    zr_run(context->queue, zr_op_product(&product, dy, weight, product.epilogue ? x : NULL, dx));
+    zr_run(context->queue, zr_op_product(&product, dy, weight, linear->gelu ? x : NULL, dx));
+}
+
+// Sets dx, or adds to it: what comes through the weight, and through the adapter.
+static zero_status backward_input_wide(zero_context *context, const zr_linear *linear,
+                                       unsigned parts, const void *x, const void *dy, float *dx,
+                                       bool add, void *scratch)
+{
+    const zr_product product = product_sum_input(linear, linear->out, add);
+    tile_scratch tiles;
+    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
+    if (zr_linear_is_tiled(linear))
+        ZERO_TRY(backward_tiles(context, linear, x, dy, dx, add, tiles.columns));
+    else
+        zr_run(context->queue,
+               zr_op_product(&product, dy, zr_tensor_values(context, linear->weight, 0), NULL, dx));
+    zr_low_rank_backward_input(context, linear, dy, dx, parts == ZR_BACKWARD_INPUT, scratch);
+    return ZERO_OK;
+}
+
+// Sums in fp32 what comes through tiles, or through weight and adapter, and rounds it once.
+static zero_status backward_rounded(zero_context *context, const zr_linear *linear, unsigned parts,
+                                    const void *x, const void *dy, void *dx, void *scratch)
+{
+    const zr_elements all = {.dtype = linear->dtype, .n = linear->rows * linear->in};
+    float *sum = linear->low_rank.rank ? zr_low_rank_sum(linear, scratch) : NULL;
+    tile_scratch tiles;
+    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
+    float *wide = zr_linear_is_tiled(linear) ? tiles.dx : sum ? sum : dx;
+    ZERO_TRY(backward_input_wide(context, linear, parts, x, dy, wide, false, scratch));
+    if (wide != dx)
+        convert(context, ZERO_F32, wide, linear->dtype, all.n, dx);
+    if (linear->gelu)
+        zr_run(context->queue, zr_op_gelu_backward(&all, x, dx));
+    return ZERO_OK;
 }
 
 zero_status zr_linear_backward(zero_context *context, const zr_linear *linear, unsigned parts,
                                const void *x, const void *dy, void *dx, void *scratch)
 {
-    const zr_elements all = {.dtype = linear->dtype, .n = linear->rows * linear->in};
     bool tiled = zr_linear_is_tiled(linear);
     assert(!linear->gelu || !linear->outputs_first);
     assert(!tiled || parts == ZR_BACKWARD_WHOLE);
     backward_tensors(context, linear, parts, x, dy, scratch);
     if (!(parts & ZR_BACKWARD_INPUT))
         return ZERO_OK;
-    if (tiled)
-        ZERO_TRY(backward_rounded_tiles(context, linear, x, dy, dx, scratch));
-    else
-        backward_input_whole(context, linear, x, dy, dx);
-    zr_low_rank_backward_input(context, linear, dy, linear->dtype, dx, parts == ZR_BACKWARD_INPUT,
-                               scratch);
-    if (linear->gelu && (tiled || linear->low_rank.rank))
-        zr_run(context->queue, zr_op_gelu_backward(&all, x, dx));
+    if (tiled || linear->low_rank.rank)
+        return backward_rounded(context, linear, parts, x, dy, dx, scratch);
+    backward_input_whole(context, linear, x, dy, dx);
     return ZERO_OK;
 }
 
@@ -281,22 +322,12 @@ zero_status zr_linear_backward_sum(zero_context *context, const zr_linear *linea
                                    const void *x, const void *dy, float *dx, bool add,
                                    void *scratch)
 {
-    const zr_product product = product_sum_input(linear, linear->out, add);
-    tile_scratch tiles;
     assert(!linear->gelu);
     assert(!zr_linear_is_tiled(linear) || parts == ZR_BACKWARD_WHOLE);
     backward_tensors(context, linear, parts, x, dy, scratch);
-    if (!(parts & ZR_BACKWARD_INPUT))
-        return ZERO_OK;
-    lay_out_tile_scratch(linear, own_scratch(linear, scratch), &tiles);
-    if (zr_linear_is_tiled(linear))
-        ZERO_TRY(backward_tiles(context, linear, x, dy, dx, add, tiles.columns));
-    else
-        zr_run(context->queue,
-               zr_op_product(&product, dy, zr_tensor_values(context, linear->weight, 0), NULL, dx));
-    zr_low_rank_backward_input(context, linear, dy, ZERO_F32, dx, parts == ZR_BACKWARD_INPUT,
-                               scratch);
-    return ZERO_OK;
+    return parts & ZR_BACKWARD_INPUT
+               ? backward_input_wide(context, linear, parts, x, dy, dx, add, scratch)
+               : ZERO_OK;
 }
 
 void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise)

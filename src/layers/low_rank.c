@@ -3,10 +3,11 @@
 #include "layers/linear.h"
 
 typedef struct buffers {
-    float *wide; // (rows, rank) t or u before the factor; in fp32 it is `t` or `u` itself
-    void *t, *u; // (rows, rank)
-    void *x;     // (rows, in) what the adapter reads, if that is not x
-    void *sum;   // (rows, in) or (rows, out), what is added; NULL if products add by themselves
+    float *wide;   // (rows, rank) t or u before the factor; in fp32 it is `t` or `u` itself
+    void *t, *u;   // (rows, rank)
+    void *x;       // (rows, in) what the adapter reads, if that is not x
+    float *sum;    // (rows, in) or (rows, out): see zr_low_rank_sum
+    float *masked; // (rows, in) what is added to dx, if dropout applies to it; else NULL
 } buffers;
 
 static bool reads_copy(const zr_linear *linear)
@@ -24,9 +25,10 @@ static size_t lay_out(const zr_linear *linear, void *base, buffers *out)
     out->wide = narrow ? zr_carve_floats(&carver, small) : NULL;
     out->x =
         reads_copy(linear) ? zr_carve_as(&carver, linear->dtype, linear->rows * linear->in) : NULL;
-    out->sum = narrow || linear->low_rank.dropout > 0
-                   ? zr_carve_floats(&carver, linear->rows * ZR_MAX(linear->in, linear->out))
-                   : NULL;
+    out->sum =
+        narrow ? zr_carve_floats(&carver, linear->rows * ZR_MAX(linear->in, linear->out)) : NULL;
+    out->masked =
+        linear->low_rank.dropout > 0 ? zr_carve_floats(&carver, linear->rows * linear->in) : NULL;
     return carver.used;
 }
 
@@ -34,6 +36,13 @@ size_t zr_low_rank_scratch(const zr_linear *linear)
 {
     buffers unused;
     return linear->low_rank.rank ? lay_out(linear, NULL, &unused) : 0;
+}
+
+float *zr_low_rank_sum(const zr_linear *linear, void *scratch)
+{
+    buffers at;
+    lay_out(linear, scratch, &at);
+    return at.sum;
 }
 
 // ---- the products, all but the last two of what a row computes ----
@@ -51,6 +60,8 @@ static zr_product product_t(const zr_linear *linear) // x A^T
 static zr_product product_y(const zr_linear *linear) // t B^T
 {
     return (zr_product){.dtype = linear->dtype,
+                        .out = ZERO_F32,
+                        .add = true,
                         .m = linear->rows,
                         .n = linear->out,
                         .k = linear->low_rank.rank,
@@ -68,8 +79,12 @@ static zr_product product_u(const zr_linear *linear) // dy B
 
 static zr_product product_dx(const zr_linear *linear) // u A
 {
-    return (zr_product){
-        .dtype = linear->dtype, .m = linear->rows, .n = linear->in, .k = linear->low_rank.rank};
+    return (zr_product){.dtype = linear->dtype,
+                        .out = ZERO_F32,
+                        .add = true,
+                        .m = linear->rows,
+                        .n = linear->in,
+                        .k = linear->low_rank.rank};
 }
 
 static zr_product product_da(const zr_linear *linear) // u^T x
@@ -128,27 +143,8 @@ static void multiply_small(zero_context *context, const zr_linear *linear,
     zr_run(context->queue, zr_op_scale(&scaling, wide, out));
 }
 
-// Adds a product, with the mask of dropout if dx is what it adds to.
-static void add_product(zero_context *context, const zr_linear *linear, zr_product product,
-                        const void *a, const void *b, zero_dtype type, void *to, float p,
-                        const buffers *at)
-{
-    zr_queue *queue = context->queue;
-    int64_t n = product.m * product.n;
-    product.out = type == ZERO_F32 ? ZERO_F32 : linear->dtype;
-    product.add = product.out == ZERO_F32 && !(p > 0);
-    zr_run(queue, zr_op_product(&product, a, b, NULL, product.add ? to : at->sum));
-    if (product.add)
-        return;
-    const zr_dropout dropout = {
-        .from = product.out, .to = product.out, .n = n, .p = p, .mask = linear->low_rank.mask};
-    if (p > 0)
-        zr_run(queue, zr_op_dropout(&dropout, context->values, at->sum, at->sum));
-    zr_run(queue, zr_op_add(&(zr_sum){type, product.out, n}, to, at->sum, to));
-}
-
-void zr_low_rank_forward(zero_context *context, const zr_linear *linear, const void *x,
-                         zero_dtype type, void *y, void *scratch)
+void zr_low_rank_forward(zero_context *context, const zr_linear *linear, const void *x, float *y,
+                         void *scratch)
 {
     const zr_low_rank *of = &linear->low_rank;
     const zr_product t = product_t(linear), product = product_y(linear);
@@ -158,8 +154,8 @@ void zr_low_rank_forward(zero_context *context, const zr_linear *linear, const v
     lay_out(linear, scratch, &at);
     multiply_small(context, linear, &t, read_input(context, linear, x, &at),
                    zr_tensor_values(context, of->a, 0), &at, at.t);
-    add_product(context, linear, product, at.t, zr_tensor_values(context, of->b, 0), type, y, 0,
-                &at);
+    zr_run(context->queue,
+           zr_op_product(&product, at.t, zr_tensor_values(context, of->b, 0), NULL, y));
 }
 
 // ---- backward ----
@@ -200,18 +196,39 @@ void zr_low_rank_backward_tensors(zero_context *context, const zr_linear *linear
         compute_gradient(context, product_da(linear), at.u, read, of->a, of->part_a);
 }
 
+// dx += the product, where dropout has kept elements of x.
+static void add_masked(zero_context *context, const zr_linear *linear, zr_product product,
+                       const void *a, const buffers *at, float *dx)
+{
+    zr_queue *queue = context->queue;
+    int64_t n = linear->rows * linear->in;
+    const zr_dropout dropout = {.from = ZERO_F32,
+                                .to = ZERO_F32,
+                                .n = n,
+                                .p = linear->low_rank.dropout,
+                                .mask = linear->low_rank.mask};
+    product.add = false;
+    zr_run(queue, zr_op_product(&product, at->u, a, NULL, at->masked));
+    zr_run(queue, zr_op_dropout(&dropout, context->values, at->masked, at->masked));
+    zr_run(queue, zr_op_add(&(zr_sum){ZERO_F32, ZERO_F32, n}, dx, at->masked, dx));
+}
+
 void zr_low_rank_backward_input(zero_context *context, const zr_linear *linear, const void *dy,
-                                zero_dtype type, void *dx, bool again, void *scratch)
+                                float *dx, bool again, void *scratch)
 {
     const zr_low_rank *of = &linear->low_rank;
+    const zr_product product = product_dx(linear);
     buffers at;
     if (!of->rank)
         return;
     lay_out(linear, scratch, &at);
     if (again)
         compute_u(context, linear, dy, &at);
-    add_product(context, linear, product_dx(linear), at.u, zr_tensor_values(context, of->a, 0),
-                type, dx, of->dropout, &at);
+    const void *a = zr_tensor_values(context, of->a, 0);
+    if (at.masked)
+        add_masked(context, linear, product, a, &at, dx);
+    else
+        zr_run(context->queue, zr_op_product(&product, at.u, a, NULL, dx));
 }
 
 // ---- sizes ----

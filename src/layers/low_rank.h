@@ -5,8 +5,8 @@
 //   backward   u = s dy B             dx += u A      dA = u^T x      dB = dy^T t
 //
 // x is gelu(x) where the linear has gelu, and then goes through dropout. Backward computes t again:
-// it is rank columns of as many as x has. In 16 bits t and u are rounded once, after the factor s,
-// and a sum is rounded after each summand.
+// it is rank columns of as many as x has. In 16 bits t and u are rounded once, after the factor s;
+// what is added to is fp32, so that each sum is rounded once, too.
 #ifndef ZR_LAYERS_LOW_RANK_H
 #define ZR_LAYERS_LOW_RANK_H
 
@@ -28,17 +28,19 @@ struct zr_linear;
 
 // All of these do nothing for a linear without adapter. scratch: (zr_low_rank_scratch) bytes.
 size_t zr_low_rank_scratch(const struct zr_linear *linear);
-// y is of `type`: the linear's, or fp32.
+// Returns a place in the scratch for (rows, in) or (rows, out) in fp32; NULL where the linear itself
+// computes in fp32.
+float *zr_low_rank_sum(const struct zr_linear *linear, void *scratch);
+// Adds to y (rows, out).
 void zr_low_rank_forward(zero_context *context, const struct zr_linear *linear, const void *x,
-                         zero_dtype type, void *y, void *scratch);
+                         float *y, void *scratch);
 // Computes the gradients of A and B.
 void zr_low_rank_backward_tensors(zero_context *context, const struct zr_linear *linear,
                                   const void *x, const void *dy, void *scratch);
-// Adds to dx, which is of `type`, before the factor of gelu'. again: u is computed here; otherwise
+// Adds to dx (rows, in), before the factor of gelu'. again: u is computed here; otherwise
 // zr_low_rank_backward_tensors has just left it in the scratch.
 void zr_low_rank_backward_input(zero_context *context, const struct zr_linear *linear,
-                                const void *dy, zero_dtype type, void *dx, bool again,
-                                void *scratch);
+                                const void *dy, float *dx, bool again, void *scratch);
 // Appends the products of forward and, if `training`, of backward.
 void zr_low_rank_products(const struct zr_linear *linear, bool training, zero_unit_sizes *sizes);
 // Notes that backward reads A and B, for which it needs no other tensor.

@@ -62,7 +62,7 @@ static int64_t elements_of_all(const golden *file, const char *beginning)
     int64_t count = 0;
     snprintf(name, sizeof name, "%s%s", file->prefix, beginning);
     for (entry e; next_record(file, &at, &e);)
-        if (e.length > strlen(name) && memcmp(e.name, name, strlen(name)) == 0)
+        if (e.length >= strlen(name) && memcmp(e.name, name, strlen(name)) == 0)
             count += e.elements;
     return count;
 }
@@ -80,6 +80,22 @@ void golden_copy(const golden *file, const char *name, void *to, int64_t element
     const void *from = record(file, name, &count);
     assert_int_equal(count, elements);
     memcpy(to, from, 4 * (size_t)count);
+}
+
+// Reads the adapters that the model has, as --lora says them, if the file has that record.
+static void read_adapters(const golden *file, zr_lm_config *config)
+{
+    char text[ZR_LORA_TEXT] = "";
+    int32_t characters[ZR_LORA_TEXT];
+    zero_error error;
+    int64_t count = elements_of_all(file, "lora") ? golden_elements(file, "lora") : 0;
+    assert_true(count < ZR_LORA_TEXT);
+    if (count)
+        golden_copy(file, "lora", characters, count);
+    for (int64_t i = 0; i < count; i++)
+        text[i] = (char)characters[i];
+    if (zr_lora_parse(count ? text : NULL, file->prefix, config, &config->lora, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
 }
 
 zr_lm_config golden_config(const golden *file)
@@ -100,21 +116,25 @@ zr_lm_config golden_config(const golden *file)
     free(bytes);
     if (status != ZERO_OK)
         fail_msg("%s%s", file->prefix, error.message);
+    read_adapters(file, &config);
     return config;
 }
 
+// gradient: NULL if the tensor is frozen.
 typedef void (*tensor_take)(void *user, const zero_tensor_desc *tensor, float *parameter,
                             float *gradient);
 
 static void each_tensor(harness *net, tensor_take take, void *user)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
-            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++) {
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *of = &net->model->units[u].flat_params[p];
+            for (int t = 0; t < of->tensor_count; t++) {
                 int64_t first = net->offset[u][p][t];
-                take(user, &net->model->units[u].flat_params[p].tensors[t], net->parameters + first,
-                     net->gradients + first);
+                take(user, &of->tensors[t], net->parameters + first,
+                     of->kind == ZERO_FROZEN ? NULL : net->gradients + first);
             }
+        }
 }
 
 // Copies what a tensor of the network has of the record "KIND" + its name (the whole's, if it is a
@@ -174,6 +194,8 @@ static void compare(void *user, const zero_tensor_desc *tensor, float *parameter
     comparison *c = user;
     float expected[MOST];
     int64_t count = zr_tensor_desc_elements(tensor);
+    if (!gradient)
+        return;
     double most = copy_part(c->file, "grad.", tensor, expected), difference = 0;
     for (int64_t i = 0; i < count; i++) {
         double d = fabs((double)gradient[i] - expected[i]);
@@ -205,6 +227,8 @@ static void measure(void *user, const zero_tensor_desc *tensor, float *parameter
     distance *d = user;
     char kind[16];
     float exact[MOST], autocast[MOST];
+    if (!gradient)
+        return;
     snprintf(kind, sizeof kind, "%s.grad.", d->kind);
     copy_part(d->file, "grad.", tensor, exact);
     copy_part(d->file, kind, tensor, autocast);

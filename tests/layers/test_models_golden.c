@@ -20,6 +20,7 @@ static const struct {
      {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/",
       "mistral/", "qwen2/", "qwen3/", "smollm2/"}},
     {FILE_OF("neox"), {"neox/", "neox_half/", "neox_whole/", "neox_llama3/"}},
+    {FILE_OF("lora"), {"lora_llama/", "lora_some/", "lora_biased/", "lora_gpt2/", "lora_neox/"}},
 };
 
 static void network_of(harness *net, const golden *of, const zr_backend *backend, zero_dtype dtype)
@@ -92,24 +93,32 @@ static void tiles_of_what_is_small_are_whole(void **state) { each_variant(check_
 // norms.
 static void mixed_precision_errs_like_autocast(void **state)
 {
-    static const char *const mixed[] = {"llama/", "qwen3/"};
+    // Gradients of adapters are few numbers: over 20 draws the ratio of the errors is 0.86 in the
+    // median, and 1.3 at most.
+    static const struct {
+        const char *path, *variant;
+        double most;
+    } mixed[] = {{FILE_OF("llama"), "llama/", 1.2},
+                 {FILE_OF("llama"), "qwen3/", 1.2},
+                 {FILE_OF("lora"), "lora_llama/", 1.4},
+                 {FILE_OF("lora"), "lora_gpt2/", 1.4}};
     static const struct {
         zero_dtype dtype;
         const char *kind;
     } kinds[] = {{ZERO_BF16, "bf16"}, {ZERO_F16, "fp16"}};
-    golden of;
-    golden_open(&of, FILE_OF("llama"));
     for (const zr_backend *const *backend = zr_backends(); *backend; backend++)
         for (int k = 0; k < ZR_COUNT(kinds) * ZR_COUNT(mixed) && harness_offered(*backend); k++) {
             harness net;
-            of.prefix = mixed[k / 2];
+            golden of;
+            golden_open(&of, mixed[k / 2].path);
+            of.prefix = mixed[k / 2].variant;
             network_of(&net, &of, *backend, kinds[k % 2].dtype);
             harness_forward(&net, true);
             harness_backward(&net, true);
-            golden_assert_like_autocast(&of, &net, kinds[k % 2].kind, 1.2);
+            golden_assert_like_autocast(&of, &net, kinds[k % 2].kind, mixed[k / 2].most);
             harness_destroy(&net);
+            golden_close(&of);
         }
-    golden_close(&of);
 }
 
 int main(void)

@@ -165,10 +165,11 @@ static void take_tensor(result *out, const zero_tensor_desc *tensor, const float
 static void take(result *out, const harness *net, bool first)
 {
     for (int u = 0; u < net->model->unit_count; u++)
-        for (int p = 0; p < net->model->units[u].flat_param_count; p++)
-            for (int t = 0; t < net->model->units[u].flat_params[p].tensor_count; t++)
-                take_tensor(out, &net->model->units[u].flat_params[p].tensors[t],
-                            net->gradients + net->offset[u][p][t], first);
+        for (int p = 0; p < net->model->units[u].flat_param_count; p++) {
+            const zero_flat_param_desc *of = &net->model->units[u].flat_params[p];
+            for (int t = 0; t < of->tensor_count && of->kind == ZERO_TRAINABLE; t++)
+                take_tensor(out, &of->tensors[t], net->gradients + net->offset[u][p][t], first);
+        }
 }
 
 typedef struct job {
@@ -341,6 +342,15 @@ static void near(const char *what, const result *a, const result *b, double tole
 
 enum { GPT2, LLAMA, TIED, NEOX, CONFIGS };
 
+// Adds adapters to a configuration.
+static zr_lm_config adapted(zr_lm_config config, const char *lora)
+{
+    zero_error error;
+    if (zr_lora_parse(lora, "adapters", &config, &config.lora, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    return config;
+}
+
 static zr_lm_config config_of(int which, float dropout)
 {
     zr_lm_config config = {.kind = which == GPT2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
@@ -397,7 +407,7 @@ static void check_cut(const zr_lm_config *config, const zr_backend *backend, zer
     free_result(&whole);
 }
 
-static void check_all(int which)
+static void check_all(int which, const char *lora)
 {
     static const zero_shape shapes[] = {
         {.batch = 2, .seq = 8}, {.batch = 1, .seq = 7}, {.batch = 1, .seq = 3}};
@@ -406,7 +416,7 @@ static void check_all(int which)
             continue;
         for (int s = 0; s < ZR_COUNT(shapes); s++)
             for (int count = 2; count <= 8; count *= SANITIZED ? 4 : 2) {
-                const zr_lm_config config = config_of(which, s == 1 ? 0.2f : 0);
+                const zr_lm_config config = adapted(config_of(which, s == 1 ? 0.2f : 0), lora);
                 zero_shape shape = shapes[s];
                 check_cut(&config, *backend, shape, count, 2e-4);
                 shape.dtype = ZERO_BF16;
@@ -416,10 +426,34 @@ static void check_all(int which)
     }
 }
 
-static void gpt2(void **state) { check_all(GPT2); }
-static void llama(void **state) { check_all(LLAMA); }
-static void tied(void **state) { check_all(TIED); }
-static void neox(void **state) { check_all(NEOX); }
+static void gpt2(void **state) { check_all(GPT2, NULL); }
+static void llama(void **state) { check_all(LLAMA, NULL); }
+static void tied(void **state) { check_all(TIED, NULL); }
+static void neox(void **state) { check_all(NEOX, NULL); }
+static void gpt2_adapters(void **state) { check_all(GPT2, "r=3,alpha=2"); }
+static void llama_adapters(void **state) { check_all(LLAMA, "r=3,alpha=2,rslora"); }
+static void some_adapters(void **state) { check_all(TIED, "r=2,targets=k_proj+down_proj"); }
+static void neox_adapters(void **state) { check_all(NEOX, "r=3"); }
+
+// Masks of adapters that read different columns depend on the number of slices, but not on that of
+// ranks.
+static void dropout_of_adapters(void **state)
+{
+    static result one, other;
+    const zr_lm_config config = adapted(config_of(LLAMA, 0), "r=3,dropout=0.3");
+    const zero_shape shape = {.batch = 2, .seq = 7};
+    const zr_backend *cpu;
+    assert_int_equal(zr_backend_find("cpu", NULL, &cpu, NULL), ZERO_OK);
+    run_cut(&config, cpu, shape, &(zr_lm_slices){.count = 4, .ranks = 1, .exact = true}, &one);
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        run_cut(&config, cpu, shape,
+                &(zr_lm_slices){.count = 4, .ranks = ranks, .exact = true, .by_rows = true},
+                &other);
+        same("dropout of adapters", &one, &other);
+        free_result(&other);
+    }
+    free_result(&one);
+}
 
 // A head of two chunks: the second adds to the gradient that the first has written.
 static void the_head_in_chunks(void **state)
@@ -467,6 +501,11 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2),
                                        cmocka_unit_test(llama),
                                        cmocka_unit_test(tied),
+                                       cmocka_unit_test(gpt2_adapters),
+                                       cmocka_unit_test(llama_adapters),
+                                       cmocka_unit_test(some_adapters),
+                                       cmocka_unit_test(neox_adapters),
+                                       cmocka_unit_test(dropout_of_adapters),
                                        cmocka_unit_test(neox),
                                        cmocka_unit_test(the_head_in_chunks),
                                        cmocka_unit_test(any_number_of_ranks)};

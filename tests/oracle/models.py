@@ -16,7 +16,7 @@ import tempfile
 
 import torch
 import transformers
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 VOCAB, BATCH, SEQ = 29, 2, 7
 SMALL = dict(vocab_size=VOCAB, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -57,8 +57,19 @@ NEOX = {
     "neox_whole": neox(1.0, tied=False),
     "neox_llama3": neox(0.5, tied=True, width=24, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64),
 }
-MIXED = ("llama", "qwen3")  # with gradients under autocast
-FILES = {"llama": LLAMA, "neox": NEOX}
+GPT2 = (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=8, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
+                                    bos_token_id=None, eos_token_id=None, attn_implementation="eager"))
+ALL = "all-linear"
+# With adapters of peft; the text is what --lora says of the same.
+LORA = {
+    "lora_llama": (*LLAMA["llama"], "r=3,alpha=5", dict(r=3, lora_alpha=5, target_modules=ALL)),
+    "lora_some": (*LLAMA["qwen3"], "r=4,alpha=3,targets=q_proj+v_proj,rslora", dict(r=4, lora_alpha=3, target_modules=["q_proj", "v_proj"], use_rslora=True)),
+    "lora_biased": (*LLAMA["llama_biased"], "r=2,targets=k_proj+o_proj+down_proj", dict(r=2, lora_alpha=4, target_modules=["k_proj", "o_proj", "down_proj"])),
+    "lora_gpt2": (*GPT2, "r=2,alpha=3", dict(r=2, lora_alpha=3, target_modules=ALL)),
+    "lora_neox": (*NEOX["neox_half"], "r=2,alpha=3", dict(r=2, lora_alpha=3, target_modules=ALL)),
+}
+MIXED = ("llama", "qwen3", "lora_llama", "lora_gpt2")  # with gradients under autocast
+FILES = {"llama": LLAMA, "neox": NEOX, "lora": LORA}
 
 
 def record(out, kind, name, tensor):
@@ -80,13 +91,24 @@ def autocast_gradients(model, dtype, tokens, targets):
     with torch.autocast("cpu", dtype=dtype):
         logits = single(tokens).logits
     loss_of(logits.float(), targets).backward()
-    return {name: parameter.grad for name, parameter in single.named_parameters()}
+    return {name: parameter.grad for name, parameter in single.named_parameters() if parameter.grad is not None}
 
 
-def record_variant(out, variant, kind, config):
+def plain_name(name, head):
+    """The name in files: without "transformer." before GPT-2's, and of an adapter as it lies next to the weight."""
+    for part, instead in (("base_model.model.", ""), ("transformer.", ""), (".base_layer.", "."), (".default.", "."), ("lm_head.weight", head)):
+        name = name.replace(part, instead)
+    return name
+
+
+def record_variant(out, variant, kind, config, text_of_lora=None, lora=None):
     """All records of a model with random weights. Names are those of the whole model's file: GPT-2's without "transformer." before them."""
     head = "embed_out.weight" if config.model_type == "gpt_neox" else "lm_head.weight"
     model = kind(config).double().train()
+    if lora:
+        import peft
+        model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **lora)).double().train()
+        record(out, "i32", variant + "/lora", torch.tensor(list(text_of_lora.encode())))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             centre = 1.0 if "norm" in name or (".ln_" in name and name.endswith("weight")) else 0.0
@@ -108,8 +130,10 @@ def record_variant(out, variant, kind, config):
     mixed = {name: autocast_gradients(model, dtype, tokens, targets)
              for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)) if variant in MIXED}
     for name, parameter in model.named_parameters():
-        plain = name.removeprefix("transformer.").replace("lm_head.weight", head)
+        plain = plain_name(name, head)
         record(out, "f32", f"{variant}/{plain}", parameter)
+        if parameter.grad is None:
+            continue
         record(out, "f32", f"{variant}/grad.{plain}", parameter.grad)
         for precision, gradients in mixed.items():
             record(out, "f32", f"{variant}/{precision}.grad.{plain}", gradients[name])
@@ -119,8 +143,8 @@ def record_variant(out, variant, kind, config):
 def main(file, path):
     torch.manual_seed(20240607)
     with open(path, "wb") as out:
-        for variant, (kind, config) in FILES[file].items():
-            record_variant(out, variant, kind, config)
+        for variant, what in FILES[file].items():
+            record_variant(out, variant, *what)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}")
 
 
