@@ -235,7 +235,7 @@ void zr_low_rank_backward_input(zero_context *context, const zr_linear *linear, 
 
 void zr_low_rank_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes)
 {
-    // Those of backward: u, t again, dB, dA, dx.
+    // Those of backward: u, t again, dB, dA, dx; the last two are another slice's if it computes dx.
     const zr_product forward[] = {product_t(linear), product_y(linear)},
                      backward[] = {product_u(linear), product_t(linear), product_db(linear),
                                    product_da(linear), product_dx(linear)};
@@ -243,7 +243,8 @@ void zr_low_rank_products(const zr_linear *linear, bool training, zero_unit_size
         return;
     for (int i = 0; i < ZR_COUNT(forward); i++)
         zr_product_append(sizes, &forward[i], 1, true);
-    for (int i = 0; i < ZR_COUNT(backward) && training; i++)
+    int count = linear->flows_elsewhere ? ZR_COUNT(backward) - 2 : ZR_COUNT(backward);
+    for (int i = 0; i < count && training; i++)
         zr_product_append(sizes, &backward[i], 1, true);
 }
 

@@ -101,6 +101,14 @@ static void check(const char *what, harness *net)
     harness_destroy(net);
 }
 
+// Adds adapters to all linears, or to some.
+static void adapt(zr_lm_config *config, bool some)
+{
+    const char *names = config->kind == ZR_LM_GPT2 ? "r=4,targets=c_attn" : "r=4,targets=k_proj";
+    assert_int_equal(zr_lora_parse(some ? names : "r=4", "adapters", config, &config->lora, NULL),
+                     ZERO_OK);
+}
+
 static zr_lm_config config_of(bool gpt2)
 {
     zr_lm_config config = {.kind = gpt2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
@@ -147,6 +155,19 @@ static void whole_tiled_and_frozen(void **state)
         }
 }
 
+static void adapted(void **state)
+{
+    for (int which = 0; which < 8; which++) {
+        zr_lm_config config = config_of(which % 2);
+        harness net;
+        adapt(&config, which & 2);
+        if (which & 4)
+            zr_lm_set_tiles(&config, &(zr_tiles){2, 2, 3});
+        harness_create_of(&net, &config, zr_backends()[0], shape);
+        check("adapted", &net);
+    }
+}
+
 static zero_status exchange_nothing(const struct zr_exchanger *self, const zero_context *context,
                                     zero_exchange_kind kind, int replicas, int64_t offset,
                                     int64_t elements, zero_dtype dtype)
@@ -158,11 +179,13 @@ static zero_status exchange_nothing(const struct zr_exchanger *self, const zero_
 // the gradient of what they read. Here nothing is exchanged, so that values mean nothing.
 static void cut(void **state)
 {
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < 4; which++)
         for (int count = 2; count <= 8; count *= 2)
             for (int ranks = 1; ranks <= count; ranks *= 2)
                 for (int rank = 0; rank < ranks; rank++) {
-                    const zr_lm_config config = config_of(which);
+                    zr_lm_config config = config_of(which % 2);
+                    if (which >= 2)
+                        adapt(&config, false);
                     const zr_lm_slices slices = {.count = count, .ranks = ranks, .rank = rank};
                     static float window[1 << 16];
                     const struct zr_exchanger exchanger = {.rank = rank,
@@ -183,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_tiled_and_frozen),
+        cmocka_unit_test(adapted),
         cmocka_unit_test(cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Adapters as a user meets them: the same bits at every stage and on every grid of ranks, with everything else that a training can have; the
+# base is never written; checkpoints hold adapters alone; what is refused.
+. "$(dirname "$0")/lib.sh"
+LORA=r=3,alpha=5
+run() { # run NAME CONFIG OPTION...: trains adapters of a base
+    expect 0 "$ZERO" train --lora "$LORA" --data "$TEXT" --threads 1 --micro-batch 1 --quiet --config "$2.json" --out "$1" --seed 7 "${@:3}"
+}
+of() { # losses, norms and the adapter of a run
+    python3 - "$1" <<'PY'
+import sys, json, hashlib
+lines = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+print([(l["step"], l["loss"], l["grad_norm"]) for l in lines if "loss" in l])
+print(hashlib.sha256(open(sys.argv[1] + "/adapter/adapter_model.safetensors", "rb").read()).hexdigest())
+PY
+}
+same() { [ "$(of "$1")" = "$(of "$2")" ] || fail "$3: $2 differs from $1"; }
+SLICES='"train_batch_size": 4, "libzero": {"exact_tensor": 4, "exact_world": true'
+config() { echo "{$SLICES${2:-}}${3:-}}" >"$1.json"; } # config NAME MORE_OF_LIBZERO MORE
+
+expect 0 "$ZERO" train --new gpt2:layers=3,heads=4,width=32,context=32,dropout=0.1 --data "$TEXT" --threads 1 --quiet --steps 20 --lr 0.01 --out gpt
+expect 0 "$ZERO" train --new llama:layers=3,heads=4,kv_heads=2,width=32,inner=64,context=32,tied=0,vocab=257 --data "$TEXT" --threads 1 --quiet --steps 20 \
+    --lr 0.01 --out llama
+for base in gpt llama; do sha256sum <$base/model/model.safetensors >$base.sum; done
+
+# Pairs: adapters and everything that divides or places a training. Each row is a configuration (all rows of it have one set of bits) and
+# the options of a run that is compared with one rank's at stage 0.
+HOST='"offload_optimizer": {"device": "cpu"}'
+DISK='{"device": "nvme", "nvme_path": "nvme"}'
+mkdir nvme
+config plain
+config lamb "" ', "optimizer": {"type": "Lamb", "params": {"lr": 0.01}}'
+config host "" ", \"zero_optimization\": {\"stage\": 2, $HOST}"
+config delayed ', "delayed_update": {"start_step": 2}' ", \"zero_optimization\": {\"stage\": 2, $HOST}"
+config fp16 "" ', "fp16": {"enabled": true}'
+config bf16 "" ', "bf16": {"enabled": true}'
+config nvme "" ", \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": $DISK, \"offload_param\": $DISK}"
+config nvme16 "" ", \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": $DISK, \"offload_param\": $DISK}"
+config again "" ', "activation_checkpointing": {"number_checkpoints": 2}'
+config shares "" ', "activation_checkpointing": {"number_checkpoints": 2, "partition_activations": true, "cpu_checkpointing": true}'
+config pipe ', "exact_pipeline": true'
+cat >rows <<'ROWS'
+plain --ranks 2 --stage 1
+plain --ranks 4 --stage 2
+plain --ranks 4 --stage 3
+plain --ranks 2 --tensor 2 --stage 1
+plain --ranks 4 --tensor 2 --stage 3 --sequence-parallel
+plain --ranks 4 --tensor 4 --stage 2
+pipe --ranks 2 --pipeline 2 --schedule 1f1b
+pipe --ranks 2 --pipeline 2 --schedule gpipe
+pipe --ranks 4 --pipeline 2 --schedule zb-h1 --stage 1
+pipe --ranks 2 --pipeline 2 --schedule interleaved:2
+pipe --ranks 4 --pipeline 2 --tensor 2
+lamb --ranks 4 --stage 3 --tensor 2
+host --ranks 2
+delayed --ranks 2
+fp16 --ranks 4 --stage 3
+fp16 --ranks 2 --tensor 2
+bf16 --ranks 4 --stage 2
+bf16 --ranks 4 --tensor 2 --stage 3
+bf16 --ranks 2 --pipeline 2 --schedule zb-h1
+nvme --ranks 2
+nvme16 --ranks 4 --tensor 2
+again --ranks 2 --stage 3
+shares --ranks 4 --tensor 2
+ROWS
+n=0
+for base in $(sample "llama gpt" llama); do
+    while read -r name options; do
+        case $(sample all few) in few) [ $((n++ % 4)) -eq 0 ] || continue ;; esac
+        [ -e "one-$name" ] || run "one-$name" "$name" --model $base --ranks 1 --steps 4
+        # shellcheck disable=SC2086 # words
+        run other "$name" --model $base --steps 4 $options
+        same "one-$name" other "$name $options on $base"
+        rm -r other
+    done <rows
+    rm -r one-*
+    sha256sum <$base/model/model.safetensors | cmp -s - $base.sum || fail "the base $base was written"
+done
