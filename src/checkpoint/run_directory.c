@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "formats/manifest.h"
-#include "model/architecture.h"
+#include "model/lora_peft.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -260,9 +260,40 @@ zero_status zr_find_weights(const char *directory, char **out, zero_error *error
     return status;
 }
 
+// Refuses what has adapters of a model that is elsewhere; `directory` is theirs.
+static zero_status refuse_adapters(const char *given, const char *directory, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, directory), *base = NULL;
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_lora_read_base(path, &base, error);
+    const char *model = base ? base : "BASE";
+    if (status == ZERO_OK)
+        status = zr_fail(error, ZERO_ERR_USAGE,
+                         "\"%s\" has adapters of a model: --model %s --adapter %s takes them, and "
+                         "zero convert --from %s --adapter %s --to DIR makes a model with them",
+                         given, model, given, model, given);
+    zr_free(base);
+    zr_free(path);
+    return status;
+}
+
+static zero_status refuse_run_of_adapters(const char *run, zero_error *error)
+{
+    char *directory = zr_sprintf(error, "%s/" ZR_RUN_ADAPTER_DIRECTORY, run);
+    if (!directory)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_path_has(directory, ZR_ADAPTER_CONFIG)
+                             ? refuse_adapters(run, directory, error)
+                             : ZERO_OK;
+    zr_free(directory);
+    return status;
+}
+
 static zero_status model_of_run(const char *run, const zero_logger *logger, char **out,
                                 zero_error *error)
 {
+    ZERO_TRY(refuse_run_of_adapters(run, error));
     char *model = zr_sprintf(error, "%s/" ZR_LAST_MODEL, run), *checkpoint = NULL;
     zero_status status = model ? find_interrupted(run, model, &checkpoint, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK && !checkpoint && !zr_has_weights(model))
@@ -293,6 +324,8 @@ static zero_status resolve_model_path(const char *given, const zero_logger *logg
                        "\"%s\" is a checkpoint, not a model; zero convert --from %s --to DIR makes "
                        "a model of it",
                        given, given);
+    if (zr_path_has(given, ZR_ADAPTER_CONFIG) && !zr_path_has(given, ZR_MODEL_CONFIG))
+        return refuse_adapters(given, given, error);
     if (zr_is_run(given) && !zr_has_weights(given))
         return model_of_run(given, logger, out, error);
     *out = zr_strdup(given, error);

@@ -288,7 +288,10 @@ static zero_status compare_runs(diff *d, zero_error *error)
 {
     ZERO_TRY(compare_metrics(d, error));
     ZERO_TRY(compare_checkpoints(d, error));
+    const part adapter = {"adapter", "the adapter", -1};
+    // A run that trains adapters, or has trained them, has no model.
     ZERO_TRY(compare_below(d, ZR_LAST_MODEL, (part){"model", "the model", -1}, error));
+    ZERO_TRY(compare_below(d, ZR_RUN_ADAPTER_DIRECTORY, adapter, error));
     if (d->result->identical && !d->result->tensors && d->keeper) {
         d->what = (part){"checkpoints", "checkpoints", -1};
         begin_difference(d);

@@ -221,9 +221,12 @@ static json_t *damage_of_run(const json_t *run)
 static zero_status list_run(const inspecting *in, const char *path, const char *newest,
                             json_t **out)
 {
-    static const char *const parts[] = {ZR_RUN_CONFIG_FILE, ZR_METRICS_FILE, ZR_TIMES_FILE,
-                                        ZR_CHECKPOINTS,     ZR_LAST_MODEL,   ZR_BEST_MODEL},
-                             *const directories[] = {ZR_LAST_MODEL, ZR_BEST_MODEL};
+    static const char *const parts[] = {ZR_RUN_CONFIG_FILE, ZR_METRICS_FILE,
+                                        ZR_TIMES_FILE,      ZR_CHECKPOINTS,
+                                        ZR_LAST_MODEL,      ZR_RUN_ADAPTER_DIRECTORY,
+                                        ZR_BEST_MODEL},
+                             *const directories[] = {ZR_LAST_MODEL, ZR_RUN_ADAPTER_DIRECTORY,
+                                                     ZR_BEST_MODEL};
     zr_checkpoints found;
     ZERO_TRY(zr_checkpoints_list(path, &found, in->error));
     json_t *holds = json_array(), *list = json_array();

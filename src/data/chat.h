@@ -55,8 +55,8 @@ zero_status zr_chat_recognise(const char *text, zr_chat *out, zero_error *error)
 
 // What a template is run on. Members that a record does not have are NULL.
 typedef struct zr_conversation {
-    const json_t *messages; // an array of {"role": ..., "content": ...}
-    size_t trained_from;    // messages before it are prompt, whoever wrote them
+    const json_t *messages;          // an array of {"role": ..., "content": ...}
+    size_t trained_from;             // messages before it are prompt, whoever wrote them
     const json_t *tools, *documents; // arrays
     const json_t *options;           // an object: "chat_template_kwargs"
     const char *name;                // "FILE:LINE", which begins error messages

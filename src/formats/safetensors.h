@@ -27,8 +27,8 @@ typedef struct zr_st_set { // the tensors of one file, or of all shards that an 
     zr_st_tensor *tensors; // (tensor_count), sorted by name
 } zr_st_set;
 
-// Opens DIR/model.safetensors, or DIR/model.safetensors.index.json and its shards, or a single file
-// if the path ends in .safetensors.
+// Opens DIR/model.safetensors, or DIR/model.safetensors.index.json and its shards, or else
+// DIR/adapter_model.safetensors; or a single file if the path ends in .safetensors.
 zero_status zr_st_open(const char *path, zr_st_set *out, zero_error *error);
 void zr_st_close(zr_st_set *set);
 // Removes `prefix` from the names of all tensors. ZERO_ERR_DATA for one that does not begin with it.

@@ -207,12 +207,15 @@ static zero_status open_safetensors_set_directory(zr_st_set *set, const char *di
     zero_status status = ZERO_ERR_MEMORY;
     char *single = zr_sprintf(error, "%s/model" SUFFIX, directory);
     char *index = single ? zr_sprintf(error, "%s/model" SUFFIX ".index.json", directory) : NULL;
-    if (!index)
+    char *adapter = index ? zr_sprintf(error, "%s/adapter_model" SUFFIX, directory) : NULL;
+    if (!adapter)
         goto undo_names;
     if (zr_path_exists(single))
         status = open_single(set, single, error);
     else if (zr_path_exists(index))
         status = open_index(set, directory, index, error);
+    else if (zr_path_exists(adapter))
+        status = open_single(set, adapter, error);
     else
         status = zr_fail(error, ZERO_ERR_IO,
                          zr_path_is_directory(directory)
@@ -221,6 +224,7 @@ static zero_status open_safetensors_set_directory(zr_st_set *set, const char *di
                          directory);
 
 undo_names:
+    zr_free(adapter);
     zr_free(index);
     zr_free(single);
     return status;

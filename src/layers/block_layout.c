@@ -351,7 +351,8 @@ static zr_low_rank low_rank_of(const zr_block *block, int half, int r, int s)
     of.part_b = of_a ? NULL : part;
     if (of.dropout > 0 && block->context)
         of.mask = zr_lm_mask(block->context, ZR_SITE_LOW_RANK);
-    // All slices of a weight that is cut by its outputs read the same; others read different columns.
+    // All slices of a weight that is cut by its outputs read the same; others read different
+    // columns.
     int reader = of_a ? 0 : first + s;
     of.mask.site += (uint32_t)((reader * ZERO_BLOCK_HALVES + half) * ZERO_MOST_ROWS + r);
     return of;

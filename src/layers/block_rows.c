@@ -467,7 +467,8 @@ static uint32_t inputs_of(const zero_block_row *row)
 }
 
 // Returns whether a part of backward reads the values that a row reads: a linear for the gradients
-// of its tensors, if it has any that trains, and any other row but SILU_GATE's product for that of its input.
+// of its tensors, if it has any that trains, and any other row but SILU_GATE's product for that of
+// its input.
 static uint32_t values_read(const zr_block *block, int half, int r, unsigned parts)
 {
     const zero_block_row *row = &zr_block_rows(block, half)[r];

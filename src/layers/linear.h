@@ -58,8 +58,8 @@ void zr_linear_backward_bias(zero_context *context, const zr_linear *linear, con
 size_t zr_linear_scratch(const zr_linear *linear, int threads);
 bool zr_linear_is_tiled(const zr_linear *linear);
 bool zr_linear_trains(const zr_linear *linear); // backward computes the gradient of a tensor
-// Cuts dy(rows, out) out of the held buffer of a split backward. If none of its tensors trains, it is
-// not read later, and `otherwise` is returned.
+// Cuts dy(rows, out) out of the held buffer of a split backward. If none of its tensors trains, it
+// is not read later, and `otherwise` is returned.
 void *zr_linear_hold(const zr_linear *linear, zr_carver *held, void *otherwise);
 // Appends the products of forward and, if `training`, of backward, and notes what backward reads.
 // again: an equal layer has appended them already, and only their `calls` grow.

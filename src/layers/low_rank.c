@@ -235,7 +235,8 @@ void zr_low_rank_backward_input(zero_context *context, const zr_linear *linear, 
 
 void zr_low_rank_products(const zr_linear *linear, bool training, zero_unit_sizes *sizes)
 {
-    // Those of backward: u, t again, dB, dA, dx; the last two are another slice's if it computes dx.
+    // Those of backward: u, t again, dB, dA, dx; the last two are another slice's if it computes
+    // dx.
     const zr_product forward[] = {product_t(linear), product_y(linear)},
                      backward[] = {product_u(linear), product_t(linear), product_db(linear),
                                    product_da(linear), product_dx(linear)};

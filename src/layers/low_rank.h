@@ -28,8 +28,8 @@ struct zr_linear;
 
 // All of these do nothing for a linear without adapter. scratch: (zr_low_rank_scratch) bytes.
 size_t zr_low_rank_scratch(const struct zr_linear *linear);
-// Returns a place in the scratch for (rows, in) or (rows, out) in fp32; NULL where the linear itself
-// computes in fp32.
+// Returns a place in the scratch for (rows, in) or (rows, out) in fp32; NULL where the linear
+// itself computes in fp32.
 float *zr_low_rank_sum(const struct zr_linear *linear, void *scratch);
 // Adds to y (rows, out).
 void zr_low_rank_forward(zero_context *context, const struct zr_linear *linear, const void *x,

@@ -57,7 +57,7 @@ typedef struct zr_lm_config {
     // The token ids that a file states, kept so that they can be written again.
     zr_token_ids bos, eos, pad;
     zr_lora lora; // of a training or of an adapter's directory: no config.json has it
-    union { // the architecture's struct
+    union {       // the architecture's struct
         zero_gpt2_config gpt2;
         zero_llama_config llama;
         zr_lm_numbers numbers;

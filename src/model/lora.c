@@ -204,7 +204,7 @@ void zr_lora_write(const zr_lora *lora, const zr_lm_config *config, char *text, 
     if (lora->targets != zr_lora_all_targets(config))
         list_targets(config, lora->targets, "+", targets, sizeof targets);
     if (lora->dropout > 0)
-        snprintf(dropout, sizeof dropout, ",dropout=%.9g", (double)lora->dropout);
+        snprintf(dropout, sizeof dropout, ",dropout=%.6g", (double)lora->dropout);
     snprintf(text, size, "r=%lld,alpha=%.9g,targets=%s%s%s", (long long)lora->rank, lora->alpha,
              targets, dropout, lora->rank_root ? ",rslora" : "");
 }

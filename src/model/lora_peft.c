@@ -55,7 +55,8 @@ static zero_status refuse_others(const reading *r)
     const json_t *bias = json_object_get(r->root, "bias");
     if (!is_off(bias) && (!json_is_string(bias) || strcmp(json_string_value(bias), "none")))
         return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
-                       "\"%s\": \"bias\" is not \"none\": trained biases are not built", r->path);
+                       "\"%s\": the key bias is not \"none\": trained biases are not built",
+                       r->path);
     return ZERO_OK;
 }
 
@@ -169,7 +170,7 @@ void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer 
     zr_json_flag(&w, "inference_mode", true);
     zr_json_flag(&w, "init_lora_weights", true);
     zr_json_real(&w, "lora_alpha", lora->alpha);
-    zr_json_digits(&w, "lora_dropout", 9, (double)lora->dropout);
+    zr_json_digits(&w, "lora_dropout", 6, (double)lora->dropout);
     zr_json_null(&w, "modules_to_save");
     zr_json_text(&w, "peft_type", "LORA");
     zr_json_integer(&w, "r", lora->rank);

@@ -117,7 +117,8 @@ static zero_status open_outputs_directory(zr_train *train, zero_error *error)
     if (status == ZERO_OK && first)
         status = zr_outputs_begin(&train->run.outputs, &train->run.place,
                                   train->resolved.config_text, options->job, error);
-    if (status == ZERO_OK && first)
+    // What a checkpoint refuses leaves nothing behind.
+    if (status == ZERO_OK && first && !train->asked.resume)
         status = keep_model_files(train, error);
     if (status != ZERO_OK && first)
         zr_outputs_close(&train->run.outputs, true);
@@ -142,6 +143,8 @@ zero_status zr_train_open_outputs(zr_train *train, zero_error *error)
     if (train->comm->rank == 0)
         status =
             zr_outputs_go_on(outputs, train->resolved.config_text, train->run.first_lines, error);
+    if (train->comm->rank == 0 && status == ZERO_OK)
+        status = keep_model_files(train, error);
     if (outputs->lost_steps)
         zr_log(&train->logger, ZERO_LOG_INFO,
                "resume   %lld step%s that came after it, %.1f s, %s made again",

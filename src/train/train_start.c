@@ -10,6 +10,7 @@
 #include "engine/engine_api.h"
 #include "engine/step_schedules.h"
 #include "memory/arena.h"
+#include "model/lm_build.h"
 #include "model/lm_slices.h"
 #include "train/training.h"
 
@@ -86,17 +87,31 @@ static void describe_held_out(const zr_train_subject *subject, const char *val, 
                  subject->val_is_tenth ? "the last tenth" : val, (long long)subject->val.count);
 }
 
+// Writes "; adapters r=16,alpha=32,targets=all-linear: 1.234 M parameters train".
+static void describe_adapters(const zr_train_subject *subject, char *out, size_t size)
+{
+    char adapters[ZR_LORA_TEXT];
+    const zr_lm_config *config = &subject->model_config;
+    *out = 0;
+    if (!config->lora.rank)
+        return;
+    zr_lora_write(&config->lora, config, adapters, sizeof adapters);
+    snprintf(out, size, "; adapters %s: %.3f M parameters train", adapters,
+             (double)(zr_lm_parameters(config) - subject->parameters) / 1e6);
+}
+
 void zr_train_describe_model(const zr_train *train)
 {
     const zero_train_options *options = train->asked.options;
     const zr_train_subject *subject = &train->subject;
     const zero_logger *logger = &train->logger;
-    char held_out[512], masked[192];
-    log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld",
+    char held_out[512], masked[192], adapters[ZR_LORA_TEXT + 64];
+    describe_adapters(subject, adapters, sizeof adapters);
+    log_info(logger, "model    %s%s; vocabulary %lld (%s); %.3f M parameters, context %lld%s",
              options->new_spec ? "new random weights, " : "from ",
              options->new_spec ? options->new_spec : options->model_dir,
              (long long)subject->shape.vocab, zr_tokenizer_name(subject->tokenizer),
-             (double)subject->parameters / 1e6, (long long)subject->shape.positions);
+             (double)subject->parameters / 1e6, (long long)subject->shape.positions, adapters);
     describe_shape(subject, logger);
     describe_held_out(subject, options->val, held_out, sizeof held_out);
     describe_masked(subject, masked, sizeof masked);

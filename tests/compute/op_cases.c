@@ -218,11 +218,8 @@ static zr_op rotate_columns(operands *o)
 static const zr_elements elements = {ZERO_F32, ELEMS};
 
 static zr_op gelu_forward(operands *o) { return zr_op_gelu_forward(&elements, o->a, o->b); }
-
 static zr_op gelu_backward(operands *o) { return zr_op_gelu_backward(&elements, o->a, o->b); }
-
 static zr_op gelu_erf_forward(operands *o) { return zr_op_gelu_erf_forward(&elements, o->a, o->b); }
-
 static zr_op gelu_erf_backward(operands *o)
 {
     return zr_op_gelu_erf_backward(&elements, o->a, o->b, o->c);
@@ -274,10 +271,8 @@ static zr_op convert(operands *o)
     return zr_op_convert(&(zr_conversion){ZERO_F32, ZERO_BF16, ELEMS}, o->a, o->b);
 }
 
-static zr_op scale(operands *o)
-{
-    return zr_op_scale(&(zr_scaling){ZERO_BF16, ELEMS, 0.5f}, o->a, o->b);
-}
+static const zr_scaling scaling = {ZERO_BF16, ELEMS, 0.5f};
+static zr_op scale(operands *o) { return zr_op_scale(&scaling, o->a, o->b); }
 
 static zr_op column_sum(operands *o)
 {

@@ -430,15 +430,14 @@ static void gpt2(void **state) { check_all(GPT2, NULL); }
 static void llama(void **state) { check_all(LLAMA, NULL); }
 static void tied(void **state) { check_all(TIED, NULL); }
 static void neox(void **state) { check_all(NEOX, NULL); }
-static void gpt2_adapters(void **state) { check_all(GPT2, "r=3,alpha=2"); }
-static void llama_adapters(void **state) { check_all(LLAMA, "r=3,alpha=2,rslora"); }
-static void some_adapters(void **state) { check_all(TIED, "r=2,targets=k_proj+down_proj"); }
-static void neox_adapters(void **state) { check_all(NEOX, "r=3"); }
 
-// Masks of adapters that read different columns depend on the number of slices, but not on that of
-// ranks.
-static void dropout_of_adapters(void **state)
+static void adapters(void **state)
 {
+    check_all(GPT2, "r=3,alpha=2");
+    check_all(LLAMA, "r=3,alpha=2,rslora");
+    check_all(TIED, "r=2,targets=k_proj+down_proj");
+    check_all(NEOX, "r=3");
+    // Masks of what reads different columns depend on the number of slices, not on that of ranks.
     static result one, other;
     const zr_lm_config config = adapted(config_of(LLAMA, 0), "r=3,dropout=0.3");
     const zero_shape shape = {.batch = 2, .seq = 7};
@@ -501,11 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2),
                                        cmocka_unit_test(llama),
                                        cmocka_unit_test(tied),
-                                       cmocka_unit_test(gpt2_adapters),
-                                       cmocka_unit_test(llama_adapters),
-                                       cmocka_unit_test(some_adapters),
-                                       cmocka_unit_test(neox_adapters),
-                                       cmocka_unit_test(dropout_of_adapters),
+                                       cmocka_unit_test(adapters),
                                        cmocka_unit_test(neox),
                                        cmocka_unit_test(the_head_in_chunks),
                                        cmocka_unit_test(any_number_of_ranks)};
