@@ -102,7 +102,8 @@ zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *d
     return zr_lm_compare(&made, own, allowed, out, error);
 }
 
-// Compares the adapters, of which tensors do not show all. Another dropout is a choice of the run.
+// Compares the adapters, because tensors do not show all of their settings. Another dropout is a
+// choice of the run.
 static zero_status refuse_other_adapters(const zero_engine *engine, const char *directory,
                                          const json_t *state, zero_error *error)
 {

@@ -2,9 +2,9 @@
 // its content, without files of others in it.
 //
 // The --out of a training may be a folder that holds other things. Each of a run's names in it
-// (metrics.jsonl, times.json, config.json, checkpoints/, model/, adapter/, best/) is examined: a config.json
-// without "libzero.run" is a model's; a model/ without a receipt was not written by libzero, and
-// neither was a NOTES.md in a model/.
+// (metrics.jsonl, times.json, config.json, checkpoints/, model/, adapter/, best/) is examined: a
+// config.json without "libzero.run" is a model's; a model/ without a receipt was not written by
+// libzero, and neither was a NOTES.md in a model/.
 #ifndef ZR_CHECKPOINT_OWNERSHIP_H
 #define ZR_CHECKPOINT_OWNERSHIP_H
 

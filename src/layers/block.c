@@ -344,8 +344,8 @@ static void list_exchanges(const zr_block *block, zero_unit_sizes *out)
     out->exchange_bytes = division->slices->ranks > 1 ? zr_block_place_bytes(block) : 0;
 }
 
-// Notes what the weight part of a split backward reads in addition to the norms' tensors, from which
-// it recomputes their outputs.
+// Notes what the weight part of a split backward reads in addition to the norms' tensors, from
+// which it recomputes their outputs.
 static void list_low_rank(const zr_block *block, zero_unit_sizes *out)
 {
     for (int s = 0; s < block->slice_count; s++)
@@ -357,8 +357,8 @@ static void list_low_rank(const zr_block *block, zero_unit_sizes *out)
             }
 }
 
-// Finds the held bytes of a split backward, and the workspace of its parts. Streamed flat parameters
-// come once in a backward, so a block with tiles does not split it.
+// Finds the held bytes of a split backward, and the workspace of its parts. Streamed flat
+// parameters come once in a backward, so a block with tiles does not split it.
 static size_t held_bytes(const zero_unit *unit, const zero_shape *shape, size_t *workspace)
 {
     zr_block_layout l = {.use = ZR_BLOCK_GOES_BACK, .parts = ZR_BACKWARD_WEIGHT};

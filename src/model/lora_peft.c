@@ -49,13 +49,12 @@ static zero_status refuse_others(const reading *r)
     };
     for (int i = 0; i < ZR_COUNT(others); i++)
         if (!is_off(json_object_get(r->root, others[i].key)))
-            return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
-                           "\"%s\": \"%s\" is set: %s are not built", r->path, others[i].key,
-                           others[i].what);
+            return zr_fail(r->error, ZERO_ERR_UNSUPPORTED, "%s: \"%s\" is set: %s are not built",
+                           r->path, others[i].key, others[i].what);
     const json_t *bias = json_object_get(r->root, "bias");
     if (!is_off(bias) && (!json_is_string(bias) || strcmp(json_string_value(bias), "none")))
         return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
-                       "\"%s\": the key bias is not \"none\": trained biases are not built",
+                       "%s: the key bias must be \"none\", because trained biases are not built",
                        r->path);
     return ZERO_OK;
 }
@@ -67,8 +66,8 @@ static zero_status read_number(const reading *r, const char *key, double least, 
     *out = value && !json_is_null(value) ? json_number_value(value) : otherwise;
     if ((!value || json_is_null(value) || json_is_number(value)) && *out >= least && *out <= most)
         return ZERO_OK;
-    return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": \"%s\" must be a number from %g to %g",
-                   r->path, key, least, most);
+    return zr_fail(r->error, ZERO_ERR_DATA, "%s: \"%s\" must be a number from %g to %g", r->path,
+                   key, least, most);
 }
 
 static zero_status add_target(const reading *r, const json_t *value, zr_lora *out)
@@ -78,7 +77,7 @@ static zero_status add_target(const reading *r, const json_t *value, zr_lora *ou
     out->targets |= found;
     return found ? ZERO_OK
                  : zr_fail(r->error, ZERO_ERR_DATA,
-                           "\"%s\": \"target_modules\" has \"%.64s\", which is no linear layer of "
+                           "%s: \"target_modules\" has \"%.64s\", which is no linear layer of "
                            "a block of %s",
                            r->path, name ? name : "something that is no text",
                            zr_architecture_of(r->config)->title);
@@ -89,8 +88,7 @@ static zero_status read_targets(const reading *r, zr_lora *out)
     const json_t *targets = json_object_get(r->root, "target_modules"), *item;
     size_t i;
     if (is_off(targets))
-        return zr_fail(r->error, ZERO_ERR_DATA, "\"%s\": \"target_modules\" names no layers",
-                       r->path);
+        return zr_fail(r->error, ZERO_ERR_DATA, "%s: \"target_modules\" names no layers", r->path);
     if (json_is_string(targets))
         return add_target(r, targets, out);
     json_array_foreach(targets, i, item) ZERO_TRY(add_target(r, item, out));
@@ -103,7 +101,7 @@ static zero_status read_peft(const reading *r, zr_lora *out)
     double rank, dropout;
     if (!type || strcmp(type, "LORA"))
         return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
-                       "\"%s\": \"peft_type\" is \"%.40s\": only \"LORA\" is built", r->path,
+                       "%s: \"peft_type\" is \"%.40s\": only \"LORA\" is built", r->path,
                        type ? type : "missing");
     ZERO_TRY(refuse_others(r));
     ZERO_TRY(read_number(r, "r", 1, ZR_LORA_MOST_RANK, 8, &rank));
@@ -156,7 +154,7 @@ zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_l
     return status;
 }
 
-// Writes what peft writes for a LoraConfig of which the rest has its defaults.
+// Writes what peft writes for a LoraConfig with defaults for everything else.
 void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer *out)
 {
     const zr_lora *lora = &config->lora;

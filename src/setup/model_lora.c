@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-// Appends "alpha=32," of an object's key, of which peft has another spelling.
+// Appends "alpha=32," from an object's key, which peft spells in another way.
 static void append_number(const json_t *object, const char *key, const char *other,
                           const char *word, zr_buffer *out)
 {
