@@ -12,6 +12,7 @@
 #include <zero/gpt2.h>
 #include <zero/grid.h>
 #include <zero/llama.h>
+#include <zero/lora.h>
 #include <zero/memory.h>
 #include <zero/model.h>
 #include <zero/plan.h>

@@ -1,6 +1,8 @@
 #include "setup/model_lora.h"
 
 #include "base/json.h"
+#include "layers/layers.h"
+#include <zero/lora.h>
 
 #include <math.h>
 #include <string.h>
@@ -108,3 +110,38 @@ zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bo
     *changed = !is_same(&before, &model->lora);
     return ZERO_OK;
 }
+
+zero_status zr_model_lora_check(const zr_config *config, const zero_model *model, zero_error *error)
+{
+    const zr_lm_config *ours = zr_lm_config_of(model);
+    zr_lora wanted = {0};
+    if (ours)
+        ZERO_TRY(zr_model_lora_read(config, ours, &wanted, error));
+    bool asked = ours ? wanted.rank > 0 : zr_config_has_value(config, ZR_LORA_KEY);
+    if (!asked || (ours && is_same(&wanted, &ours->lora)))
+        return ZERO_OK;
+    return zr_fail(error, ZERO_ERR_CONFIG,
+                   "%s: " ZR_LORA_KEY " asks for adapters that the model \"%s\" does not have: a "
+                   "program makes them by zero_lora_create",
+                   config->name, model->name);
+}
+
+zero_status zero_lora_create(const zero_model *model, const char *adapters, zero_model **out,
+                             zero_error *error)
+{
+    ZR_NEED(error, model);
+    ZR_NEED(error, adapters);
+    ZR_NEED(error, out);
+    const zr_lm_config *ours = zr_lm_config_of(model);
+    if (!ours || model->whole)
+        return zr_fail(
+            error, ZERO_ERR_UNSUPPORTED,
+            "zero_lora_create: the model \"%s\" is not one of the library's own: adapters "
+            "stand next to the linear layers of these",
+            model->name);
+    zr_lm_config config = *ours;
+    ZERO_TRY(zr_lora_parse(adapters, "zero_lora_create", ours, &config.lora, error));
+    return zr_lm_create(&config, out, error);
+}
+
+void zero_lora_destroy(zero_model *model) { zr_lm_free(model); }

@@ -247,6 +247,12 @@ static void of_models(const tiny *t)
     FUNCTION(zero_rows_create);
     REFUSES("config", zero_rows_create(NULL, &model, e));
     REFUSES("out", zero_rows_create(&rows, NULL, e));
+    FUNCTION(zero_lora_create);
+    REFUSES("model", zero_lora_create(NULL, "r=1", &model, e));
+    REFUSES("adapters", zero_lora_create(t->model, NULL, &model, e));
+    REFUSES("out", zero_lora_create(t->model, "r=1", NULL, e));
+    FUNCTION(zero_lora_destroy);
+    zero_lora_destroy(NULL);
     FUNCTION(zero_rows_destroy);
     zero_rows_destroy(NULL);
     FUNCTION(zero_gpt2_destroy);
