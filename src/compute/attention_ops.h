@@ -80,11 +80,14 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 // No operation stores a (seq x seq) matrix per head; they work on blocks.
 //
 // out (batch, seq, heads*head_dim); lse (batch, heads, seq) is the log-sum-exp of the scores, kept
-// for backward; NULL in an evaluation. values: NULL if there is no dropout.
+// for backward; NULL in an evaluation. starts (batch, seq): position i sees the positions from
+// starts[i] to i of its sequence; from 0 to i, and no less than the one before. NULL: all from 0
+// on. values: NULL if there is no dropout.
 #define ZR_OPERANDS_attention_forward(AT)                                                          \
     AT(qkv, const void *, ZR_READ, s->dtype, s->batch * s->seq * zr_attention_row(s))              \
     AT(out, void *, ZR_WRITTEN, s->dtype, zr_attention_out(s))                                     \
     AT(lse, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32, s->batch * s->heads * s->seq)                  \
+    AT(starts, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->batch * s->seq)                     \
     AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
     AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
 
@@ -92,7 +95,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 // share the keys and values, and all their gradients are summed before they are rounded: what the
 // columns of k and v in dqkv would get goes unrounded to d_shared(batch*seq, 2*kv_heads*head_dim),
 // each row k (kv_heads, head_dim) | v (kv_heads, head_dim), and these columns of dqkv are left as
-// they are.
+// they are. starts: as in forward.
 #define ZR_OPERANDS_attention_backward(AT)                                                         \
     AT(qkv, const void *, ZR_READ, s->dtype, s->batch * s->seq * zr_attention_row(s))              \
     AT(out, const void *, ZR_READ, s->dtype, zr_attention_out(s))                                  \
@@ -101,6 +104,7 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
     AT(dqkv, void *, ZR_WRITTEN, s->dtype, s->batch * s->seq * zr_attention_row(s))                \
     AT(d_shared, float *, ZR_WRITTEN | ZR_AUX, ZERO_F32,                                           \
        s->batch * s->seq * zr_attention_shared_row(s))                                             \
+    AT(starts, const int32_t *, ZR_READ | ZR_AUX, ZERO_I32, s->batch * s->seq)                     \
     AT(values, const zr_step_values *, ZR_READ | ZR_AUX, ZERO_U8, sizeof(zr_step_values))          \
     AT(scratch, void *, ZR_SCRATCH, ZERO_U8, 0)
 

@@ -20,7 +20,7 @@ static zero_status set_block(zero_context *context, zr_block_use use, unsigned p
     block->context = context;
     block->place = zr_exchange_place(context, block->place);
     block->attention.mask = zr_lm_mask(context, ZR_SITE_ATTENTION);
-    return ZERO_OK;
+    return zr_documents_read(context, 0, block->rows, &block->documents);
 }
 
 static void *normed_value(const zr_block *block, int half)

@@ -56,6 +56,7 @@ typedef struct zr_block {
     // Set in a step of generation, otherwise NULL:
     const zr_decode_step *step; // its runs give the positions of the rows
     const zr_decode_cache *cache;
+    zr_documents documents; // in the workspace
     // Kept from forward to backward; evaluation keeps nothing, and has `middle` in `out`.
     zr_norm_statistics statistics[ZERO_BLOCK_HALVES]; // (own); means only if the norms have them
     void *middle; // (own, C) S, the residual stream between the halves
@@ -63,7 +64,8 @@ typedef struct zr_block {
     const void *input; // (R, C) T, the norm's output as the first linears of a half read it
     float
         *sum[ZERO_BLOCK_HALVES]; // (R, C) gradient of what several products read, if it is not cut
-    // Of rotation, with D elements of a head: (D / 2), (seq, D); in a step of generation (R, D).
+    // Of rotation, with D elements of a head: (D / 2), (seq, D); in a step of generation, and of
+    // documents, (R, D).
     float *frequency, *angles;
     void *scratch;   // used by operations in turn
     void *place;     // of exchanges, if one rank computes all slices

@@ -225,10 +225,13 @@ static size_t carve_workspace(zr_block *block, const zr_block_layout *l, int thr
         carve_gains(block, &carver, is_split(block) ? held : &carver);
     if (zr_block_is_cut(block))
         block->place = zr_carve_place(&carver, block->hyper, zr_block_place_bytes(block));
+    if (l->use != ZR_BLOCK_EVALUATES || !l->whole) // not in a step of generation
+        block->documents = zr_documents_carve(&carver, block->hyper, block->rows);
     int64_t rotated = block->hyper->shape.rotated;
     if (rotated) {
+        int64_t rows = block->hyper->config.documents ? block->rows : attention->seq;
         block->frequency = zr_carve_floats(&carver, rotated / 2);
-        block->angles = zr_carve_floats(&carver, attention->seq * rotated);
+        block->angles = zr_carve_floats(&carver, rows * rotated);
     }
     char *base = l->workspace ? (char *)l->workspace + carver.used : NULL;
     if (base) {

@@ -184,8 +184,9 @@ static zero_status head_norm_backward(zr_block *block, int half, int r, int s)
 
 static zr_rotary rotary_of(const zr_block *block, bool back)
 {
-    return (zr_rotary){.batch = block->attention.batch,
-                       .seq = block->attention.seq,
+    bool by_row = block->documents.runs; // each row has its own angles
+    return (zr_rotary){.batch = by_row ? 1 : block->attention.batch,
+                       .seq = by_row ? block->rows : block->attention.seq,
                        .rotated = block->hyper->shape.rotated,
                        .back = back};
 }
@@ -197,14 +198,15 @@ static void make_angles(zr_block *block)
     zr_rotary rotary = rotary_of(block, false);
     float *angles = block->angles;
     zr_lm_frequencies(&block->hyper->config, block->frequency, &rotary.factor);
-    if (!block->step)
+    const zr_attention_run *runs = block->step ? block->step->runs : block->documents.runs;
+    int count = block->step ? block->step->run_count : block->documents.count;
+    if (!runs)
         zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
-    for (int i = 0; block->step && i < block->step->run_count; i++) {
-        const zr_attention_run *run = &block->step->runs[i];
-        rotary.first = run->first;
-        rotary.seq = run->rows;
+    for (int i = 0; runs && i < count; i++) {
+        rotary.first = runs[i].first;
+        rotary.seq = runs[i].rows;
         zr_run(queue_of(block), zr_op_rotary_table(&rotary, block->frequency, angles));
-        angles += run->rows * rotary.rotated;
+        angles += runs[i].rows * rotary.rotated;
     }
 }
 
@@ -360,8 +362,9 @@ static zero_status attention_forward(zr_block *block, int half, int r, int s)
     if (block->cache)
         decode(block, &attention, s, packed, out);
     else
-        zr_run(queue_of(block), zr_op_attention_forward(&attention, packed, out, slice->lse,
-                                                        block->context->values, block->scratch));
+        zr_run(queue_of(block),
+               zr_op_attention_forward(&attention, packed, out, slice->lse, block->documents.starts,
+                                       block->context->values, block->scratch));
     return ZERO_OK;
 }
 
@@ -373,7 +376,8 @@ static zero_status attention_backward(zr_block *block, int half, int r, int s)
                          *out = &slice->value[half][r];
     zr_run(queue_of(block),
            zr_op_attention_backward(&attention, in->at, out->at, slice->lse, out->d, in->d,
-                                    slice->d_shared, block->context->values, block->scratch));
+                                    slice->d_shared, block->documents.starts,
+                                    block->context->values, block->scratch));
     return ZERO_OK;
 }
 

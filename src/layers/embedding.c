@@ -14,6 +14,7 @@ typedef struct embedding {
     const int32_t *ids; // (rows)
     int32_t *local;     // (rows) as rows of a tile or slice
     char *place;        // of exchanges, if the table is cut
+    zr_documents documents;
 } embedding;
 
 static size_t lay_out_embedding(const zero_unit *unit, const zero_shape *shape, void *workspace,
@@ -30,6 +31,7 @@ static size_t lay_out_embedding(const zero_unit *unit, const zero_shape *shape, 
                      .dropout = hyper->shape.embedding_dropout};
     e->local = zr_carve(&carver, split ? sizeof *e->local * (size_t)rows : 0);
     e->place = zr_carve_place(&carver, hyper, zr_division_place_bytes(&e->division));
+    e->documents = zr_documents_carve(&carver, hyper, rows);
     return carver.used;
 }
 
@@ -164,8 +166,11 @@ static zero_status run_embedding_forward(zero_context *context, const zero_tenso
     embedding e;
     void *x = out->at[0].data;
     ZERO_TRY(prepare_embedding(context, &e));
+    ZERO_TRY(zr_documents_read(context, e.division.first, e.division.own, &e.documents));
     const zr_attention_run all = {.first = e.division.first, .rows = e.division.own};
-    const zr_positions at = {&all, 1, context->shape.seq};
+    const zr_positions at = e.documents.runs
+                                ? (zr_positions){e.documents.runs, e.documents.count, 0}
+                                : (zr_positions){&all, 1, context->shape.seq};
     ZERO_TRY(zr_lm_is_cut(e.hyper)
                  ? zr_embed_slices(context, &e.division, &at, e.ids, e.local, e.place, x)
                  : zr_embed_tiles(context, &at, e.ids, e.local, x));
@@ -198,6 +203,27 @@ static void part_backward(const embedding *e, const zr_tensor_handle *table, int
                           ids, d, d_table, d_positions));
 }
 
+// Adds the rows of each document to the gradient of the table of positions.
+static void positions_backward(const embedding *e, const void *d)
+{
+    zero_context *context = e->context;
+    int add = 0;
+    float *gradient = zr_tensor_gradient(context, &e->hyper->tensor[ZR_LM_POSITIONS], 0, &add);
+    int64_t row = 0;
+    for (int i = 0; gradient && i < e->documents.count; row += e->documents.runs[i++].rows) {
+        const zr_embedding shape = {.stream = ZERO_F32,
+                                    .rows = e->documents.runs[i].rows,
+                                    .seq = e->documents.runs[i].rows,
+                                    .width = e->width,
+                                    .vocab = e->hyper->shape.vocab,
+                                    .positions = e->hyper->shape.positions,
+                                    .add_positions = add || i};
+        zr_run(context->queue,
+               zr_op_embedding_backward(&shape, e->ids + row, (const float *)d + row * e->width,
+                                        NULL, gradient));
+    }
+}
+
 static zero_status tiles_backward(const embedding *e, const void *d)
 {
     const zr_tensor_handle *table = zr_lm_table(e->hyper);
@@ -205,15 +231,17 @@ static zero_status tiles_backward(const embedding *e, const void *d)
         ZERO_TRY(zr_tensor_acquire(e->context, table, t));
         part_backward(e, table, t, zr_lm_tile_tokens(e->hyper, t),
                       zr_lm_ids_of_tile(e->hyper, t, e->rows, e->ids, e->local), d,
-                      t == table->tiles - 1);
+                      t == table->tiles - 1 && !e->documents.runs);
         ZERO_TRY(zr_tensor_release(e->context, table, t));
     }
     return ZERO_OK;
 }
 
 // The gradient of a table needs all rows of the stream, in whichever slices their tokens are.
-static zero_status slices_backward(const embedding *e, const void *d)
+// *d becomes them.
+static zero_status slices_backward(const embedding *e, const void **rows)
 {
+    const void *d = *rows;
     zero_context *context = e->context;
     zr_queue *queue = context->queue;
     const zr_division *division = &e->division;
@@ -223,11 +251,12 @@ static zero_status slices_backward(const embedding *e, const void *d)
                zr_op_copy(&(zr_bytes){division->own * e->width * (int64_t)zero_dtype_bytes(stream)},
                           d, zr_division_own(division, stream, e->place)));
         ZERO_TRY(zr_division_gather(context, division, stream));
-        d = e->place;
+        *rows = d = e->place;
     }
     for (int i = 0; i < zr_slices_here(division->slices); i++) {
         int64_t tokens = zr_lm_ids_of_slice(e->hyper, i, e->rows, e->ids, e->local);
-        part_backward(e, zr_lm_tensor(e->hyper, i, ZR_LM_TABLE), 0, tokens, e->local, d, i == 0);
+        part_backward(e, zr_lm_tensor(e->hyper, i, ZR_LM_TABLE), 0, tokens, e->local, d,
+                      i == 0 && !e->documents.runs);
     }
     return ZERO_OK;
 }
@@ -239,7 +268,11 @@ static zero_status run_embedding_backward(zero_context *context, const zero_tens
     void *d = d_out->at[0].data;
     ZERO_TRY(prepare_embedding(context, &e));
     apply_dropout(&e, d);
-    return zr_lm_is_cut(e.hyper) ? slices_backward(&e, d) : tiles_backward(&e, d);
+    ZERO_TRY(zr_documents_read(context, 0, e.rows, &e.documents));
+    const void *all = d;
+    ZERO_TRY(zr_lm_is_cut(e.hyper) ? slices_backward(&e, &all) : tiles_backward(&e, d));
+    positions_backward(&e, all);
+    return ZERO_OK;
 }
 
 const zero_unit_ops zr_lm_embedding_ops = {

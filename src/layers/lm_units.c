@@ -63,15 +63,14 @@ static zero_status id_fail(const zero_context *context, int index, int64_t row, 
                    (long long)vocab - 1);
 }
 
-zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **out)
+// Returns a tensor of the batch that is (batch, seq) int32.
+static zero_status rows_of_batch(const zero_context *context, int index, const int32_t **out)
 {
     const zero_tensors *batch = context->batch;
-    int64_t rows = context->shape.batch * context->shape.seq,
-            vocab = zr_lm_unit_at(context->unit)->shape.vocab;
     if (!batch || batch->count <= index)
         return zr_fail(context->error, ZERO_ERR_USAGE,
-                       "unit \"%s\": the micro-batch has no tensor %d (tokens, targets)",
-                       context->unit->name, index);
+                       "unit \"%s\": the micro-batch has no tensor %d (tokens, targets%s)",
+                       context->unit->name, index, index > 1 ? ", positions" : "");
     const zero_tensor *tensor = &batch->at[index];
     if (tensor->dtype != ZERO_I32 || tensor->dims != 2 ||
         tensor->shape[0] != context->shape.batch || tensor->shape[1] != context->shape.seq ||
@@ -80,11 +79,61 @@ zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const 
                        "unit \"%s\": tensor %d of the micro-batch is not (%lld, %lld) int32",
                        context->unit->name, index, (long long)context->shape.batch,
                        (long long)context->shape.seq);
-    const int32_t *ids = tensor->data;
+    *out = tensor->data;
+    return ZERO_OK;
+}
+
+zero_status zr_lm_ids(const zero_context *context, int index, bool holes, const int32_t **out)
+{
+    int64_t rows = context->shape.batch * context->shape.seq,
+            vocab = zr_lm_unit_at(context->unit)->shape.vocab;
+    ZERO_TRY(rows_of_batch(context, index, out));
     for (int64_t row = 0; row < rows; row++)
-        if (ids[row] >= vocab || (ids[row] < 0 && !holes))
-            return id_fail(context, index, row, ids[row], vocab);
-    *out = ids;
+        if ((*out)[row] >= vocab || ((*out)[row] < 0 && !holes))
+            return id_fail(context, index, row, (*out)[row], vocab);
+    return ZERO_OK;
+}
+
+zr_documents zr_documents_carve(zr_carver *carver, const zr_lm_unit *of, int64_t rows)
+{
+    zr_documents out = {0};
+    if (!of->config.documents)
+        return out;
+    out.runs = zr_carve(carver, sizeof *out.runs * (size_t)rows);
+    out.starts = zr_carve(carver, sizeof *out.starts * (size_t)rows);
+    return out;
+}
+
+static zero_status position_fail(const zero_context *context, int64_t row, int32_t position)
+{
+    return zr_fail(
+        context->error, ZERO_ERR_DATA,
+        "unit \"%s\": position %d at sample %lld, token %lld: it must be 0, or follow the "
+        "position before",
+        context->unit->name, position, (long long)(row / context->shape.seq),
+        (long long)(row % context->shape.seq));
+}
+
+zero_status zr_documents_read(const zero_context *context, int64_t first, int64_t count,
+                              zr_documents *out)
+{
+    const int32_t *positions;
+    int64_t seq = context->shape.seq, rows = context->shape.batch * seq;
+    if (!out->runs)
+        return ZERO_OK;
+    out->count = 0;
+    ZERO_TRY(rows_of_batch(context, 2, &positions));
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t in_window = i % seq;
+        if (positions[i] && (!in_window || positions[i] != positions[i - 1] + 1))
+            return position_fail(context, i, positions[i]);
+        out->starts[i] = (int32_t)(in_window - positions[i]);
+        if (i < first || i >= first + count)
+            continue;
+        if (i == first || !positions[i])
+            out->runs[out->count++] = (zr_attention_run){.first = positions[i]};
+        out->runs[out->count - 1].rows++;
+    }
     return ZERO_OK;
 }
 

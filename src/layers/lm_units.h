@@ -53,6 +53,20 @@ zero_status zr_embed_tiles(zero_context *context, const zr_positions *at, const 
 zero_status zr_embed_slices(zero_context *context, const zr_division *division,
                             const zr_positions *at, const int32_t *ids, int32_t *local, char *place,
                             float *out);
+// The documents of a micro-batch, whose tensor 2 has the position of each row in its document
+// (zr_lm_config.documents); in a unit's workspace.
+typedef struct zr_documents {
+    zr_attention_run *runs; // (count) each with the rows of one document; NULL: there are none
+    int count;
+    int32_t *starts; // (rows) where in its window the document of a row begins
+} zr_documents;
+zr_documents zr_documents_carve(zr_carver *carver, const zr_lm_unit *of, int64_t rows);
+// Fills them, if there are any, with rows [first, first + count) of the micro-batch; starts are of
+// all rows. ZERO_ERR_USAGE if the micro-batch has no positions; ZERO_ERR_DATA for a position that
+// neither is 0 nor follows the one before.
+zero_status zr_documents_read(const zero_context *context, int64_t first, int64_t count,
+                              zr_documents *out);
+
 // Returns the shape of the residual stream (batch, seq, width), or (rows, width) of this rank's
 // rows of it. whole: the rank has all rows in any case.
 zero_tensors zr_lm_boundary(const zr_lm_unit *of, const zero_shape *shape, bool whole);

@@ -160,20 +160,20 @@ static const zr_attention attention = {.batch = 1,
 
 static zr_op attention_forward(operands *o)
 {
-    return zr_op_attention_forward(&attention, o->a, o->b, o->c, &o->step, o->scratch);
+    return zr_op_attention_forward(&attention, o->a, o->b, o->c, o->starts, &o->step, o->scratch);
 }
 
 static zr_op attention_backward(operands *o)
 {
-    return zr_op_attention_backward(&attention, o->a, o->b, o->c, o->d, o->e, NULL, &o->step,
-                                    o->scratch);
+    return zr_op_attention_backward(&attention, o->a, o->b, o->c, o->d, o->e, NULL, o->starts,
+                                    &o->step, o->scratch);
 }
 
 static zr_op attention_backward_shared(operands *o)
 {
     zr_attention shared = attention;
     shared.kv_heads = 1;
-    return zr_op_attention_backward(&shared, o->a, o->b, o->c, o->d, o->e, o->e + 4 * ELEMS,
+    return zr_op_attention_backward(&shared, o->a, o->b, o->c, o->d, o->e, o->e + 4 * ELEMS, NULL,
                                     &o->step, o->scratch);
 }
 
@@ -384,7 +384,7 @@ static const char norm_forward_text[] =
     "r x, r branch, w sum, ra gamma, ra beta, w y, wa mean, wa rstd";
 static const char product_text[] = "r a, r b, ra operand, w d";
 static const char backward_text[] =
-    "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra values, scratch";
+    "r qkv, r out, ra lse, r dout, w dqkv, wa d_shared, ra starts, ra values, scratch";
 static const char update_text[] =
     "ra values, rw master, rw state0, rw state1, r gradient, w parameters";
 static const char subtract_text[] = "ra step, rw master, r direction, w parameters";
@@ -421,8 +421,8 @@ const op_case op_cases[ZR_OP_KINDS][MOST_VARIANTS] = {
                                 16 * (2 * ROWS + 2), 0)},
     [ZR_OP_softmax] = {CASE(softmax, loss, "rw x", 2 * WORD * ELEMS, 0)},
     [ZR_OP_attention_forward] = {CASE(attention_forward, attention,
-                                      "r qkv, w out, wa lse, ra values, scratch", 4 * WORD * ELEMS,
-                                      2 * PAIRS * WIDTH)},
+                                      "r qkv, w out, wa lse, ra starts, ra values, scratch",
+                                      4 * WORD * ELEMS, 2 * PAIRS * WIDTH)},
     [ZR_OP_attention_backward] = {CASE(attention_backward, attention, backward_text,
                                        8 * WORD * ELEMS, 5 * PAIRS * WIDTH),
                                   CASE(attention_backward_shared, attention,

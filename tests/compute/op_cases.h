@@ -21,7 +21,7 @@ enum {
 typedef struct operands { // every case reads and writes these; 64-byte aligned
     _Alignas(64) float a[FLOATS], b[FLOATS], c[FLOATS], d[FLOATS], e[FLOATS];
     _Alignas(64) double sums[8];
-    _Alignas(64) int32_t ids[64];
+    _Alignas(64) int32_t ids[64], starts[64]; // starts: of attention, all 0
     zr_step_values step;
     zr_update_values update;
     zr_attention_run run;

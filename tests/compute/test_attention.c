@@ -79,9 +79,9 @@ static result result_of(zr_queue *queue, const attention_case *c, const result *
     r.dqkv = array_new(a->dtype, r.packed);
     void *scratch = attention_scratch(queue, a);
     forward = forward ? forward : &r;
-    zr_run(queue, zr_op_attention_forward(a, c->qkv, r.out, r.lse, &step, scratch));
+    zr_run(queue, zr_op_attention_forward(a, c->qkv, r.out, r.lse, NULL, &step, scratch));
     zr_run(queue, zr_op_attention_backward(a, c->qkv, forward->out, forward->lse, c->dout, r.dqkv,
-                                           NULL, &step, scratch));
+                                           NULL, NULL, &step, scratch));
     array_free(scratch);
     return r;
 }
@@ -457,7 +457,7 @@ static void evaluation(zr_queue *queue, zr_queue *single, zr_queue *ref)
         result r = result_of(queue, &c, NULL);
         void *scratch = attention_scratch(queue, &c.a);
         void *out = array_new(c.a.dtype, r.n);
-        zr_run(queue, zr_op_attention_forward(&c.a, c.qkv, out, NULL, NULL, scratch));
+        zr_run(queue, zr_op_attention_forward(&c.a, c.qkv, out, NULL, NULL, NULL, scratch));
         check_same_array("without lse", c.a.dtype, out, r.out, r.n);
         array_free(out);
         array_free(scratch);

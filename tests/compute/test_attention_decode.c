@@ -34,7 +34,7 @@ static cached cached_new(zr_queue *ref, zero_dtype dtype, cached_case s)
     c.want = array_new(dtype, s.sequences * s.seq * c.width);
     void *scratch =
         scratch_new(ref, (zr_op){.kind = ZR_OP_attention_forward, .shape.attention = c.a});
-    zr_run(ref, zr_op_attention_forward(&c.a, c.qkv, c.want, NULL, NULL, scratch));
+    zr_run(ref, zr_op_attention_forward(&c.a, c.qkv, c.want, NULL, NULL, NULL, scratch));
     array_free(scratch);
     return c;
 }

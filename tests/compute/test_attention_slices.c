@@ -45,9 +45,9 @@ static void pass_run(zr_queue *queue, pass *p)
 {
     void *scratch =
         scratch_new(queue, (zr_op){.kind = ZR_OP_attention_backward, .shape.attention = p->a});
-    zr_run(queue, zr_op_attention_forward(&p->a, p->qkv, p->out, p->lse, &step, scratch));
+    zr_run(queue, zr_op_attention_forward(&p->a, p->qkv, p->out, p->lse, NULL, &step, scratch));
     zr_run(queue, zr_op_attention_backward(&p->a, p->qkv, p->out, p->lse, p->dout, p->dqkv,
-                                           p->d_shared, &step, scratch));
+                                           p->d_shared, NULL, &step, scratch));
     array_free(scratch);
 }
 

@@ -117,6 +117,7 @@ zr_lm_config golden_config(const golden *file)
     if (status != ZERO_OK)
         fail_msg("%s%s", file->prefix, error.message);
     read_adapters(file, &config);
+    config.documents = elements_of_all(file, "positions");
     return config;
 }
 
@@ -172,6 +173,8 @@ void golden_load(const golden *file, harness *net)
     each_tensor(net, load, (void *)file);
     golden_copy(file, "tokens", net->tokens, 14);
     golden_copy(file, "targets", net->targets, 14);
+    if (net->positions)
+        golden_copy(file, "positions", net->positions, 14);
 }
 
 void golden_assert_loss(const golden *file, double loss, double tolerance)

@@ -176,26 +176,31 @@ static void buffers_reserve(harness *net)
     net->queue->scratch_bytes = net->scratch.bytes;
 }
 
-static void batch_set(harness *net, int64_t vocab)
+static int32_t *batch_tensor(harness *net)
 {
     int64_t rows = net->shape.batch * net->shape.seq;
-    net->tokens = aligned_alloc(64, ZR_ROUND_UP(sizeof(int32_t) * (size_t)rows, (size_t)64));
-    net->targets = aligned_alloc(64, ZR_ROUND_UP(sizeof(int32_t) * (size_t)rows, (size_t)64));
-    assert_true(net->tokens && net->targets);
+    int32_t *data = aligned_alloc(64, ZR_ROUND_UP(sizeof *data * (size_t)rows, (size_t)64));
+    assert_non_null(data);
+    net->batch.at[net->batch.count++] = (zero_tensor){
+        .data = data, .dtype = ZERO_I32, .dims = 2, .shape = {net->shape.batch, net->shape.seq}};
+    return data;
+}
+
+static void batch_set(harness *net, const zr_lm_config *config)
+{
+    int64_t rows = net->shape.batch * net->shape.seq;
+    uint64_t vocab = (uint64_t)zr_lm_shape_of(config).vocab;
+    net->tokens = batch_tensor(net);
+    net->targets = batch_tensor(net);
+    net->positions = config->documents ? batch_tensor(net) : NULL;
     for (int64_t i = 0; i < rows; i++) {
         zr_philox word = zr_philox4x32(77, 0, (uint64_t)i);
-        net->tokens[i] = (int32_t)(word.v[0] % (uint64_t)vocab);
-        net->targets[i] = (int32_t)(word.v[1] % (uint64_t)vocab);
+        bool begins = i % net->shape.seq == 0 || word.v[2] % 4 == 0; // a document
+        net->tokens[i] = (int32_t)(word.v[0] % vocab);
+        net->targets[i] = (int32_t)(word.v[1] % vocab);
+        if (net->positions)
+            net->positions[i] = begins ? 0 : net->positions[i - 1] + 1;
     }
-    net->batch.count = 2;
-    net->batch.at[0] = (zero_tensor){.data = net->tokens,
-                                     .dtype = ZERO_I32,
-                                     .dims = 2,
-                                     .shape = {net->shape.batch, net->shape.seq}};
-    net->batch.at[1] = (zero_tensor){.data = net->targets,
-                                     .dtype = ZERO_I32,
-                                     .dims = 2,
-                                     .shape = {net->shape.batch, net->shape.seq}};
 }
 
 void harness_create(harness *net, const zero_gpt2_config *config, const zr_backend *backend,
@@ -221,7 +226,7 @@ static void create(harness *net, const zr_lm_config *config, const zr_backend *b
     parameters_reserve(net);
     parameters_set(net);
     buffers_reserve(net);
-    batch_set(net, zr_lm_shape_of(config).vocab);
+    batch_set(net, config);
     harness_forget(net);
 }
 
@@ -266,6 +271,7 @@ void harness_destroy(harness *net)
     free(net->gradients);
     free(net->tokens);
     free(net->targets);
+    free(net->positions);
     zr_queue_close(net->queue);
     zr_lm_free(net->model);
     zr_lm_free(net->whole);

@@ -43,7 +43,7 @@ struct harness {
     // Which unit was the first to contribute to a gradient, counted from 1: as long as it runs it
     // sets elements, and those after it add to them; 0 if none has contributed.
     uint8_t opened_by[HARNESS_MAX_UNITS][HARNESS_MAX_FLAT_PARAMS][ZR_LM_TENSORS];
-    int32_t *tokens, *targets; // (batch, seq)
+    int32_t *tokens, *targets, *positions; // (batch, seq); positions: of documents
     zero_tensors batch;
     zero_unit_sizes sizes[HARNESS_MAX_UNITS];
     bool in_backward;

@@ -20,6 +20,8 @@ static const struct {
      {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/",
       "mistral/", "qwen2/", "qwen3/", "smollm2/"}},
     {FILE_OF("neox"), {"neox/", "neox_half/", "neox_whole/", "neox_llama3/"}},
+    {FILE_OF("documents"),
+     {"documents_gpt2/", "documents_llama/", "documents_qwen/", "documents_neox/"}},
     {FILE_OF("lora"), {"lora_llama/", "lora_some/", "lora_biased/", "lora_gpt2/", "lora_neox/"}},
 };
 
@@ -69,7 +71,8 @@ static void check_decoded(const golden *of, const zr_backend *backend)
 {
     harness net;
     network_of(&net, of, backend, ZERO_F32);
-    golden_assert_decoded(of, &net, TOLERANCE);
+    if (!net.positions) // generation knows no documents
+        golden_assert_decoded(of, &net, TOLERANCE);
     harness_destroy(&net);
 }
 

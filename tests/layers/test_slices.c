@@ -398,7 +398,7 @@ static void check_cut(const zr_lm_config *config, const zr_backend *backend, zer
     free_result(&whole);
 }
 
-static void check_all(int which, const char *lora)
+static void check_all(int which, const char *lora, bool documents)
 {
     static const zero_shape shapes[] = {
         {.batch = 2, .seq = 8}, {.batch = 1, .seq = 7}, {.batch = 1, .seq = 3}};
@@ -409,6 +409,7 @@ static void check_all(int which, const char *lora)
             for (int count = 2; count <= 8; count *= SANITIZED ? 4 : 2) {
                 zr_lm_config config = config_of(which, s == 1 ? 0.2f : 0);
                 zero_shape shape = shapes[s];
+                config.documents = documents;
                 assert_int_equal(zr_lora_parse(lora, "", &config, &config.lora, NULL), ZERO_OK);
                 check_cut(&config, *backend, shape, count, 2e-4);
                 shape.dtype = ZERO_BF16;
@@ -418,17 +419,23 @@ static void check_all(int which, const char *lora)
     }
 }
 
-static void gpt2(void **state) { check_all(GPT2, NULL); }
-static void llama(void **state) { check_all(LLAMA, NULL); }
-static void tied(void **state) { check_all(TIED, NULL); }
-static void neox(void **state) { check_all(NEOX, NULL); }
+static void gpt2(void **state) { check_all(GPT2, NULL, false); }
+static void llama(void **state) { check_all(LLAMA, NULL, false); }
+static void tied(void **state) { check_all(TIED, NULL, false); }
+static void neox(void **state) { check_all(NEOX, NULL, false); }
+
+static void documents(void **state)
+{
+    check_all(GPT2, NULL, true);
+    check_all(LLAMA, "r=2", true);
+}
 
 static void adapters(void **state)
 {
-    check_all(GPT2, "r=3,alpha=2");
-    check_all(LLAMA, "r=3,alpha=2,rslora");
-    check_all(TIED, "r=2,targets=k_proj+down_proj");
-    check_all(NEOX, "r=3");
+    check_all(GPT2, "r=3,alpha=2", false);
+    check_all(LLAMA, "r=3,alpha=2,rslora", false);
+    check_all(TIED, "r=2,targets=k_proj+down_proj", false);
+    check_all(NEOX, "r=3", false);
     // Masks depend on the number of slices, not on that of ranks.
     static result one, other;
     zr_lm_config config = config_of(LLAMA, 0);
@@ -491,6 +498,7 @@ int main(void)
                                        cmocka_unit_test(llama),
                                        cmocka_unit_test(tied),
                                        cmocka_unit_test(adapters),
+                                       cmocka_unit_test(documents),
                                        cmocka_unit_test(neox),
                                        cmocka_unit_test(the_head_in_chunks),
                                        cmocka_unit_test(any_number_of_ranks)};

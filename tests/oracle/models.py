@@ -68,8 +68,16 @@ LORA = {
     "lora_gpt2": (*GPT2, "r=2,alpha=3", dict(r=2, lora_alpha=3, target_modules=ALL)),
     "lora_neox": (*NEOX["neox_half"], "r=2,alpha=3", dict(r=2, lora_alpha=3, target_modules=ALL)),
 }
+# Windows of several documents, each computed alone.
+DOCUMENTS = {
+    "documents_gpt2": GPT2,
+    "documents_llama": LLAMA["llama3"],
+    "documents_qwen": LLAMA["qwen3"],
+    "documents_neox": NEOX["neox_half"],
+}
+LENGTHS = ((3, 4), (1, 2, 4))  # of the documents in each window
 MIXED = ("llama", "qwen3", "lora_llama", "lora_gpt2")  # with gradients under autocast
-FILES = {"llama": LLAMA, "neox": NEOX, "lora": LORA}
+FILES = {"llama": LLAMA, "neox": NEOX, "lora": LORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
 
 
 def record(out, kind, name, tensor):
@@ -101,7 +109,12 @@ def plain_name(name, head):
     return name
 
 
-def record_variant(out, variant, kind, config, text_of_lora=None, lora=None):
+def alone(model, tokens, lengths):
+    """The logits of windows whose documents are computed each by itself."""
+    return torch.stack([torch.cat([model(part[None]).logits[0] for part in window.split(of)]) for window, of in zip(tokens, lengths)])
+
+
+def record_variant(out, variant, kind, config, text_of_lora=None, lora=None, lengths=None):
     """All records of a model with random weights. Names are those of the whole model's file: GPT-2's without "transformer." before them."""
     head = "embed_out.weight" if config.model_type == "gpt_neox" else "lm_head.weight"
     model = kind(config).double().train()
@@ -116,9 +129,11 @@ def record_variant(out, variant, kind, config, text_of_lora=None, lora=None):
     tokens = torch.randint(config.vocab_size, (BATCH, SEQ))
     targets = torch.randint(config.vocab_size, (BATCH, SEQ))
     targets[1, 3] = -100  # not counted
-    logits = model(tokens).logits
+    logits = alone(model, tokens, lengths) if lengths else model(tokens).logits
     loss = loss_of(logits, targets)
     loss.backward()
+    if lengths:
+        record(out, "i32", variant + "/positions", torch.tensor([[i for length in of for i in range(length)] for of in lengths]))
     with tempfile.TemporaryDirectory() as directory:
         config.save_pretrained(directory)
         text = open(directory + "/config.json", "rb").read()

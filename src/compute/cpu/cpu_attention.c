@@ -24,6 +24,7 @@ typedef struct job {
     float *to_lse;
     float *scratch;
     int64_t worker_floats;
+    const int32_t *starts;
     uint64_t key; // of dropout
     // For decode only: the cache, the runs, and the row of qkv at which each begins.
     float *cached_k, *cached_v;
@@ -69,6 +70,13 @@ static forward_space forward_carve(const zr_attention *a, bool pairs, int64_t qu
         .largest = take(from, QUERIES),
         .norm = take(from, QUERIES),
     };
+}
+
+// Sets the first scores, which are of keys before the query's start.
+static void hide_keys(float *score, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++)
+        score[j] = -INFINITY;
 }
 
 // Turns the first `valid` of a row's scores, times scale > 0, into exponentials, and the others up
@@ -121,17 +129,26 @@ INLINE void panel_scores(bool pairs, const forward_space *s, int64_t dim, int64_
 }
 
 INLINE void panel_sums(bool pairs, const forward_space *s, int64_t width, int64_t k0, int64_t count,
-                       float *sum)
+                       bool adds, float *sum)
 {
     int64_t words = words_of(pairs, count), first = words_of(pairs, k0);
     for (int64_t c = 0; c < width; c += NR)
         tile_product(pairs, pairs ? s->halves : s->score, words_of(pairs, KEYS), 1,
-                     s->v + first * width + c, width, words, sum + c, width, k0 > 0);
+                     s->v + first * width + c, width, words, sum + c, width, adds);
+}
+
+// The exponentials of a row whose keys of the block are all before its start.
+static float no_exponentials(float *score, int64_t count, float norm)
+{
+    memset(score, 0, sizeof *score * (size_t)count);
+    return norm == 0 ? 0 : 1;
 }
 
 // Adds keys [k0, k0+count) to the panel of queries [q0, q0+MR), which is row `row` of the block.
+// adds: earlier keys have been added.
 static void forward_panel(const zr_attention *a, const head *at, const forward_space *s,
-                          const span *of, int64_t q0, int64_t row, int64_t k0, int64_t count)
+                          const span *of, int64_t q0, int64_t row, int64_t k0, int64_t count,
+                          bool adds)
 {
     int64_t i0 = of->first + q0, width = wide(a),
             full = ZR_MAX(0, ZR_MIN(count, i0 + 1 - k0)) / LANES * LANES;
@@ -142,11 +159,15 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
     else
         panel_scores(false, s, dim, q0, k0, count);
     for (int64_t r = 0; r < MR; r++) {
-        float *score = s->score + r * KEYS;
+        float *score = s->score + r * KEYS, *norm = s->norm + row + r;
         int64_t valid = ZR_MAX(0, ZR_MIN(count, i0 + r + 1 - k0));
-        float rescale = softmax_row(score, s->scale, full, valid, count, s->largest + row + r,
-                                    s->norm + row + r);
-        if (k0 > 0)
+        int64_t hidden = start_of(at, ZR_MIN(i0 + r, a->seq - 1)) - k0;
+        hide_keys(score, ZR_MIN(hidden, valid));
+        float rescale =
+            hidden > 0 && hidden >= valid
+                ? no_exponentials(score, count, *norm)
+                : softmax_row(score, s->scale, full, valid, count, s->largest + row + r, norm);
+        if (adds)
             multiply_row(sum + r * width, width, rescale);
         if (a->dropout > 0) {
             dropout_factors(a, at, i0 + r, k0, valid, s->factor);
@@ -157,9 +178,9 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
             halves_write(score, count, s->halves + r * KEYS / 2);
     }
     if (HAS_PAIRS && s->pairs)
-        panel_sums(true, s, width, k0, count, sum);
+        panel_sums(true, s, width, k0, count, adds, sum);
     else
-        panel_sums(false, s, width, k0, count, sum);
+        panel_sums(false, s, width, k0, count, adds, sum);
 }
 
 static void forward_block(const job *work, const head *at, const forward_space *s, const span *of,
@@ -171,11 +192,14 @@ static void forward_block(const job *work, const head *at, const forward_space *
         s->largest[i] = -INFINITY;
         s->norm[i] = 0;
     }
-    for (int64_t k0 = 0; k0 < of->first + q0 + rows; k0 += KEYS)
+    int64_t begin = start_of(at, of->first + q0) / NR * NR;
+    for (int64_t k0 = begin; k0 < of->first + q0 + rows; k0 += KEYS)
         for (int64_t row = 0; row < rows; row += MR) {
-            int64_t end = of->first + ZR_MIN(q0 + row + MR, of->queries);
-            if (k0 < end)
-                forward_panel(a, at, s, of, q0 + row, row, k0, ZR_MIN(KEYS, end - k0));
+            int64_t end = of->first + ZR_MIN(q0 + row + MR, of->queries),
+                    start = start_of(at, of->first + q0 + row);
+            if (k0 < end && start < k0 + KEYS)
+                forward_panel(a, at, s, of, q0 + row, row, k0, ZR_MIN(KEYS, end - k0),
+                              k0 > begin + (start - begin) / KEYS * KEYS);
         }
     for (int64_t i = 0; i < rows; i++) {
         row_write(a->dtype, s->sum + i * wide(a), a->head_dim, 1 / s->norm[i], work->to,
@@ -193,7 +217,7 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
     space own = {.base = work->scratch + worker * work->worker_floats};
     forward_space s = forward_carve(a, heads_in_pairs(a), a->seq, a->seq, &own);
     for (int64_t index = first; index < last; index++) {
-        head at = head_at(a, work->qkv, index, work->key);
+        head at = head_at(a, work->qkv, index, work->starts, work->key);
         columns_pack(a, at.q, at.step, MR, a->scale, s.q);
         columns_pack(a, at.k, at.step, NR, 1, s.k);
         rows_pack(a, at.v, at.step, a->seq, s.v);
@@ -212,12 +236,14 @@ static int64_t forward_floats(const zr_attention *a, bool pairs, int64_t queries
 
 void ZR_CPU_TABLE(zr_cpu_attention_forward)(zr_queue *queue, const zr_attention *attention,
                                             const void *qkv, void *out, float *lse,
-                                            const zr_step_values *values, void *scratch)
+                                            const int32_t *starts, const zr_step_values *values,
+                                            void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
                 .to = out,
                 .to_lse = lse,
+                .starts = starts,
                 .scratch = scratch,
                 .key = dropout_key(attention, values),
                 .worker_floats = forward_floats(attention, heads_in_pairs(attention),

@@ -29,9 +29,11 @@ typedef struct head { // where one (batch, head) lies, in elements
     int64_t first_k;  // of k in qkv
     int64_t first_out;
     uint64_t element, key; // first one in the dropout mask; its key
+    const int32_t *starts; // (seq) where the keys of each query begin; NULL: at 0
 } head;
 
-static inline head head_at(const zr_attention *a, const void *qkv, int64_t index, uint64_t key)
+static inline head head_at(const zr_attention *a, const void *qkv, int64_t index,
+                           const int32_t *starts, uint64_t key)
 {
     int64_t b = index / a->heads, h = index % a->heads, width = a->heads * a->head_dim,
             row = zr_attention_row(a);
@@ -49,7 +51,13 @@ static inline head head_at(const zr_attention *a, const void *qkv, int64_t index
         .first_out = b * a->seq * width + h * a->head_dim,
         .element = zr_attention_mask(a, b, h),
         .key = key,
+        .starts = starts ? starts + b * a->seq : NULL,
     };
+}
+
+static inline int64_t start_of(const head *at, int64_t query)
+{
+    return at->starts ? at->starts[query] : 0;
 }
 
 static inline int64_t wide(const zr_attention *a) // head_dim, rounded up to whole tiles

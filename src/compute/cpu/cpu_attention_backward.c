@@ -17,6 +17,7 @@ typedef struct job {
     const float *lse;
     void *dqkv;
     float *d_shared; // NULL: the gradients of keys and values go to dqkv
+    const int32_t *starts;
     float *scratch;
     int64_t worker_floats;
     uint64_t key; // of dropout
@@ -30,6 +31,8 @@ typedef struct backward_space { // arrays of floats, or those of words of pairs
     float *k_rows;              // (words of seq, wide)
     // Floats: (seq rounded up to NR); infinity and 0 where there is no query.
     float *lse, *delta;
+    const int32_t *starts; // (queries) as in head
+    int64_t queries;
     float *dq; // floats (seq and one panel more, wide)
     // Floats (QUERIES, wide); with shared keys (seq rounded up to QUERIES, wide).
     float *dk, *dv;
@@ -122,6 +125,11 @@ INLINE gradients gradients_of(const backward_space *s, int64_t key, int64_t i0, 
        kept = e;
     if (i0 + u < key)
         e = kept = vf_select(vi_iota() >= (int32_t)ZR_MIN(key - i0 - u, LANES), e, (vf){0});
+    if (s->starts) { // queries past the last one have no probability
+        const float *starts = (const float *)(const void *)(s->starts + i0 + u);
+        vi first = (vi)vf_get(starts, ZR_MAX(s->queries - i0 - u, 0));
+        e = kept = vf_select(first <= (int32_t)key, e, (vf){0});
+    }
     if (factor) {
         kept = e * vf_load(factor + u);
         dp *= vf_load(factor + u);
@@ -275,7 +283,7 @@ static void backward_block(const job *work, const head *at, const backward_space
         memset(own.dk, 0, sizeof(float) * (size_t)(QUERIES * width));
         memset(own.dv, 0, sizeof(float) * (size_t)(QUERIES * width));
     }
-    for (int64_t i0 = k0 / NR * NR; i0 < a->seq; i0 += SPAN) {
+    for (int64_t i0 = k0 / NR * NR; i0 < a->seq && start_of(at, i0) < k0 + keys; i0 += SPAN) {
         int64_t count = ZR_MIN(SPAN, a->seq - i0);
         if (a->dropout > 0)
             set_dropout_factors(a, at, k0, i0, count, s->factor);
@@ -300,7 +308,9 @@ static void backward_heads(const void *job_, int64_t first, int64_t last, int wo
     backward_space s = backward_carve(a, &own);
     for (int64_t index = first * heads_per_kv_head(a); index < last * heads_per_kv_head(a);
          index++) {
-        head at = head_at(a, work->qkv, index, work->key);
+        head at = head_at(a, work->qkv, index, work->starts, work->key);
+        s.starts = at.starts;
+        s.queries = a->seq;
         const rows_target queries = {a->dtype, work->dqkv, at.first_in, at.step};
         backward_pack(work, &at, work->lse + index * a->seq, &s);
         for (int64_t k0 = 0; k0 < a->seq; k0 += QUERIES)
@@ -319,7 +329,8 @@ int64_t ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(const zr_attention *atten
 void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention *attention,
                                              const void *qkv, const void *out, const float *lse,
                                              const void *dout, void *dqkv, float *d_shared,
-                                             const zr_step_values *values, void *scratch)
+                                             const int32_t *starts, const zr_step_values *values,
+                                             void *scratch)
 {
     job work = {.attention = attention,
                 .qkv = qkv,
@@ -328,6 +339,7 @@ void ZR_CPU_TABLE(zr_cpu_attention_backward)(zr_queue *queue, const zr_attention
                 .lse = lse,
                 .dqkv = dqkv,
                 .d_shared = d_shared,
+                .starts = starts,
                 .scratch = scratch,
                 .key = dropout_key(attention, values),
                 .worker_floats = ZR_CPU_TABLE(zr_cpu_attention_backward_floats)(attention)};

@@ -18,10 +18,11 @@ typedef struct head {
     int64_t out;     // first element in out and dout
     int64_t stride, out_stride;
     uint64_t first_element, key; // of the dropout mask
+    const int32_t *starts;       // (seq), or NULL
 } head;
 
 static head head_at(const zr_attention *attention, const void *qkv, int64_t index,
-                    const zr_step_values *values)
+                    const int32_t *starts, const zr_step_values *values)
 {
     int64_t b = index / attention->heads, h = index % attention->heads, dim = attention->head_dim;
     int64_t width = attention->heads * dim, row = zr_attention_row(attention),
@@ -38,6 +39,7 @@ static head head_at(const zr_attention *attention, const void *qkv, int64_t inde
         .out_stride = width,
         .first_element = zr_attention_mask(attention, b, h),
         .key = values ? zr_mask_key(&attention->mask, values) : 0,
+        .starts = starts ? starts + b * attention->seq : NULL,
     };
 }
 
@@ -59,37 +61,41 @@ static double dropout_factor(const head *at, int64_t i, int64_t j)
     return zr_dropout_keep(at->key, element, p) ? zr_dropout_factor(p) : 0;
 }
 
-// Computes probability[0..i] of query i; returns the log-sum-exp of its scores.
+static int64_t first_key(const head *at, int64_t i) { return at->starts ? at->starts[i] : 0; }
+
+// Computes probability[first_key..i] of query i; returns the log-sum-exp of its scores.
 static double compute_probabilities(const head *at, int64_t i, double *probability)
 {
     zero_dtype type = at->attention->dtype;
     double max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j <= i; j++) {
+    int64_t first = first_key(at, i);
+    for (int64_t j = first; j <= i; j++) {
         probability[j] = dot(type, at->qkv, at->q + i * at->stride, type, at->qkv,
                              at->k + j * at->stride, at->attention->head_dim) *
                          at->attention->scale;
         max = probability[j] > max ? probability[j] : max;
     }
-    for (int64_t j = 0; j <= i; j++)
+    for (int64_t j = first; j <= i; j++)
         sum += probability[j] = exp(probability[j] - max);
-    for (int64_t j = 0; j <= i; j++)
+    for (int64_t j = first; j <= i; j++)
         probability[j] /= sum;
     return max + log(sum);
 }
 
 void zr_ref_attention_forward(zr_queue *queue, const zr_attention *attention, const void *qkv,
-                              void *out, float *lse, const zr_step_values *values, void *scratch)
+                              void *out, float *lse, const int32_t *starts,
+                              const zr_step_values *values, void *scratch)
 {
     double *probability = scratch;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
-        head at = head_at(attention, qkv, bh, values);
+        head at = head_at(attention, qkv, bh, starts, values);
         for (int64_t i = 0; i < attention->seq; i++) {
             double row_lse = compute_probabilities(&at, i, probability);
             if (lse)
                 lse[bh * attention->seq + i] = (float)row_lse;
             for (int64_t c = 0; c < attention->head_dim; c++) {
                 double sum = 0;
-                for (int64_t j = 0; j <= i; j++)
+                for (int64_t j = first_key(&at, i); j <= i; j++)
                     sum += probability[j] * dropout_factor(&at, i, j) *
                            ref_get(attention->dtype, qkv, at.v + j * at.stride + c);
                 ref_put(attention->dtype, out, at.out + i * at.out_stride + c, sum);
@@ -108,7 +114,7 @@ static void backward_row(const head *at, int64_t i, const void *out, const void 
     double scale = at->attention->scale, delta = dot(type, out, o, type, dout, o, dim), row[dim];
     compute_probabilities(at, i, probability);
     memset(row, 0, sizeof(row));
-    for (int64_t j = 0; j <= i; j++) {
+    for (int64_t j = first_key(at, i); j <= i; j++) {
         int64_t k = at->k + j * at->stride, v = at->v + j * at->stride;
         double kept = dropout_factor(at, i, j);
         double ds =
@@ -143,13 +149,14 @@ static void write_shared(const head *at, int64_t b, int64_t kv_head, const doubl
 
 void zr_ref_attention_backward(zr_queue *queue, const zr_attention *attention, const void *qkv,
                                const void *out, const float *lse, const void *dout, void *dqkv,
-                               float *d_shared, const zr_step_values *values, void *scratch)
+                               float *d_shared, const int32_t *starts, const zr_step_values *values,
+                               void *scratch)
 {
     int64_t seq = attention->seq, dim = attention->head_dim,
             sharing = attention->heads / attention->kv_heads;
     double *probability = scratch, *dk = probability + seq, *dv = dk + seq * dim;
     for (int64_t bh = 0; bh < attention->batch * attention->heads; bh++) {
-        head at = head_at(attention, qkv, bh, values);
+        head at = head_at(attention, qkv, bh, starts, values);
         if (bh % sharing == 0)
             memset(dk, 0, sizeof(double) * (size_t)(2 * seq * dim));
         for (int64_t i = 0; i < seq; i++)
