@@ -16,6 +16,7 @@ typedef enum cli_option_id {
     OPT_MODEL,
     OPT_LORA,
     OPT_ADAPTER,
+    OPT_ATTENTION,
     OPT_PARAMS,
     OPT_DATA,
     OPT_VAL,
@@ -140,7 +141,7 @@ const char *cli_out(const cli_arguments *arguments);
 // ---- overrides.c: the options that set keys of the configuration, in the form that the library
 // takes
 
-enum { CLI_MOST_OVERRIDES = 15 }; // rows in overrides.c
+enum { CLI_MOST_OVERRIDES = 16 }; // rows in overrides.c
 
 typedef struct cli_overrides {
     zero_override at[CLI_MOST_OVERRIDES];

@@ -45,6 +45,11 @@ const cli_option cli_options_model[] = {
     OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE, .choices = "FILE",
         .help = "an adapter of --model: a directory as peft saves it, or that of a run that "
                 "trained one"),
+    OPTION(CHOICE, ATTENTION, "--attention", "KIND", TRAIN,
+        .choices = "auto|causal|document",
+        .standard_text = "auto: document for records with prompts or messages",
+        .help = "document: pack whole examples into windows, which do not see each other; causal: "
+                "cut windows from one stream"),
     OPTION(COUNT, PARAMS, "--params", "X", PLAN | BENCH, RANGE(1, 1e15),
         .help = "only a number of parameters (7.5e9, 124M): the paper's formulas",
         .differs = {FOR(BENCH,

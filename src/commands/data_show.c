@@ -4,6 +4,7 @@
 #include "base/report.h"
 #include "checkpoint/run_directory.h"
 #include "infer/token_reading.h"
+#include "infer/window_loss.h"
 #include "model/architecture.h"
 #include "setup/defaults.h"
 #include <zero/commands.h>
@@ -24,6 +25,7 @@ typedef struct show {
     zr_report *report;   // of one sample
     zr_buffer text, ids; // of one mark: its text, and its tokens as a list of JSON
     zr_decoder decoder;
+    bool begins; // the part that is shown next begins a packed example
     bool stopped;
 } show;
 
@@ -68,6 +70,7 @@ static zero_status read_data_show_all(show *s, zero_error *error)
         zr_token_reader_options(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
     zr_reading_warn_empty(s->corpus, &options->logger);
+    zr_reading_warn_cut(&s->data, &options->logger);
     s->data.seed = (uint64_t)(options->seed < 0 ? SEED : options->seed);
     return ZERO_OK;
 }
@@ -114,6 +117,9 @@ static void end_part(show *s, mark mark, bool is_target)
     zr_report_begin(s->report, NULL);
     zr_report_json_only(s->report, "target", zr_flag(is_target));
     zr_report_json_only(s->report, "end", zr_flag(mark == MARK_END));
+    if (s->begins)
+        zr_report_json_only(s->report, "begins", zr_flag(true));
+    s->begins = false;
     zr_report_json_only(s->report, "tokens", zr_both(NULL, s->ids.data));
     zr_report_phrase(s->report, &(zr_heading){"text", has_text ? put[0] : ""},
                      zr_verbatim(has_text ? s->text.data : "", s->text.length));
@@ -122,46 +128,94 @@ static void end_part(show *s, mark mark, bool is_target)
     s->text.length = s->ids.length = 0;
 }
 
-static bool is_target(const int32_t *targets, int64_t i) { return i > 0 && targets[i - 1] >= 0; }
+// Rows of one example, or of a window of a stream: a token each, and the last one's target.
+typedef struct example {
+    const int32_t *tokens, *targets;
+    int64_t rows;
+} example;
 
-static mark mark_of(const show *s, const int32_t *tokens, const int32_t *targets, int64_t i)
+static bool is_target(const example *of, int64_t i) { return i > 0 && of->targets[i - 1] >= 0; }
+
+static int32_t id_at(const example *of, int64_t i)
 {
-    int32_t id = i < s->seq ? tokens[i] : targets[s->seq - 1];
-    bool end = id == zr_tokenizer_end(s->tokenizer);
-    return end ? MARK_END : is_target(targets, i) ? MARK_TRAINED : MARK_MASKED;
+    return i < of->rows ? of->tokens[i] : of->targets[of->rows - 1];
 }
 
-// Shows the T inputs, and the last target if it counts in the loss.
-static void show_tokens(show *s, const int32_t *tokens, const int32_t *targets)
+static mark mark_of(const show *s, const example *of, int64_t i)
 {
-    int64_t count = s->seq + (targets[s->seq - 1] >= 0);
+    bool end = id_at(of, i) == zr_tokenizer_end(s->tokenizer);
+    return end ? MARK_END : is_target(of, i) ? MARK_TRAINED : MARK_MASKED;
+}
+
+// Shows the rows' tokens, and the last target if it counts in the loss.
+static void show_example(show *s, const example *of)
+{
+    int64_t count = of->rows + (of->targets[of->rows - 1] >= 0);
     zr_decoder_begin(&s->decoder, s->tokenizer, false);
-    zr_report_begin_list(s->report, "parts");
     for (int64_t i = 0; i < count; i++) {
-        mark mark = mark_of(s, tokens, targets, i);
-        int32_t id = i < s->seq ? tokens[i] : targets[s->seq - 1];
+        mark mark = mark_of(s, of, i);
+        int32_t id = id_at(of, i);
         zr_buffer_printf(&s->ids, s->ids.length ? ",%d" : "[%d", id);
         zr_decoder_push(&s->decoder, id, &s->text);
         if (i + 1 == count)
             zr_decoder_end(&s->decoder, &s->text);
-        if (i + 1 == count || mark == MARK_END || mark_of(s, tokens, targets, i + 1) != mark)
-            end_part(s, mark, is_target(targets, i));
+        if (i + 1 == count || mark == MARK_END || mark_of(s, of, i + 1) != mark)
+            end_part(s, mark, is_target(of, i));
+    }
+}
+
+// Returns the rows of the example that begins with row `first`.
+static int64_t rows_of_example(const zr_rows *rows, int64_t first, int64_t seq)
+{
+    int64_t end = first + 1;
+    while (end < seq && (!rows->positions || rows->positions[end]))
+        end++;
+    return end - first;
+}
+
+// Shows the first `filled` rows of a window: those of a stream, or whole examples.
+static void show_tokens(show *s, const zr_rows *rows, int64_t filled)
+{
+    zr_report_begin_list(s->report, "parts");
+    for (int64_t first = 0, count; first < filled; first += count) {
+        count = rows_of_example(rows, first, filled);
+        s->begins = rows->positions != NULL;
+        if (first)
+            zr_report_words(s->report, "\n~~~ the next example, which does not see this one\n");
+        show_example(s, &(example){rows->tokens + first, rows->targets + first, count});
     }
     zr_report_end(s->report);
 }
 
-static void show_place(show *s, int64_t number, const zr_stream *stream, int64_t first,
-                       const int32_t *targets)
+// Says where in a stream the window's tokens are, or which window of whole examples it is.
+static void show_window(show *s, const zr_stream *stream, int64_t first, int64_t filled)
 {
+    zr_report *r = s->report;
+    const zr_packing *packing = &stream->packing;
+    if (!stream->examples) {
+        zr_report_phrase(r, &(zr_heading){"first", ", tokens "}, zr_integer(first));
+        zr_report_phrase(r, &(zr_heading){"last", " to "}, zr_integer(first + s->seq));
+        zr_report_phrase(r, &(zr_heading){"data_tokens", " of "}, zr_integer(stream->count));
+        return;
+    }
+    zr_report_phrase(r, &(zr_heading){"window", ", window "}, zr_integer(first));
+    zr_report_phrase(r, &(zr_heading){"windows", " of "}, zr_integer(packing->windows));
+    zr_report_phrase(r, &(zr_heading){"examples", ", whole examples: "},
+                     zr_integer(packing->begins[first + 1] - packing->begins[first]));
+    zr_report_phrase(r, &(zr_heading){"empty", ", empty rows: "}, zr_integer(s->seq - filled));
+}
+
+static void show_place(show *s, int64_t number, zr_token_window window, const int32_t *targets,
+                       int64_t filled)
+{
+    const zr_stream *stream = &s->data.streams[window.stream];
     zr_report *r = s->report;
     zr_buffer_append(&s->text, stream->name, strlen(stream->name));
     if (s->options->terminal)
         show_on_terminal(&s->text);
     zr_report_phrase(r, &(zr_heading){"sample", "--- sample "}, zr_integer(number));
     zr_report_phrase(r, &(zr_heading){"data", ": "}, zr_verbatim(s->text.data, s->text.length));
-    zr_report_phrase(r, &(zr_heading){"first", ", tokens "}, zr_integer(first));
-    zr_report_phrase(r, &(zr_heading){"last", " to "}, zr_integer(first + s->seq));
-    zr_report_phrase(r, &(zr_heading){"data_tokens", " of "}, zr_integer(stream->count));
+    show_window(s, stream, window.first, filled);
     zr_report_phrase(r, &(zr_heading){"targets", "; "},
                      zr_integer(zr_count_targets(targets, s->seq)));
     zr_report_phrase(r, &(zr_heading){"seq", " of "}, zr_integer(s->seq));
@@ -186,11 +240,11 @@ static zero_status emit_sample(show *s, int64_t number, zero_error *error)
     return status;
 }
 
-static zero_status show_sample(show *s, int64_t number, int32_t *tokens, int32_t *targets,
-                               zero_error *error)
+static zero_status show_sample(show *s, int64_t number, zr_rows rows, zero_error *error)
 {
     zr_token_window window = zr_dataset_train_window(&s->data, number);
-    zr_dataset_train_batch(&s->data, number, 1, tokens, targets);
+    int64_t filled = zr_dataset_window_rows(&s->data, window);
+    zr_dataset_train_batch(&s->data, number, 1, rows);
     s->report = zr_report_create(error);
     if (!s->report)
         return ZERO_ERR_MEMORY;
@@ -198,19 +252,19 @@ static zero_status show_sample(show *s, int64_t number, int32_t *tokens, int32_t
         zr_report_words(s->report, "\n");
     else
         explain_marks(s);
-    show_place(s, number, &s->data.streams[window.stream], window.first, targets);
-    show_tokens(s, tokens, targets);
+    show_place(s, number, window, rows.targets, filled);
+    show_tokens(s, &rows, filled);
     return emit_sample(s, number, error);
 }
 
 static zero_status show_batch(show *s, zero_error *error)
 {
     int64_t samples = s->options->micro_batch ? s->options->micro_batch : SAMPLES;
-    int32_t *both = zr_alloc((size_t)(2 * s->seq) * sizeof *both, error);
-    zero_status status = both ? ZERO_OK : ZERO_ERR_MEMORY;
+    zr_rows rows;
+    zero_status status = zr_windows_alloc(&s->data, 1, &rows, error);
     for (int64_t i = 0; i < samples && status == ZERO_OK && !s->stopped; i++)
-        status = show_sample(s, i, both, both + s->seq, error);
-    zr_free(both);
+        status = show_sample(s, i, rows, error);
+    zr_windows_free(&rows);
     return status;
 }
 

@@ -57,6 +57,9 @@ typedef struct zr_monitor_config {
     char *directory; // output_path and job_name joined; NULL unless enabled
 } zr_monitor_config;
 
+// libzero.attention: whether it looks across the examples of a window.
+enum zr_attention_across { ZR_ATTENTION_AUTO, ZR_ATTENTION_CAUSAL, ZR_ATTENTION_DOCUMENT };
+
 typedef struct zr_config {
     char *name;           // name of the file, for messages
     zr_setting *settings; // (zr_key_count())
@@ -92,6 +95,7 @@ typedef struct zr_config {
     zero_dtype wire_dtype;        // communication_data_type, if wire_given
     bool accumulator_given, wire_given;
     bool exact_world;              // the results have the same bits on any power of two of ranks
+    int attention;                 // of zr_attention_across
     int loss_mean;                 // mean over 0: the step's targets, 1: its micro-batches
     zr_loss_scale_spec loss_scale; // of fp16; kind ZR_SCALE_NONE otherwise
     bool wall_clock_breakdown, memory_breakdown;

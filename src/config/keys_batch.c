@@ -108,6 +108,11 @@ const zr_key zr_keys_batch[] = {
                 "the last of the warm-up lr, that of the run cos_min_ratio of lr (where no "
                 "scheduler is named: true); false: as DeepSpeed counts, whose first two updates "
                 "are at the warm-up's least"),
+    KEY(ENUM, "libzero.attention", "auto", FIELD(attention), .choices = "auto|causal|document",
+        .help = "document: whole examples are packed into windows, positions begin anew in each, "
+                "and attention does not look across; causal: windows are cut from one stream; "
+                "auto: document for data with records of prompts or messages, causal for other "
+                "data (--attention)"),
     KEY(ANY, "libzero.lora", "null", .nullable = true,
         .help = "low-rank adapters that train in place of the model, whose weights are frozen "
                 "(--lora): text, \"r=16,alpha=32,targets=all-linear,dropout=0.05,rslora\", or an "

@@ -196,6 +196,7 @@ void zr_corpus_close(zr_corpus *corpus)
         zr_free(corpus->parts[i].paths);
         zr_free(corpus->parts[i].ends);
         zr_free(corpus->parts[i].ids);
+        zr_buffer_free(&corpus->parts[i].records_at);
     }
     for (int i = 0; i < corpus->source_count; i++)
         zr_data_source_free(&corpus->sources[i]);

@@ -40,6 +40,13 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
 // Returns whether any text has to be turned into tokens; false if all files are token files.
 bool zr_corpus_has_text(const zr_corpus *corpus);
 
+// Which streams are packed: cut into whole examples, of which attention sees one at a time.
+typedef enum zr_pack {
+    ZR_PACK_MASKED, // those with records of which only a part is trained: prompts, conversations
+    ZR_PACK_NONE,
+    ZR_PACK_ALL
+} zr_pack;
+
 typedef struct zr_reading {
     // May be NULL if there is no text. Then it is not checked which tokenizer the token files are
     // from, and nothing is put between their documents.
@@ -49,6 +56,7 @@ typedef struct zr_reading {
     int64_t vocabulary;
     int64_t seq; // T
     int threads; // threads that encode text; 0 means 1
+    zr_pack pack;
     // The share of token files that this caller checks; the ranks of a job together check
     // everything.
     int share, shares;

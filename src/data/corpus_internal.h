@@ -21,6 +21,7 @@ typedef struct zr_part { // files that are read as one
     int64_t empty;        // once read: number of records without text
     int32_t *ids;         // once read: tokens of text and records; ~id if one is not a target
     int64_t count, split; // number of tokens; where the held-out part begins
+    zr_buffer records_at; // once read: where in `ids` each record begins (int64_t)
 } zr_part;
 
 struct zr_corpus {

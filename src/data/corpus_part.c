@@ -201,6 +201,9 @@ static zero_status encode_record(void *user, zr_text_record *record, int64_t num
     reader *r = s->r;
     if (number >= s->kept && r->part->split < 0)
         r->part->split = r->encoding.ids.count;
+    if (!r->take)
+        zr_buffer_append(&r->part->records_at, &r->encoding.ids.count,
+                         sizeof r->encoding.ids.count);
     ZERO_TRY(zr_encoding_add(&r->encoding, &record->document, record->name, error));
     return end_document(r, record->ends, true, record->name, error);
 }
@@ -212,6 +215,9 @@ static zero_status read_records(reader *r, bool holds, zero_error *error)
     splitting s = {.r = r, .kept = holds ? count - count / 10 : INT64_MAX};
     r->part->split = -1;
     ZERO_TRY(each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
+    if (r->part->records_at.failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the list of its records",
+                       r->part->name);
     r->before += r->part->records.length;
     if (r->part->split < 0)
         r->part->split = r->encoding.ids.count;

@@ -33,11 +33,74 @@ static zero_status add_part_spans(const zr_corpus *corpus, int number, which wha
     return ZERO_OK;
 }
 
+static bool is_masked(const zr_part *part, int64_t first, int64_t end)
+{
+    for (int64_t i = first; part->ids && i < end; i++)
+        if (part->ids[i] < 0)
+            return true;
+    return false;
+}
+
+// Returns whether a stream is packed.
+static bool wants_packing(const zr_corpus *corpus, int number, zr_pack pack)
+{
+    bool masked = pack == ZR_PACK_ALL;
+    for (int i = 0; i < corpus->part_count && pack == ZR_PACK_MASKED && !masked; i++)
+        masked = corpus->parts[i].stream == number &&
+                 is_masked(&corpus->parts[i], 0, corpus->parts[i].count);
+    return masked;
+}
+
+// Adds tokens [first, end) of a part, which lie `offset` further in the stream, as one example; or
+// as several that fill windows if all of them are trained: text is cut, a conversation is not.
+static zero_status add_example(const zr_part *part, int64_t first, int64_t end, int64_t offset,
+                               int64_t seq, zr_stream *out, zero_error *error)
+{
+    int64_t step = is_masked(part, first, end) ? ZR_MAX(end - first, 1) : seq;
+    for (int64_t at = first; at + 1 < end; at += step)
+        ZERO_TRY(zr_stream_add_example(out, at + offset,
+                                       step == seq ? ZR_MIN(seq + 1, end - at) : end - at, error));
+    return ZERO_OK;
+}
+
+// Adds the examples of a part within [first, end): its records, or all of it as one.
+static zero_status add_part_examples(const zr_part *part, int64_t first, int64_t end,
+                                     int64_t offset, int64_t seq, zr_stream *out, zero_error *error)
+{
+    const int64_t *records = (const int64_t *)(const void *)part->records_at.data;
+    int64_t count = (int64_t)(part->records_at.length / sizeof *records);
+    if (!count)
+        return add_example(part, first, end, offset, seq, out, error);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t next = i + 1 < count ? records[i + 1] : part->count;
+        if (records[i] >= first && next <= end)
+            ZERO_TRY(add_example(part, records[i], next, offset, seq, out, error));
+    }
+    return ZERO_OK;
+}
+
+// Packs a stream whose spans have been added.
+static zero_status pack_stream(const zr_corpus *corpus, int number, which what, int64_t seq,
+                               zr_stream *out, zero_error *error)
+{
+    int64_t begin = 0;
+    for (int i = 0; i < corpus->part_count; i++) {
+        const zr_part *part = &corpus->parts[i];
+        int64_t first = what == HELD ? part->split : 0,
+                end = what == KEPT ? part->split : part->count;
+        if (part->stream != number)
+            continue;
+        ZERO_TRY(add_part_examples(part, first, end, begin - first, seq, out, error));
+        begin += end - first;
+    }
+    return zr_stream_pack(out, seq, error);
+}
+
 static zero_status check_length(const zr_stream *stream, const char *name, int64_t seq,
                                 zero_error *error)
 {
-    if (stream->count >= seq + 1)
-        return ZERO_OK;
+    if (stream->examples)
+        return zr_fail(error, ZERO_ERR_DATA, "%s: no example of two tokens or more", name);
     return zr_fail(
         error, ZERO_ERR_DATA,
         "%s: %lld tokens, fewer than the %lld of one window (%lld and the last one's target)", name,
@@ -65,27 +128,58 @@ static int64_t count_masked(const zr_stream *stream)
     return masked;
 }
 
+// Makes the spans of a stream and, if it is packed, its windows.
+static zero_status make_stream(const zr_corpus *corpus, int number, which what, int64_t seq,
+                               bool packed, zr_stream *out, zero_error *error)
+{
+    ZERO_TRY(add_part_spans(corpus, number, what, out, error));
+    return packed ? pack_stream(corpus, number, what, seq, out, error) : ZERO_OK;
+}
+
+static bool has_window(const zr_stream *stream, int64_t seq)
+{
+    return stream->examples ? stream->packing.windows > 0 : stream->count >= seq + 1;
+}
+
+// Makes the held-out part of a stream; false if it has no window, and is not used.
+static zero_status make_held(const zr_corpus *corpus, int number, int64_t seq, bool packed,
+                             zr_dataset *held, bool *holds, zero_error *error)
+{
+    zr_stream *stream = &held->streams[number];
+    ZERO_TRY(make_stream(corpus, number, HELD, seq, packed, stream, error));
+    *holds = has_window(stream, seq);
+    if (!*holds) {
+        stream->count = 0;
+        stream->packing.windows = 0;
+    }
+    held->count += stream->count;
+    held->documents = held->documents || packed;
+    return ZERO_OK;
+}
+
 // The held-out part of a stream is used if it has at least one window; otherwise the whole stream
 // is trained on.
-static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_dataset *train,
-                                zr_dataset *held, zero_error *error)
+static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_pack pack,
+                                zr_dataset *train, zr_dataset *held, zero_error *error)
 {
     for (int i = 0; i < corpus->stream_count; i++) {
-        bool holds = held != NULL;
-        if (holds) {
-            ZERO_TRY(add_part_spans(corpus, i, HELD, &held->streams[i], error));
-            holds = held->streams[i].count >= seq + 1;
-            held->streams[i].count = holds ? held->streams[i].count : 0;
-            held->count += held->streams[i].count;
-        }
-        ZERO_TRY(add_part_spans(corpus, i, holds ? KEPT : ALL, &train->streams[i], error));
-        ZERO_TRY(check_length(&train->streams[i], corpus->sources[i].paths[0], seq, error));
+        bool holds = false, packed = wants_packing(corpus, i, pack);
+        zr_stream *stream = &train->streams[i];
+        if (held)
+            ZERO_TRY(make_held(corpus, i, seq, packed, held, &holds, error));
+        ZERO_TRY(make_stream(corpus, i, holds ? KEPT : ALL, seq, packed, stream, error));
+        if (!has_window(stream, seq))
+            ZERO_TRY(check_length(stream, corpus->sources[i].paths[0], seq, error));
         train->weights[i] = corpus->sources[i].weight;
-        train->count += train->streams[i].count;
-        int64_t masked = count_masked(&train->streams[i]);
+        train->count += stream->count;
+        train->documents = train->documents || packed;
+        int64_t masked = count_masked(stream);
         train->masked += masked;
-        train->bare += masked ? zr_stream_bare_windows(&train->streams[i], seq) : 0;
+        train->bare += masked ? zr_stream_bare_windows(stream, seq) : 0;
     }
+    // Where any has positions, all micro-batches have them.
+    if (held)
+        held->documents = train->documents = held->documents || train->documents;
     return ZERO_OK;
 }
 
@@ -111,7 +205,7 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
     if (status == ZERO_OK && held)
         status = allocate_streams(corpus, reading->seq, held, error);
     if (status == ZERO_OK)
-        status = make_streams(corpus, reading->seq, train, held, error);
+        status = make_streams(corpus, reading->seq, reading->pack, train, held, error);
     if (status != ZERO_OK) {
         zr_dataset_free(train);
         if (held)

@@ -60,13 +60,34 @@ void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32
     }
 }
 
+zero_status zr_stream_add_example(zr_stream *stream, int64_t first, int64_t count,
+                                  zero_error *error)
+{
+    zr_example *examples = zr_list_grow(stream->examples, stream->example_count,
+                                        &stream->example_capacity, sizeof *examples, error);
+    if (!examples)
+        return ZERO_ERR_MEMORY;
+    stream->examples = examples;
+    stream->examples[stream->example_count++] = (zr_example){first, count};
+    return ZERO_OK;
+}
+
+zero_status zr_stream_pack(zr_stream *stream, int64_t seq, zero_error *error)
+{
+    return zr_packing_make(stream->examples, stream->example_count, seq, &stream->packing, error);
+}
+
 int64_t zr_stream_windows(const zr_stream *stream, int64_t seq)
 {
+    if (stream->examples)
+        return stream->packing.windows;
     return ZR_MAX(stream->count / seq - 1, (int64_t)1);
 }
 
 int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq)
 {
+    if (stream->examples)
+        return stream->packing.windows;
     return stream->count ? (stream->count - 1) / seq : 0;
 }
 
@@ -86,8 +107,11 @@ zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
 
 void zr_dataset_free(zr_dataset *dataset)
 {
-    for (int i = 0; i < dataset->stream_count; i++)
+    for (int i = 0; i < dataset->stream_count; i++) {
         zr_free(dataset->streams[i].spans);
+        zr_free(dataset->streams[i].examples);
+        zr_packing_free(&dataset->streams[i].packing);
+    }
     zr_free(dataset->streams);
     zr_free(dataset->weights);
     *dataset = (zr_dataset){0};
@@ -100,13 +124,24 @@ static int64_t sample_start(const zr_dataset *dataset, int number, int64_t sampl
     const zr_stream *stream = &dataset->streams[number];
     int64_t windows = zr_stream_windows(stream, dataset->seq);
     int64_t epoch = sample / windows;
-    int64_t phases = ZR_MIN(dataset->seq, stream->count - windows * dataset->seq);
+    int64_t step = stream->examples ? 1 : dataset->seq,
+            phases =
+                stream->examples ? 1 : ZR_MIN(dataset->seq, stream->count - windows * dataset->seq);
     zr_philox random = zr_philox4x32(zr_hash_bytes(purpose, sizeof purpose - 1, dataset->seed),
                                      (uint64_t)epoch, (uint64_t)number);
     uint64_t order = (uint64_t)random.v[1] << 32 | random.v[0];
     int64_t phase = (int64_t)(((uint64_t)random.v[3] << 32 | random.v[2]) % (uint64_t)phases);
-    return phase + (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) *
-                       dataset->seq;
+    return phase +
+           (int64_t)zr_permute(order, (uint64_t)(sample % windows), (uint64_t)windows) * step;
+}
+
+int64_t zr_dataset_epoch(const zr_dataset *dataset)
+{
+    int64_t tokens = 0;
+    for (int i = 0; i < dataset->stream_count; i++)
+        tokens += dataset->streams[i].examples ? dataset->streams[i].packing.windows * dataset->seq
+                                               : dataset->streams[i].count;
+    return tokens;
 }
 
 // Returns the first target at or after token `from`; the span's count if there is none.
@@ -117,8 +152,37 @@ static int64_t next_target(const zr_token_span *span, int64_t from)
     return from;
 }
 
+// Returns whether a packed window has a target.
+static bool has_target(const zr_stream *stream, int64_t window, int64_t seq)
+{
+    const zr_packing *packing = &stream->packing;
+    for (int64_t i = packing->begins[window]; i < packing->begins[window + 1]; i++) {
+        const zr_example *example = &stream->examples[packing->numbers[i]];
+        int64_t rows = zr_example_rows(example, seq);
+        for (int64_t done = 0, count; done < rows; done += count) {
+            int32_t ids[256];
+            count = ZR_MIN(rows - done, (int64_t)ZR_COUNT(ids));
+            zr_stream_read(stream, example->first + 1 + done, count, ids);
+            for (int64_t k = 0; k < count; k++)
+                if (ids[k] >= 0)
+                    return true;
+        }
+    }
+    return false;
+}
+
+static int64_t bare_packed_windows(const zr_stream *stream, int64_t seq)
+{
+    int64_t bare = 0;
+    for (int64_t w = 0; w < stream->packing.windows; w++)
+        bare += !has_target(stream, w, seq);
+    return bare;
+}
+
 int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq)
 {
+    if (stream->examples)
+        return bare_packed_windows(stream, seq);
     int64_t windows = zr_stream_eval_windows(stream, seq), with = 0, next = 0; // first not counted
     for (int s = 0; s < stream->span_count; s++) {
         const zr_token_span *span = &stream->spans[s];
@@ -155,43 +219,96 @@ int64_t zr_dataset_eval_windows(const zr_dataset *dataset)
 zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window)
 {
     for (int i = 0; i < dataset->stream_count; i++) {
-        int64_t windows = zr_stream_eval_windows(&dataset->streams[i], dataset->seq);
+        const zr_stream *stream = &dataset->streams[i];
+        int64_t windows = zr_stream_eval_windows(stream, dataset->seq);
         if (window < windows)
-            return (zr_token_window){.stream = i, .first = window * dataset->seq};
+            return (zr_token_window){
+                .stream = i, .first = stream->examples ? window : window * dataset->seq};
         window -= windows;
     }
     assert(!"a window behind the last one");
     return (zr_token_window){0};
 }
 
-static void copy_window(const zr_dataset *dataset, zr_token_window window, int64_t row,
-                        int32_t *tokens, int32_t *targets)
+// Copies rows [0, rows) from a stream: tokens from `first` on, and as targets those after them. out:
+// the first of these rows.
+static void copy_rows(const zr_stream *stream, int64_t first, int64_t rows, zr_rows out)
 {
-    const zr_stream *stream = &dataset->streams[window.stream];
-    int64_t seq = dataset->seq;
-    int32_t *t = tokens + row * seq, *goal = targets + row * seq;
-    zr_stream_read(stream, window.first, seq, t);
-    memcpy(goal, t + 1, (size_t)(seq - 1) * sizeof *goal);
-    zr_stream_read(stream, window.first + seq, 1, goal + seq - 1);
-    for (int64_t i = 0; i < seq; i++) {
-        t[i] = t[i] < 0 ? ~t[i] : t[i];
-        goal[i] = goal[i] < 0 ? ZR_MASKED : goal[i];
+    int32_t *tokens = out.tokens, *targets = out.targets;
+    if (rows == 0)
+        return;
+    zr_stream_read(stream, first, rows, tokens);
+    memcpy(targets, tokens + 1, (size_t)(rows - 1) * sizeof *targets);
+    zr_stream_read(stream, first + rows, 1, targets + rows - 1);
+    for (int64_t i = 0; i < rows; i++) {
+        tokens[i] = tokens[i] < 0 ? ~tokens[i] : tokens[i];
+        targets[i] = targets[i] < 0 ? ZR_MASKED : targets[i];
+        if (out.positions)
+            out.positions[i] = (int32_t)i;
     }
 }
 
+zr_rows zr_rows_from(zr_rows rows, int64_t row)
+{
+    return (zr_rows){rows.tokens + row, rows.targets + row,
+                     rows.positions ? rows.positions + row : NULL};
+}
+
+static void clear_rows(int64_t rows, zr_rows out)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        out.tokens[i] = 0;
+        out.targets[i] = ZR_MASKED;
+        if (out.positions)
+            out.positions[i] = (int32_t)i;
+    }
+}
+
+// Copies the T rows of a window.
+static void copy_window(const zr_dataset *dataset, zr_token_window window, zr_rows out)
+{
+    const zr_stream *stream = &dataset->streams[window.stream];
+    const zr_packing *packing = &stream->packing;
+    int64_t done = 0;
+    if (!stream->examples) {
+        copy_rows(stream, window.first, dataset->seq, out);
+        return;
+    }
+    for (int64_t i = packing->begins[window.first]; i < packing->begins[window.first + 1]; i++) {
+        const zr_example *example = &stream->examples[packing->numbers[i]];
+        int64_t rows = zr_example_rows(example, dataset->seq);
+        copy_rows(stream, example->first, rows, zr_rows_from(out, done));
+        done += rows;
+    }
+    clear_rows(dataset->seq - done, zr_rows_from(out, done));
+}
+
+int64_t zr_dataset_window_rows(const zr_dataset *dataset, zr_token_window window)
+{
+    const zr_stream *stream = &dataset->streams[window.stream];
+    const zr_packing *packing = &stream->packing;
+    int64_t rows = 0;
+    if (!stream->examples)
+        return dataset->seq;
+    for (int64_t i = packing->begins[window.first]; i < packing->begins[window.first + 1]; i++)
+        rows += zr_example_rows(&stream->examples[packing->numbers[i]], dataset->seq);
+    return rows;
+}
+
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
-                            int32_t *tokens, int32_t *targets)
+                            zr_rows out)
 {
     for (int64_t i = 0; i < batch; i++)
-        copy_window(dataset, zr_dataset_train_window(dataset, first_sample + i), i, tokens,
-                    targets);
+        copy_window(dataset, zr_dataset_train_window(dataset, first_sample + i),
+                    zr_rows_from(out, i * dataset->seq));
 }
 
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
-                           int32_t *tokens, int32_t *targets)
+                           zr_rows out)
 {
     for (int64_t i = 0; i < batch; i++)
-        copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i), i, tokens, targets);
+        copy_window(dataset, zr_dataset_eval_window(dataset, first_window + i),
+                    zr_rows_from(out, i * dataset->seq));
 }
 
 enum { BLOCK = 1 << 20, AT_ONCE = 1 << 13 }; // in tokens
@@ -217,6 +334,9 @@ uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const
         uint64_t facts[3] = {(uint64_t)s, (uint64_t)stream->count};
         memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
         sum += share == 0 ? zr_hash_bytes(facts, sizeof facts, 0) : 0;
+        if (share == 0 && stream->examples)
+            sum += zr_hash_bytes(stream->examples,
+                                 (size_t)stream->example_count * sizeof *stream->examples, 2);
         for (int64_t b = 0; b * BLOCK < stream->count; b++) {
             const uint64_t place[2] = {(uint64_t)s, (uint64_t)b};
             if (number++ % shares == share)

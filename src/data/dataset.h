@@ -6,10 +6,12 @@
 // reached at once. Micro-batch g of step t with batch b takes samples (t*G + g)*b .. +b-1, where G
 // is the number of micro-batches of a step. Each of several streams has windows of its own, and
 // mixture.c says which stream a sample comes from. Evaluation: window i of a stream starts at i*T,
-// i < floor((n-1)/T); streams come one after another.
+// i < floor((n-1)/T); streams come one after another. A stream that is packed has windows of whole
+// examples instead (packing.h), which every epoch visits in another order.
 #ifndef ZR_DATA_DATASET_H
 #define ZR_DATA_DATASET_H
 
+#include "data/packing.h"
 #include "data/token_file.h"
 
 #define ZR_MASKED (-100) // the target that the loss does not count, as in PyTorch
@@ -35,6 +37,10 @@ typedef struct zr_stream {
     int span_count, capacity;
     int64_t count;    // tokens
     const char *name; // the argument that it comes from; the first one if there are several
+    // Of a stream that is packed: its examples (example_count), and their windows; otherwise NULL.
+    zr_example *examples;
+    int example_count, example_capacity;
+    zr_packing packing;
 } zr_stream;
 
 typedef struct zr_dataset {
@@ -46,14 +52,19 @@ typedef struct zr_dataset {
     int64_t bare;    // windows without any target, if they tile the streams from their starts
     int64_t seq;     // T
     uint64_t seed;
+    bool documents; // micro-batches have positions, which begin anew in each example
 } zr_dataset;
 
 // Appends the span's `count` tokens; its `first` is set here.
 zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error);
+// Appends an example of a stream that is to be packed. zr_stream_pack makes its windows.
+zero_status zr_stream_add_example(zr_stream *stream, int64_t first, int64_t count,
+                                  zero_error *error);
+zero_status zr_stream_pack(zr_stream *stream, int64_t seq, zero_error *error);
 // Reads tokens [first, first+count) of the stream; masked ones are ~id.
 void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32_t *out);
 // Return how many windows the stream has: in an epoch of training max(1, floor(n/T) - 1), in an
-// evaluation floor((n-1)/T).
+// evaluation floor((n-1)/T). One that is packed has those of its packing in both.
 int64_t zr_stream_windows(const zr_stream *stream, int64_t seq);
 int64_t zr_stream_eval_windows(const zr_stream *stream, int64_t seq);
 // Counts the windows of an evaluation that have no target.
@@ -61,19 +72,27 @@ int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq);
 
 void zr_dataset_free(zr_dataset *dataset); // frees the streams, not the tokens
 
-// The T+1 tokens from `first` on.
-typedef struct zr_token_window {
+typedef struct zr_token_window { // the T+1 tokens from `first` on
     int stream;
-    int64_t first;
+    int64_t first; // of a stream that is packed, the number of the window
 } zr_token_window;
 zr_token_window zr_dataset_train_window(const zr_dataset *dataset, int64_t sample);
 zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window);
 int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
-// Fill tokens and targets, both (batch, T). Targets that do not count are ZR_MASKED.
+// Returns the tokens of an epoch of training, of all streams: rows of packed windows count as such.
+int64_t zr_dataset_epoch(const zr_dataset *dataset);
+typedef struct zr_rows { // of a micro-batch, each (batch, T)
+    // Targets that do not count are ZR_MASKED. positions: of each row in its example; NULL: they are
+    // not wanted. Rows that no example has are a document of token 0 without targets.
+    int32_t *tokens, *targets, *positions;
+} zr_rows;
+// Returns the rows of a window that a stream or examples fill.
+int64_t zr_dataset_window_rows(const zr_dataset *dataset, zr_token_window window);
+zr_rows zr_rows_from(zr_rows rows, int64_t row); // those from row `row` of all on
 void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int64_t batch,
-                            int32_t *tokens, int32_t *targets);
+                            zr_rows out);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
-                           int32_t *tokens, int32_t *targets);
+                           zr_rows out);
 // Calls zr_token_file_check_length for each file.
 zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error);
 // Hashes all data that samples consist of: each stream's length, weight, ids and masks. Each block

@@ -64,7 +64,8 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                options->model_dir);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
     zr_reading_warn_empty(s->corpus, logger);
-    return ZERO_OK;
+    zr_reading_warn_cut(&s->dataset, logger);
+    return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
 }
 
 static zero_status accept_options(const zero_comm *comm, const zero_eval_options *given, subject *s,
@@ -121,10 +122,11 @@ static zero_status compare_inputs(zero_comm *comm, subject *s, zero_error *error
 
 // Adds the bytes of text of those tokens of a window whose loss is measured. A special token has
 // none.
-static void count_window(const subject *s, int64_t window, int32_t *tokens, int32_t *targets,
-                         zr_buffer *text, int64_t *bytes)
+static void count_window(const subject *s, int64_t window, zr_rows rows, zr_buffer *text,
+                         int64_t *bytes)
 {
-    zr_dataset_eval_batch(&s->dataset, window, 1, tokens, targets);
+    const int32_t *targets = rows.targets;
+    zr_dataset_eval_batch(&s->dataset, window, 1, rows);
     for (int64_t i = 0; i < s->dataset.seq && !text->failed; i++) {
         text->length = 0;
         if (targets[i] >= 0 && !zr_tokenizer_is_special(s->loaded.tokenizer, targets[i]))
@@ -136,15 +138,15 @@ static void count_window(const subject *s, int64_t window, int32_t *tokens, int3
 static zero_status count_bytes(const subject *s, int64_t *bytes, zero_error *error)
 {
     zr_buffer text = {0};
-    int64_t seq = s->dataset.seq;
+    zr_rows rows;
     *bytes = 0;
     if (!s->loaded.tokenizer)
         return ZERO_OK;
-    int32_t *both = zr_alloc((size_t)(2 * seq) * sizeof *both, error);
-    for (int64_t i = 0; both && i < zr_dataset_eval_windows(&s->dataset); i++)
-        count_window(s, i, both, both + seq, &text, bytes);
-    bool failed = text.failed || !both;
-    zr_free(both);
+    zero_status status = zr_windows_alloc(&s->dataset, 1, &rows, error);
+    for (int64_t i = 0; status == ZERO_OK && i < zr_dataset_eval_windows(&s->dataset); i++)
+        count_window(s, i, rows, &text, bytes);
+    bool failed = text.failed || status != ZERO_OK;
+    zr_windows_free(&rows);
     zr_buffer_free(&text);
     return failed ? zr_fail(error, ZERO_ERR_MEMORY, "no memory to count the bytes of the text")
                   : ZERO_OK;

@@ -41,6 +41,20 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm, const 
     return (zr_watch){.beat = report_reading, .user = progress};
 }
 
+void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger)
+{
+    int64_t cut = 0, all = 0;
+    for (int i = 0; i < data->stream_count; i++) {
+        cut += data->streams[i].packing.cut;
+        all += data->streams[i].example_count;
+    }
+    if (cut)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%lld of %lld examples are longer than a window of %lld tokens, and their ends are "
+               "left out: a larger --seq has room for them",
+               (long long)cut, (long long)all, (long long)data->seq);
+}
+
 zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
                                    const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq)
 {

@@ -17,6 +17,8 @@ typedef struct zr_reading_progress {
 // Returns the watch for a corpus. `progress` must not move while the corpus is read.
 zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
                           const zero_logger *logger);
+// Warns of examples that are longer than a window.
+void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger);
 // Returns how a rank reads: the ranks share the check of token files, and those on this machine
 // also share its cores.
 zr_reading zr_token_reader_options(const zero_comm *comm, int threads,

@@ -11,7 +11,7 @@ typedef struct reader {
     zero_engine *engine;
     const zr_dataset *dataset;
     int64_t batch, batches, used; // windows of a batch; batches of the text; those that are read
-    int32_t *tokens, *targets;    // (batch, seq)
+    zr_rows rows;                 // (batch, seq)
     zr_exact sum;                 // of mean loss x targets that count, in units of windows
     int64_t windows, counted;     // counted: targets that count
     const zr_windows_leave *leave;
@@ -26,14 +26,33 @@ zero_status zr_windows_check_files(zero_comm *comm, const zr_dataset *dataset, z
     return status;
 }
 
-zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, int64_t seq)
+zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq)
 {
-    zero_tensors batch = {.count = 2};
+    int32_t *const data[] = {of.tokens, of.targets, of.positions};
+    zero_tensors batch = {.count = of.positions ? 3 : 2};
     for (int i = 0; i < batch.count; i++)
-        batch.at[i] = (zero_tensor){.dtype = ZERO_I32, .dims = 2, .shape = {rows, seq}};
-    batch.at[0].data = tokens;
-    batch.at[1].data = targets;
+        batch.at[i] =
+            (zero_tensor){.data = data[i], .dtype = ZERO_I32, .dims = 2, .shape = {rows, seq}};
     return batch;
+}
+
+zero_status zr_windows_alloc(const zr_dataset *dataset, int64_t rows, zr_rows *out,
+                             zero_error *error)
+{
+    size_t bytes = (size_t)(rows * dataset->seq) * sizeof(int32_t);
+    *out = (zr_rows){.tokens = zr_alloc(bytes, error), .targets = zr_alloc(bytes, error)};
+    if (dataset->documents)
+        out->positions = zr_alloc(bytes, error);
+    return out->tokens && out->targets && (out->positions || !dataset->documents) ? ZERO_OK
+                                                                                  : ZERO_ERR_MEMORY;
+}
+
+void zr_windows_free(zr_rows *rows)
+{
+    zr_free(rows->tokens);
+    zr_free(rows->targets);
+    zr_free(rows->positions);
+    *rows = (zr_rows){0};
 }
 
 static int count_stages(zero_engine *engine)
@@ -52,13 +71,13 @@ static zero_status evaluate_batch(reader *r, int64_t n, bool counts, zero_error 
 {
     int64_t seq = r->dataset->seq, first = n * r->batches / r->used * r->batch;
     int64_t count = ZR_MIN(r->batch, zr_dataset_eval_windows(r->dataset) - first);
-    zr_dataset_eval_batch(r->dataset, first, count, r->tokens, r->targets);
+    zr_dataset_eval_batch(r->dataset, first, count, r->rows);
     ZERO_TRY(zr_windows_check_files(zr_engine_comm(r->engine), r->dataset, error));
-    const zero_tensors input = zr_windows_batch(r->tokens, r->targets, count, seq);
+    const zero_tensors input = zr_windows_batch(r->rows, count, seq);
     double loss;
     ZERO_TRY(zr_engine_evaluate(r->engine, &input, &loss, error));
     if (counts && is_last_stage(r->engine)) {
-        int64_t tokens = zr_count_targets(r->targets, count * seq);
+        int64_t tokens = zr_count_targets(r->rows.targets, count * seq);
         // This weight is just the number of windows if no target is masked.
         zr_exact_add(&r->sum, loss * ((double)tokens / (double)seq));
         r->windows += count;
@@ -91,12 +110,10 @@ static zero_status evaluate_batches(reader *r, zero_error *error)
 
 static zero_status evaluate_with_buffers(reader *r, zero_error *error)
 {
-    size_t bytes = (size_t)(r->batch * r->dataset->seq) * sizeof(int32_t);
-    r->tokens = zr_alloc(bytes, error);
-    r->targets = zr_alloc(bytes, error);
-    zero_status status = r->tokens && r->targets ? evaluate_batches(r, error) : ZERO_ERR_MEMORY;
-    zr_free(r->tokens);
-    zr_free(r->targets);
+    zero_status status = zr_windows_alloc(r->dataset, r->batch, &r->rows, error);
+    if (status == ZERO_OK)
+        status = evaluate_batches(r, error);
+    zr_windows_free(&r->rows);
     return status;
 }
 

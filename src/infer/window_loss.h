@@ -26,9 +26,13 @@ zero_status zr_windows_loss(zero_engine *engine, const zr_dataset *dataset, int6
                             int64_t most, const zr_windows_leave *leave, zr_windows_result *out,
                             zero_error *error);
 
-// Returns a batch as the engine takes it: tokens and targets, each (rows, seq), which remain the
-// caller's.
-zero_tensors zr_windows_batch(int32_t *tokens, int32_t *targets, int64_t rows, int64_t seq);
+// Returns a batch as the engine takes it: tokens, targets and, where there are any, positions, each
+// (rows, seq), which remain the caller's.
+zero_tensors zr_windows_batch(zr_rows of, int64_t rows, int64_t seq);
+// Reserves what a dataset's batches of `rows` windows need. Free *out whatever this returns.
+zero_status zr_windows_alloc(const zr_dataset *dataset, int64_t rows, zr_rows *out,
+                             zero_error *error);
+void zr_windows_free(zr_rows *rows); // a zeroed one is allowed
 
 // Checks, after a batch was read and before it is used, that the files it comes from are still as
 // long as they were. If not, this rank's failure ends the waits of the others. Not collective.

@@ -45,6 +45,8 @@ typedef struct zr_load_options {
 // Reads config.json, the tokenizer and the configuration. Not collective.
 zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options, zr_loaded *out,
                           zero_error *error);
+// Makes the model again as one of documents, before its weights are loaded.
+zero_status zr_loaded_see_documents(zr_loaded *loaded, zero_error *error);
 // Refuses a tokenizer, called `name`, with more tokens than the model has.
 zero_status zr_load_check_tokens(const char *name, const zr_tokenizer *tokenizer,
                                  int64_t vocabulary, zero_error *error);

@@ -98,6 +98,12 @@ static zero_status read_lora(zr_train_asked *asked, const zr_config *config, zer
     return ZERO_OK;
 }
 
+static const zr_pack pack_of_attention[] = {
+    [ZR_ATTENTION_AUTO] = ZR_PACK_MASKED,
+    [ZR_ATTENTION_CAUSAL] = ZR_PACK_NONE,
+    [ZR_ATTENTION_DOCUMENT] = ZR_PACK_ALL,
+};
+
 // The model's size and the text's length are not known yet. Any number stands for them, with which
 // nothing is refused. The ranks that compute a model are reported to the supervisor here already,
 // because a rank may die before there is an engine.
@@ -115,6 +121,8 @@ zero_status zr_train_check_config(zr_train *train, zero_error *error)
         status = check_drains(train->asked.options, config, error);
     if (status == ZERO_OK)
         status = read_lora(&train->asked, config, error);
+    if (status == ZERO_OK)
+        train->asked.pack = pack_of_attention[config->attention];
     if (status == ZERO_OK)
         zr_comm_report_multiple(train->comm, zr_config_model_ranks(config));
     zr_config_destroy(config);
@@ -139,7 +147,8 @@ static zero_status choose_steps(zr_train *train, zero_error *error)
     zr_config *probe = NULL;
     ZERO_TRY(make_config(train, ZR_MAX(train->asked.options->steps, 1), NULL, &probe, error));
     int64_t tokens_of_step = probe->train_batch * train->resolved.seq;
-    int64_t steps = count_steps(&train->asked, train->subject.data.count, tokens_of_step);
+    int64_t epoch = zr_dataset_epoch(&train->subject.data);
+    int64_t steps = count_steps(&train->asked, epoch, tokens_of_step);
     zr_config_destroy(probe);
     train->resolved.steps = ZR_MAX(steps, 1);
     return ZERO_OK;

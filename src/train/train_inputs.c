@@ -80,21 +80,34 @@ static zero_status open_corpora(zr_train *train, zero_error *error)
     return ZERO_OK;
 }
 
+// Where any micro-batch has positions, all have.
+static zero_status see_documents(zr_train *train)
+{
+    zr_train_subject *subject = &train->subject;
+    bool documents = subject->data.documents || subject->val.documents;
+    subject->data.documents = subject->val.documents = documents;
+    subject->model_config.documents = documents;
+    zr_reading_warn_cut(&subject->data, &train->logger);
+    zr_reading_warn_cut(&subject->val, &train->logger);
+    return ZERO_OK;
+}
+
 static zero_status make_datasets(zr_train *train, zero_error *error)
 {
     bool tenth = !train->asked.options->val;
-    const zr_reading reading = zr_token_reader_options(
-        train->comm, train->asked.options->threads, train->subject.tokenizer,
-        train->subject.shape.vocab, train->resolved.seq);
+    zr_reading reading = zr_token_reader_options(train->comm, train->asked.options->threads,
+                                                 train->subject.tokenizer,
+                                                 train->subject.shape.vocab, train->resolved.seq);
+    reading.pack = train->asked.pack;
     ZERO_TRY(zr_corpus_read(train->subject.corpus, &reading, &train->subject.data,
                             tenth ? &train->subject.val : NULL, error));
     train->subject.val_is_tenth = train->subject.val.count > 0;
     zr_reading_warn_empty(train->subject.corpus, &train->logger);
     if (!train->subject.val_corpus)
-        return ZERO_OK;
+        return see_documents(train);
     ZERO_TRY(zr_corpus_read(train->subject.val_corpus, &reading, &train->subject.val, NULL, error));
     zr_reading_warn_empty(train->subject.val_corpus, &train->logger);
-    return ZERO_OK;
+    return see_documents(train);
 }
 
 // transformers 5 knows of this architecture that the class its files name is often wrong.

@@ -26,10 +26,10 @@ typedef struct loop {
     zr_train *train;
     int64_t micro_batch;
     zr_train_between between;
-    int64_t window;            // most steps between two drains of a pipeline
-    int32_t *tokens, *targets; // (window, accumulation, micro_batch, seq)
-    zero_tensors *batches;     // (window, accumulation) of them
-    zero_step_info *infos;     // (window)
+    int64_t window;        // most steps between two drains of a pipeline
+    zr_rows rows;          // (window, accumulation, micro_batch, seq)
+    zero_tensors *batches; // (window, accumulation) of them
+    zero_step_info *infos; // (window)
     double previous_loss;
     // Decaying sums for the mean time of recent steps, in milliseconds.
     double smooth_ms, smooth_weight;
@@ -50,9 +50,9 @@ static zero_status read_rows(loop *l, int64_t steps, zero_error *error)
     elements = l->micro_batch * train->resolved.seq;
     for (int64_t k = 0; k < steps * accumulation; k++) {
         int64_t first = (step * accumulation * ranks + k * ranks + number) * l->micro_batch;
-        int32_t *tokens = l->tokens + k * elements, *targets = l->targets + k * elements;
-        zr_dataset_train_batch(data, first, l->micro_batch, tokens, targets);
-        l->batches[k] = zr_windows_batch(tokens, targets, l->micro_batch, train->resolved.seq);
+        const zr_rows rows = zr_rows_from(l->rows, k * elements);
+        zr_dataset_train_batch(data, first, l->micro_batch, rows);
+        l->batches[k] = zr_windows_batch(rows, l->micro_batch, train->resolved.seq);
     }
     return zr_windows_check_files(train->comm, data, error);
 }
@@ -430,23 +430,21 @@ zero_status zr_train_loop(zr_train *train, zero_error *error)
     loop l = {.train = train,
               .micro_batch = zr_engine_config(engine)->micro_batch,
               .window = zero_window(engine)};
-    size_t count = (size_t)(l.window * zero_accumulation(engine)),
-           bytes = count * (size_t)(l.micro_batch * train->resolved.seq) * sizeof(int32_t);
+    size_t count = (size_t)(l.window * zero_accumulation(engine));
     zr_run_tasks_end(&train->run.tasks, ZR_TASK_BEGIN);
     zr_run_clock_start(&train->run.clock);
     plan_evaluations(&l);
     zr_train_tell_length(train, &l.between);
-    l.tokens = zr_alloc(bytes, error);
-    l.targets = zr_alloc(bytes, error);
+    zero_status status =
+        zr_windows_alloc(&train->subject.data, (int64_t)count * l.micro_batch, &l.rows, error);
     l.batches = zr_alloc(count * sizeof *l.batches, error);
     l.infos = zr_alloc((size_t)l.window * sizeof *l.infos, error);
-    bool all = l.tokens && l.targets && l.batches && l.infos;
-    zero_status status = all ? run_loop_steps(&l, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = l.batches && l.infos ? run_loop_steps(&l, error) : ZERO_ERR_MEMORY;
     int64_t step;
     zero_position(engine, &step, NULL);
     zr_train_warn_idle(train, step - train->run.first_step);
-    zr_free(l.tokens);
-    zr_free(l.targets);
+    zr_windows_free(&l.rows);
     zr_free(l.batches);
     zr_free(l.infos);
     return status;

@@ -64,8 +64,11 @@ static zero_status check_checkpoint_matches(zr_train *train, const char *path, j
     if (facts.data_hash && strcmp(facts.data_hash, train->subject.data_hash))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "the checkpoint \"%s\" was made with text (and a tokenizer) whose hash is "
-                       "%s, that of this run is %s: it would go on with other text",
-                       path, facts.data_hash, train->subject.data_hash);
+                       "%s, that of this run is %s: it would go on with other text%s",
+                       path, facts.data_hash, train->subject.data_hash,
+                       train->subject.data.documents ? "; runs of earlier programs read records "
+                                                       "as --attention causal does"
+                                                     : "");
     if (facts.base_hash && strcmp(facts.base_hash, train->subject.base_hash))
         return zr_fail(error, ZERO_ERR_CONFIG,
                        "the checkpoint \"%s\" has adapters of a model whose hash is %s, that of "

@@ -33,6 +33,7 @@ typedef struct zr_train_asked { // filled before anything is read, by training.c
     bool has_checkpoint;  // rank 0: out_dir has a whole checkpoint
     zr_run_before before; // the run that this one continues
     zr_lora lora;         // the adapters that the configuration asks for
+    zr_pack pack;         // which data it wants packed
 } zr_train_asked;
 
 typedef struct zr_train_subject {   // what is trained, on what; filled by train_inputs.c

@@ -108,7 +108,7 @@ static void test_token_files(void **state)
     int32_t tokens[4], targets[4];
     assert_int_equal(o.train.count, 90);
     assert_int_equal(o.held.count, 10);
-    zr_dataset_eval_batch(&o.held, 1, 1, tokens, targets);
+    zr_dataset_eval_batch(&o.held, 1, 1, (zr_rows){tokens, targets, NULL});
     assert_int_equal(tokens[0], 194);
     assert_int_equal(targets[3], 198);
     close_opened(&o);
@@ -153,7 +153,7 @@ static void test_weights_make_streams(void **state)
     assert_int_equal(zr_dataset_eval_window(&o.held, 2).stream, 1);
     for (int64_t s = 0; s < 4000; s++) {
         int32_t tokens[3], targets[3];
-        zr_dataset_train_batch(&o.train, s, 1, tokens, targets);
+        zr_dataset_train_batch(&o.train, s, 1, (zr_rows){tokens, targets, NULL});
         from_text += tokens[0] < 'k';
         assert_int_equal(tokens[0] < 'k' || tokens[0] >= 100, 1);
         assert_int_equal(targets[2], tokens[2] + 1);

@@ -133,7 +133,7 @@ static void check_epoch(const zr_dataset *dataset, int64_t epoch)
     int32_t *tokens = zr_alloc((size_t)(windows * seq) * sizeof *tokens, NULL),
             *targets = zr_alloc((size_t)(windows * seq) * sizeof *targets, NULL);
     char *seen = zr_alloc((size_t)dataset->count, NULL);
-    zr_dataset_train_batch(dataset, epoch * windows, windows, tokens, targets);
+    zr_dataset_train_batch(dataset, epoch * windows, windows, (zr_rows){tokens, targets, NULL});
     for (int64_t i = 0; i < windows * seq; i++) {
         assert_in_range(tokens[i], 0, dataset->count - 2);
         assert_int_equal(tokens[i], tokens[i - i % seq] + i % seq);
@@ -166,7 +166,7 @@ static void test_windows_tile_the_stream(void **state)
 static int32_t start_of(const zr_dataset *dataset, int64_t sample)
 {
     int32_t tokens[16], targets[16];
-    zr_dataset_train_batch(dataset, sample, 1, tokens, targets);
+    zr_dataset_train_batch(dataset, sample, 1, (zr_rows){tokens, targets, NULL});
     return tokens[0];
 }
 
@@ -194,7 +194,8 @@ static void test_samples_are_functions_of_seed_and_number(void **state)
     int32_t tokens[300 * 8], targets[300 * 8];
     int differing_seed = 0, differing_epoch = 0;
     int64_t windows = windows_of(&dataset);
-    zr_dataset_train_batch(&dataset, 50, 300, tokens, targets); // across the end of an epoch
+    zr_dataset_train_batch(&dataset, 50, 300,
+                           (zr_rows){tokens, targets, NULL}); // across the end of an epoch
     for (int64_t i = 299; i >= 0; i--) {
         assert_int_equal(tokens[i * 8], start_of(&dataset, 50 + i));
         differing_seed += tokens[i * 8] / 8 != start_of(&other, 50 + i) / 8;
@@ -216,12 +217,12 @@ static void test_evaluation_windows(void **state)
         zr_dataset dataset = counting_dataset(cases[i].count, 8, 1);
         int32_t tokens[24], targets[24];
         assert_int_equal(zr_dataset_eval_windows(&dataset), cases[i].windows);
-        zr_dataset_eval_batch(&dataset, 0, cases[i].windows, tokens, targets);
+        zr_dataset_eval_batch(&dataset, 0, cases[i].windows, (zr_rows){tokens, targets, NULL});
         for (int64_t j = 0; j < 8 * cases[i].windows; j++) {
             assert_int_equal(tokens[j], j);
             assert_int_equal(targets[j], j + 1);
         }
-        zr_dataset_eval_batch(&dataset, cases[i].windows - 1, 1, tokens, targets);
+        zr_dataset_eval_batch(&dataset, cases[i].windows - 1, 1, (zr_rows){tokens, targets, NULL});
         assert_int_equal(tokens[0], 8 * (cases[i].windows - 1));
         free_counting(&dataset);
     }
@@ -248,8 +249,8 @@ static void test_spans_and_masks(void **state)
     assert_true(parts.streams[0].span_count > 6);
     for (int64_t sample = 0; sample < 50; sample++) {
         int32_t a[SEQ], b[SEQ], x[SEQ], y[SEQ];
-        zr_dataset_train_batch(&whole, sample, 1, a, x);
-        zr_dataset_train_batch(&parts, sample, 1, b, y);
+        zr_dataset_train_batch(&whole, sample, 1, (zr_rows){a, x, NULL});
+        zr_dataset_train_batch(&parts, sample, 1, (zr_rows){b, y, NULL});
         assert_memory_equal(a, b, sizeof a);
         for (int i = 0; i < SEQ; i++)
             assert_int_equal(y[i], x[i] % 3 ? x[i] : ZR_MASKED);
