@@ -40,9 +40,9 @@ typedef struct zero_convert_options {
     // As zero_inspect_options.path, but not a single file. If it is a run, its newest intact
     // checkpoint is taken.
     const char *from;
-    const char *to; // a directory
+    const char *to; // a directory; "gguf": a file
     // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, from which zero_train can
-    // continue; NULL: "hf".
+    // continue; "gguf": a file of llama.cpp; NULL: "gguf" if `to` ends with .gguf, else "hf".
     const char *format;
     // hf: the type of the weights, "fp32", "bf16" or "fp16". NULL: fp32, but if `from` is a Hugging
     // Face directory, the type in its files.
@@ -51,11 +51,17 @@ typedef struct zero_convert_options {
     // The directory with config.json and the tokenizer; NULL: `from`, if they are there.
     const char *model_dir;
     // hf: 1: replaces a model that libzero wrote to `to`, provided that nothing else is in there
-    // and none of it is being read.
+    // and none of it is being read. gguf: 1: replaces a GGUF file that is not being read.
     int overwrite;
     zero_logger logger;
     void (*progress)(void *user, int64_t done, int64_t total); // bytes; NULL: not wanted
     void *progress_user;
+    // gguf: how weights are stored: "f32", "f16", "bf16", "q8_0" or "q4_0". Norms and vectors are
+    // always fp32. NULL: f16; of an adapter f32.
+    const char *type;
+    // gguf, of an adapter that peft has saved: the directory with its base model's config.json;
+    // NULL: the one that adapter_config.json names.
+    const char *base_dir;
 } zero_convert_options;
 
 // Converts `from` into `to`. Takes one rank and a few MiB of memory, whatever the size. The result

@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "checkpoint/states.h"
 #include "formats/safetensors_write.h"
+#include "commands/convert_gguf.h"
 #include "commands/convert_mark.h"
+#include "checkpoint/gguf_model.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
@@ -147,11 +149,15 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
 
 static zero_status write_model_files(converting *c, const char *directory, zr_export *export)
 {
-    bool has_config = false, has_tokenizer = false;
+    bool has_config = true, has_tokenizer = false;
     export->directory = directory;
-    ZERO_TRY(zr_model_files_copy(&c->source, c->model_dir,
-                                 export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
-                                 directory, &has_config, &has_tokenizer, c->error));
+    if (c->source.kind == ZR_SOURCE_GGUF && !c->model_dir)
+        ZERO_TRY(zr_gguf_model_files(&c->source, zr_config_dtype_name(export->dtype), directory,
+                                     &has_tokenizer, c->error));
+    else
+        ZERO_TRY(zr_model_files_copy(&c->source, c->model_dir,
+                                     export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
+                                     directory, &has_config, &has_tokenizer, c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING,
                "no config.json is there to go with the weights: --model DIR names a model "
@@ -298,16 +304,38 @@ static zero_status warn_of_head(const converting *c)
     return ZERO_OK;
 }
 
-static zero_status convert_source(converting *c, bool ours)
+static zero_status convert_to_gguf(converting *c)
 {
+    const zr_gguf_conversion made = {.options = c->options,
+                                     .source = &c->source,
+                                     .from = c->from,
+                                     .to = c->to,
+                                     .model_dir = c->model_dir,
+                                     .progress = tell_progress,
+                                     .user = c};
+    return zr_adapter_is(c->from) ? zr_convert_adapter(&made, c->error)
+                                  : zr_convert_to_gguf(&made, c->error);
+}
+
+// What `to` becomes: its name in the options, and how it is made.
+typedef struct target {
+    const char *format;
+    zero_status (*convert)(converting *c);
+    bool whole_state; // every vector is read, not the weights alone
+} target;
+
+static zero_status convert_source(converting *c, const target *to)
+{
+    if (to->convert == convert_to_gguf && zr_adapter_is(c->from))
+        return to->convert(c);
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
-    for (int v = 0; v < (ours ? c->source.vector_count : 1); v++)
+    for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
     ZERO_TRY(verify_deepspeed_files(c));
-    if (!ours && c->source.kind == ZR_SOURCE_SAFETENSORS)
+    if (!to->whole_state && c->source.kind == ZR_SOURCE_SAFETENSORS)
         ZERO_TRY(warn_of_head(c));
-    return ours ? convert_to_checkpoint(c) : convert_to_model(c);
+    return to->convert(c);
 }
 
 static zero_status resolve_places(converting *c)
@@ -326,6 +354,37 @@ static zero_status resolve_places(converting *c)
     return c->from ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
+static const target targets[] = {
+    {"hf", convert_to_model, false},
+    {"libzero", convert_to_checkpoint, true},
+    {"gguf", convert_to_gguf, false},
+};
+enum { HF, GGUF = 2 };
+
+static zero_status find_target(const zero_convert_options *options, const target **out,
+                               zero_error *error)
+{
+    const char *ending = strrchr(options->to, '.');
+    *out = &targets[ending && !strcmp(ending, ".gguf") ? GGUF : HF];
+    for (int i = 0; i < ZR_COUNT(targets) && options->format; i++)
+        if (!strcmp(targets[i].format, options->format))
+            *out = &targets[i];
+    if (options->format && strcmp((*out)->format, options->format) != 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_convert: options.format is \"%s\": hf, libzero or gguf",
+                       options->format);
+    bool gguf = *out == &targets[GGUF];
+    if (!gguf && (options->type || options->base_dir))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--type and --base belong to --format gguf; --dtype is that of a model "
+                       "directory");
+    if (gguf && (options->dtype || options->shard_bytes))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a GGUF file is one file, and --type says how weights are stored in it: "
+                       "dtype and shard size belong to --format hf");
+    return ZERO_OK;
+}
+
 zero_status zero_convert(const zero_convert_options *options, zero_error *error)
 {
     ZR_NEED(error, options);
@@ -334,14 +393,12 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     if (!options->from || !options->to || !*options->to)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.from and options.to are needed");
-    bool ours = options->format && !strcmp(options->format, "libzero");
-    if (options->format && !ours && strcmp(options->format, "hf"))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_convert: options.format is \"%s\": hf or libzero", options->format);
+    const target *to;
+    ZERO_TRY(find_target(options, &to, error));
     converting c = {.options = options, .error = error};
     zero_status status = resolve_places(&c);
     if (status == ZERO_OK)
-        status = convert_source(&c, ours);
+        status = convert_source(&c, to);
     zr_source_close(&c.source);
     zr_free(c.model_dir);
     zr_free(c.from);
