@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// ---- zero convert: writes a checkpoint as a model directory or a GGUF file, a GGUF file as a model
-// directory, or a checkpoint of DeepSpeed as one of libzero or as a model directory.
+// ---- zero convert: writes checkpoints and models as a model directory or a GGUF file, and a
+// checkpoint of DeepSpeed as one of libzero.
 
 // The percentage that was shown last.
 typedef struct bar {

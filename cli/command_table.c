@@ -89,8 +89,9 @@ const cli_command cli_commands[CLI_COMMANDS] = {
          .usage = "--from PATH [--to DIR|FILE.gguf] [--format hf|libzero|gguf] [OPTION...]",
          .out = "converted",
          .run = cli_convert,
-         .purpose = "turn a checkpoint into a Hugging Face directory or a GGUF file, or a DeepSpeed "
-                    "checkpoint into a libzero one",
+         .purpose =
+             "turn a checkpoint into a Hugging Face directory or a GGUF file, or a DeepSpeed "
+             "checkpoint into a libzero one",
          .detail =
              "Checksums are compared while files are read. It needs a few MiB of memory for a "
              "model of any size. --dtype and --shard-size belong to --format hf. A Hugging Face "

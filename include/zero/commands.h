@@ -50,18 +50,14 @@ typedef struct zero_convert_options {
     int64_t shard_bytes; // hf: the most bytes of tensors in one file; 0: 5 GB
     // The directory with config.json and the tokenizer; NULL: `from`, if they are there.
     const char *model_dir;
-    // hf: 1: replaces a model that libzero wrote to `to`, provided that nothing else is in there
-    // and none of it is being read. gguf: 1: replaces a GGUF file that is not being read.
+    // 1: replaces a model that libzero wrote to `to`, provided that nothing else is in there, or a
+    // GGUF file; never what is being read.
     int overwrite;
     zero_logger logger;
     void (*progress)(void *user, int64_t done, int64_t total); // bytes; NULL: not wanted
     void *progress_user;
-    // gguf: how weights are stored: "f32", "f16", "bf16", "q8_0" or "q4_0". Norms and vectors are
-    // always fp32. NULL: f16; of an adapter f32.
-    const char *type;
-    // gguf, of an adapter that peft has saved: the directory with its base model's config.json;
-    // NULL: the one that adapter_config.json names.
-    const char *base_dir;
+    const char *type; // gguf: "f32", "f16", "bf16", "q8_0" or "q4_0"; NULL: f16, of an adapter f32
+    const char *base_dir; // of an adapter's base model; NULL: adapter_config.json names it
 } zero_convert_options;
 
 // Converts `from` into `to`. Takes one rank and a few MiB of memory, whatever the size. The result

@@ -50,7 +50,7 @@ zero_status zr_gguf_model_files(const zr_source *source, const char *dtype, cons
     ZERO_TRY(write_config(zr_source_gguf_config(source), dtype, directory, error));
     ZERO_TRY(write_tokenizer(gguf, directory, has_tokenizer, error));
     ZERO_TRY(zr_gguf_get_text(gguf, "tokenizer.chat_template", &template, error));
-    return template.at ? zr_file_write_in(directory, ZR_CHAT_TEMPLATE, template.at,
-                                          template.length, error)
-                       : ZERO_OK;
+    return template.at
+               ? zr_file_write_in(directory, ZR_CHAT_TEMPLATE, template.at, template.length, error)
+               : ZERO_OK;
 }

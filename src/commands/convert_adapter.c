@@ -1,5 +1,5 @@
-// An adapter as peft saves it (adapter_config.json, adapter_model.safetensors) as a GGUF file, which
-// llama.cpp adds to a model. Only the configuration of the base model is needed.
+// An adapter as peft saves it (adapter_config.json, adapter_model.safetensors) as a GGUF file,
+// which llama.cpp adds to a model. Only the configuration of the base model is needed.
 //
 //   W' = W + alpha / r  B A        A (r, in): NAME.lora_a        B (out, r): NAME.lora_b
 #include "commands/convert_gguf.h"
@@ -33,8 +33,8 @@ bool zr_adapter_is(const char *path) { return zr_path_has(path, CONFIG); }
 
 static zero_status refuse_setting(const adapting *a, const char *key, const char *why)
 {
-    return zr_fail(a->error, ZERO_ERR_UNSUPPORTED, "\"%s/" CONFIG "\": \"%s\" %s", a->of->from, key,
-                   why);
+    return zr_fail(a->error, ZERO_ERR_UNSUPPORTED, "\"%s/" CONFIG "\" has the key \"%s\", which %s",
+                   a->of->from, key, why);
 }
 
 static bool is_set(const json_t *value)
@@ -46,9 +46,9 @@ static bool is_set(const json_t *value)
 
 static zero_status check_settings(const adapting *a)
 {
-    static const char *const refused[] = {"use_dora",      "alpha_pattern", "modules_to_save",
-                                          "lora_bias",     "use_qalora",    "use_bdlora",
-                                          "target_parameters", "alora_invocation_tokens"};
+    static const char *const refused[] = {
+        "use_dora",   "alpha_pattern", "modules_to_save",   "lora_bias",
+        "use_qalora", "use_bdlora",    "target_parameters", "alora_invocation_tokens"};
     const char *type = json_string_value(json_object_get(a->settings, "peft_type")),
                *bias = json_string_value(json_object_get(a->settings, "bias"));
     if (!type || strcmp(type, "LORA") != 0)
@@ -70,8 +70,9 @@ static zero_status find_base(adapting *a)
     return a->of->options->base_dir
                ? zr_fail(a->error, ZERO_ERR_IO, "\"%s\" has no " ZR_MODEL_CONFIG, base)
                : zr_fail(a->error, ZERO_ERR_USAGE,
-                         "\"%s/" CONFIG "\": the base model \"%s\" is no directory here with a "
-                         ZR_MODEL_CONFIG ": --base DIR names it",
+                         "\"%s/" CONFIG
+                         "\": the base model \"%s\" is no directory here with a " ZR_MODEL_CONFIG
+                         ": --base DIR names it",
                          a->of->from, named ? named : "");
 }
 
@@ -98,8 +99,7 @@ static zero_status check_half(const adapting *a, const zr_gguf_tensor *half)
                : zr_fail(a->error, ZERO_ERR_DATA,
                          "\"%s/" WEIGHTS "\": the tensor \"%s\" does not fit the base model: its "
                          "shape would be %lld x %lld",
-                         a->of->from, found->name, (long long)half->rows,
-                         (long long)half->columns);
+                         a->of->from, found->name, (long long)half->rows, (long long)half->columns);
 }
 
 // Adds A and B of a weight, if the adapter has them. B has the weight's rows, in their order.
@@ -141,9 +141,9 @@ static zero_status check_unused(const adapting *a)
                            "weight of the base model's blocks",
                            a->of->from, weights->tensors[t].name);
     }
-    return a->count ? ZERO_OK
-                    : zr_fail(a->error, ZERO_ERR_DATA, "\"%s/" WEIGHTS "\" has no tensor",
-                              a->of->from);
+    return a->count
+               ? ZERO_OK
+               : zr_fail(a->error, ZERO_ERR_DATA, "\"%s/" WEIGHTS "\" has no tensor", a->of->from);
 }
 
 static zero_status list_tensors(adapting *a)

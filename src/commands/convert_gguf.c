@@ -18,7 +18,7 @@ enum { QUANTISATION = 2 }; // the version of ggml's quantised blocks
 
 typedef struct making {
     const zr_gguf_conversion *of;
-    char *files;      // the directory with config.json and the tokenizer; NULL: none
+    char *files; // the directory with config.json and the tokenizer; NULL: none
     zr_lm_config config;
     zr_gguf_writer head;
     zr_gguf_tensor *tensors; // (count)
@@ -33,9 +33,9 @@ zero_status zr_gguf_check_place(const zr_gguf_conversion *c, zero_error *error)
     if (!zr_path_exists(c->to))
         return ZERO_OK;
     if (!zr_gguf_is(c->to))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "\"%s\" is there and is no GGUF file: it is not replaced; choose another name",
-                       c->to);
+        return zr_fail(
+            error, ZERO_ERR_USAGE,
+            "\"%s\" is there and is no GGUF file: it is not replaced; choose another name", c->to);
     if (!c->options->overwrite)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "\"%s\" is there already: choose another name, or --overwrite replaces it",

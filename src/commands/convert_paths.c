@@ -155,9 +155,10 @@ static zero_status write_model_files(converting *c, const char *directory, zr_ex
         ZERO_TRY(zr_gguf_model_files(&c->source, zr_config_dtype_name(export->dtype), directory,
                                      &has_tokenizer, c->error));
     else
-        ZERO_TRY(zr_model_files_copy(&c->source, c->model_dir,
-                                     export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
-                                     directory, &has_config, &has_tokenizer, c->error));
+        ZERO_TRY(
+            zr_model_files_copy(&c->source, c->model_dir,
+                                export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
+                                directory, &has_config, &has_tokenizer, c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING,
                "no config.json is there to go with the weights: --model DIR names a model "
@@ -284,9 +285,11 @@ static bool head_differs(const char *weights, const zr_lm_config *config)
     return differs;
 }
 
-// Weights are copied as they are, and so is what config.json says of them.
-static zero_status warn_of_head(const converting *c)
+// Weights are copied as they are, and so is what config.json says of them. A GGUF file has no such
+// head: it is refused.
+static zero_status warn_of_head(const converting *c, bool refuses)
 {
+    zero_status status = ZERO_OK;
     zr_lm_config config;
     zr_weights_options how = {.seed = 0};
     char *found = NULL;
@@ -295,13 +298,22 @@ static zero_status warn_of_head(const converting *c)
     if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
         zr_lm_shape_of(&config).tied && head_differs(c->source.path, &config)) {
         zr_weights_name_head(&config, &how);
-        zr_log(&c->options->logger, ZERO_LOG_WARNING,
-               "\"%s\": %s has other values than the table of tokens, but config.json says that "
-               "both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop it",
-               c->source.path, how.tied_head);
+        if (refuses)
+            status =
+                zr_fail(c->error, ZERO_ERR_DATA,
+                        "\"%s\": %s has other values than the table of tokens, but config.json "
+                        "says that both are one: a GGUF file would lose it, and keeps it where "
+                        "tie_word_embeddings is false",
+                        c->source.path, how.tied_head);
+        else
+            zr_log(
+                &c->options->logger, ZERO_LOG_WARNING,
+                "\"%s\": %s has other values than the table of tokens, but config.json says that "
+                "both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop it",
+                c->source.path, how.tied_head);
     }
     zr_free(found);
-    return ZERO_OK;
+    return status;
 }
 
 static zero_status convert_to_gguf(converting *c)
@@ -326,15 +338,20 @@ typedef struct target {
 
 static zero_status convert_source(converting *c, const target *to)
 {
-    if (to->convert == convert_to_gguf && zr_adapter_is(c->from))
-        return to->convert(c);
+    if (zr_adapter_is(c->from))
+        return to->convert == convert_to_gguf
+                   ? to->convert(c)
+                   : zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
+                             "\"%s\" is an adapter that peft has saved: --to FILE.gguf writes it "
+                             "for llama.cpp",
+                             c->from);
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
     for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
     ZERO_TRY(verify_deepspeed_files(c));
     if (!to->whole_state && c->source.kind == ZR_SOURCE_SAFETENSORS)
-        ZERO_TRY(warn_of_head(c));
+        ZERO_TRY(warn_of_head(c, to->convert == convert_to_gguf));
     return to->convert(c);
 }
 

@@ -28,7 +28,7 @@ typedef struct zr_gguf_type {
 // All of them are rows of one table, the next of the last one is NULL.
 const zr_gguf_type *zr_gguf_type_at(int i);
 const zr_gguf_type *zr_gguf_type_find(const char *name);
-const zr_gguf_type *zr_gguf_type_of(uint32_t code); // NULL if it is not read here
+const zr_gguf_type *zr_gguf_type_of(uint32_t code);                // NULL if it is not read here
 int64_t zr_gguf_bytes(const zr_gguf_type *type, int64_t elements); // whole blocks
 // Store `count` elements, a multiple of the block. q8_0 and q4_0 have the bits of ggml's own
 // quantisers. Returns false for what a block cannot hold: numbers that are not finite, or too
@@ -101,7 +101,7 @@ typedef struct zr_gguf_item { // a tensor
 typedef struct zr_gguf {
     char *path;
     zr_mapped_file file;
-    zr_gguf_key *keys;    // (key_count) sorted by name
+    zr_gguf_key *keys;     // (key_count) sorted by name
     zr_gguf_item *tensors; // (tensor_count) sorted by name
     int key_count, tensor_count;
 } zr_gguf;
@@ -112,14 +112,13 @@ zero_status zr_gguf_open(const char *path, zr_gguf *out, zero_error *error);
 void zr_gguf_close(zr_gguf *gguf); // a zeroed one is allowed
 bool zr_gguf_is(const char *path); // whether the file begins as one does
 
-const zr_gguf_key *zr_gguf_find_key(const zr_gguf *gguf, const char *name);       // NULL: none
+const zr_gguf_key *zr_gguf_find_key(const zr_gguf *gguf, const char *name);     // NULL: none
 const zr_gguf_item *zr_gguf_find_tensor(const zr_gguf *gguf, const char *name); // NULL: none
 // Read a value, if there is such a key; *out keeps its value otherwise. ZERO_ERR_DATA, with path
 // and key, for a value of another kind, and for an integer that is negative or above `most`.
 zero_status zr_gguf_get_integer(const zr_gguf *gguf, const char *name, int64_t most, int64_t *out,
                                 zero_error *error);
-zero_status zr_gguf_get_real(const zr_gguf *gguf, const char *name, double *out,
-                             zero_error *error);
+zero_status zr_gguf_get_real(const zr_gguf *gguf, const char *name, double *out, zero_error *error);
 zero_status zr_gguf_get_flag(const zr_gguf *gguf, const char *name, bool *out, zero_error *error);
 zero_status zr_gguf_get_text(const zr_gguf *gguf, const char *name, zr_gguf_text *out,
                              zero_error *error);

@@ -120,10 +120,9 @@ static double short_of(double value)
 static zero_status read_rates(reading *r)
 {
     double epsilon = 0;
-    ZERO_TRY(get_real(r,
-                      r->of->rms ? "attention.layer_norm_rms_epsilon"
-                                 : "attention.layer_norm_epsilon",
-                      &epsilon));
+    ZERO_TRY(get_real(
+        r, r->of->rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+        &epsilon));
     put_field(r, ZR_ROLE_EPSILON, json_real(short_of(epsilon)));
     put_field(r, ZR_ROLE_DEVIATION, json_real(0.02));
     static const zr_lm_role none[] = {ZR_ROLE_RESIDUAL_DROPOUT, ZR_ROLE_EMBEDDING_DROPOUT,
@@ -202,12 +201,16 @@ static zero_status read_factors(reading *r, double theta, json_t *rope)
     if (r->head_dim > ZR_MOST_HEAD_DIM || factors->dims != 1 ||
         factors->elements != r->head_dim / 2 || factors->type->block > 1)
         return zr_fail(r->error, ZERO_ERR_DATA,
-                       "\"%s\": the tensor \"" ZR_GGUF_FACTORS "\" has not half as many elements as "
+                       "\"%s\": the tensor \"" ZR_GGUF_FACTORS
+                       "\" has not half as many elements as "
                        "a head",
                        r->gguf->path);
     zr_gguf_decode(factors->type, factors->data, factors->elements, values);
-    zero_rope tried = {.scaling = ZERO_ROPE_llama3, .theta = theta, .factor = 1,
-                       .low_freq_factor = 1, .high_freq_factor = 4};
+    zero_rope tried = {.scaling = ZERO_ROPE_llama3,
+                       .theta = theta,
+                       .factor = 1,
+                       .low_freq_factor = 1,
+                       .high_freq_factor = 4};
     for (int64_t j = 0; j < factors->elements; j++)
         tried.factor = fmax(tried.factor, (double)values[j]);
     tried.factor = short_of(tried.factor);
@@ -320,8 +323,9 @@ zero_status zr_gguf_read_config(const zr_gguf *gguf, zr_lm_config *out, zero_err
     ZERO_TRY(find_architecture(&r));
     r.out = json_object();
     zero_status status = r.out ? read_all(&r)
-                               : zr_fail(error, ZERO_ERR_MEMORY, "no memory for the settings of "
-                                                                 "\"%s\"",
+                               : zr_fail(error, ZERO_ERR_MEMORY,
+                                         "no memory for the settings of "
+                                         "\"%s\"",
                                          gguf->path);
     if (status == ZERO_OK)
         status = zr_lm_config_unpack(r.out, gguf->path, out, error);

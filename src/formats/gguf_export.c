@@ -53,8 +53,7 @@ static zero_status read_band(exporting *e, const zr_gguf_tensor *tensor, int64_t
     for (int64_t column = 0; column < tensor->columns; column++)
         for (int64_t done = 0, n; done < rows; done += n) {
             n = ZR_MIN(rows - done, BLOCK);
-            ZERO_TRY(
-                read_block(e, tensor, column * tensor->rows + first + done, n, e->wide));
+            ZERO_TRY(read_block(e, tensor, column * tensor->rows + first + done, n, e->wide));
             for (int64_t i = 0; i < n; i++)
                 e->band[(done + i) * tensor->columns + column] = e->wide[i];
         }
@@ -101,8 +100,8 @@ static zero_status write_block(exporting *e, const zr_gguf_tensor *tensor, int64
                        tensor->model, tensor->type->name);
     if (!strcmp(tensor->type->name, "f16"))
         e->export->overflowed += zr_f16_overflows(e->wide, count);
-    return zr_direct_write(e->direct, 0, place, e->out,
-                           (size_t)zr_gguf_bytes(tensor->type, count), &unused, e->error);
+    return zr_direct_write(e->direct, 0, place, e->out, (size_t)zr_gguf_bytes(tensor->type, count),
+                           &unused, e->error);
 }
 
 // Writes the elements [first, end), for which a transposed tensor has its band.
@@ -187,7 +186,7 @@ static zero_status write_file(exporting *e, const int64_t *offsets)
 
 static int64_t *list_offsets(zr_gguf_export *export, zero_error *error)
 {
-    int64_t *offsets = zr_alloc(((size_t)export->count + 1) * sizeof *offsets, error);
+    int64_t *offsets = zr_alloc(((size_t) export->count + 1) * sizeof *offsets, error);
     for (int i = 0; offsets && i < export->count; i++) {
         const zr_gguf_tensor *of = &export->tensors[i];
         offsets[i] = zr_gguf_put_tensor(export->head, of->name, of->type, of->dims,

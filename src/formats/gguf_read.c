@@ -41,8 +41,8 @@ static bool take_text(reading *r, zr_gguf_text *out)
 static size_t bytes_of_kind(zr_gguf_kind kind) // 0: a text or an array
 {
     static const unsigned char bytes[ZR_GGUF_KINDS] = {
-        [ZR_GGUF_U8] = 1,  [ZR_GGUF_I8] = 1,  [ZR_GGUF_U16] = 2,  [ZR_GGUF_I16] = 2,
-        [ZR_GGUF_U32] = 4, [ZR_GGUF_I32] = 4, [ZR_GGUF_F32] = 4,  [ZR_GGUF_FLAG] = 1,
+        [ZR_GGUF_U8] = 1,  [ZR_GGUF_I8] = 1,  [ZR_GGUF_U16] = 2, [ZR_GGUF_I16] = 2,
+        [ZR_GGUF_U32] = 4, [ZR_GGUF_I32] = 4, [ZR_GGUF_F32] = 4, [ZR_GGUF_FLAG] = 1,
         [ZR_GGUF_U64] = 8, [ZR_GGUF_I64] = 8, [ZR_GGUF_F64] = 8};
     return bytes[kind];
 }
@@ -78,8 +78,7 @@ static zero_status skip_value(reading *r, const zr_gguf_key *key)
 {
     zr_gguf_text unused;
     bool listed = key->kind == ZR_GGUF_ARRAY;
-    size_t left = r->out->file.length - r->at,
-           width = bytes_of_kind(listed ? key->of : key->kind);
+    size_t left = r->out->file.length - r->at, width = bytes_of_kind(listed ? key->of : key->kind);
     uint64_t count = listed ? key->count : 1;
     bool fits = width ? count <= left / width : count <= left / sizeof(uint64_t);
     if (fits && width)
@@ -312,9 +311,8 @@ bool zr_gguf_is(const char *path)
 const zr_gguf_key *zr_gguf_find_key(const zr_gguf *gguf, const char *name)
 {
     const zr_gguf_key key = {.name = {name, strlen(name)}};
-    return gguf->key_count
-               ? bsearch(&key, gguf->keys, (size_t)gguf->key_count, sizeof key, by_key)
-               : NULL;
+    return gguf->key_count ? bsearch(&key, gguf->keys, (size_t)gguf->key_count, sizeof key, by_key)
+                           : NULL;
 }
 
 const zr_gguf_item *zr_gguf_find_tensor(const zr_gguf *gguf, const char *name)

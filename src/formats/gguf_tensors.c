@@ -181,8 +181,9 @@ static zero_status check_source(const zr_gguf_tensor *tensor, const zr_source *s
                                 zero_error *error)
 {
     if (tensor->source < 0)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor \"%s\", which its config.json needs",
-                       source->path, tensor->model);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" has no tensor \"%s\", which its config.json needs", source->path,
+                       tensor->model);
     const zr_source_tensor *found = &source->vectors[0].tensors[tensor->source];
     if (!has_shape(tensor, found))
         return zr_fail(error, ZERO_ERR_DATA,
@@ -234,8 +235,8 @@ zero_status zr_gguf_find_sources(const zr_lm_config *config, const zr_source *so
     const zr_source_vector *weights = &source->vectors[0];
     char **names = NULL;
     bool *used = zr_alloc((size_t)weights->tensor_count + 1, error);
-    zero_status status = used ? zr_tensor_names(source, weights, ZR_NAMES_OURS, &names, error)
-                              : ZERO_ERR_MEMORY;
+    zero_status status =
+        used ? zr_tensor_names(source, weights, ZR_NAMES_OURS, &names, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = match_sources(config, source, names, tensors, count, used, error);
     zr_tensor_names_free(names, weights->tensor_count);

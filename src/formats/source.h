@@ -64,8 +64,8 @@ struct zr_source {
 };
 
 // Opens a checkpoint's directory (manifest.json), a DeepSpeed directory (latest, or
-// *_optim_states.pt), a Hugging Face directory, a file *.safetensors, or a GGUF file. ZERO_ERR_DATA and
-// ZERO_ERR_IO with the path.
+// *_optim_states.pt), a Hugging Face directory, a file *.safetensors, or a GGUF file.
+// ZERO_ERR_DATA and ZERO_ERR_IO with the path.
 zero_status zr_source_open(const char *path, zr_source *out, zero_error *error);
 void zr_source_close(zr_source *source);                         // a zeroed one is allowed
 int zr_source_find(const zr_source *source, const char *vector); // -1 if it has none of that name

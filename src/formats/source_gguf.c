@@ -170,7 +170,7 @@ static zero_status open_model(opened *own, const char *path, zero_error *error)
                        "\"%s\": \"general.type\" is \"%.*s\": only a model is read", path,
                        (int)ZR_MIN(type.length, (size_t)64), type.at);
     ZERO_TRY(zr_gguf_read_config(&own->gguf, &own->config, error));
-    // So many layers that no file has their tensors are not listed.
+    // A number of layers for which the file has no tensors is refused before tensors are listed.
     if (zr_lm_shape_of(&own->config).layers > own->gguf.tensor_count)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" has fewer tensors than layers", path);
     ZERO_TRY(zr_gguf_tensors_of(&own->config, &own->tensors, &own->count, error));

@@ -90,12 +90,18 @@ static const zero_tensor_row tensors[] = {
 };
 
 static const char *const gguf_names[] = {
-    [ZR_LN1_W] = "attn_norm.weight",        [ZR_LN1_B] = "attn_norm.bias",
-    [ZR_ATTN_W] = "attn_qkv.weight",        [ZR_ATTN_B] = "attn_qkv.bias",
-    [ZR_ATTN_PROJ_W] = "attn_output.weight", [ZR_ATTN_PROJ_B] = "attn_output.bias",
-    [ZR_LN2_W] = "ffn_norm.weight",         [ZR_LN2_B] = "ffn_norm.bias",
-    [ZR_FC_W] = "ffn_up.weight",            [ZR_FC_B] = "ffn_up.bias",
-    [ZR_MLP_PROJ_W] = "ffn_down.weight",    [ZR_MLP_PROJ_B] = "ffn_down.bias",
+    [ZR_LN1_W] = "attn_norm.weight",
+    [ZR_LN1_B] = "attn_norm.bias",
+    [ZR_ATTN_W] = "attn_qkv.weight",
+    [ZR_ATTN_B] = "attn_qkv.bias",
+    [ZR_ATTN_PROJ_W] = "attn_output.weight",
+    [ZR_ATTN_PROJ_B] = "attn_output.bias",
+    [ZR_LN2_W] = "ffn_norm.weight",
+    [ZR_LN2_B] = "ffn_norm.bias",
+    [ZR_FC_W] = "ffn_up.weight",
+    [ZR_FC_B] = "ffn_up.bias",
+    [ZR_MLP_PROJ_W] = "ffn_down.weight",
+    [ZR_MLP_PROJ_B] = "ffn_down.bias",
 };
 
 // The block:

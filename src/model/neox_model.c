@@ -39,8 +39,8 @@ static const zero_tensor_row tensors[] = {
 
 #define IN_GGUF(number, name) [number] = name ".weight", [(number) + 1] = name ".bias"
 static const char *const gguf_names[] = {
-    IN_GGUF(NORM1, "attn_norm"),  IN_GGUF(QKV, "attn_qkv"), IN_GGUF(DENSE, "attn_output"),
-    IN_GGUF(NORM2, "ffn_norm"),   IN_GGUF(FC, "ffn_up"),    IN_GGUF(PROJ, "ffn_down"),
+    IN_GGUF(NORM1, "attn_norm"), IN_GGUF(QKV, "attn_qkv"), IN_GGUF(DENSE, "attn_output"),
+    IN_GGUF(NORM2, "ffn_norm"),  IN_GGUF(FC, "ffn_up"),    IN_GGUF(PROJ, "ffn_down"),
 };
 
 // clang-format off

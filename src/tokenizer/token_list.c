@@ -131,8 +131,8 @@ static bool has_pre(const zr_bpe *bpe, const zr_token_pre *pre)
     int last = bpe->split_count - 1;
     return last == pre->digits && bpe->ignore_merges == pre->ignores_merges &&
            bpe->split[last].kind == ZR_SPLIT_PIECES && bpe->split[last].next == pre->pieces() &&
-           (!pre->digits || (bpe->split[0].kind == ZR_SPLIT_PIECES &&
-                             bpe->split[0].next == zr_piece_digit));
+           (!pre->digits ||
+            (bpe->split[0].kind == ZR_SPLIT_PIECES && bpe->split[0].next == zr_piece_digit));
 }
 
 static zero_status list_byte_level(zr_token_list *list, const zr_tokenizer *tokenizer,
@@ -228,9 +228,8 @@ static bool has_metaspaces(const zr_bpe *bpe, bool *adds_space)
     if (bpe->normal_count == 1 + *adds_space && writes_spaces(&normal[*adds_space]))
         return bpe->split_count == 0;
     *adds_space = bpe->split_count == 1 && split[0].prefix != ZR_PREFIX_NEVER;
-    return bpe->normal_count == 0 && bpe->split_count == 1 &&
-           split[0].kind == ZR_SPLIT_METASPACE && !strcmp(split[0].space, ZR_METASPACE) &&
-           (!split[0].splits || bpe->words_apart);
+    return bpe->normal_count == 0 && bpe->split_count == 1 && split[0].kind == ZR_SPLIT_METASPACE &&
+           !strcmp(split[0].space, ZR_METASPACE) && (!split[0].splits || bpe->words_apart);
 }
 
 static zero_status list_scored(zr_token_list *list, const zr_tokenizer *tokenizer,

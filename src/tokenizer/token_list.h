@@ -22,18 +22,18 @@ typedef enum zr_token_kind { // with llama.cpp's numbers
 } zr_token_kind;
 
 typedef struct zr_token_list {
-    bool scored;     // llama; else gpt2
-    const char *pre; // of gpt2; a constant
-    int32_t count;   // of tokens
-    zr_buffer text;  // of tokens and merges
+    bool scored;          // llama; else gpt2
+    const char *pre;      // of gpt2; a constant
+    int32_t count;        // of tokens
+    zr_buffer text;       // of tokens and merges
     zr_text_span *tokens; // (count)
     int32_t *kinds;       // (count) zr_token_kind
     float *scores;        // (count) of llama; else NULL
     zr_text_span *merges; // (merge_count) of gpt2: "left right"
     int32_t merge_count;
-    int32_t begin, end, unknown;      // -1: none
-    bool adds_begin, adds_end;        // around a text
-    bool adds_space;                  // of llama: before a text
+    int32_t begin, end, unknown; // -1: none
+    bool adds_begin, adds_end;   // around a text
+    bool adds_space;             // of llama: before a text
 } zr_token_list;
 
 // Lists a tokenizer's tokens, and up to `count` ids without a token. If it has no token that ends a

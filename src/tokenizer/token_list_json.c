@@ -417,10 +417,8 @@ static zero_status check_ids(const zr_token_list *list, const char *name, zero_e
 zero_status zr_token_list_json(const zr_token_list *list, const char *name, zr_buffer *json,
                                zr_buffer *config, zero_error *error)
 {
-    writing c = {.list = list,
-                 .name = name,
-                 .w = zr_json_writer_on(json, ZR_JSON_COMPACT),
-                 .error = error};
+    writing c = {
+        .list = list, .name = name, .w = zr_json_writer_on(json, ZR_JSON_COMPACT), .error = error};
     ZERO_TRY(check_ids(list, name, error));
     zero_status status = write_file(&c);
     zr_text_span_map_free(&c.ids);
