@@ -54,7 +54,7 @@ static zero_status check_settings(const adapting *a)
     if (!type || strcmp(type, "LORA") != 0)
         return refuse_setting(a, "peft_type", "is not \"LORA\", which alone GGUF has");
     if (bias && strcmp(bias, "none") != 0)
-        return refuse_setting(a, "bias", "is not \"none\": GGUF has no adapters of biases");
+        return refuse_setting(a, "bias", "is not \"none\", and GGUF has no adapters of biases");
     for (int i = 0; i < ZR_COUNT(refused); i++)
         if (is_set(json_object_get(a->settings, refused[i])))
             return refuse_setting(a, refused[i], "is set: GGUF has no such adapters");
@@ -70,9 +70,8 @@ static zero_status find_base(adapting *a)
     return a->of->options->base_dir
                ? zr_fail(a->error, ZERO_ERR_IO, "\"%s\" has no " ZR_MODEL_CONFIG, base)
                : zr_fail(a->error, ZERO_ERR_USAGE,
-                         "\"%s/" CONFIG
-                         "\": the base model \"%s\" is no directory here with a " ZR_MODEL_CONFIG
-                         ": --base DIR names it",
+                         "\"%s/" CONFIG "\" names the base model \"%s\", which is no directory "
+                         "here with a " ZR_MODEL_CONFIG ": --base DIR names it",
                          a->of->from, named ? named : "");
 }
 

@@ -6,7 +6,8 @@
 #include "model/lm_table.h"
 
 // Writes the keys of the architecture, such as "llama.block_count". *factors (zr_free; rotated / 2)
-// is by what rotary frequencies are divided, for the tensor rope_freqs.weight; NULL if they are not.
+// has the numbers by which rotary frequencies are divided, for rope_freqs.weight; NULL: there are
+// none.
 // ZERO_ERR_UNSUPPORTED, with the reason, for what llama.cpp does not compute.
 zero_status zr_gguf_put_config(zr_gguf_writer *w, const zr_lm_config *config, float **factors,
                                zero_error *error);

@@ -258,11 +258,11 @@ static zero_status find_around(zr_token_list *list, const zr_tokenizer *tokenize
     zr_tokenizer_template(tokenizer, &before, &before_count, &after, &after_count);
     list->adds_begin = before_count > 0;
     list->adds_end = after_count > 0;
-    if (list->begin < 0 && before_count)
+    if (before_count)
         list->begin = before[0];
-    bool usual = before_count <= 1 && after_count <= 1 &&
-                 (!before_count || before[0] == list->begin) &&
-                 (!after_count || after[0] == list->end);
+    if (after_count)
+        list->end = after[0];
+    bool usual = before_count <= 1 && after_count <= 1;
     return usual ? ZERO_OK
                  : refuse("it puts other tokens around a text than one that begins and one that "
                           "ends it",

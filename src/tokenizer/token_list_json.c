@@ -423,5 +423,7 @@ zero_status zr_token_list_json(const zr_token_list *list, const char *name, zr_b
     zero_status status = write_file(&c);
     zr_text_span_map_free(&c.ids);
     write_config(list, config);
-    return status;
+    return status == ZERO_OK && (json->failed || config->failed)
+               ? zr_fail(error, ZERO_ERR_MEMORY, "\"%s\": no memory for its tokenizer", name)
+               : status;
 }
