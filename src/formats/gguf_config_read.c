@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY = 128, LLAMA3_CONTEXT = 8192, LLAMA3_CONTEXTS = 16 };
+enum { KEY = 128, LLAMA3_CONTEXT = 8192, LLAMA3_CONTEXTS = 21 };
 
 typedef struct reading {
     const zr_gguf *gguf;
@@ -215,7 +215,7 @@ static zero_status read_factors(reading *r, double theta, json_t *rope)
         tried.factor = fmax(tried.factor, (double)values[j]);
     tried.factor = short_of(tried.factor);
     for (int i = 0; i < LLAMA3_CONTEXTS; i++) {
-        tried.original_max_positions = i ? 32 << i : LLAMA3_CONTEXT;
+        tried.original_max_positions = i ? 1 << i : LLAMA3_CONTEXT;
         if (divides_by(r, &tried, values))
             return put_llama3(&tried, rope);
     }
