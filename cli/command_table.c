@@ -94,7 +94,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
              "checkpoint into a libzero one",
          .detail =
              "Checksums are compared while files are read. It needs a few MiB of memory for a "
-             "model of any size. --dtype and --shard-size belong to --format hf. A Hugging Face "
+             "model of any size, and up to 100 MiB for GPT-2's as GGUF. --dtype and --shard-size "
+             "belong to --format hf, --type and --base to gguf. A Hugging Face "
              "directory needs no conversion into a checkpoint: zero train --model starts from it."},
     [CLI_TOKENIZE] =
         {.name = "tokenize",
