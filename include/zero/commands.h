@@ -17,8 +17,8 @@ extern "C" {
 
 // ---- zero_inspect: describes checkpoints and models on disk.
 typedef struct zero_inspect_options {
-    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed
-    // checkpoint (ZeRO 1 to 3).
+    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, a GGUF file, or
+    // a DeepSpeed checkpoint (ZeRO 1 to 3).
     const char *path;
     // 1: reads every tensor, and writes its minimum, maximum, mean and root mean square, how many
     // values are NaN or infinite, and the CRC32C of its bytes.
@@ -69,7 +69,7 @@ ZERO_API zero_status zero_convert(const zero_convert_options *options, zero_erro
 
 // ---- zero_diff: whether two runs, or two models, are identical.
 typedef struct zero_diff_options {
-    // Two runs (--out); or two of: a checkpoint, a Hugging Face directory, a file *.safetensors.
+    // Two runs (--out); or two of: a checkpoint, a Hugging Face directory, a file of weights.
     const char *a, *b;
     int json; // 1: writes one JSON object, on one line
 } zero_diff_options;

@@ -303,7 +303,7 @@ static zero_status find_architecture(reading *r)
     bool slides = zr_gguf_find_key(r->gguf, key) != NULL;
     for (int a = 0; a < ZR_LM_KINDS; a++) {
         const zr_architecture *of = zr_architecture_at(a);
-        for (int t = 0; of->types[t].name; t++)
+        for (int t = 0; of->gguf && of->types[t].name; t++)
             if (!strcmp(of->gguf[t].name, r->name) &&
                 (!r->type || (slides && !strcmp(of->types[t].name, "mistral")))) {
                 r->of = of;

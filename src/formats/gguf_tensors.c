@@ -101,8 +101,8 @@ static zero_status check_kind(const zr_lm_config *config, zero_error *error)
     const zr_architecture *of = zr_architecture_of(config);
     const zr_lm_shape shape = zr_lm_shape_of(config);
     if (!kind)
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                       "GGUF has no architecture for a program's own rows");
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "GGUF has no architecture for this model (%s)",
+                       shape.title);
     for (int t = 0; t < of->tensors.count; t++)
         if (of->tensors.block[t].only_with & shape.options & ~kind->options)
             return zr_fail(error, ZERO_ERR_UNSUPPORTED,

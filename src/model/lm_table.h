@@ -92,7 +92,7 @@ typedef struct zr_architecture {
     const zr_lm_preset *presets;    // the last has no name
     zr_lm_tensors tensors;
     const zero_block_table *block; // its arithmetic
-    const zr_lm_gguf *gguf;        // one for each of `types`
+    const zr_lm_gguf *gguf;        // one for each of `types`; NULL: llama.cpp has none
     // (tensors.count) Names of a block's tensors in GGUF, after "blk.N."; those of the others are
     // the same for all.
     const char *const *gguf_names;

@@ -10,7 +10,8 @@
 
 enum { BLOCKS = 5, VALUES = BLOCKS * ZR_GGUF_BLOCK };
 
-// Any numbers, numbers in the middle between two steps, zeros, and numbers whose scale fp16 cannot hold.
+// Any numbers, numbers in the middle between two steps, zeros, and numbers whose scale is nothing in
+// fp16.
 static void fill(float values[static VALUES])
 {
     uint32_t state = 1;
@@ -292,6 +293,22 @@ static void rows_go_and_come_back(void **state)
                          row % 12 / 6 * 18 + row / 12 * 6 + row % 6);
 }
 
+// Each architecture has a name in GGUF for each of its types and for each tensor of a block, and no
+// name twice.
+static void every_tensor_has_a_name(void **state)
+{
+    for (int a = 0; a < ZR_LM_KINDS; a++) {
+        const zr_architecture *of = zr_architecture_at(a);
+        for (int t = 0; of->types[t].name; t++)
+            assert_non_null(of->gguf[t].name);
+        for (int t = 0; t < of->tensors.count; t++) {
+            assert_non_null(of->gguf_names[t]);
+            for (int other = 0; other < t; other++)
+                assert_string_not_equal(of->gguf_names[t], of->gguf_names[other]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_is_refused, scratch_in_ram, scratch_close),
         cmocka_unit_test_setup_teardown(contradictions_are_refused, scratch_in_ram, scratch_close),
         cmocka_unit_test(rows_go_and_come_back),
+        cmocka_unit_test(every_tensor_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
