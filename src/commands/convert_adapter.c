@@ -4,8 +4,8 @@
 //   W' = W + alpha / r  B A        A (r, in): NAME.lora_a        B (out, r): NAME.lora_b
 #include "commands/convert_gguf.h"
 
-#include "base/json.h"
 #include "base/text.h"
+#include "checkpoint/adapter_directory.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
 
@@ -13,15 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONFIG "adapter_config.json"
-#define WEIGHTS "adapter_model.safetensors"
 #define USUAL_TYPE "f32" // as convert_lora_to_gguf.py
-enum { MOST_CONFIG = 1 << 24 };
 
 typedef struct adapting {
     const zr_gguf_conversion *of;
-    json_t *settings; // adapter_config.json
-    zr_lm_config config;
+    zr_lm_config config; // of the base model, with its adapters
     zr_source source;
     zr_gguf_tensor *tensors; // (count) an A and a B for each weight that is adapted
     int count;
@@ -29,60 +25,38 @@ typedef struct adapting {
     zero_error *error;
 } adapting;
 
-bool zr_adapter_is(const char *path) { return zr_path_has(path, CONFIG); }
-
-static zero_status refuse_setting(const adapting *a, const char *key, const char *why)
+static zero_status read_base(adapting *a, const char *named)
 {
-    return zr_fail(a->error, ZERO_ERR_UNSUPPORTED, "\"%s/" CONFIG "\" has the key \"%s\", which %s",
-                   a->of->from, key, why);
-}
-
-static bool is_set(const json_t *value)
-{
-    return value && !json_is_null(value) && !json_is_false(value) &&
-           !(json_is_object(value) && !json_object_size(value)) &&
-           !(json_is_array(value) && !json_array_size(value));
-}
-
-static zero_status check_settings(const adapting *a)
-{
-    static const char *const refused[] = {
-        "use_dora",   "alpha_pattern", "modules_to_save",   "lora_bias",
-        "use_qalora", "use_bdlora",    "target_parameters", "alora_invocation_tokens"};
-    const char *type = json_string_value(json_object_get(a->settings, "peft_type")),
-               *bias = json_string_value(json_object_get(a->settings, "bias"));
-    if (!type || strcmp(type, "LORA") != 0)
-        return refuse_setting(a, "peft_type", "is not \"LORA\", which alone GGUF has");
-    if (bias && strcmp(bias, "none") != 0)
-        return refuse_setting(a, "bias", "is not \"none\", and GGUF has no adapters of biases");
-    for (int i = 0; i < ZR_COUNT(refused); i++)
-        if (is_set(json_object_get(a->settings, refused[i])))
-            return refuse_setting(a, refused[i], "is set: GGUF has no such adapters");
-    return ZERO_OK;
-}
-
-static zero_status find_base(adapting *a)
-{
-    const char *named = json_string_value(json_object_get(a->settings, "base_model_name_or_path"));
     const char *base = a->of->options->base_dir ? a->of->options->base_dir : named;
     if (base && zr_path_has(base, ZR_MODEL_CONFIG))
         return zr_lm_config_read_in(base, &a->config, a->error);
     return a->of->options->base_dir
                ? zr_fail(a->error, ZERO_ERR_IO, "\"%s\" has no " ZR_MODEL_CONFIG, base)
                : zr_fail(a->error, ZERO_ERR_USAGE,
-                         "\"%s/" CONFIG "\" names the base model \"%s\", which is no directory "
-                         "here with a " ZR_MODEL_CONFIG ": --base DIR names it",
+                         "\"%s/" ZR_ADAPTER_CONFIG "\" names the base model \"%s\", which is no "
+                         "directory here with a " ZR_MODEL_CONFIG ": --base DIR names it",
                          a->of->from, named ? named : "");
 }
 
-// Returns the number of the source's tensor base_model.model.MODULE.lora_X.weight; -1: none.
-static int find_half(const adapting *a, const zr_gguf_tensor *whole, const char *half)
+static zero_status read_configs(adapting *a)
+{
+    char *path = zr_sprintf(a->error, "%s/" ZR_ADAPTER_CONFIG, a->of->from), *base = NULL;
+    zero_status status = path ? zr_lora_read_base(path, &base, a->error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = read_base(a, base);
+    zr_free(base);
+    zr_free(path);
+    return status == ZERO_OK ? zr_adapter_read_config(a->of->from, &a->config, a->error) : status;
+}
+
+// Returns the number of the adapter's tensor with this ending for a weight; -1: none.
+static int find_half(const adapting *a, const zr_gguf_tensor *whole, const char *ending)
 {
     const char *prefix = zr_architecture_of(&a->config)->file_prefix;
     char name[2 * ZR_GGUF_NAME];
     int module = (int)strlen(whole->model) - (int)strlen(".weight");
-    snprintf(name, sizeof name, "base_model.model.%s%.*s.%s.weight", prefix ? prefix : "", module,
-             whole->model, half);
+    snprintf(name, sizeof name, ZR_ADAPTER_PREFIX "%s%.*s%s", prefix ? prefix : "", module,
+             whole->model, ending);
     for (int t = 0; t < a->source.vectors[0].tensor_count; t++)
         if (!strcmp(a->source.vectors[0].tensors[t].name, name))
             return t;
@@ -96,7 +70,8 @@ static zero_status check_half(const adapting *a, const zr_gguf_tensor *half)
                    zr_source_is_real(found->dtype)
                ? ZERO_OK
                : zr_fail(a->error, ZERO_ERR_DATA,
-                         "\"%s/" WEIGHTS "\": the tensor \"%s\" does not fit the base model: its "
+                         "\"%s/" ZR_ADAPTER_WEIGHTS
+                         "\": the tensor \"%s\" does not fit the base model: its "
                          "shape would be %lld x %lld",
                          a->of->from, found->name, (long long)half->rows, (long long)half->columns);
 }
@@ -104,14 +79,14 @@ static zero_status check_half(const adapting *a, const zr_gguf_tensor *half)
 // Adds A and B of a weight, if the adapter has them. B has the weight's rows, in their order.
 static zero_status add_halves(adapting *a, const zr_gguf_tensor *whole)
 {
-    int numbers[] = {find_half(a, whole, "lora_A"), find_half(a, whole, "lora_B")};
+    int numbers[] = {find_half(a, whole, ZR_LORA_A), find_half(a, whole, ZR_LORA_B)};
     if (numbers[0] < 0 && numbers[1] < 0)
         return ZERO_OK;
     if (numbers[0] < 0 || numbers[1] < 0)
         return zr_fail(a->error, ZERO_ERR_DATA,
-                       "\"%s/" WEIGHTS "\" has only one of lora_A and lora_B of \"%s\"",
+                       "\"%s/" ZR_ADAPTER_WEIGHTS "\" has only one of lora_A and lora_B of \"%s\"",
                        a->of->from, whole->model);
-    int64_t rank = a->source.vectors[0].tensors[numbers[0]].shape[0];
+    int64_t rank = a->config.lora.rank;
     for (int half = 0; half < 2; half++) {
         zr_gguf_tensor *made = &a->tensors[a->count++];
         *made = *whole;
@@ -136,13 +111,14 @@ static zero_status check_unused(const adapting *a)
             used |= a->tensors[i].source == t;
         if (!used)
             return zr_fail(a->error, ZERO_ERR_UNSUPPORTED,
-                           "\"%s/" WEIGHTS "\": the tensor \"%s\" is no lora_A or lora_B of a "
+                           "\"%s/" ZR_ADAPTER_WEIGHTS
+                           "\": the tensor \"%s\" is no lora_A or lora_B of a "
                            "weight of the base model's blocks",
                            a->of->from, weights->tensors[t].name);
     }
-    return a->count
-               ? ZERO_OK
-               : zr_fail(a->error, ZERO_ERR_DATA, "\"%s/" WEIGHTS "\" has no tensor", a->of->from);
+    return a->count ? ZERO_OK
+                    : zr_fail(a->error, ZERO_ERR_DATA,
+                              "\"%s/" ZR_ADAPTER_WEIGHTS "\" has no tensor", a->of->from);
 }
 
 static zero_status list_tensors(adapting *a)
@@ -159,26 +135,11 @@ static zero_status list_tensors(adapting *a)
     return status == ZERO_OK ? check_unused(a) : status;
 }
 
-// llama.cpp divides by the rank; rank-stabilised adapters divide by its square root.
-static zero_status find_alpha(const adapting *a, double *out)
-{
-    const json_t *alpha = json_object_get(a->settings, "lora_alpha");
-    bool stabilised = json_is_true(json_object_get(a->settings, "use_rslora"));
-    int64_t rank = a->tensors[0].rows;
-    if (!json_is_number(alpha) || !isfinite(json_number_value(alpha)))
-        return refuse_setting(a, "lora_alpha", "is no number");
-    *out = json_number_value(alpha) * (stabilised ? sqrt((double)rank) : 1);
-    for (int i = 0; i < a->count && stabilised; i += 2)
-        if (a->tensors[i].rows != rank)
-            return refuse_setting(a, "use_rslora",
-                                  "is true with several ranks: GGUF has one alpha for all");
-    return ZERO_OK;
-}
-
 static zero_status put_keys(adapting *a, const zr_gguf_type *type)
 {
-    double alpha = 0;
-    ZERO_TRY(find_alpha(a, &alpha));
+    const zr_lora *lora = &a->config.lora;
+    // llama.cpp divides by the rank; rank-stabilised adapters divide by its square root.
+    double alpha = lora->alpha * (lora->rank_root ? sqrt((double)lora->rank) : 1);
     char *title = zr_path_title(a->of->from, a->error);
     if (!title)
         return ZERO_ERR_MEMORY;
@@ -203,19 +164,10 @@ static void report(const adapting *a, const zr_gguf_export *export, const zr_ggu
 
 static zero_status open_weights(adapting *a)
 {
-    char *path = zr_sprintf(a->error, "%s/" WEIGHTS, a->of->from);
+    char *path = zr_sprintf(a->error, "%s/" ZR_ADAPTER_WEIGHTS, a->of->from);
     zero_status status = path ? zr_source_open(path, &a->source, a->error) : ZERO_ERR_MEMORY;
     zr_free(path);
     return status;
-}
-
-static zero_status read_settings(adapting *a)
-{
-    char *path = zr_sprintf(a->error, "%s/" CONFIG, a->of->from);
-    zero_status status =
-        path ? zr_json_load(path, MOST_CONFIG, &a->settings, a->error) : ZERO_ERR_MEMORY;
-    zr_free(path);
-    return status == ZERO_OK ? check_settings(a) : status;
 }
 
 static zero_status make_adapter(adapting *a)
@@ -223,8 +175,7 @@ static zero_status make_adapter(adapting *a)
     const zr_gguf_type *type;
     ZERO_TRY(zr_gguf_choose_type(a->of->options, USUAL_TYPE, &type, a->error));
     ZERO_TRY(zr_gguf_check_place(a->of, a->error));
-    ZERO_TRY(read_settings(a));
-    ZERO_TRY(find_base(a));
+    ZERO_TRY(read_configs(a));
     ZERO_TRY(open_weights(a));
     ZERO_TRY(list_tensors(a));
     ZERO_TRY(put_keys(a, type));
@@ -248,7 +199,6 @@ zero_status zr_convert_adapter(const zr_gguf_conversion *conversion, zero_error 
     zero_status status = make_adapter(&a);
     zr_source_close(&a.source);
     zr_gguf_writer_free(&a.head);
-    json_decref(a.settings);
     zr_free(a.tensors);
     return status;
 }

@@ -18,9 +18,8 @@ typedef struct zr_gguf_conversion {
 // Writes the weights of an open source, of any kind, with its model's configuration and tokenizer.
 zero_status zr_convert_to_gguf(const zr_gguf_conversion *conversion, zero_error *error);
 
-// Returns whether the directory is an adapter as peft saves it.
-bool zr_adapter_is(const char *path);
-// Writes such an adapter; the conversion has no source.
+// Writes the adapter whose directory `from` is (checkpoint/adapter_directory.h); the conversion has
+// no source.
 zero_status zr_convert_adapter(const zr_gguf_conversion *conversion, zero_error *error);
 
 // What both do. Checks that a file may be made at `to`: only a GGUF file is ever replaced, with

@@ -7,6 +7,7 @@
 #include "formats/safetensors_write.h"
 #include "commands/convert_gguf.h"
 #include "commands/convert_mark.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
@@ -316,17 +317,41 @@ static zero_status warn_of_head(const converting *c, bool refuses)
     return status;
 }
 
+static zr_gguf_conversion gguf_of(converting *c)
+{
+    return (zr_gguf_conversion){.options = c->options,
+                                .source = &c->source,
+                                .from = c->from,
+                                .to = c->to,
+                                .model_dir = c->model_dir,
+                                .progress = tell_progress,
+                                .user = c};
+}
+
 static zero_status convert_to_gguf(converting *c)
 {
-    const zr_gguf_conversion made = {.options = c->options,
-                                     .source = &c->source,
-                                     .from = c->from,
-                                     .to = c->to,
-                                     .model_dir = c->model_dir,
-                                     .progress = tell_progress,
-                                     .user = c};
-    return zr_adapter_is(c->from) ? zr_convert_adapter(&made, c->error)
-                                  : zr_convert_to_gguf(&made, c->error);
+    const zr_gguf_conversion made = gguf_of(c);
+    return zr_convert_to_gguf(&made, c->error);
+}
+
+// An adapter's directory, or the run that trained it, becomes a GGUF file of the adapter alone.
+static zero_status convert_adapter_to_gguf(converting *c)
+{
+    char *directory;
+    ZERO_TRY(zr_adapter_directory(c->options->from, &c->options->logger, &directory, c->error));
+    zr_gguf_conversion made = gguf_of(c);
+    made.from = directory;
+    zero_status status = zr_convert_adapter(&made, c->error);
+    zr_free(directory);
+    return status;
+}
+
+static bool is_adapter_or_its_run(const char *path)
+{
+    char *of_run = zr_sprintf(NULL, "%s/" ZR_RUN_ADAPTER_DIRECTORY, path);
+    bool is = zr_is_adapter(path) || (of_run && zr_is_adapter(of_run));
+    zr_free(of_run);
+    return is;
 }
 
 // What `to` becomes: its name in the options, and how it is made.
@@ -338,13 +363,12 @@ typedef struct target {
 
 static zero_status convert_source(converting *c, const target *to)
 {
-    if (zr_adapter_is(c->from))
-        return to->convert == convert_to_gguf
-                   ? to->convert(c)
-                   : zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
-                             "\"%s\" is an adapter that peft has saved: --to FILE.gguf writes it "
-                             "for llama.cpp",
-                             c->from);
+    if (to->convert == convert_to_gguf && is_adapter_or_its_run(c->options->from))
+        return convert_adapter_to_gguf(c);
+    if (zr_is_adapter(c->from))
+        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is an adapter, not a model: --to FILE.gguf writes it for llama.cpp",
+                       c->from);
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
     for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);

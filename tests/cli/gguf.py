@@ -144,6 +144,7 @@ def adapter(directory, model, modules):
     text = json.dumps(head).encode()
     open(f"{directory}/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
     json.dump({"peft_type": "LORA", "r": 2, "lora_alpha": 6, "use_rslora": False, "bias": "none", "use_dora": False, "alpha_pattern": {}, "modules_to_save": None,
+               "target_modules": sorted({module.rsplit(".", 1)[1] for module in modules}),
                "base_model_name_or_path": "nobody/knows"}, open(f"{directory}/adapter_config.json", "w"))
 
 

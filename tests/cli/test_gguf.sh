@@ -117,6 +117,9 @@ adapted llama model.layers.0.self_attn.q_proj model.layers.1.self_attn.k_proj mo
 [ "$($GGUF keys adapter.gguf general.architecture general.type adapter.type adapter.lora.alpha)" = "llama adapter lora 6.0" ] || fail "keys of an adapter"
 $GGUF adapter narrow-adapter llama/model model.layers.0.self_attn.q_proj
 refused 65 'does not fit the base model: its shape would be 2 x 48' "$ZERO" convert --from narrow-adapter --base odd/model --to no.gguf
+sed 's/layers.0.self_attn.q_proj.lora_B/layers.7.self_attn.q_proj.lora_B/; s/layers.0.self_attn.q_proj.lora_A/layers.7.self_attn.q_proj.lora_A/' narrow-adapter/adapter_model.safetensors >far.safetensors
+cp -r narrow-adapter far && mv far.safetensors far/adapter_model.safetensors
+refused 78 'is no lora_A or lora_B of a weight' "$ZERO" convert --from far --base llama/model --to no.gguf
 sed -i 's/self_attn.q_proj.lora_B/self_attn.q_proj.lora_C/' narrow-adapter/adapter_model.safetensors
 refused 65 'only one of lora_A and lora_B of "model.layers.0.self_attn.q_proj.weight"' "$ZERO" convert --from narrow-adapter --base llama/model --to no.gguf
 adapted neox gpt_neox.layers.1.attention.query_key_value
@@ -125,11 +128,17 @@ sed -i 's/"use_rslora": false/"use_rslora": true/' adapter/adapter_config.json
 expect 0 "$ZERO" convert --from adapter --base gpt2/model --to adapter.gguf --overwrite
 [ "$($GGUF keys adapter.gguf adapter.lora.alpha | cut -c 1-6)" = 8.4852 ] || fail "alpha of a rank-stabilised adapter: $($GGUF keys adapter.gguf adapter.lora.alpha)"
 refused 64 'the base model "nobody/knows", which is no directory here' "$ZERO" convert --from adapter --to no.gguf
-refused 78 'c_attn.lora_A.weight" is no lora_A or lora_B of a weight' "$ZERO" convert --from adapter --base qwen2/model --to no.gguf
-refused 78 "is an adapter that peft has saved" "$ZERO" convert --from adapter --to no
+refused 65 '"c_attn", which is no linear layer of a block of Llama' "$ZERO" convert --from adapter --base qwen2/model --to no.gguf
+refused 78 "is an adapter, not a model" "$ZERO" convert --from adapter --to no
 sed -i 's/"use_dora": false/"use_dora": true/' adapter/adapter_config.json
-refused 78 '"use_dora", which is set' "$ZERO" convert --from adapter --base gpt2/model --to no.gguf
+refused 78 '"use_dora" is set' "$ZERO" convert --from adapter --base gpt2/model --to no.gguf
 refused 78 '"general.type" is "adapter": only a model is read' "$ZERO" convert --from adapter.gguf --to no
+
+# The adapter that a run has trained is the run's file, and the base is the one that it names.
+expect 0 "$ZERO" train --model llama/model --lora r=2,alpha=8,targets=q_proj,rslora --data "$TEXT" --val none --out tuned --steps 2 --micro-batch 1 --threads 1 --quiet
+expect 0 "$ZERO" convert --from tuned --to tuned.gguf
+$GGUF halves tuned.gguf tuned/adapter llama/model || fail "the adapter of a run"
+[ "$($GGUF keys tuned.gguf adapter.lora.alpha general.name | cut -c 1-6)" = 11.313 ] || fail "alpha of a run's adapter"
 
 # Nothing is replaced unasked, and what is written is named for what it is.
 refused 64 "is there already" "$ZERO" convert --from llama --to run.gguf

@@ -10,7 +10,7 @@
 
 enum { BLOCKS = 5, VALUES = BLOCKS * ZR_GGUF_BLOCK };
 
-// Any numbers, numbers in the middle between two steps, zeros, and numbers whose scale is nothing in
+// Any numbers, numbers in the middle between two steps, zeros, and numbers whose scale is 0 in
 // fp16.
 static void fill(float values[static VALUES])
 {
