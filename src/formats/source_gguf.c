@@ -103,22 +103,20 @@ static zero_status find_item(opened *own, int t, zero_error *error)
     return ZERO_OK;
 }
 
-static bool is_used(const opened *own, const zr_gguf_item *item)
+// Refuses a tensor that is not of the model; `used` is (tensor_count) of the file.
+static zero_status check_used(const opened *own, bool *used, zero_error *error)
 {
+    const zr_gguf *gguf = &own->gguf;
+    const zr_gguf_item *factors = zr_gguf_find_tensor(gguf, ZR_GGUF_FACTORS);
+    if (factors)
+        used[factors - gguf->tensors] = true;
     for (int t = 0; t < own->count; t++)
-        if (own->items[t] == item)
-            return true;
-    return item == zr_gguf_find_tensor(&own->gguf, ZR_GGUF_FACTORS);
-}
-
-static zero_status check_items(const opened *own, zero_error *error)
-{
-    for (int i = 0; i < own->gguf.tensor_count; i++)
-        if (!is_used(own, &own->gguf.tensors[i]))
+        used[own->items[t] - gguf->tensors] = true;
+    for (int i = 0; i < gguf->tensor_count; i++)
+        if (!used[i])
             return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                           "\"%s\" has the tensor \"%.*s\", which is not computed here",
-                           own->gguf.path, (int)own->gguf.tensors[i].name.length,
-                           own->gguf.tensors[i].name.at);
+                           "\"%s\" has the tensor \"%.*s\", which is not computed here", gguf->path,
+                           (int)gguf->tensors[i].name.length, gguf->tensors[i].name.at);
     return ZERO_OK;
 }
 
@@ -129,7 +127,10 @@ static zero_status find_items(opened *own, zero_error *error)
         return ZERO_ERR_MEMORY;
     for (int t = 0; t < own->count; t++)
         ZERO_TRY(find_item(own, t, error));
-    return check_items(own, error);
+    bool *used = zr_alloc((size_t)own->gguf.tensor_count + 1, error);
+    zero_status status = used ? check_used(own, used, error) : ZERO_ERR_MEMORY;
+    zr_free(used);
+    return status;
 }
 
 static const char *dtype_of(const zr_gguf_type *type)

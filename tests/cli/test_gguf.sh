@@ -152,6 +152,19 @@ refused 64 "belong to --format gguf" "$ZERO" convert --from llama --to m --type 
 refused 64 "belong to --format hf" "$ZERO" convert --from llama --to m.gguf --dtype bf16
 refused 64 "one of f32|f16|bf16|q8_0|q4_0" "$ZERO" convert --from llama --to m.gguf --type q5_0
 refused 74 "of which zero convert --from FILE --to DIR makes a model directory" "$ZERO" generate --model llama.gguf
+python3 - <<'PY'
+data = bytearray(open("llama.gguf", "rb").read())
+at = data.index(b"blk.1.attn_v.weight")
+data[at:at + 19] = b"blk.1.attn_w.weight"
+open("strange.gguf", "wb").write(data)
+PY
+refused 65 'has no tensor "blk.1.attn_v.weight"' "$ZERO" convert --from strange.gguf --to no
+expect 0 "$ZERO" convert --from qwen2.gguf --to plain
+python3 - <<'PY'
+data = bytearray(open("qwen2.gguf", "rb").read())
+open("named.gguf", "wb").write(data.replace(b"qwen2", b"llama"))
+PY
+refused 78 'has the tensor "blk.0.attn_k.bias", which is not computed here' "$ZERO" convert --from named.gguf --to no
 head -c 3000 llama.gguf >short.gguf
 refused 65 '"short.gguf", offset' "$ZERO" convert --from short.gguf --to no
 expect 0 "$ZERO" train --new gpt2:layers=1,heads=1,width=8,context=8 --tokenizer chars --data "$TEXT" --val none --out chars --steps 1 --micro-batch 1 --quiet
