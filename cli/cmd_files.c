@@ -2,10 +2,11 @@
 #include "commands.h"
 #include "running.h"
 
+#include <string.h>
 #include <unistd.h>
 
-// ---- zero convert: writes a checkpoint as a model directory, or a checkpoint of DeepSpeed as one
-// of libzero or as a model directory.
+// ---- zero convert: writes checkpoints and models as a model directory or a GGUF file, and a
+// checkpoint of DeepSpeed as one of libzero.
 
 // The percentage that was shown last.
 typedef struct bar {
@@ -32,6 +33,12 @@ static void say_convert(void *user, zero_log_level level, const char *message)
         printf("%s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", message);
 }
 
+static const char *converted_name(const cli_arguments *a)
+{
+    bool gguf = a->given[OPT_FORMAT] && !strcmp(a->text[OPT_FORMAT], "gguf");
+    return gguf && !a->given[OPT_TO] ? "converted.gguf" : cli_out(a);
+}
+
 int cli_convert(const cli_arguments *a)
 {
     if (!a->given[OPT_FROM])
@@ -41,12 +48,14 @@ int cli_convert(const cli_arguments *a)
     bar shown = {-1};
     bool shows = isatty(STDERR_FILENO) && !a->given[OPT_QUIET];
     zero_convert_options options = {.from = a->text[OPT_FROM],
-                                    .to = cli_out(a),
+                                    .to = converted_name(a),
                                     .format = a->text[OPT_FORMAT],
                                     .dtype = a->text[OPT_DTYPE],
                                     .shard_bytes = a->integer[OPT_SHARD_SIZE],
                                     .model_dir = a->text[OPT_MODEL],
                                     .overwrite = a->given[OPT_OVERWRITE],
+                                    .type = a->text[OPT_TYPE],
+                                    .base_dir = a->text[OPT_BASE],
                                     .logger = {.write = say_convert, .user = (void *)a},
                                     .progress = shows ? progress : NULL,
                                     .progress_user = &shown};

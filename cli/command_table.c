@@ -60,9 +60,10 @@ const cli_command cli_commands[CLI_COMMANDS] = {
          .takes_paths = true,
          .run = cli_diff,
          .purpose = "compare two runs, checkpoints or models, and say where they differ first",
-         .detail = "A and B are two runs (--out): what their steps computed, checkpoints of the "
-                   "same steps, and models are compared. Or each is a checkpoint, a Hugging Face "
-                   "directory, or a file *.safetensors. The exit code is 1 if they differ."},
+         .detail =
+             "A and B are two runs (--out): what their steps computed, checkpoints of the "
+             "same steps, and models are compared. Or each is a checkpoint, a Hugging Face "
+             "directory, a file *.safetensors, or a GGUF file. The exit code is 1 if they differ."},
     [CLI_VERIFY] = {.name = "verify",
                     .usage = "DIR [OPTION...]",
                     .takes_path = true,
@@ -75,25 +76,27 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                         "its own config.json; losses, weights and optimizer states must come out "
                         "the same. Its models are compared with their receipt.json. Nothing in DIR "
                         "changes. The exit code is 1 if the run is not confirmed."},
-    [CLI_INSPECT] = {.name = "inspect",
-                     .usage = "PATH... [--sums] [--verify] [--json]",
-                     .takes_paths = true,
-                     .run = cli_inspect,
-                     .purpose =
-                         "show what a checkpoint, a run or a model holds, and whether it is intact",
-                     .detail = "PATH is a checkpoint, a run (--out), a Hugging Face directory, a "
-                               "file *.safetensors, or a DeepSpeed checkpoint of ZeRO stage 1, 2 "
-                               "or 3, whose pickles are parsed and never executed."},
+    [CLI_INSPECT] =
+        {.name = "inspect",
+         .usage = "PATH... [--sums] [--verify] [--json]",
+         .takes_paths = true,
+         .run = cli_inspect,
+         .purpose = "show what a checkpoint, a run or a model holds, and whether it is intact",
+         .detail = "PATH is a checkpoint, a run (--out), a Hugging Face directory, a "
+                   "file *.safetensors, a GGUF file, or a DeepSpeed checkpoint of ZeRO stage 1, 2 "
+                   "or 3, whose pickles are parsed and never executed."},
     [CLI_CONVERT] =
         {.name = "convert",
-         .usage = "--from PATH [--to DIR] [--format hf|libzero] [OPTION...]",
+         .usage = "--from PATH [--to DIR|FILE.gguf] [--format hf|libzero|gguf] [OPTION...]",
          .out = "converted",
          .run = cli_convert,
-         .purpose = "turn a checkpoint into a Hugging Face directory, or a DeepSpeed checkpoint "
-                    "into a libzero one",
+         .purpose =
+             "turn a checkpoint into a Hugging Face directory or a GGUF file, or a DeepSpeed "
+             "checkpoint into a libzero one",
          .detail =
              "Checksums are compared while files are read. It needs a few MiB of memory for a "
-             "model of any size. --dtype and --shard-size belong to --format hf. A Hugging Face "
+             "model of any size, and up to 100 MiB for GPT-2's as GGUF. --dtype and --shard-size "
+             "belong to --format hf, --type and --base to gguf. A Hugging Face "
              "directory needs no conversion into a checkpoint: zero train --model starts from it."},
     [CLI_TOKENIZE] =
         {.name = "tokenize",

@@ -39,6 +39,8 @@ const cli_example cli_examples[] = {
      "Print figures of every tensor of a checkpoint as JSON:"},
     {CLI_CONVERT, "zero convert --from run --to exported --dtype bf16",
      "Write the newest checkpoint of a run as a Hugging Face directory:"},
+    {CLI_CONVERT, "zero convert --from run --to book.gguf --type q8_0",
+     "Write it as a GGUF file for llama.cpp and Ollama, in blocks of 8 bits:"},
     {CLI_CONVERT, "zero convert --from ds_checkpoints --to ds-run --format libzero",
      "Take over a DeepSpeed run, which zero train --out ds-run --resume continues:"},
     {CLI_TOKENIZE, "zero tokenize --tokenizer mine --data book.txt --out book.bin",

@@ -94,6 +94,8 @@ typedef enum cli_option_id {
     OPT_TO,
     OPT_FORMAT,
     OPT_SHARD_SIZE,
+    OPT_TYPE,
+    OPT_BASE,
     OPT_SUMS,
     OPT_VERIFY,
     OPT_MEMORY,

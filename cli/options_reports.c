@@ -62,13 +62,23 @@ const cli_option cli_options_reports[] = {
         .standard_text = "the newest",
         .help = "checkpoint to replay to"),
     OPTION(TEXT, FROM, "--from", "PATH", CONVERT,
-        .help = "a checkpoint, a run (its newest intact checkpoint), a Hugging Face directory, or "
-                "a DeepSpeed checkpoint of ZeRO stage 1, 2 or 3"),
-    OPTION(TEXT, TO, "--to", "DIR", CONVERT, .standard_text = "converted",
-        .help = "the directory to make; it appears only when it is complete"),
-    OPTION(CHOICE, FORMAT, "--format", "KIND", CONVERT, .choices = "hf|libzero", .standard = "hf",
+        .help = "a checkpoint, a run (its newest intact checkpoint), a Hugging Face directory, a "
+                "DeepSpeed checkpoint of ZeRO stage 1, 2 or 3, a GGUF file, or for --format gguf "
+                "an adapter as peft saves it, or the run that trained it"),
+    OPTION(TEXT, TO, "--to", "DIR|FILE.gguf", CONVERT,
+        .standard_text = "converted, or converted.gguf",
+        .help = "what to make; it appears only when it is complete"),
+    OPTION(CHOICE, FORMAT, "--format", "KIND", CONVERT, .choices = "hf|libzero|gguf",
+        .standard_text = "gguf if --to ends with .gguf, else hf",
         .help = "hf makes a model directory; libzero makes DIR/checkpoints/step-N with weights and "
-                "the optimizer's states, which zero train --resume continues"),
+                "the optimizer's states, which zero train --resume continues; gguf makes a file of "
+                "llama.cpp, with the tokenizer and chat template"),
+    OPTION(CHOICE, TYPE, "--type", "TYPE", CONVERT, .choices = "f32|f16|bf16|q8_0|q4_0",
+        .standard_text = "f16; of an adapter f32",
+        .help = "how a GGUF file stores weights; norms and vectors are always f32"),
+    OPTION(TEXT, BASE, "--base", "DIR", CONVERT,
+        .standard_text = "the one that adapter_config.json names",
+        .help = "for a GGUF file of an adapter: the base model, whose config.json is read"),
     OPTION(BYTES, SHARD_SIZE, "--shard-size", "BYTES", CONVERT, RANGE(1, INT64_SAFE),
         .standard_text = "5GB",
         .help = "bytes of tensors per file; a larger model becomes several files and an index"),

@@ -11,7 +11,19 @@ typedef struct output {
     unsigned commands;
     const char *what;    // is written there
     const char *endings; // that fit, the usual one first; NULL: it is a directory
+    // Whether this row counts; NULL: always.
+    bool (*counts)(const cli_arguments *arguments);
 } output;
+
+// As zero_convert decides it.
+static bool makes_gguf(const cli_arguments *a)
+{
+    const char *ending = a->given[OPT_TO] ? strrchr(a->text[OPT_TO], '.') : NULL;
+    return a->given[OPT_FORMAT] ? !strcmp(a->text[OPT_FORMAT], "gguf")
+                                : ending && !strcmp(ending, ".gguf");
+}
+
+static bool makes_directory(const cli_arguments *a) { return !makes_gguf(a); }
 
 static const output outputs[] = {
     {OPT_OUT, TRAIN, "a directory with a run", NULL},
@@ -19,7 +31,8 @@ static const output outputs[] = {
     {OPT_OUT, TOKENIZER, "a directory with a tokenizer", NULL},
     {OPT_OUT, TOKENIZE, "a token file", ".bin"},
     {OPT_OUT, COMPARE, "Markdown", ".md .markdown .txt"},
-    {OPT_TO, CONVERT, "a directory", NULL},
+    {OPT_TO, CONVERT, "a directory", NULL, makes_directory},
+    {OPT_TO, CONVERT, "a GGUF file", ".gguf", makes_gguf},
     {OPT_PROFILE, TRAIN, "a trace in JSON", ".json .jsonl .txt"},
     {OPT_DRAW, PLAN, "an SVG", ".svg"},
     {OPT_WRITE_MACHINE, DOCTOR, "JSON", ".json .txt"},
@@ -88,7 +101,8 @@ zero_status cli_check_output_names(const cli_arguments *arguments, zero_error *e
     unsigned command = 1u << (arguments->command - cli_commands);
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const output *row = &outputs[i];
-        if (!(row->commands & command) || !arguments->given[row->id])
+        if (!(row->commands & command) || !arguments->given[row->id] ||
+            (row->counts && !row->counts(arguments)))
             continue;
         zero_status status = check_output_name(row, arguments->text[row->id], error);
         if (status != ZERO_OK)

@@ -17,8 +17,8 @@ extern "C" {
 
 // ---- zero_inspect: describes checkpoints and models on disk.
 typedef struct zero_inspect_options {
-    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, or a DeepSpeed
-    // checkpoint (ZeRO 1 to 3).
+    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, a GGUF file, or
+    // a DeepSpeed checkpoint (ZeRO 1 to 3).
     const char *path;
     // 1: reads every tensor, and writes its minimum, maximum, mean and root mean square, how many
     // values are NaN or infinite, and the CRC32C of its bytes.
@@ -40,9 +40,9 @@ typedef struct zero_convert_options {
     // As zero_inspect_options.path, but not a single file. If it is a run, its newest intact
     // checkpoint is taken.
     const char *from;
-    const char *to; // a directory
+    const char *to; // a directory; "gguf": a file
     // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, from which zero_train can
-    // continue; NULL: "hf".
+    // continue; "gguf": a file of llama.cpp; NULL: "gguf" if `to` ends with .gguf, else "hf".
     const char *format;
     // hf: the type of the weights, "fp32", "bf16" or "fp16". NULL: fp32, but if `from` is a Hugging
     // Face directory, the type in its files.
@@ -50,12 +50,14 @@ typedef struct zero_convert_options {
     int64_t shard_bytes; // hf: the most bytes of tensors in one file; 0: 5 GB
     // The directory with config.json and the tokenizer; NULL: `from`, if they are there.
     const char *model_dir;
-    // hf: 1: replaces a model that libzero wrote to `to`, provided that nothing else is in there
-    // and none of it is being read.
+    // 1: replaces a model that libzero wrote to `to`, provided that nothing else is in there, or a
+    // GGUF file; never what is being read.
     int overwrite;
     zero_logger logger;
     void (*progress)(void *user, int64_t done, int64_t total); // bytes; NULL: not wanted
     void *progress_user;
+    const char *type; // gguf: "f32", "f16", "bf16", "q8_0" or "q4_0"; NULL: f16, of an adapter f32
+    const char *base_dir; // of an adapter's base model; NULL: adapter_config.json names it
 } zero_convert_options;
 
 // Converts `from` into `to`. Takes one rank and a few MiB of memory, whatever the size. The result
@@ -67,7 +69,7 @@ ZERO_API zero_status zero_convert(const zero_convert_options *options, zero_erro
 
 // ---- zero_diff: whether two runs, or two models, are identical.
 typedef struct zero_diff_options {
-    // Two runs (--out); or two of: a checkpoint, a Hugging Face directory, a file *.safetensors.
+    // Two runs (--out); or two of: a checkpoint, a Hugging Face directory, a file of weights.
     const char *a, *b;
     int json; // 1: writes one JSON object, on one line
 } zero_diff_options;

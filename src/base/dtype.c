@@ -2,6 +2,7 @@
 // hold dtype_range.c and compute/cpu against these.
 #include "base/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct dtype_row {
@@ -93,6 +94,15 @@ uint16_t zr_f32_to_f16(float value)
         return sign;
     uint32_t mantissa = (magnitude & 0x7fffff) | 0x800000;
     return (uint16_t)(sign | shift_rounded(mantissa, 126 - (int)(magnitude >> 23)));
+}
+
+int64_t zr_f16_overflows(const float *values, int64_t count)
+{
+    const float most = 65520; // from here on numbers round to infinity in fp16
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++)
+        found += isfinite(values[i]) && fabsf(values[i]) >= most;
+    return found;
 }
 
 int64_t zr_tensor_elements(const zero_tensor *tensor)

@@ -16,7 +16,10 @@ void zr_widen(zero_dtype dtype, const void *from, int64_t count, float *to);
 void zr_narrow(zero_dtype dtype, const float *from, int64_t count, void *to);
 // The same bits, in portable code that every processor runs.
 void zr_widen_portable(zero_dtype dtype, const void *from, int64_t count, float *to);
-void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count, void *to);
+void zr_narrow_portable(zero_dtype dtype, const float *from, int64_t count,
+                        void *to); // Returns how many finite values become infinite in fp16.
+int64_t zr_f16_overflows(const float *values, int64_t count);
+
 int64_t zr_tensor_elements(const zero_tensor *tensor);
 size_t zr_tensor_bytes(const zero_tensor *tensor);
 

@@ -365,7 +365,8 @@ static zero_status refuse_file(const char *given, zero_error *error)
     static const struct {
         const char *ending, *text;
     } kinds[] = {
-        {".gguf", "a GGUF file, which is not read here: the model that it was made from would do"},
+        {".gguf",
+         "a GGUF file, of which zero convert --from FILE --to DIR makes a model directory"},
         {".safetensors", "a file of weights: the directory that it is in would do, if config.json "
                          "is there, too"},
         {".bin", "a file of weights: a directory with pytorch_model.bin and config.json would do, "

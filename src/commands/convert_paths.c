@@ -5,7 +5,10 @@
 #include "base/text.h"
 #include "checkpoint/states.h"
 #include "formats/safetensors_write.h"
+#include "commands/convert_gguf.h"
 #include "commands/convert_mark.h"
+#include "checkpoint/adapter_directory.h"
+#include "checkpoint/gguf_model.h"
 #include "checkpoint/model_view.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
@@ -147,11 +150,16 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
 
 static zero_status write_model_files(converting *c, const char *directory, zr_export *export)
 {
-    bool has_config = false, has_tokenizer = false;
+    bool has_config = true, has_tokenizer = false;
     export->directory = directory;
-    ZERO_TRY(zr_model_files_copy(&c->source, c->model_dir,
-                                 export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
-                                 directory, &has_config, &has_tokenizer, c->error));
+    if (c->source.kind == ZR_SOURCE_GGUF && !c->model_dir)
+        ZERO_TRY(zr_gguf_model_files(&c->source, zr_config_dtype_name(export->dtype), directory,
+                                     &has_tokenizer, c->error));
+    else
+        ZERO_TRY(
+            zr_model_files_copy(&c->source, c->model_dir,
+                                export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
+                                directory, &has_config, &has_tokenizer, c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING,
                "no config.json is there to go with the weights: --model DIR names a model "
@@ -278,9 +286,11 @@ static bool head_differs(const char *weights, const zr_lm_config *config)
     return differs;
 }
 
-// Weights are copied as they are, and so is what config.json says of them.
-static zero_status warn_of_head(const converting *c)
+// Weights are copied as they are, and so is what config.json says of them. A GGUF file has no such
+// head: it is refused.
+static zero_status warn_of_head(const converting *c, bool refuses)
 {
+    zero_status status = ZERO_OK;
     zr_lm_config config;
     zr_weights_options how = {.seed = 0};
     char *found = NULL;
@@ -289,25 +299,84 @@ static zero_status warn_of_head(const converting *c)
     if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
         zr_lm_shape_of(&config).tied && head_differs(c->source.path, &config)) {
         zr_weights_name_head(&config, &how);
-        zr_log(&c->options->logger, ZERO_LOG_WARNING,
-               "\"%s\": %s has other values than the table of tokens, but config.json says that "
-               "both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop it",
-               c->source.path, how.tied_head);
+        if (refuses)
+            status =
+                zr_fail(c->error, ZERO_ERR_DATA,
+                        "\"%s\": %s has other values than the table of tokens, but config.json "
+                        "says that both are one: a GGUF file would lose it, and keeps it where "
+                        "tie_word_embeddings is false",
+                        c->source.path, how.tied_head);
+        else
+            zr_log(
+                &c->options->logger, ZERO_LOG_WARNING,
+                "\"%s\": %s has other values than the table of tokens, but config.json says that "
+                "both are one (\"tie_word_embeddings\"): transformers 5 uses it, others drop it",
+                c->source.path, how.tied_head);
     }
     zr_free(found);
-    return ZERO_OK;
+    return status;
 }
 
-static zero_status convert_source(converting *c, bool ours)
+static zr_gguf_conversion gguf_of(converting *c)
 {
+    return (zr_gguf_conversion){.options = c->options,
+                                .source = &c->source,
+                                .from = c->from,
+                                .to = c->to,
+                                .model_dir = c->model_dir,
+                                .progress = tell_progress,
+                                .user = c};
+}
+
+static zero_status convert_to_gguf(converting *c)
+{
+    const zr_gguf_conversion made = gguf_of(c);
+    return zr_convert_to_gguf(&made, c->error);
+}
+
+// An adapter's directory, or the run that trained it, becomes a GGUF file of the adapter alone.
+static zero_status convert_adapter_to_gguf(converting *c)
+{
+    char *directory;
+    ZERO_TRY(zr_adapter_directory(c->options->from, &c->options->logger, &directory, c->error));
+    zr_gguf_conversion made = gguf_of(c);
+    made.from = directory;
+    zero_status status = zr_convert_adapter(&made, c->error);
+    zr_free(directory);
+    return status;
+}
+
+static bool is_adapter_or_its_run(const char *path)
+{
+    char *of_run = zr_sprintf(NULL, "%s/" ZR_RUN_ADAPTER_DIRECTORY, path);
+    bool is = zr_is_adapter(path) || (of_run && zr_is_adapter(of_run));
+    zr_free(of_run);
+    return is;
+}
+
+// What `to` becomes: its name in the options, and how it is made.
+typedef struct target {
+    const char *format;
+    zero_status (*convert)(converting *c);
+    bool whole_state; // every vector is read, not the weights alone
+} target;
+
+static zero_status convert_source(converting *c, const target *to)
+{
+    if (to->convert == convert_to_gguf && is_adapter_or_its_run(c->options->from))
+        return convert_adapter_to_gguf(c);
+    if (zr_is_adapter(c->from))
+        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is an adapter, not a model: --to FILE.gguf writes it for llama.cpp",
+                       c->from);
     ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
-    for (int v = 0; v < (ours ? c->source.vector_count : 1); v++)
+    for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
     ZERO_TRY(verify_deepspeed_files(c));
-    if (!ours && c->source.kind == ZR_SOURCE_SAFETENSORS)
-        ZERO_TRY(warn_of_head(c));
-    return ours ? convert_to_checkpoint(c) : convert_to_model(c);
+    if (!to->whole_state && c->source.kind == ZR_SOURCE_SAFETENSORS)
+        ZERO_TRY(warn_of_head(c, to->convert == convert_to_gguf));
+    return to->convert(c);
 }
 
 static zero_status resolve_places(converting *c)
@@ -326,6 +395,37 @@ static zero_status resolve_places(converting *c)
     return c->from ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
+static const target targets[] = {
+    {"hf", convert_to_model, false},
+    {"libzero", convert_to_checkpoint, true},
+    {"gguf", convert_to_gguf, false},
+};
+enum { HF, GGUF = 2 };
+
+static zero_status find_target(const zero_convert_options *options, const target **out,
+                               zero_error *error)
+{
+    const char *ending = strrchr(options->to, '.');
+    *out = &targets[ending && !strcmp(ending, ".gguf") ? GGUF : HF];
+    for (int i = 0; i < ZR_COUNT(targets) && options->format; i++)
+        if (!strcmp(targets[i].format, options->format))
+            *out = &targets[i];
+    if (options->format && strcmp((*out)->format, options->format) != 0)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "zero_convert: options.format is \"%s\": hf, libzero or gguf",
+                       options->format);
+    bool gguf = *out == &targets[GGUF];
+    if (!gguf && (options->type || options->base_dir))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--type and --base belong to --format gguf; --dtype is that of a model "
+                       "directory");
+    if (gguf && (options->dtype || options->shard_bytes))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "a GGUF file is one file, and --type says how weights are stored in it: "
+                       "dtype and shard size belong to --format hf");
+    return ZERO_OK;
+}
+
 zero_status zero_convert(const zero_convert_options *options, zero_error *error)
 {
     ZR_NEED(error, options);
@@ -334,14 +434,12 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
     if (!options->from || !options->to || !*options->to)
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.from and options.to are needed");
-    bool ours = options->format && !strcmp(options->format, "libzero");
-    if (options->format && !ours && strcmp(options->format, "hf"))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "zero_convert: options.format is \"%s\": hf or libzero", options->format);
+    const target *to;
+    ZERO_TRY(find_target(options, &to, error));
     converting c = {.options = options, .error = error};
     zero_status status = resolve_places(&c);
     if (status == ZERO_OK)
-        status = convert_source(&c, ours);
+        status = convert_source(&c, to);
     zr_source_close(&c.source);
     zr_free(c.model_dir);
     zr_free(c.from);

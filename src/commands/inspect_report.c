@@ -149,7 +149,8 @@ static const char *source_kind_text(const zr_source *source)
 {
     static const char *const kinds[] = {[ZR_SOURCE_CHECKPOINT] = "checkpoint",
                                         [ZR_SOURCE_SAFETENSORS] = "safetensors",
-                                        [ZR_SOURCE_DEEPSPEED] = "DeepSpeed checkpoint"};
+                                        [ZR_SOURCE_DEEPSPEED] = "DeepSpeed checkpoint",
+                                        [ZR_SOURCE_GGUF] = "GGUF"};
     return kinds[source->kind];
 }
 

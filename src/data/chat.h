@@ -35,6 +35,8 @@ typedef struct zr_chat {
 // tokenizer_config.json is broken.
 zero_status zr_chat_load(const char *directory, const char *format, zr_chat *out,
                          zero_error *error);
+// Finds the text of a model directory's template, of any kind; NULL if it has none. zr_free.
+zero_status zr_chat_template_in(const char *directory, char **out, zero_error *error);
 void zr_chat_free(zr_chat *chat);
 const char *zr_chat_format_at(int i);                 // name of format i; NULL if there are no more
 const char *zr_chat_format_name(const zr_chat *chat); // "chatml", ...; NULL if there is none

@@ -48,6 +48,22 @@ static zero_status read_own_file(const char *directory, char **text, zero_error 
     return status;
 }
 
+zero_status zr_chat_template_in(const char *directory, char **out, zero_error *error)
+{
+    json_t *config = NULL;
+    ZERO_TRY(read_own_file(directory, out, error));
+    char *path = *out ? NULL : zr_sprintf(error, "%s/tokenizer_config.json", directory);
+    zero_status status = *out || path ? ZERO_OK : ZERO_ERR_MEMORY;
+    if (path && zr_path_exists(path))
+        status = zr_json_load(path, MOST_BYTES, &config, error);
+    const char *text = template_in_config(config);
+    if (status == ZERO_OK && text && !(*out = zr_strdup(text, error)))
+        status = ZERO_ERR_MEMORY;
+    json_decref(config);
+    zr_free(path);
+    return status;
+}
+
 static zero_status recognise_in(const char *directory, const json_t *config, zr_chat *out,
                                 zero_error *error)
 {

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,15 +79,6 @@ static void shard_name(const exporting *e, int shard, char out[static 64])
         snprintf(out, 64, "model-%05d-of-%05d.safetensors", shard + 1, e->export->files);
 }
 
-static int64_t count_overflows(const float *values, int64_t count)
-{
-    const float most = 65520; // from here on numbers round to infinity in fp16
-    int64_t found = 0;
-    for (int64_t i = 0; i < count; i++)
-        found += isfinite(values[i]) && fabsf(values[i]) >= most;
-    return found;
-}
-
 // Returns the elements in `in`, converted to the file's dtype.
 static const char *convert_export(exporting *e, const char *from, const char *to, int64_t count)
 {
@@ -98,7 +88,7 @@ static const char *convert_export(exporting *e, const char *from, const char *to
     if (e->export->dtype == ZERO_F32)
         return (const char *)e->wide;
     if (e->export->dtype == ZERO_F16)
-        e->export->overflowed += count_overflows(e->wide, count);
+        e->export->overflowed += zr_f16_overflows(e->wide, count);
     zr_narrow(e->export->dtype, e->wide, count, e->out);
     return e->out;
 }

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "formats/safetensors.h"
+#include "formats/source_gguf.h"
 
 #include <string.h>
 
@@ -14,6 +15,8 @@ zero_status zr_source_open(const char *path, zr_source *out, zero_error *error)
         return zr_fail(error, ZERO_ERR_IO, "\"%s\" is not there", path);
     if (zr_path_has(path, ZR_MANIFEST))
         return zr_source_open_checkpoint(path, out, error);
+    if (zr_gguf_is(path))
+        return zr_source_open_gguf(path, out, error);
     return zr_deepspeed_is(path) ? zr_deepspeed_open(path, out, error)
                                  : zr_source_open_safetensors(path, out, error);
 }

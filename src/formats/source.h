@@ -5,6 +5,7 @@
 //   a Hugging Face directory or file   weights; the format has no checksums
 //   a DeepSpeed checkpoint, ZeRO 1-3   weights, exp_avg, ...: put together from the parts of all
 //                                      ranks (deepspeed.h)
+//   a GGUF file                        weights, as Hugging Face's files have them (source_gguf.h)
 //
 // Tensors are whole, have the dtype of the files, and are read by ranges, so that no caller needs
 // memory for a whole one.
@@ -17,7 +18,8 @@
 typedef enum zr_source_kind {
     ZR_SOURCE_CHECKPOINT,
     ZR_SOURCE_SAFETENSORS,
-    ZR_SOURCE_DEEPSPEED
+    ZR_SOURCE_DEEPSPEED,
+    ZR_SOURCE_GGUF
 } zr_source_kind;
 
 typedef struct zr_source_tensor {
@@ -62,8 +64,8 @@ struct zr_source {
 };
 
 // Opens a checkpoint's directory (manifest.json), a DeepSpeed directory (latest, or
-// *_optim_states.pt), a Hugging Face directory, or a file *.safetensors. ZERO_ERR_DATA and
-// ZERO_ERR_IO with the path.
+// *_optim_states.pt), a Hugging Face directory, a file *.safetensors, or a GGUF file.
+// ZERO_ERR_DATA and ZERO_ERR_IO with the path.
 zero_status zr_source_open(const char *path, zr_source *out, zero_error *error);
 void zr_source_close(zr_source *source);                         // a zeroed one is allowed
 int zr_source_find(const zr_source *source, const char *vector); // -1 if it has none of that name

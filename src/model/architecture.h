@@ -97,6 +97,7 @@ const struct zr_architecture *zr_architecture_of(const zr_lm_config *config);
 const void *zr_lm_struct(const zr_lm_config *config); // the architecture's struct
 // Computes the angles of a rotary model as zr_rope_frequencies does: (zr_lm_shape.rotated / 2).
 void zr_lm_frequencies(const zr_lm_config *config, float *frequency, float *factor);
+const zero_rope *zr_lm_rope(const zr_lm_config *config); // NULL if heads are not rotated
 // Returns the preset with the name nearest to a wrong one; NULL if no name is near.
 const char *zr_preset_nearest(const char *name);
 

@@ -89,6 +89,21 @@ static const zero_tensor_row tensors[] = {
     [ZR_MLP_PROJ_B] = {"mlp.c_proj.bias", ZERO_WIDE_STREAM},
 };
 
+static const char *const gguf_names[] = {
+    [ZR_LN1_W] = "attn_norm.weight",
+    [ZR_LN1_B] = "attn_norm.bias",
+    [ZR_ATTN_W] = "attn_qkv.weight",
+    [ZR_ATTN_B] = "attn_qkv.bias",
+    [ZR_ATTN_PROJ_W] = "attn_output.weight",
+    [ZR_ATTN_PROJ_B] = "attn_output.bias",
+    [ZR_LN2_W] = "ffn_norm.weight",
+    [ZR_LN2_B] = "ffn_norm.bias",
+    [ZR_FC_W] = "ffn_up.weight",
+    [ZR_FC_B] = "ffn_up.bias",
+    [ZR_MLP_PROJ_W] = "ffn_down.weight",
+    [ZR_MLP_PROJ_B] = "ffn_down.bias",
+};
+
 // The block:
 //
 //   attention:  c_attn ─ attention ─ c_proj ─ dropout
@@ -116,6 +131,7 @@ static const zero_block_table block = {.halves = {{
 // clang-format on
 
 static const zr_model_type types[] = {{"gpt2", "GPT2LMHeadModel"}, {0}};
+static const zr_lm_gguf gguf[] = {{.name = "gpt2"}};
 
 const zr_architecture zr_gpt2_architecture = {
     .title = "GPT-2",
@@ -137,5 +153,7 @@ const zr_architecture zr_gpt2_architecture = {
             .block = tensors,
         },
     .block = &block,
+    .gguf = gguf,
+    .gguf_names = gguf_names,
     .defaults = set_defaults,
 };

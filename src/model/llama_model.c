@@ -127,6 +127,22 @@ static const zero_tensor_row tensors[] = {
     [ZR_LLAMA_DOWN_B] = {BIAS("mlp.down_proj", STREAM, MLP)},
 };
 
+#define IN_GGUF(tensor, name)                                                                      \
+    [ZR_LLAMA_##tensor##_W] = name ".weight", [ZR_LLAMA_##tensor##_B] = name ".bias"
+static const char *const gguf_names[] = {
+    [ZR_LLAMA_NORM1] = "attn_norm.weight",
+    IN_GGUF(Q, "attn_q"),
+    IN_GGUF(K, "attn_k"),
+    IN_GGUF(V, "attn_v"),
+    [ZR_LLAMA_Q_NORM] = "attn_q_norm.weight",
+    [ZR_LLAMA_K_NORM] = "attn_k_norm.weight",
+    IN_GGUF(O, "attn_output"),
+    [ZR_LLAMA_NORM2] = "ffn_norm.weight",
+    IN_GGUF(GATE, "ffn_gate"),
+    IN_GGUF(UP, "ffn_up"),
+    IN_GGUF(DOWN, "ffn_down"),
+};
+
 // The block:
 //
 //   attention:  q, k, v ─ [norms of heads] ─ rotate ─ attention ─ o
@@ -182,6 +198,18 @@ static const zr_model_type types[] = {
     {0},
 };
 
+#define AS_LLAMA                                                                                   \
+    {                                                                                              \
+        .name = "llama", .options = ZR_QKV_BIAS | ZR_OUTPUT_BIAS | ZR_MLP_BIAS,                    \
+        .neighbours = true, .factors = true                                                        \
+    }
+static const zr_lm_gguf gguf[] = {
+    [ZERO_LLAMA_llama] = AS_LLAMA,
+    [ZERO_LLAMA_mistral] = AS_LLAMA,
+    [ZERO_LLAMA_qwen2] = {.name = "qwen2", .options = ZR_QKV_BIAS},
+    [ZERO_LLAMA_qwen3] = {.name = "qwen3", .options = ZR_HEAD_NORMS},
+};
+
 // Windows longer than the sliding one are refused, because up to it the attention is full
 // attention.
 static void correct_shape(const zr_lm_config *of, zr_lm_shape *shape)
@@ -217,6 +245,8 @@ const zr_architecture zr_llama_architecture = {
             .block = tensors,
         },
     .block = &block,
+    .gguf = gguf,
+    .gguf_names = gguf_names,
     .defaults = set_defaults,
     .apply = apply_preset,
     .read = zr_llama_read,

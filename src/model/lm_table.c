@@ -220,6 +220,12 @@ zr_lm_shape zr_lm_table_shape(const zr_architecture *of, const zr_lm_config *con
     return shape;
 }
 
+const zero_rope *zr_lm_rope(const zr_lm_config *config)
+{
+    const zr_architecture *of = zr_architecture_of(config);
+    return of->rotary ? rope_of(of, config) : NULL;
+}
+
 void zr_lm_frequencies(const zr_lm_config *config, float *frequency, float *factor)
 {
     const zr_architecture *of = zr_architecture_of(config);

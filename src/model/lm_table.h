@@ -70,6 +70,15 @@ typedef struct zr_lm_preset {
     int64_t window;
 } zr_lm_preset;
 
+typedef struct zr_lm_gguf { // a model_type in GGUF, as llama.cpp computes it
+    const char *name;       // general.architecture
+    unsigned options;       // zr_lm_option: what it may have
+    // Its queries and keys turn by neighbours, not by halves: their rows lie in another order.
+    bool neighbours;
+    bool factors;  // it reads rope_freqs.weight, by which rotary frequencies are divided
+    bool has_head; // it reads a head of its own even if that repeats the table
+} zr_lm_gguf;
+
 #define ZR_MOST_HEAD_DIM 1024 // if heads are rotated
 
 typedef struct zr_architecture {
@@ -83,6 +92,10 @@ typedef struct zr_architecture {
     const zr_lm_preset *presets;    // the last has no name
     zr_lm_tensors tensors;
     const zero_block_table *block; // its arithmetic
+    const zr_lm_gguf *gguf;        // one for each of `types`; NULL: llama.cpp has none
+    // (tensors.count) Names of a block's tensors in GGUF, after "blk.N."; those of the others are
+    // the same for all.
+    const char *const *gguf_names;
     // Code: NULL if the tables are enough.
     //
     // Sets every field of `out` to its usual value, before a preset does.

@@ -37,6 +37,12 @@ static const zero_tensor_row tensors[] = {
     ZR_LINEAR_TENSORS(PROJ, "mlp.dense_4h_to_h", STREAM, INNER),
 };
 
+#define IN_GGUF(number, name) [number] = name ".weight", [(number) + 1] = name ".bias"
+static const char *const gguf_names[] = {
+    IN_GGUF(NORM1, "attn_norm"), IN_GGUF(QKV, "attn_qkv"), IN_GGUF(DENSE, "attn_output"),
+    IN_GGUF(NORM2, "ffn_norm"),  IN_GGUF(FC, "ffn_up"),    IN_GGUF(PROJ, "ffn_down"),
+};
+
 // clang-format off
 #define PRODUCT(in, width, number) ZERO_ROW_LINEAR, {in}, ZERO_WIDE_##width, number, number + 1
 static const zero_block_table block = {.parallel = true, .halves = {{
@@ -72,4 +78,6 @@ const zr_architecture zr_neox_architecture = {
                 .count = ZR_COUNT(tensors),
                 .block = tensors},
     .block = &block,
+    .gguf = &(const zr_lm_gguf){.name = "gptneox", .has_head = true},
+    .gguf_names = gguf_names,
 };

@@ -159,22 +159,33 @@ zr_next_piece zr_pieces_gpt2(void) { return piece_gpt2; }
 
 zr_next_piece zr_pieces_qwen2(void) { return piece_qwen2; }
 
+zr_next_piece zr_pieces_llama3(void) { return piece_llama3; }
+
 #define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d"
 #define LLAMA_WORDS "(?i:" GPT2_WORDS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define LLAMA_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+static const struct {
+    const char *expression;
+    zr_next_piece next;
+} known[] = {
+    {GPT2_WORDS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", piece_gpt2},
+    {LLAMA_WORDS "\\p{N}{1,3}" LLAMA_REST, piece_llama3},
+    {LLAMA_WORDS "\\p{N}" LLAMA_REST, piece_qwen2},
+};
+
 zr_next_piece zr_pieces_for_expression(const char *expression)
 {
-    static const struct {
-        const char *expression;
-        zr_next_piece next;
-    } known[] = {
-        {GPT2_WORDS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", piece_gpt2},
-        {LLAMA_WORDS "\\p{N}{1,3}" LLAMA_REST, piece_llama3},
-        {LLAMA_WORDS "\\p{N}" LLAMA_REST, piece_qwen2},
-    };
     for (int i = 0; i < ZR_COUNT(known); i++)
         if (strcmp(known[i].expression, expression) == 0)
             return known[i].next;
+    return NULL;
+}
+
+const char *zr_expression_of_pieces(zr_next_piece next)
+{
+    for (int i = 0; i < ZR_COUNT(known); i++)
+        if (known[i].next == next)
+            return known[i].expression;
     return NULL;
 }

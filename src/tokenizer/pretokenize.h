@@ -39,6 +39,9 @@ typedef size_t (*zr_next_piece)(const zr_classes *classes, const char *text, siz
 zr_next_piece zr_pieces_for_expression(const char *expression);
 zr_next_piece zr_pieces_gpt2(void);
 zr_next_piece zr_pieces_qwen2(void);
+zr_next_piece zr_pieces_llama3(void);
+// Returns the expression of one of these three.
+const char *zr_expression_of_pieces(zr_next_piece next);
 // Cut single numbers, or runs of them, apart from everything else.
 size_t zr_piece_digit(const zr_classes *classes, const char *text, size_t length);
 size_t zr_piece_digits(const zr_classes *classes, const char *text, size_t length);

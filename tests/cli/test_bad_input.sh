@@ -24,7 +24,7 @@ zt 74 'cannot open "missing.txt"' --data "$TEXT" --val missing.txt
 
 # A name whose extension stands for another format than the one that is written, before anything is read; a directory that is there may have any name.
 named() { refused 64 "$1" "$ZERO" "${@:2}"; }
-named '--to q.gguf: what is written there is a directory, not a .gguf file: name it q, for example' convert --from missing --to q.gguf
+named '--to q.gguf: what is written there is a directory, not a .gguf file: name it q, for example' convert --from missing --format hf --to q.gguf
 named '--draw p/x.PNG: what is written there is an SVG, not a .PNG file: name it p/x.svg, for example' plan --new $TINY --draw p/x.PNG
 named '--out m.safetensors/: what is written there is a directory with a run' train --new $TINY --data missing --out m.safetensors/
 named '--profile t.csv: what is written there is a trace in JSON' train --new $TINY --data missing --out out --profile t.csv

@@ -67,7 +67,7 @@ grep -q ', tokens .* to .* of ' out.txt || fail "a text is packed: $(head -3 out
 run causal plain --new $MODEL --ranks 1 --attention causal
 [ "$(fingerprint causal)" != "$(fingerprint base)" ] || fail "--attention causal changes nothing"
 expect 0 "$ZERO" train --new $MODEL --data "$TEXT" --threads 1 --seq 60 --steps 1 --attention document --quiet --out text
-refused 64 "is not one of auto, causal, document" "$ZERO" train --new $MODEL --data "$TEXT" --out out --attention both
+refused 64 "it must be one of auto|causal|document" "$ZERO" train --new $MODEL --data "$TEXT" --out out --attention both
 # A run is continued with the same windows, or not at all.
 run half plain --new $MODEL --ranks 1 --save-every 2
 refused 78 "it would go on with other text" "$ZERO" train --data chat.jsonl --chat chatml --threads 1 --micro-batch 1 --quiet --steps 4 --config plain.json \

@@ -10,6 +10,8 @@ import struct
 import sys
 import zipfile
 
+import gguf
+import numpy as np
 import safetensors.torch
 import tokenizers
 import torch
@@ -72,3 +74,59 @@ for name, code, size in (("u16", 8, 2), ("i32", 4, 4)):
 with open(os.path.join(os.path.dirname(__file__), "../data/chat_golden.json")) as file:
     for entry in json.load(file):
         put("chat_template", entry["model"].replace("/", "-").replace(" ", "-") + ".jinja", entry["template"])
+
+
+def put_gguf(name, architecture, keys, tokenizer, tensors):
+    """A model of one layer of width 32 with six tokens; `tensors` by name: sizes and type."""
+    path = f"{ROOT}/gguf/{name}.gguf"
+    os.makedirs(f"{ROOT}/gguf", exist_ok=True)
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_type("model")
+    for key, value in {"context_length": 8, "embedding_length": 32, "feed_forward_length": 32, "block_count": 1, "attention.head_count": 2, **keys}.items():
+        put_key = {float: writer.add_float32, str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32}[type(value)]
+        put_key(f"{architecture}.{key}", value)
+    writer.add_tokenizer_model(tokenizer["model"])
+    writer.add_token_list(tokenizer["tokens"])
+    writer.add_token_types(tokenizer["types"])
+    if "scores" in tokenizer:
+        writer.add_token_scores(tokenizer["scores"])
+    else:
+        writer.add_tokenizer_pre(tokenizer["pre"])
+        writer.add_token_merges(tokenizer["merges"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    writer.add_add_bos_token(True)
+    writer.add_chat_template("{{ messages }}")
+    for tensor, (sizes, kind) in tensors.items():
+        values = np.linspace(-1, 1, int(np.prod(sizes)), dtype=np.float32).reshape(sizes)
+        if tensor == "rope_freqs.weight":  # Llama 3's: 8 for what turns less than once in 8,192 tokens, 1 for what turns four times
+            turns = 8192 / (2 * np.pi * 500000.0 ** (np.arange(8) / 8))
+            values = np.where(turns > 4, 1, np.where(turns < 1, 8, 1 / ((1 - (turns - 1) / 3) / 8 + (turns - 1) / 3))).astype(np.float32)
+        writer.add_tensor(tensor, gguf.quants.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+F32, F16, BF16, Q8_0, Q4_0 = (getattr(gguf.GGMLQuantizationType, kind) for kind in ("F32", "F16", "BF16", "Q8_0", "Q4_0"))
+by_merges = {"model": "gpt2", "pre": "llama-bpe", "tokens": ["<|end|>", "a", "b", "ab", "\u0120", "\u0120a"], "types": [3, 1, 1, 1, 1, 1], "merges": ["a b", "\u0120 a"]}
+by_score = {"model": "llama", "tokens": ["<unk>", "<0x0A>", "a", "b", "ab", "[PAD5]"], "types": [2, 6, 1, 1, 1, 5], "scores": [0.0, 0.0, -2.0, -2.0, -1.0, 0.0]}
+vectors = {"output_norm.weight": ([32], F32), "blk.0.attn_norm.weight": ([32], F32), "blk.0.ffn_norm.weight": ([32], F32)}
+rope = {"attention.layer_norm_rms_epsilon": 1e-5, "rope.freq_base": 500000.0, "rope.dimension_count": 16}
+put_gguf("llama", "llama", {**rope, "attention.head_count_kv": 1, "vocab_size": 6}, by_score, {
+    "token_embd.weight": ([6, 32], Q8_0), "output.weight": ([6, 32], BF16), "rope_freqs.weight": ([8], F32), **vectors, "blk.0.attn_q.weight": ([32, 32], Q4_0),
+    "blk.0.attn_k.weight": ([16, 32], Q4_0), "blk.0.attn_v.weight": ([16, 32], Q4_0), "blk.0.attn_output.weight": ([32, 32], Q4_0),
+    **{f"blk.0.ffn_{w}.weight": ([32, 32], Q4_0) for w in ("gate", "up", "down")}})
+put_gguf("qwen3", "qwen3", {**rope, "attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16, "rope.scaling.type": "yarn", "rope.scaling.factor": 2.0,
+                            "rope.scaling.original_context_length": 4}, by_merges, {
+    "token_embd.weight": ([6, 32], Q4_0), **vectors, "blk.0.attn_q.weight": ([32, 32], Q4_0), "blk.0.attn_q_norm.weight": ([16], F32), "blk.0.attn_k_norm.weight": ([16], F32),
+    "blk.0.attn_k.weight": ([16, 32], Q4_0), "blk.0.attn_v.weight": ([16, 32], Q4_0), "blk.0.attn_output.weight": ([32, 32], Q4_0),
+    **{f"blk.0.ffn_{w}.weight": ([32, 32], Q4_0) for w in ("gate", "up", "down")}})
+biases = {f"blk.0.{n}.bias": ([32], F32) for n in ("attn_norm", "ffn_norm", "attn_output", "ffn_up", "ffn_down")}
+packed = {"blk.0.attn_qkv.weight": ([96, 32], Q4_0), "blk.0.attn_qkv.bias": ([96], F32), "output_norm.bias": ([32], F32),
+          **{f"blk.0.{n}.weight": ([32, 32], Q4_0) for n in ("attn_output", "ffn_up", "ffn_down")}}
+put_gguf("gpt2", "gpt2", {"attention.layer_norm_epsilon": 1e-5}, {**by_merges, "pre": "gpt-2"},
+         {"token_embd.weight": ([6, 32], F16), "position_embd.weight": ([8, 32], F32), **vectors, **biases, **packed})
+put_gguf("gptneox", "gptneox", {"attention.layer_norm_epsilon": 1e-5, "use_parallel_residual": True, "rope.dimension_count": 4}, {**by_merges, "pre": "smollm"},
+         {"token_embd.weight": ([6, 32], Q4_0), "output.weight": ([6, 32], Q4_0), **vectors, **biases, **packed})
