@@ -168,6 +168,8 @@ static zero_status open_all(zr_corpus *corpus, zero_error *error)
         ZERO_TRY(zr_data_source_parse(options->arguments[corpus->source_count],
                                       &corpus->sources[corpus->source_count], error));
     ZERO_TRY(check_weights(corpus, error));
+    if (options->field)
+        ZERO_TRY(zr_record_map_parse(options->field, &corpus->map, error));
     return open_parts(corpus, error);
 }
 
@@ -199,6 +201,7 @@ void zr_corpus_close(zr_corpus *corpus)
     }
     for (int i = 0; i < corpus->source_count; i++)
         zr_data_source_free(&corpus->sources[i]);
+    zr_record_map_free(&corpus->map);
     zr_free(corpus->parts);
     zr_free(corpus->sources);
     zr_free(corpus);
@@ -228,6 +231,14 @@ int64_t zr_corpus_empty(const zr_corpus *corpus)
     for (int i = 0; i < corpus->part_count; i++)
         empty += corpus->parts[i].empty;
     return empty;
+}
+
+int64_t zr_corpus_plain(const zr_corpus *corpus)
+{
+    int64_t plain = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        plain += corpus->parts[i].plain;
+    return plain;
 }
 
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)

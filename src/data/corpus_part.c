@@ -14,11 +14,10 @@ enum { BYTES_AT_ONCE = 4 << 20, TOKENS_AT_ONCE = 16 << 20 }; // between two sign
 
 static zr_records records_of_part(const zr_corpus *corpus, const zr_part *part)
 {
-    return (zr_records){.path = part->name,
-                        .text = part->records.data,
-                        .length = part->records.length,
-                        .field = corpus->options.field,
-                        .chat = corpus->options.chat};
+    zr_records records = zr_records_of(part->name, part->records.data, part->records.length);
+    records.map = corpus->options.field ? &corpus->map : NULL;
+    records.chat = corpus->options.chat;
+    return records;
 }
 
 typedef struct reader {
@@ -145,9 +144,9 @@ static int64_t count_records(const reader *r)
 {
     zr_records records = records_of_part(r->corpus, r->part);
     int64_t count = 0;
-    while (records.at < records.length) {
+    while (records.split.at < records.split.length) {
         count += zr_records_skip(&records, BYTES_AT_ONCE);
-        zr_corpus_beat(r->corpus, r->part->name, records.at, records.length);
+        zr_corpus_beat(r->corpus, r->part->name, records.split.at, records.split.length);
     }
     return count;
 }
@@ -175,14 +174,15 @@ static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t be
     zr_text_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
-    for (size_t signs = 0; status == ZERO_OK; signs = records.at / BYTES_AT_ONCE) {
+    for (size_t signs = 0; status == ZERO_OK; signs = records.split.at / BYTES_AT_ONCE) {
         if ((status = zr_records_next(&records, record, &more, error)) != ZERO_OK || !more)
             break;
         status = use(user, record, records.seen - 1, error);
-        if (records.at / BYTES_AT_ONCE != signs)
-            zr_corpus_beat(corpus, part->name, before + records.at, total);
+        if (records.split.at / BYTES_AT_ONCE != signs)
+            zr_corpus_beat(corpus, part->name, before + records.split.at, total);
     }
     part->empty = records.empty;
+    part->plain = records.plain;
     if (record)
         zr_document_free(&record->document);
     zr_free(record);

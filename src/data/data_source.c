@@ -21,6 +21,7 @@ static const struct {
 } kinds[] = {
     {"text", ZR_DATA_TEXT, ZR_TOKENS_DETECT},
     {"jsonl", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
+    {"json", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
     {"tokens", ZR_DATA_TOKENS, ZR_TOKENS_DETECT},
     {"llmc", ZR_DATA_TOKENS, ZR_TOKENS_LLMC},
     {"nanogpt", ZR_DATA_TOKENS, ZR_TOKENS_NANOGPT},

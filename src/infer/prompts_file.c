@@ -50,11 +50,16 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
 static zero_status read_records(const char *path, const char *field, const char *text,
                                 size_t length, zero_prompts *out, zero_error *error)
 {
-    zr_records records = {
-        .path = path, .text = text, .length = length, .field = field ? field : "prompt"};
+    zr_records records = zr_records_of(path, text, length);
     zr_text_record record = {0};
+    zr_record_map map;
     bool more = true;
-    zero_status status = ZERO_OK;
+    ZERO_TRY(zr_record_map_parse(field ? field : "prompt", &map, error));
+    records.map = &map;
+    zero_status status = map.shape->kind == ZR_RECORD_TEXT
+                             ? ZERO_OK
+                             : zr_fail(error, ZERO_ERR_USAGE,
+                                       "--field %s: a prompt is one field of a record", field);
     while (status == ZERO_OK &&
            (status = zr_records_next(&records, &record, &more, error)) == ZERO_OK && more) {
         const zr_buffer *prompt = &record.document.text;
@@ -63,6 +68,7 @@ static zero_status read_records(const char *path, const char *field, const char 
                      : append_prompt(out, prompt->data, prompt->length, error);
     }
     zr_document_free(&record.document);
+    zr_record_map_free(&map);
     return status;
 }
 

@@ -93,6 +93,31 @@ static void test_a_tenth_of_the_records(void **state)
     close_opened(&o);
 }
 
+// The same records as lines, as one array, and as objects on several lines.
+static void test_an_array_is_read_as_lines_are(void **state)
+{
+    static const char *const ways[][3] = {
+        {"[", ",\n", "]"}, {"\n [\n", " , ", "\n]\n"}, {"", "\n\n", ""}, {"", "", "\n"}};
+    put_twenty_records();
+    opened lines = open_well(words, 3, true, "twenty.jsonl", NULL);
+    uint64_t hash = zr_dataset_hash(&lines.train, 0, 1, NULL),
+             held = zr_dataset_hash(&lines.held, 0, 1, NULL);
+    for (int w = 0; w < ZR_COUNT(ways); w++) {
+        char text[2048];
+        int at = snprintf(text, sizeof text, "%s", ways[w][0]);
+        for (int i = 0; i < 20; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s{\n\"text\": \"%c%c\"}",
+                           i ? ways[w][1] : "", 'a' + i, 'a' + i);
+        snprintf(text + at, sizeof text - (size_t)at, "%s", ways[w][2]);
+        put_text("twenty.json", text);
+        opened o = open_well(words, 3, true, "twenty.json", NULL);
+        assert_true(zr_dataset_hash(&o.train, 0, 1, NULL) == hash);
+        assert_true(zr_dataset_hash(&o.held, 0, 1, NULL) == held);
+        close_opened(&o);
+    }
+    close_opened(&lines);
+}
+
 static void test_what_records_may_say(void **state)
 {
     put_text("special.jsonl", "{\"text\": \"a<|endoftext|>b\"}\n");
@@ -406,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_characters_cut_by_files),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_a_tenth_of_the_records),
+        cmocka_unit_test(test_an_array_is_read_as_lines_are),
         cmocka_unit_test(test_what_records_may_say),
         cmocka_unit_test(test_token_files),
         cmocka_unit_test(test_ranks_share_the_check),

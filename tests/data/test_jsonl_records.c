@@ -11,20 +11,28 @@
 
 static zr_chat chat;
 static zr_text_record record;
+static zr_record_map map;
 
 static int load_chat(void **state) { return zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK; }
 
 static int free_chat(void **state)
 {
     zr_document_free(&record.document);
+    zr_record_map_free(&map);
     zr_chat_free(&chat);
     return 0;
 }
 
+// `field` is that of --field, or the text of --map; NULL.
 static zr_records records_of(const char *text, const char *field)
 {
-    return (zr_records){
-        .path = "f.jsonl", .text = text, .length = strlen(text), .field = field, .chat = &chat};
+    zr_records records = zr_records_of("f.jsonl", text, strlen(text));
+    zr_record_map_free(&map);
+    if (field)
+        assert_int_equal(zr_record_map_parse(field, &map, NULL), ZERO_OK);
+    records.map = field ? &map : NULL;
+    records.chat = &chat;
+    return records;
 }
 
 // The one record of `text`, trained parts in [].
@@ -145,7 +153,9 @@ static void test_bad_lines_are_named(void **state)
     refuse("{\"text\": \"a\\u0000\"}", NULL, "f.jsonl:2:10: the character \\u0000");
     refuse("{\"text\": \"\\ud800\"}", NULL, "f.jsonl:2:10: half of a pair of surrogates");
     refuse("{\"Text\": \"a\", \"id\": 1}", NULL, "it has \"Text\", \"id\"");
-    refuse("{\"prompt\": \"a\"}", NULL, "neither \"messages\" nor \"prompt\" and \"completion\"");
+    refuse("{\"prompt\": \"a\"}", NULL,
+           "neither \"messages\", \"conversations\", \"conversation\", \"prompt\" with "
+           "\"completion\"");
     refuse("{}", NULL, "it has nothing");
     refuse("{\"text\": \"a\"}", "body", "no field \"body\"");
     refuse("{\"prompt\": \"a\", \"completion\": 1}", NULL, "the field \"completion\" is a number");
@@ -161,7 +171,7 @@ static void test_a_record_is_bounded(void **state)
     zero_error error;
     bool more;
     memset(text, 'x', length);
-    zr_records records = {.path = "long.jsonl", .text = text, .length = length};
+    zr_records records = zr_records_of("long.jsonl", text, length);
     assert_int_equal(zr_records_next(&records, &record, &more, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "long.jsonl:1: a record of 67108865 bytes"));
     zr_free(text);
@@ -171,7 +181,8 @@ static void test_no_template(void **state)
 {
     zr_chat none = {0};
     const char *text = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}";
-    zr_records records = {.path = "f", .text = text, .length = strlen(text), .chat = &none};
+    zr_records records = zr_records_of("f", text, strlen(text));
+    records.chat = &none;
     zero_error error;
     bool more;
     assert_int_equal(zr_records_next(&records, &record, &more, &error), ZERO_ERR_UNSUPPORTED);
