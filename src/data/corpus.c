@@ -83,13 +83,18 @@ static zero_status open_texts(const zr_corpus *corpus, zr_part *part, const file
 
 static zero_status open_records(zr_part *part, const file *file, zero_error *error)
 {
-    ZERO_TRY(zr_text_map_as(file->path, "JSONL", &part->records, error));
+    ZERO_TRY(zr_text_map_as(file->path, "JSON", &part->records, error));
     part->bytes = (int64_t)part->records.length;
-    return zr_text_check_kind(file->path, "JSONL", part->records.data, part->records.length, error);
+    return zr_text_check_kind(file->path, "JSON", part->records.data, part->records.length, error);
 }
 
 static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)
 {
+    if (zr_token_path_ends(file->path, ".gz") || zr_token_path_ends(file->path, ".zst"))
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" is compressed by its name, and token files are mapped as they are: "
+                       "unpack it first",
+                       file->path);
     ZERO_TRY(zr_token_file_open(file->path, file->source->format, &part->tokens, error));
     if (!part->tokens.count)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", file->path);

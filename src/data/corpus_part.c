@@ -285,7 +285,7 @@ static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
     for (int i = 0; i < corpus->part_count; i++)
         if (corpus->parts[i].kind == ZR_DATA_TOKENS)
             return zr_fail(error, ZERO_ERR_DATA,
-                           "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH "
+                           "\"%s\" holds tokens already, where text or JSON is needed (text:PATH "
                            "is read as text under any name)",
                            corpus->parts[i].name);
     return ZERO_OK;

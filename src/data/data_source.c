@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "data/data_source.h"
 #include "data/token_file.h"
+#include "data/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,8 +45,8 @@ zr_data_kind zr_data_source_kind_of(const zr_data_source *source, const char *pa
 {
     if (source->named)
         return source->kind;
-    if (zr_token_path_ends(path, ".jsonl") || zr_token_path_ends(path, ".ndjson") ||
-        zr_token_path_ends(path, ".json"))
+    if (zr_packed_path_ends(path, ".jsonl") || zr_packed_path_ends(path, ".ndjson") ||
+        zr_packed_path_ends(path, ".json"))
         return ZR_DATA_JSONL;
     return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_DATA_TOKENS : ZR_DATA_TEXT;
 }

@@ -40,6 +40,17 @@ for shape in array.json sharegpt.json alpaca.json "mapped.json --map user=asked.
     learn --data $shape --chat chatml --steps 4 --save-every 2 --out shape
     [ "$(fingerprint lines)" = "$(fingerprint shape)" ] || fail "$shape: other tokens than those of lines"
 done
+# The same, compressed, whatever the name says.
+gzip <array.json >array.json.gz
+python3 -c "import gzip; open('renamed.json', 'wb').write(gzip.compress(open('array.json', 'rb').read()))"
+for file in array.json.gz renamed.json; do
+    if ! "$ZERO" data show --data $file --chat chatml >/dev/null 2>err.txt; then
+        grep -qF 'was built without zlib: unpack it first (gunzip)' err.txt || fail "$file: $(cat err.txt)"
+        continue
+    fi
+    learn --data $file --chat chatml --steps 4 --save-every 2 --overwrite --out packed
+    [ "$(fingerprint lines)" = "$(fingerprint packed)" ] || fail "$file: other tokens than those of lines"
+done
 grep -q '"field": "user=asked.first,assistant=said"' shape/config.json || fail "the map is not recorded: $(cat shape/config.json)"
 expect 0 "$ZERO" verify shape
 expect 0 "$ZERO" train --new $TINY --threads 1 --quiet --data array.json --chat chatml --steps 6 --out lines --resume

@@ -224,7 +224,7 @@ static void test_what_is_refused(void **state)
     refuse(ZERO_ERR_IO, "missing.txt", "missing.txt", NULL);
     refuse(ZERO_ERR_IO, "missing.jsonl", "a.txt", "missing.jsonl");
     refuse(ZERO_ERR_DATA, "\"empty\" is empty", "empty", NULL);
-    refuse(ZERO_ERR_DATA, "is empty, where JSONL is needed", "jsonl:empty", NULL);
+    refuse(ZERO_ERR_DATA, "is empty, where JSON is needed", "jsonl:empty", NULL);
     refuse(ZERO_ERR_DATA, "is a directory", ".", NULL);
     refuse(ZERO_ERR_DATA, "short.txt: 4 tokens, fewer than the 5 of one window", "short.txt", NULL);
     refuse(ZERO_ERR_DATA, "short.txt: 4 tokens", "a.txt:1", "short.txt:1");
@@ -387,7 +387,7 @@ static void test_what_is_no_text(void **state)
          "\x7f"
          "ELF\2",
          5, "is an executable"},
-        {"utf16.jsonl", "\xff\xfe{\0", 4, "is text in UTF-16, where JSONL is needed: iconv"},
+        {"utf16.jsonl", "\xff\xfe{\0", 4, "is text in UTF-16, where JSON is needed: iconv"},
         {"bare16.txt", "a\0b\0", 4, "bare16.txt: byte 1 is a NUL"},
         {"latin.txt", "Caf\xe9 noir, plain words", 22, "byte 3 (0xe9) is not valid UTF-8"},
         {"utf8.txt", "Caf\xc3\xa9 \xf0\x9f\x98\x80, plain words\x7f", 24, NULL},
