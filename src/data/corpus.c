@@ -84,7 +84,15 @@ static zero_status open_texts(const zr_corpus *corpus, zr_part *part, const file
 static zero_status open_records(zr_part *part, const file *file, zero_error *error)
 {
     ZERO_TRY(zr_text_map_as(file->path, "JSON", &part->records, error));
+    zr_records records;
     part->bytes = (int64_t)part->records.length;
+    // A Parquet file has a footer, which says whether it can be read at all.
+    ZERO_TRY(
+        zr_records_open(file->path, part->records.data, part->records.length, &records, error));
+    bool parquet = records.rows != NULL;
+    zr_records_close(&records);
+    if (parquet)
+        return ZERO_OK;
     return zr_text_check_kind(file->path, "JSON", part->records.data, part->records.length, error);
 }
 

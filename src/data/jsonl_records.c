@@ -9,8 +9,28 @@ zr_records zr_records_of(const char *path, const char *text, size_t length)
     return (zr_records){.path = path, .split = {.text = text, .length = length}};
 }
 
+zero_status zr_records_open(const char *path, const char *content, size_t length, zr_records *out,
+                            zero_error *error)
+{
+    *out = zr_records_of(path, content, length);
+    return zr_parquet_begins(content, length)
+               ? zr_parquet_open(path, content, length, &out->rows, error)
+               : ZERO_OK;
+}
+
+void zr_records_close(zr_records *records)
+{
+    zr_parquet_close(records->rows);
+    records->rows = NULL;
+}
+
 int64_t zr_records_skip(zr_records *r, size_t bytes)
 {
+    if (r->rows) {
+        int64_t rows = r->split.at < r->split.length ? zr_parquet_rows(r->rows) : 0;
+        r->split.at = r->split.length;
+        return rows;
+    }
     zr_record_split *split = &r->split;
     zr_record_span span;
     size_t end = bytes < split->length - split->at ? split->at + bytes : split->length;
@@ -61,7 +81,6 @@ static zero_status read_span(zr_records *r, const zr_record_span *span, zr_text_
 {
     json_t *object = NULL;
     size_t length = span->end - span->start;
-    zr_document_clear(&out->document);
     snprintf(out->name, sizeof out->name, "%s:%lld", r->path, (long long)span->line);
     if (span->fault)
         return zr_fail(error, ZERO_ERR_DATA, "%s: %s", out->name, span->fault);
@@ -78,14 +97,44 @@ static zero_status read_span(zr_records *r, const zr_record_span *span, zr_text_
     return status;
 }
 
-zero_status zr_records_next(zr_records *r, zr_text_record *out, bool *more, zero_error *error)
+// Reads a row of Parquet; `split.at` follows, for those who show how far this is.
+static zero_status read_row(zr_records *r, zr_text_record *out, bool *more, zero_error *error)
+{
+    json_t *row;
+    snprintf(out->name, sizeof out->name, "%s: row %lld", r->path, (long long)r->seen + 1);
+    ZERO_TRY(zr_parquet_next(r->rows, out->name, &row, error));
+    *more = row != NULL;
+    r->split.at = r->split.length;
+    if (!row)
+        return ZERO_OK;
+    r->line = ++r->seen;
+    r->split.at =
+        (size_t)((double)r->split.length * ((double)r->seen / (double)zr_parquet_rows(r->rows)));
+    zero_status status = read_object(r, row, out, error);
+    json_decref(row);
+    return status;
+}
+
+static zero_status read_next(zr_records *r, zr_text_record *out, bool *more, zero_error *error)
 {
     zr_record_span span;
     zr_document_clear(&out->document);
-    while ((*more = zr_record_split_next(&r->split, &span))) {
-        r->line = span.line;
-        r->seen++;
-        ZERO_TRY(read_span(r, &span, out, error));
+    if (r->rows)
+        return read_row(r, out, more, error);
+    *more = zr_record_split_next(&r->split, &span);
+    if (!*more)
+        return ZERO_OK;
+    r->line = span.line;
+    r->seen++;
+    return read_span(r, &span, out, error);
+}
+
+zero_status zr_records_next(zr_records *r, zr_text_record *out, bool *more, zero_error *error)
+{
+    for (;;) {
+        ZERO_TRY(read_next(r, out, more, error));
+        if (!*more)
+            return ZERO_OK;
         if (out->document.text.length || out->document.text.failed)
             return ZERO_OK;
         r->empty++;

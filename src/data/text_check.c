@@ -23,7 +23,7 @@ static const struct {
     {"\xfd\x37zXZ", 5, "compressed by xz", UNPACK "(unxz)"},
     {"BZh91AY&SY", 10, "compressed by bzip2", UNPACK "(bunzip2)"},
     {"PK\3\4", 4, "a zip archive (or a file of torch.save or numpy.savez)", UNPACK "(unzip)"},
-    {"PAR1", 4, "a Parquet file", ROWS},
+    {"PAR1", 4, "a Parquet file", "parquet:PATH reads its rows"},
     {"ARROW1", 6, "an Arrow file", ROWS},
     {"\xff\xff\xff\xff", 4, "a stream of Arrow", ROWS},
     {"\x93NUMPY", 6, "an array of NumPy (.npy)",

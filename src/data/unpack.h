@@ -33,5 +33,10 @@ zero_status zr_unpacked_refuse(const zr_unpacked *out, const char *what, zero_er
 // unpack_gzip.c, unpack_zstd.c: append all that a file unpacks to, several members or frames too.
 zero_status zr_unpack_gzip(const char *data, size_t length, zr_unpacked *out, zero_error *error);
 zero_status zr_unpack_zstd(const char *data, size_t length, zr_unpacked *out, zero_error *error);
+// Fill out[0..room) exactly, for formats that say how much that is. `name` begins the errors.
+zero_status zr_unpack_gzip_block(const void *data, size_t length, void *out, size_t room,
+                                 const char *name, zero_error *error);
+zero_status zr_unpack_zstd_block(const void *data, size_t length, void *out, size_t room,
+                                 const char *name, zero_error *error);
 
 #endif

@@ -62,3 +62,23 @@ zero_status zr_unpack_gzip(const char *data, size_t length, zr_unpacked *out, ze
     inflateEnd(&s);
     return status;
 }
+
+zero_status zr_unpack_gzip_block(const void *data, size_t length, void *out, size_t room,
+                                 const char *name, zero_error *error)
+{
+    z_stream s = {.next_in = (Bytef *)data,
+                  .avail_in = (uInt)length,
+                  .next_out = out,
+                  .avail_out = (uInt)room,
+                  .zalloc = allocate,
+                  .zfree = release};
+    int code = inflateInit2(&s, WINDOW_OF_GZIP);
+    if (code == Z_OK)
+        code = inflate(&s, Z_FINISH);
+    inflateEnd(&s);
+    if (code == Z_MEM_ERROR)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for zlib", name);
+    return code == Z_STREAM_END && !s.avail_out
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA, "%s: a page is damaged (gzip)", name);
+}

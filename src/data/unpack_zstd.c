@@ -39,3 +39,14 @@ zero_status zr_unpack_zstd(const char *data, size_t length, zr_unpacked *out, ze
     ZSTD_freeDStream(stream);
     return status;
 }
+
+zero_status zr_unpack_zstd_block(const void *data, size_t length, void *out, size_t room,
+                                 const char *name, zero_error *error)
+{
+    size_t code = ZSTD_decompress(out, room, data, length);
+    if (ZSTD_isError(code) && ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for libzstd", name);
+    return code == room ? ZERO_OK
+                        : zr_fail(error, ZERO_ERR_DATA, "%s: a page is damaged (zstd: %s)", name,
+                                  ZSTD_isError(code) ? ZSTD_getErrorName(code) : "too short");
+}

@@ -56,27 +56,37 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
     return ZERO_OK;
 }
 
-static zero_status read_records(const char *path, const char *field, const char *text,
-                                size_t length, zero_prompts *out, zero_error *error)
+static zero_status append_records(zr_records *records, zero_prompts *out, zero_error *error)
 {
-    zr_records records = zr_records_of(path, text, length);
     zr_text_record record = {0};
-    zr_record_map map;
     bool more = true;
-    ZERO_TRY(zr_record_map_parse(field ? field : "prompt", &map, error));
-    records.map = &map;
-    zero_status status = map.shape->kind == ZR_RECORD_TEXT
-                             ? ZERO_OK
-                             : zr_fail(error, ZERO_ERR_USAGE,
-                                       "--field %s: a prompt is one field of a record", field);
+    zero_status status = ZERO_OK;
     while (status == ZERO_OK &&
-           (status = zr_records_next(&records, &record, &more, error)) == ZERO_OK && more) {
+           (status = zr_records_next(records, &record, &more, error)) == ZERO_OK && more) {
         const zr_buffer *prompt = &record.document.text;
         status = prompt->failed
                      ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it", record.name)
                      : append_prompt(out, prompt->data, prompt->length, error);
     }
     zr_document_free(&record.document);
+    return status;
+}
+
+static zero_status read_records(const char *path, const char *field, const char *text,
+                                size_t length, zero_prompts *out, zero_error *error)
+{
+    zr_records records;
+    zr_record_map map;
+    ZERO_TRY(zr_record_map_parse(field ? field : "prompt", &map, error));
+    zero_status status = map.shape->kind == ZR_RECORD_TEXT
+                             ? zr_records_open(path, text, length, &records, error)
+                             : zr_fail(error, ZERO_ERR_USAGE,
+                                       "--field %s: a prompt is one field of a record", field);
+    if (status == ZERO_OK) {
+        records.map = &map;
+        status = append_records(&records, out, error);
+        zr_records_close(&records);
+    }
     zr_record_map_free(&map);
     return status;
 }
@@ -100,7 +110,8 @@ static zero_status read_prompts_of_text(const zr_data_source *source, const char
 {
     if (zr_data_source_kind_of(source, path) != ZR_DATA_JSONL)
         return read_plain_text(source, path, text, length, out, error);
-    ZERO_TRY(zr_text_check_kind(path, "JSON", text, length, error));
+    if (!zr_parquet_begins(text, length))
+        ZERO_TRY(zr_text_check_kind(path, "JSON", text, length, error));
     return read_records(path, field, text, length, out, error);
 }
 

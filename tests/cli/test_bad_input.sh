@@ -9,7 +9,7 @@ zt 65 '"empty.txt" is empty' --data empty.txt
 printf 'BZh91AY&SY....' >packed.txt # whatever its name: bytes of an archive are no text
 zt 65 '"packed.txt" is compressed by bzip2, where text is needed: unpack it first' --data packed.txt
 printf 'PAR1....' >rows.jsonl
-zt 65 '"rows.jsonl" is a Parquet file' --data rows.jsonl
+zt 65 'rows.jsonl: it does not end as it begins (cut off?): the Parquet file is damaged' --data rows.jsonl
 zt 65 'is a directory' --data .
 printf 'short' >short.txt
 zt 65 '5 tokens, fewer than the 33 of one window' --data short.txt

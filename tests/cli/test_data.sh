@@ -40,6 +40,17 @@ for shape in array.json sharegpt.json alpaca.json "mapped.json --map user=asked.
     learn --data $shape --chat chatml --steps 4 --save-every 2 --out shape
     [ "$(fingerprint lines)" = "$(fingerprint shape)" ] || fail "$shape: other tokens than those of lines"
 done
+# Parquet: its rows are the lines of the file next to it.
+cp "$HERE"/../data/parquet/messages.* .
+cp messages.parquet rows
+for file in messages.jsonl messages.parquet rows; do
+    rm -rf parquet
+    learn --data $file --chat chatml --seq 24 --steps 3 --out parquet
+    fingerprint parquet >$file.print
+    cmp -s messages.jsonl.print $file.print || fail "$file: other tokens than those of lines"
+done
+refused 65 'messages.parquet: row 1: the record has no field "body" (--field); it has "id", "messages"' "$ZERO" data show --data messages.parquet --field body
+
 # The same, compressed, whatever the name says.
 gzip <array.json >array.json.gz
 python3 -c "import gzip; open('renamed.json', 'wb').write(gzip.compress(open('array.json', 'rb').read()))"
