@@ -24,6 +24,14 @@ static const struct packing {
     },
 };
 
+bool zr_unpack_is_built(const char *name)
+{
+    for (int i = 0; i < ZR_COUNT(packings); i++)
+        if (!strcmp(packings[i].name, name))
+            return packings[i].unpack != NULL;
+    return false;
+}
+
 bool zr_packed_path_ends(const char *path, const char *suffix)
 {
     size_t length = strlen(path);
