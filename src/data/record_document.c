@@ -125,6 +125,47 @@ static zero_status fail_no_shape(const making *m, zero_error *error)
     return status;
 }
 
+// ---- records that are more than what is read ---------------------------------------------------
+
+// Fields without which a record says something else. A map does not name them: then they are meant
+// to be left out.
+static const struct {
+    const char *key, *what;
+} others[] = {
+    {"chosen", "pairs of answers, of which one is preferred (DPO)"},
+    {"rejected", "pairs of answers, of which one is preferred (DPO)"},
+    {"kto_tag", "answers that are wanted or not (KTO)"},
+    {"label", "answers that are wanted or not (KTO)"},
+    {"images", "images"},
+    {"image", "images"},
+    {"videos", "videos"},
+    {"video", "videos"},
+    {"audios", "sound"},
+    {"audio", "sound"},
+};
+
+// A label that is no flag is something of the set's own, and so is an empty list.
+static bool says_more(const char *key, const json_t *value)
+{
+    bool flag = !strcmp(key, "label") || !strcmp(key, "kto_tag");
+    return flag ? json_is_boolean(value)
+                : value && !json_is_null(value) &&
+                      !(json_is_array(value) && !json_array_size(value)) &&
+                      !(json_is_string(value) && !json_string_length(value));
+}
+
+static zero_status refuse_others(const making *m, zero_error *error)
+{
+    for (int i = 0; i < ZR_COUNT(others) && !m->reading->map; i++)
+        if (says_more(others[i].key, json_object_get(m->record, others[i].key)))
+            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                           "%s: the record has \"%s\": training on %s is not built; to train on "
+                           "its %s alone, name the fields (--map %s=%s%s)",
+                           m->reading->name, others[i].key, others[i].what, m->shape->asks,
+                           m->shape->asks, m->shape->asks, m->shape->answers ? ",..." : "");
+    return ZERO_OK;
+}
+
 // ---- conversations ------------------------------------------------------------------------------
 
 static bool begins_with_system(const json_t *messages)
@@ -343,6 +384,8 @@ zero_status zr_record_document(const zr_record_reading *reading, const json_t *r
     out->special = true;
     if (!m.shape)
         return fail_no_shape(&m, error);
+    if (m.shape->kind != ZR_RECORD_TEXT)
+        ZERO_TRY(refuse_others(&m, error));
     switch (m.shape->kind) {
     case ZR_RECORD_MESSAGES: return read_messages(&m, made, error);
     case ZR_RECORD_TEXT: return read_text(&m, error);

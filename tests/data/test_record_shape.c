@@ -180,6 +180,30 @@ static void test_what_is_refused(void **state)
     refuse("{\"q\": 5, \"a\": \"A\"}", "user=q,assistant=a", "the field \"q\" is a number");
 }
 
+// A record of preferences or images is not a conversation alone, unless a map says so.
+static void test_what_would_be_left_out(void **state)
+{
+    static const char *const others[][2] = {{"\"chosen\": {\"from\": \"gpt\"}", "(DPO)"},
+                                            {"\"rejected\": \"b\"", "(DPO)"},
+                                            {"\"label\": false", "(KTO)"},
+                                            {"\"kto_tag\": true", "(KTO)"},
+                                            {"\"images\": [\"1.jpg\"]", "images"},
+                                            {"\"audios\": [\"1.mp3\"]", "sound"}};
+    const char *turns = "\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]";
+    char record[256];
+    for (int i = 0; i < ZR_COUNT(others); i++) {
+        zero_error error = {0};
+        snprintf(record, sizeof record, "{%s, %s}", turns, others[i][0]);
+        assert_int_equal(make(record, NULL, &chatml, &error), ZERO_ERR_UNSUPPORTED);
+        assert_non_null(strstr(error.message, others[i][1]));
+        assert_non_null(strstr(error.message, "(--map messages=messages)"));
+        check(record, "messages=messages", &chatml, ANSWER("a"));
+    }
+    snprintf(record, sizeof record, "{%s, \"images\": [], \"label\": 3, \"audio\": null}", turns);
+    check(record, NULL, &chatml, ANSWER("a"));
+    check("{\"text\": \"t\", \"label\": true}", NULL, &chatml, "[t]");
+}
+
 // The call and its result reach the template, which refuses them by name where it has no place.
 static void test_tools_are_passed_on(void **state)
 {
@@ -248,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_the_order_of_shapes),
         cmocka_unit_test(test_maps),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_what_would_be_left_out),
         cmocka_unit_test(test_tools_are_passed_on),
         cmocka_unit_test(test_maps_that_are_refused),
         cmocka_unit_test(test_no_memory),
