@@ -29,7 +29,7 @@ int64_t zr_parquet_rows(const zr_parquet *file);
 
 // Reads the next row; the caller owns *row (json_decref), which is NULL after the last one. Fails
 // as zr_parquet_open does; `name` ("FILE: row 5") begins the messages. A row has at most 64 MiB of
-// text and 4 Mi values.
+// text and 4 Mi items of lists.
 zero_status zr_parquet_next(zr_parquet *file, const char *name, json_t **row, zero_error *error);
 
 #endif

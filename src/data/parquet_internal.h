@@ -5,7 +5,7 @@
 #include "data/parquet.h"
 #include "data/parquet_runs.h"
 
-enum { ZR_PARQUET_DEPTH = 32, ZR_PARQUET_NODES = 16384, ZR_PARQUET_VALUES = 4 << 20 };
+enum { ZR_PARQUET_DEPTH = 32, ZR_PARQUET_NODES = 16384, ZR_PARQUET_ITEMS = 4 << 20 };
 #define ZR_PARQUET_TEXT ((size_t)64 << 20) // bytes of a row's texts
 
 typedef enum zr_parquet_type { // the footer's numbers
@@ -105,8 +105,8 @@ struct zr_parquet {
     // Reading: the next row group; rows of the current one that were not read.
     int64_t group, left;
     zr_parquet_column *cursors; // (columns)
-    // Of the current row: values taken, and bytes of their texts.
-    int64_t taken;
+    // Of the current row: items of its lists, and bytes of its texts.
+    int64_t items;
     size_t text;
 };
 

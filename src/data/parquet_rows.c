@@ -76,8 +76,6 @@ static zero_status take_value(reader *r, int index, json_t **out, zero_error *er
     const zr_parquet_node *node = &r->file->nodes[index];
     zr_parquet_column *column = &r->file->cursors[node->leaf];
     zr_parquet_value value;
-    if (++r->file->taken > ZR_PARQUET_VALUES)
-        return fail_row(r, "more than 4 Mi values in a row", error);
     if (column->define != (uint32_t)node->define)
         return fail_row(r, "a value is missing: the Parquet file is damaged", error);
     ZERO_TRY(zr_parquet_column_take(column, &value, error));
@@ -145,9 +143,8 @@ static zero_status read_items(reader *r, int repeated, int item, json_t *list, z
         return pass_entry(r, repeated, error);
     do {
         json_t *value = NULL;
-        // An item takes memory also where it is null.
-        if (++r->file->taken > ZR_PARQUET_VALUES)
-            return fail_row(r, "more than 4 Mi values in a row", error);
+        if (++r->file->items > ZR_PARQUET_ITEMS)
+            return fail_row(r, "more than 4 Mi items of lists in a row", error);
         ZERO_TRY(item == repeated ? read_present(r, item, &value, error)
                                   : read_node(r, item, &value, error));
         if (json_array_append_new(list, value))
@@ -227,7 +224,7 @@ zero_status zr_parquet_next(zr_parquet *file, const char *name, json_t **row, ze
     if (!file->left)
         return ZERO_OK;
     ZERO_TRY(check_border(&r, false, error));
-    file->taken = 0;
+    file->items = 0;
     file->text = 0;
     json_t *made = json_object();
     zero_status status = made ? read_fields(&r, 0, made, error) : no_memory(&r, error);

@@ -118,6 +118,19 @@ static void test_an_array_is_read_as_lines_are(void **state)
     close_opened(&lines);
 }
 
+// Of nineteen records one is held out: a tenth, rounded down.
+static void test_a_tenth_is_rounded_down(void **state)
+{
+    char text[1024] = "[";
+    for (int i = 0; i < 19; i++)
+        sprintf(text + strlen(text), "%s{\"text\": \"%c%c\"}", i ? "," : "", 'a' + i, 'a' + i);
+    strcat(text, "]");
+    put_text("nineteen.json", text);
+    opened o = open_well(words, 2, true, "nineteen.json", NULL);
+    assert_string_equal(spelled(&o.held, 0), "ss|");
+    close_opened(&o);
+}
+
 static void test_what_records_may_say(void **state)
 {
     put_text("special.jsonl", "{\"text\": \"a<|endoftext|>b\"}\n");
@@ -432,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_a_tenth_of_the_records),
         cmocka_unit_test(test_an_array_is_read_as_lines_are),
+        cmocka_unit_test(test_a_tenth_is_rounded_down),
         cmocka_unit_test(test_what_records_may_say),
         cmocka_unit_test(test_token_files),
         cmocka_unit_test(test_ranks_share_the_check),

@@ -164,6 +164,27 @@ static void test_bad_lines_are_named(void **state)
     refuse("{\"messages\": [{\"role\": \"user\"}]}", NULL, "message 0 (user)");
 }
 
+// An error of the parser is where it is in the file, not in the record.
+static void test_places_in_records(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{\n \"text\": [\n  nonsense\n ]}", "f.jsonl:3:3: nonsense is no value"},
+        {"[\n {\"text\": \"a\"}, {\"text\":\n  nonsense}]", "f.jsonl:3:3: nonsense is no value"},
+        {"[\n {\"text\": \"\xc3\xa9\"}, {\"text\": nonsense}]", "f.jsonl:2:26: nonsense"},
+        {"[{\"text\": \"a\"}\n", "f.jsonl:2: the array has no end"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_records records = records_of(cases[i][0], NULL);
+        zero_error error = {0};
+        bool more = true;
+        while (more && zr_records_next(&records, &record, &more, &error) == ZERO_OK)
+            ;
+        assert_int_equal(error.status, ZERO_ERR_DATA);
+        if (strncmp(error.message, cases[i][1], strlen(cases[i][1])))
+            fail_msg("\"%s\", where \"%s\" should be said", error.message, cases[i][1]);
+    }
+}
+
 static void test_a_record_is_bounded(void **state)
 {
     size_t length = ZR_RECORD_BYTES + 1;
@@ -194,7 +215,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_records),    cmocka_unit_test(test_lines_are_counted),
         cmocka_unit_test(test_bad_lines_are_named), cmocka_unit_test(test_what_is_no_text),
-        cmocka_unit_test(test_a_record_is_bounded), cmocka_unit_test(test_no_template),
+        cmocka_unit_test(test_places_in_records),   cmocka_unit_test(test_a_record_is_bounded),
+        cmocka_unit_test(test_no_template),
     };
     return cmocka_run_group_tests(tests, load_chat, free_chat);
 }

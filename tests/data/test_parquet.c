@@ -115,6 +115,37 @@ static void test_damaged_files(void **state)
     zr_free(file.data);
 }
 
+// A row group that says another number of rows than its columns have.
+static void test_rows_are_counted(void **state)
+{
+    content file = read_file("conversations", ".parquet"); // 6 rows: Thrift's 12
+    int refused = 0;
+    for (size_t at = file.length / 2; at + 1 < file.length; at++) {
+        zero_error error = {0};
+        if (file.data[at] != 0x16 || file.data[at + 1] != 12)
+            continue;
+        for (int rows = 5; rows < 8; rows += 2) {
+            file.data[at + 1] = (char)(2 * rows);
+            if (read_all(file.data, file.length, &error) != ZERO_OK)
+                refused += strstr(error.message, "have not the same rows") != NULL;
+        }
+        file.data[at + 1] = 12;
+    }
+    assert_int_equal(refused, 2);
+    zr_free(file.data);
+}
+
+// A few hundred bytes that say that a row's list has five million numbers.
+static void test_a_row_is_bounded(void **state)
+{
+    content file = read_file("endless", ".parquet");
+    zero_error error = {0};
+    assert_true(file.length < 8192);
+    assert_int_equal(read_all(file.data, file.length, &error), ZERO_ERR_DATA);
+    assert_non_null(strstr(error.message, "f: row: more than 4 Mi items"));
+    zr_free(file.data);
+}
+
 static void test_no_memory(void **state)
 {
     content file = read_file("nested", ".parquet");
@@ -187,6 +218,8 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_rows_are_counted),
+        cmocka_unit_test(test_a_row_is_bounded),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_snappy),
     };

@@ -1,10 +1,12 @@
 // What becomes of a record of each shape, with a chat template and without one; maps of fields.
 #include "base/alloc.h"
 #include "data/record_document.h"
+#include "data/record_turns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -83,6 +85,14 @@ static void test_sharegpt(void **state)
     check("{\"conversations\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": "
           "\"assistant\", \"content\": \"a\"}]}",
           NULL, &chatml, USER("q") ANSWER("a"));
+}
+
+// What is trained on begins with the completion, also where a system message is put before all.
+static void test_lists_of_messages(void **state)
+{
+    check("{\"system_prompt\": \"s\", \"prompt\": [{\"role\": \"assistant\", \"content\": "
+          "\"p\"}], \"completion\": [{\"from\": \"gpt\", \"value\": \"c\"}]}",
+          NULL, &chatml, SYSTEM("s") TURN("assistant", "p") ANSWER("c"));
 }
 
 static void test_alpaca(void **state)
@@ -221,6 +231,31 @@ static void test_tools_are_passed_on(void **state)
           &chatml, ANSWER("a"));
 }
 
+static void test_tools_get_their_frame(void **state)
+{
+    static const char *const cases[][2] = {
+        {"[{\"name\": \"f\"}]", "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
+        {"[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]",
+         "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
+        {"\"[{\\\"name\\\": \\\"f\\\"}]\"",
+         "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]"},
+        {"[]", NULL},
+        {"\"\"", NULL},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        json_t *tools = json_loads(cases[i][0], JSON_DECODE_ANY, NULL), *out;
+        assert_int_equal(zr_turns_tools(tools, "f:1", &out, NULL), ZERO_OK);
+        char *text = out ? json_dumps(out, JSON_COMPACT) : NULL;
+        if (cases[i][1])
+            assert_string_equal(text, cases[i][1]);
+        else
+            assert_null(text);
+        free(text);
+        json_decref(out);
+        json_decref(tools);
+    }
+}
+
 static void test_maps_that_are_refused(void **state)
 {
     const char *maps[][2] = {{"user=q", "its keys must be those of one shape"},
@@ -267,7 +302,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sharegpt),
+        cmocka_unit_test(test_lists_of_messages),
         cmocka_unit_test(test_alpaca),
+        cmocka_unit_test(test_tools_get_their_frame),
         cmocka_unit_test(test_questions_and_answers),
         cmocka_unit_test(test_the_order_of_shapes),
         cmocka_unit_test(test_maps),

@@ -191,6 +191,9 @@ def golden(directory):
     for name, how in {"gzip": {"compression": "gzip"}, "zstd": {"compression": "zstd"}, "version2": {"compression": "snappy", "data_page_version": "2.0"}}.items():
         put(name, flat, rows[:12], **how)
 
+    endless = pa.Table.from_pylist([{"n": [7] * 5000000}], schema=pa.schema([pa.field("n", pa.list_(pa.field("element", pa.int32(), nullable=False)))]))
+    pq.write_table(endless, f"{directory}/endless.parquet", store_schema=False, write_statistics=False, write_batch_size=1 << 23, data_page_size=1 << 26)
+
 
 if sys.argv[1] == "--golden":
     golden(sys.argv[2])
