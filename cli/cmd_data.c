@@ -24,7 +24,7 @@ static zero_data_options data_options_of(const cli_arguments *a)
         .data = a->data,
         .data_count = a->data_count,
         .val = a->text[OPT_VAL],
-        .field = a->text[OPT_FIELD],
+        .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
         .model_dir = a->text[OPT_MODEL],
         .tokenizer = a->text[OPT_TOKENIZER],

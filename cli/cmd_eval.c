@@ -13,7 +13,7 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
         CLI_LOAD_OPTIONS(a, first),
         .data = a->data,
         .data_count = a->data_count,
-        .field = a->text[OPT_FIELD],
+        .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
         .seq = a->integer[OPT_SEQ],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],

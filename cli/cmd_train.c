@@ -68,7 +68,7 @@ static void take_subject(const cli_arguments *a, zero_train_options *o)
     o->data = a->data;
     o->data_count = a->data_count;
     o->val = a->text[OPT_VAL];
-    o->field = a->text[OPT_FIELD];
+    o->field = cli_field(a);
     o->chat = a->text[OPT_CHAT];
 }
 

@@ -35,7 +35,7 @@ static zero_tune_options tune_options(const cli_arguments *a, const cli_override
         .model_dir = a->text[OPT_MODEL],
         .data = a->data,
         .data_count = a->data_count,
-        .field = a->text[OPT_FIELD],
+        .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
         .tokenizer = a->text[OPT_TOKENIZER],
         .ignore_unused = a->given[OPT_IGNORE_UNUSED],

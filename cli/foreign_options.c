@@ -62,6 +62,7 @@ static const struct {
     {OPT_PROMPT, NULL, "p text input-text start"},
     {OPT_CHAT, NULL, "template chat-template prompt-template"},
     {OPT_FIELD, NULL, "text-column dataset-text-field text-field"},
+    {OPT_MAP, NULL, "columns column-mapping columns-mapping field-mapping"},
     {OPT_TOKENIZER, NULL, "tokenizer-name tokenizer-name-or-path tokenizer-path tokenizer-type"},
     {OPT_VOCAB, NULL, "vocab-size"},
     {OPT_CONFIG, "optimizer.params.weight_decay in the file of --config", "weight-decay wd"},

@@ -403,6 +403,32 @@ static zero_status set_defaults(cli_arguments *out, zero_error *error)
     return ZERO_OK;
 }
 
+static zero_status check_map(const cli_arguments *of, zero_error *error)
+{
+    if (!of->given[OPT_MAP])
+        return ZERO_OK;
+    if (of->given[OPT_FIELD])
+        return refuse_usage(error, "--field and --map both say which fields of a record are read: "
+                                   "only one of them can be given (--map text=NAME is --field)");
+    if (!strchr(of->text[OPT_MAP], '='))
+        return refuse_usage(error,
+                            "--map %s: it must be KEY=FIELD,KEY=FIELD,... such as "
+                            "user=question,assistant=answer",
+                            of->text[OPT_MAP]);
+    return ZERO_OK;
+}
+
+// Checks options that say something of each other.
+static zero_status check_together(const cli_arguments *of, zero_error *error)
+{
+    // The others have more to explain.
+    bool of_file = strcmp(of->command->name, "train") && strcmp(of->command->name, "simulate");
+    if (of->given[OPT_EXPLAIN] && of_file && !of->given[OPT_CONFIG] && !of->given[OPT_HELP])
+        return refuse_usage(
+            error, "--explain is about the keys of a configuration file: --config FILE is missing");
+    return check_map(of, error);
+}
+
 zero_status cli_parse(const cli_command *command, int argc, char *const *argv, cli_arguments *out,
                       zero_error *error)
 {
@@ -423,13 +449,12 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
         status = is_option(argv[at]) ? take_option(argc, argv, &at, out, error)
                                      : take_operand(argv[at++], out, error);
     }
-    // The others have more to explain.
-    bool of_file = strcmp(command->name, "train") && strcmp(command->name, "simulate");
-    if (status == ZERO_OK && out->given[OPT_EXPLAIN] && of_file && !out->given[OPT_CONFIG] &&
-        !out->given[OPT_HELP])
-        return refuse_usage(
-            error, "--explain is about the keys of a configuration file: --config FILE is missing");
-    return status;
+    return status == ZERO_OK ? check_together(out, error) : status;
+}
+
+const char *cli_field(const cli_arguments *arguments)
+{
+    return arguments->text[arguments->given[OPT_MAP] ? OPT_MAP : OPT_FIELD];
 }
 
 const char *cli_out(const cli_arguments *arguments)

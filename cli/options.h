@@ -21,6 +21,7 @@ typedef enum cli_option_id {
     OPT_DATA,
     OPT_VAL,
     OPT_FIELD,
+    OPT_MAP,
     OPT_CHAT,
     OPT_TOKENIZER,
     OPT_VOCAB,
@@ -139,6 +140,8 @@ void cli_arguments_free(cli_arguments *arguments);
 
 // Returns where the command writes: what --out (of convert, --to) says, or the command's default.
 const char *cli_out(const cli_arguments *arguments);
+// What the options say of the fields of records: --map's text, --field's, or NULL.
+const char *cli_field(const cli_arguments *arguments);
 
 // ---- overrides.c: the options that set keys of the configuration, in the form that the library
 // takes

@@ -60,23 +60,26 @@ const cli_option cli_options_model[] = {
                 "with a warning; without it they are refused"),
     OPTION(TEXTS, DATA, "--data", "FILE...",
         TRAIN | EVAL | VERIFY | COMPARE | TOKENIZE | TOKENIZER | DATA | TUNE,
-        .help = "each is [KIND:]PATH[:WEIGHT]: text, JSONL or token files; patterns such as "
+        .help = "each is [KIND:]PATH[:WEIGHT]: text, JSON or token files; patterns such as "
                 "'part-*.txt' work too. Files are read one after another, or mixed if every one "
                 "has a weight (docs/data.md)",
         .differs = {FOR(VERIFY, .help = "where the data of the run are now, if they have moved"),
                     FOR(TOKENIZE | TOKENIZER,
-                        .help = "each is [KIND:]PATH: text or JSONL; patterns such as 'part-*.txt' "
+                        .help = "each is [KIND:]PATH: text or JSON; patterns such as 'part-*.txt' "
                                 "work too (docs/data.md)")}),
     OPTION(TEXT, VAL, "--val", "FILE|none", TRAIN | DATA, .choices = "none|FILE",
         .standard_text = "the last tenth of each of --data",
         .help = "held-out data, or none"),
     OPTION(TEXT, FIELD, "--field", "NAME",
         TRAIN | EVAL | GENERATE | TOKENIZE | TOKENIZER | DATA | TUNE,
-        .standard_text = "what a record has: messages; prompt and completion; text",
-        .help = "read only this field of JSONL records",
+        .standard_text = "what a record has, by its shape (docs/data.md)",
+        .help = "read only this field of JSON records; DATA.TEXT is the field TEXT of DATA",
         .differs = {FOR(GENERATE,
-                        .help = "the field of --prompts' JSONL records that holds the prompt",
+                        .help = "the field of --prompts' JSON records that holds the prompt",
                         .standard_text = "prompt")}),
+    OPTION(TEXT, MAP, "--map", "KEY=FIELD,...", TRAIN | EVAL | TOKENIZE | TOKENIZER | DATA | TUNE,
+        .help = "how fields of JSON records are named: user=question,assistant=answer, and "
+                "system=, input=, history=; or prompt=, completion=; messages=; conversations="),
     OPTION(CHOICE, CHAT, "--chat", "FORMAT", TRAIN | EVAL | GENERATE | TOKENIZE | DATA | TUNE,
         .choices = "auto|chatml|llama2|llama3|llama3.1|mistral|mistral-spaced|mistral-2024",
         .standard_text = "auto: by the model's chat template",

@@ -47,8 +47,8 @@ typedef struct zero_train_options {
     const char *const *data;
     int data_count;
     const char *val; // the same, without a weight; "none"; or NULL: the last tenth of each
-    // The field of JSONL records to use; NULL: those that are there (messages, prompt and
-    // completion, text).
+    // The field of JSON records to use, or which fields are which keys: KEY=FIELD,KEY=FIELD,...
+    // NULL: by the shape of each record (docs/data.md).
     const char *field;
     // The format of chat messages: "chatml", "llama2", ...; NULL: the model's chat template.
     const char *chat;

@@ -69,7 +69,7 @@ static zero_status read_data_show_all(show *s, zero_error *error)
     const zr_reading reading =
         zr_token_reader_options(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
-    zr_reading_warn_empty(s->corpus, &options->logger);
+    zr_reading_warn_records(s->corpus, &options->logger);
     zr_reading_warn_cut(&s->data, &options->logger);
     s->data.seed = (uint64_t)(options->seed < 0 ? SEED : options->seed);
     return ZERO_OK;

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "commands/doctor_report.h"
 #include "compute/compute.h"
+#include "data/unpack.h"
 #include "memory/arena.h"
 #include "setup/machine_facts.h"
 #include <zero/commands.h>
@@ -167,6 +168,18 @@ static void look_at_io(zr_doctor *d)
                         "for offload to NVMe; the container's rules refuse it");
 }
 
+// Reports which compressed data can be read.
+static void look_at_unpacking(zr_doctor *d)
+{
+    bool gzip = zr_unpack_is_built("gzip"), zstd = zr_unpack_is_built("zstd");
+    ZR_SENTENCE(d->report, "compressed", "data of gzip {unpack.gzip}, of zstd {unpack.zstd}",
+                zr_flag(gzip), zr_flag(zstd));
+    if (!gzip)
+        zr_doctor_lacks(d, true, "zlib", "for data compressed by gzip");
+    if (!zstd)
+        zr_doctor_lacks(d, true, "libzstd", "for data compressed by zstd");
+}
+
 // Reports the first line of a file in /sys.
 static void look_at_setting(zr_report *r, const char *label, const char *words, const char *path)
 {
@@ -189,6 +202,7 @@ static zero_status look(zr_doctor *d, const zero_doctor_options *options, zero_e
     look_at_memory(d);
     zr_doctor_mpi(d);
     look_at_io(d);
+    look_at_unpacking(d);
     look_at_limits(r);
     look_at_setting(r, "huge pages", "{huge_pages.anonymous}",
                     "/sys/kernel/mm/transparent_hugepage/enabled");

@@ -124,7 +124,7 @@ static zero_status write_tokens(const zero_tokenize_options *options, tokenizing
     ZERO_TRY(zr_corpus_write(job->corpus, &reading,
                              options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, append_tokens,
                              job, &job->documents, error));
-    zr_reading_warn_empty(job->corpus, &options->logger);
+    zr_reading_warn_records(job->corpus, &options->logger);
     zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer),
                           .vocabulary = zr_tokenizer_vocabulary(job->tokenizer),
                           .tokens = job->writer.count,

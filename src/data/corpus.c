@@ -83,13 +83,26 @@ static zero_status open_texts(const zr_corpus *corpus, zr_part *part, const file
 
 static zero_status open_records(zr_part *part, const file *file, zero_error *error)
 {
-    ZERO_TRY(zr_text_map_as(file->path, "JSONL", &part->records, error));
+    ZERO_TRY(zr_text_map_as(file->path, "JSON", &part->records, error));
+    zr_records records;
     part->bytes = (int64_t)part->records.length;
-    return zr_text_check_kind(file->path, "JSONL", part->records.data, part->records.length, error);
+    // A Parquet file has a footer, which says whether it can be read at all.
+    ZERO_TRY(
+        zr_records_open(file->path, part->records.data, part->records.length, &records, error));
+    bool parquet = records.rows != NULL;
+    zr_records_close(&records);
+    if (parquet)
+        return ZERO_OK;
+    return zr_text_check_kind(file->path, "JSON", part->records.data, part->records.length, error);
 }
 
 static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)
 {
+    if (zr_token_path_ends(file->path, ".gz") || zr_token_path_ends(file->path, ".zst"))
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "\"%s\" is compressed by its name, and token files are mapped as they are: "
+                       "unpack it first",
+                       file->path);
     ZERO_TRY(zr_token_file_open(file->path, file->source->format, &part->tokens, error));
     if (!part->tokens.count)
         return zr_fail(error, ZERO_ERR_DATA, "\"%s\" holds no token", file->path);
@@ -168,6 +181,8 @@ static zero_status open_all(zr_corpus *corpus, zero_error *error)
         ZERO_TRY(zr_data_source_parse(options->arguments[corpus->source_count],
                                       &corpus->sources[corpus->source_count], error));
     ZERO_TRY(check_weights(corpus, error));
+    if (options->field)
+        ZERO_TRY(zr_record_map_parse(options->field, &corpus->map, error));
     return open_parts(corpus, error);
 }
 
@@ -200,6 +215,7 @@ void zr_corpus_close(zr_corpus *corpus)
     }
     for (int i = 0; i < corpus->source_count; i++)
         zr_data_source_free(&corpus->sources[i]);
+    zr_record_map_free(&corpus->map);
     zr_free(corpus->parts);
     zr_free(corpus->sources);
     zr_free(corpus);
@@ -229,6 +245,14 @@ int64_t zr_corpus_empty(const zr_corpus *corpus)
     for (int i = 0; i < corpus->part_count; i++)
         empty += corpus->parts[i].empty;
     return empty;
+}
+
+int64_t zr_corpus_plain(const zr_corpus *corpus)
+{
+    int64_t plain = 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        plain += corpus->parts[i].plain;
+    return plain;
 }
 
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)

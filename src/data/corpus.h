@@ -23,7 +23,8 @@ typedef struct zr_corpus zr_corpus;
 typedef struct zr_corpus_options {
     const char *const *arguments; // (count)
     int count;
-    const char *field;   // of JSONL records: zr_records.field
+    // Of JSON records: the name of a field, or KEY=FIELD,... (record_shape.h); or NULL.
+    const char *field;
     const zr_chat *chat; // format of messages
     zr_watch watch;
 } zr_corpus_options;
@@ -84,6 +85,8 @@ zero_status zr_corpus_each_text(zr_corpus *corpus, zr_take_text take, void *user
 int64_t zr_corpus_bytes(const zr_corpus *corpus); // bytes of all files
 // Returns how many records without text were skipped; valid once they are read.
 int64_t zr_corpus_empty(const zr_corpus *corpus);
+// Returns how many turns were written as text because there is no chat template; as above.
+int64_t zr_corpus_plain(const zr_corpus *corpus);
 const char *zr_corpus_name(const zr_corpus *corpus); // name of the first file
 
 #endif

@@ -18,7 +18,8 @@ typedef struct zr_part { // files that are read as one
     int64_t bytes;          // bytes of its files
     zr_mapped_file records; // mapped JSONL file
     zr_token_file tokens;
-    int64_t empty;        // once read: number of records without text
+    // Once read: number of records without text, and of turns written without a chat template.
+    int64_t empty, plain;
     int32_t *ids;         // once read: tokens of text and records; ~id if one is not a target
     int64_t count, split; // number of tokens; where the held-out part begins
     zr_buffer records_at; // once read: where in `ids` each record begins (int64_t)
@@ -26,6 +27,7 @@ typedef struct zr_part { // files that are read as one
 
 struct zr_corpus {
     zr_corpus_options options;
+    zr_record_map map;       // of options.field, if it is given
     zr_data_source *sources; // (source_count)
     int source_count;
     zr_part *parts; // (part_count)

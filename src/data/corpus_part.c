@@ -12,13 +12,14 @@
 
 enum { BYTES_AT_ONCE = 4 << 20, TOKENS_AT_ONCE = 16 << 20 }; // between two signs of life
 
-static zr_records records_of_part(const zr_corpus *corpus, const zr_part *part)
+// The caller closes *out.
+static zero_status open_part_records(const zr_corpus *corpus, const zr_part *part, zr_records *out,
+                                     zero_error *error)
 {
-    return (zr_records){.path = part->name,
-                        .text = part->records.data,
-                        .length = part->records.length,
-                        .field = corpus->options.field,
-                        .chat = corpus->options.chat};
+    ZERO_TRY(zr_records_open(part->name, part->records.data, part->records.length, out, error));
+    out->map = corpus->options.field ? &corpus->map : NULL;
+    out->chat = corpus->options.chat;
+    return ZERO_OK;
 }
 
 typedef struct reader {
@@ -141,15 +142,16 @@ static zero_status read_part_text(reader *r, int threads, bool holds, zero_error
 
 // ---- records ------------------------------------------------------------------------------------
 
-static int64_t count_records(const reader *r)
+static zero_status count_records(const reader *r, int64_t *count, zero_error *error)
 {
-    zr_records records = records_of_part(r->corpus, r->part);
-    int64_t count = 0;
-    while (records.at < records.length) {
-        count += zr_records_skip(&records, BYTES_AT_ONCE);
-        zr_corpus_beat(r->corpus, r->part->name, records.at, records.length);
+    zr_records records;
+    ZERO_TRY(open_part_records(r->corpus, r->part, &records, error));
+    while (records.split.at < records.split.length) {
+        *count += zr_records_skip(&records, BYTES_AT_ONCE);
+        zr_corpus_beat(r->corpus, r->part->name, records.split.at, records.split.length);
     }
-    return count;
+    zr_records_close(&records);
+    return ZERO_OK;
 }
 
 static zero_status refuse_untrained(const reader *r, zero_error *error)
@@ -171,18 +173,21 @@ typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t nu
 static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t before, size_t total,
                                use_record use, void *user, zero_error *error)
 {
-    zr_records records = records_of_part(corpus, part);
+    zr_records records;
+    ZERO_TRY(open_part_records(corpus, part, &records, error));
     zr_text_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
-    for (size_t signs = 0; status == ZERO_OK; signs = records.at / BYTES_AT_ONCE) {
+    for (size_t signs = 0; status == ZERO_OK; signs = records.split.at / BYTES_AT_ONCE) {
         if ((status = zr_records_next(&records, record, &more, error)) != ZERO_OK || !more)
             break;
         status = use(user, record, records.seen - 1, error);
-        if (records.at / BYTES_AT_ONCE != signs)
-            zr_corpus_beat(corpus, part->name, before + records.at, total);
+        if (records.split.at / BYTES_AT_ONCE != signs)
+            zr_corpus_beat(corpus, part->name, before + records.split.at, total);
     }
     part->empty = records.empty;
+    part->plain = records.plain;
+    zr_records_close(&records);
     if (record)
         zr_document_free(&record->document);
     zr_free(record);
@@ -211,7 +216,9 @@ static zero_status encode_record(void *user, zr_text_record *record, int64_t num
 // Reads the records; the last tenth of them is held out.
 static zero_status read_records(reader *r, bool holds, zero_error *error)
 {
-    int64_t count = holds ? count_records(r) : 0;
+    int64_t count = 0;
+    if (holds)
+        ZERO_TRY(count_records(r, &count, error));
     splitting s = {.r = r, .kept = holds ? count - count / 10 : INT64_MAX};
     r->part->split = -1;
     ZERO_TRY(each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
@@ -291,7 +298,7 @@ static zero_status check_texts(const zr_corpus *corpus, zero_error *error)
     for (int i = 0; i < corpus->part_count; i++)
         if (corpus->parts[i].kind == ZR_DATA_TOKENS)
             return zr_fail(error, ZERO_ERR_DATA,
-                           "\"%s\" holds tokens already, where text or JSONL is needed (text:PATH "
+                           "\"%s\" holds tokens already, where text or JSON is needed (text:PATH "
                            "is read as text under any name)",
                            corpus->parts[i].name);
     return ZERO_OK;

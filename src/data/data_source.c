@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "data/data_source.h"
+#include "data/parquet.h"
 #include "data/token_file.h"
+#include "data/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +23,8 @@ static const struct {
 } kinds[] = {
     {"text", ZR_DATA_TEXT, ZR_TOKENS_DETECT},
     {"jsonl", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
+    {"json", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
+    {"parquet", ZR_DATA_JSONL, ZR_TOKENS_DETECT},
     {"tokens", ZR_DATA_TOKENS, ZR_TOKENS_DETECT},
     {"llmc", ZR_DATA_TOKENS, ZR_TOKENS_LLMC},
     {"nanogpt", ZR_DATA_TOKENS, ZR_TOKENS_NANOGPT},
@@ -39,12 +43,18 @@ static bool begins_with_magic(const char *path)
     return found;
 }
 
+static bool begins_as_parquet(const char *path)
+{
+    char head[5];
+    return zr_parquet_begins(head, zr_file_head(path, head, sizeof head));
+}
+
 zr_data_kind zr_data_source_kind_of(const zr_data_source *source, const char *path)
 {
     if (source->named)
         return source->kind;
-    if (zr_token_path_ends(path, ".jsonl") || zr_token_path_ends(path, ".ndjson") ||
-        zr_token_path_ends(path, ".json"))
+    if (zr_packed_path_ends(path, ".jsonl") || zr_packed_path_ends(path, ".ndjson") ||
+        zr_packed_path_ends(path, ".json") || begins_as_parquet(path))
         return ZR_DATA_JSONL;
     return zr_token_file_is_name(path) || begins_with_magic(path) ? ZR_DATA_TOKENS : ZR_DATA_TEXT;
 }

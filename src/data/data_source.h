@@ -2,11 +2,12 @@
 //
 //   a.txt   shard-*.jsonl   jsonl:answers   corpus.bin:0.3   tokens:train.dat:2
 //
-// KIND is text, jsonl, tokens (any format of token_file.h), llmc, nanogpt or megatron. Without a
-// KIND the end of the name (.jsonl, .ndjson, .json; .bin, .idx) and the magic of llm.c decide;
-// everything else is text. WEIGHT is a number after the last colon. PATH may have *, ? and [...],
-// which stand for the files that match, in the order of their bytes. If there is a file with
-// exactly the name that was written, the argument is that file, and none of this applies.
+// KIND is text; jsonl, json or parquet, which are all the same; tokens (any format of
+// token_file.h), llmc, nanogpt or megatron. Without a KIND the end of the name (.jsonl, .ndjson,
+// .json; .bin, .idx) and the magics of Parquet and llm.c decide; everything else is text. WEIGHT is
+// a number after the last colon. PATH may have *, ? and [...], which stand for the files that
+// match, in the order of their bytes. If there is a file with exactly the name that was written,
+// the argument is that file, and none of this applies.
 #ifndef ZR_DATA_DATA_SOURCE_H
 #define ZR_DATA_DATA_SOURCE_H
 

@@ -2,12 +2,25 @@
 // tokenised.
 #include "base/alloc.h"
 #include "data/text.h"
+#include "data/unpack.h"
 #include "tokenizer/vocabulary.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 // A wrong kind of input is bad data; a failure of the system stays an I/O error.
+// Puts what a compressed file unpacks to in the place of its own bytes.
+static zero_status unpack_mapped(const char *path, zr_mapped_file *file, zero_error *error)
+{
+    zr_mapped_file unpacked;
+    zero_status status = zr_unpack(path, file->data, file->length, &unpacked, error);
+    if (status == ZERO_OK && !unpacked.data)
+        return ZERO_OK;
+    zr_file_unmap(file);
+    *file = unpacked;
+    return status;
+}
+
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error)
 {
@@ -18,7 +31,7 @@ zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *o
                        S_ISDIR(info.st_mode) ? "a directory" : "no regular file", what);
     ZERO_TRY(zr_file_map(path, out, error));
     if (out->length)
-        return ZERO_OK;
+        return unpack_mapped(path, out, error);
     zr_file_unmap(out);
     return zr_fail(error, ZERO_ERR_DATA, "\"%s\" is empty, where %s is needed", path, what);
 }

@@ -14,8 +14,9 @@ typedef struct zr_text { // the files' bytes, one after another
     char *copied;          // several files
 } zr_text;
 
-// Reads the files and joins them in the order given. Returns ZERO_ERR_IO for a missing file;
-// ZERO_ERR_DATA for an empty file or a directory; the error names it.
+// Reads the files, unpacks those that are compressed (unpack.h), and joins them in the order given.
+// Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an empty file or a directory; the error
+// names it.
 zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
 void zr_text_free(zr_text *text);
 
@@ -24,8 +25,8 @@ void zr_text_free(zr_text *text);
 size_t zr_text_split(const zr_text *text);
 size_t zr_text_nine_tenths(size_t length); // rounded down
 
-// Map one file (zr_file_unmap); they refuse what zr_text_load refuses. `what` ("JSONL") is the kind
-// of file that is needed, for the error.
+// Map one file (zr_file_unmap), or what it unpacks to; they refuse what zr_text_load refuses.
+// `what` ("JSON") is the kind of file that is needed, for the error.
 zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
 zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
                            zero_error *error);

@@ -1,7 +1,7 @@
 #include "data/text.h"
 
 #include "base/traffic.h"
-#include "data/token_file.h"
+#include "data/unpack.h"
 #include "tokenizer/vocabulary.h"
 
 #include <string.h>
@@ -18,12 +18,12 @@ static const struct {
     size_t length;
     const char *is, *advice;
 } kinds[] = {
-    {"\x1f\x8b", 2, "compressed by gzip", UNPACK "(gunzip)"},
-    {"\x28\xb5\x2f\xfd", 4, "compressed by zstd", UNPACK "(unzstd)"},
+    {"\x1f\x8b", 2, "compressed by gzip twice, or by another kind of it", UNPACK "(gunzip)"},
+    {"\x28\xb5\x2f\xfd", 4, "compressed by zstd twice", UNPACK "(unzstd)"},
     {"\xfd\x37zXZ", 5, "compressed by xz", UNPACK "(unxz)"},
     {"BZh91AY&SY", 10, "compressed by bzip2", UNPACK "(bunzip2)"},
     {"PK\3\4", 4, "a zip archive (or a file of torch.save or numpy.savez)", UNPACK "(unzip)"},
-    {"PAR1", 4, "a Parquet file", ROWS},
+    {"PAR1", 4, "a Parquet file", "parquet:PATH reads its rows"},
     {"ARROW1", 6, "an Arrow file", ROWS},
     {"\xff\xff\xff\xff", 4, "a stream of Arrow", ROWS},
     {"\x93NUMPY", 6, "an array of NumPy (.npy)",
@@ -84,8 +84,8 @@ zero_status zr_text_check_kind(const char *path, const char *what, const char *d
 
 zero_status zr_text_check_name(const char *path, zero_error *error)
 {
-    bool commas = zr_token_path_ends(path, ".csv");
-    if (!commas && !zr_token_path_ends(path, ".tsv"))
+    bool commas = zr_packed_path_ends(path, ".csv");
+    if (!commas && !zr_packed_path_ends(path, ".tsv"))
         return ZERO_OK;
     return zr_fail(
         error, ZERO_ERR_DATA,

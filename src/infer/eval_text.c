@@ -63,7 +63,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                "are is not known",
                options->model_dir);
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
-    zr_reading_warn_empty(s->corpus, logger);
+    zr_reading_warn_records(s->corpus, logger);
     zr_reading_warn_cut(&s->dataset, logger);
     return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
 }

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "data/data_source.h"
 #include "data/text.h"
+#include "data/unpack.h"
 #include "data/jsonl_records.h"
 #include <zero/generate.h>
 
@@ -29,6 +30,14 @@ static zero_status append_prompt(zero_prompts *out, const char *text, size_t len
     return ZERO_OK;
 }
 
+static bool is_blank_line(const char *line, size_t width)
+{
+    size_t at = 0;
+    while (at < width && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    return at == width;
+}
+
 static zero_status read_lines(const char *path, const char *text, size_t length, zero_prompts *out,
                               zero_error *error)
 {
@@ -41,28 +50,44 @@ static zero_status read_lines(const char *path, const char *text, size_t length,
             return zr_fail(error, ZERO_ERR_DATA, "%s:%lld: a zero byte, where a prompt is text",
                            path, (long long)line);
         width -= width && text[at + width - 1] == '\r';
-        if (strspn(text + at, " \t") < width)
+        if (!is_blank_line(text + at, width))
             ZERO_TRY(append_prompt(out, text + at, width, error));
     }
     return ZERO_OK;
 }
 
-static zero_status read_records(const char *path, const char *field, const char *text,
-                                size_t length, zero_prompts *out, zero_error *error)
+static zero_status append_records(zr_records *records, zero_prompts *out, zero_error *error)
 {
-    zr_records records = {
-        .path = path, .text = text, .length = length, .field = field ? field : "prompt"};
     zr_text_record record = {0};
     bool more = true;
     zero_status status = ZERO_OK;
     while (status == ZERO_OK &&
-           (status = zr_records_next(&records, &record, &more, error)) == ZERO_OK && more) {
+           (status = zr_records_next(records, &record, &more, error)) == ZERO_OK && more) {
         const zr_buffer *prompt = &record.document.text;
         status = prompt->failed
                      ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it", record.name)
                      : append_prompt(out, prompt->data, prompt->length, error);
     }
     zr_document_free(&record.document);
+    return status;
+}
+
+static zero_status read_records(const char *path, const char *field, const char *text,
+                                size_t length, zero_prompts *out, zero_error *error)
+{
+    zr_records records;
+    zr_record_map map;
+    ZERO_TRY(zr_record_map_parse(field ? field : "prompt", &map, error));
+    zero_status status = map.shape->kind == ZR_RECORD_TEXT
+                             ? zr_records_open(path, text, length, &records, error)
+                             : zr_fail(error, ZERO_ERR_USAGE,
+                                       "--field %s: a prompt is one field of a record", field);
+    if (status == ZERO_OK) {
+        records.map = &map;
+        status = append_records(&records, out, error);
+        zr_records_close(&records);
+    }
+    zr_record_map_free(&map);
     return status;
 }
 
@@ -79,17 +104,31 @@ static zero_status read_plain_text(const zr_data_source *source, const char *pat
     return zr_text_check_bytes(path, text, length, length, &at, error);
 }
 
+static zero_status read_prompts_of_text(const zr_data_source *source, const char *path,
+                                        const char *field, const char *text, size_t length,
+                                        zero_prompts *out, zero_error *error)
+{
+    if (zr_data_source_kind_of(source, path) != ZR_DATA_JSONL)
+        return read_plain_text(source, path, text, length, out, error);
+    if (!zr_parquet_begins(text, length))
+        ZERO_TRY(zr_text_check_kind(path, "JSON", text, length, error));
+    return read_records(path, field, text, length, out, error);
+}
+
 static zero_status read_prompts_of_file(const zr_data_source *source, const char *path,
                                         const char *field, zero_prompts *out, zero_error *error)
 {
     char *text;
     size_t length;
-    bool records = zr_data_source_kind_of(source, path) == ZR_DATA_JSONL;
+    zr_mapped_file unpacked;
     ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
-    zero_status status = records ? zr_text_check_kind(path, "JSONL", text, length, error) : ZERO_OK;
+    zero_status status = zr_unpack(path, text, length, &unpacked, error);
     if (status == ZERO_OK)
-        status = records ? read_records(path, field, text, length, out, error)
-                         : read_plain_text(source, path, text, length, out, error);
+        status = unpacked.data
+                     ? read_prompts_of_text(source, path, field, unpacked.data, unpacked.length,
+                                            out, error)
+                     : read_prompts_of_text(source, path, field, text, length, out, error);
+    zr_file_unmap(&unpacked);
     zr_free(text);
     if (status == ZERO_OK && !out->count)
         status = zr_fail(error, ZERO_ERR_DATA, "%s: no prompt in it", path);

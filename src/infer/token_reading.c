@@ -114,12 +114,18 @@ void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger)
                "follow each other without a separator");
 }
 
-void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger)
+void zr_reading_warn_records(const zr_corpus *corpus, const zero_logger *logger)
 {
     int64_t empty = zr_corpus_empty(corpus);
     if (empty)
         zr_log(logger, ZERO_LOG_WARNING, "%lld record%s without text %s passed over",
                (long long)empty, empty == 1 ? "" : "s", empty == 1 ? "was" : "were");
+    int64_t plain = zr_corpus_plain(corpus);
+    if (plain)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "%lld record%s of a question and its answer %s written as text, because no chat "
+               "template is known (docs/data.md says how; --chat FORMAT names one)",
+               (long long)plain, plain == 1 ? "" : "s", plain == 1 ? "is" : "are");
 }
 
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format,

@@ -35,8 +35,9 @@ zero_status zr_reading_tokenizer_of(const char *model_dir, const char *what,
                                     zero_error *error);
 // Warns if a BPE has no end token, because documents then follow each other without a border.
 void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger);
-// Warns how many records had no text, if any. Call it after they have been read.
-void zr_reading_warn_empty(const zr_corpus *corpus, const zero_logger *logger);
+// Warns how many records had no text, and how many turns were written without a chat template, if
+// any. Call it after they have been read.
+void zr_reading_warn_records(const zr_corpus *corpus, const zero_logger *logger);
 // Takes the chat template of the tokenizer: from the directory that --tokenizer names, or else from
 // the model's.
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format,

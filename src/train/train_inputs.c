@@ -102,11 +102,11 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
     ZERO_TRY(zr_corpus_read(train->subject.corpus, &reading, &train->subject.data,
                             tenth ? &train->subject.val : NULL, error));
     train->subject.val_is_tenth = train->subject.val.count > 0;
-    zr_reading_warn_empty(train->subject.corpus, &train->logger);
+    zr_reading_warn_records(train->subject.corpus, &train->logger);
     if (!train->subject.val_corpus)
         return see_documents(train);
     ZERO_TRY(zr_corpus_read(train->subject.val_corpus, &reading, &train->subject.val, NULL, error));
-    zr_reading_warn_empty(train->subject.val_corpus, &train->logger);
+    zr_reading_warn_records(train->subject.val_corpus, &train->logger);
     return see_documents(train);
 }
 

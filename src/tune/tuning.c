@@ -70,7 +70,7 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
     t->arguments[count++] = "--data";
     for (int i = 0; i < o->data_count; i++)
         t->arguments[count++] = o->data[i];
-    add_argument(t, &count, "--field", o->field);
+    add_argument(t, &count, o->field && strchr(o->field, '=') ? "--map" : "--field", o->field);
     add_argument(t, &count, "--chat", o->chat);
     add_argument(t, &count, "--tokenizer", o->tokenizer);
     add_argument(t, &count, "--seq", o->seq ? seq : NULL);

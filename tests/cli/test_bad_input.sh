@@ -6,10 +6,10 @@ zt() { local code=$1 words=$2; shift 2; refused "$code" "$words" "$ZERO" train -
 zt 74 'cannot open "missing.txt"' --data missing.txt
 : >empty.txt
 zt 65 '"empty.txt" is empty' --data empty.txt
-gzip <"$TEXT" >packed.txt # whatever its name: bytes of an archive are no text
-zt 65 '"packed.txt" is compressed by gzip, where text is needed: unpack it first' --data packed.txt
+printf 'BZh91AY&SY....' >packed.txt # whatever its name: bytes of an archive are no text
+zt 65 '"packed.txt" is compressed by bzip2, where text is needed: unpack it first' --data packed.txt
 printf 'PAR1....' >rows.jsonl
-zt 65 '"rows.jsonl" is a Parquet file' --data rows.jsonl
+zt 65 'rows.jsonl: it does not end as it begins (cut off?): the Parquet file is damaged' --data rows.jsonl
 zt 65 'is a directory' --data .
 printf 'short' >short.txt
 zt 65 '5 tokens, fewer than the 33 of one window' --data short.txt

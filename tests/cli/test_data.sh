@@ -23,6 +23,55 @@ with open("many.jsonl", "w") as f, open("fields.jsonl", "w") as both:
         both.write(json.dumps(dict(record, text="sum %d" % i)) + "\n")
 PY
 
+# The same records as lines, as an array, and under other names: the same tokens, so that a run goes on with either.
+python3 - <<'PY'
+import json
+turns = [("%d plus %d?" % (i % 9, i % 7), "It is %d." % (i % 9 + i % 7)) for i in range(300)]
+def put(name, records): open(name, "w").write(json.dumps(records, indent=2))
+put("array.json", [json.loads(line) for line in open("many.jsonl")])
+put("sharegpt.json", [{"conversations": [{"from": "human", "value": q}, {"from": "gpt", "value": a}]} for q, a in turns])
+put("alpaca.json", [{"instruction": q, "input": "", "output": a} for q, a in turns])
+put("mapped.json", [{"asked": {"first": q}, "said": a, "text": "not read"} for q, a in turns])
+PY
+learn --data many.jsonl --chat chatml --steps 4 --save-every 2 --out lines
+for shape in array.json sharegpt.json alpaca.json "mapped.json --map user=asked.first,assistant=said"; do
+    rm -rf shape
+    # shellcheck disable=SC2086 # a file and its options
+    learn --data $shape --chat chatml --steps 4 --save-every 2 --out shape
+    [ "$(fingerprint lines)" = "$(fingerprint shape)" ] || fail "$shape: other tokens than those of lines"
+done
+# Parquet: its rows are the lines of the file next to it.
+cp "$HERE"/../data/parquet/messages.* .
+cp messages.parquet rows
+for file in messages.jsonl messages.parquet rows; do
+    rm -rf parquet
+    learn --data $file --chat chatml --seq 24 --steps 3 --out parquet
+    fingerprint parquet >$file.print
+    cmp -s messages.jsonl.print $file.print || fail "$file: other tokens than those of lines"
+done
+refused 65 'messages.parquet: row 1: the record has no field "body" (--field); it has "id", "messages"' "$ZERO" data show --data messages.parquet --field body
+
+# The same, compressed, whatever the name says.
+gzip <array.json >array.json.gz
+python3 -c "import gzip; open('renamed.json', 'wb').write(gzip.compress(open('array.json', 'rb').read()))"
+for file in array.json.gz renamed.json; do
+    if ! "$ZERO" data show --data $file --chat chatml >/dev/null 2>err.txt; then
+        grep -qF 'was built without zlib: unpack it first (gunzip)' err.txt || fail "$file: $(cat err.txt)"
+        continue
+    fi
+    learn --data $file --chat chatml --steps 4 --save-every 2 --overwrite --out packed
+    [ "$(fingerprint lines)" = "$(fingerprint packed)" ] || fail "$file: other tokens than those of lines"
+done
+grep -q '"field": "user=asked.first,assistant=said"' shape/config.json || fail "the map is not recorded: $(cat shape/config.json)"
+expect 0 "$ZERO" verify shape
+expect 0 "$ZERO" train --new $TINY --threads 1 --quiet --data array.json --chat chatml --steps 6 --out lines --resume
+expect 0 "$ZERO" data show --data alpaca.json --seq 300 --micro-batch 1
+grep -qF '### Response:' out.txt && grep -q '300 records of a question and its answer are written as text' err.txt || fail "without a template: $(cat out.txt err.txt)"
+refused 64 'only one of them can be given' "$ZERO" data show --data mapped.json --field said --map text=said
+refused 64 'it must be KEY=FIELD' "$ZERO" data show --data mapped.json --map said
+refused 64 'must be those of one shape of records' "$ZERO" data show --data mapped.json --map user=said
+refused 65 'mapped.json:2: the record has no field "say" (--map assistant=say)' "$ZERO" data show --data mapped.json --map user=asked.first,assistant=say
+
 # The first batch as text: prompts in brackets, dim on a terminal.
 expect 0 "$ZERO" data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1
 [ "$(grep -cF 'The loss does not count what is in [brackets]' out.txt)" -eq 1 ] || fail "no legend: $(head -3 out.txt)"

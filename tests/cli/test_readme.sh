@@ -2,8 +2,8 @@
 # The commands of docs/tasks.md, as they stand there, one after another in one directory: each succeeds. Those in README's
 # table of tasks are among them.
 #
-# What the page says that its reader has, a tiny stand-in prepared here has the name of: examples/text/king-james.txt, chat.jsonl, questions.txt, ds_config.json,
-# ds_checkpoints, base-model, some-chat-model, hosts. `build/zero` is the program with its sizes shrunk, and nothing else changed:
+# What the page says that its reader has, a tiny stand-in prepared here has the name of: examples/text/king-james.txt, chat.jsonl, alpaca.json, faq.json, questions.txt,
+# ds_config.json, ds_checkpoints, base-model, some-chat-model, hosts. `build/zero` is the program with its sizes shrunk, and nothing else changed:
 #   models of --new     one layer of width 16 (of the same family), but for plans by formulas and simulations
 #   --steps, --epochs   4 of up to 200 steps, 6 of more; 4 where the command says nothing of them; checkpoints every second step
 #   --seq, --vocab, --tokens, --threads   16, 300, 8, 1
@@ -73,6 +73,12 @@ for mark in "<|im_start|>", "<|im_end|>":
 json.dump(tokenizer, open("marked/tokenizer.json", "w"))
 PY
 train --tokenizer marked --steps 1 --val none --out chatty
+python3 - <<'PY'
+import json
+turns = [("What is %d times %d?" % (i, i + 1), "It is %d." % (i * (i + 1))) for i in range(40)]
+json.dump([{"instruction": q, "input": "", "output": a} for q, a in turns], open("alpaca.json", "w"), indent=1)
+json.dump([{"id": i, "question": q, "answer": a} for i, (q, a) in enumerate(turns)], open("faq.json", "w"))
+PY
 cp -r chatty/model some-chat-model
 cat >some-chat-model/chat_template.jinja <<'END'
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}

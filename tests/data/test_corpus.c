@@ -93,6 +93,44 @@ static void test_a_tenth_of_the_records(void **state)
     close_opened(&o);
 }
 
+// The same records as lines, as one array, and as objects on several lines.
+static void test_an_array_is_read_as_lines_are(void **state)
+{
+    static const char *const ways[][3] = {
+        {"[", ",\n", "]"}, {"\n [\n", " , ", "\n]\n"}, {"", "\n\n", ""}, {"", "", "\n"}};
+    put_twenty_records();
+    opened lines = open_well(words, 3, true, "twenty.jsonl", NULL);
+    uint64_t hash = zr_dataset_hash(&lines.train, 0, 1, NULL),
+             held = zr_dataset_hash(&lines.held, 0, 1, NULL);
+    for (int w = 0; w < ZR_COUNT(ways); w++) {
+        char text[2048];
+        int at = snprintf(text, sizeof text, "%s", ways[w][0]);
+        for (int i = 0; i < 20; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s{\n\"text\": \"%c%c\"}",
+                           i ? ways[w][1] : "", 'a' + i, 'a' + i);
+        snprintf(text + at, sizeof text - (size_t)at, "%s", ways[w][2]);
+        put_text("twenty.json", text);
+        opened o = open_well(words, 3, true, "twenty.json", NULL);
+        assert_true(zr_dataset_hash(&o.train, 0, 1, NULL) == hash);
+        assert_true(zr_dataset_hash(&o.held, 0, 1, NULL) == held);
+        close_opened(&o);
+    }
+    close_opened(&lines);
+}
+
+// Of nineteen records one is held out: a tenth, rounded down.
+static void test_a_tenth_is_rounded_down(void **state)
+{
+    char text[1024] = "[";
+    for (int i = 0; i < 19; i++)
+        sprintf(text + strlen(text), "%s{\"text\": \"%c%c\"}", i ? "," : "", 'a' + i, 'a' + i);
+    strcat(text, "]");
+    put_text("nineteen.json", text);
+    opened o = open_well(words, 2, true, "nineteen.json", NULL);
+    assert_string_equal(spelled(&o.held, 0), "ss|");
+    close_opened(&o);
+}
+
 static void test_what_records_may_say(void **state)
 {
     put_text("special.jsonl", "{\"text\": \"a<|endoftext|>b\"}\n");
@@ -199,7 +237,7 @@ static void test_what_is_refused(void **state)
     refuse(ZERO_ERR_IO, "missing.txt", "missing.txt", NULL);
     refuse(ZERO_ERR_IO, "missing.jsonl", "a.txt", "missing.jsonl");
     refuse(ZERO_ERR_DATA, "\"empty\" is empty", "empty", NULL);
-    refuse(ZERO_ERR_DATA, "is empty, where JSONL is needed", "jsonl:empty", NULL);
+    refuse(ZERO_ERR_DATA, "is empty, where JSON is needed", "jsonl:empty", NULL);
     refuse(ZERO_ERR_DATA, "is a directory", ".", NULL);
     refuse(ZERO_ERR_DATA, "short.txt: 4 tokens, fewer than the 5 of one window", "short.txt", NULL);
     refuse(ZERO_ERR_DATA, "short.txt: 4 tokens", "a.txt:1", "short.txt:1");
@@ -362,7 +400,7 @@ static void test_what_is_no_text(void **state)
          "\x7f"
          "ELF\2",
          5, "is an executable"},
-        {"utf16.jsonl", "\xff\xfe{\0", 4, "is text in UTF-16, where JSONL is needed: iconv"},
+        {"utf16.jsonl", "\xff\xfe{\0", 4, "is text in UTF-16, where JSON is needed: iconv"},
         {"bare16.txt", "a\0b\0", 4, "bare16.txt: byte 1 is a NUL"},
         {"latin.txt", "Caf\xe9 noir, plain words", 22, "byte 3 (0xe9) is not valid UTF-8"},
         {"utf8.txt", "Caf\xc3\xa9 \xf0\x9f\x98\x80, plain words\x7f", 24, NULL},
@@ -406,6 +444,8 @@ int main(void)
         cmocka_unit_test(test_characters_cut_by_files),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_a_tenth_of_the_records),
+        cmocka_unit_test(test_an_array_is_read_as_lines_are),
+        cmocka_unit_test(test_a_tenth_is_rounded_down),
         cmocka_unit_test(test_what_records_may_say),
         cmocka_unit_test(test_token_files),
         cmocka_unit_test(test_ranks_share_the_check),

@@ -11,20 +11,28 @@
 
 static zr_chat chat;
 static zr_text_record record;
+static zr_record_map map;
 
 static int load_chat(void **state) { return zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK; }
 
 static int free_chat(void **state)
 {
     zr_document_free(&record.document);
+    zr_record_map_free(&map);
     zr_chat_free(&chat);
     return 0;
 }
 
+// `field` is that of --field, or the text of --map; NULL.
 static zr_records records_of(const char *text, const char *field)
 {
-    return (zr_records){
-        .path = "f.jsonl", .text = text, .length = strlen(text), .field = field, .chat = &chat};
+    zr_records records = zr_records_of("f.jsonl", text, strlen(text));
+    zr_record_map_free(&map);
+    if (field)
+        assert_int_equal(zr_record_map_parse(field, &map, NULL), ZERO_OK);
+    records.map = field ? &map : NULL;
+    records.chat = &chat;
+    return records;
 }
 
 // The one record of `text`, trained parts in [].
@@ -145,13 +153,36 @@ static void test_bad_lines_are_named(void **state)
     refuse("{\"text\": \"a\\u0000\"}", NULL, "f.jsonl:2:10: the character \\u0000");
     refuse("{\"text\": \"\\ud800\"}", NULL, "f.jsonl:2:10: half of a pair of surrogates");
     refuse("{\"Text\": \"a\", \"id\": 1}", NULL, "it has \"Text\", \"id\"");
-    refuse("{\"prompt\": \"a\"}", NULL, "neither \"messages\" nor \"prompt\" and \"completion\"");
+    refuse("{\"prompt\": \"a\"}", NULL,
+           "neither \"messages\", \"conversations\", \"conversation\", \"prompt\" with "
+           "\"completion\"");
     refuse("{}", NULL, "it has nothing");
     refuse("{\"text\": \"a\"}", "body", "no field \"body\"");
     refuse("{\"prompt\": \"a\", \"completion\": 1}", NULL, "the field \"completion\" is a number");
     refuse("{\"prompt\": [], \"completion\": \"a\"}", NULL, "the field \"prompt\" is a list");
     refuse("{\"messages\": 1}", NULL, "must be a list");
     refuse("{\"messages\": [{\"role\": \"user\"}]}", NULL, "message 0 (user)");
+}
+
+// An error of the parser is where it is in the file, not in the record.
+static void test_places_in_records(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{\n \"text\": [\n  nonsense\n ]}", "f.jsonl:3:3: nonsense is no value"},
+        {"[\n {\"text\": \"a\"}, {\"text\":\n  nonsense}]", "f.jsonl:3:3: nonsense is no value"},
+        {"[\n {\"text\": \"\xc3\xa9\"}, {\"text\": nonsense}]", "f.jsonl:2:26: nonsense"},
+        {"[{\"text\": \"a\"}\n", "f.jsonl:2: the array has no end"},
+    };
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_records records = records_of(cases[i][0], NULL);
+        zero_error error = {0};
+        bool more = true;
+        while (more && zr_records_next(&records, &record, &more, &error) == ZERO_OK)
+            ;
+        assert_int_equal(error.status, ZERO_ERR_DATA);
+        if (strncmp(error.message, cases[i][1], strlen(cases[i][1])))
+            fail_msg("\"%s\", where \"%s\" should be said", error.message, cases[i][1]);
+    }
 }
 
 static void test_a_record_is_bounded(void **state)
@@ -161,7 +192,7 @@ static void test_a_record_is_bounded(void **state)
     zero_error error;
     bool more;
     memset(text, 'x', length);
-    zr_records records = {.path = "long.jsonl", .text = text, .length = length};
+    zr_records records = zr_records_of("long.jsonl", text, length);
     assert_int_equal(zr_records_next(&records, &record, &more, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, "long.jsonl:1: a record of 67108865 bytes"));
     zr_free(text);
@@ -171,7 +202,8 @@ static void test_no_template(void **state)
 {
     zr_chat none = {0};
     const char *text = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}";
-    zr_records records = {.path = "f", .text = text, .length = strlen(text), .chat = &none};
+    zr_records records = zr_records_of("f", text, strlen(text));
+    records.chat = &none;
     zero_error error;
     bool more;
     assert_int_equal(zr_records_next(&records, &record, &more, &error), ZERO_ERR_UNSUPPORTED);
@@ -183,7 +215,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_records),    cmocka_unit_test(test_lines_are_counted),
         cmocka_unit_test(test_bad_lines_are_named), cmocka_unit_test(test_what_is_no_text),
-        cmocka_unit_test(test_a_record_is_bounded), cmocka_unit_test(test_no_template),
+        cmocka_unit_test(test_places_in_records),   cmocka_unit_test(test_a_record_is_bounded),
+        cmocka_unit_test(test_no_template),
     };
     return cmocka_run_group_tests(tests, load_chat, free_chat);
 }

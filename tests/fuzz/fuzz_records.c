@@ -1,5 +1,5 @@
-// JSONL of texts, prompts and completions, and conversations: every part of a document is inside
-// it, and what is left over is counted correctly.
+// JSON records of every shape, in lines and arrays: every part of a document is inside it, and
+// records are counted ahead as they are read.
 #include "fuzz.h"
 
 #include "data/jsonl_records.h"
@@ -18,13 +18,14 @@ static void check(const zr_document *document)
 
 static zero_status read_all(const char *text, size_t size, const zr_chat *chat, zero_error *error)
 {
-    zr_records records = {.path = "x.jsonl", .text = text, .length = size, .chat = chat};
+    zr_records records = zr_records_of("x.jsonl", text, size);
+    records.chat = chat;
     zr_text_record record = {.ends = false};
     zero_status status = ZERO_OK;
     zr_records ahead = records;
     int64_t lines = zr_records_skip(&ahead, size / 2);
     lines += zr_records_skip(&ahead, SIZE_MAX);
-    fuzz_must(lines >= 0 && ahead.at == size);
+    fuzz_must(lines >= 0 && ahead.split.at == size);
     for (bool more = true; more && status == ZERO_OK;) {
         status = zr_records_next(&records, &record, &more, error);
         if (status == ZERO_OK && record.document.text.failed) // the encoder sees that
@@ -32,17 +33,17 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat, 
         if (status == ZERO_OK && more) {
             check(&record.document);
             fuzz_must(record.document.text.length && records.seen <= lines &&
-                      records.empty < records.seen && records.at <= size);
+                      records.empty < records.seen && records.split.at <= size);
         }
     }
-    fuzz_must(status != ZERO_OK || (records.seen == lines && records.at == size));
+    fuzz_must(status != ZERO_OK || (records.seen == lines && records.split.at == size));
     zr_document_free(&record.document);
     return status;
 }
 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
 {
-    static const char *const formats[] = {"chatml", "llama2", "llama3", "mistral"};
+    static const char *const formats[] = {"chatml", "llama2", "llama3", "mistral", NULL};
     zr_chat chat = {.format = NULL};
     const char *format = formats[size % ZR_COUNT(formats)];
     ZERO_TRY(zr_chat_load(NULL, format, &chat, error));

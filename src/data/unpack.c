@@ -1,0 +1,84 @@
+#define _GNU_SOURCE
+#include "data/unpack.h"
+#include "data/token_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const struct packing {
+    const char *begins;
+    size_t width;
+    const char *suffix, *name, *library, *program;
+    zero_status (*unpack)(const char *data, size_t length, zr_unpacked *out, zero_error *error);
+} packings[] = {
+    {"\x1f\x8b\x08", 3, ".gz", "gzip", "zlib", "gunzip",
+#ifdef ZR_DATA_ZLIB
+     zr_unpack_gzip
+#endif
+    },
+    {"\x28\xb5\x2f\xfd", 4, ".zst", "zstd", "libzstd", "unzstd",
+#ifdef ZR_DATA_ZSTD
+     zr_unpack_zstd
+#endif
+    },
+};
+
+bool zr_unpack_is_built(const char *name)
+{
+    for (int i = 0; i < ZR_COUNT(packings); i++)
+        if (!strcmp(packings[i].name, name))
+            return packings[i].unpack != NULL;
+    return false;
+}
+
+bool zr_packed_path_ends(const char *path, const char *suffix)
+{
+    size_t length = strlen(path);
+    for (int i = 0; i < ZR_COUNT(packings); i++)
+        if (zr_token_path_ends(path, packings[i].suffix))
+            length -= strlen(packings[i].suffix);
+    size_t width = strlen(suffix);
+    return length > width && !strncmp(path + length - width, suffix, width);
+}
+
+// Gives the mapping to *file, without the pages that it does not need.
+static zero_status finish(zr_unpacked *out, zr_mapped_file *file, zero_error *error)
+{
+    if (!out->length)
+        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" unpacks to nothing", out->path);
+    void *data = mremap(out->data, out->capacity, out->length, MREMAP_MAYMOVE);
+    if (data == MAP_FAILED)
+        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "cannot keep the %zu bytes of \"%s\"",
+                             out->length, out->path);
+    *file = (zr_mapped_file){.data = data, .length = out->length};
+    return ZERO_OK;
+}
+
+static zero_status unpack_as(const struct packing *as, const char *path, const char *data,
+                             size_t length, zr_mapped_file *file, zero_error *error)
+{
+    size_t times = length < SIZE_MAX / ZR_UNPACKED_TIMES ? length * ZR_UNPACKED_TIMES : SIZE_MAX;
+    zr_unpacked out = {.path = path, .limit = ZR_MAX(ZR_UNPACKED_BYTES, times)};
+    if (!as->unpack)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" is compressed by %s, and this program was built without %s: unpack "
+                       "it first (%s), or build with that library",
+                       path, as->name, as->library, as->program);
+    zero_status status = as->unpack(data, length, &out, error);
+    if (status == ZERO_OK)
+        status = finish(&out, file, error);
+    if (status != ZERO_OK && out.data)
+        munmap(out.data, out.capacity);
+    return status;
+}
+
+zero_status zr_unpack(const char *path, const char *data, size_t length, zr_mapped_file *out,
+                      zero_error *error)
+{
+    *out = (zr_mapped_file){0};
+    for (int i = 0; i < ZR_COUNT(packings); i++)
+        if (length >= packings[i].width && !memcmp(data, packings[i].begins, packings[i].width))
+            return unpack_as(&packings[i], path, data, length, out, error);
+    return ZERO_OK;
+}

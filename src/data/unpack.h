@@ -1,0 +1,44 @@
+// Files compressed by gzip or zstd, recognised by their first bytes, are unpacked into memory.
+//
+// zlib and libzstd are optional: a program without one of them refuses files that need it. What
+// comes out is bounded, since a file of a few MB can be made that unpacks to many GB.
+#ifndef ZR_DATA_UNPACK_H
+#define ZR_DATA_UNPACK_H
+
+#include "base/file.h"
+
+// The most bytes that a file may unpack to; or the largest multiple of its size, if that is more.
+#define ZR_UNPACKED_BYTES ((size_t)4 << 30)
+#define ZR_UNPACKED_TIMES 200
+
+// What is being unpacked: an anonymous mapping that grows.
+typedef struct zr_unpacked {
+    const char *path;
+    char *data;
+    size_t length, capacity, limit;
+} zr_unpacked;
+
+// Unpacks data[0..length) if a known compression made it; otherwise out->data is NULL. The caller
+// unmaps *out (zr_file_unmap). ZERO_ERR_DATA for data that are damaged, cut off, or unpack to too
+// much; ZERO_ERR_UNSUPPORTED if the program was built without the library.
+zero_status zr_unpack(const char *path, const char *data, size_t length, zr_mapped_file *out,
+                      zero_error *error);
+// Returns whether this program unpacks what "gzip" or "zstd" has compressed.
+bool zr_unpack_is_built(const char *name);
+// Returns whether a path ends with `suffix`, or with `suffix` and .gz or .zst.
+bool zr_packed_path_ends(const char *path, const char *suffix);
+
+// unpack_room.c. Gives at least one byte of room after out->length.
+zero_status zr_unpacked_grow(zr_unpacked *out, zero_error *error);
+zero_status zr_unpacked_refuse(const zr_unpacked *out, const char *what, zero_error *error);
+
+// unpack_gzip.c, unpack_zstd.c: append all that a file unpacks to, several members or frames too.
+zero_status zr_unpack_gzip(const char *data, size_t length, zr_unpacked *out, zero_error *error);
+zero_status zr_unpack_zstd(const char *data, size_t length, zr_unpacked *out, zero_error *error);
+// Fill out[0..room) exactly, for formats that say how much that is. `name` begins the errors.
+zero_status zr_unpack_gzip_block(const void *data, size_t length, void *out, size_t room,
+                                 const char *name, zero_error *error);
+zero_status zr_unpack_zstd_block(const void *data, size_t length, void *out, size_t room,
+                                 const char *name, zero_error *error);
+
+#endif
