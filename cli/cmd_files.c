@@ -56,6 +56,7 @@ int cli_convert(const cli_arguments *a)
                                     .overwrite = a->given[OPT_OVERWRITE],
                                     .type = a->text[OPT_TYPE],
                                     .base_dir = a->text[OPT_BASE],
+                                    .adapter = a->text[OPT_ADAPTER],
                                     .logger = {.write = say_convert, .user = (void *)a},
                                     .progress = shows ? progress : NULL,
                                     .progress_user = &shown};

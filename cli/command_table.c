@@ -87,7 +87,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
                    "or 3, whose pickles are parsed and never executed."},
     [CLI_CONVERT] =
         {.name = "convert",
-         .usage = "--from PATH [--to DIR|FILE.gguf] [--format hf|libzero|gguf] [OPTION...]",
+         .usage = "--from PATH [--adapter DIR] [--to DIR|FILE.gguf] [--format hf|libzero|gguf] "
+                  "[OPTION...]",
          .out = "converted",
          .run = cli_convert,
          .purpose =
@@ -96,7 +97,8 @@ const cli_command cli_commands[CLI_COMMANDS] = {
          .detail =
              "Checksums are compared while files are read. It needs a few MiB of memory for a "
              "model of any size, and up to 100 MiB for GPT-2's as GGUF. --dtype and --shard-size "
-             "belong to --format hf, --type and --base to gguf. A Hugging Face "
+             "belong to --format hf, --type and --base to gguf. With --adapter the model is "
+             "written with the adapter in its weights. A Hugging Face "
              "directory needs no conversion into a checkpoint: zero train --model starts from it."},
     [CLI_TOKENIZE] =
         {.name = "tokenize",

@@ -42,7 +42,7 @@ const cli_option cli_options_model[] = {
         .help = "train low-rank adapters of --model instead of the model: r=16[,alpha=32]"
                 "[,targets=all-linear][,dropout=0.05][,rslora]; targets are layers, as q_proj+"
                 "v_proj (docs/fine-tuning.md)"),
-    OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE, .choices = "FILE",
+    OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE | CONVERT, .choices = "FILE",
         .help = "an adapter of --model: a directory as peft saves it, or that of a run that "
                 "trained one"),
     OPTION(CHOICE, ATTENTION, "--attention", "KIND", TRAIN,

@@ -38,7 +38,8 @@ ZERO_API zero_status zero_inspect(const zero_inspect_options *options,
 // ---- zero_convert: makes a model or a checkpoint from another one.
 typedef struct zero_convert_options {
     // As zero_inspect_options.path, but not a single file. If it is a run, its newest intact
-    // checkpoint is taken.
+    // checkpoint is taken. A checkpoint of adapters becomes an adapter's directory, as peft saves
+    // it.
     const char *from;
     const char *to; // a directory; "gguf": a file
     // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, from which zero_train can
@@ -58,6 +59,9 @@ typedef struct zero_convert_options {
     void *progress_user;
     const char *type; // gguf: "f32", "f16", "bf16", "q8_0" or "q4_0"; NULL: f16, of an adapter f32
     const char *base_dir; // of an adapter's base model; NULL: adapter_config.json names it
+    // hf, gguf: the directory of an adapter of the model `from`, or the run that trained it: its
+    // products are added to the weights, W + s B A.
+    const char *adapter;
 } zero_convert_options;
 
 // Converts `from` into `to`. Takes one rank and a few MiB of memory, whatever the size. The result

@@ -107,6 +107,12 @@ static zero_status copy_files(const char *from, const char *to, bool *has_tokeni
     return complete_tokenizer(to, error);
 }
 
+zero_status zr_tokenizer_files_copy(const char *from, const char *to, zero_error *error)
+{
+    bool has_tokenizer = false;
+    return copy_files(from, to, &has_tokenizer, error);
+}
+
 zero_status zr_model_files_copy(const zr_source *source, const char *model_dir, const char *dtype,
                                 const char *directory, bool *has_config, bool *has_tokenizer,
                                 zero_error *error)

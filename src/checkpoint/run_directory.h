@@ -95,5 +95,7 @@ const char *zr_config_dtype_name(zero_dtype dtype); // "float32", ...: as in con
 zero_status zr_model_files_copy(const struct zr_source *source, const char *model_dir,
                                 const char *dtype, const char *directory, bool *has_config,
                                 bool *has_tokenizer, zero_error *error);
+// Copies the files of the tokenizer alone, as far as `from` has them.
+zero_status zr_tokenizer_files_copy(const char *from, const char *to, zero_error *error);
 
 #endif

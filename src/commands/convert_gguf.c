@@ -5,6 +5,7 @@
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
+#include "commands/convert_config.h"
 #include "data/chat.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
@@ -86,25 +87,6 @@ static zero_status find_files(making *m)
     return of->source->kind == ZR_SOURCE_GGUF
                ? ZERO_OK
                : zr_find_model_files(of->source->path, &m->files, m->error);
-}
-
-static zero_status find_config(making *m)
-{
-    const json_t *own = json_object_get(m->of->source->state, "model_config");
-    if (m->of->model_dir)
-        return zr_lm_config_read_in(m->files, &m->config, m->error);
-    if (m->of->source->kind == ZR_SOURCE_GGUF) {
-        m->config = *zr_source_gguf_config(m->of->source);
-        return ZERO_OK;
-    }
-    if (own)
-        return zr_lm_config_unpack(own, m->of->source->path, &m->config, m->error);
-    return m->files ? zr_lm_config_read_in(m->files, &m->config, m->error)
-                    : zr_fail(m->error, ZERO_ERR_DATA,
-                              "no config.json is there to go with the weights of \"%s\", and a "
-                              "GGUF file needs one: --model DIR names a model directory that has "
-                              "it",
-                              m->of->from);
 }
 
 static zero_status put_directory_tokenizer(making *m)
@@ -213,7 +195,8 @@ static zero_status make_file(making *m)
     ZERO_TRY(zr_gguf_choose_type(m->of->options, USUAL_TYPE, &type, m->error));
     ZERO_TRY(zr_gguf_check_place(m->of, m->error));
     ZERO_TRY(find_files(m));
-    ZERO_TRY(find_config(m));
+    ZERO_TRY(zr_convert_config(m->of->source, m->of->model_dir, "a GGUF file", &m->config,
+                               m->error));
     ZERO_TRY(zr_gguf_tensors_of(&m->config, &m->tensors, &m->count, m->error));
     ZERO_TRY(put_keys(m, type));
     ZERO_TRY(list_tensors(m, type));

@@ -6,6 +6,7 @@
 #include "checkpoint/states.h"
 #include "formats/safetensors_write.h"
 #include "commands/convert_gguf.h"
+#include "commands/convert_lora.h"
 #include "commands/convert_mark.h"
 #include "checkpoint/adapter_directory.h"
 #include "checkpoint/gguf_model.h"
@@ -25,6 +26,7 @@
 typedef struct converting {
     const zero_convert_options *options;
     char *model_dir; // the options' model, if it is one itself
+    char *adapter;   // the directory of the options' adapter
     // `from` as it was resolved (a run's checkpoint); `to` without slashes at its end.
     char *from, *to;
     zr_source source;
@@ -88,21 +90,22 @@ static zero_status gather_input_paths(const converting *c, zr_input_paths *reads
     char *found = NULL;
     ZERO_TRY(zr_input_paths_add(reads, c->from, "--from", c->error));
     ZERO_TRY(zr_input_paths_add(reads, c->model_dir, "--model", c->error));
+    ZERO_TRY(zr_input_paths_add(reads, c->adapter, "--adapter", c->error));
     ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
     zero_status status = zr_input_paths_add(reads, found, "--from", c->error);
     zr_free(found);
     return status;
 }
 
-// Only a model that libzero wrote is ever replaced: never together with something else in its
+// Only a model or an adapter that libzero wrote is ever replaced: never together with something else in its
 // directory, and never while it is being read.
 static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
     struct stat info;
     zr_input_paths reads = {0};
-    bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) && zr_has_weights(to) &&
-                    !zr_path_has(to, ZR_CHECKPOINTS);
+    bool is_model = lstat(to, &info) == 0 && S_ISDIR(info.st_mode) &&
+                    (zr_has_weights(to) || zr_is_adapter(to)) && !zr_path_has(to, ZR_CHECKPOINTS);
     if (!is_model)
         return zr_fail(c->error, ZERO_ERR_USAGE,
                        "\"%s\" is not a directory that holds only a model: it is not replaced; "
@@ -148,18 +151,8 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
                   : ZERO_OK;
 }
 
-static zero_status write_model_files(converting *c, const char *directory, zr_export *export)
+static void warn_of_files(const converting *c, bool has_config, bool has_tokenizer)
 {
-    bool has_config = true, has_tokenizer = false;
-    export->directory = directory;
-    if (c->source.kind == ZR_SOURCE_GGUF && !c->model_dir)
-        ZERO_TRY(zr_gguf_model_files(&c->source, zr_config_dtype_name(export->dtype), directory,
-                                     &has_tokenizer, c->error));
-    else
-        ZERO_TRY(
-            zr_model_files_copy(&c->source, c->model_dir,
-                                export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
-                                directory, &has_config, &has_tokenizer, c->error));
     if (!has_config)
         zr_log(&c->options->logger, ZERO_LOG_WARNING,
                "no config.json is there to go with the weights: --model DIR names a model "
@@ -173,6 +166,23 @@ static zero_status write_model_files(converting *c, const char *directory, zr_ex
         zr_log(&c->options->logger, ZERO_LOG_WARNING,
                "no tokenizer is there to go with the weights: --model DIR names a model directory "
                "that has it");
+}
+
+static zero_status write_model_files(converting *c, const char *directory, zr_export *export)
+{
+    bool has_config = true, has_tokenizer = false;
+    export->directory = directory;
+    if (zr_is_adapter_checkpoint(&c->source))
+        return zr_convert_adapter_files(&c->source, c->model_dir, directory, export, c->error);
+    if (c->source.kind == ZR_SOURCE_GGUF && !c->model_dir)
+        ZERO_TRY(zr_gguf_model_files(&c->source, zr_config_dtype_name(export->dtype), directory,
+                                     &has_tokenizer, c->error));
+    else
+        ZERO_TRY(
+            zr_model_files_copy(&c->source, c->model_dir,
+                                export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
+                                directory, &has_config, &has_tokenizer, c->error));
+    warn_of_files(c, has_config, has_tokenizer);
     return zr_export_weights(&c->source, export, c->error);
 }
 
@@ -361,15 +371,33 @@ typedef struct target {
     bool whole_state; // every vector is read, not the weights alone
 } target;
 
+// Opens the source, with the adapter that is added to it.
+static zero_status open_source(converting *c, const target *to)
+{
+    const zero_convert_options *options = c->options;
+    bool widens = to->convert == convert_to_gguf || options->dtype;
+    ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
+    return options->adapter ? zr_convert_merge(&c->source, options->adapter, c->model_dir, widens,
+                                               &options->logger, &c->adapter, c->error)
+                            : ZERO_OK;
+}
+
 static zero_status convert_source(converting *c, const target *to)
 {
-    if (to->convert == convert_to_gguf && is_adapter_or_its_run(c->options->from))
+    if (to->convert == convert_to_gguf && !c->options->adapter &&
+        is_adapter_or_its_run(c->options->from))
         return convert_adapter_to_gguf(c);
     if (zr_is_adapter(c->from))
         return zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
-                       "\"%s\" is an adapter, not a model: --to FILE.gguf writes it for llama.cpp",
+                       "\"%s\" is an adapter, not a model: --to FILE.gguf writes it for "
+                       "llama.cpp, and --from BASE --adapter %s --to DIR makes a model with it",
+                       c->from, c->from);
+    ZERO_TRY(open_source(c, to));
+    if (zr_is_adapter_checkpoint(&c->source) && to->convert != convert_to_model)
+        return zr_fail(c->error, ZERO_ERR_UNSUPPORTED,
+                       "\"%s\" holds adapters alone: --to DIR writes them as peft saves them, and "
+                       "zero convert --from DIR --to FILE.gguf goes on from there",
                        c->from);
-    ZERO_TRY(zr_source_open(c->from, &c->source, c->error));
     for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);
     c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
@@ -415,6 +443,10 @@ static zero_status find_target(const zero_convert_options *options, const target
                        "zero_convert: options.format is \"%s\": hf, libzero or gguf",
                        options->format);
     bool gguf = *out == &targets[GGUF];
+    if (options->adapter && !gguf && *out != &targets[HF])
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--adapter is added to a model, which becomes a model directory or a GGUF "
+                       "file: --format libzero makes a checkpoint");
     if (!gguf && (options->type || options->base_dir))
         return zr_fail(error, ZERO_ERR_USAGE,
                        "--type and --base belong to --format gguf; --dtype is that of a model "
@@ -442,6 +474,7 @@ zero_status zero_convert(const zero_convert_options *options, zero_error *error)
         status = convert_source(&c, to);
     zr_source_close(&c.source);
     zr_free(c.model_dir);
+    zr_free(c.adapter);
     zr_free(c.from);
     zr_free(c.to);
     return status;

@@ -74,7 +74,7 @@ static void split_export(exporting *e)
 static void shard_name(const exporting *e, int shard, char out[static 64])
 {
     if (e->export->files == 1)
-        snprintf(out, 64, ZR_MODEL_WEIGHTS);
+        snprintf(out, 64, "%s", e->export->file ? e->export->file : ZR_MODEL_WEIGHTS);
     else
         snprintf(out, 64, "model-%05d-of-%05d.safetensors", shard + 1, e->export->files);
 }
@@ -208,6 +208,20 @@ static zero_status write_index(const exporting *e, zero_error *error)
     return zr_file_write_text_in(e->export->directory, ZR_MODEL_INDEX, &text, error);
 }
 
+// Puts the export's prefix before all names.
+static zero_status prefix_names(exporting *e, zero_error *error)
+{
+    const char *prefix = e->export->prefix;
+    for (int t = 0; t < e->weights->tensor_count && prefix; t++) {
+        char *name = e->names[t] ? zr_sprintf(error, "%s%s", prefix, e->names[t]) : NULL;
+        if (e->names[t] && !name)
+            return ZERO_ERR_MEMORY;
+        zr_free(e->names[t]);
+        e->names[t] = name;
+    }
+    return ZERO_OK;
+}
+
 static zero_status prepare_export(exporting *e, zero_error *error)
 {
     e->shards = zr_alloc(((size_t)e->weights->tensor_count + 1) * sizeof *e->shards, error);
@@ -216,7 +230,8 @@ static zero_status prepare_export(exporting *e, zero_error *error)
     e->wide = zr_alloc((size_t)BLOCK * sizeof *e->wide, error);
     if (!e->shards || !e->in || !e->out || !e->wide)
         return ZERO_ERR_MEMORY;
-    return zr_tensor_names(e->source, e->weights, ZR_NAMES_HUGGING_FACE, &e->names, error);
+    ZERO_TRY(zr_tensor_names(e->source, e->weights, ZR_NAMES_HUGGING_FACE, &e->names, error));
+    return prefix_names(e, error);
 }
 
 zero_status zr_export_weights(zr_source *source, zr_export *export, zero_error *error)

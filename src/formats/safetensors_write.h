@@ -11,6 +11,9 @@ typedef struct zr_export {
     zero_dtype dtype;      // F32, BF16, F16
     // The most bytes of tensors in a file, unless a single tensor is larger; 0 for one file.
     int64_t shard_bytes;
+    // The name of a single file; NULL: model.safetensors. Its shards always have that.
+    const char *file;
+    const char *prefix; // before all names; NULL: names are those of Hugging Face's models
     zr_source_progress progress; // optional; called with the bytes that were read
     void *user;
     // The results.

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "formats/safetensors.h"
 #include "formats/source_gguf.h"
+#include "formats/source_merge.h"
 
 #include <string.h>
 
@@ -25,6 +26,7 @@ void zr_source_close(zr_source *source)
 {
     if (source->ops && source->ops->close)
         source->ops->close(source);
+    zr_merge_free(source->merge);
     for (int v = 0; v < source->vector_count; v++) {
         for (int t = 0; t < source->vectors[v].tensor_count; t++)
             zr_free(source->vectors[v].tensors[t].name);
@@ -50,7 +52,9 @@ zero_status zr_source_read(zr_source *source, int vector, int tensor, int64_t fi
 {
     assert(first >= 0 && bytes >= 0 &&
            first <= source->vectors[vector].tensors[tensor].bytes - bytes);
-    return source->ops->read(source, vector, tensor, first, bytes, out, error);
+    return source->merge && vector == 0
+               ? zr_merge_read(source, tensor, first, bytes, out, error)
+               : source->ops->read(source, vector, tensor, first, bytes, out, error);
 }
 
 typedef struct real {

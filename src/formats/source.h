@@ -61,6 +61,7 @@ struct zr_source {
     json_t *state;
     int64_t file_bytes; // of all files together
     void *own;          // private data of the ops
+    struct zr_merge *merge; // an adapter that is added to what is read (source_merge.h), or NULL
 };
 
 // Opens a checkpoint's directory (manifest.json), a DeepSpeed directory (latest, or

@@ -1,0 +1,34 @@
+#include "commands/convert_config.h"
+
+#include "base/alloc.h"
+#include "checkpoint/run_directory.h"
+#include "formats/source_gguf.h"
+
+static zero_status read_found_config(const zr_source *source, const char *purpose,
+                                     zr_lm_config *out, zero_error *error)
+{
+    char *found;
+    ZERO_TRY(zr_find_model_files(source->path, &found, error));
+    zero_status status = found ? zr_lm_config_read_in(found, out, error)
+                               : zr_fail(error, ZERO_ERR_DATA,
+                                         "no " ZR_MODEL_CONFIG " is there to go with the weights "
+                                         "of \"%s\", and %s needs one: --model DIR names a model "
+                                         "directory that has it",
+                                         source->path, purpose);
+    zr_free(found);
+    return status;
+}
+
+zero_status zr_convert_config(const zr_source *source, const char *model_dir, const char *purpose,
+                              zr_lm_config *out, zero_error *error)
+{
+    const json_t *own = json_object_get(source->state, "model_config");
+    if (model_dir)
+        return zr_lm_config_read_in(model_dir, out, error);
+    if (source->kind == ZR_SOURCE_GGUF) {
+        *out = *zr_source_gguf_config(source);
+        return ZERO_OK;
+    }
+    return own ? zr_lm_config_unpack(own, source->path, out, error)
+               : read_found_config(source, purpose, out, error);
+}

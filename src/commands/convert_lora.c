@@ -1,0 +1,99 @@
+#include "commands/convert_lora.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "checkpoint/adapter_directory.h"
+#include "checkpoint/run_directory.h"
+#include "commands/convert_config.h"
+#include "formats/source_merge.h"
+#include "model/lm_table.h"
+
+#include <stdio.h>
+
+static zero_status merge_directory(zr_source *source, const char *directory, const char *model_dir,
+                                   bool widens, zero_error *error)
+{
+    zr_lm_config config;
+    ZERO_TRY(zr_convert_config(source, model_dir, "an adapter", &config, error));
+    ZERO_TRY(zr_adapter_read_config(directory, &config, error));
+    char *weights = zr_sprintf(error, "%s/" ZR_ADAPTER_WEIGHTS, directory);
+    zero_status status =
+        weights ? zr_source_merge(source, weights, &config, widens, error) : ZERO_ERR_MEMORY;
+    zr_free(weights);
+    return status;
+}
+
+zero_status zr_convert_merge(zr_source *source, const char *adapter, const char *model_dir,
+                             bool widens, const zero_logger *logger, char **directory,
+                             zero_error *error)
+{
+    if (zr_is_adapter_checkpoint(source))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "\"%s\" holds adapters alone: --from names the model that they are added "
+                       "to",
+                       source->path);
+    ZERO_TRY(zr_adapter_directory(adapter, logger, directory, error));
+    return merge_directory(source, *directory, model_dir, widens, error);
+}
+
+bool zr_is_adapter_checkpoint(const zr_source *source)
+{
+    return json_is_string(json_object_get(source->state, "lora"));
+}
+
+static zero_status read_adapter_config(const zr_source *source, zr_lm_config *out,
+                                       zero_error *error)
+{
+    ZERO_TRY(zr_convert_config(source, NULL, "an adapter", out, error));
+    return zr_lora_parse(json_string_value(json_object_get(source->state, "lora")), source->path,
+                         out, &out->lora, error);
+}
+
+// Finds the base model by what the run wrote of its adapter; *out (zr_free) is NULL if it did not.
+static zero_status find_base(const char *run_adapter, char **out, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, run_adapter);
+    *out = NULL;
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    zero_status status =
+        zr_path_has(run_adapter, ZR_ADAPTER_CONFIG) ? zr_lora_read_base(path, out, error) : ZERO_OK;
+    zr_free(path);
+    return status;
+}
+
+static zero_status write_files(zr_source *source, const char *run_adapter, const char *base,
+                               const char *directory, zr_export *export, zero_error *error)
+{
+    zr_lm_config config;
+    char *named = NULL, prefix[64];
+    ZERO_TRY(read_adapter_config(source, &config, error));
+    ZERO_TRY(find_base(run_adapter, &named, error));
+    zero_status status =
+        zr_adapter_write_config(directory, &config, base ? base : named, error);
+    zr_free(named);
+    ZERO_TRY(status);
+    if (zr_path_exists(run_adapter))
+        ZERO_TRY(zr_tokenizer_files_copy(run_adapter, directory, error));
+    const char *of = zr_architecture_of(&config)->file_prefix;
+    snprintf(prefix, sizeof prefix, ZR_ADAPTER_PREFIX "%s", of ? of : "");
+    export->directory = directory;
+    export->file = ZR_ADAPTER_WEIGHTS;
+    export->prefix = prefix;
+    export->shard_bytes = 0;
+    status = zr_export_weights(source, export, error);
+    export->prefix = NULL;
+    return status;
+}
+
+zero_status zr_convert_adapter_files(zr_source *source, const char *base, const char *directory,
+                                     zr_export *export, zero_error *error)
+{
+    char *run_adapter = zr_sprintf(error, "%s/../../" ZR_RUN_ADAPTER_DIRECTORY, source->path);
+    if (!run_adapter)
+        return ZERO_ERR_MEMORY;
+    zero_status status = write_files(source, run_adapter, base, directory, export, error);
+    zr_free(run_adapter);
+    return status;
+}
