@@ -215,6 +215,7 @@ static zero_generate_options generate_options(const cli_arguments *a, zero_comm 
         .struct_size = sizeof(zero_generate_options),
         CLI_LOAD_OPTIONS(a, first),
         .chat = a->text[OPT_CHAT],
+        .chat_date = a->text[OPT_CHAT_DATE],
         .tokens = a->integer[OPT_TOKENS],
         .batch = a->integer[OPT_BATCH],
         .ignore_end = a->given[OPT_IGNORE_END],

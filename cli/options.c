@@ -120,12 +120,22 @@ static zero_status refuse_unknown(const cli_command *command, const char *name, 
     return refuse_usage(error, "unknown option %s (zero %s --help lists all)", word, command->name);
 }
 
+// Whether a choice is FILE.EXT, which stands for the names of files that end so, and this is one.
+static bool is_file_choice(const char *choice, size_t width, const char *value)
+{
+    static const char any[] = "FILE";
+    size_t length = strlen(value), ending = width - (sizeof any - 1);
+    return width > sizeof any && strncmp(choice, any, sizeof any - 1) == 0 && length > ending &&
+           strncmp(value + length - ending, choice + sizeof any - 1, ending) == 0;
+}
+
 static bool is_choice(const char *choices, const char *value)
 {
     size_t length = strlen(value);
     for (const char *at = choices; length; at++) {
         size_t width = strcspn(at, "|");
-        if (width == length && strncmp(at, value, length) == 0)
+        if ((width == length && strncmp(at, value, length) == 0) ||
+            is_file_choice(at, width, value))
             return true;
         at += width;
         if (!*at)

@@ -23,6 +23,7 @@ typedef enum cli_option_id {
     OPT_FIELD,
     OPT_MAP,
     OPT_CHAT,
+    OPT_CHAT_DATE,
     OPT_TOKENIZER,
     OPT_VOCAB,
     OPT_SPECIAL,

@@ -20,7 +20,7 @@ typedef struct zero_generate_options {
     const char *const *prompts;
     int64_t prompt_count; // 0: one empty prompt
     // How to wrap each prompt as the message of a user: "auto": by the model's chat template; or
-    // "chatml", "llama2", ...; NULL: no chat.
+    // "chatml", "llama2", ..., or the file of a template, NAME.jinja; NULL: no chat.
     const char *chat;
     int64_t tokens; // to generate for each, at least 1
     // The most prompts that are answered at once; 0: 8. An answer does not depend on it (in fp32
@@ -62,6 +62,8 @@ typedef struct zero_generate_options {
     // predicted; may be NULL.
     void (*took)(void *user, const char *text);
     const char *adapter; // as in zero_eval_options
+    // The date that a chat template takes for today, "YYYY-MM-DD"; NULL: today.
+    const char *chat_date;
 } zero_generate_options;
 
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;

@@ -58,7 +58,7 @@ zero_status zr_text_replace(zr_rendering *r, const zr_chat_value *self, const zr
                             const zr_chat_value *to, int64_t most, zr_chat_value *out);
 zero_status zr_text_split_lines(zr_rendering *r, const zr_chat_value *self, bool keep,
                                 zr_chat_value *out);
-zr_builtin_call zr_text_split, zr_text_split_right; // (sep, maxsplit)
+zr_builtin_call zr_text_split_left, zr_text_split_right; // (sep, maxsplit)
 zero_status zr_text_join(zr_rendering *r, const zr_chat_value *between, const zr_chat_value *items,
                          size_t count, zr_chat_value *out); // of items that are texts
 

@@ -192,7 +192,7 @@ static zero_status bind_macro(zr_rendering *r, const zr_macro_value *macro,
 zero_status zr_call_macro(zr_rendering *r, const zr_macro_value *macro,
                           const zr_call_values *values, zr_chat_value *out)
 {
-    zr_scope *before;
+    zr_scope *before = NULL;
     if (r->calls == ZR_TEMPLATE_DEPTH)
         return zr_rendering_fail(r, "more than %d macros within one another", ZR_TEMPLATE_DEPTH);
     r->calls++;

@@ -173,7 +173,7 @@ static zero_status execute_set(zr_rendering *r, const zr_node *node)
 static zero_status text_of_scope(zr_rendering *r, const zr_node *block, const zr_node *filters,
                                  zr_chat_value *out)
 {
-    zr_scope *before;
+    zr_scope *before = NULL;
     ZERO_TRY(zr_scope_enter(r, r->scope, &before));
     zero_status status = zr_execute_to_text(r, block, out);
     r->scope = before;
@@ -266,7 +266,7 @@ static zero_status execute_generation(zr_rendering *r, const zr_node *node)
 
 static zero_status execute_with(zr_rendering *r, const zr_node *node)
 {
-    zr_scope *before;
+    zr_scope *before = NULL;
     zr_chat_value value;
     ZERO_TRY(zr_scope_enter(r, r->scope, &before));
     zr_scope *inner = r->scope;

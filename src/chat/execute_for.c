@@ -22,7 +22,7 @@ static zero_status passes(zr_rendering *r, const zr_loop *loop, const zr_chat_va
                           bool *pass)
 {
     zr_chat_value condition;
-    zr_scope *before;
+    zr_scope *before = NULL;
     *pass = true;
     if (!loop->node->other)
         return ZERO_OK;

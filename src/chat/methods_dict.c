@@ -94,7 +94,7 @@ static zero_status find_in_list(zr_rendering *r, const zr_chat_value *self,
 static zero_status list_index(zr_rendering *r, const zr_chat_value *self, const zr_call_values *v,
                               zr_chat_value *out)
 {
-    int64_t first, times;
+    int64_t first = 0, times = 0;
     ZERO_TRY(find_in_list(r, self, &v->at[0], &first, &times));
     *out = zr_value_of_integer(first);
     return times ? ZERO_OK : zr_rendering_fail(r, "index of what is not in the list");
@@ -103,7 +103,7 @@ static zero_status list_index(zr_rendering *r, const zr_chat_value *self, const 
 static zero_status list_count(zr_rendering *r, const zr_chat_value *self, const zr_call_values *v,
                               zr_chat_value *out)
 {
-    int64_t first, times;
+    int64_t first = 0, times = 0;
     ZERO_TRY(find_in_list(r, self, &v->at[0], &first, &times));
     *out = zr_value_of_integer(times);
     return ZERO_OK;

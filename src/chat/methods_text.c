@@ -257,7 +257,7 @@ const zr_builtin zr_methods_text[] = {
     {"endswith", "suffix", 1, text_endswith},
     {"removeprefix", "prefix", 1, text_removeprefix},
     {"removesuffix", "suffix", 1, text_removesuffix},
-    {"split", "sep maxsplit", 0, zr_text_split},
+    {"split", "sep maxsplit", 0, zr_text_split_left},
     {"rsplit", "sep maxsplit", 0, zr_text_split_right},
     {"splitlines", "keepends", 0, text_splitlines},
     {"replace", "old new count", 2, text_replace},

@@ -119,8 +119,8 @@ static zero_status split(zr_rendering *r, const zr_chat_value *self, const zr_ca
     return ZERO_OK;
 }
 
-zero_status zr_text_split(zr_rendering *r, const zr_chat_value *self, const zr_call_values *v,
-                          zr_chat_value *out)
+zero_status zr_text_split_left(zr_rendering *r, const zr_chat_value *self, const zr_call_values *v,
+                               zr_chat_value *out)
 {
     return split(r, self, v, false, out);
 }

@@ -229,7 +229,7 @@ static zero_status slice_range(zr_rendering *r, const zr_chat_value *of, const s
 zero_status zr_get_slice(zr_rendering *r, const zr_chat_value *of, const zr_chat_value *part,
                          zr_chat_value *out)
 {
-    slice s;
+    slice s = {0};
     int64_t length;
     bool can = of->kind == ZR_KIND_TEXT || of->kind == ZR_KIND_LIST || of->kind == ZR_KIND_TUPLE ||
                of->kind == ZR_KIND_RANGE;

@@ -100,7 +100,7 @@ static zero_status fill_context(zr_rendering *r, const json_t *variables)
 
 static zero_status run(zr_rendering *r, const json_t *variables)
 {
-    zr_scope *before;
+    zr_scope *before = NULL;
     ZERO_TRY(fill_context(r, variables));
     ZERO_TRY(zr_scope_enter(r, NULL, &before));
     return zr_execute(r, r->of->root);

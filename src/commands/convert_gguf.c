@@ -5,7 +5,7 @@
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
-#include "data/chat.h"
+#include "chat/chat.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
 #include "formats/source_gguf.h"

@@ -61,7 +61,7 @@ static zero_status read_prompts(job *j, zero_error *error)
     const zr_chat *chat = options->chat ? &j->chat : NULL;
     bool any = options->prompt_count > 0;
     if (chat) {
-        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, &j->chat, error));
+        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, options->chat_date, &j->chat, error));
         ZERO_TRY(zr_chat_check_marks(&j->chat, options->chat, tokenizer, error));
     }
     ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none,

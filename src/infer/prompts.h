@@ -3,7 +3,7 @@
 #ifndef ZR_INFER_PROMPTS_H
 #define ZR_INFER_PROMPTS_H
 
-#include "data/chat.h"
+#include "chat/chat.h"
 #include "comm/communicator.h"
 
 // Prompt p is ids.at[first[p]] up to, but not including, ids.at[first[p + 1]]; no prompt is empty.

@@ -16,7 +16,7 @@ static zr_record_made made;
 
 static int load_chat(void **state)
 {
-    return zr_chat_load(NULL, "chatml", &chatml, NULL) != ZERO_OK;
+    return zr_chat_load(NULL, "chatml", NULL, &chatml, NULL) != ZERO_OK;
 }
 
 static int free_all(void **state)
