@@ -169,6 +169,19 @@ static size_t before_cut_mark(const zr_buffer *text, size_t at, size_t least)
     return at;
 }
 
+// Returns where the prompt's own text, which `before` has more than `plain`, ends in the text of the
+// messages up to the answer; 0 if it is not there.
+static size_t find_prompt(const finding *f, size_t least)
+{
+    const zr_buffer *with = &f->with.text, *before = &f->before.text, *plain = &f->plain.text;
+    if (!begins_with(before, plain, plain->length) || before->length == plain->length)
+        return 0;
+    size_t length = before->length - plain->length;
+    size_t at =
+        zr_text_search(with->data, with->length, least, before->data + plain->length, length);
+    return at <= with->length ? at + length : 0;
+}
+
 // Finds where the answer begins in the text of the messages up to it.
 static zero_status find_begin(finding *f, size_t i, size_t *begin, bool *found, zero_error *error)
 {
@@ -185,15 +198,18 @@ static zero_status find_begin(finding *f, size_t i, size_t *begin, bool *found, 
         *begin = skip_header(f, i, *begin);
         return ZERO_OK;
     }
-    // The prompt has more than the answer begins with, such as an opened thought.
+    // The prompt has more than the answer begins with, such as an opened thought; or the template
+    // writes something before a first message that it does not write before a prompt alone.
     ZERO_TRY(render_part(f, i, false, &f->plain, found, error));
     if (!*found && i == 0) {
         f->plain.text.length = 0;
         *found = true;
     }
     *found = *found && begins_with_most(f, &f->with.text, &f->plain.text, &least);
-    if (*found)
-        *begin = before_cut_mark(&f->with.text, ZR_MAX(*begin, least), least);
+    if (!*found)
+        return ZERO_OK;
+    size_t prompt = find_prompt(f, least);
+    *begin = prompt ? prompt : before_cut_mark(&f->with.text, ZR_MAX(*begin, least), least);
     return ZERO_OK;
 }
 

@@ -127,6 +127,11 @@ static void test_other_templates(void **state)
     check_template(
         PLAIN "{% if add_generation_prompt %}<assistant>{% else %}</s>{% endif %}", TURNS, 0,
         "<user>Q1<end>\n<assistant>[A1<end>]\n<user>Q2<end>\n<assistant>[A2<end>]\n</s>", 0);
+    // It writes something before the first message alone.
+    check_template("{% for m in messages %}{% if loop.first %}<s>{% endif %}<{{ m.role }}>{{ "
+                   "m.content }}<end>{% endfor %}" PROMPT,
+                   "[{\"role\": \"assistant\", \"content\": \"A\"}]", 0, "<s><assistant>[A<end>]",
+                   0);
     // The prompt opens a thought that an answer need not have.
     check_template(PLAIN "{% if add_generation_prompt %}<assistant><think>\n{% endif %}", TURNS, 0,
                    "<user>Q1<end>\n<assistant>[A1<end>]\n<user>Q2<end>\n<assistant>[A2<end>]\n", 0);
