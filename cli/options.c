@@ -335,7 +335,9 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
         status = take_value(argc, argv, at, row, &value, error);
     if (status != ZERO_OK)
         return status;
-    if (takes_many(row))
+    if (row->id == OPT_STOP)
+        out->stops[out->stop_count++] = value;
+    else if (takes_many(row))
         out->data[out->data_count++] = value;
     return check_value(row, value, out, error);
 }
@@ -444,7 +446,8 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
 {
     *out = (cli_arguments){.command = command, .argv = argv};
     out->data = calloc((size_t)argc + 1, sizeof *out->data);
-    if (!out->data) {
+    out->stops = calloc((size_t)argc + 1, sizeof *out->stops);
+    if (!out->data || !out->stops) {
         refuse_usage(error, "no memory for %d arguments", argc);
         return error->status = ZERO_ERR_MEMORY;
     }
@@ -476,5 +479,6 @@ const char *cli_out(const cli_arguments *arguments)
 void cli_arguments_free(cli_arguments *arguments)
 {
     free(arguments->data);
-    arguments->data = NULL;
+    free(arguments->stops);
+    arguments->data = arguments->stops = NULL;
 }

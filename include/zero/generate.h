@@ -11,6 +11,10 @@ extern "C" {
 // Why an answer is complete: it has the requested number of tokens, or the model ended it.
 typedef enum zero_finish { ZERO_FINISH_LENGTH, ZERO_FINISH_END } zero_finish;
 
+// What a person says next in a conversation: nothing more, a message that continues it, or one that
+// begins another.
+typedef enum zero_turn { ZERO_TURN_END, ZERO_TURN_ON, ZERO_TURN_ANEW } zero_turn;
+
 typedef struct zero_generate_options {
     size_t struct_size;
     const char *model_dir;
@@ -64,6 +68,14 @@ typedef struct zero_generate_options {
     const char *adapter; // as in zero_eval_options
     // The date that a chat template takes for today, "YYYY-MM-DD"; NULL: today.
     const char *chat_date;
+    // (stop_count) An answer ends before the first of these texts that occurs in it; none is empty.
+    const char *const *stops;
+    int stop_count;
+    // 1: a conversation, which needs `chat` and `ask`, in place of prompts.
+    int converses;
+    // Called on rank 0 once the answer before is complete, for what the user says next. *text is
+    // valid up to the next call; ZERO_TURN_END comes without one. took is not called.
+    zero_turn (*ask)(void *user, const char **text);
 } zero_generate_options;
 
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;

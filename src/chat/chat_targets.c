@@ -169,8 +169,8 @@ static size_t before_cut_mark(const zr_buffer *text, size_t at, size_t least)
     return at;
 }
 
-// Returns where the prompt's own text, which `before` has more than `plain`, ends in the text of the
-// messages up to the answer; 0 if it is not there.
+// Returns where the prompt's own text, which `before` has more than `plain`, ends in the text of
+// the messages up to the answer; 0 if it is not there.
 static size_t find_prompt(const finding *f, size_t least)
 {
     const zr_buffer *with = &f->with.text, *before = &f->before.text, *plain = &f->plain.text;
