@@ -217,7 +217,15 @@ static zero_status find_answer(finding *f, size_t i, bool *found, zero_error *er
 {
     const zr_buffer *with = &f->with.text, *whole = &f->whole->text;
     size_t begin, end;
-    ZERO_TRY(render_part(f, i + 1, false, &f->with, found, error));
+    *found = true;
+    if (i + 1 == f->text->count) {
+        f->with.text.length = 0;
+        zr_buffer_append(&f->with.text, whole->data, whole->length);
+        if (f->with.text.failed)
+            return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its text", f->text->of->name);
+    } else {
+        ZERO_TRY(render_part(f, i + 1, false, &f->with, found, error));
+    }
     if (*found)
         ZERO_TRY(find_begin(f, i, &begin, found, error));
     if (!*found)

@@ -137,6 +137,14 @@ static void test_other_templates(void **state)
                    "<user>Q1<end>\n<assistant>[A1<end>]\n<user>Q2<end>\n<assistant>[A2<end>]\n", 0);
 }
 
+// Both: an end token after all messages, and a prompt that opens a thought.
+static void test_a_trailer_and_a_thought(void **state)
+{
+    check_template(
+        PLAIN "{% if add_generation_prompt %}<assistant><think>\n{% else %}</s>{% endif %}", TURNS,
+        0, "<user>Q1<end>\n<assistant>[A1<end>]\n<user>Q2<end>\n<assistant>[A2<end>]\n</s>", 0);
+}
+
 static void test_generation_marks(void **state)
 {
     check_template(MARKED, TURNS, 0, "<u>Q1<a>[A1<end>]<u>Q2<a>[A2<end>]", 0);
@@ -227,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_other_templates),
+        cmocka_unit_test(test_a_trailer_and_a_thought),
         cmocka_unit_test(test_generation_marks),
         cmocka_unit_test(test_thoughts_that_are_dropped),
         cmocka_unit_test(test_a_template_that_refuses),
