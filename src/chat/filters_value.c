@@ -44,9 +44,11 @@ static bool read_integer(const zr_chat_value *text, int64_t base, int64_t *out)
     return count && stop == digits + count && stop != digits && !errno;
 }
 
-static bool whole_of_real(double value, int64_t *out)
+// Cuts off the fraction. *large: the number is one, but does not fit.
+static bool whole_of_real(double value, int64_t *out, bool *large)
 {
-    if (!(fabs(value) < 9.2e18))
+    *large = isfinite(value) && !(fabs(value) < 9.2e18);
+    if (!isfinite(value) || *large)
         return false;
     *out = (int64_t)value;
     return true;
@@ -59,17 +61,19 @@ static zero_status filter_int(zr_rendering *r, const zr_chat_value *self, const 
     ZERO_TRY(zr_argument_integer(r, &v->at[1], 10, &base));
     if (base < 2 || base > 36)
         return zr_rendering_fail(r, "int: a base of %lld", (long long)base);
-    bool read = zr_value_is_integer(self);
+    bool read = zr_value_is_integer(self), large = false;
     if (read)
         value = zr_value_integer(self);
     else if (self->kind == ZR_KIND_REAL)
-        read = whole_of_real(self->real, &value);
+        read = whole_of_real(self->real, &value, &large);
     else if (self->kind == ZR_KIND_TEXT)
         read = read_integer(self, base, &value) ||
-               whole_of_real(zr_text_to_real(self->text.data, self->text.length), &value);
+               whole_of_real(zr_text_to_real(self->text.data, self->text.length), &value, &large);
     else if (self->kind == ZR_KIND_UNDEFINED)
         return zr_rendering_fail(r, "\"%.*s\" is undefined, and its int is asked for",
                                  (int)self->text.length, self->text.data);
+    if (large)
+        return zr_rendering_fail(r, "an integer that does not fit 64 bits");
     *out = read                               ? zr_value_of_integer(value)
            : v->at[0].kind == ZR_KIND_MISSING ? zr_value_of_integer(0)
                                               : v->at[0];

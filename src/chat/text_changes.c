@@ -14,6 +14,27 @@ static zero_status finish(zr_rendering *r, zr_buffer *text, const zr_chat_value 
     return ZERO_OK;
 }
 
+// Appends the small letter of the character at text[at..after). A capital sigma at the end of a word
+// has another one than elsewhere.
+static void append_lower(zr_buffer *out, const zr_chat_value *self, size_t at, size_t after,
+                         int32_t code)
+{
+    const char *data = self->text.data;
+    int32_t before = 0, next = 0;
+    size_t previous = at;
+    if (code == 0x3a3) {
+        while (previous > 0 && ((unsigned char)data[--previous] & 0xc0) == 0x80)
+            ;
+        if (at > 0)
+            zr_text_next(data + previous, at - previous, &before);
+        if (after < self->text.length)
+            zr_text_next(data + after, self->text.length - after, &next);
+        if (zr_text_has_case(before) && !zr_text_has_case(next))
+            code = 0x3c2;
+    }
+    zr_text_append_case(out, code, ZR_CASE_LOWER);
+}
+
 zero_status zr_text_change_case(zr_rendering *r, const zr_chat_value *self, bool upper,
                                 zr_chat_value *out)
 {
@@ -21,8 +42,12 @@ zero_status zr_text_change_case(zr_rendering *r, const zr_chat_value *self, bool
     int32_t code;
     ZERO_TRY(zr_rendering_steps(r, self->text.length / 16));
     for (size_t at = 0; at < self->text.length;) {
-        at += zr_text_next(self->text.data + at, self->text.length - at, &code);
-        zr_text_append_case(&text, code, upper ? ZR_CASE_UPPER : ZR_CASE_LOWER);
+        size_t after = at + zr_text_next(self->text.data + at, self->text.length - at, &code);
+        if (upper)
+            zr_text_append_case(&text, code, ZR_CASE_UPPER);
+        else
+            append_lower(&text, self, at, after, code);
+        at = after;
     }
     return finish(r, &text, self, out);
 }
@@ -33,9 +58,12 @@ zero_status zr_text_capitalize(zr_rendering *r, const zr_chat_value *self, zr_ch
     int32_t code;
     ZERO_TRY(zr_rendering_steps(r, self->text.length / 16));
     for (size_t at = 0; at < self->text.length;) {
-        bool first = at == 0;
-        at += zr_text_next(self->text.data + at, self->text.length - at, &code);
-        zr_text_append_case(&text, code, first ? ZR_CASE_TITLE : ZR_CASE_LOWER);
+        size_t after = at + zr_text_next(self->text.data + at, self->text.length - at, &code);
+        if (at == 0)
+            zr_text_append_case(&text, code, ZR_CASE_TITLE);
+        else
+            append_lower(&text, self, at, after, code);
+        at = after;
     }
     return finish(r, &text, self, out);
 }

@@ -114,6 +114,10 @@ void zr_text_append_case(zr_buffer *out, int32_t code, zr_text_case which)
         zr_buffer_append(out, which == ZR_CASE_UPPER ? "SS" : "Ss", 2);
         return;
     }
+    if (code == 0x130 && which == ZR_CASE_LOWER) { // a dotted capital I keeps its dot
+        zr_buffer_append(out, "i\xcc\x87", 3);
+        return;
+    }
     int32_t other = which == ZR_CASE_LOWER   ? utf8proc_tolower(code)
                     : which == ZR_CASE_UPPER ? utf8proc_toupper(code)
                                              : utf8proc_totitle(code);

@@ -25,7 +25,7 @@ size_t zr_text_search(const char *text, size_t length, size_t from, const char *
 
 typedef enum zr_text_case { ZR_CASE_LOWER, ZR_CASE_UPPER, ZR_CASE_TITLE } zr_text_case;
 // Appends the character in that case: Unicode's simple mapping, and of the longer ones the usual
-// (a sharp s in capitals is two letters).
+// (a sharp s in capitals is two letters, a dotted capital I in small ones a letter and a dot).
 void zr_text_append_case(zr_buffer *out, int32_t code, zr_text_case which);
 bool zr_text_has_case(int32_t code);
 bool zr_text_is_printable(int32_t code); // str.isprintable

@@ -57,6 +57,8 @@ static void test_errors_name_the_place(void **state)
          "the chat template fails: + between str and int (x.jinja, line 1, column 24)"},
         {"{{ x.y }}", ZERO_ERR_DATA, "\"x\" is undefined, and \"y\" is asked of it"},
         {"{{ 9223372036854775807 + 1 }}", ZERO_ERR_DATA, "does not fit 64 bits"},
+        {"{{ 1e20|int }}", ZERO_ERR_DATA, "does not fit 64 bits"},
+        {"{{ '99999999999999999999'|int }}", ZERO_ERR_DATA, "does not fit 64 bits"},
         {"{{ messages|nosuch }}", ZERO_ERR_DATA, "the filter \"nosuch\" is not built"},
         {"{{ strftime_now('%Y') }}", ZERO_ERR_DATA, "asks for the date, and none is known"},
         {"{{ namespace(a=1).b.c }}", ZERO_ERR_DATA, "\"b\" is undefined"},
