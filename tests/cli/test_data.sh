@@ -272,15 +272,15 @@ PY
 refused 78 'chat template of this model cannot be read: chat_template:1:4: a string that does not end' \
     "$ZERO" train --model base/model --data many.jsonl --threads 1 --quiet --steps 1 --out out
 cat >dated.jsonl <<'END'
-{"messages": [{"role": "user", "content": "q", "name": "x"}, {"role": "assistant", "content": "a"}], "tools": [{"n": 1}], "chat_template_kwargs": {"mood": "good"}}
+{"messages": [{"role": "user", "content": "q", "name": "x"}, {"role": "assistant", "content": "a"}], "tools": [{"type": "function", "function": {"n": 1}}], "chat_template_kwargs": {"mood": "good"}}
 END
 cat >dated.jinja <<'END'
 {{ strftime_now('%d %B %Y') }} {{ tools | tojson }} {{ mood }}
 {% for message in messages %}{% if message.role == 'critic' %}{{ raise_exception('no critics') }}{% endif %}
 <{{ message.role }}>{% if message.role == 'assistant' %}{% generation %}{{ message.content }}<end>{% endgeneration %}{% else %}{{ message.content }}{% endif %}{% endfor %}
 END
-expect 0 "$ZERO" data show --data dated.jsonl --chat dated.jinja --chat-date 2026-03-09 --seq 53 --micro-batch 1 --json
-grep -qF '09 March 2026 [{\"n\": 1}] good' out.txt || fail "a template of a file: $(cat out.txt)"
+expect 0 "$ZERO" data show --data dated.jsonl --chat dated.jinja --chat-date 2026-03-09 --seq 120 --micro-batch 1 --json
+grep -qF '09 March 2026 [{\"type\": \"function\", \"function\": {\"n\": 1}}] good' out.txt && grep -qF '"text":"a<end>"' out.txt || fail "a template of a file: $(cat out.txt)"
 refused 64 'must be a date' "$ZERO" tokenize --tokenizer bytes --data dated.jsonl --chat dated.jinja --chat-date 2026-03-32 --out dated.bin
 refused 64 '--chat-date tomorrow: it must be a date as 2026-03-09' "$ZERO" data show --data dated.jsonl --chat dated.jinja --chat-date tomorrow
 refused 64 'it must be one of' "$ZERO" data show --data dated.jsonl --chat dated.txt
