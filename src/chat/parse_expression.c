@@ -296,7 +296,7 @@ zero_status zr_parse_filters(zr_parser *p, bool begun, const zr_node **node)
 // Takes the argument of a test without brackets, if there is one: "x is divisibleby 3".
 static zero_status parse_test_argument(zr_parser *p, zr_node_arguments *out)
 {
-    const zr_token_kind kind = p->token->kind;
+    const zr_template_token_kind kind = p->token->kind;
     bool begins = (kind >= ZR_TOKEN_NAME && kind <= ZR_TOKEN_REAL) || zr_parse_is(p, "[") ||
                   zr_parse_is(p, "{");
     if (!begins || zr_parse_is_word(p, "else") || zr_parse_is_word(p, "or") ||

@@ -47,7 +47,7 @@ static zero_status add_token(lexer *l, zr_template_token token)
     return ZERO_OK;
 }
 
-static zero_status add_plain(lexer *l, zr_token_kind kind, size_t from, size_t length)
+static zero_status add_plain(lexer *l, zr_template_token_kind kind, size_t from, size_t length)
 {
     return add_token(l,
                      (zr_template_token){

@@ -5,7 +5,7 @@
 
 #include "chat/value_memory.h"
 
-typedef enum zr_token_kind {
+typedef enum zr_template_token_kind {
     ZR_TOKEN_END,
     ZR_TOKEN_DATA, // text outside of tags
     ZR_TOKEN_VARIABLE_BEGIN,
@@ -17,10 +17,10 @@ typedef enum zr_token_kind {
     ZR_TOKEN_INTEGER,
     ZR_TOKEN_REAL,
     ZR_TOKEN_OPERATOR,
-} zr_token_kind;
+} zr_template_token_kind;
 
 typedef struct zr_template_token {
-    zr_token_kind kind;
+    zr_template_token_kind kind;
     size_t offset; // in the source
     const char *text;
     size_t length;

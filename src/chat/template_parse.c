@@ -41,7 +41,7 @@ zero_status zr_parse_take_list(zr_parser *p, zr_node_list *list, zr_node *node)
                                  p->of->name);
 }
 
-static bool token_is(const zr_template_token *token, zr_token_kind kind, const char *text)
+static bool token_is(const zr_template_token *token, zr_template_token_kind kind, const char *text)
 {
     return token->kind == kind && token->length == strlen(text) &&
            !memcmp(token->text, text, token->length);
@@ -98,7 +98,7 @@ zero_status zr_parse_expect(zr_parser *p, const char *operator)
                                                       zr_parse_describe(p, found));
 }
 
-zero_status zr_parse_expect_kind(zr_parser *p, zr_token_kind kind, const char *what)
+zero_status zr_parse_expect_kind(zr_parser *p, zr_template_token_kind kind, const char *what)
 {
     char found[64];
     if (p->token->kind != kind)

@@ -38,7 +38,7 @@ bool zr_parse_is_word(const zr_parser *p, const char *word);
 bool zr_parse_skip(zr_parser *p, const char *operator);
 bool zr_parse_skip_word(zr_parser *p, const char *word);
 zero_status zr_parse_expect(zr_parser *p, const char *operator);
-zero_status zr_parse_expect_kind(zr_parser *p, zr_token_kind kind, const char *what);
+zero_status zr_parse_expect_kind(zr_parser *p, zr_template_token_kind kind, const char *what);
 // Describes the next token for a message: "the name \"x\"".
 const char *zr_parse_describe(const zr_parser *p, char out[static 64]);
 zero_status zr_parse_enter(zr_parser *p);         // one level deeper; p->depth-- leaves it

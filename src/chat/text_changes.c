@@ -14,8 +14,8 @@ static zero_status finish(zr_rendering *r, zr_buffer *text, const zr_chat_value 
     return ZERO_OK;
 }
 
-// Appends the small letter of the character at text[at..after). A capital sigma at the end of a word
-// has another one than elsewhere.
+// Appends the small letter of the character at text[at..after). A capital sigma at the end of a
+// word has another one than elsewhere.
 static void append_lower(zr_buffer *out, const zr_chat_value *self, size_t at, size_t after,
                          int32_t code)
 {
