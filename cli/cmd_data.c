@@ -26,6 +26,7 @@ static zero_data_options data_options_of(const cli_arguments *a)
         .val = a->text[OPT_VAL],
         .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
+        .chat_date = a->text[OPT_CHAT_DATE],
         .model_dir = a->text[OPT_MODEL],
         .tokenizer = a->text[OPT_TOKENIZER],
         .seq = a->integer[OPT_SEQ],

@@ -15,6 +15,7 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
         .data_count = a->data_count,
         .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
+        .chat_date = a->text[OPT_CHAT_DATE],
         .seq = a->integer[OPT_SEQ],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .tokenizer = a->text[OPT_TOKENIZER],

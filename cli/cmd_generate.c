@@ -208,6 +208,13 @@ static int answer_all_prompts(const cli_arguments *a, zero_generate_options *opt
     return code;
 }
 
+// A chat without prompts is a conversation.
+static bool converses(const cli_arguments *a)
+{
+    return a->given[OPT_CHAT] && !a->given[OPT_PROMPT] && !a->given[OPT_PROMPTS] &&
+           !a->given[OPT_JSON];
+}
+
 // `first`: this is the one rank that prints.
 static zero_generate_options generate_options(const cli_arguments *a, zero_comm *comm, bool first)
 {
@@ -215,6 +222,7 @@ static zero_generate_options generate_options(const cli_arguments *a, zero_comm 
         .struct_size = sizeof(zero_generate_options),
         CLI_LOAD_OPTIONS(a, first),
         .chat = a->text[OPT_CHAT],
+        .chat_date = a->text[OPT_CHAT_DATE],
         .tokens = a->integer[OPT_TOKENS],
         .batch = a->integer[OPT_BATCH],
         .ignore_end = a->given[OPT_IGNORE_END],
@@ -224,6 +232,9 @@ static zero_generate_options generate_options(const cli_arguments *a, zero_comm 
         .seed = a->given[OPT_SEED] ? (uint64_t)a->integer[OPT_SEED] : 1337,
         .comm = comm,
         .no_learn = a->given[OPT_NO_LEARN],
+        .stops = a->stops,
+        .stop_count = a->stop_count,
+        .converses = converses(a),
     };
 }
 
@@ -247,6 +258,8 @@ static int generate_rank(const cli_arguments *a, zero_comm *comm)
     if (a->given[OPT_PROMPTS] &&
         zero_prompts_read(a->text[OPT_PROMPTS], a->text[OPT_FIELD], &file, &error) != ZERO_OK)
         return cli_fail_rank(a->command, comm, &error);
+    if (options.converses)
+        return cli_talk(a, &options);
     int code = answer_all_prompts(a, &options, &file);
     zero_prompts_free(&file);
     return code;

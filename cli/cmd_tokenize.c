@@ -48,6 +48,7 @@ static zero_tokenize_options tokenize_options(const cli_arguments *a, shown *sho
         .out = cli_out(a),
         .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
+        .chat_date = a->text[OPT_CHAT_DATE],
         .logger = {.write = cli_log_stderr},
         .special = a->given[OPT_SPECIAL],
         .threads = (int)a->integer[OPT_THREADS],

@@ -70,6 +70,7 @@ static void take_subject(const cli_arguments *a, zero_train_options *o)
     o->val = a->text[OPT_VAL];
     o->field = cli_field(a);
     o->chat = a->text[OPT_CHAT];
+    o->chat_date = a->text[OPT_CHAT_DATE];
 }
 
 static void take_settings(const cli_arguments *a, const cli_overrides *overrides,

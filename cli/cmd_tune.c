@@ -37,6 +37,7 @@ static zero_tune_options tune_options(const cli_arguments *a, const cli_override
         .data_count = a->data_count,
         .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
+        .chat_date = a->text[OPT_CHAT_DATE],
         .tokenizer = a->text[OPT_TOKENIZER],
         .ignore_unused = a->given[OPT_IGNORE_UNUSED],
         .config_path = a->text[OPT_CONFIG],

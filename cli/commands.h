@@ -97,6 +97,8 @@ int cli_train(const cli_arguments *arguments);
 int cli_run(const cli_arguments *arguments);
 int cli_eval(const cli_arguments *arguments);
 int cli_generate(const cli_arguments *arguments);
+// Of zero generate: a conversation on standard input and output (talk.c).
+int cli_talk(const cli_arguments *arguments, zero_generate_options *options);
 int cli_diff(const cli_arguments *arguments);
 int cli_verify(const cli_arguments *arguments);
 int cli_inspect(const cli_arguments *arguments);

@@ -72,7 +72,9 @@ static void write_option(FILE *out, const cli_option *row, const cli_command *co
                          : row->argument ? values_of_argument(row->argument)
                                          : "-";
     const char *end = row->kind == CLI_TEXTS ? "..." : row->kind == CLI_EACH ? "+" : "";
-    fprintf(out, "%s\t%s\t%s%s\t", command->name, row->name, values, end);
+    const char *file = strstr(values, "FILE."); // the ending is not what completion looks at
+    int width = (int)(file ? (size_t)(file - values) + strlen("FILE") : strlen(values));
+    fprintf(out, "%s\t%s\t%.*s%s\t", command->name, row->name, width, values, end);
     write_clause(out, words.help);
 }
 

@@ -33,8 +33,9 @@ struct cli_option {
     const char *argument; // "N", as help shows it; NULL: a flag
     cli_kind kind;
     unsigned commands; // bit 1 << cli_command_id
-    // "auto|self|local|mpi". Of another kind than CLI_CHOICE, what completion proposes: FILE stands
-    // for the names of files, and a ',' in front says that the value is a list of these.
+    // "auto|self|local|mpi"; FILE.EXT at its end stands for the names of files that end so. Of
+    // another kind than CLI_CHOICE, what completion proposes: FILE stands for the names of files,
+    // and a ',' in front says that the value is a list of these.
     const char *choices;
     double least, most;        // the range of numbers
     bool capacity;             // a bare number of so few bytes would be a slip: 80 is 80 bytes

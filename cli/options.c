@@ -120,12 +120,22 @@ static zero_status refuse_unknown(const cli_command *command, const char *name, 
     return refuse_usage(error, "unknown option %s (zero %s --help lists all)", word, command->name);
 }
 
+// Whether a choice is FILE.EXT, which stands for the names of files that end so, and this is one.
+static bool is_file_choice(const char *choice, size_t width, const char *value)
+{
+    static const char any[] = "FILE";
+    size_t length = strlen(value), ending = width - (sizeof any - 1);
+    return width > sizeof any && strncmp(choice, any, sizeof any - 1) == 0 && length > ending &&
+           strncmp(value + length - ending, choice + sizeof any - 1, ending) == 0;
+}
+
 static bool is_choice(const char *choices, const char *value)
 {
     size_t length = strlen(value);
     for (const char *at = choices; length; at++) {
         size_t width = strcspn(at, "|");
-        if (width == length && strncmp(at, value, length) == 0)
+        if ((width == length && strncmp(at, value, length) == 0) ||
+            is_file_choice(at, width, value))
             return true;
         at += width;
         if (!*at)
@@ -325,7 +335,9 @@ static zero_status take_option(int argc, char *const *argv, int *at, cli_argumen
         status = take_value(argc, argv, at, row, &value, error);
     if (status != ZERO_OK)
         return status;
-    if (takes_many(row))
+    if (row->id == OPT_STOP)
+        out->stops[out->stop_count++] = value;
+    else if (takes_many(row))
         out->data[out->data_count++] = value;
     return check_value(row, value, out, error);
 }
@@ -434,7 +446,8 @@ zero_status cli_parse(const cli_command *command, int argc, char *const *argv, c
 {
     *out = (cli_arguments){.command = command, .argv = argv};
     out->data = calloc((size_t)argc + 1, sizeof *out->data);
-    if (!out->data) {
+    out->stops = calloc((size_t)argc + 1, sizeof *out->stops);
+    if (!out->data || !out->stops) {
         refuse_usage(error, "no memory for %d arguments", argc);
         return error->status = ZERO_ERR_MEMORY;
     }
@@ -466,5 +479,6 @@ const char *cli_out(const cli_arguments *arguments)
 void cli_arguments_free(cli_arguments *arguments)
 {
     free(arguments->data);
-    arguments->data = NULL;
+    free(arguments->stops);
+    arguments->data = arguments->stops = NULL;
 }

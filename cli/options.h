@@ -23,6 +23,7 @@ typedef enum cli_option_id {
     OPT_FIELD,
     OPT_MAP,
     OPT_CHAT,
+    OPT_CHAT_DATE,
     OPT_TOKENIZER,
     OPT_VOCAB,
     OPT_SPECIAL,
@@ -85,6 +86,7 @@ typedef enum cli_option_id {
     OPT_PROMPT,
     OPT_PROMPTS,
     OPT_BATCH,
+    OPT_STOP,
     OPT_IGNORE_END,
     OPT_IGNORE_UNUSED,
     OPT_TOKENS,
@@ -127,6 +129,8 @@ typedef struct cli_arguments {
     double real[CLI_OPTIONS];      // of reals and counts
     const char **data;             // (data_count) the values of --data or --prompt, or the paths
     int data_count;
+    const char **stops; // (stop_count) the values of --stop
+    int stop_count;
     const char *operand;  // "comm", "gemm", ...; or a path
     char *const *program; // NULL-terminated: the program that `zero run` starts
     char *const *argv;    // the program's own arguments, for starting it again

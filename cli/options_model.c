@@ -81,12 +81,17 @@ const cli_option cli_options_model[] = {
         .help = "how fields of JSON records are named: user=question,assistant=answer, and "
                 "system=, input=, history=; or prompt=, completion=; messages=; conversations="),
     OPTION(CHOICE, CHAT, "--chat", "FORMAT", TRAIN | EVAL | GENERATE | TOKENIZE | DATA | TUNE,
-        .choices = "auto|chatml|llama2|llama3|llama3.1|mistral|mistral-spaced|mistral-2024",
+        .choices = "auto|chatml|llama2|llama3|llama3.1|mistral|mistral-spaced|mistral-2024|"
+                   "FILE.jinja",
         .standard_text = "auto: by the model's chat template",
         .help = "how messages are written",
         .differs = {FOR(GENERATE,
                         .help = "treat each prompt as a user's message and answer as the assistant",
                         .standard_text = "no chat: the prompt is continued")}),
+    OPTION(TEXT, CHAT_DATE, "--chat-date", "YYYY-MM-DD",
+        TRAIN | EVAL | GENERATE | TOKENIZE | DATA | TUNE, .standard_text = "today",
+        .help = "the date that a chat template writes as today's, if it writes any",
+        .differs = {FOR(TRAIN, .standard_text = "that of the run that is resumed, or today")}),
     OPTION(TEXT, TOKENIZER, "--tokenizer", "KIND", TRAIN | EVAL | TOKENIZE | DATA | TUNE,
         .choices = "bytes|chars|FILE", .standard_text = "that of --model, or bytes",
         .help = "what a token is: bytes, chars (the characters of the text), or " A_TOKENIZER,

@@ -94,6 +94,8 @@ const cli_option cli_options_reports[] = {
                 "they follow those of --prompt"),
     OPTION(INTEGER, BATCH, "--batch", "N", GENERATE, RANGE(1, 4096), .standard = "8",
         .help = "how many prompts are answered at once, at most"),
+    OPTION(EACH, STOP, "--stop", "TEXT", GENERATE,
+        .help = "end an answer before this text; given several times, before the first of them"),
     FLAG(IGNORE_END, "--ignore-end", GENERATE,
         .help = "go on after the model's end token, up to --tokens"),
     OPTION(COUNT, TOKENS, "--tokens", "N", GENERATE | SIMULATE, RANGE(1, INT64_SAFE),

@@ -129,9 +129,9 @@ ZERO_API zero_status zero_verify_ranks(const char *run, int *ranks, zero_error *
 
 // ---- zero_data_show: shows what a training will read, as text, before the run.
 typedef struct zero_data_options {
-    const char *const *data; // (data_count) this and the next four are as in zero_train_options
+    const char *const *data; // (data_count) this and the next five are as in zero_train_options
     int data_count;
-    const char *val, *field, *chat;
+    const char *val, *field, *chat, *chat_date;
     // The model whose tokenizer, vocabulary, context and chat template are used; or NULL.
     const char *model_dir;
     const char *tokenizer; // as in zero_train_options
@@ -170,7 +170,7 @@ typedef struct zero_tokenize_options {
     // one, follows each text and record.
     const char *const *data;
     int data_count;
-    const char *field, *chat; // of JSONL, as in zero_train_options
+    const char *field, *chat, *chat_date; // of JSONL, as in zero_train_options
     // The file to write, in llm.c's format: uint16 if the ids fit, otherwise uint32. out.json next
     // to it tells which tokenizer made it.
     const char *out;

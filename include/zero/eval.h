@@ -36,6 +36,8 @@ typedef struct zero_eval_options {
     // A directory with an adapter of the model, as peft saves it, or that of a run that trained
     // one; NULL: none.
     const char *adapter;
+    // The date that a chat template takes for today, "YYYY-MM-DD"; NULL: today.
+    const char *chat_date;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the

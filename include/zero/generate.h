@@ -11,6 +11,10 @@ extern "C" {
 // Why an answer is complete: it has the requested number of tokens, or the model ended it.
 typedef enum zero_finish { ZERO_FINISH_LENGTH, ZERO_FINISH_END } zero_finish;
 
+// What a person says next in a conversation: nothing more, a message that continues it, or one that
+// begins another.
+typedef enum zero_turn { ZERO_TURN_END, ZERO_TURN_ON, ZERO_TURN_ANEW } zero_turn;
+
 typedef struct zero_generate_options {
     size_t struct_size;
     const char *model_dir;
@@ -20,7 +24,7 @@ typedef struct zero_generate_options {
     const char *const *prompts;
     int64_t prompt_count; // 0: one empty prompt
     // How to wrap each prompt as the message of a user: "auto": by the model's chat template; or
-    // "chatml", "llama2", ...; NULL: no chat.
+    // "chatml", "llama2", ..., or the file of a template, NAME.jinja; NULL: no chat.
     const char *chat;
     int64_t tokens; // to generate for each, at least 1
     // The most prompts that are answered at once; 0: 8. An answer does not depend on it (in fp32
@@ -62,6 +66,16 @@ typedef struct zero_generate_options {
     // predicted; may be NULL.
     void (*took)(void *user, const char *text);
     const char *adapter; // as in zero_eval_options
+    // The date that a chat template takes for today, "YYYY-MM-DD"; NULL: today.
+    const char *chat_date;
+    // (stop_count) An answer ends before the first of these texts that occurs in it; none is empty.
+    const char *const *stops;
+    int stop_count;
+    // 1: a conversation, which needs `chat` and `ask`, in place of prompts.
+    int converses;
+    // Called on rank 0 once the answer before is complete, for what the user says next. *text is
+    // valid up to the next call; ZERO_TURN_END comes without one. took is not called.
+    zero_turn (*ask)(void *user, const char **text);
 } zero_generate_options;
 
 // Generates answers to all prompts; they do not depend on the number of ranks (in fp32 bit by bit;

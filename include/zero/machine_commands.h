@@ -79,6 +79,7 @@ typedef struct zero_tune_options {
     // The caller sets it to a signal number to end everything. May be NULL.
     const volatile int *stop;
     zero_logger logger;
+    const char *chat_date; // as in zero_train_options
 } zero_tune_options;
 
 // Predicts what fits, measures the best of it in turn, writes the files and, through `write`, the

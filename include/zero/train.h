@@ -50,7 +50,8 @@ typedef struct zero_train_options {
     // The field of JSON records to use, or which fields are which keys: KEY=FIELD,KEY=FIELD,...
     // NULL: by the shape of each record (docs/data.md).
     const char *field;
-    // The format of chat messages: "chatml", "llama2", ...; NULL: the model's chat template.
+    // How chat messages are written: "chatml", "llama2", ..., or the file of a template,
+    // "NAME.jinja"; NULL: by the model's chat template.
     const char *chat;
     // "bytes", "chars", a directory or a tokenizer.json; NULL: that of model_dir, otherwise bytes.
     const char *tokenizer;
@@ -114,6 +115,9 @@ typedef struct zero_train_options {
     const char *schedule, *split;
     // 1: what the run measures of itself is not kept for later predictions.
     int no_learn;
+    // The date that a chat template takes for today, "YYYY-MM-DD"; NULL: that of the run which is
+    // resumed, or else today. config.json keeps it if the template asks for it.
+    const char *chat_date;
 } zero_train_options;
 
 // Trains. Collective over comm. `zero train --help` and docs/ describe what it writes into out_dir.

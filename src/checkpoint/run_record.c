@@ -6,6 +6,7 @@
 #include "checkpoint/run_directory.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_CONFIG = 1 << 24 }; // in bytes
@@ -54,6 +55,7 @@ void zr_run_record_write(const zr_run_record *record, zr_buffer *out)
     zr_json_text(&w, "val", record->val ? record->val : LAST_TENTH);
     put_text(&w, "field", record->field);
     put_text(&w, "chat", record->chat);
+    put_text(&w, "chat_date", record->chat_date);
     put_text(&w, "allow_change", record->allow_change);
     put_text(&w, "backend", record->backend);
     put_text(&w, "comm", record->comm);
@@ -110,6 +112,7 @@ static zr_run_record read_run_record(const json_t *run)
         .val = val && strcmp(val, LAST_TENTH) ? val : NULL,
         .field = text_of_key(run, "field"),
         .chat = text_of_key(run, "chat"),
+        .chat_date = text_of_key(run, "chat_date"),
         .allow_change = text_of_key(run, "allow_change"),
         .backend = text_of_key(run, "backend"),
         .comm = text_of_key(run, "comm"),
@@ -288,5 +291,14 @@ void zr_run_before_read(const char *run, zr_run_before *out)
             .tensor = config.run.tensor,
             .stages = config.run.stages,
         };
+    zr_run_config_free(&config);
+}
+
+void zr_run_date_before(const char *run, zr_run_before *out)
+{
+    zr_run_config_file config;
+    out->chat_date[0] = 0;
+    if (zr_run_config_read(run, &config, NULL) == ZERO_OK && config.run.chat_date)
+        snprintf(out->chat_date, sizeof out->chat_date, "%s", config.run.chat_date);
     zr_run_config_free(&config);
 }

@@ -20,6 +20,8 @@ typedef struct zr_run_record {    // settings outside of the configuration file
     // A value for --val: NULL means the last tenth of the data; "none".
     const char *val;
     const char *field, *chat; // NULL if not given
+    // What the chat template took for today, "2026-03-09"; NULL if it does not ask for it.
+    const char *chat_date;
     const char *allow_change; // NULL if not given
     const char *backend, *comm;
     const char *instructions; // the arithmetic's path: "avx2"
@@ -95,12 +97,14 @@ typedef struct zr_run_before {
     double weight_decay;
     // libzero.loss_mean was micro_batch, the only one that earlier programs knew.
     bool has_loss_mean;
-    bool has_rate_0; // libzero.schedule_from_one was false; false if unknown
+    bool has_rate_0;    // libzero.schedule_from_one was false; false if unknown
+    char chat_date[16]; // of the record; "" if unknown
 } zr_run_before;
 
 // Read it from a checkpoint, or from a run that ended before its first one. What cannot be read
 // stays 0.
 void zr_run_before_of_checkpoint(const char *checkpoint, zr_run_before *out);
 void zr_run_before_read(const char *run, zr_run_before *out);
+void zr_run_date_before(const char *run, zr_run_before *out); // reads chat_date alone
 
 #endif

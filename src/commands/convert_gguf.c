@@ -2,11 +2,11 @@
 #include "commands/convert_gguf.h"
 
 #include "base/text.h"
+#include "chat/chat.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
 #include "commands/convert_config.h"
-#include "data/chat.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
 #include "formats/source_gguf.h"

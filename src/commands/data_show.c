@@ -53,7 +53,8 @@ static zero_status read_data_show_all(show *s, zero_error *error)
     ZERO_TRY(zr_model_directory(options->model_dir, &options->logger, &s->model_dir, error));
     ZERO_TRY(
         zr_tokenizer_directory(options->tokenizer, &options->logger, &s->tokenizer_path, error));
-    ZERO_TRY(zr_reading_chat(s->model_dir, s->tokenizer_path, options->chat, &s->chat, error));
+    ZERO_TRY(zr_reading_chat(s->model_dir, s->tokenizer_path, options->chat, options->chat_date,
+                             &s->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
@@ -71,6 +72,7 @@ static zero_status read_data_show_all(show *s, zero_error *error)
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
     zr_reading_warn_records(s->corpus, &options->logger);
     zr_reading_warn_cut(&s->data, &options->logger);
+    zr_reading_warn_chat(&s->chat, &options->logger);
     s->data.seed = (uint64_t)(options->seed < 0 ? SEED : options->seed);
     return ZERO_OK;
 }

@@ -98,7 +98,8 @@ static zero_status open_job(const zero_tokenize_options *options, tokenizing *jo
 {
     ZERO_TRY(
         zr_tokenizer_directory(options->tokenizer, &options->logger, &job->tokenizer_path, error));
-    ZERO_TRY(zr_reading_chat(NULL, job->tokenizer_path, options->chat, &job->chat, error));
+    ZERO_TRY(zr_reading_chat(NULL, job->tokenizer_path, options->chat, options->chat_date,
+                             &job->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
@@ -125,6 +126,7 @@ static zero_status write_tokens(const zero_tokenize_options *options, tokenizing
                              options->special ? ZR_ENCODE_SPECIAL : ZR_ENCODE_TEXT, append_tokens,
                              job, &job->documents, error));
     zr_reading_warn_records(job->corpus, &options->logger);
+    zr_reading_warn_chat(&job->chat, &options->logger);
     zr_token_note note = {.fingerprint = zr_tokenizer_fingerprint(job->tokenizer),
                           .vocabulary = zr_tokenizer_vocabulary(job->tokenizer),
                           .tokens = job->writer.count,

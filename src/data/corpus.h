@@ -14,7 +14,7 @@
 #ifndef ZR_DATA_CORPUS_H
 #define ZR_DATA_CORPUS_H
 
-#include "data/chat.h"
+#include "chat/chat.h"
 #include "tokenizer/tokenizer.h"
 #include "data/dataset.h"
 

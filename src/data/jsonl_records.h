@@ -13,7 +13,7 @@
 #ifndef ZR_DATA_JSONL_RECORDS_H
 #define ZR_DATA_JSONL_RECORDS_H
 
-#include "data/chat.h"
+#include "chat/chat.h"
 #include "data/parquet.h"
 #include "data/record_shape.h"
 #include "data/record_split.h"

@@ -2,7 +2,7 @@
 #ifndef ZR_DATA_RECORD_DOCUMENT_H
 #define ZR_DATA_RECORD_DOCUMENT_H
 
-#include "data/chat.h"
+#include "chat/chat.h"
 #include "data/record_shape.h"
 
 typedef struct zr_record_reading {

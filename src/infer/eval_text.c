@@ -42,8 +42,8 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
 {
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
     int64_t vocabulary = s->loaded.shape.vocab;
-    ZERO_TRY(
-        zr_reading_chat(options->model_dir, options->tokenizer, options->chat, &s->chat, error));
+    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat,
+                             options->chat_date, &s->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
@@ -65,6 +65,7 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->dataset, NULL, error));
     zr_reading_warn_records(s->corpus, logger);
     zr_reading_warn_cut(&s->dataset, logger);
+    zr_reading_warn_chat(&s->chat, logger);
     return s->dataset.documents ? zr_loaded_see_documents(&s->loaded, error) : ZERO_OK;
 }
 

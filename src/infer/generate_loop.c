@@ -17,6 +17,8 @@ typedef struct sequence {   // a place in the batch
     int64_t length, cached; // cached: how many of its tokens are in the cache
     int64_t generated;
     zr_decoder decoder;
+    zr_buffer held; // text that may be the beginning of one that ends the answer
+    bool ended;     // by such a text
 } sequence;
 
 typedef struct sampler {
@@ -44,14 +46,37 @@ static zr_decoding_limits limits_of_sampling(const zr_lm_config *config, const z
                                 .chunk = ZR_MIN(CHUNK, fits ? longest : capacity)};
 }
 
-// Emits what the decoder has written; `text` is empty afterwards.
-static zero_status emit_text(sampler *s, const sequence *q, zero_error *error)
+static void emit(sampler *s, const sequence *q, const char *text, size_t length)
 {
-    if (s->text.failed)
+    if (length && !s->stopped)
+        s->stopped = s->sink->emit(s->sink->user, q->prompt, text, length) != 0;
+}
+
+// Emits what is known not to be the beginning of a text that ends the answer.
+static void emit_up_to_stop(sampler *s, sequence *q, bool last)
+{
+    bool found = false;
+    zr_buffer_append(&q->held, s->text.data, s->text.length);
+    size_t ready = q->ended || q->held.failed
+                       ? 0
+                       : zr_stop_scan(&s->how->stops, q->held.data, q->held.length, last, &found);
+    emit(s, q, q->held.data, ready);
+    q->ended |= found;
+    q->held.length -= ready;
+    if (q->held.length)
+        memmove(q->held.data, q->held.data + ready, q->held.length);
+}
+
+// Emits what the decoder has written; `text` is empty afterwards. `last`: the answer is complete.
+static zero_status emit_text(sampler *s, sequence *q, bool last, zero_error *error)
+{
+    if (s->how->stops.count)
+        emit_up_to_stop(s, q, last);
+    else
+        emit(s, q, s->text.data, s->text.length);
+    if (s->text.failed || q->held.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "generating token %lld: no memory for its text",
                        (long long)q->generated);
-    if (s->text.length && !s->stopped)
-        s->stopped = s->sink->emit(s->sink->user, q->prompt, s->text.data, s->text.length) != 0;
     s->text.length = 0;
     return ZERO_OK;
 }
@@ -83,6 +108,8 @@ static void begin_next_prompt(sampler *s, sequence *q)
         warn_context_full(s, q, q->length);
     memcpy(q->window, ids + count - q->length, (size_t)q->length * sizeof *ids);
     q->cached = q->generated = 0;
+    q->held.length = 0;
+    q->ended = false;
     zr_decoder_begin(&q->decoder, s->tokenizer, true);
     for (int64_t i = 0; i < count; i++)
         zr_decoder_push(&q->decoder, ids[i], &s->text);
@@ -93,7 +120,8 @@ static void begin_next_prompt(sampler *s, sequence *q)
 static zero_status finish_sequence(sampler *s, sequence *q, zero_finish why, zero_error *error)
 {
     zr_decoder_end(&q->decoder, &s->text);
-    ZERO_TRY(emit_text(s, q, error));
+    ZERO_TRY(emit_text(s, q, true, error));
+    why = q->ended ? ZERO_FINISH_END : why;
     if (s->sink->finish && !s->stopped)
         s->sink->finish(s->sink->user, q->prompt, why, q->generated);
     begin_next_prompt(s, q);
@@ -143,7 +171,9 @@ static zero_status choose_next_token(sampler *s, sequence *q, const float *logit
         return finish_sequence(s, q, ZERO_FINISH_END, error);
     q->generated++;
     zr_decoder_push(&q->decoder, token, &s->text);
-    ZERO_TRY(emit_text(s, q, error));
+    ZERO_TRY(emit_text(s, q, false, error));
+    if (q->ended)
+        return finish_sequence(s, q, ZERO_FINISH_END, error);
     if (q->generated == how->tokens)
         return finish_sequence(s, q, ZERO_FINISH_LENGTH, error);
     append_to_window(s, q, token);
@@ -245,9 +275,11 @@ zero_status zr_generate_loop(zero_engine *engine, const zr_lm_config *config,
         status = generate_all(&s, error);
         zr_decoding_close(&s.decoding);
     }
-    for (int64_t i = 0; s.sequences && i < limits.sequences; i++)
+    for (int64_t i = 0; s.sequences && i < limits.sequences; i++) {
         if (s.sequences[i].decoder.tokenizer)
             zr_decoder_end(&s.sequences[i].decoder, &s.text);
+        zr_buffer_free(&s.sequences[i].held);
+    }
     zr_free(s.sequences);
     zr_buffer_free(&s.text);
     return status;

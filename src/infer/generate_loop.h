@@ -11,6 +11,7 @@
 
 #include "infer/generation_times.h"
 #include "infer/prompts.h"
+#include "infer/stop_texts.h"
 #include "model/architecture.h"
 #include <zero/comm.h>
 #include <zero/engine.h>
@@ -26,6 +27,7 @@ typedef struct zr_sampling {
     uint64_t seed;
     // Ids that complete an answer, and are not part of it; NULL: none.
     const zr_ids *ends;
+    zr_stop_texts stops;        // texts that end an answer, before which it ends
     const zero_logger *logger;  // gets a line when a context is full; may be NULL
     zr_generation_times *times; // takes what steps take; NULL: nothing is measured
 } zr_sampling;

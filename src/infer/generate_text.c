@@ -3,10 +3,12 @@
 #include "base/alloc.h"
 #include "base/errors.h"
 #include "checkpoint/adapter_directory.h"
+#include "base/random.h"
 #include "checkpoint/run_directory.h"
 #include "comm/agreement.h"
 #include "infer/prompts.h"
 #include "infer/generate_loop.h"
+#include "infer/generate_turns.h"
 #include "setup/load.h"
 #include "setup/input_fingerprints.h"
 
@@ -34,6 +36,19 @@ static zero_status check_choice(const zero_generate_options *options, zero_error
                    (long long)options->tokens);
 }
 
+static zero_status check_turns(const zero_comm *comm, const zero_generate_options *options,
+                               zero_error *error)
+{
+    for (int i = 0; i < options->stop_count; i++)
+        if (!options->stops || !options->stops[i] || !*options->stops[i])
+            return zr_fail(error, ZERO_ERR_USAGE,
+                           "zero_generate: options.stops: a text that ends an answer is empty");
+    if (options->converses && (!options->chat || (!options->ask && comm->rank == 0)))
+        return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.converses needs options.%s",
+                       options->chat ? "ask" : "chat");
+    return ZERO_OK;
+}
+
 static zero_status check_generate_options(const zero_comm *comm,
                                           const zero_generate_options *options, zero_error *error)
 {
@@ -41,6 +56,7 @@ static zero_status check_generate_options(const zero_comm *comm,
         return zr_fail(error, ZERO_ERR_USAGE, "zero_generate: options.%s is missing",
                        options->model_dir ? "emit" : "model_dir");
     ZERO_TRY(check_choice(options, error));
+    ZERO_TRY(check_turns(comm, options, error));
     if (options->batch < 0 || options->batch > BATCH_MOST || options->prompt_count < 0 ||
         (options->prompt_count && !options->prompts))
         return zr_fail(error, ZERO_ERR_USAGE,
@@ -60,12 +76,13 @@ static zero_status read_prompts(job *j, zero_error *error)
     const zr_tokenizer *tokenizer = j->loaded.tokenizer;
     const zr_chat *chat = options->chat ? &j->chat : NULL;
     bool any = options->prompt_count > 0;
+    int64_t count = options->converses ? 0 : any ? options->prompt_count : 1;
     if (chat) {
-        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, &j->chat, error));
+        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, options->chat_date, &j->chat, error));
         ZERO_TRY(zr_chat_check_marks(&j->chat, options->chat, tokenizer, error));
     }
-    ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none,
-                               any ? options->prompt_count : 1, &j->prompts, error));
+    ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none, count, &j->prompts,
+                               error));
     return options->ignore_end ? ZERO_OK
                                : zr_end_tokens_read(j->model_dir, tokenizer, chat, &j->ends, error);
 }
@@ -89,8 +106,9 @@ static zr_sampling sampling_of_job(job *j)
         .top_p = options->top_p,
         .seed = options->seed,
         .ends = &j->ends,
+        .stops = {options->stops, options->stop_count},
         .logger = &options->logger,
-        .times = &j->times,
+        .times = options->converses ? NULL : &j->times,
     };
 }
 
@@ -119,6 +137,10 @@ static zero_status compare_inputs(zero_comm *comm, const job *j, zero_error *err
     zr_fingerprint_number(&list, "--top-k", options->top_k);
     zr_fingerprint_real(&list, "--top-p", options->top_p);
     zr_fingerprint_number(&list, "--seed", (int64_t)options->seed);
+    zr_fingerprint_number(&list, "a conversation", options->converses != 0);
+    for (int i = 0; i < options->stop_count; i++)
+        zr_fingerprints_add(&list, "option", "--stop", options->stops[i],
+                            zr_hash_text(options->stops[i]));
     zr_fingerprint_config(&list, j->loaded.config);
     zr_fingerprint_model(&list, &j->loaded.model_config);
     zr_fingerprint_tokenizer(&list, j->model_dir, j->loaded.tokenizer);
@@ -161,6 +183,19 @@ static void tell_times(const zero_comm *comm, job *j)
     zr_rate_book_free(&book);
 }
 
+static zero_status converse(zero_comm *comm, job *j, const zr_sampling *how,
+                            const zr_sample_sink *sink, zero_error *error)
+{
+    const zr_spoken_turns turns = {.engine = j->loaded.engine,
+                                   .config = &j->loaded.model_config,
+                                   .tokenizer = j->loaded.tokenizer,
+                                   .chat = &j->chat,
+                                   .how = *how,
+                                   .sink = *sink,
+                                   .ask = j->options->ask};
+    return zr_generate_turns(comm, &turns, error);
+}
+
 static zero_status load_and_sample(zero_comm *comm, job *j, zero_error *error)
 {
     zr_loaded *loaded = &j->loaded;
@@ -168,6 +203,8 @@ static zero_status load_and_sample(zero_comm *comm, job *j, zero_error *error)
     const zr_sampling how = sampling_of_job(j);
     const zr_sample_sink sink = sink_of_rank(comm, j->options);
     ZERO_TRY(zr_load_weights(comm, &load, 1, 1, loaded, error));
+    if (j->options->converses)
+        return converse(comm, j, &how, &sink, error);
     zero_status status =
         zr_generate_check_memory(loaded->engine, &loaded->model_config, &how, error);
     if (status == ZERO_OK)

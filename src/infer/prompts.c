@@ -24,13 +24,18 @@ static zero_status encode_text(encoding *e, const char *text, size_t length, con
                              error);
 }
 
+static zero_status append_document(encoding *e, const char *name, zero_error *error)
+{
+    if (e->document.text.failed)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it as a chat", name);
+    return encode_text(e, e->document.text.data, e->document.text.length, name, error);
+}
+
 static zero_status append_chat(encoding *e, const char *text, const char *name, zero_error *error)
 {
     zr_document_clear(&e->document);
     ZERO_TRY(zr_chat_ask(e->chat, text, name, &e->document, error));
-    if (e->document.text.failed)
-        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for it as a chat", name);
-    return encode_text(e, e->document.text.data, e->document.text.length, name, error);
+    return append_document(e, name, error);
 }
 
 static zero_status append_prompt(encoding *e, const char *text, const char *name, zero_error *error)
@@ -79,6 +84,33 @@ zero_status zr_prompts_encode(const zr_tokenizer *tokenizer, const zr_chat *chat
         out->first ? zr_encoder_create(tokenizer, &e.encoder, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = encode_all(&e, texts, count, error);
+    zr_encoder_destroy(e.encoder);
+    zr_document_free(&e.document);
+    if (status != ZERO_OK)
+        zr_prompts_free(out);
+    return status;
+}
+
+static zero_status encode_turns(encoding *e, const json_t *messages, zero_error *error)
+{
+    const zr_conversation of = {.messages = messages, .name = "the conversation"};
+    ZERO_TRY(zr_chat_prompt(e->chat, &of, &e->document, error));
+    ZERO_TRY(append_document(e, of.name, error));
+    e->out->first[1] = e->out->longest = e->out->ids.count;
+    return e->out->ids.failed
+               ? zr_fail(error, ZERO_ERR_MEMORY, "no memory for a conversation's tokens")
+               : ZERO_OK;
+}
+
+zero_status zr_prompts_encode_turns(const zr_tokenizer *tokenizer, const zr_chat *chat,
+                                    const json_t *messages, zr_prompts *out, zero_error *error)
+{
+    encoding e = {.tokenizer = tokenizer, .chat = chat, .out = out};
+    *out = (zr_prompts){.count = 1, .first = zr_alloc(2 * sizeof *out->first, error)};
+    zero_status status =
+        out->first ? zr_encoder_create(tokenizer, &e.encoder, error) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = encode_turns(&e, messages, error);
     zr_encoder_destroy(e.encoder);
     zr_document_free(&e.document);
     if (status != ZERO_OK)

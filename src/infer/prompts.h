@@ -3,7 +3,7 @@
 #ifndef ZR_INFER_PROMPTS_H
 #define ZR_INFER_PROMPTS_H
 
-#include "data/chat.h"
+#include "chat/chat.h"
 #include "comm/communicator.h"
 
 // Prompt p is ids.at[first[p]] up to, but not including, ids.at[first[p + 1]]; no prompt is empty.
@@ -22,6 +22,10 @@ typedef struct zr_prompts {
 zero_status zr_prompts_encode(const zr_tokenizer *tokenizer, const zr_chat *chat,
                               const char *const *texts, int64_t count, zr_prompts *out,
                               zero_error *error);
+// Encodes one prompt: a conversation up to where the assistant's next answer begins. messages: an
+// array of {"role", "content"}.
+zero_status zr_prompts_encode_turns(const zr_tokenizer *tokenizer, const zr_chat *chat,
+                                    const json_t *messages, zr_prompts *out, zero_error *error);
 // Sends rank 0's prompts, and the ids that end an answer, to all ranks; those of the others are
 // zeroed before. Rank 0 alone may be able to read prompts, because they come from a pipe or a
 // terminal. Collective.

@@ -128,10 +128,21 @@ void zr_reading_warn_records(const zr_corpus *corpus, const zero_logger *logger)
                (long long)plain, plain == 1 ? "" : "s", plain == 1 ? "is" : "are");
 }
 
+void zr_reading_warn_chat(const zr_chat *chat, const zero_logger *logger)
+{
+    int64_t count = chat->counts ? chat->counts->rewritten : 0;
+    if (count)
+        zr_log(logger, ZERO_LOG_WARNING,
+               "in %lld conversation%s the chat template writes earlier answers in another form "
+               "once others follow, as templates that drop thoughts do: of these, only the answers "
+               "that stay as they were given are trained on (often the last one)",
+               (long long)count, count == 1 ? "" : "s");
+}
+
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format,
-                            zr_chat *out, zero_error *error)
+                            const char *date, zr_chat *out, zero_error *error)
 {
     struct stat info;
     bool own = tokenizer && stat(tokenizer, &info) == 0 && S_ISDIR(info.st_mode);
-    return zr_chat_load(own ? tokenizer : tokenizer ? NULL : model_dir, format, out, error);
+    return zr_chat_load(own ? tokenizer : tokenizer ? NULL : model_dir, format, date, out, error);
 }

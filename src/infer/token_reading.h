@@ -38,9 +38,12 @@ void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger);
 // Warns how many records had no text, and how many turns were written without a chat template, if
 // any. Call it after they have been read.
 void zr_reading_warn_records(const zr_corpus *corpus, const zero_logger *logger);
+// Warns how many conversations had answers that are not trained on (zr_chat_render), if any. Call
+// it after they have been read.
+void zr_reading_warn_chat(const zr_chat *chat, const zero_logger *logger);
 // Takes the chat template of the tokenizer: from the directory that --tokenizer names, or else from
-// the model's.
+// the model's. format, date: as zr_chat_load takes them.
 zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const char *format,
-                            zr_chat *out, zero_error *error);
+                            const char *date, zr_chat *out, zero_error *error);
 
 #endif

@@ -215,9 +215,10 @@ zero_status zr_train_place(zr_train *train, zero_error *error)
 }
 
 // Collects what was chosen or given outside of the file.
-static zr_run_record make_run_record(const zr_train *train)
+static zr_run_record make_run_record(const zr_train *train, char date[static 16])
 {
     const zero_train_options *options = train->asked.options;
+    bool asks_date = train->subject.data.masked && zr_chat_asks_date(&train->subject.chat, date);
     return (zr_run_record){
         .new_spec = options->new_spec,
         .model = options->model_dir,
@@ -231,6 +232,7 @@ static zr_run_record make_run_record(const zr_train *train)
                                            : "none",
         .field = options->field,
         .chat = options->chat,
+        .chat_date = asks_date ? date : NULL,
         .allow_change = options->allow_change,
         .backend = options->backend ? options->backend : "cpu",
         .comm = zero_comm_name(train->comm),
@@ -268,7 +270,8 @@ static char *config_as_text(const zr_config *config, zero_error *error)
 zero_status zr_train_record(zr_train *train, zero_error *error)
 {
     zr_train_resolved *resolved = &train->resolved;
-    const zr_run_record record = make_run_record(train);
+    char date[16];
+    const zr_run_record record = make_run_record(train, date);
     zr_buffer run = {0};
     zr_run_record_write(&record, &run);
     zero_status status = run.failed ? no_memory(error)

@@ -72,7 +72,9 @@ static zero_status open_corpus(zr_train *train, const char *const *arguments, in
 static zero_status open_corpora(zr_train *train, zero_error *error)
 {
     const zero_train_options *options = train->asked.options;
-    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat,
+    const char *before = train->asked.before.chat_date;
+    const char *date = options->chat_date ? options->chat_date : *before ? before : NULL;
+    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat, date,
                              &train->subject.chat, error));
     ZERO_TRY(open_corpus(train, options->data, options->data_count, &train->subject.corpus, error));
     if (options->val && strcmp(options->val, "none") != 0)
@@ -103,10 +105,12 @@ static zero_status make_datasets(zr_train *train, zero_error *error)
                             tenth ? &train->subject.val : NULL, error));
     train->subject.val_is_tenth = train->subject.val.count > 0;
     zr_reading_warn_records(train->subject.corpus, &train->logger);
-    if (!train->subject.val_corpus)
-        return see_documents(train);
-    ZERO_TRY(zr_corpus_read(train->subject.val_corpus, &reading, &train->subject.val, NULL, error));
-    zr_reading_warn_records(train->subject.val_corpus, &train->logger);
+    if (train->subject.val_corpus) {
+        ZERO_TRY(
+            zr_corpus_read(train->subject.val_corpus, &reading, &train->subject.val, NULL, error));
+        zr_reading_warn_records(train->subject.val_corpus, &train->logger);
+    }
+    zr_reading_warn_chat(&train->subject.chat, &train->logger);
     return see_documents(train);
 }
 

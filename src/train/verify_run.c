@@ -91,6 +91,7 @@ static zero_train_options verify_run_options_of(zr_verify *v)
         .val = made->val,
         .field = made->field,
         .chat = made->chat,
+        .chat_date = made->chat_date,
         .tokenizer = made->tokenizer_of_model ? NULL : made->tokenizer,
         .config_path = v->config.path,
         .seq = made->seq,

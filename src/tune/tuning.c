@@ -61,7 +61,7 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
 {
     const zero_tune_options *o = t->options;
     int count = 0;
-    t->arguments = zr_alloc((size_t)(o->data_count + 24) * sizeof *t->arguments, error);
+    t->arguments = zr_alloc((size_t)(o->data_count + 26) * sizeof *t->arguments, error);
     if (!t->arguments)
         return ZERO_ERR_MEMORY;
     snprintf(seq, 32, "%lld", (long long)o->seq);
@@ -72,6 +72,7 @@ static zero_status make_arguments(zr_tuning *t, char seq[32], zero_error *error)
         t->arguments[count++] = o->data[i];
     add_argument(t, &count, o->field && strchr(o->field, '=') ? "--map" : "--field", o->field);
     add_argument(t, &count, "--chat", o->chat);
+    add_argument(t, &count, "--chat-date", o->chat_date);
     add_argument(t, &count, "--tokenizer", o->tokenizer);
     add_argument(t, &count, "--seq", o->seq ? seq : NULL);
     add_argument(t, &count, "--backend", o->backend);

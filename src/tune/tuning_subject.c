@@ -20,7 +20,8 @@ static zero_status open_tokenizer(const zero_tune_options *options, const places
 {
     zr_chat chat = {0};
     zr_corpus *corpus = NULL;
-    zero_status status = zr_reading_chat(at->model, at->tokenizer, options->chat, &chat, error);
+    zero_status status =
+        zr_reading_chat(at->model, at->tokenizer, options->chat, options->chat_date, &chat, error);
     const zr_corpus_options data = {.arguments = options->data,
                                     .count = options->data_count,
                                     .field = options->field,

@@ -255,7 +255,7 @@ def points(name):
 assert points('lr') == 3, os.listdir('csv/idle')
 assert points('train_loss') == sum(l.get('loss') is not None for l in lines)" || fail "metrics of steps without targets"
 
-# A model's own chat template, and one that is not known.
+# A model's own chat template, which is run; one that is broken; one in a file, which asks for the date.
 learn --data "$TEXT" --steps 2 --val none --out base
 python3 - <<'PY'
 import json
@@ -267,7 +267,40 @@ expect 0 "$ZERO" data show --model base/model --data many.jsonl --seq 32 --micro
 python3 - <<'PY'
 import json
 config = json.load(open("base/model/tokenizer_config.json"))
-json.dump(dict(config, chat_template="{{ 'something of its own' }}\n{{ messages }}"), open("base/model/tokenizer_config.json", "w"))
+json.dump(dict(config, chat_template="{{ 'unclosed }}"), open("base/model/tokenizer_config.json", "w"))
 PY
-refused 78 "{{ 'something of its own' }}" "$ZERO" train --model base/model --data many.jsonl --threads 1 --quiet --steps 1 --out out
+refused 78 'chat template of this model cannot be read: chat_template:1:4: a string that does not end' \
+    "$ZERO" train --model base/model --data many.jsonl --threads 1 --quiet --steps 1 --out out
+cat >dated.jsonl <<'END'
+{"messages": [{"role": "user", "content": "q", "name": "x"}, {"role": "assistant", "content": "a"}], "tools": [{"type": "function", "function": {"n": 1}}], "chat_template_kwargs": {"mood": "good"}}
+END
+cat >dated.jinja <<'END'
+{{ strftime_now('%d %B %Y') }} {{ tools | tojson }} {{ mood }}
+{% for message in messages %}{% if message.role == 'critic' %}{{ raise_exception('no critics') }}{% endif %}
+<{{ message.role }}>{% if message.role == 'assistant' %}{% generation %}{{ message.content }}<end>{% endgeneration %}{% else %}{{ message.content }}{% endif %}{% endfor %}
+END
+expect 0 "$ZERO" data show --data dated.jsonl --chat dated.jinja --chat-date 2026-03-09 --seq 120 --micro-batch 1 --json
+grep -qF '09 March 2026 [{\"type\": \"function\", \"function\": {\"n\": 1}}] good' out.txt && grep -qF '"text":"a<end>"' out.txt || fail "a template of a file: $(cat out.txt)"
+refused 64 'must be a date' "$ZERO" tokenize --tokenizer bytes --data dated.jsonl --chat dated.jinja --chat-date 2026-03-32 --out dated.bin
+refused 64 '--chat-date tomorrow: it must be a date as 2026-03-09' "$ZERO" data show --data dated.jsonl --chat dated.jinja --chat-date tomorrow
+refused 64 'it must be one of' "$ZERO" data show --data dated.jsonl --chat dated.txt
+refused 78 'dated.jsonl:1: the record has "tools", which the chat template does not read' "$ZERO" data show --data dated.jsonl --chat chatml
+sed 's/"user"/"critic"/' dated.jsonl >critic.jsonl
+refused 65 'critic.jsonl:1: the chat template refuses: no critics (dated.jinja, line 2, column' "$ZERO" data show --data critic.jsonl --chat dated.jinja
+
+# The date with which a training began stays that of the run.
+for i in 1 2 3 4 5 6 7 8; do cat dated.jsonl; done >dates.jsonl
+expect 0 "$ZERO" train --new $TINY --threads 1 --quiet --data dates.jsonl --val none --chat dated.jinja --chat-date 2024-02-29 --steps 2 --out dated
+grep -q '"chat_date": "2024-02-29"' dated/config.json || fail "the date is not recorded: $(cat dated/config.json)"
+expect 0 "$ZERO" train --new $TINY --threads 1 --quiet --data dates.jsonl --val none --chat dated.jinja --steps 4 --out dated --resume
+grep -q '"chat_date": "2024-02-29"' dated/config.json || fail "a resumed run has another date"
+refused 78 'it would go on with other text' "$ZERO" train --new $TINY --threads 1 --quiet --data dates.jsonl --val none --chat dated.jinja --chat-date 2024-03-01 --steps 5 --out dated --resume
+grep -qF strftime_now dated/model/chat_template.jinja || fail "the export has another template"
+
+# A template that drops earlier answers' thoughts: those are left out, and counted.
+cat >thoughts.jsonl <<'END'
+{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "thinking": "t"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b", "thinking": "u"}]}
+END
+expect 0 "$ZERO" data show --data thoughts.jsonl --chat "$HERE/../chat/templates/thoughts.jinja" --seq 100 --micro-batch 1
+grep -q 'in 1 conversation the chat template writes earlier answers in another form' err.txt || fail "not counted: $(cat err.txt)"
 echo "data of every kind"

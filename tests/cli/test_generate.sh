@@ -119,6 +119,44 @@ expect 0 "$ZERO" generate --model gpt2/model --chat chatml --prompt "Who?" --tok
 grep -q 'Who' out.txt && fail "a chat repeats what the user said"
 refused 78 'chat template' "$ZERO" generate --model gpt2/model --chat auto --prompt "Who?"
 
+# Texts that end an answer: it is what stood before the first of them, however the tokens cut it.
+expect 0 "$ZERO" generate --model run/model --prompt "12 times 3" --tokens 40 --temperature 0 --threads 1 --json
+python3 -c "
+import json, subprocess
+whole = json.load(open('out.txt'))['text']
+assert len(whole) > 20, whole
+def told(*stops):
+    more = [word for stop in stops for word in ('--stop', stop)]
+    out = subprocess.run(['$ZERO', 'generate', '--model', 'run/model', '--prompt', '12 times 3', '--tokens', '40', '--temperature', '0', '--threads', '1', '--json', *more], capture_output=True, check=True).stdout
+    return json.loads(out)
+for at, width in (0, 1), (3, 4), (7, 9), (12, 2), (len(whole) - 3, 3):
+    stop = whole[at:at + width]
+    got = told(stop)
+    assert got['text'] == whole[:whole.index(stop)] and got['finish'] == 'end', (stop, whole, got)
+both = told(whole[9:14], 'not in it', whole[4:7])
+assert both['text'] == whole[:min(whole.index(whole[9:14]), whole.index(whole[4:7]))], both
+none = told(whole[-4:] + '?')
+assert none['text'] == whole and none['finish'] == 'length', none" || fail "--stop"
+refused 64 "--stop: its value is empty" "$ZERO" generate --model run/model --prompt a --stop ""
+
+# A conversation: each line is answered with all that was said before; /reset begins anew.
+cat >plain.jinja <<'END'
+{% for m in messages %}{{ 'said ' if m.role == 'user' else 'is ' }}{{ m.content }}, {% endfor %}{% if add_generation_prompt %}is {% endif %}
+END
+talk() { "$ZERO" generate --model run/model --chat plain.jinja --tokens 6 --temperature 0 --threads 1 2>err.txt; }
+printf 'times 3\n\nthe owl\r\n/reset\ntimes 3\n/reset\n' | talk >talk.txt || fail "a conversation: $(cat err.txt)"
+python3 - "$ZERO" <<'PY' || fail "what a conversation answers: $(cat talk.txt)"
+import json, subprocess, sys
+def alone(prompt):
+    out = subprocess.run([sys.argv[1], "generate", "--model", "run/model", "--prompt", prompt, "--tokens", "6", "--temperature", "0", "--threads", "1", "--json"], capture_output=True, check=True).stdout
+    return json.loads(out)["text"]
+first = alone("said times 3, is ")
+second = alone("said times 3, is %s, said the owl, is " % first)
+assert open("talk.txt").read() == "\n".join([first, second, first]) + "\n", (first, second)
+PY
+talk </dev/null >talk.txt || fail "a conversation of nothing: $(cat err.txt)"
+[ ! -s talk.txt ] || fail "something is said to nobody"
+
 printf '{"asked": "one"}\n{"asked": 2}\n' >bad.jsonl
 refused 65 'bad.jsonl:2: the field "asked" is a number' "$ZERO" generate --model run/model --prompts bad.jsonl --field asked
 refused 65 'bad.jsonl:1: the record has no field "prompt"' "$ZERO" generate --model run/model --prompts bad.jsonl

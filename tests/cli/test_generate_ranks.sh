@@ -48,6 +48,13 @@ for ranks in 1 2; do
     timeout 100 "$ZERO" generate --model llama --prompts /dev/stdin --json --tokens 20 --seed 3 --threads 1 --ranks $ranks < <(cat lines.txt) >out.txt 2>err.txt
     cmp out.txt one.txt || fail "prompts of a pipe, $ranks ranks: $(cat out.txt err.txt)"
 done
+# So is a conversation led on rank 0, and a text that ends an answer is found on every rank.
+for ranks in 1 2; do
+    timeout 100 "$ZERO" generate --model gpt2 --chat chatml --tokens 8 --seed 3 --stop " the" --stop . --threads 1 --ranks $ranks < <(printf 'Who?\nAnd then?\n/reset\nWhy?\n') >talk$ranks.txt 2>err.txt ||
+        fail "a conversation on $ranks ranks: $(cat err.txt)"
+done
+cmp talk1.txt talk2.txt || fail "a conversation on two ranks is another"
+[ "$(wc -l <talk1.txt)" -ge 3 ] || fail "three answers: $(cat talk1.txt)"
 expect 0 "$ZERO" run --ranks 2 "$ZERO" generate --model llama --prompts lines.txt --json --tokens 20 --seed 3 --threads 1
 cmp out.txt one.txt || fail "under zero run: another text"
 mpi=no

@@ -64,7 +64,7 @@ static inline int make(void **state)
     put_text("b.txt", "ABCDEFGHIJ");
     make_words();
     return zr_tokenizer_create(ZR_TOKENIZER_BYTES, NULL, 0, "bytes", &bytes, NULL) != ZERO_OK ||
-           zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK;
+           zr_chat_load(NULL, "chatml", NULL, &chat, NULL) != ZERO_OK;
 }
 
 static inline int clean(void **state)

@@ -284,7 +284,7 @@ static void test_the_hash_covers_everything(void **state)
         const zr_reading reading = {
             .tokenizer = cases[i].ends ? words : bytes, .vocabulary = 256, .seq = 1};
         opened o = {0};
-        assert_int_equal(zr_chat_load(NULL, cases[i].format, &as, NULL), ZERO_OK);
+        assert_int_equal(zr_chat_load(NULL, cases[i].format, NULL, &as, NULL), ZERO_OK);
         assert_int_equal(zr_corpus_open(&options, &o.corpus, NULL), ZERO_OK);
         assert_int_equal(
             zr_corpus_read(o.corpus, &reading, &o.train, cases[i].holds ? &o.held : NULL, NULL),

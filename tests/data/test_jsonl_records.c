@@ -13,7 +13,10 @@ static zr_chat chat;
 static zr_text_record record;
 static zr_record_map map;
 
-static int load_chat(void **state) { return zr_chat_load(NULL, "chatml", &chat, NULL) != ZERO_OK; }
+static int load_chat(void **state)
+{
+    return zr_chat_load(NULL, "chatml", NULL, &chat, NULL) != ZERO_OK;
+}
 
 static int free_chat(void **state)
 {
@@ -68,10 +71,10 @@ static void test_kinds_of_records(void **state)
     check("{\"prompt\": \"a\", \"text\": \"c\"}", NULL, "[c]", true);
     check("{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
           "\"content\": \"a\"}], \"text\": \"t\"}",
-          NULL, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[a][<|im_end|>]\n", false);
+          NULL, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n[a<|im_end|>]\n", false);
     check("{\"prompt\": [{\"role\": \"assistant\", \"content\": \"p\"}], \"completion\": "
           "[{\"role\": \"assistant\", \"content\": \"c\"}]}",
-          NULL, "<|im_start|>assistant\np<|im_end|>\n<|im_start|>assistant\n[c][<|im_end|>]\n",
+          NULL, "<|im_start|>assistant\np<|im_end|>\n<|im_start|>assistant\n[c<|im_end|>]\n",
           false);
     check("{\"id\": 18446744073709551615, \"text\": \"a field that nobody reads\"}", NULL,
           "[a field that nobody reads]", true);
@@ -85,7 +88,7 @@ static void test_what_is_no_text(void **state)
           "[c]", true);
     check("{\"prompt\": [], \"completion\": null, \"messages\": [{\"role\": \"assistant\", "
           "\"content\": \"a\"}]}",
-          NULL, "<|im_start|>assistant\n[a][<|im_end|>]\n", false);
+          NULL, "<|im_start|>assistant\n[a<|im_end|>]\n", false);
     check("\xef\xbb\xbf{\"text\": \"after a mark\"}", NULL, "[after a mark]", true);
     zr_records records = records_of("{\"text\": \"\"}\n{\"text\": null}\n\n{\"text\": "
                                     "\"c\"}\n{\"prompt\": \"\", \"completion\": \"\"}\n",
@@ -161,7 +164,7 @@ static void test_bad_lines_are_named(void **state)
     refuse("{\"prompt\": \"a\", \"completion\": 1}", NULL, "the field \"completion\" is a number");
     refuse("{\"prompt\": [], \"completion\": \"a\"}", NULL, "the field \"prompt\" is a list");
     refuse("{\"messages\": 1}", NULL, "must be a list");
-    refuse("{\"messages\": [{\"role\": \"user\"}]}", NULL, "message 0 (user)");
+    refuse("{\"messages\": [{\"role\": \"user\"}]}", NULL, "\"content\" is undefined");
 }
 
 // An error of the parser is where it is in the file, not in the record.

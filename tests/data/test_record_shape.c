@@ -16,7 +16,7 @@ static zr_record_made made;
 
 static int load_chat(void **state)
 {
-    return zr_chat_load(NULL, "chatml", &chatml, NULL) != ZERO_OK;
+    return zr_chat_load(NULL, "chatml", NULL, &chatml, NULL) != ZERO_OK;
 }
 
 static int free_all(void **state)
@@ -67,7 +67,7 @@ static void check(const char *record, const char *map, const zr_chat *chat, cons
 #define TURN(role, text) "<|im_start|>" role "\n" text "<|im_end|>\n"
 #define USER(text) TURN("user", text)
 #define SYSTEM(text) TURN("system", text)
-#define ANSWER(text) "<|im_start|>assistant\n[" text "][<|im_end|>]\n"
+#define ANSWER(text) "<|im_start|>assistant\n[" text "<|im_end|>]\n"
 
 static void test_sharegpt(void **state)
 {
@@ -167,7 +167,7 @@ static void test_what_is_refused(void **state)
 {
     refuse("{\"conversations\": [{\"from\": \"alien\", \"value\": \"q\"}]}", NULL,
            "message 0 is from \"alien\", where one of these is needed: human, user, gpt");
-    refuse("{\"conversations\": [{\"from\": \"gpt\"}]}", NULL, "message 0 (assistant) has no");
+    refuse("{\"conversations\": [{\"from\": \"gpt\"}]}", NULL, "\"content\" is undefined");
     refuse("{\"conversations\": [\"q\", \"a\"]}", NULL, "message 0 has no \"role\"");
     refuse("{\"conversations\": []}", NULL, "an empty list: it must be a list of at least one");
     refuse("{\"conversations\": \"q\"}", NULL, "\"conversations\" is text: it must be a list");
@@ -220,7 +220,8 @@ static void test_tools_are_passed_on(void **state)
     refuse("{\"conversations\": [{\"from\": \"function_call\", \"value\": \"{\\\"name\\\": "
            "\\\"f\\\", \\\"arguments\\\": {}}\"}]}",
            NULL, "\"tool_calls\"");
-    refuse("{\"conversations\": [{\"from\": \"observation\", \"value\": \"5\"}]}", NULL, "(tool)");
+    check("{\"conversations\": [{\"from\": \"observation\", \"value\": \"5\"}]}", NULL, &chatml,
+          "<|im_start|>tool\n5<|im_end|>\n");
     zero_error error;
     assert_int_equal(make("{\"conversations\": [{\"from\": \"gpt\", \"value\": \"a\"}], \"tools\": "
                           "\"[{\\\"name\\\": \\\"f\\\"}]\"}",

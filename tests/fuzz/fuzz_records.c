@@ -44,9 +44,9 @@ static zero_status read_all(const char *text, size_t size, const zr_chat *chat, 
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
 {
     static const char *const formats[] = {"chatml", "llama2", "llama3", "mistral", NULL};
-    zr_chat chat = {.format = NULL};
+    zr_chat chat;
     const char *format = formats[size % ZR_COUNT(formats)];
-    ZERO_TRY(zr_chat_load(NULL, format, &chat, error));
+    ZERO_TRY(zr_chat_load(NULL, format, NULL, &chat, error));
     zero_status status = read_all((const char *)data, size, &chat, error);
     zr_chat_free(&chat);
     return status;

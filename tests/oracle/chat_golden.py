@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat_golden.json: conversations as transformers' apply_chat_template renders them with the templates that models
+"""Writes tests/chat/chat_golden.json: conversations as transformers' apply_chat_template renders them with the templates that models
 are published with. test_chat compares what the library writes with it. Needs transformers; run by hand when a format is added."""
 import json, os, sys
 from tokenizers import Tokenizer, models
@@ -267,7 +267,7 @@ def main():
             cases.append({"messages": messages, "text": text})
         asked = [{"says": says, "text": tokenizer.apply_chat_template(m("u" + says), tokenize=False, add_generation_prompt=True)} for says in ASKED]
         out.append({"model": model, "format": form, "template": template, "bos": bos or "", "eos": eos, "cases": cases, "asked": asked})
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "chat_golden.json")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat", "chat_golden.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(out, file, indent=1)
         file.write("\n")

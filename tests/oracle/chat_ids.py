@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/chat_ids.json: the ids of conversations, and which of them the assistant said, as transformers finds both
+"""Writes tests/chat/chat_ids.json: the ids of conversations, and which of them the assistant said, as transformers finds both
 (apply_chat_template with return_assistant_tokens_mask), for the small tokenizers of tests/tokenizer/tokenizers. test_chat_ids compares.
 
 Usage: chat_ids.py            the file that is kept
@@ -45,7 +45,7 @@ def main():
     if len(sys.argv) > 2:
         sys.stdout.write(text)
         return
-    with open(os.path.join(TESTS, "data", "chat_ids.json"), "w", encoding="utf-8") as file:
+    with open(os.path.join(TESTS, "chat", "chat_ids.json"), "w", encoding="utf-8") as file:
         file.write(text)
 
 

@@ -71,7 +71,7 @@ for name, code, size in (("u16", 8, 2), ("i32", 4, 4)):
     put("megatron", name + ".idx", b"MMIDIDX\x00\x00" + struct.pack("<QBQQ", 1, code, 3, 3) + struct.pack("<3i", *lengths) + struct.pack("<3q", *starts)
         + struct.pack("<3q", 0, 1, 3))
 
-with open(os.path.join(os.path.dirname(__file__), "../data/chat_golden.json")) as file:
+with open(os.path.join(os.path.dirname(__file__), "../chat/chat_golden.json")) as file:
     for entry in json.load(file):
         put("chat_template", entry["model"].replace("/", "-").replace(" ", "-") + ".jinja", entry["template"])
 
