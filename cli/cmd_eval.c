@@ -16,6 +16,7 @@ static zero_eval_options eval_options_of(const cli_arguments *a, bool first)
         .field = cli_field(a),
         .chat = a->text[OPT_CHAT],
         .chat_date = a->text[OPT_CHAT_DATE],
+        .attention = a->text[OPT_ATTENTION],
         .seq = a->integer[OPT_SEQ],
         .sequence_parallel = a->given[OPT_SEQUENCE_PARALLEL],
         .tokenizer = a->text[OPT_TOKENIZER],

@@ -45,7 +45,7 @@ const cli_option cli_options_model[] = {
     OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE | CONVERT, .choices = "FILE",
         .help = "an adapter of --model: a directory as peft saves it, or that of a run that "
                 "trained one"),
-    OPTION(CHOICE, ATTENTION, "--attention", "KIND", TRAIN,
+    OPTION(CHOICE, ATTENTION, "--attention", "KIND", TRAIN | EVAL | DATA,
         .choices = "auto|causal|document",
         .standard_text = "auto: document for records with prompts or messages",
         .help = "document: pack whole examples into windows, which do not see each other; causal: "

@@ -38,6 +38,9 @@ typedef struct zero_eval_options {
     const char *adapter;
     // The date that a chat template takes for today, "YYYY-MM-DD"; NULL: today.
     const char *chat_date;
+    // "auto", "causal" or "document": whether examples are measured whole, each for itself, as
+    // libzero.attention says of a training (docs/data.md); NULL: auto.
+    const char *attention;
 } zero_eval_options;
 
 // `tokens` counts those whose loss was measured, which excludes prompts; `bytes` is the size of the

@@ -67,8 +67,9 @@ static zero_status read_data_show_all(show *s, zero_error *error)
     ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->tokenizer, error));
     zr_reading_warn(s->tokenizer, &options->logger);
     ZERO_TRY(read_data_show_shape(s, error));
-    const zr_reading reading =
+    zr_reading reading =
         zr_token_reader_options(NULL, options->threads, s->tokenizer, s->vocabulary, s->seq);
+    ZERO_TRY(zr_reading_pack(options->attention, &reading.pack, error));
     ZERO_TRY(zr_corpus_read(s->corpus, &reading, &s->data, tenth ? &s->held : NULL, error));
     zr_reading_warn_records(s->corpus, &options->logger);
     zr_reading_warn_cut(&s->data, &options->logger);
@@ -176,12 +177,12 @@ static int64_t rows_of_example(const zr_rows *rows, int64_t first, int64_t seq)
 }
 
 // Shows the first `filled` rows of a window: those of a stream, or whole examples.
-static void show_tokens(show *s, const zr_rows *rows, int64_t filled)
+static void show_tokens(show *s, const zr_rows *rows, int64_t filled, bool packed)
 {
     zr_report_begin_list(s->report, "parts");
     for (int64_t first = 0, count; first < filled; first += count) {
         count = rows_of_example(rows, first, filled);
-        s->begins = rows->positions != NULL;
+        s->begins = packed;
         if (first)
             zr_report_words(s->report, "\n~~~ the next example, which does not see this one\n");
         show_example(s, &(example){rows->tokens + first, rows->targets + first, count});
@@ -255,7 +256,7 @@ static zero_status show_sample(show *s, int64_t number, zr_rows rows, zero_error
     else
         explain_marks(s);
     show_place(s, number, window, rows.targets, filled);
-    show_tokens(s, &rows, filled);
+    show_tokens(s, &rows, filled, s->data.streams[window.stream].examples != NULL);
     return emit_sample(s, number, error);
 }
 

@@ -53,8 +53,9 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
     ZERO_TRY(zr_reading_tokenizer_of(options->model_dir, options->tokenizer, s->corpus, vocabulary,
                                      &s->loaded.tokenizer, error));
     ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->loaded.tokenizer, error));
-    const zr_reading reading =
+    zr_reading reading =
         zr_token_reader_options(comm, options->threads, s->loaded.tokenizer, vocabulary, seq);
+    ZERO_TRY(zr_reading_pack(options->attention, &reading.pack, error));
     if (s->loaded.tokenizer)
         zr_reading_warn(s->loaded.tokenizer, logger);
     else

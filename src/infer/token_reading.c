@@ -146,3 +146,21 @@ zero_status zr_reading_chat(const char *model_dir, const char *tokenizer, const 
     bool own = tokenizer && stat(tokenizer, &info) == 0 && S_ISDIR(info.st_mode);
     return zr_chat_load(own ? tokenizer : tokenizer ? NULL : model_dir, format, date, out, error);
 }
+
+zero_status zr_reading_pack(const char *attention, zr_pack *out, zero_error *error)
+{
+    static const struct {
+        const char *name;
+        zr_pack pack;
+    } known[] = {
+        {"auto", ZR_PACK_MASKED}, {"causal", ZR_PACK_NONE}, {"document", ZR_PACK_ALL}};
+    *out = ZR_PACK_MASKED;
+    for (int i = 0; i < ZR_COUNT(known) && attention; i++)
+        if (!strcmp(known[i].name, attention)) {
+            *out = known[i].pack;
+            return ZERO_OK;
+        }
+    return attention ? zr_fail(error, ZERO_ERR_USAGE,
+                               "options.attention is \"%s\": auto, causal or document", attention)
+                     : ZERO_OK;
+}

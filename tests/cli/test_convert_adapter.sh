@@ -49,16 +49,16 @@ grep -q bfloat16 half-merged/config.json || fail "the type in config.json: $(cat
 
 # Refused, in one sentence.
 no() { refused "$1" "$2" "$ZERO" convert --to no "${@:3}"; [ ! -e no ] || fail "something is left: $(ls no)"; }
-no 64 'holds adapters alone: --from names the model' --from llama-run/checkpoints/step-00000003 --adapter llama-run
-no 70 'is an adapter, not a model' --from llama-run/adapter
-no 70 'holds adapters alone: --to DIR writes them as peft saves them' --from llama-run/checkpoints/step-00000003 --format gguf
-no 64 '--adapter is added to a model' --from llama/model --adapter llama-run --format libzero
+no 64 'holds adapters alone: --from names the model' --from llama-run/checkpoints/step-00000003 --adapter llama-run/adapter
+no 78 'is an adapter, not a model' --from llama-run/adapter
+no 78 'holds adapters alone: --to DIR writes them as peft saves them' --from llama-run/checkpoints/step-00000003 --format gguf
+no 64 '--adapter is added to a model' --from llama/model --adapter llama-run/adapter --format libzero
 no 74 'is a model, not an adapter' --from llama/model --adapter gpt2/model
 no 74 'there is no directory "nothing"' --from llama/model --adapter nothing
-no 65 'which is no linear layer of a block of' --from gpt2/model --adapter llama-run
+no 65 'which is no linear layer of a block of' --from gpt2/model --adapter llama-run/adapter
 expect 0 "$ZERO" train --new llama:kv_heads=2,inner=48,tied=0,vocab=257,$S --data "$TEXT" --threads 1 --quiet --steps 1 --out narrow
-no 65 'does not fit "model.layers.0.mlp.down_proj.weight" of the model, of 32 x 48: it would be 4 x 48' --from narrow/model --adapter llama-run
+no 65 'does not fit "model.layers.0.mlp.down_proj.weight" of the model, of 32 x 48: it would be 4 x 48' --from narrow/model --adapter llama-run/adapter
 expect 0 "$ZERO" train --new llama:kv_heads=2,inner=64,tied=0,vocab=257,layers=1,heads=4,width=32,context=32 --data "$TEXT" --threads 1 --quiet --steps 1 --out low
-no 65 'belongs to no weight of the model' --from low/model --adapter llama-run
-refused 64 'it would be overwritten while it is read' "$ZERO" convert --from llama/model --adapter llama-third --to llama-third --overwrite
+no 65 'belongs to no weight of the model' --from low/model --adapter llama-run/adapter
+refused 64 'is read by this command (--adapter llama-third): it is not replaced' "$ZERO" convert --from llama/model --adapter llama-third --to llama-third --overwrite
 echo "adapters converted"

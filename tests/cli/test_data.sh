@@ -2,6 +2,7 @@
 # Data of every kind on the command line: shown, trained on, resumed, evaluated; what is wrong with it, by file and line.
 . "$(dirname "$0")/lib.sh"
 unset NO_COLOR
+TINY=${TINY/context=32/context=96} # an example fits
 learn() { expect 0 "$ZERO" train --new $TINY --threads 1 --quiet "$@"; }
 cat >chat.jsonl <<'END'
 {"messages": [{"role": "user", "content": "Two and two?"}, {"role": "assistant", "content": "Four."}]}
@@ -75,10 +76,20 @@ refused 65 'mapped.json:2: the record has no field "say" (--map assistant=say)' 
 # The first batch as text: prompts in brackets, dim on a terminal.
 expect 0 "$ZERO" data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1
 [ "$(grep -cF 'The loss does not count what is in [brackets]' out.txt)" -eq 1 ] || fail "no legend: $(head -3 out.txt)"
-grep -qF 'Four.<|im_end|>[' out.txt || fail "what the assistant says: $(cat out.txt)"
-grep -qF 'The owl is] wise.' out.txt || fail "the completion: $(cat out.txt)"
-grep -qE '^--- sample 0: chat.jsonl, tokens [0-9]+ to [0-9]+ of [0-9]+; [0-9]+ of 170 targets count ---$' out.txt || fail "the sample's line: $(cat out.txt)"
-expect 0 "$ZERO" data show --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 30 --micro-batch 8
+grep -qxF ']Four.<|im_end|>' out.txt || fail "what the assistant says: $(cat out.txt)"
+grep -qxF '[A] record of plain text that counts as a whole, because nothing in it is a prompt.' out.txt || fail "the text: $(cat out.txt)"
+[ "$(grep -cxF '~~~ the next example, which does not see this one' out.txt)" -eq 1 ] || fail "where an example begins: $(cat out.txt)"
+grep -qxF -- '--- sample 0: chat.jsonl, window 0 of 2, whole examples: 2, empty rows: 12; 96 of 170 targets count ---' out.txt ||
+    fail "the sample's line: $(cat out.txt)"
+expect 0 "$ZERO" data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 2
+grep -qxF '[The owl is] wise.' out.txt || fail "the completion: $(cat out.txt)"
+# As a stream, examples are cut where windows end, and each sees those before it.
+expect 0 "$ZERO" data show --data chat.jsonl --chat chatml --seq 170 --micro-batch 1 --attention causal
+grep -qF 'Four.<|im_end|>[' out.txt && grep -qF 'The owl is] wise.' out.txt || fail "a stream: $(cat out.txt)"
+grep -qE '^--- sample 0: chat.jsonl, tokens [0-9]+ to [0-9]+ of [0-9]+; [0-9]+ of 170 targets count ---$' out.txt || fail "the stream's line: $(cat out.txt)"
+expect 0 "$ZERO" data show --data fields.jsonl --field text --seq 60 --micro-batch 1 --attention document
+grep -q 'fields.jsonl, window [0-9]* of [0-9]*, whole examples: [2-9]' out.txt || fail "texts as examples: $(cat out.txt)"
+expect 0 "$ZERO" data show --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 80 --micro-batch 8
 [ "$(grep -c '^--- sample .*many.jsonl' out.txt)" -eq 4 ] || fail "half of the samples: $(grep sample out.txt)"
 # As JSON the same samples: the text has the marks that each part is written with, and as many tokens count as its line says.
 shown() { # shown ARGUMENT...: shows data as text and as JSON
@@ -90,11 +101,18 @@ import json
 legend = "The loss does not count what is in [brackets]; a new line follows each end token.\n\n"
 samples, said = [json.loads(line) for line in open("out.txt", encoding="utf-8")], []
 for s in samples:
-    head = "--- sample {sample}: {data}, tokens {first} to {last} of {data_tokens}; {targets} of {seq} targets count ---\n".format(**s)
+    packed = "window" in s
+    place = ", window {window} of {windows}, whole examples: {examples}, empty rows: {empty}" if packed else ", tokens {first} to {last} of {data_tokens}"
+    head = ("--- sample {sample}: {data}" + place + "; {targets} of {seq} targets count ---\n").format(**s)
     parts = [p["text"] + "\n" if p["end"] else p["text"] if p["target"] or not p["text"] else "[%s]" % p["text"] for p in s["parts"]]
+    for i, p in enumerate(s["parts"]):
+        assert packed or "begins" not in p
+        if p.get("begins") and i:
+            parts[i] = "\n~~~ the next example, which does not see this one\n" + parts[i]
+    assert not packed or sum(p.get("begins", False) for p in s["parts"]) == s["examples"]
     said.append(head + "".join(parts) + "\n")
     assert sum(len(p["tokens"]) for p in s["parts"] if p["target"]) == s["targets"]
-    assert s["last"] - s["first"] == s["seq"] and not s["parts"][0]["target"]
+    assert (packed or s["last"] - s["first"] == s["seq"]) and not s["parts"][0]["target"]
     assert all(len(p["tokens"]) == 1 for p in s["parts"] if p["end"])
     if not any(p["end"] for p in s["parts"]): # of bytes: a token is a byte of the text
         assert all(bytes(p["tokens"]).decode() == p["text"] for p in s["parts"])
@@ -103,7 +121,7 @@ assert open("shown.txt", encoding="utf-8", newline="").read() == legend + "\n".j
 PY
 }
 shown --data chat.jsonl --chat chatml --seq 170 --micro-batch 3
-shown --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 30 --micro-batch 8
+shown --data "$TEXT:0.5" many.jsonl:0.5 --chat chatml --seq 80 --micro-batch 8
 shown --data fields.jsonl --field text --tokenizer "$HERE/saved_tokenizer" --seq 60 --micro-batch 2 # whose documents end with a token
 grep -q '"target":true,"end":true,"tokens":\[[0-9]*\],"text":"<' out.txt || fail "no end token: $(cat out.txt)"
 if command -v script >/dev/null; then
@@ -208,7 +226,7 @@ bad '{"text": }' 'bad.jsonl:2:'
 bad '{"text": 7}' 'bad.jsonl:2: the field "text" is a number'
 bad '{"body": "x"}' 'it has "body"'
 bad $'{"text": "\xff"}' 'bad.jsonl:2:'
-bad '' 'bad.jsonl: 5 tokens, fewer than the 33'
+bad '' 'bad.jsonl: 5 tokens, fewer than the 97'
 zt 65 'bad.jsonl:1: the record has no field "body" (--field)' --data bad.jsonl --field body
 zt 78 'chat.jsonl:1: messages need a chat template' --data chat.jsonl
 zt 65 '"high.bin": token 1234 has the id 777' --data high.bin
