@@ -1,5 +1,5 @@
-// Fine-tuning by low-rank adapters: reads a model in Hugging Face's layout and conversations, trains
-// adapters of all its linear layers, and lets the model answer with them.
+// Fine-tuning by low-rank adapters: reads a model in Hugging Face's layout and conversations,
+// trains adapters of all its linear layers, and lets the model answer with them.
 //
 //   build/examples/finetune MODEL DATA OUT QUESTION
 #include <stdio.h>

@@ -37,16 +37,14 @@ ZERO_API zero_status zero_inspect(const zero_inspect_options *options,
 
 // ---- zero_convert: makes a model or a checkpoint from another one.
 typedef struct zero_convert_options {
-    // As zero_inspect_options.path, but not a single file. If it is a run, its newest intact
-    // checkpoint is taken. A checkpoint of adapters becomes an adapter's directory, as peft saves
-    // it.
+    // As zero_inspect_options.path, but not a single file. Of a run, its newest intact checkpoint.
+    // A checkpoint of adapters becomes an adapter's directory, as peft saves it.
     const char *from;
     const char *to; // a directory; "gguf": a file
     // "hf": a Hugging Face directory; "libzero": TO/checkpoints/step-N, from which zero_train can
     // continue; "gguf": a file of llama.cpp; NULL: "gguf" if `to` ends with .gguf, else "hf".
     const char *format;
-    // hf: the type of the weights, "fp32", "bf16" or "fp16". NULL: fp32, but if `from` is a Hugging
-    // Face directory, the type in its files.
+    // hf: the type of the weights, "fp32", "bf16" or "fp16". NULL: fp32, or that of model files.
     const char *dtype;
     int64_t shard_bytes; // hf: the most bytes of tensors in one file; 0: 5 GB
     // The directory with config.json and the tokenizer; NULL: `from`, if they are there.
@@ -59,8 +57,7 @@ typedef struct zero_convert_options {
     void *progress_user;
     const char *type; // gguf: "f32", "f16", "bf16", "q8_0" or "q4_0"; NULL: f16, of an adapter f32
     const char *base_dir; // of an adapter's base model; NULL: adapter_config.json names it
-    // hf, gguf: the directory of an adapter of the model `from`, or the run that trained it: its
-    // products are added to the weights, W + s B A.
+    // hf, gguf: the directory of an adapter, or of its run, that is added to the model: W + s B A.
     const char *adapter;
 } zero_convert_options;
 
@@ -164,11 +161,9 @@ ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result, int 
 
 // ---- zero_tokenize: turns text into a file of tokens.
 typedef struct zero_tokenize_options {
-    // "bytes", a directory (tokenizer.json, or vocab.json and merges.txt), a tokenizer.json, or the
-    // directory of a run.
+    // "bytes", a directory (tokenizer.json, or vocab.json and merges.txt), a file, or a run.
     const char *tokenizer;
-    // (data_count) texts and JSONL, as in zero_train_options. The tokenizer's end token, if it has
-    // one, follows each text and record.
+    // (data_count) as in zero_train_options; the tokenizer's end token, if any, follows each text.
     const char *const *data;
     int data_count;
     const char *field, *chat, *chat_date; // of JSONL, as in zero_train_options

@@ -1,6 +1,6 @@
-// Low-rank adapters (LoRA, arXiv 2106.09685) of the library's language models: next to each weight W
-// of a block's linear layers, which keeps its values, stand A (r, in) and B (out, r), which train:
-// y = x W + b + s (x A^T) B^T with s = alpha / r.
+// Low-rank adapters (LoRA, arXiv 2106.09685) of the library's language models: next to each weight
+// W of a block's linear layers, which keeps its values, stand A (r, in) and B (out, r), which
+// train: y = x W + b + s (x A^T) B^T with s = alpha / r.
 //
 // A training from files needs none of this: the key "libzero.lora" of its configuration, an
 // override in C (zero_train_options.overrides) and --lora of the program say the same text.

@@ -195,8 +195,8 @@ static zero_status make_file(making *m)
     ZERO_TRY(zr_gguf_choose_type(m->of->options, USUAL_TYPE, &type, m->error));
     ZERO_TRY(zr_gguf_check_place(m->of, m->error));
     ZERO_TRY(find_files(m));
-    ZERO_TRY(zr_convert_config(m->of->source, m->of->model_dir, "a GGUF file", &m->config,
-                               m->error));
+    ZERO_TRY(
+        zr_convert_config(m->of->source, m->of->model_dir, "a GGUF file", &m->config, m->error));
     ZERO_TRY(zr_gguf_tensors_of(&m->config, &m->tensors, &m->count, m->error));
     ZERO_TRY(put_keys(m, type));
     ZERO_TRY(list_tensors(m, type));

@@ -70,8 +70,7 @@ static zero_status write_files(zr_source *source, const char *run_adapter, const
     char *named = NULL, prefix[64];
     ZERO_TRY(read_adapter_config(source, &config, error));
     ZERO_TRY(find_base(run_adapter, &named, error));
-    zero_status status =
-        zr_adapter_write_config(directory, &config, base ? base : named, error);
+    zero_status status = zr_adapter_write_config(directory, &config, base ? base : named, error);
     zr_free(named);
     ZERO_TRY(status);
     if (zr_path_exists(run_adapter))

@@ -97,8 +97,8 @@ static zero_status gather_input_paths(const converting *c, zr_input_paths *reads
     return status;
 }
 
-// Only a model or an adapter that libzero wrote is ever replaced: never together with something else in its
-// directory, and never while it is being read.
+// Only a model or an adapter that libzero wrote is ever replaced: never together with something
+// else in its directory, and never while it is being read.
 static zero_status check_replaced(const converting *c)
 {
     const char *to = c->to;
@@ -428,7 +428,26 @@ static const target targets[] = {
     {"libzero", convert_to_checkpoint, true},
     {"gguf", convert_to_gguf, false},
 };
-enum { HF, GGUF = 2 };
+enum { HF, CHECKPOINT, GGUF };
+
+static zero_status check_options_of(const target *to, const zero_convert_options *options,
+                                    zero_error *error)
+{
+    bool gguf = to == &targets[GGUF];
+    if (options->adapter && to->whole_state)
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--adapter is added to a model, which becomes a model directory or a GGUF "
+                       "file: --format libzero makes a checkpoint");
+    if (!gguf && (options->type || options->base_dir))
+        return zr_fail(error, ZERO_ERR_USAGE,
+                       "--type and --base belong to --format gguf; --dtype is that of a model "
+                       "directory");
+    return gguf && (options->dtype || options->shard_bytes)
+               ? zr_fail(error, ZERO_ERR_USAGE,
+                         "a GGUF file is one file, and --type says how weights are stored in it: "
+                         "dtype and shard size belong to --format hf")
+               : ZERO_OK;
+}
 
 static zero_status find_target(const zero_convert_options *options, const target **out,
                                zero_error *error)
@@ -442,20 +461,7 @@ static zero_status find_target(const zero_convert_options *options, const target
         return zr_fail(error, ZERO_ERR_USAGE,
                        "zero_convert: options.format is \"%s\": hf, libzero or gguf",
                        options->format);
-    bool gguf = *out == &targets[GGUF];
-    if (options->adapter && !gguf && *out != &targets[HF])
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "--adapter is added to a model, which becomes a model directory or a GGUF "
-                       "file: --format libzero makes a checkpoint");
-    if (!gguf && (options->type || options->base_dir))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "--type and --base belong to --format gguf; --dtype is that of a model "
-                       "directory");
-    if (gguf && (options->dtype || options->shard_bytes))
-        return zr_fail(error, ZERO_ERR_USAGE,
-                       "a GGUF file is one file, and --type says how weights are stored in it: "
-                       "dtype and shard size belong to --format hf");
-    return ZERO_OK;
+    return check_options_of(*out, options, error);
 }
 
 zero_status zero_convert(const zero_convert_options *options, zero_error *error)

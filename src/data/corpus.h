@@ -41,9 +41,9 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
 // Returns whether any text has to be turned into tokens; false if all files are token files.
 bool zr_corpus_has_text(const zr_corpus *corpus);
 
-// Which streams are packed: cut into whole examples, of which attention sees one at a time.
+// The choice of streams that are packed: attention sees one of their examples at a time.
 typedef enum zr_pack {
-    ZR_PACK_MASKED, // those with records of which only a part is trained: prompts, conversations
+    ZR_PACK_MASKED, // those with records that train in part: prompts, conversations
     ZR_PACK_NONE,
     ZR_PACK_ALL
 } zr_pack;

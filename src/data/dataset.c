@@ -222,16 +222,16 @@ zr_token_window zr_dataset_eval_window(const zr_dataset *dataset, int64_t window
         const zr_stream *stream = &dataset->streams[i];
         int64_t windows = zr_stream_eval_windows(stream, dataset->seq);
         if (window < windows)
-            return (zr_token_window){
-                .stream = i, .first = stream->examples ? window : window * dataset->seq};
+            return (zr_token_window){.stream = i,
+                                     .first = stream->examples ? window : window * dataset->seq};
         window -= windows;
     }
     assert(!"a window behind the last one");
     return (zr_token_window){0};
 }
 
-// Copies rows [0, rows) from a stream: tokens from `first` on, and as targets those after them. out:
-// the first of these rows.
+// Copies rows [0, rows) from a stream: tokens from `first` on, and as targets those after them.
+// out: the first of these rows.
 static void copy_rows(const zr_stream *stream, int64_t first, int64_t rows, zr_rows out)
 {
     int32_t *tokens = out.tokens, *targets = out.targets;

@@ -82,8 +82,8 @@ int64_t zr_dataset_eval_windows(const zr_dataset *dataset); // of all streams
 // Returns the tokens of an epoch of training, of all streams: rows of packed windows count as such.
 int64_t zr_dataset_epoch(const zr_dataset *dataset);
 typedef struct zr_rows { // of a micro-batch, each (batch, T)
-    // Targets that do not count are ZR_MASKED. positions: of each row in its example; NULL: they are
-    // not wanted. Rows that no example has are a document of token 0 without targets.
+    // Targets that do not count are ZR_MASKED. positions: of each row in its example; NULL: they
+    // are not wanted. Rows that no example has are a document of token 0 without targets.
     int32_t *tokens, *targets, *positions;
 } zr_rows;
 // Returns the rows of a window that a stream or examples fill.

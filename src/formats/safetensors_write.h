@@ -13,7 +13,7 @@ typedef struct zr_export {
     int64_t shard_bytes;
     // The name of a single file; NULL: model.safetensors. Its shards always have that.
     const char *file;
-    const char *prefix; // before all names; NULL: names are those of Hugging Face's models
+    const char *prefix;          // before all names; NULL: names are those of Hugging Face's models
     zr_source_progress progress; // optional; called with the bytes that were read
     void *user;
     // The results.

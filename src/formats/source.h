@@ -59,8 +59,8 @@ struct zr_source {
     zr_source_vector *vectors; // (vector_count), the weights first
     // Step and other values of a checkpoint; NULL if there is none.
     json_t *state;
-    int64_t file_bytes; // of all files together
-    void *own;          // private data of the ops
+    int64_t file_bytes;     // of all files together
+    void *own;              // private data of the ops
     struct zr_merge *merge; // an adapter that is added to what is read (source_merge.h), or NULL
 };
 

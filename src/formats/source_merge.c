@@ -27,7 +27,7 @@ struct zr_merge {
     // rank), which has the factor s in it, and right (rank, columns).
     int current;
     float *left, *right;
-    char *in;    // BLOCK elements of the model's file
+    char *in;            // BLOCK elements of the model's file
     float *wide, *delta; // BLOCK
 };
 
@@ -126,10 +126,10 @@ static zero_status check_all_used(const struct zr_merge *m, int count, zero_erro
                            "\"%s\": the tensor \"%s\" belongs to no weight of the model",
                            m->adapter.path, halves->tensors[h].name);
     }
-    return halves->tensor_count ? ZERO_OK
-                                : zr_fail(error, ZERO_ERR_DATA,
-                                          "\"%s\" has no tensor: it adapts nothing",
-                                          m->adapter.path);
+    return halves->tensor_count
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA, "\"%s\" has no tensor: it adapts nothing",
+                         m->adapter.path);
 }
 
 // Chooses the type in which a tensor is read from now on.
@@ -200,9 +200,9 @@ static zero_status read_half(struct zr_merge *m, int half, bool turned, float **
     size_t bytes = (size_t)(rows * columns) * sizeof(float);
     char *raw = zr_alloc((size_t)tensor->bytes + 1, error);
     float *values = zr_alloc(bytes + 1, error), *other = zr_alloc(turned ? bytes + 1 : 1, error);
-    zero_status status = raw && values && other ? zr_source_read(&m->adapter, 0, half, 0,
-                                                                 tensor->bytes, raw, error)
-                                                : ZERO_ERR_MEMORY;
+    zero_status status = raw && values && other
+                             ? zr_source_read(&m->adapter, 0, half, 0, tensor->bytes, raw, error)
+                             : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
         zr_source_widen(tensor->dtype, raw, rows * columns, values);
         if (turned)
@@ -228,10 +228,8 @@ static zero_status read_factors(struct zr_merge *m, int tensor, const zr_source_
     zr_free(m->right);
     m->left = m->right = NULL;
     m->current = -1;
-    ZERO_TRY(
-        read_half(m, m->outputs_first ? of->b : of->a, !m->outputs_first, &m->left, error));
-    ZERO_TRY(
-        read_half(m, m->outputs_first ? of->a : of->b, !m->outputs_first, &m->right, error));
+    ZERO_TRY(read_half(m, m->outputs_first ? of->b : of->a, !m->outputs_first, &m->left, error));
+    ZERO_TRY(read_half(m, m->outputs_first ? of->a : of->b, !m->outputs_first, &m->right, error));
     for (int64_t i = 0; i < whole->shape[0] * m->lora.rank; i++)
         m->left[i] *= s;
     m->current = tensor;

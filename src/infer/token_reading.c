@@ -152,8 +152,7 @@ zero_status zr_reading_pack(const char *attention, zr_pack *out, zero_error *err
     static const struct {
         const char *name;
         zr_pack pack;
-    } known[] = {
-        {"auto", ZR_PACK_MASKED}, {"causal", ZR_PACK_NONE}, {"document", ZR_PACK_ALL}};
+    } known[] = {{"auto", ZR_PACK_MASKED}, {"causal", ZR_PACK_NONE}, {"document", ZR_PACK_ALL}};
     *out = ZR_PACK_MASKED;
     for (int i = 0; i < ZR_COUNT(known) && attention; i++)
         if (!strcmp(known[i].name, attention)) {

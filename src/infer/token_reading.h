@@ -38,8 +38,8 @@ void zr_reading_warn(const zr_tokenizer *tokenizer, const zero_logger *logger);
 // Warns how many records had no text, and how many turns were written without a chat template, if
 // any. Call it after they have been read.
 void zr_reading_warn_records(const zr_corpus *corpus, const zero_logger *logger);
-// Reads which streams are packed: "auto" (or NULL), "causal" or "document", as libzero.attention has
-// them. ZERO_ERR_USAGE for any other word.
+// Reads which streams are packed: "auto" (or NULL), "causal" or "document", as libzero.attention
+// has them. ZERO_ERR_USAGE for any other word.
 zero_status zr_reading_pack(const char *attention, zr_pack *out, zero_error *error);
 // Warns how many conversations had answers that are not trained on (zr_chat_render), if any. Call
 // it after they have been read.

@@ -56,8 +56,8 @@ typedef struct zr_lm_config {
     zr_lm_kind kind;
     // The token ids that a file states, kept so that they can be written again.
     zr_token_ids bos, eos, pad;
-    // The micro-batch has positions that begin anew in each document of a window, and attention does
-    // not look across. Of a training: no config.json has it.
+    // The micro-batch has positions that begin anew in each document of a window, and attention
+    // does not look across. Of a training: no config.json has it.
     bool documents;
     zr_lora lora; // of a training or of an adapter's directory: no config.json has it
     union {       // the architecture's struct

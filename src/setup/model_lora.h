@@ -15,8 +15,8 @@ zero_status zr_model_lora_read(const zr_config *config, const zr_lm_config *mode
 // Sets model->lora. *changed: a model that was built from it before has to be built again.
 zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bool *changed,
                                 zero_error *error);
-// Returns ZERO_ERR_CONFIG if the configuration asks for adapters that the model, already built, does
-// not have.
+// Returns ZERO_ERR_CONFIG if the configuration asks for adapters that the model, already built,
+// does not have.
 zero_status zr_model_lora_check(const zr_config *config, const zero_model *model,
                                 zero_error *error);
 

@@ -1,5 +1,5 @@
-// Packing whole examples into windows: each that has a row is in one window once, no window has more
-// rows than it can, and no fewer windows would do for lengths where that is known.
+// Packing whole examples into windows: each that has a row is in one window once, no window has
+// more rows than it can, and no fewer windows would do for lengths where that is known.
 #include "data/dataset.h"
 
 #include "base/alloc.h"

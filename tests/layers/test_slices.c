@@ -419,10 +419,11 @@ static void check_all(int which, const char *lora, bool documents)
     }
 }
 
-static void gpt2(void **state) { check_all(GPT2, NULL, false); }
-static void llama(void **state) { check_all(LLAMA, NULL, false); }
-static void tied(void **state) { check_all(TIED, NULL, false); }
-static void neox(void **state) { check_all(NEOX, NULL, false); }
+static void each_model(void **state)
+{
+    for (int which = GPT2; which < CONFIGS; which++)
+        check_all(which, NULL, false);
+}
 
 static void documents(void **state)
 {
@@ -438,14 +439,13 @@ static void adapters(void **state)
     check_all(NEOX, "r=3", false);
     // Masks depend on the number of slices, not on that of ranks.
     static result one, other;
+    zr_lm_slices slices = {.count = 4, .ranks = 1, .exact = true};
     zr_lm_config config = config_of(LLAMA, 0);
     zr_lora_parse("r=3,dropout=0.3", "", &config, &config.lora, NULL);
     const zero_shape shape = {.batch = 2, .seq = 7};
-    const zr_backend *cpu;
-    assert_int_equal(zr_backend_find("cpu", NULL, &cpu, NULL), ZERO_OK);
-    run_cut(&config, cpu, shape, &(zr_lm_slices){.count = 4, .ranks = 1, .exact = true}, &one);
-    run_cut(&config, cpu, shape,
-            &(zr_lm_slices){.count = 4, .ranks = 4, .exact = true, .by_rows = true}, &other);
+    run_cut(&config, zr_backends()[0], shape, &slices, &one);
+    slices = (zr_lm_slices){.count = 4, .ranks = 4, .exact = true, .by_rows = true};
+    run_cut(&config, zr_backends()[0], shape, &slices, &other);
     same("dropout of adapters", &one, &other);
     free_result(&other);
     free_result(&one);
@@ -456,7 +456,7 @@ static void the_head_in_chunks(void **state)
 {
     enum { ROWS = 176, HEAD = 2 }; // the head: which unit of embedding, block and head
     zr_lm_config config = config_of(GPT2, 0);
-    const zr_backend *cpu;
+    const zr_backend *cpu = zr_backends()[0];
     static harness net;
     config.gpt2.vocab_size = 50257;
     config.gpt2.n_positions = ROWS;
@@ -464,7 +464,6 @@ static void the_head_in_chunks(void **state)
     config.gpt2.n_head = 2;
     config.gpt2.n_layer = 1;
     const zero_shape shape = {.batch = 1, .seq = ROWS};
-    assert_int_equal(zr_backend_find("cpu", NULL, &cpu, NULL), ZERO_OK);
     harness_create_part(&net, &config, &(zr_lm_slices){.count = 2, .ranks = 1, .exact = true}, cpu,
                         shape);
     assert_int_equal(net.sizes[HEAD].products[0].m + net.sizes[HEAD].products[6].m, ROWS);
@@ -494,13 +493,8 @@ static void any_number_of_ranks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gpt2),
-                                       cmocka_unit_test(llama),
-                                       cmocka_unit_test(tied),
-                                       cmocka_unit_test(adapters),
-                                       cmocka_unit_test(documents),
-                                       cmocka_unit_test(neox),
-                                       cmocka_unit_test(the_head_in_chunks),
-                                       cmocka_unit_test(any_number_of_ranks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_model), cmocka_unit_test(adapters), cmocka_unit_test(documents),
+        cmocka_unit_test(the_head_in_chunks), cmocka_unit_test(any_number_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
