@@ -111,13 +111,22 @@ zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bo
     return ZERO_OK;
 }
 
+// Returns whether the key is set to something else than no adapters.
+static bool is_asked(const zr_config *config)
+{
+    const zr_setting *setting = zr_config_setting(config, ZR_LORA_KEY);
+    const char *text = setting ? json_string_value(setting->value) : NULL;
+    return setting && setting->value && !json_is_null(setting->value) &&
+           !(text && !strcmp(text, "none"));
+}
+
 zero_status zr_model_lora_check(const zr_config *config, const zero_model *model, zero_error *error)
 {
     const zr_lm_config *ours = zr_lm_config_of(model);
     zr_lora wanted = {0};
     if (ours)
         ZERO_TRY(zr_model_lora_read(config, ours, &wanted, error));
-    bool asked = ours ? wanted.rank > 0 : zr_config_has_value(config, ZR_LORA_KEY);
+    bool asked = ours ? wanted.rank > 0 : is_asked(config);
     if (!asked || (ours && is_same(&wanted, &ours->lora)))
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "chat/chat.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/adapter_directory.h"
 #include "checkpoint/receipt.h"
@@ -297,6 +298,17 @@ const char *zr_outputs_weights(const zr_lm_config *config)
     return config->lora.rank ? ZR_ADAPTER_WEIGHTS : ZR_MODEL_WEIGHTS;
 }
 
+// Writes the template, unless the tokenizer's files have it already.
+static zero_status write_template(const char *model, const char *template, zero_error *error)
+{
+    char *there;
+    ZERO_TRY(zr_chat_template_in(model, &there, error));
+    bool same = there && !strcmp(there, template);
+    zr_free(there);
+    return same ? ZERO_OK
+                : zr_file_write_in(model, ZR_CHAT_TEMPLATE, template, strlen(template), error);
+}
+
 zero_status zr_outputs_model(const char *directory, const char *name, const zr_outputs_files *files,
                              zero_error *error)
 {
@@ -312,7 +324,5 @@ zero_status zr_outputs_model(const char *directory, const char *name, const zr_o
     if (generation && !files->config->lora.rank)
         ZERO_TRY(
             zr_file_write_in(model, ZR_GENERATION_CONFIG, generation, strlen(generation), error));
-    if (template)
-        ZERO_TRY(zr_file_write_in(model, ZR_CHAT_TEMPLATE, template, strlen(template), error));
-    return ZERO_OK;
+    return template ? write_template(model, template, error) : ZERO_OK;
 }

@@ -126,12 +126,11 @@ static void warn_of_qwen2(const zr_train *train)
                "same");
 }
 
-// Exports take the template of the format that was named, which the model is trained with.
+// Exports take the template that the model is trained with.
 static zero_status keep_template(zr_train *train, zero_error *error)
 {
-    const char *named = train->asked.options->chat;
     zr_buffer text = {0};
-    if (!named || !strcmp(named, "auto"))
+    if (!zr_chat_format_name(&train->subject.chat))
         return ZERO_OK;
     zr_chat_template(&train->subject.chat, &text);
     zr_buffer_append(&text, "", 1);

@@ -2,7 +2,7 @@
 # The example of fine-tuning: from a model and conversations to an adapter, and an answer with it, as the program gives it.
 #   finetune.sh ZERO FINETUNE
 set -u
-zero=$1 finetune=$2
+zero=$(realpath "$1") finetune=$(realpath "$2")
 fail() { echo "finetune: $*" >&2; exit 1; }
 work=$(mktemp -d) && cd "$work" || exit 99
 trap 'cd /; rm -rf "$work"' EXIT
