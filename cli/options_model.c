@@ -44,7 +44,10 @@ const cli_option cli_options_model[] = {
                 "v_proj (docs/fine-tuning.md)"),
     OPTION(TEXT, ADAPTER, "--adapter", "DIR", EVAL | GENERATE | CONVERT, .choices = "FILE",
         .help = "an adapter of --model: a directory as peft saves it, or that of a run that "
-                "trained one"),
+                "trained one",
+        .differs = {FOR(CONVERT, .help = "an adapter of the model --from, which is added to its "
+                                         "weights: a directory as peft saves it, or that of a run "
+                                         "that trained one")}),
     OPTION(CHOICE, ATTENTION, "--attention", "KIND", TRAIN | EVAL | DATA,
         .choices = "auto|causal|document",
         .standard_text = "auto: document for records with prompts or messages",

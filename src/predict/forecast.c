@@ -122,6 +122,10 @@ double zr_flops_of_token(const zr_plan *plan)
     double flops = 6 * (double)plan->parameters;
     if (!config)
         return flops;
+    zr_lm_config base = *config;
+    base.lora = (zr_lora){0};
+    if (config->lora.rank) // what is frozen has no product for a gradient of its own
+        flops -= 2 * (double)zr_lm_parameters(&base);
     zr_lm_shape shape = zr_lm_shape_of(config);
     return flops +
            12 * (double)(shape.layers * shape.heads * shape.head_dim) * (double)plan->shape.seq;

@@ -44,8 +44,9 @@ typedef struct zr_forecast {     // seconds of a step
     const char *bound;           // the name of the largest part
 } zr_forecast;
 
-// Returns the FLOPs of a token of training, as PaLM counts them: 6 a parameter, and of our own
-// models' attention 12 a layer, channel and position, as if it were not causal.
+// Returns the FLOPs of a token of training, as PaLM counts them: 6 a parameter, 4 of the base of
+// adapters, and of our own models' attention 12 a layer, channel and position, as if it were not
+// causal.
 double zr_flops_of_token(const zr_plan *plan);
 // ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/pipeline/simulate.h).
 zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,

@@ -24,8 +24,8 @@ typedef struct places { // of a unit's operands, cut out of one stretch of memor
     char **parameters;  // (flat parameters)
     float **gradients;  // (flat parameters) NULL: the flat parameter has no gradient
     void *saved, *workspace, *held, *window;
-    void *keys, *values, *logits; // of a generation
-    int32_t *tokens, *targets;    // (batch, seq)
+    void *keys, *values, *logits;          // of a generation
+    int32_t *tokens, *targets, *positions; // (batch, seq)
     // What enters and what leaves, and their gradients; the shapes are in the tensors.
     zero_tensors in, out, d_in, d_out;
 } places;
@@ -196,6 +196,7 @@ static size_t carve_operands(const zr_plan *plan, int unit, const zero_shape *sh
     at->window = zr_carve(&carver, sizes->exchange_bytes);
     at->tokens = zr_carve(&carver, ids);
     at->targets = zr_carve(&carver, ids);
+    at->positions = zr_carve(&carver, ids);
     return carver.used;
 }
 
@@ -254,6 +255,13 @@ static void fill_ids(const zr_harness *harness, const zero_shape *shape, int64_t
         harness->at.tokens[i] = (int32_t)(zr_philox4x32(1, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
         harness->at.targets[i] = (int32_t)(zr_philox4x32(2, 0, (uint64_t)i).v[0] % (uint64_t)vocab);
     }
+}
+
+// Makes each window one document: attention computes no more than that.
+static void fill_positions(const zr_harness *harness, const zero_shape *shape)
+{
+    for (int64_t i = 0; i < shape->batch * shape->seq; i++)
+        harness->at.positions[i] = (int32_t)(i % shape->seq);
 }
 
 static zero_status fill_all(zr_harness *harness, const zero_shape *shape, zero_error *error)
@@ -325,6 +333,7 @@ static zero_status reserve_operands(zr_harness *harness, const zr_harness_questi
                    filled ? question->base : harness->addresses, &harness->at);
     if (decode)
         lay_out_decode(plan, decode, harness->addresses, unit_bytes, &harness->at);
+    fill_positions(harness, &question->shape);
     if (!filled)
         return ZERO_OK;
     ZERO_TRY(reserve_scratch(harness, error));
@@ -333,9 +342,11 @@ static zero_status reserve_operands(zr_harness *harness, const zr_harness_questi
 
 static zero_tensors batch_tensors_of(const zr_harness *harness, const zero_shape *shape)
 {
-    return (zero_tensors){2,
+    bool documents = zr_lm_config_of(harness->plan->model)->documents;
+    return (zero_tensors){documents ? 3 : 2,
                           {{harness->at.tokens, ZERO_I32, 2, {shape->batch, shape->seq}},
-                           {harness->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}}}};
+                           {harness->at.targets, ZERO_I32, 2, {shape->batch, shape->seq}},
+                           {harness->at.positions, ZERO_I32, 2, {shape->batch, shape->seq}}}};
 }
 
 static void set_up_context(zr_harness *harness, const zr_harness_question *question)

@@ -186,7 +186,8 @@ static void append_spent(const zr_run_times *times, zr_buffer *out)
                          "reach here",
                          100 * zr_run_times_share(times), times->product_rate * 1e-9, times->ranks,
                          times->ranks == 1 ? "" : "s");
-    zr_buffer_printf(out, " (6N + 12LCT a token, causal attention counted whole)\n");
+    zr_buffer_printf(out, " (%s + 12LCT a token, causal attention counted whole)\n",
+                     times->adapts ? "4N + 6 of adapters" : "6N");
 }
 
 void zr_run_times_text(const zr_run_times *times, zr_buffer *out)

@@ -65,7 +65,8 @@ typedef struct zr_run_times {
     double quiet;                     // zr_turns_quiet of the run
     double interrupted;               // zr_measured_interrupted
     double predicted_step, low, high; // 0 if not predicted
-    double flops;                     // of a step and all ranks: 6 N + 12 L C T a token
+    double flops;                     // of a step and all ranks: zr_flops_of_token
+    bool adapts;                      // what trains are adapters
     double product_rate;              // FLOP/s of the best products of all ranks; 0: unknown
 } zr_run_times;
 

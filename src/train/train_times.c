@@ -159,6 +159,7 @@ static zr_run_times make_run_times(const zr_train *train, const recorded *record
         .quiet = share_of_turns(train),
         .interrupted = recorded->interrupted,
         .flops = flops_of_step(train),
+        .adapts = train->subject.model_config.lora.rank > 0,
         .product_rate = train->comm->size * product_rate(measured, known),
     };
     zr_run_times_take(&times, &train->run.clock);

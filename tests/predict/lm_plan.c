@@ -42,6 +42,8 @@ lm_plan lm_plan_create(const lm_plan_case *c)
     const zr_machine machine = {
         .ranks = ZR_MAX(c->ranks, 1), .tensor_ranks = ZR_MAX(c->tensor, 1), .threads = 1};
     must(zr_lm_parse_spec(c->spec, &config, &vocab_given, &error), &error);
+    must(zr_lora_parse(c->lora, "a plan", &config, &config.lora, &error), &error);
+    config.documents = c->documents;
     must(zr_lm_create(&config, &p.whole, &error), &error);
     if (c->tensor)
         cut(&p, c->tensor);

@@ -12,6 +12,8 @@ typedef struct lm_plan_case {
     int64_t accumulation; // 0: 1
     int tensor;           // ranks, of which this is the first; 0: layers are whole
     zero_tier optimizer;  // where states are kept
+    const char *lora;     // as zr_lora_parse takes it; NULL: the whole model trains
+    bool documents;       // micro-batches have positions
 } lm_plan_case;
 
 typedef struct lm_plan {

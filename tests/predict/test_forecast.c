@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "forecast_desk.h"
+#include "lm_plan.h"
 #include "plan/exchanges.h"
 #include "plan/accumulators.h"
 
@@ -40,6 +41,24 @@ static void one_rank(void **state)
         zr_plan_destroy(plan);
     }
     close_desk(&d);
+}
+
+// What is frozen has a product for the output and one for the gradient of its input.
+static void the_base_of_adapters_costs_less(void **state)
+{
+    lm_plan_case c = {.spec = "llama:layers=2,heads=4,kv_heads=2,width=32,inner=48,context=16,"
+                              "vocab=61",
+                      .batch = 2,
+                      .seq = 16};
+    lm_plan whole = lm_plan_create(&c);
+    c.lora = "r=2";
+    lm_plan adapted = lm_plan_create(&c);
+    double base = (double)whole.plan->parameters, all = (double)adapted.plan->parameters;
+    double attention = zr_flops_of_token(whole.plan) - 6 * base;
+    assert_true(attention == 12.0 * 2 * 32 * 16 && all > base);
+    near(zr_flops_of_token(adapted.plan), 4 * base + 6 * (all - base) + attention);
+    lm_plan_destroy(&adapted);
+    lm_plan_destroy(&whole);
 }
 
 // What is fetched from other ranks, where nothing overlaps, and copies of the own shard before.
@@ -259,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank),
+        cmocka_unit_test(the_base_of_adapters_costs_less),
         cmocka_unit_test(stages_without_overlap),
         cmocka_unit_test(slower_operations_make_slower_steps),
         cmocka_unit_test(corrections_are_applied),

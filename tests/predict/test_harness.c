@@ -95,6 +95,18 @@ static void every_call_stays_in_its_memory(void **state)
                                backends[b]);
 }
 
+static void documents_have_positions(void **state)
+{
+    for (int tensor = 0; tensor <= 2; tensor += 2)
+        check_plan(&(lm_plan_case){.spec = LLAMA,
+                                   .batch = 2,
+                                   .seq = 16,
+                                   .tensor = tensor,
+                                   .lora = "r=2",
+                                   .documents = true},
+                   "cpu");
+}
+
 static void open_refused(const zr_plan *plan, int64_t seq, zero_status status, const char *words)
 {
     zr_queue *queue = NULL;
@@ -130,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_stays_in_its_memory),
+        cmocka_unit_test(documents_have_positions),
         cmocka_unit_test(refusals_have_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

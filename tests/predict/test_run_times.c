@@ -181,6 +181,7 @@ static void test_words(void **state)
         "spent    2 GFLOP a step, 20 GFLOP/s: 50.0% of the 40 GFLOP/s that the best products of 4 "
         "ranks reach here (6N + 12LCT a token, causal attention counted whole)\n");
     text.length = 0;
+    times.adapts = true;
     predict(&times);
     times.product_rate = 0;
     times.predicted_to_first = 0.2;
@@ -189,7 +190,7 @@ static void test_words(void **state)
     assert_non_null(strstr(text.data, "a step 100 ms, predicted 90.0 ms (80.0 ms to 110 ms); "
                                       "compute 60.0 ms (50.0 ms), exchange 30.0 ms (30.0 ms), "
                                       "update 10.0 ms (10.0 ms)\n"));
-    assert_non_null(strstr(text.data, "20 GFLOP/s (6N"));
+    assert_non_null(strstr(text.data, "20 GFLOP/s (4N + 6 of adapters + 12LCT"));
     assert_non_null(strstr(text.data, "saving 1.00 s (predicted 800 ms), "));
     assert_non_null(strstr(text.data, "; before the first step 250 ms (predicted 200 ms)\n"));
     zr_buffer_free(&text);
