@@ -1,0 +1,416 @@
+// Makes a tokenizer.json of SentencePiece's tokenizer.model, or says why no tokenizer.json has the
+// same ids. Two readers count as the truth:
+//
+//   transformers' LlamaTokenizer   where tokenizer_config.json names it: merges in the order of
+//                                  their tokens' ids; symbols of the user are added tokens; `legacy`
+//                                  and `add_prefix_space` say where a space is put
+//   the library sentencepiece      otherwise: merges in the order of their scores
+#include "tokenizer/sentencepiece.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OTHER_WAY                                                                                  \
+    "; a tokenizer.json that `AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of "        \
+    "transformers writes may be read instead"
+
+typedef struct mapping {
+    const char *name; // for messages
+    const zr_token_settings *settings;
+    bool llama; // LlamaTokenizer reads it
+    zr_spm_settings says;
+    zr_token_list list;
+    int32_t pieces; // of the file; added tokens come after them
+    zero_error *error;
+} mapping;
+
+static zero_status refuse(const mapping *m, const char *what)
+{
+    return zr_fail(m->error, ZERO_ERR_UNSUPPORTED, "%s: %s: not built" OTHER_WAY, m->name, what);
+}
+
+static const char *text_of(const mapping *m, int32_t id)
+{
+    return m->list.text.data + m->list.tokens[id].at;
+}
+
+static bool is_text(const mapping *m, int32_t id, const char *text, size_t length)
+{
+    return m->list.tokens[id].length == length && !memcmp(text_of(m, id), text, length);
+}
+
+static int32_t find_piece(const mapping *m, const char *text, size_t length)
+{
+    for (int32_t id = 0; id < m->list.count; id++)
+        if (m->list.kinds[id] && is_text(m, id, text, length))
+            return id;
+    return -1;
+}
+
+// ---- What the file says
+
+static zero_status check_type(const mapping *m)
+{
+    static const char *const types[] = {"?", "Unigram", "BPE", "Word", "Char"};
+    uint64_t type = m->says.type.number;
+    if (type == ZR_SPM_BPE)
+        return ZERO_OK;
+    return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                   "%s: SentencePiece's kind %s: not built, neither from this file nor from the "
+                   "tokenizer.json that `AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` "
+                   "of transformers writes; BPE is",
+                   m->name, types[type < ZR_COUNT(types) ? type : 0]);
+}
+
+static zero_status check_normalizer(const mapping *m)
+{
+    const zr_spm_settings *says = &m->says;
+    if (says->characters.number)
+        return refuse(m, "its normalizer replaces characters (precompiled_charsmap)");
+    if (says->decoded_characters.number)
+        return refuse(m, "its denormalizer replaces characters (precompiled_charsmap)");
+    if (says->suffix.number)
+        return refuse(m, "it puts spaces after words (treat_whitespace_as_suffix)");
+    if (says->trims.number)
+        return refuse(m, "it removes spaces (remove_extra_whitespaces)");
+    return says->escapes.number ? ZERO_OK : refuse(m, "it keeps spaces (escape_whitespaces false)");
+}
+
+static zero_status check_bytes(const mapping *m)
+{
+    char name[8];
+    int32_t bytes = 0;
+    for (int32_t id = 0; id < m->list.count; id++) {
+        if (m->list.kinds[id] != ZR_TOKEN_BYTE)
+            continue;
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)bytes++ & 255);
+        if (!is_text(m, id, name, 6))
+            return refuse(m, "its bytes are not all there, in order");
+    }
+    return bytes == (m->list.byte_fallback ? 256 : 0)
+               ? ZERO_OK
+               : zr_fail(m->error, ZERO_ERR_DATA, "%s: byte_fallback is %s, and it has %d bytes",
+                         m->name, m->list.byte_fallback ? "true" : "false", (int)bytes);
+}
+
+static zero_status find_unknown(mapping *m)
+{
+    for (int32_t id = 0; id < m->list.count; id++) {
+        if (m->list.kinds[id] == ZR_TOKEN_UNUSED)
+            return refuse(m, "it has a piece that is not used");
+        if (m->list.kinds[id] != ZR_TOKEN_UNKNOWN)
+            continue;
+        if (m->list.unknown >= 0)
+            return zr_fail(m->error, ZERO_ERR_DATA, "%s: the pieces %d and %d are both unknown",
+                           m->name, (int)m->list.unknown, (int)id);
+        m->list.unknown = id;
+    }
+    return m->list.unknown >= 0 ? ZERO_OK
+                                : zr_fail(m->error, ZERO_ERR_DATA,
+                                          "%s: no piece is the unknown one, and SentencePiece needs "
+                                          "it",
+                                          m->name);
+}
+
+static int32_t find_control(const mapping *m, const zr_proto_value *name)
+{
+    int32_t id = find_piece(m, name->bytes, name->number);
+    return id >= 0 && m->list.kinds[id] == ZR_TOKEN_CONTROL ? id : -1;
+}
+
+static zero_status apply_file(mapping *m)
+{
+    ZERO_TRY(check_type(m));
+    ZERO_TRY(check_normalizer(m));
+    m->list.byte_fallback = m->says.byte_fallback.number;
+    m->list.adds_space = m->says.adds_space.number;
+    m->list.begin = find_control(m, &m->says.begin);
+    m->list.end = find_control(m, &m->says.end);
+    ZERO_TRY(find_unknown(m));
+    return check_bytes(m);
+}
+
+// ---- What the files next to it say
+
+static zero_status choose_reader(mapping *m)
+{
+    const json_t *named = json_object_get(m->settings->config, "tokenizer_class");
+    const char *class = json_string_value(named);
+    m->llama = class && (!strcmp(class, "LlamaTokenizer") || !strcmp(class, "LlamaTokenizerFast"));
+    return !class || m->llama
+               ? ZERO_OK
+               : zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                         "%s: tokenizer_config.json has the tokenizer_class %.100s: not built for "
+                         "such a file; LlamaTokenizer is" OTHER_WAY,
+                         m->name, class);
+}
+
+// Adds a token that one of the files lists, or finds it among the pieces.
+static zero_status add_token(mapping *m, const char *content, json_int_t id, bool special)
+{
+    zr_token_list *list = &m->list;
+    size_t length = content ? strlen(content) : 0;
+    if (!length || id < 0 || id >= list->count)
+        return zr_fail(m->error, ZERO_ERR_DATA,
+                       "%s: the added token \"%.100s\" has the id %lld, and %d would be the next",
+                       m->name, content ? content : "", (long long)id, (int)m->pieces);
+    if (list->kinds[id] && !is_text(m, (int32_t)id, content, length))
+        return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                       "%s: the added token \"%.100s\" has the id %lld, which is \"%.*s\" already: "
+                       "not built" OTHER_WAY,
+                       m->name, content, (long long)id,
+                       (int)ZR_MIN(list->tokens[id].length, 100u), text_of(m, (int32_t)id));
+    if (!list->kinds[id]) {
+        list->tokens[id] = (zr_text_span){(uint32_t)list->text.length, (uint32_t)length};
+        zr_buffer_append(&list->text, content, length);
+    }
+    if (list->kinds[id] != ZR_TOKEN_UNKNOWN)
+        list->kinds[id] = special ? ZR_TOKEN_CONTROL : ZR_TOKEN_ADDED;
+    return list->text.failed
+               ? zr_fail(m->error, ZERO_ERR_MEMORY, "%s: no memory for its added tokens", m->name)
+               : ZERO_OK;
+}
+
+static zero_status add_described(mapping *m, const char *key, const json_t *token)
+{
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+    char *end;
+    long long id = strtoll(key, &end, 10);
+    for (int i = 0; i < ZR_COUNT(flags); i++)
+        if (json_is_true(json_object_get(token, flags[i])))
+            return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                           "%s: the added token %.40s has %s: not built" OTHER_WAY, m->name, key,
+                           flags[i]);
+    return add_token(m, zr_token_content(token), *key && !*end ? id : -1,
+                     json_is_true(json_object_get(token, "special")));
+}
+
+static json_t *added_of(const zr_token_settings *settings)
+{
+    json_t *described = json_object_get(settings->config, "added_tokens_decoder");
+    return described ? described : settings->added;
+}
+
+static zero_status add_tokens(mapping *m)
+{
+    bool described = json_object_get(m->settings->config, "added_tokens_decoder") != NULL;
+    int32_t room = m->list.count + (int32_t)json_object_size(added_of(m->settings));
+    const char *key;
+    json_t *value;
+    m->pieces = m->list.count;
+    m->list.count = room; // without kinds so far
+    json_object_foreach(added_of(m->settings), key, value)
+    {
+        ZERO_TRY(described ? add_described(m, key, value)
+                           : add_token(m, key, json_is_integer(value) ? json_integer_value(value)
+                                                                      : -1,
+                                       false));
+    }
+    m->list.count = m->pieces;
+    while (m->list.count < room && m->list.kinds[m->list.count])
+        m->list.count++;
+    for (int32_t id = m->list.count; id < room; id++)
+        if (m->list.kinds[id])
+            return zr_fail(m->error, ZERO_ERR_DATA,
+                           "%s: an added token has the id %d, and none has %d", m->name, (int)id,
+                           (int)m->list.count);
+    return ZERO_OK;
+}
+
+// Makes the token special that the settings name for a role. *id stays if they name none.
+static zero_status name_token(mapping *m, const char *role, const json_t *named,
+                              const char *standard, int32_t *id)
+{
+    const char *content = named ? zr_token_content(named) : standard;
+    if (named && !content)
+        *id = -1;
+    if (!content || !*content)
+        return ZERO_OK;
+    *id = find_piece(m, content, strlen(content));
+    if (*id < 0)
+        return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                       "%s: the %s \"%.100s\" is none of its tokens: not built" OTHER_WAY, m->name,
+                       role, content);
+    if (m->list.kinds[*id] != ZR_TOKEN_UNKNOWN)
+        m->list.kinds[*id] = ZR_TOKEN_CONTROL;
+    return ZERO_OK;
+}
+
+static zero_status name_tokens(mapping *m)
+{
+    static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
+    int32_t unused = -1;
+    const struct {
+        const char *role, *of_llama; // the class has a name for some of them
+        int32_t *id;
+    } roles[] = {
+        {"bos_token", "<s>", &m->list.begin}, {"eos_token", "</s>", &m->list.end},
+        {"unk_token", "<unk>", &unused},      {"pad_token", NULL, &unused},
+        {"sep_token", NULL, &unused},         {"cls_token", NULL, &unused},
+        {"mask_token", NULL, &unused},
+    };
+    for (int i = 0; i < ZR_COUNT(roles); i++)
+        ZERO_TRY(name_token(m, roles[i].role, zr_token_setting(m->settings, roles[i].role),
+                            m->llama ? roles[i].of_llama : NULL, roles[i].id));
+    for (int l = 0; l < ZR_COUNT(lists); l++) {
+        const json_t *list = zr_token_setting(m->settings, lists[l]);
+        for (size_t i = 0; i < json_array_size(list); i++)
+            ZERO_TRY(name_token(m, lists[l], json_array_get(list, i), NULL, &unused));
+    }
+    return ZERO_OK;
+}
+
+static bool is_on(const mapping *m, const char *key)
+{
+    return json_is_true(json_object_get(m->settings->config, key));
+}
+
+// LlamaTokenizer does not look at the file for all of this.
+static zero_status apply_llama(mapping *m)
+{
+    zr_token_list *list = &m->list;
+    const json_t *prefix = json_object_get(m->settings->config, "add_prefix_space");
+    if (!list->byte_fallback)
+        return refuse(m, "LlamaTokenizer for a file without byte_fallback drops characters");
+    if (!list->adds_space && !json_is_boolean(prefix))
+        return refuse(m, "LlamaTokenizer puts a space before a text where add_dummy_prefix is "
+                         "false and tokenizer_config.json has no add_prefix_space");
+    list->adds_space = !json_is_false(prefix);
+    list->scheme = !list->adds_space ? "never" : is_on(m, "legacy") ? "always" : "first";
+    for (int32_t id = 0; id < list->count; id++)
+        list->scores[id] = (float)-id;
+    return ZERO_OK;
+}
+
+static zero_status apply_settings(mapping *m)
+{
+    ZERO_TRY(add_tokens(m));
+    ZERO_TRY(name_tokens(m));
+    m->list.adds_begin = m->list.begin >= 0 && is_on(m, "add_bos_token");
+    m->list.adds_end = m->list.end >= 0 && is_on(m, "add_eos_token");
+    return m->llama ? apply_llama(m) : ZERO_OK;
+}
+
+// ---- What a tokenizer.json can say of scores and symbols
+
+static int32_t character_bytes(const char *text, size_t length)
+{
+    int32_t unused;
+    return zr_utf8_next(text, length, &unused);
+}
+
+// Finds whether the token is merged from two others. SentencePiece merges characters even if they
+// are no pieces, a tokenizer.json cannot.
+static zero_status check_halves(const mapping *m, const zr_text_span_map *ids, int32_t id,
+                                bool *merged)
+{
+    const char *text = text_of(m, id);
+    uint32_t length = m->list.tokens[id].length;
+    for (uint32_t cut = 1; cut < length; cut++) {
+        if (((unsigned char)text[cut] & 0xc0) == 0x80) // inside a character
+            continue;
+        bool left = zr_text_span_map_find(ids, text, cut) >= 0,
+             right = zr_text_span_map_find(ids, text + cut, length - cut) >= 0,
+             first = (uint32_t)character_bytes(text, length) == cut,
+             last = (uint32_t)character_bytes(text + cut, length - cut) == length - cut;
+        *merged |= left && right;
+        if ((left || first) && (right || last) && !(left && right))
+            return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                           "%s: the piece %d, \"%.*s\", has a character that is no piece: not "
+                           "built" OTHER_WAY,
+                           m->name, (int)id, (int)ZR_MIN(length, 100u), text);
+    }
+    return ZERO_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Of pairs whose scores are equal, SentencePiece merges the one that comes first in the text.
+static zero_status check_scores(const mapping *m, float *scores, int32_t count)
+{
+    if (count)
+        qsort(scores, (size_t)count, sizeof *scores, by_value);
+    for (int32_t i = 1; i < count; i++)
+        if (scores[i] == scores[i - 1])
+            return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
+                           "%s: two pieces have the score %g, so that their places in a text decide "
+                           "which is made first: not built" OTHER_WAY,
+                           m->name, (double)scores[i]);
+    return ZERO_OK;
+}
+
+static zero_status check_merges(const mapping *m, zr_text_span_map *ids, float *scores)
+{
+    int32_t merged_count = 0;
+    for (int32_t id = 0; id < m->list.count; id++) // zr_token_list_json refuses what is there twice
+        zr_text_span_map_insert(ids, m->list.tokens[id], id);
+    for (int32_t id = 0; id < m->list.count; id++) {
+        bool merged = false;
+        if (m->list.kinds[id] != ZR_TOKEN_NORMAL)
+            continue;
+        ZERO_TRY(check_halves(m, ids, id, &merged));
+        if (merged)
+            scores[merged_count++] = m->list.scores[id];
+    }
+    return check_scores(m, scores, merged_count);
+}
+
+// In a tokenizer.json, text between added tokens is a text of its own.
+static zero_status check_symbols(const mapping *m)
+{
+    for (int32_t id = 0; id < m->list.count; id++) {
+        const char *text = text_of(m, id);
+        size_t length = m->list.tokens[id].length;
+        if (m->list.kinds[id] != ZR_TOKEN_ADDED)
+            continue;
+        if (m->list.adds_space)
+            return refuse(m, "it has symbols of the user, and puts a space before a text "
+                             "(add_dummy_prefix)");
+        if (memchr(text, ' ', length) || zr_find_text(text, length, ZR_METASPACE, 3))
+            return refuse(m, "it has a symbol of the user with a space");
+    }
+    return ZERO_OK;
+}
+
+static zero_status check_as_library(const mapping *m)
+{
+    zr_text_span_map ids = {0};
+    float *scores = zr_alloc(((size_t)m->list.count + 1) * sizeof *scores, m->error);
+    zero_status status = scores ? check_symbols(m) : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = zr_text_span_map_create((const char *const *)&m->list.text.data, m->list.count,
+                                         &ids, m->error);
+    if (status == ZERO_OK)
+        status = check_merges(m, &ids, scores);
+    zr_text_span_map_free(&ids);
+    zr_free(scores);
+    return status;
+}
+
+static zero_status map_all(mapping *m, zr_buffer *json, zr_buffer *config)
+{
+    ZERO_TRY(choose_reader(m));
+    ZERO_TRY(apply_file(m));
+    ZERO_TRY(apply_settings(m));
+    if (!m->llama)
+        ZERO_TRY(check_as_library(m));
+    return zr_token_list_json(&m->list, m->name, json, config, m->error);
+}
+
+zero_status zr_spm_json(const char *name, const char *data, size_t length,
+                        const zr_token_settings *settings, zr_buffer *json, zr_buffer *config,
+                        zero_error *error)
+{
+    mapping m = {.name = name, .settings = settings, .error = error};
+    size_t more = json_object_size(added_of(settings));
+    if (more > INT32_MAX / 8)
+        return zr_fail(error, ZERO_ERR_DATA, "%s: there are too many added tokens", name);
+    ZERO_TRY(zr_spm_read(name, data, length, (int32_t)more, &m.says, &m.list, error));
+    zero_status status = map_all(&m, json, config);
+    zr_token_list_free(&m.list);
+    return status;
+}
