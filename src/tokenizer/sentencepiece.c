@@ -1,10 +1,10 @@
 // Makes a tokenizer.json of SentencePiece's tokenizer.model, or says why no tokenizer.json has the
 // same ids. Two readers count as the truth:
 //
-//   transformers' LlamaTokenizer   where tokenizer_config.json names it: merges in the order of
-//                                  their tokens' ids; symbols of the user are added tokens; `legacy`
-//                                  and `add_prefix_space` say where a space is put
-//   the library sentencepiece      otherwise: merges in the order of their scores
+//   transformers' LlamaTokenizer  where tokenizer_config.json names it: merges in the order of
+//                                 their tokens' ids; user-defined symbols are added tokens;
+//                                 `legacy` and `add_prefix_space` say where a space is put
+//   the library sentencepiece     otherwise: merges in the order of their scores
 #include "tokenizer/sentencepiece.h"
 
 #include <stdlib.h>
@@ -105,11 +105,10 @@ static zero_status find_unknown(mapping *m)
                            m->name, (int)m->list.unknown, (int)id);
         m->list.unknown = id;
     }
-    return m->list.unknown >= 0 ? ZERO_OK
-                                : zr_fail(m->error, ZERO_ERR_DATA,
-                                          "%s: no piece is the unknown one, and SentencePiece needs "
-                                          "it",
-                                          m->name);
+    return m->list.unknown >= 0
+               ? ZERO_OK
+               : zr_fail(m->error, ZERO_ERR_DATA,
+                         "%s: no piece is the unknown one, and SentencePiece needs it", m->name);
 }
 
 static int32_t find_control(const mapping *m, const zr_proto_value *name)
@@ -136,7 +135,7 @@ static zero_status choose_reader(mapping *m)
 {
     const json_t *named = json_object_get(m->settings->config, "tokenizer_class");
     const char *class = json_string_value(named);
-    m->llama = class && (!strcmp(class, "LlamaTokenizer") || !strcmp(class, "LlamaTokenizerFast"));
+    m->llama = zr_token_class_is_llama(m->settings);
     return !class || m->llama
                ? ZERO_OK
                : zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
@@ -158,8 +157,8 @@ static zero_status add_token(mapping *m, const char *content, json_int_t id, boo
         return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
                        "%s: the added token \"%.100s\" has the id %lld, which is \"%.*s\" already: "
                        "not built" OTHER_WAY,
-                       m->name, content, (long long)id,
-                       (int)ZR_MIN(list->tokens[id].length, 100u), text_of(m, (int32_t)id));
+                       m->name, content, (long long)id, (int)ZR_MIN(list->tokens[id].length, 100u),
+                       text_of(m, (int32_t)id));
     if (!list->kinds[id]) {
         list->tokens[id] = (zr_text_span){(uint32_t)list->text.length, (uint32_t)length};
         zr_buffer_append(&list->text, content, length);
@@ -201,10 +200,10 @@ static zero_status add_tokens(mapping *m)
     m->list.count = room; // without kinds so far
     json_object_foreach(added_of(m->settings), key, value)
     {
-        ZERO_TRY(described ? add_described(m, key, value)
-                           : add_token(m, key, json_is_integer(value) ? json_integer_value(value)
-                                                                      : -1,
-                                       false));
+        ZERO_TRY(described
+                     ? add_described(m, key, value)
+                     : add_token(m, key, json_is_integer(value) ? json_integer_value(value) : -1,
+                                 false));
     }
     m->list.count = m->pieces;
     while (m->list.count < room && m->list.kinds[m->list.count])
@@ -236,9 +235,28 @@ static zero_status name_token(mapping *m, const char *role, const json_t *named,
     return ZERO_OK;
 }
 
+static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
+
+// Where tokenizer_config.json has a list, LlamaTokenizer takes it in place of the file's own
+// special tokens and symbols.
+static zero_status forget_unlisted(mapping *m)
+{
+    bool listed = false;
+    for (int l = 0; l < ZR_COUNT(lists); l++) {
+        const json_t *list = json_object_get(m->settings->config, lists[l]);
+        if (json_object_size(list))
+            return refuse(m, "tokenizer_config.json has special tokens of roles of its own "
+                             "(extra_special_tokens)");
+        listed |= json_is_array(list);
+    }
+    for (int32_t id = 0; id < m->list.count && listed && m->llama; id++)
+        if (m->list.kinds[id] == ZR_TOKEN_CONTROL || m->list.kinds[id] == ZR_TOKEN_ADDED)
+            m->list.kinds[id] = ZR_TOKEN_NORMAL;
+    return ZERO_OK;
+}
+
 static zero_status name_tokens(mapping *m)
 {
-    static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     int32_t unused = -1;
     const struct {
         const char *role, *of_llama; // the class has a name for some of them
@@ -284,6 +302,7 @@ static zero_status apply_llama(mapping *m)
 
 static zero_status apply_settings(mapping *m)
 {
+    ZERO_TRY(forget_unlisted(m));
     ZERO_TRY(add_tokens(m));
     ZERO_TRY(name_tokens(m));
     m->list.adds_begin = m->list.begin >= 0 && is_on(m, "add_bos_token");
@@ -337,8 +356,8 @@ static zero_status check_scores(const mapping *m, float *scores, int32_t count)
     for (int32_t i = 1; i < count; i++)
         if (scores[i] == scores[i - 1])
             return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                           "%s: two pieces have the score %g, so that their places in a text decide "
-                           "which is made first: not built" OTHER_WAY,
+                           "%s: two pieces have the score %g, so that their places in a text "
+                           "decide which is made first: not built" OTHER_WAY,
                            m->name, (double)scores[i]);
     return ZERO_OK;
 }
@@ -368,10 +387,10 @@ static zero_status check_symbols(const mapping *m)
         if (m->list.kinds[id] != ZR_TOKEN_ADDED)
             continue;
         if (m->list.adds_space)
-            return refuse(m, "it has symbols of the user, and puts a space before a text "
+            return refuse(m, "it has user-defined symbols, and puts a space before a text "
                              "(add_dummy_prefix)");
         if (memchr(text, ' ', length) || zr_find_text(text, length, ZR_METASPACE, 3))
-            return refuse(m, "it has a symbol of the user with a space");
+            return refuse(m, "it has a user-defined symbol with a space");
     }
     return ZERO_OK;
 }

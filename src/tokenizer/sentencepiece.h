@@ -15,7 +15,7 @@
 #include "tokenizer/token_list.h"
 
 typedef struct zr_proto_value {
-    uint64_t number;  // or the length of `bytes`, or the bits of a float; a flag is 0 or 1
+    uint64_t number;   // or the length of `bytes`, or the bits of a float; a flag is 0 or 1
     const char *bytes; // in the file; NULL if the field has none
 } zr_proto_value;
 

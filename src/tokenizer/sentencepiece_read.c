@@ -12,7 +12,7 @@ enum { FIELD_PIECE = 1, FIELD_TRAINER = 2, FIELD_NORMALIZER = 3, FIELD_DENORMALI
 #define MOST_PIECES ((int32_t)1 << 24) // fp32 numbers that many
 #define LONGEST_PIECE 1024             // bytes
 
-typedef struct proto { // a message, and where its reader stands
+typedef struct proto {        // a message, and where its reader stands
     const char *name, *begin; // of the file
     const char *at, *end;
     zero_error *error;
@@ -222,8 +222,7 @@ static zero_status read_file(proto p, int32_t more, zr_spm_settings *settings, z
 zero_status zr_spm_read(const char *name, const char *data, size_t length, int32_t more,
                         zr_spm_settings *settings, zr_token_list *list, zero_error *error)
 {
-    proto p = {
-        .name = name, .begin = data, .at = data, .end = data + length, .error = error};
+    proto p = {.name = name, .begin = data, .at = data, .end = data + length, .error = error};
     *settings = (zr_spm_settings){.type = {.number = 1},
                                   .begin = {3, "<s>"},
                                   .end = {4, "</s>"},

@@ -3,8 +3,9 @@
 //
 //   gpt2    byte-level BPE: tokens in GPT-2's alphabet, merges in order, and `pre`, which names how
 //           text is cut into pieces
-//   llama   SentencePiece's BPE: tokens with U+2581 for a space, and a score each; of two neighbours
-//           the pair is merged whose token has the highest score. llama.cpp's has byte fallback.
+//   llama   SentencePiece's BPE: tokens with U+2581 for a space, and a score each; of two
+//           neighbours the pair is merged whose token has the highest score. llama.cpp's has byte
+//           fallback.
 #ifndef ZR_TOKENIZER_TOKEN_LIST_H
 #define ZR_TOKENIZER_TOKEN_LIST_H
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define GPT2_CLASS "GPT2Tokenizer"   // or with "Fast" at its end
+#define GPT2_CLASS "GPT2Tokenizer" // or with "Fast" at its end
 #define SENTENCEPIECE "tokenizer.model"
 #define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published files have 3e7
 
@@ -115,6 +115,12 @@ static zero_status find_end_token(const char *path, zr_tokenizer *tokenizer,
     return ZERO_OK;
 }
 
+bool zr_token_class_is_llama(const zr_token_settings *settings)
+{
+    const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
+    return class && (!strcmp(class, "LlamaTokenizer") || !strcmp(class, "LlamaTokenizerFast"));
+}
+
 // Applies the settings in the files next to the tokenizer. If they name no special tokens, GPT-2's
 // only special token also begins a text.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
@@ -125,6 +131,8 @@ static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
     const char *begin = zr_token_content(named);
     zr_bpe *bpe = tokenizer->bpe;
     ZERO_TRY(find_end_token(path, tokenizer, settings, error));
+    if (!named && zr_token_class_is_llama(settings))
+        begin = "<s>";
     if (!begin && !named && !zr_token_setting(settings, "eos_token")) {
         zr_tokenizer_find(tokenizer, ZR_GPT2_END, &tokenizer->begin);
         begin = two_files ? ZR_GPT2_END : NULL; // its class is known
@@ -276,15 +284,20 @@ static zero_status load_sentencepiece(source *from, const zr_tokenizer_file *fil
                                       zero_error *error)
 {
     zr_buffer json = {0}, config = {0};
-    json_t *root = NULL;
+    json_t *root = NULL, *made = NULL;
     char *path = path_of_source_file(from, file->name, error);
-    zero_status status = path ? zr_spm_json(path, file->data, file->length, settings, &json,
-                                            &config, error)
-                              : ZERO_ERR_MEMORY;
+    zero_status status =
+        path ? zr_spm_json(path, file->data, file->length, settings, &json, &config, error)
+             : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
         status = zr_json_parse(json.data, json.length, path, &root, error);
-    if (status == ZERO_OK && !settings->config) {
-        status = zr_json_parse(config.data, config.length, path, &settings->config, error);
+    if (status == ZERO_OK)
+        status = zr_json_parse(config.data, config.length, path, &made, error);
+    if (status == ZERO_OK && json_is_object(settings->config)) { // may name no tokens
+        if (json_object_update_missing(settings->config, made))
+            status = zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its settings", path);
+    } else if (status == ZERO_OK && !settings->config) {
+        settings->config = json_incref(made);
         keep_made_file(from, "tokenizer_config.json", &config);
     }
     if (status == ZERO_OK) {
@@ -292,6 +305,7 @@ static zero_status load_sentencepiece(source *from, const zr_tokenizer_file *fil
         status = load_from_json(path, root, settings, out, error);
     }
     json_decref(root);
+    json_decref(made);
     zr_buffer_free(&json);
     zr_buffer_free(&config);
     zr_free(path);
