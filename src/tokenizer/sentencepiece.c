@@ -410,18 +410,73 @@ static zero_status check_as_library(const mapping *m)
     return status;
 }
 
-static zero_status map_all(mapping *m, zr_buffer *json, zr_buffer *config)
+// ---- The configuration
+
+// Describes a token as added_tokens_decoder does, unless it is described.
+static bool describe_token(const mapping *m, int32_t id, json_t *decoder)
 {
+    static const char *const off[] = {"lstrip", "rstrip", "single_word", "normalized"};
+    char key[16];
+    snprintf(key, sizeof key, "%d", (int)id);
+    if (json_object_get(decoder, key))
+        return true;
+    json_t *token = json_object();
+    bool made =
+        token &&
+        !json_object_set_new(token, "content",
+                             json_stringn(text_of(m, id), m->list.tokens[id].length)) &&
+        !json_object_set_new(token, "special", json_boolean(m->list.kinds[id] != ZR_TOKEN_ADDED));
+    for (int i = 0; i < ZR_COUNT(off); i++)
+        made = made && !json_object_set_new(token, off[i], json_false());
+    made = made && !json_object_set(decoder, key, token);
+    json_decref(token);
+    return made;
+}
+
+// Completes the configuration that is there by what is in `added` only, and by the tokens that its
+// added_tokens_decoder lacks: with a tokenizer.json transformers would not know them as added ones.
+static bool complete_config(const mapping *m, const json_t *added, json_t *config)
+{
+    json_t *decoder = json_object_get(config, "added_tokens_decoder");
+    bool made = !json_object_update_missing(config, (json_t *)added);
+    for (int32_t id = 0; id < m->list.count && decoder && made; id++) {
+        int32_t kind = m->list.kinds[id];
+        if (kind == ZR_TOKEN_CONTROL || kind == ZR_TOKEN_ADDED || kind == ZR_TOKEN_UNKNOWN)
+            made = describe_token(m, id, decoder);
+    }
+    return made;
+}
+
+static zero_status write_config(const mapping *m, const zr_buffer *of_list, json_t **config)
+{
+    if (!json_is_object(m->settings->config))
+        return zr_json_parse(of_list->data, of_list->length, m->name, config, m->error);
+    json_t *added;
+    ZERO_TRY(zr_json_parse(of_list->data, of_list->length, m->name, &added, m->error));
+    *config = json_deep_copy(m->settings->config);
+    bool made = *config && complete_config(m, added, *config);
+    json_decref(added);
+    return made ? ZERO_OK
+                : zr_fail(m->error, ZERO_ERR_MEMORY, "%s: no memory for its settings", m->name);
+}
+
+static zero_status map_all(mapping *m, zr_buffer *json, json_t **config)
+{
+    zr_buffer of_list = {0};
     ZERO_TRY(choose_reader(m));
     ZERO_TRY(apply_file(m));
     ZERO_TRY(apply_settings(m));
     if (!m->llama)
         ZERO_TRY(check_as_library(m));
-    return zr_token_list_json(&m->list, m->name, json, config, m->error);
+    zero_status status = zr_token_list_json(&m->list, m->name, json, &of_list, m->error);
+    if (status == ZERO_OK)
+        status = write_config(m, &of_list, config);
+    zr_buffer_free(&of_list);
+    return status;
 }
 
 zero_status zr_spm_json(const char *name, const char *data, size_t length,
-                        const zr_token_settings *settings, zr_buffer *json, zr_buffer *config,
+                        const zr_token_settings *settings, zr_buffer *json, json_t **config,
                         zero_error *error)
 {
     mapping m = {.name = name, .settings = settings, .error = error};

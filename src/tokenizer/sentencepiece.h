@@ -32,12 +32,14 @@ typedef struct zr_spm_settings { // what the file says apart from its pieces
 zero_status zr_spm_read(const char *name, const char *data, size_t length, int32_t more,
                         zr_spm_settings *settings, zr_token_list *list, zero_error *error);
 
-// sentencepiece.c: writes the tokenizer as a tokenizer.json with the same ids, and a
-// tokenizer_config.json for the case that there is none. `settings` are those of the files next to
-// it, with which the ids are those of transformers' LlamaTokenizer; without them, those of the
-// library sentencepiece. ZERO_ERR_UNSUPPORTED, with what to do, for what would give other ids.
+// sentencepiece.c: writes the tokenizer as a tokenizer.json with the same ids. `settings` are those
+// of the files next to it, with which the ids are those of transformers' LlamaTokenizer; without
+// them, those of the library sentencepiece. *config (json_decref) is the
+// tokenizer_config.json, completed so that transformers has all of its tokens with this
+// tokenizer.json, or one that is made if there is none. ZERO_ERR_UNSUPPORTED, with what to do, for
+// what would give other ids.
 zero_status zr_spm_json(const char *name, const char *data, size_t length,
-                        const zr_token_settings *settings, zr_buffer *json, zr_buffer *config,
+                        const zr_token_settings *settings, zr_buffer *json, json_t **config,
                         zero_error *error);
 
 #endif

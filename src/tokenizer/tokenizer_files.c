@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "tokenizer/sentencepiece.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -269,22 +270,51 @@ static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *fi
     return status;
 }
 
-// Moves a file that was made to those that are kept.
+// Keeps a file that was made, in place of one of the same name.
 static void keep_made_file(source *from, const char *name, zr_buffer *text)
 {
-    from->files[from->count++] =
-        (zr_tokenizer_file){.name = name, .data = text->data, .length = text->length};
+    int at = 0;
+    while (at < from->count && strcmp(from->files[at].name, name) != 0)
+        at++;
+    from->count = ZR_MAX(from->count, at + 1);
+    zr_free(from->files[at].data);
+    from->files[at] = (zr_tokenizer_file){.name = name, .data = text->data, .length = text->length};
     *text = (zr_buffer){0};
 }
 
-// Makes a tokenizer.json from SentencePiece's file and loads it. If there is no
-// tokenizer_config.json, one is made, too.
+// Takes the configuration that belongs to a tokenizer.json which was made. The file is written anew
+// only if there is none, or its list of added tokens is not complete.
+static zero_status take_config(source *from, const char *path, json_t *made,
+                               zr_token_settings *settings, zero_error *error)
+{
+    static const char list[] = "added_tokens_decoder";
+    const json_t *whole = json_object_get(made, list);
+    bool same = json_is_object(settings->config) &&
+                (!whole || json_equal(whole, json_object_get(settings->config, list)));
+    if (!same) {
+        zr_buffer text = {0};
+        char *dumped = json_dumps(made, JSON_INDENT(2));
+        zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
+        bool failed = !dumped || text.failed;
+        free(dumped);
+        if (failed) {
+            zr_buffer_free(&text);
+            return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its settings", path);
+        }
+        keep_made_file(from, "tokenizer_config.json", &text);
+    }
+    json_decref(settings->config);
+    settings->config = json_incref(made);
+    return ZERO_OK;
+}
+
+// Makes a tokenizer.json from SentencePiece's file and loads it.
 static zero_status load_sentencepiece(source *from, const zr_tokenizer_file *file,
                                       zr_token_settings *settings, zr_tokenizer **out,
                                       zero_error *error)
 {
-    zr_buffer json = {0}, config = {0};
-    json_t *root = NULL, *made = NULL;
+    zr_buffer json = {0};
+    json_t *root = NULL, *config = NULL;
     char *path = path_of_source_file(from, file->name, error);
     zero_status status =
         path ? zr_spm_json(path, file->data, file->length, settings, &json, &config, error)
@@ -292,22 +322,14 @@ static zero_status load_sentencepiece(source *from, const zr_tokenizer_file *fil
     if (status == ZERO_OK)
         status = zr_json_parse(json.data, json.length, path, &root, error);
     if (status == ZERO_OK)
-        status = zr_json_parse(config.data, config.length, path, &made, error);
-    if (status == ZERO_OK && json_is_object(settings->config)) { // may name no tokens
-        if (json_object_update_missing(settings->config, made))
-            status = zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its settings", path);
-    } else if (status == ZERO_OK && !settings->config) {
-        settings->config = json_incref(made);
-        keep_made_file(from, "tokenizer_config.json", &config);
-    }
+        status = take_config(from, path, config, settings, error);
     if (status == ZERO_OK) {
         keep_made_file(from, "tokenizer.json", &json);
         status = load_from_json(path, root, settings, out, error);
     }
     json_decref(root);
-    json_decref(made);
+    json_decref(config);
     zr_buffer_free(&json);
-    zr_buffer_free(&config);
     zr_free(path);
     return status;
 }
