@@ -10,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OTHER_WAY                                                                                  \
-    "; a tokenizer.json that `AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of "        \
-    "transformers writes may be read instead"
-
 typedef struct mapping {
     const char *name; // for messages
     const zr_token_settings *settings;
@@ -26,7 +22,8 @@ typedef struct mapping {
 
 static zero_status refuse(const mapping *m, const char *what)
 {
-    return zr_fail(m->error, ZERO_ERR_UNSUPPORTED, "%s: %s: not built" OTHER_WAY, m->name, what);
+    return zr_fail(m->error, ZERO_ERR_UNSUPPORTED, "%s: %s: not built" ZR_SPM_OTHER_WAY, m->name,
+                   what);
 }
 
 static const char *text_of(const mapping *m, int32_t id)
@@ -140,7 +137,7 @@ static zero_status choose_reader(mapping *m)
                ? ZERO_OK
                : zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
                          "%s: tokenizer_config.json has the tokenizer_class %.100s: not built for "
-                         "such a file; LlamaTokenizer is" OTHER_WAY,
+                         "such a file; LlamaTokenizer is" ZR_SPM_OTHER_WAY,
                          m->name, class);
 }
 
@@ -156,7 +153,7 @@ static zero_status add_token(mapping *m, const char *content, json_int_t id, boo
     if (list->kinds[id] && !is_text(m, (int32_t)id, content, length))
         return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
                        "%s: the added token \"%.100s\" has the id %lld, which is \"%.*s\" already: "
-                       "not built" OTHER_WAY,
+                       "not built" ZR_SPM_OTHER_WAY,
                        m->name, content, (long long)id, (int)ZR_MIN(list->tokens[id].length, 100u),
                        text_of(m, (int32_t)id));
     if (!list->kinds[id]) {
@@ -178,8 +175,8 @@ static zero_status add_described(mapping *m, const char *key, const json_t *toke
     for (int i = 0; i < ZR_COUNT(flags); i++)
         if (json_is_true(json_object_get(token, flags[i])))
             return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                           "%s: the added token %.40s has %s: not built" OTHER_WAY, m->name, key,
-                           flags[i]);
+                           "%s: the added token %.40s has %s: not built" ZR_SPM_OTHER_WAY, m->name,
+                           key, flags[i]);
     return add_token(m, zr_token_content(token), *key && !*end ? id : -1,
                      json_is_true(json_object_get(token, "special")));
 }
@@ -228,8 +225,8 @@ static zero_status name_token(mapping *m, const char *role, const json_t *named,
     *id = find_piece(m, content, strlen(content));
     if (*id < 0)
         return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                       "%s: the %s \"%.100s\" is none of its tokens: not built" OTHER_WAY, m->name,
-                       role, content);
+                       "%s: the %s \"%.100s\" is none of its tokens: not built" ZR_SPM_OTHER_WAY,
+                       m->name, role, content);
     if (m->list.kinds[*id] != ZR_TOKEN_UNKNOWN)
         m->list.kinds[*id] = ZR_TOKEN_CONTROL;
     return ZERO_OK;
@@ -310,74 +307,6 @@ static zero_status apply_settings(mapping *m)
     return m->llama ? apply_llama(m) : ZERO_OK;
 }
 
-// ---- What a tokenizer.json can say of scores and symbols
-
-static int32_t character_bytes(const char *text, size_t length)
-{
-    int32_t unused;
-    return zr_utf8_next(text, length, &unused);
-}
-
-// Finds whether the token is merged from two others. SentencePiece merges characters even if they
-// are no pieces, a tokenizer.json cannot.
-static zero_status check_halves(const mapping *m, const zr_text_span_map *ids, int32_t id,
-                                bool *merged)
-{
-    const char *text = text_of(m, id);
-    uint32_t length = m->list.tokens[id].length;
-    for (uint32_t cut = 1; cut < length; cut++) {
-        if (((unsigned char)text[cut] & 0xc0) == 0x80) // inside a character
-            continue;
-        bool left = zr_text_span_map_find(ids, text, cut) >= 0,
-             right = zr_text_span_map_find(ids, text + cut, length - cut) >= 0,
-             first = (uint32_t)character_bytes(text, length) == cut,
-             last = (uint32_t)character_bytes(text + cut, length - cut) == length - cut;
-        *merged |= left && right;
-        if ((left || first) && (right || last) && !(left && right))
-            return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                           "%s: the piece %d, \"%.*s\", has a character that is no piece: not "
-                           "built" OTHER_WAY,
-                           m->name, (int)id, (int)ZR_MIN(length, 100u), text);
-    }
-    return ZERO_OK;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-// Of pairs whose scores are equal, SentencePiece merges the one that comes first in the text.
-static zero_status check_scores(const mapping *m, float *scores, int32_t count)
-{
-    if (count)
-        qsort(scores, (size_t)count, sizeof *scores, by_value);
-    for (int32_t i = 1; i < count; i++)
-        if (scores[i] == scores[i - 1])
-            return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                           "%s: two pieces have the score %g, so that their places in a text "
-                           "decide which is made first: not built" OTHER_WAY,
-                           m->name, (double)scores[i]);
-    return ZERO_OK;
-}
-
-static zero_status check_merges(const mapping *m, zr_text_span_map *ids, float *scores)
-{
-    int32_t merged_count = 0;
-    for (int32_t id = 0; id < m->list.count; id++) // zr_token_list_json refuses what is there twice
-        zr_text_span_map_insert(ids, m->list.tokens[id], id);
-    for (int32_t id = 0; id < m->list.count; id++) {
-        bool merged = false;
-        if (m->list.kinds[id] != ZR_TOKEN_NORMAL)
-            continue;
-        ZERO_TRY(check_halves(m, ids, id, &merged));
-        if (merged)
-            scores[merged_count++] = m->list.scores[id];
-    }
-    return check_scores(m, scores, merged_count);
-}
-
 // In a tokenizer.json, text between added tokens is a text of its own.
 static zero_status check_symbols(const mapping *m)
 {
@@ -393,21 +322,6 @@ static zero_status check_symbols(const mapping *m)
             return refuse(m, "it has a user-defined symbol with a space");
     }
     return ZERO_OK;
-}
-
-static zero_status check_as_library(const mapping *m)
-{
-    zr_text_span_map ids = {0};
-    float *scores = zr_alloc(((size_t)m->list.count + 1) * sizeof *scores, m->error);
-    zero_status status = scores ? check_symbols(m) : ZERO_ERR_MEMORY;
-    if (status == ZERO_OK)
-        status = zr_text_span_map_create((const char *const *)&m->list.text.data, m->list.count,
-                                         &ids, m->error);
-    if (status == ZERO_OK)
-        status = check_merges(m, &ids, scores);
-    zr_text_span_map_free(&ids);
-    zr_free(scores);
-    return status;
 }
 
 // ---- The configuration
@@ -466,8 +380,10 @@ static zero_status map_all(mapping *m, zr_buffer *json, json_t **config)
     ZERO_TRY(choose_reader(m));
     ZERO_TRY(apply_file(m));
     ZERO_TRY(apply_settings(m));
-    if (!m->llama)
-        ZERO_TRY(check_as_library(m));
+    if (!m->llama) {
+        ZERO_TRY(check_symbols(m));
+        ZERO_TRY(zr_spm_check_merges(m->name, &m->list, m->error));
+    }
     zero_status status = zr_token_list_json(&m->list, m->name, json, &of_list, m->error);
     if (status == ZERO_OK)
         status = write_config(m, &of_list, config);

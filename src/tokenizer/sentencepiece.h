@@ -42,4 +42,14 @@ zero_status zr_spm_json(const char *name, const char *data, size_t length,
                         const zr_token_settings *settings, zr_buffer *json, json_t **config,
                         zero_error *error);
 
+// sentencepiece_merges.c: checks that the order of the pieces' scores can be an order of merges.
+// ZERO_ERR_UNSUPPORTED for equal scores, but for those of runs of spaces, and for characters that
+// are merged and are no pieces.
+zero_status zr_spm_check_merges(const char *name, const zr_token_list *list, zero_error *error);
+
+// Ends a message that something is not built.
+#define ZR_SPM_OTHER_WAY                                                                           \
+    "; a tokenizer.json that `AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of "        \
+    "transformers writes may be read instead"
+
 #endif

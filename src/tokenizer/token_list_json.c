@@ -273,8 +273,8 @@ static zero_status write_vocabulary(writing *c)
 typedef struct pair { // of tokens that together are one
     zr_text_span left, right;
     float score; // of the whole
-    int32_t first, second;
-    bool by_length; // of pairs with one score, those with a shorter first half come first
+    int32_t id, first, second;
+    bool by_length; // of pairs of one token, those with a shorter first half come first
 } pair;
 
 static int by_score(const void *a, const void *b)
@@ -282,6 +282,8 @@ static int by_score(const void *a, const void *b)
     const pair *x = a, *y = b;
     if (x->score != y->score)
         return x->score < y->score ? 1 : -1;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
     if (x->left.length != y->left.length && x->by_length)
         return x->left.length < y->left.length ? -1 : 1;
     return x->first != y->first ? (x->first > y->first) - (x->first < y->first)
@@ -302,6 +304,7 @@ static zero_status list_pairs(const writing *c, int32_t id, pair **pairs, int *c
         *made = (pair){.left = {span.at, cut},
                        .right = {span.at + cut, span.length - cut},
                        .score = list->scores[id],
+                       .id = id,
                        .by_length = list->scheme != NULL};
         made->first = zr_text_span_map_find(&c->ids, text_of(list, id), cut);
         made->second = zr_text_span_map_find(&c->ids, text_of(list, id) + cut, span.length - cut);

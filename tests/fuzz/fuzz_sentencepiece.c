@@ -1,6 +1,6 @@
 // SentencePiece's tokenizer.model, and after a line "====" a tokenizer_config.json for it: the same
-// checks as for tokenizer.json (fuzz_tokenizer.c); and what is saved, which has a tokenizer.json made
-// of it, is the same tokenizer.
+// checks as for tokenizer.json (fuzz_tokenizer.c); and what is saved, which has a tokenizer.json
+// made of it, is the same tokenizer.
 #define _GNU_SOURCE
 #include "use_tokenizer.h"
 

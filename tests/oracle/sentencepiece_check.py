@@ -12,6 +12,7 @@ tokens].
 import argparse, json, os, random, shutil, sys
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from transformers import AutoTokenizer
 
 import tokenizer_compare as compare
@@ -29,6 +30,7 @@ MODELS = {
     "controls": dict(vocab_size=400, byte_fallback=True, control_symbols=["[INST]", "[/INST]"], pad_id=0, bos_id=1, eos_id=2, unk_id=3),
     "across-words": dict(vocab_size=420, byte_fallback=True, split_by_whitespace=False),
     "spaces": dict(vocab_size=420, byte_fallback=True, allow_whitespace_only_pieces=True, split_digits=True),
+    "runs": dict(vocab_size=400, byte_fallback=True, runs=[2, 4, 8, 5, 16, 6, 12, 13, 10, 14, 3, 9, 7, 11]),  # as Mistral has them
     "no-ends": dict(vocab_size=180, bos_id=-1, eos_id=-1, split_by_number=False),
     "other-ends": dict(vocab_size=600, byte_fallback=True, bos_piece="<B>", eos_piece="<E>", unk_piece="<U>", split_by_unicode_script=False),
 }
@@ -47,9 +49,18 @@ MODELS_OF_LLAMA = {"all": dict(vocab_size=420, byte_fallback=True, user_defined_
 
 
 def train(work, name, settings):
-    directory = f"{work}/{name}"
+    directory, settings = f"{work}/{name}", dict(settings)
+    runs = settings.pop("runs", [])
     os.makedirs(directory, exist_ok=True)
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS), model_prefix=f"{directory}/tokenizer", **COMMON, **settings)
+    if runs:  # of spaces, all with one score
+        model = sentencepiece_model_pb2.ModelProto()
+        with open(f"{directory}/tokenizer.model", "rb") as f:
+            model.ParseFromString(f.read())
+        for length in runs:
+            model.pieces.add(piece="\u2581" * length, score=-1e9)
+        with open(f"{directory}/tokenizer.model", "wb") as f:
+            f.write(model.SerializeToString())
     return f"{directory}/tokenizer.model"
 
 
@@ -80,7 +91,7 @@ def by_transformers(directory, strings):
 def strings_of(seed, count):
     rng = random.Random(seed)
     own = ["<sep>a", "a<sep> b", "<sep><se<sep>", "kingking kings", "é,é,", "\n\n\n", "a b  c   d    e     f      g", "[INST] x [/INST]", "<pad>", "<|im_start|>a<m", "====== ===", "    if  x",
-           " " * 7 + "a" + " " * 9]
+           " " * 7 + "a" + " " * 9, " " * 19 + "a" + " " * 17]
     strings = own + compare.adversarial() + [compare.random_string(rng) for _ in range(count)]
     pieces = ["<sep>", "<se", "king", " ", "  ", "a", "word", "=", "é,", "\n", "▁", "10", "中", "[INST]", "</s>", "speak"]
     return strings + ["".join(rng.choice(pieces) for _ in range(rng.randint(1, 12))) for _ in range(count // 4)]
@@ -117,7 +128,7 @@ def write_golden(target, work):
     strings = [s for s in strings_of(3, 40) if len(s) <= 40 and "\0" not in s]
     strings = strings[:38] + strings[-8:] + strings[len(strings) // 2:][:8]
     os.makedirs(target, exist_ok=True)
-    for name in ("unknown", "symbols", "spaces"):
+    for name in ("unknown", "symbols", "runs"):
         model = train(work, name, MODELS[name])
         shutil.copy(model, f"{target}/{name}.model")
         rows = [[s, ids] + ([] if text is None else [text]) for s, (ids, text) in zip(strings, by_sentencepiece(model, strings))]

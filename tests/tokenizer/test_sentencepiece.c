@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/bpe.h"
 
 #define MODELS TOKENIZERS "/../sentencepiece/"
 
@@ -104,7 +104,7 @@ static void the_libraries_have_the_same_ids_and_text(void **state)
     } all[] = {
         {"unknown", "unknown.model", 1, 2, 0},
         {"symbols", "symbols.model", 1, 2, 0},
-        {"spaces", "spaces.model", 1, 2, 0},
+        {"runs", "runs.model", 1, 2, 0},
         {"llama-symbols-always", "llama-symbols-always", 1, 2, 0},
         {"llama-added", "llama-added", 1, 2, 1},
     };
@@ -177,7 +177,11 @@ static void what_a_file_may_not_say(void **state)
         {AFTER(PIECE("\x05", "\x0a\x01z\x18\x07")), ZERO_ERR_DATA, "none of 1 to 6"},
         {AFTER(PIECE("\x08", "\x0a\x01z\x15\x00\x00\xc0\x7f")), ZERO_ERR_DATA, "not finite"},
         {AFTER(PIECE("\x09", "\x0a\x02\x62\x61\x15\x00\x00\x80\xbf")), ZERO_ERR_UNSUPPORTED,
-         "two pieces have the score -1"},
+         "the pieces 6 and 7 have the score -1"},
+        {AFTER(PIECE("\x0d", "\x0a\x06" ZR_METASPACE ZR_METASPACE "\x15\x00\x00\x40\xc0")
+                   PIECE("\x10", "\x0a\x09" ZR_METASPACE ZR_METASPACE ZR_METASPACE
+                                 "\x15\x00\x00\x40\xc0")), // four of them: 3 + 1, and 2 + 2
+         ZERO_ERR_UNSUPPORTED, "the pieces 7 and 8 have the score -3"},
         {AFTER(PIECE("\x09", "\x0a\x02\x61z\x15\x00\x00\x40\xc0")), ZERO_ERR_UNSUPPORTED,
          "has a character that is no piece"},
         {AFTER(PIECE("\x03", "\x0a\x01\x61")), ZERO_ERR_DATA, "are both \"a\""},
