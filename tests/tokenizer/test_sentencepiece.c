@@ -255,6 +255,25 @@ static void what_the_settings_may_not_say(void **state)
     }
 }
 
+// With a tokenizer.json, transformers knows only those added tokens that the configuration lists.
+static void check_saved_config(scratch *dir, const zr_tokenizer *tokenizer)
+{
+    static const char *const ids[] = {"0", "1", "2", "7"};
+    char saved[300];
+    json_t *config;
+    snprintf(saved, sizeof saved, "%s/saved", dir->directory);
+    assert_int_equal(zr_directory_create(saved, NULL), ZERO_OK);
+    assert_int_equal(zr_tokenizer_save(tokenizer, saved, NULL), ZERO_OK);
+    assert_int_equal(
+        zr_json_load(scratch_path(dir, "saved/tokenizer_config.json"), 1 << 20, &config, NULL),
+        ZERO_OK);
+    json_t *listed = json_object_get(config, "added_tokens_decoder");
+    assert_int_equal(json_object_size(listed), ZR_COUNT(ids));
+    for (int i = 0; i < ZR_COUNT(ids); i++)
+        assert_true(json_is_true(json_object_get(json_object_get(listed, ids[i]), "special")));
+    json_decref(config);
+}
+
 static void settings_count(void **state)
 {
     const int32_t *before, *after;
@@ -271,6 +290,7 @@ static void settings_count(void **state)
     zr_tokenizer_template(tokenizer, &before, &before_count, &after, &after_count);
     assert_true(before_count == 1 && before[0] == 1);
     assert_true(after_count == 1 && after[0] == 7);
+    check_saved_config(*state, tokenizer);
     zr_tokenizer_destroy(tokenizer);
 }
 
