@@ -10,7 +10,9 @@
 #define A_MODEL                                                                                    \
     "a GPT-2, Llama, Mistral, Qwen2, Qwen3 or GPT-NeoX (Pythia), in a directory in Hugging "       \
     "Face's layout; of a run's directory, its model/ is taken"
-#define A_TOKENIZER "a directory or file with a BPE: tokenizer.json, or vocab.json and merges.txt"
+#define A_TOKENIZER                                                                                \
+    "a directory or file with a BPE: tokenizer.json, vocab.json and merges.txt, or "               \
+    "tokenizer.model"
 
 // clang-format off
 const cli_option cli_options_model[] = {

@@ -161,7 +161,7 @@ ZERO_API zero_status zero_evaluation_report(const zero_eval_result *result, int 
 
 // ---- zero_tokenize: turns text into a file of tokens.
 typedef struct zero_tokenize_options {
-    // "bytes", a directory (tokenizer.json, or vocab.json and merges.txt), a file, or a run.
+    // "bytes", a directory or a file as for zero_train_options (zero/train.h), or a run.
     const char *tokenizer;
     // (data_count) as in zero_train_options; the tokenizer's end token, if any, follows each text.
     const char *const *data;

@@ -53,7 +53,8 @@ typedef struct zero_train_options {
     // How chat messages are written: "chatml", "llama2", ..., or the file of a template,
     // "NAME.jinja"; NULL: by the model's chat template.
     const char *chat;
-    // "bytes", "chars", a directory or a tokenizer.json; NULL: that of model_dir, otherwise bytes.
+    // "bytes", "chars", a directory, a tokenizer.json or a SentencePiece file NAME.model; NULL:
+    // that of model_dir, otherwise bytes.
     const char *tokenizer;
     const char *out_dir;
     const char *config_path; // NULL: defaults

@@ -128,6 +128,7 @@ static zero_status read_id(reading *r, const char *key, int32_t *out)
 static zero_status read_settings(reading *r)
 {
     zr_token_list *out = r->out;
+    out->byte_fallback = out->scored;
     out->adds_space = out->adds_begin = out->scored; // as llama.cpp does where there is no key
     ZERO_TRY(read_id(r, KEY "bos_token_id", &out->begin));
     ZERO_TRY(read_id(r, KEY "eos_token_id", &out->end));

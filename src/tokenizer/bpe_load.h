@@ -26,6 +26,8 @@ const json_t *zr_token_setting(const zr_token_settings *settings, const char *ke
 // Returns the member for a file of that name; NULL if it is not one of the settings' files.
 json_t **zr_token_settings_slot(zr_token_settings *settings, const char *file);
 void zr_token_settings_free(zr_token_settings *settings);
+// Returns whether transformers' LlamaTokenizer is named.
+bool zr_token_class_is_llama(const zr_token_settings *settings);
 // Returns the text of a string, or of an object with a "content"; NULL for any other value.
 const char *zr_token_content(const json_t *named);
 

@@ -236,7 +236,7 @@ static zero_status list_scored(zr_token_list *list, const zr_tokenizer *tokenize
                                zero_error *error)
 {
     const zr_bpe *bpe = tokenizer->bpe;
-    list->scored = true;
+    list->scored = list->byte_fallback = true;
     for (int byte = 0; byte < 256; byte++)
         if (!bpe->byte_fallback || bpe->symbols[byte] < 0)
             return refuse("llama.cpp needs byte fallback with all 256 tokens, or byte-level tokens",

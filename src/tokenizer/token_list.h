@@ -3,8 +3,9 @@
 //
 //   gpt2    byte-level BPE: tokens in GPT-2's alphabet, merges in order, and `pre`, which names how
 //           text is cut into pieces
-//   llama   SentencePiece's BPE with byte fallback: tokens with U+2581 for a space, and a score
-//           each; of two neighbours the pair is merged whose token has the highest score
+//   llama   SentencePiece's BPE: tokens with U+2581 for a space, and a score each; of two
+//           neighbours the pair is merged whose token has the highest score. llama.cpp's has byte
+//           fallback.
 #ifndef ZR_TOKENIZER_TOKEN_LIST_H
 #define ZR_TOKENIZER_TOKEN_LIST_H
 
@@ -34,6 +35,10 @@ typedef struct zr_token_list {
     int32_t begin, end, unknown; // -1: none
     bool adds_begin, adds_end;   // around a text
     bool adds_space;             // of llama: before a text
+    bool byte_fallback;          // of llama: an unknown character becomes its bytes
+    // Of llama: how transformers' LlamaTokenizer adds the space ("first", "always", "never"; a
+    // constant). NULL: as SentencePiece does, before every text that is not empty.
+    const char *scheme;
 } zr_token_list;
 
 // Lists a tokenizer's tokens, and up to `count` ids without a token. If it has no token that ends a

@@ -130,7 +130,7 @@ static void write_replace(writing *c, const char *from, const char *to)
 static void write_normalizer(writing *c)
 {
     zr_json_line(&c->w, 0);
-    if (!c->list->scored) {
+    if (!c->list->scored || c->list->scheme) {
         zr_json_null(&c->w, "normalizer");
         return;
     }
@@ -146,13 +146,32 @@ static void write_normalizer(writing *c)
     zr_json_end(&c->w);
 }
 
+static void write_pre_tokenizer(writing *c)
+{
+    const zr_token_list *list = c->list;
+    zr_json_line(&c->w, 0);
+    if (!list->scored) {
+        write_pieces(c, zr_token_pre_find(list->pre));
+    } else if (!list->scheme) {
+        zr_json_null(&c->w, "pre_tokenizer");
+    } else {
+        begin_part(c, "pre_tokenizer", "Metaspace");
+        zr_json_text(&c->w, "replacement", ZR_METASPACE);
+        zr_json_text(&c->w, "prepend_scheme", list->scheme);
+        zr_json_flag(&c->w, "split", false);
+        zr_json_end(&c->w);
+    }
+}
+
 static void write_scored_decoder(writing *c)
 {
     begin_part(c, "decoder", "Sequence");
     zr_json_begin_array(&c->w, "decoders");
     write_replace(c, ZR_METASPACE, " ");
-    begin_part(c, NULL, "ByteFallback");
-    zr_json_end(&c->w);
+    if (c->list->byte_fallback) {
+        begin_part(c, NULL, "ByteFallback");
+        zr_json_end(&c->w);
+    }
     begin_part(c, NULL, "Fuse");
     zr_json_end(&c->w);
     if (c->list->adds_space) {
@@ -254,7 +273,8 @@ static zero_status write_vocabulary(writing *c)
 typedef struct pair { // of tokens that together are one
     zr_text_span left, right;
     float score; // of the whole
-    int32_t first, second;
+    int32_t id, first, second;
+    bool by_length; // of pairs of one token, those with a shorter first half come first
 } pair;
 
 static int by_score(const void *a, const void *b)
@@ -262,6 +282,10 @@ static int by_score(const void *a, const void *b)
     const pair *x = a, *y = b;
     if (x->score != y->score)
         return x->score < y->score ? 1 : -1;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    if (x->left.length != y->left.length && x->by_length)
+        return x->left.length < y->left.length ? -1 : 1;
     return x->first != y->first ? (x->first > y->first) - (x->first < y->first)
                                 : (x->second > y->second) - (x->second < y->second);
 }
@@ -279,7 +303,9 @@ static zero_status list_pairs(const writing *c, int32_t id, pair **pairs, int *c
         pair *made = &grown[*count];
         *made = (pair){.left = {span.at, cut},
                        .right = {span.at + cut, span.length - cut},
-                       .score = list->scores[id]};
+                       .score = list->scores[id],
+                       .id = id,
+                       .by_length = list->scheme != NULL};
         made->first = zr_text_span_map_find(&c->ids, text_of(list, id), cut);
         made->second = zr_text_span_map_find(&c->ids, text_of(list, id) + cut, span.length - cut);
         *count += made->first >= 0 && made->second >= 0;
@@ -341,7 +367,7 @@ static zero_status write_model(writing *c)
     else
         zr_json_null(&c->w, "unk_token");
     zr_json_flag(&c->w, "fuse_unk", list->scored);
-    zr_json_flag(&c->w, "byte_fallback", list->scored);
+    zr_json_flag(&c->w, "byte_fallback", list->byte_fallback);
     zr_json_flag(&c->w, "ignore_merges", pre && pre->ignores_merges);
     ZERO_TRY(write_vocabulary(c));
     zr_json_line(&c->w, 0);
@@ -361,11 +387,7 @@ static zero_status write_file(writing *c)
     zr_json_null(&c->w, "padding");
     write_added(c);
     write_normalizer(c);
-    zr_json_line(&c->w, 0);
-    if (c->list->scored)
-        zr_json_null(&c->w, "pre_tokenizer");
-    else
-        write_pieces(c, zr_token_pre_find(c->list->pre));
+    write_pre_tokenizer(c);
     ZERO_TRY(write_post_processor(c));
     zr_json_line(&c->w, 0);
     if (c->list->scored)

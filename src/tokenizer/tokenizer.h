@@ -4,7 +4,8 @@
 //   chars  the code points of the training text, sorted
 //   BPE    merges in order of their rank, on bytes (GPT-2, Llama 3, Qwen, SmolLM2) or on characters
 //          (Llama 2), as in tokenizer.json, or vocab.json and merges.txt: the ids are those of
-//          Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact)
+//          Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact); or as in
+//          SentencePiece's tokenizer.model
 //
 // All are written as a tokenizer.json that the library opens with the same ids. A tokenizer is only
 // read, so any number of threads may use one, each with an encoder of its own.
@@ -46,8 +47,9 @@ typedef enum zr_encode_mode { ZR_ENCODE_TEXT, ZR_ENCODE_SPECIAL } zr_encode_mode
 // is ZERO_ERR_DATA with `name` and the byte offset.
 zero_status zr_tokenizer_create(zr_tokenizer_kind kind, const char *text, size_t length,
                                 const char *name, zr_tokenizer **out, zero_error *error);
-// Loads a directory (tokenizer.json, else vocab.json and merges.txt; tokenizer_config.json if there
-// is one), or a tokenizer.json. Returns ZERO_ERR_UNSUPPORTED for what is not built, quoting it;
+// Loads a directory (tokenizer.json, else vocab.json and merges.txt, else tokenizer.model;
+// tokenizer_config.json if there is one), or a file (SentencePiece's if its name ends with .model,
+// else a tokenizer.json). Returns ZERO_ERR_UNSUPPORTED for what is not built, quoting it;
 // ZERO_ERR_DATA for a file that contradicts itself.
 zero_status zr_tokenizer_load(const char *path, zr_tokenizer **out, zero_error *error);
 // Opens a tokenizer by a user's text: "bytes", "chars" (of `text`), or a path as above. Returns

@@ -1,15 +1,17 @@
 // Loads a tokenizer from the files of a directory: tokenizer.json, or GPT-2's vocab.json and
-// merges.txt (gpt2_files.c), and next to either tokenizer_config.json and special_tokens_map.json,
-// which name the token that ends a text. The files that were read are kept, so that an exported
-// model has the same files.
+// merges.txt (gpt2_files.c), or SentencePiece's tokenizer.model (sentencepiece.c), and next to them
+// tokenizer_config.json and special_tokens_map.json, which name the token that ends a text. The
+// files that were read are kept, so that an exported model has the same files.
 #include "base/file.h"
 #include "base/random.h"
-#include "tokenizer/bpe_load.h"
+#include "tokenizer/sentencepiece.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define GPT2_CLASS "GPT2Tokenizer"   // or with "Fast" at its end
+#define GPT2_CLASS "GPT2Tokenizer" // or with "Fast" at its end
+#define SENTENCEPIECE "tokenizer.model"
 #define FILE_LIMIT ((size_t)1 << 28) // bytes; the largest published files have 3e7
 
 typedef struct source {    // the files of a tokenizer
@@ -20,12 +22,20 @@ typedef struct source {    // the files of a tokenizer
     bool two_files; // vocab.json and merges.txt determine ids
 } source;
 
+// Returns the name by which a single file is kept.
+static const char *name_of_single_file(const char *path)
+{
+    size_t length = strlen(path), width = strlen(".model");
+    bool is_model = length > width && !strcmp(path + length - width, ".model");
+    return is_model ? SENTENCEPIECE : "tokenizer.json";
+}
+
 static char *path_of_source_file(const source *from, const char *name, zero_error *error)
 {
     if (from->directory)
         return zr_sprintf(error, "%s/%s", from->directory, name);
     const char *slash = strrchr(from->path, '/');
-    if (strcmp(name, "tokenizer.json") == 0)
+    if (strcmp(name, name_of_single_file(from->path)) == 0)
         return zr_strdup(from->path, error);
     return zr_sprintf(error, "%.*s%s", slash ? (int)(slash - from->path + 1) : 0, from->path, name);
 }
@@ -106,6 +116,12 @@ static zero_status find_end_token(const char *path, zr_tokenizer *tokenizer,
     return ZERO_OK;
 }
 
+bool zr_token_class_is_llama(const zr_token_settings *settings)
+{
+    const char *class = json_string_value(json_object_get(settings->config, "tokenizer_class"));
+    return class && (!strcmp(class, "LlamaTokenizer") || !strcmp(class, "LlamaTokenizerFast"));
+}
+
 // Applies the settings in the files next to the tokenizer. If they name no special tokens, GPT-2's
 // only special token also begins a text.
 static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
@@ -116,6 +132,8 @@ static zero_status apply_settings(const char *path, zr_tokenizer *tokenizer,
     const char *begin = zr_token_content(named);
     zr_bpe *bpe = tokenizer->bpe;
     ZERO_TRY(find_end_token(path, tokenizer, settings, error));
+    if (!named && zr_token_class_is_llama(settings))
+        begin = "<s>";
     if (!begin && !named && !zr_token_setting(settings, "eos_token")) {
         zr_tokenizer_find(tokenizer, ZR_GPT2_END, &tokenizer->begin);
         begin = two_files ? ZR_GPT2_END : NULL; // its class is known
@@ -223,9 +241,6 @@ static zero_status fail_absent(const source *from, zero_error *error)
     } others[] = {
         {.file = "merges.txt", .kind = "merges without a vocab.json"},
         {.file = "vocab.json", .kind = "a vocabulary without a merges.txt"},
-        {.file = "tokenizer.model",
-         .kind = "SentencePiece's own file: not built; transformers writes a tokenizer.json from "
-                 "it (save_pretrained)"},
         {.file = "vocab.txt", .kind = "a WordPiece tokenizer: not built"},
     };
     for (int i = 0; i < ZR_COUNT(others); i++) {
@@ -251,6 +266,70 @@ static zero_status load_tokenizer_json(source *from, const zr_tokenizer_file *fi
     if (status == ZERO_OK)
         status = load_from_json(path, root, settings, out, error);
     json_decref(root);
+    zr_free(path);
+    return status;
+}
+
+// Keeps a file that was made, in place of one of the same name.
+static void keep_made_file(source *from, const char *name, zr_buffer *text)
+{
+    int at = 0;
+    while (at < from->count && strcmp(from->files[at].name, name) != 0)
+        at++;
+    from->count = ZR_MAX(from->count, at + 1);
+    zr_free(from->files[at].data);
+    from->files[at] = (zr_tokenizer_file){.name = name, .data = text->data, .length = text->length};
+    *text = (zr_buffer){0};
+}
+
+// Takes the configuration that belongs to a tokenizer.json which was made. The file is written anew
+// only if there is none, or its list of added tokens is not complete.
+static zero_status take_config(source *from, const char *path, json_t *made,
+                               zr_token_settings *settings, zero_error *error)
+{
+    static const char list[] = "added_tokens_decoder";
+    const json_t *whole = json_object_get(made, list);
+    bool same = json_is_object(settings->config) &&
+                (!whole || json_equal(whole, json_object_get(settings->config, list)));
+    if (!same) {
+        zr_buffer text = {0};
+        char *dumped = json_dumps(made, JSON_INDENT(2));
+        zr_buffer_printf(&text, "%s\n", dumped ? dumped : "");
+        bool failed = !dumped || text.failed;
+        free(dumped);
+        if (failed) {
+            zr_buffer_free(&text);
+            return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its settings", path);
+        }
+        keep_made_file(from, "tokenizer_config.json", &text);
+    }
+    json_decref(settings->config);
+    settings->config = json_incref(made);
+    return ZERO_OK;
+}
+
+// Makes a tokenizer.json from SentencePiece's file and loads it.
+static zero_status load_sentencepiece(source *from, const zr_tokenizer_file *file,
+                                      zr_token_settings *settings, zr_tokenizer **out,
+                                      zero_error *error)
+{
+    zr_buffer json = {0};
+    json_t *root = NULL, *config = NULL;
+    char *path = path_of_source_file(from, file->name, error);
+    zero_status status =
+        path ? zr_spm_json(path, file->data, file->length, settings, &json, &config, error)
+             : ZERO_ERR_MEMORY;
+    if (status == ZERO_OK)
+        status = zr_json_parse(json.data, json.length, path, &root, error);
+    if (status == ZERO_OK)
+        status = take_config(from, path, config, settings, error);
+    if (status == ZERO_OK) {
+        keep_made_file(from, "tokenizer.json", &json);
+        status = load_from_json(path, root, settings, out, error);
+    }
+    json_decref(root);
+    json_decref(config);
+    zr_buffer_free(&json);
     zr_free(path);
     return status;
 }
@@ -292,32 +371,59 @@ static zero_status compare_with_two_files(const source *from, const zr_tokenizer
     return status == ZERO_ERR_MEMORY ? status : ZERO_OK;
 }
 
+typedef struct tokenizer_files { // those that determine ids; NULL: not there
+    const zr_tokenizer_file *json, *vocab, *merges, *model;
+} tokenizer_files;
+
+static zero_status read_tokenizer_files(source *from, tokenizer_files *out, zero_error *error)
+{
+    bool all = from->directory != NULL;
+    bool of_model = !all && !strcmp(name_of_single_file(from->path), SENTENCEPIECE);
+    *out = (tokenizer_files){0};
+    if (!of_model)
+        ZERO_TRY(read_and_keep_file(from, "tokenizer.json", &out->json, error));
+    if (all) {
+        ZERO_TRY(read_and_keep_file(from, "vocab.json", &out->vocab, error));
+        ZERO_TRY(read_and_keep_file(from, "merges.txt", &out->merges, error));
+    }
+    if (out->json || (out->vocab && out->merges))
+        return ZERO_OK;
+    if (all || of_model)
+        ZERO_TRY(read_and_keep_file(from, SENTENCEPIECE, &out->model, error));
+    if (out->model)
+        return ZERO_OK;
+    return all ? fail_absent(from, error)
+               : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
+}
+
+static zero_status load_as(source *from, const tokenizer_files *files, zr_token_settings *settings,
+                           zr_tokenizer **out, zero_error *error)
+{
+    if (files->model)
+        return load_sentencepiece(from, files->model, settings, out, error);
+    from->two_files = !files->json;
+    if (files->json)
+        ZERO_TRY(compare_with_two_files(from, files->json, files->vocab, files->merges, settings,
+                                        &from->two_files, error));
+    return from->two_files
+               ? load_from_two_files(from, files->vocab, files->merges, settings, out, error)
+               : load_tokenizer_json(from, files->json, settings, out, error);
+}
+
 static zero_status load_from_kept_files(source *from, zr_tokenizer **out, zero_error *error)
 {
     // The last one is kept but not read.
     static const char *const setting_files[] = {"tokenizer_config.json", "special_tokens_map.json",
                                                 "added_tokens.json", "chat_template.jinja"};
-    const zr_tokenizer_file *json, *vocab = NULL, *merges = NULL, *kept;
+    const zr_tokenizer_file *kept;
+    tokenizer_files files;
     zr_token_settings settings = {0};
-    ZERO_TRY(read_and_keep_file(from, "tokenizer.json", &json, error));
-    if (from->directory) {
-        ZERO_TRY(read_and_keep_file(from, "vocab.json", &vocab, error));
-        ZERO_TRY(read_and_keep_file(from, "merges.txt", &merges, error));
-    }
-    if (!json && !(vocab && merges))
-        return from->directory
-                   ? fail_absent(from, error)
-                   : zr_fail(error, ZERO_ERR_IO, "there is no tokenizer at \"%s\"", from->path);
+    ZERO_TRY(read_tokenizer_files(from, &files, error));
     for (int i = 0; i < ZR_COUNT(setting_files); i++)
         ZERO_TRY(read_and_keep_file(from, setting_files[i], &kept, error));
     zero_status status = parse_settings(from, &settings, error);
-    from->two_files = !json;
-    if (status == ZERO_OK && json)
-        status =
-            compare_with_two_files(from, json, vocab, merges, &settings, &from->two_files, error);
     if (status == ZERO_OK)
-        status = from->two_files ? load_from_two_files(from, vocab, merges, &settings, out, error)
-                                 : load_tokenizer_json(from, json, &settings, out, error);
+        status = load_as(from, &files, &settings, out, error);
     zr_token_settings_free(&settings);
     return status;
 }
@@ -346,7 +452,7 @@ static void move_files_to_tokenizer(source *from, zr_tokenizer *tokenizer)
 
 bool zr_tokenizer_is_at(const char *directory)
 {
-    return zr_path_has(directory, "tokenizer.json") ||
+    return zr_path_has(directory, "tokenizer.json") || zr_path_has(directory, SENTENCEPIECE) ||
            (zr_path_has(directory, "vocab.json") && zr_path_has(directory, "merges.txt"));
 }
 

@@ -47,6 +47,16 @@ for model in completed read; do
     expect 0 "$ZERO" eval --model $model --data "$TEXT"
     cmp out.txt two.txt || fail "$model has another tokenizer"
 done
+# SentencePiece's file alone: likewise.
+cp -r again pieces && rm pieces/tokenizer* && cp "$HERE/../tokenizer/sentencepiece/unknown.model" pieces/tokenizer.model
+expect 0 "$ZERO" convert --from pieces --to pieces-completed
+cmp pieces/tokenizer.model pieces-completed/tokenizer.model || fail "another tokenizer.model"
+grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' pieces-completed/tokenizer_config.json && rm pieces-completed/tokenizer.model || fail "no class"
+for tokenizer in pieces/tokenizer.model pieces pieces-completed; do
+    expect 0 "$ZERO" tokenize --tokenizer $tokenizer --data "$TEXT" --out ids.bin --overwrite
+    [ -s first.bin ] || cp ids.bin first.bin
+    cmp ids.bin first.bin || fail "$tokenizer has other ids"
+done
 
 # Nothing is replaced unasked, and never what is no model, or is being read.
 expect 64 "$ZERO" convert --from run --to hf

@@ -4,23 +4,6 @@
 #define _GNU_SOURCE
 #include "use_tokenizer.h"
 
-#include "base/file.h"
-
-static zero_status save(const zr_tokenizer *tokenizer, zero_error *error)
-{
-    char saved[512];
-    zr_tokenizer *again = NULL;
-    snprintf(saved, sizeof saved, "%s/saved", fuzz_directory());
-    ZERO_TRY(zr_directory_create(saved, error));
-    zero_status status = zr_tokenizer_save(tokenizer, saved, error);
-    if (status == ZERO_OK)
-        status = zr_tokenizer_load(saved, &again, error);
-    fuzz_must(status == ZERO_ERR_MEMORY || status == ZERO_OK);
-    fuzz_must(!again || zr_tokenizer_fingerprint(again) == zr_tokenizer_fingerprint(tokenizer));
-    zr_tokenizer_destroy(again);
-    return status;
-}
-
 zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
 {
     static const char between[] = "\n====\n";
@@ -33,7 +16,7 @@ zero_status fuzz_one(const uint8_t *data, size_t size, zero_error *error)
     ZERO_TRY(zr_tokenizer_load(fuzz_directory(), &tokenizer, error));
     zero_status status = fuzz_use_tokenizer(tokenizer, error);
     if (status == ZERO_OK)
-        status = save(tokenizer, error);
+        status = fuzz_save_tokenizer(tokenizer, error);
     zr_tokenizer_destroy(tokenizer);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "fuzz.h"
 
+#include "base/file.h"
 #include "tokenizer/vocabulary.h"
 
 #include <string.h>
@@ -98,6 +99,22 @@ static inline zero_status fuzz_use_tokenizer(const zr_tokenizer *tokenizer, zero
     for (int32_t id = -1; id <= ZR_MIN(zr_tokenizer_vocabulary(tokenizer), 300); id++)
         zr_tokenizer_decode(tokenizer, id, &text);
     zr_buffer_free(&text);
+    return status;
+}
+
+// Checks that what is saved is the same tokenizer.
+static inline zero_status fuzz_save_tokenizer(const zr_tokenizer *tokenizer, zero_error *error)
+{
+    char saved[512];
+    zr_tokenizer *again = NULL;
+    snprintf(saved, sizeof saved, "%s/saved", fuzz_directory());
+    ZERO_TRY(zr_directory_create(saved, error));
+    zero_status status = zr_tokenizer_save(tokenizer, saved, error);
+    if (status == ZERO_OK)
+        status = zr_tokenizer_load(saved, &again, error);
+    fuzz_must(status == ZERO_ERR_MEMORY || status == ZERO_OK);
+    fuzz_must(!again || zr_tokenizer_fingerprint(again) == zr_tokenizer_fingerprint(tokenizer));
+    zr_tokenizer_destroy(again);
     return status;
 }
 

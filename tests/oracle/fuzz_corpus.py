@@ -15,6 +15,7 @@ import numpy as np
 import safetensors.torch
 import tokenizers
 import torch
+from sentencepiece import sentencepiece_model_pb2 as spm
 
 ROOT = sys.argv[1]
 
@@ -61,6 +62,27 @@ put("tokenizer", "by_piece.json", by_piece.to_str())
 vocabulary, merges = byte_level.get_vocab(), byte_level.to_str()
 pairs = [" ".join(m) if isinstance(m, list) else m for m in json.loads(merges)["model"]["merges"]]
 put("merges", "byte_level.txt", json.dumps(vocabulary) + "\n====\n#version: 0.2\n" + "\n".join(pairs) + "\n")
+
+
+
+def put_sentencepiece(name, pieces, config=None, **normalizer):
+    """pieces: text, score and type each."""
+    model = spm.ModelProto()
+    for text, score, kind in pieces:
+        model.pieces.add(piece=text, score=score, type=kind)
+    model.trainer_spec.model_type = 2
+    model.trainer_spec.byte_fallback = any(kind == 6 for _, _, kind in pieces)
+    model.normalizer_spec.remove_extra_whitespaces = False
+    for key, value in normalizer.items():
+        setattr(model.normalizer_spec, key, value)
+    put("sentencepiece", name + ".model", model.SerializeToString() + (b"\n====\n" + json.dumps(config).encode() if config else b""))
+
+
+ends, pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3)], [(text, -i, 1) for i, text in enumerate(["ab", "\u2581a", "\u2581ab", "\u2581", "a", "b", "\n"])]
+put_sentencepiece("unknown", ends + pieces)
+put_sentencepiece("bytes", ends + [(f"<0x{byte:02X}>", 0, 6) for byte in range(256)] + pieces, {
+    "tokenizer_class": "LlamaTokenizer", "legacy": False, "add_bos_token": True, "added_tokens_decoder": {"266": {"content": "<x>", "special": True}}})
+put_sentencepiece("symbols", ends + [("<s", 0, 4), ("bb", 0, 4)] + pieces, add_dummy_prefix=False)
 
 put("token_file", "gpt2.bin", struct.pack("<256i", 20240520, 1, 6, *[0] * 253) + struct.pack("<6H", 464, 3797, 11, 50256, 0, 1))
 put("token_file", "llama3.bin", struct.pack("<256i", 20240801, 7, 3, *[0] * 253) + struct.pack("<3I", 128000, 15339, 128001))

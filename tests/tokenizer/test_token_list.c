@@ -142,7 +142,8 @@ static void make_scored(zr_token_list *out, float score_of_pairs)
                            .begin = 1,
                            .end = 2,
                            .adds_begin = true,
-                           .adds_space = true};
+                           .adds_space = true,
+                           .byte_fallback = true};
     out->tokens = zr_alloc((size_t)count * sizeof *out->tokens, NULL);
     out->kinds = zr_alloc((size_t)count * sizeof *out->kinds, NULL);
     out->scores = zr_alloc((size_t)count * sizeof *out->scores, NULL);
