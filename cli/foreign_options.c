@@ -21,6 +21,7 @@ static const struct {
      "train-micro-batch-size-per-gpu per-device-batch-size b"},
     {OPT_ACCUMULATION, NULL,
      "gradient-accumulation-steps gradient-accumulation grad-accum accumulation-steps"},
+    {OPT_ADAPTER, NULL, "lora lora-path adapter-name-or-path adapter-path peft peft-model"},
     {OPT_LR, NULL, "learning-rate peak-lr max-lr l"},
     {OPT_OUT, NULL, "output-dir output out-dir save-dir save-path save o logging-dir"},
     {OPT_TO, NULL, "output-dir output out-dir out save-dir outfile o"},
@@ -104,9 +105,22 @@ static const struct {
      "local-rank rank local-world-size"},
     {OPT_THREADS, "libzero computes on CPUs, which needs no option",
      "device device-map cuda cpu gpu use-cpu no-cuda cuda-visible-devices n-gpu-layers ngl"},
-    {OPT_DATA, "there is no LoRA here: every weight is trained",
-     "lora lora-rank lora-r lora-alpha lora-dropout lora-target-modules lora-modules adapter "
-     "use-peft peft qlora load-in-4bit load-in-8bit"},
+    {OPT_LORA, "--lora r=16,alpha=32,targets=q_proj+v_proj,dropout=0.05 says all of it",
+     "lora-rank lora-r lora-alpha lora-dropout lora-target-modules lora-modules target-modules "
+     "use-peft peft use-rslora"},
+    {OPT_LORA, "a quantised base is not built: --dtype bf16 halves it, and stage 3 divides it",
+     "qlora load-in-4bit load-in-8bit bits"},
+    {OPT_LORA, "weight-decomposed adapters are not built", "dora use-dora"},
+    {OPT_LORA,
+     "zero convert --from MODEL --adapter ADAPTER --to DIR adds an adapter to its model, which "
+     "--model takes; --resume goes on with the run that made it",
+     "adapter adapter-name-or-path"},
+    {OPT_CONFIG, "the key libzero.lora of the configuration says what trains",
+     "lora lora-rank lora-r lora-alpha lora-dropout lora-target-modules lora-modules peft"},
+    {OPT_DATA, "zero eval and zero generate take adapters; what is read here needs none",
+     "adapter adapter-name-or-path lora lora-path"},
+    {OPT_ATTENTION, "records with prompts are packed whole; --attention document packs all data",
+     "packing sample-packing neat-packing pack"},
     {OPT_QUIET, "every step is told unless --quiet is given",
      "verbose verbosity v log-level logging-level debug disable-tqdm progress"},
     {OPT_HELP, "what is worth knowing is told already",
@@ -114,8 +128,7 @@ static const struct {
     {OPT_DATA,
      "each argument of --data is a file on the disk; what is read needs no split, shuffle "
      "or cache",
-     "split shuffle streaming cache-dir dataset-config-name overwrite-cache packing "
-     "sample-packing"},
+     "split shuffle streaming cache-dir dataset-config-name overwrite-cache"},
     {OPT_DATA, "only code that is built in runs",
      "trust-remote-code attn-implementation flash-attention use-flash-attn flash-attn "
      "torch-compile "

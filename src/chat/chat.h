@@ -46,6 +46,9 @@ zero_status zr_chat_load(const char *directory, const char *format, const char *
                          zero_error *error);
 // Finds the text of a model directory's template, of any kind; NULL if it has none. zr_free.
 zero_status zr_chat_template_in(const char *directory, char **out, zero_error *error);
+// Returns the adapter's directory if it has a template, with which it was trained, else the
+// model's. adapter: NULL is allowed.
+const char *zr_chat_directory(const char *adapter, const char *model);
 void zr_chat_free(zr_chat *chat);
 const char *zr_chat_format_at(int i);                 // name of format i; NULL if there are no more
 const char *zr_chat_format_name(const zr_chat *chat); // chat->name; NULL if there is no template

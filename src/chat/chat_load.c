@@ -218,6 +218,14 @@ void zr_chat_template(const zr_chat *chat, zr_buffer *out)
     zr_buffer_append(out, text, length);
 }
 
+const char *zr_chat_directory(const char *adapter, const char *model)
+{
+    char *text = NULL;
+    bool has = adapter && zr_chat_template_in(adapter, &text, NULL) == ZERO_OK && text;
+    zr_free(text);
+    return has ? adapter : model;
+}
+
 void zr_chat_free(zr_chat *chat)
 {
     zr_template_free(chat->template);

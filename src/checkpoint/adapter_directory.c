@@ -2,6 +2,9 @@
 
 #include "base/file.h"
 #include "checkpoint/run_directory.h"
+#include "tokenizer/tokenizer.h"
+
+#include <sys/stat.h>
 
 bool zr_is_adapter(const char *directory) { return zr_path_has(directory, ZR_ADAPTER_WEIGHTS); }
 
@@ -42,6 +45,30 @@ zero_status zr_adapter_directory(const char *given, const zero_logger *logger, c
         return refuse_other(given, error);
     *out = zr_strdup(given, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
+}
+
+const char *zr_adapter_tokenizer(const char *adapter, const char *model)
+{
+    return adapter && zr_tokenizer_is_at(adapter) ? adapter : model;
+}
+
+zero_status zr_adapter_warn_base(const char *adapter, const char *model, const zero_logger *logger,
+                                 zero_error *error)
+{
+    struct stat named, used;
+    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, adapter), *base = NULL;
+    if (!path)
+        return ZERO_ERR_MEMORY;
+    zero_status status = zr_lora_read_base(path, &base, error);
+    zr_free(path);
+    if (base && zr_path_has(model, ZR_MODEL_CONFIG) && !stat(base, &named) && !stat(model, &used) &&
+        (named.st_dev != used.st_dev || named.st_ino != used.st_ino))
+        zr_log(logger, ZERO_LOG_WARNING,
+               "\"%s\" is an adapter of the model \"%s\", not of \"%s\": with other weights it "
+               "computes something that nobody has trained",
+               adapter, base, model);
+    zr_free(base);
+    return status;
 }
 
 zero_status zr_adapter_read_config(const char *directory, zr_lm_config *config, zero_error *error)

@@ -15,6 +15,12 @@ bool zr_is_adapter(const char *directory); // it has an adapter's weights
 // zr_free.
 zero_status zr_adapter_directory(const char *given, const zero_logger *logger, char **out,
                                  zero_error *error);
+// Returns the directory whose tokenizer a model with its adapter has: the adapter's, if it has one,
+// else the model's. adapter: NULL is allowed.
+const char *zr_adapter_tokenizer(const char *adapter, const char *model);
+// Warns if the adapter names another base model, a directory that is here.
+zero_status zr_adapter_warn_base(const char *adapter, const char *model, const zero_logger *logger,
+                                 zero_error *error);
 // Reads adapter_config.json into config->lora, for the model of the rest of the configuration.
 // Fails as zr_lora_read_peft does.
 zero_status zr_adapter_read_config(const char *directory, zr_lm_config *config, zero_error *error);

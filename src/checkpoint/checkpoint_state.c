@@ -102,8 +102,13 @@ zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *d
     return zr_lm_compare(&made, own, allowed, out, error);
 }
 
-// Compares the adapters, because tensors do not show all of their settings. Another dropout is a
-// choice of the run.
+static bool are_same_adapters(const zr_lora *a, const zr_lora *b)
+{
+    return a->rank == b->rank && a->targets == b->targets && a->alpha == b->alpha &&
+           a->rank_root == b->rank_root;
+}
+
+// Compares the adapters, because tensors do not show all of their settings.
 static zero_status refuse_other_adapters(const zero_engine *engine, const char *directory,
                                          const json_t *state, zero_error *error)
 {
@@ -111,19 +116,22 @@ static zero_status refuse_other_adapters(const zero_engine *engine, const char *
     const char *saved = json_string_value(json_object_get(state, "lora"));
     char here[ZR_LORA_TEXT] = "none";
     zr_lora lora = {0};
+    zr_lm_changes dropout;
     if (!own)
         return ZERO_OK;
     if (saved)
         ZERO_TRY(zr_lora_parse(saved, directory, own, &lora, error));
     if (own->lora.rank)
         zr_lora_write(&own->lora, own, here, sizeof here);
-    if (lora.rank == own->lora.rank && lora.targets == own->lora.targets &&
-        lora.alpha == own->lora.alpha && lora.rank_root == own->lora.rank_root)
+    ZERO_TRY(zr_lm_changes_parse("dropout", &dropout, error));
+    bool same = are_same_adapters(&lora, &own->lora);
+    if (same && (lora.dropout == own->lora.dropout || zr_engine_allowed_changes(engine) & dropout))
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,
                    "the checkpoint \"%s\" is of a training with the adapters %s, this one has %s "
-                   "(--lora)",
-                   directory, saved ? saved : "none", here);
+                   "(--lora)%s",
+                   directory, saved ? saved : "none", here,
+                   same ? ": to change it on purpose: --allow-change dropout" : "");
 }
 
 static zero_status refuse_other_model(const zero_engine *engine, const char *directory,

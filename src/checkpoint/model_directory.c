@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_BYTES ((size_t)256 << 20)
 
@@ -111,6 +112,21 @@ zero_status zr_tokenizer_files_copy(const char *from, const char *to, zero_error
 {
     bool has_tokenizer = false;
     return copy_files(from, to, &has_tokenizer, error);
+}
+
+zero_status zr_tokenizer_files_replace(const char *from, const char *to, zero_error *error)
+{
+    for (int i = 0; i < ZR_COUNT(files); i++) {
+        bool keeps = !strcmp(files[i], ZR_GENERATION_CONFIG) ||
+                     (!strcmp(files[i], ZR_CHAT_TEMPLATE) && !zr_path_has(from, files[i]));
+        char *path = zr_sprintf(error, "%s/%s", to, files[i]);
+        if (!path)
+            return ZERO_ERR_MEMORY;
+        if (!keeps)
+            unlink(path);
+        zr_free(path);
+    }
+    return zr_tokenizer_files_copy(from, to, error);
 }
 
 zero_status zr_model_files_copy(const zr_source *source, const char *model_dir, const char *dtype,

@@ -97,5 +97,7 @@ zero_status zr_model_files_copy(const struct zr_source *source, const char *mode
                                 bool *has_tokenizer, zero_error *error);
 // Copies the files of the tokenizer alone, as far as `from` has them.
 zero_status zr_tokenizer_files_copy(const char *from, const char *to, zero_error *error);
+// Puts them in place of those that `to` has; its chat template stays if `from` has none.
+zero_status zr_tokenizer_files_replace(const char *from, const char *to, zero_error *error);
 
 #endif

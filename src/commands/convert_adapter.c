@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "checkpoint/adapter_directory.h"
+#include "checkpoint/run_directory.h"
 #include "formats/gguf_config.h"
 #include "formats/gguf_tensors.h"
 
@@ -25,25 +26,30 @@ typedef struct adapting {
     zero_error *error;
 } adapting;
 
-static zero_status read_base(adapting *a, const char *named)
+// given: the options' base model, a directory; NULL: the adapter's own file names it.
+static zero_status read_base(adapting *a, const char *given, const char *named)
 {
-    const char *base = a->of->options->base_dir ? a->of->options->base_dir : named;
+    const char *base = given ? given : named;
     if (base && zr_path_has(base, ZR_MODEL_CONFIG))
         return zr_lm_config_read_in(base, &a->config, a->error);
-    return a->of->options->base_dir
-               ? zr_fail(a->error, ZERO_ERR_IO, "\"%s\" has no " ZR_MODEL_CONFIG, base)
-               : zr_fail(a->error, ZERO_ERR_USAGE,
-                         "\"%s/" ZR_ADAPTER_CONFIG "\" names the base model \"%s\", which is no "
-                         "directory here with a " ZR_MODEL_CONFIG ": --base DIR names it",
-                         a->of->from, named ? named : "");
+    return given ? zr_fail(a->error, ZERO_ERR_IO, "\"%s\" has no " ZR_MODEL_CONFIG, base)
+                 : zr_fail(a->error, ZERO_ERR_USAGE,
+                           "\"%s/" ZR_ADAPTER_CONFIG "\" names the base model \"%s\", which is no "
+                           "directory here with a " ZR_MODEL_CONFIG ": --base DIR names it",
+                           a->of->from, named ? named : "");
 }
 
 static zero_status read_configs(adapting *a)
 {
-    char *path = zr_sprintf(a->error, "%s/" ZR_ADAPTER_CONFIG, a->of->from), *base = NULL;
+    const zero_convert_options *options = a->of->options;
+    char *path = zr_sprintf(a->error, "%s/" ZR_ADAPTER_CONFIG, a->of->from);
+    char *base = NULL, *given = NULL;
     zero_status status = path ? zr_lora_read_base(path, &base, a->error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK)
-        status = read_base(a, base);
+        status = zr_model_directory(options->base_dir, &options->logger, &given, a->error);
+    if (status == ZERO_OK)
+        status = read_base(a, given, base);
+    zr_free(given);
     zr_free(base);
     zr_free(path);
     return status == ZERO_OK ? zr_adapter_read_config(a->of->from, &a->config, a->error) : status;

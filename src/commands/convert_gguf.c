@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "chat/chat.h"
+#include "checkpoint/adapter_directory.h"
 #include "checkpoint/gguf_model.h"
 #include "checkpoint/ownership.h"
 #include "checkpoint/run_directory.h"
@@ -94,12 +95,13 @@ static zero_status put_directory_tokenizer(making *m)
     zr_tokenizer *tokenizer;
     zr_token_list list = {0};
     char *template = NULL;
-    ZERO_TRY(zr_tokenizer_load(m->files, &tokenizer, m->error));
+    const char *adapter = m->of->adapter;
+    ZERO_TRY(zr_tokenizer_load(zr_adapter_tokenizer(adapter, m->files), &tokenizer, m->error));
     zero_status status =
         zr_token_list_of(tokenizer, zr_lm_shape_of(&m->config).vocab, &list, m->error);
     zr_tokenizer_destroy(tokenizer);
     if (status == ZERO_OK)
-        status = zr_chat_template_in(m->files, &template, m->error);
+        status = zr_chat_template_in(zr_chat_directory(adapter, m->files), &template, m->error);
     if (status == ZERO_OK)
         zr_gguf_put_tokenizer(&m->head, &list, template);
     zr_free(template);
@@ -124,9 +126,10 @@ static zero_status put_own_tokenizer(making *m)
 
 static zero_status put_tokenizer(making *m)
 {
-    if (m->of->source->kind == ZR_SOURCE_GGUF && !m->files)
+    if (m->of->source->kind == ZR_SOURCE_GGUF && !m->files &&
+        !zr_adapter_tokenizer(m->of->adapter, NULL))
         return put_own_tokenizer(m);
-    if (m->files && zr_tokenizer_is_at(m->files))
+    if (zr_adapter_tokenizer(m->of->adapter, NULL) || (m->files && zr_tokenizer_is_at(m->files)))
         return put_directory_tokenizer(m);
     return zr_fail(m->error, ZERO_ERR_DATA,
                    "no tokenizer is there to go with the weights of \"%s\", and a GGUF file needs "

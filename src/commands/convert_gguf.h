@@ -11,6 +11,7 @@ typedef struct zr_gguf_conversion {
     zr_source *source;
     const char *from, *to; // as they were resolved
     const char *model_dir; // the options' model; NULL: `from` has the files
+    const char *adapter;   // the directory of an adapter that the source has; NULL: none
     zr_source_progress progress;
     void *user;
 } zr_gguf_conversion;

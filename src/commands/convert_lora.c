@@ -34,7 +34,8 @@ zero_status zr_convert_merge(zr_source *source, const char *adapter, const char 
                        "to",
                        source->path);
     ZERO_TRY(zr_adapter_directory(adapter, logger, directory, error));
-    return merge_directory(source, *directory, model_dir, widens, error);
+    ZERO_TRY(merge_directory(source, *directory, model_dir, widens, error));
+    return zr_adapter_warn_base(*directory, model_dir ? model_dir : source->path, logger, error);
 }
 
 bool zr_is_adapter_checkpoint(const zr_source *source)

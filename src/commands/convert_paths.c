@@ -182,7 +182,10 @@ static zero_status write_model_files(converting *c, const char *directory, zr_ex
             zr_model_files_copy(&c->source, c->model_dir,
                                 export->keeps_dtypes ? NULL : zr_config_dtype_name(export->dtype),
                                 directory, &has_config, &has_tokenizer, c->error));
-    warn_of_files(c, has_config, has_tokenizer);
+    const char *adapted = zr_adapter_tokenizer(c->adapter, NULL);
+    if (adapted)
+        ZERO_TRY(zr_tokenizer_files_replace(adapted, directory, c->error));
+    warn_of_files(c, has_config, has_tokenizer || adapted);
     return zr_export_weights(&c->source, export, c->error);
 }
 
@@ -334,6 +337,7 @@ static zr_gguf_conversion gguf_of(converting *c)
                                 .from = c->from,
                                 .to = c->to,
                                 .model_dir = c->model_dir,
+                                .adapter = c->adapter,
                                 .progress = tell_progress,
                                 .user = c};
 }

@@ -154,15 +154,26 @@ static bool says_more(const char *key, const json_t *value)
                       !(json_is_string(value) && !json_string_length(value));
 }
 
+static zero_status refuse_other(const making *m, const char *key, const char *what,
+                                zero_error *error)
+{
+    if (!m->shape)
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s: the record has \"%s\": training on %s is not built; --map names the "
+                       "fields to train on (--map prompt=prompt,completion=chosen)",
+                       m->reading->name, key, what);
+    return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                   "%s: the record has \"%s\": training on %s is not built; to train on its %s "
+                   "alone, name the fields (--map %s=%s%s)",
+                   m->reading->name, key, what, m->shape->asks, m->shape->asks, m->shape->asks,
+                   m->shape->answers ? ",..." : "");
+}
+
 static zero_status refuse_others(const making *m, zero_error *error)
 {
     for (int i = 0; i < ZR_COUNT(others) && !m->reading->map; i++)
         if (says_more(others[i].key, json_object_get(m->record, others[i].key)))
-            return zr_fail(error, ZERO_ERR_UNSUPPORTED,
-                           "%s: the record has \"%s\": training on %s is not built; to train on "
-                           "its %s alone, name the fields (--map %s=%s%s)",
-                           m->reading->name, others[i].key, others[i].what, m->shape->asks,
-                           m->shape->asks, m->shape->asks, m->shape->answers ? ",..." : "");
+            return refuse_other(m, others[i].key, others[i].what, error);
     return ZERO_OK;
 }
 
@@ -382,10 +393,10 @@ zero_status zr_record_document(const zr_record_reading *reading, const json_t *r
                       .out = out};
     *made = (zr_record_made){.ends = true};
     out->special = true;
+    if (!m.shape || m.shape->kind != ZR_RECORD_TEXT)
+        ZERO_TRY(refuse_others(&m, error));
     if (!m.shape)
         return fail_no_shape(&m, error);
-    if (m.shape->kind != ZR_RECORD_TEXT)
-        ZERO_TRY(refuse_others(&m, error));
     switch (m.shape->kind) {
     case ZR_RECORD_MESSAGES: return read_messages(&m, made, error);
     case ZR_RECORD_TEXT: return read_text(&m, error);

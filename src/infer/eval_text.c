@@ -42,15 +42,16 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
 {
     const zero_logger *logger = comm->rank == 0 ? &options->logger : NULL;
     int64_t vocabulary = s->loaded.shape.vocab;
-    ZERO_TRY(zr_reading_chat(options->model_dir, options->tokenizer, options->chat,
-                             options->chat_date, &s->chat, error));
+    ZERO_TRY(zr_reading_chat(zr_chat_directory(s->adapter, options->model_dir), options->tokenizer,
+                             options->chat, options->chat_date, &s->chat, error));
     const zr_corpus_options corpus = {.arguments = options->data,
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &s->chat,
                                       .watch = zr_reading_watch(&s->progress, comm, logger)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
-    ZERO_TRY(zr_reading_tokenizer_of(options->model_dir, options->tokenizer, s->corpus, vocabulary,
+    ZERO_TRY(zr_reading_tokenizer_of(zr_adapter_tokenizer(s->adapter, options->model_dir),
+                                     options->tokenizer, s->corpus, vocabulary,
                                      &s->loaded.tokenizer, error));
     ZERO_TRY(zr_chat_check_marks(&s->chat, options->chat, s->loaded.tokenizer, error));
     zr_reading reading =

@@ -78,7 +78,8 @@ static zero_status read_prompts(job *j, zero_error *error)
     bool any = options->prompt_count > 0;
     int64_t count = options->converses ? 0 : any ? options->prompt_count : 1;
     if (chat) {
-        ZERO_TRY(zr_chat_load(j->model_dir, options->chat, options->chat_date, &j->chat, error));
+        ZERO_TRY(zr_chat_load(zr_chat_directory(j->adapter, j->model_dir), options->chat,
+                              options->chat_date, &j->chat, error));
         ZERO_TRY(zr_chat_check_marks(&j->chat, options->chat, tokenizer, error));
     }
     ZERO_TRY(zr_prompts_encode(tokenizer, chat, any ? options->prompts : none, count, &j->prompts,

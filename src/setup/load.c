@@ -30,8 +30,9 @@ static zero_status read_model_and_tokenizer(const zr_load_options *options, zr_l
     out->shape = zr_lm_shape_of(&out->model_config);
     if (options->no_tokenizer)
         return ZERO_OK;
-    ZERO_TRY(zr_tokenizer_load(directory, &out->tokenizer, error));
-    return zr_load_check_tokens(directory, out->tokenizer, out->shape.vocab, error);
+    const char *of = zr_adapter_tokenizer(options->adapter, directory);
+    ZERO_TRY(zr_tokenizer_load(of, &out->tokenizer, error));
+    return zr_load_check_tokens(of, out->tokenizer, out->shape.vocab, error);
 }
 
 enum { MOST_FLAGS = 3, NUMBER_BYTES = 24 };
@@ -84,6 +85,9 @@ zero_status zr_load_shape(const zero_comm *comm, const zr_load_options *options,
                           zero_error *error)
 {
     ZERO_TRY(read_model_and_tokenizer(options, out, error));
+    if (options->adapter)
+        ZERO_TRY(zr_adapter_warn_base(options->adapter, options->directory,
+                                      comm->rank == 0 ? &options->logger : NULL, error));
     ZERO_TRY(resolve_inference_config(comm, options, out, error));
     ZERO_TRY(zr_model_part_check(&out->model_config, options->directory, out->config, error));
     zr_model_tiles_apply(out->config, &out->model_config);

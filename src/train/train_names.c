@@ -21,6 +21,8 @@ static zero_status check_model_name(const zero_train_options *options, zero_erro
                        "\"%s\" is no model: it has no " ZR_MODEL_CONFIG
                        " (a model is a directory in Hugging Face's layout, or the --out of a run)",
                        options->model_dir);
+    if (!zr_path_exists(options->model_dir))
+        return zr_fail(error, ZERO_ERR_IO, "there is no model \"%s\"", options->model_dir);
     return zr_fail(error, ZERO_ERR_IO,
                    "\"%s\" is a file: a model is a directory in Hugging Face's layout, with "
                    "config.json",

@@ -5,7 +5,7 @@ S=layers=2,heads=4,width=32,context=32
 expect 0 "$ZERO" train --new gpt2:$S --data "$TEXT" --threads 1 --quiet --steps 5 --lr 0.01 --out gpt2
 expect 0 "$ZERO" train --new llama:kv_heads=2,inner=64,tied=0,vocab=257,$S --data "$TEXT" --threads 1 --quiet --steps 5 --lr 0.01 --out llama
 expect 0 "$ZERO" train --new pythia-14m:$S --data "$TEXT" --threads 1 --quiet --steps 5 --lr 0.01 --out neox
-loss() { # loss OPTION...: of a model
+loss() { # loss OPTION...: of a model; --data may come again
     expect 0 "$ZERO" eval --data "$TEXT" --threads 1 --json "$@"
     python3 -c "import json; print(json.load(open('out.txt'))['loss'])"
 }
@@ -46,6 +46,32 @@ expect 0 "$ZERO" convert --from half-wide --to half-again --dtype bf16
 expect 0 "$ZERO" diff half-merged half-again
 [ "$(loss --model half-merged)" != "$(loss --model half-wide)" ] || fail "nothing was rounded"
 grep -q bfloat16 half-merged/config.json || fail "the type in config.json: $(cat half-merged/config.json)"
+
+# An adapter keeps the template and the tokenizer that it was trained with, whatever the base has.
+head -20 "$TEXT" | python3 -c "
+import sys, json
+for line in sys.stdin: print(json.dumps({'messages': [{'role': 'user', 'content': line[:9]}, {'role': 'assistant', 'content': line[9:20] + '.'}]}))" >chat.jsonl
+cp -r llama/model spoken
+echo '{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >own.jinja
+echo '{% for m in messages %}#{{ m.content }}+{% endfor %}{% if add_generation_prompt %}#{% endif %}' >spoken/chat_template.jinja
+expect 0 "$ZERO" train --model spoken --lora r=2 --chat own.jinja --data chat.jsonl --val none --threads 1 --quiet --steps 2 --out said
+expect 0 "$ZERO" convert --from spoken --adapter said/adapter --to said-model
+cmp said-model/chat_template.jinja own.jinja || fail "merged, the template is another: $(cat said-model/chat_template.jinja)"
+own=$(loss --model said-model --data chat.jsonl --seq 32)
+[ "$own" = "$(loss --model said-model --chat own.jinja --data chat.jsonl --seq 32)" ] || fail "the merged model's own template"
+near "$own" "$(loss --model spoken --adapter said/adapter --data chat.jsonl --seq 32)" 2e-6 || fail "--adapter took the template of the base"
+! near "$own" "$(loss --model spoken --adapter said/adapter --chat spoken/chat_template.jinja --data chat.jsonl --seq 32)" 1e-3 || fail "the templates do not differ"
+expect 0 "$ZERO" convert --from spoken --adapter said/adapter --to said.gguf --type f32
+python3 "$HERE/gguf.py" keys said.gguf tokenizer.chat_template >template.txt
+grep -qF '<{{ m.role }}>' template.txt || fail "the template in GGUF: $(cat template.txt)"
+
+# Another base is warned of, and so is a merge of what is merged.
+expect 0 "$ZERO" convert --from llama-merged --adapter llama-run/adapter --to twice
+grep -q '"llama-run/adapter" is an adapter of the model "llama/model", not of "llama-merged"' err.txt || fail "merged twice, in silence: $(cat err.txt)"
+expect 0 "$ZERO" eval --model llama-merged --adapter llama-run/adapter --data "$TEXT" --threads 1
+grep -q 'is an adapter of the model "llama/model"' err.txt || fail "another base, in silence: $(cat err.txt)"
+expect 0 "$ZERO" eval --model llama/model --adapter llama-run/adapter --data "$TEXT" --threads 1
+! grep -q 'is an adapter of' err.txt || fail "its own base: $(cat err.txt)"
 
 # Refused, in one sentence.
 no() { refused "$1" "$2" "$ZERO" convert --to no "${@:3}"; [ ! -e no ] || fail "something is left: $(ls no)"; }

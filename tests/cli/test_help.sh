@@ -114,7 +114,7 @@ simulate --nodes --ranks counts the devices of all machines
 train --nnodes mpirun or srun starts ranks on several machines, without --ranks
 train --local_rank ranks find their numbers in the environment of their launcher
 train --device libzero computes on CPUs, which needs no option
-train --lora_rank there is no LoRA here: every weight is trained
+train --lora_rank --lora r=16,alpha=32,targets=q_proj+v_proj,dropout=0.05 says all of it
 train --verbose every step is told unless --quiet is given
 doctor --verbose what is worth knowing is told already
 END

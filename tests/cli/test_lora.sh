@@ -77,3 +77,23 @@ for base in $(sample "llama gpt" llama); do
     rm -r one-*
     sha256sum <$base/model/model.safetensors | cmp -s - $base.sum || fail "the base $base was written"
 done
+
+# A run goes on with its own adapters on its own base, and verify repeats it; anything else is refused, in one sentence.
+echo '{"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}}' >rate.json # one rate, however long the run
+going=("$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --save-every 2 --keep 0 --out going)
+expect 0 "${going[@]}" --model llama --lora r=3,dropout=0.1 --steps 4
+expect 0 "$ZERO" train --data "$TEXT" --config rate.json --threads 1 --quiet --micro-batch 1 --save-every 3 --model llama --lora r=3,dropout=0.1 --steps 6 --out whole
+no() { refused "$1" "$2" "${going[@]}" --steps 6 --resume "${@:3}"; } # no CODE WORDS OPTION...
+no 78 'is of a training with the adapters r=3,alpha=6,targets=all-linear,dropout=0.1, this one has r=4' --model llama/model --lora r=4,dropout=0.1
+no 78 'this one has r=3,alpha=6,targets=all-linear,dropout=0.5 (--lora): to change it on purpose: --allow-change dropout' --model llama/model --lora r=3,dropout=0.5
+no 78 'this one has none' --model llama/model
+expect 0 "${going[@]}" --model llama --lora r=3,dropout=0.1 --steps 6 --resume
+cmp going/adapter/adapter_model.safetensors whole/adapter/adapter_model.safetensors || fail "4 steps and 2 more are not 6"
+expect 0 "$ZERO" verify going
+expect 0 "${going[@]}" --model llama --lora r=3,dropout=0.5 --steps 8 --resume --allow-change dropout
+going=("$ZERO" train --data "$TEXT" --threads 1 --quiet --micro-batch 1 --steps 1 --out none)
+refused 64 '--lora adapts a model that is there' "${going[@]}" --new gpt2:layers=1,heads=2,width=16,context=16 --lora r=2
+refused 78 'has no linear layer "k_prj" that can have an adapter: there are q_proj, k_proj' "${going[@]}" --model llama/model --lora r=2,targets=k_prj
+refused 78 'has no rank' "${going[@]}" --model llama/model --lora alpha=2
+refused 64 'has adapters of a model: --model llama/model --adapter going takes them' "${going[@]}" --model going
+refused 64 'says all of it' "${going[@]}" --model llama/model --lora_rank 4
