@@ -72,12 +72,17 @@ static void note_damage(void *user, const zero_error *what)
     keep_damage(&((verifying *)user)->first, what);
 }
 
-// Verifies DeepSpeed's files, whose checksums are of whole records, before anything is read. Our
-// checkpoints are verified as they are read.
-static zero_status verify_deepspeed_files(converting *c)
+// torch's files have checksums of whole records.
+static bool is_of_torch(const zr_source *source)
+{
+    return source->kind == ZR_SOURCE_DEEPSPEED || source->kind == ZR_SOURCE_TORCH;
+}
+
+// Verifies torch's files before anything is read. Our checkpoints are verified as they are read.
+static zero_status verify_files_of_torch(converting *c)
 {
     verifying v = {.c = c};
-    if (c->source.kind != ZR_SOURCE_DEEPSPEED)
+    if (!is_of_torch(&c->source))
         return ZERO_OK;
     ZERO_TRY(c->source.ops->verify(&c->source, tell_verified, note_damage, &v, c->error));
     return v.first.status == ZERO_OK ? ZERO_OK
@@ -138,7 +143,8 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
         zero_dtype dtype;
     } known[] = {{"fp32", ZERO_F32}, {"bf16", ZERO_BF16}, {"fp16", ZERO_F16}};
     const char *wanted = c->options->dtype;
-    export->keeps_dtypes = !wanted && c->source.kind == ZR_SOURCE_SAFETENSORS;
+    export->keeps_dtypes =
+        !wanted && (c->source.kind == ZR_SOURCE_SAFETENSORS || c->source.kind == ZR_SOURCE_TORCH);
     export->dtype = ZERO_F32;
     for (int i = 0; i < ZR_COUNT(known) && wanted; i++)
         if (!strcmp(known[i].name, wanted)) {
@@ -400,8 +406,8 @@ static zero_status convert_source(converting *c, const target *to)
                        c->from);
     for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);
-    c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
-    ZERO_TRY(verify_deepspeed_files(c));
+    c->total += is_of_torch(&c->source) ? c->source.file_bytes : 0;
+    ZERO_TRY(verify_files_of_torch(c));
     if (!to->whole_state && c->source.kind == ZR_SOURCE_SAFETENSORS)
         ZERO_TRY(warn_of_head(c, to->convert == convert_to_gguf));
     return to->convert(c);

@@ -41,6 +41,7 @@ save("values", {"step": 100, "big": 1 << 40, "minus": -3, "lr": 0.001, "name": "
 save("deepspeed", {"module": collections.OrderedDict(wte=weights), "param_shapes": [collections.OrderedDict(wte=torch.Size([2, 3]))], "dp_world_size": 2,
                    "optimizer_state_dict": {"zero_stage": 2, "partition_count": [2], "single_partition_of_fp32_groups": [weights.flatten()],
                                             "base_optimizer_state": [{"state": {0: {"exp_avg": weights.flatten(), "step": torch.tensor(3.0)}}}]}})
+save("model", {"wte": weights, "half": weights.half(), "tied": weights, "rows": weights[1:]})
 save("parameter", {"p": torch.nn.Parameter(weights), "dtype": torch.float32, "device": torch.device("cpu"), "set": {1, 2}})
 
 put("safetensors", "types.safetensors", safetensors.torch.save({"a": weights, "b": weights.half(), "c": weights.bfloat16(), "i": torch.tensor([1, 2]), "s": torch.tensor(2.0)},

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Models of torch.save (tests/oracle/torch_models.py) become model directories and GGUF files; damaged and foreign ones are refused.
+. "$(dirname "$0")/lib.sh"
+TORCH=$HERE/../formats/torch
+
+# A directory with pytorch_model.bin: the same tensors as in safetensors, config.json, and the tokenizer where there is one.
+cp -r "$TORCH/gpt2" gpt2
+expect 0 "$ZERO" convert --from gpt2 --to model
+cmp model/config.json gpt2/config.json || fail "another config.json"
+mkdir same && cp "$TORCH/gpt2.safetensors" same/model.safetensors
+expect 0 "$ZERO" diff model same
+expect 0 "$ZERO" eval --model model --tokenizer bytes --data "$TEXT" --threads 1
+expect 0 "$ZERO" convert --from gpt2 --to narrow --dtype bf16
+grep -q '"torch_dtype": "bfloat16"\|"dtype": "bfloat16"' narrow/config.json || fail "config.json does not say bfloat16"
+expect 0 "$ZERO" convert --from gpt2/pytorch_model.bin --to file --model gpt2 --quiet
+expect 0 "$ZERO" diff model file
+train --tokenizer bytes --steps 1 --out run
+cp run/model/tokenizer*.json gpt2
+expect 0 "$ZERO" convert --from gpt2 --to model --overwrite
+[ -s model/tokenizer.json ] || fail "no tokenizer: $(ls model)"
+expect 0 "$ZERO" convert --from gpt2 --to torch.gguf --type f32
+expect 0 "$ZERO" convert --from model --to model.gguf --type f32
+cmp <(tail -c 5000 torch.gguf) <(tail -c 5000 model.gguf) || fail "another GGUF file"
+
+# Shards with an index are one model, whose types are kept.
+expect 0 "$ZERO" convert --from "$TORCH/shards" --to shards
+expect 0 "$ZERO" convert --from "$TORCH/types.bin" --to types
+cmp shards/model.safetensors types/model.safetensors || fail "shards are another model"
+expect 0 "$ZERO" inspect "$TORCH/shards" --json --verify
+python3 - <<'PY' || fail "inspect: $(cat out.txt)"
+import json
+report = json.load(open("out.txt"))
+assert report["kind"] == "torch.save" and report["verify"]["checksums"] and not report["verify"]["damaged"], report
+assert {t["name"]: t["dtype"] for t in report["vectors"][0]["tensors"]}["brain"] == "BF16", report
+PY
+
+# Training and generating read safetensors, and say how to come by them.
+ADVICE='"gpt2" has its weights in pytorch_model.bin, which training and generating do not read; zero convert --from gpt2 --to DIR makes'
+refused 64 "$ADVICE" "$ZERO" eval --model gpt2 --tokenizer bytes --data "$TEXT"
+refused 64 "$ADVICE" "$ZERO" train --model gpt2 --tokenizer bytes --data "$TEXT" --out out --steps 1 --quiet
+refused 64 "$ADVICE" "$ZERO" generate --model gpt2 --prompt owl
+refused 74 'zero convert --from FILE --to DIR' "$ZERO" eval --model gpt2/pytorch_model.bin --data "$TEXT"
+
+# What is refused leaves nothing behind.
+size=$(wc -c <gpt2/pytorch_model.bin)
+head -c $((size - 100)) gpt2/pytorch_model.bin >cut.bin
+refused 65 "cut.bin" "$ZERO" convert --from cut.bin --to out
+cp gpt2/pytorch_model.bin flipped.bin
+python3 - <<'PY'
+import zipfile
+data = bytearray(open("flipped.bin", "rb").read())
+with zipfile.ZipFile("flipped.bin") as archive:
+    record = next(i for i in archive.infolist() if i.filename.endswith("/data/0"))
+data[record.header_offset + 30 + int.from_bytes(data[record.header_offset + 26:][:2], "little") + int.from_bytes(data[record.header_offset + 28:][:2], "little")] ^= 1
+open("flipped.bin", "wb").write(data)
+PY
+refused 65 '"flipped.bin" is damaged: record "pytorch_model/data/0"' "$ZERO" convert --from flipped.bin --to out
+refused 65 '"epoch" is no tensor' "$ZERO" convert --from "$TORCH/nested.pt" --to out
+refused 65 "asks for Python's \"posix.system\"" "$ZERO" convert --from "$TORCH/calls.bin" --to out
+refused 78 'the tensor "weight" do not lie one after another' "$ZERO" convert --from "$TORCH/turned.bin" --to out
+refused 65 "before 1.6" "$ZERO" convert --from "$TORCH/legacy.bin" --to out
+cp -r "$TORCH/shards" part && rm part/*-00002-*
+refused 74 "pytorch_model-00002-of-00002.bin" "$ZERO" convert --from part --to out
+sed -i 's/"single"/"other"/' part/*.json && cp "$TORCH/shards"/*-00002-* part
+refused 65 'the tensor "other" should be in "pytorch_model-00001-of-00002.bin"' "$ZERO" convert --from part --to out
+refused 65 'has no tensor' "$ZERO" convert --from "$TORCH/types.bin" --model gpt2 --to out.gguf
+refused 78 "is a model, which has no training state" "$ZERO" convert --from gpt2 --to out --format libzero
