@@ -173,7 +173,7 @@ static zero_status open_torch_directory(zr_torch_set *set, const char *directory
 static zero_status open_torch_file(zr_torch_set *set, const char *path, zero_error *error)
 {
     ZERO_TRY(add_file(set, path, error));
-    return list_entries(set, error);
+    return zr_nanogpt_is(set->files[0].pickle.root) ? ZERO_OK : list_entries(set, error);
 }
 
 zero_status zr_torch_set_open(const char *path, zr_torch_set *out, zero_error *error)

@@ -1,5 +1,6 @@
 // Files of torch.save (tests/oracle/torch_models.py) as sources: what they hold, in one file or in
 // shards, and what is refused.
+#define _GNU_SOURCE
 #include "base/file.h"
 #include "formats/source_torch.h"
 #include "st_files.h"
@@ -88,6 +89,54 @@ static void test_refusals(void **state)
     assert_refused(TORCH_DIR "/legacy.bin", ZERO_ERR_DATA, "before 1.6");
 }
 
+// nanoGPT's ckpt.pt as GPT-2: `name`.safetensors has what it becomes. Every element is read alone,
+// and each tensor in pieces that end anywhere.
+static void check_nanogpt(const char *name, int tensors)
+{
+    zr_source source, wanted;
+    zero_error error = {0};
+    char path[512], ours[1024], theirs[1024];
+    snprintf(path, sizeof path, TORCH_DIR "/nanogpt/%s.pt", name);
+    if (zr_source_open(path, &source, &error) != ZERO_OK)
+        fail_msg("%s", error.message);
+    snprintf(path, sizeof path, TORCH_DIR "/nanogpt/%s.safetensors", name);
+    assert_int_equal(zr_source_open(path, &wanted, &error), ZERO_OK);
+    assert_int_equal(source.vectors[0].tensor_count, tensors);
+    assert_int_equal(wanted.vectors[0].tensor_count, tensors);
+    for (int t = 0; t < tensors; t++) {
+        const zr_source_tensor *tensor = &source.vectors[0].tensors[t], *other = NULL;
+        int at = 0;
+        while (at < tensors && strcmp(wanted.vectors[0].tensors[at].name, tensor->name) != 0)
+            at++;
+        assert_true(at < tensors);
+        other = &wanted.vectors[0].tensors[at];
+        assert_true(tensor->dims == other->dims && tensor->bytes == other->bytes &&
+                    !memcmp(tensor->shape, other->shape, sizeof tensor->shape));
+        assert_true(tensor->bytes <= (int64_t)sizeof ours);
+        assert_int_equal(zr_source_read(&wanted, 0, at, 0, other->bytes, theirs, &error), ZERO_OK);
+        for (int64_t piece = 4; piece <= tensor->bytes; piece += 4) {
+            memset(ours, 0xff, sizeof ours);
+            for (int64_t done = 0; done < tensor->bytes; done += piece)
+                assert_int_equal(zr_source_read(&source, 0, t, done,
+                                                ZR_MIN(piece, tensor->bytes - done), ours + done,
+                                                &error),
+                                 ZERO_OK);
+            assert_memory_equal(ours, theirs, tensor->bytes);
+        }
+    }
+    assert_string_equal(json_string_value(json_object_get(
+                            json_object_get(source.state, "model_config"), "activation_function")),
+                        "gelu");
+    zr_source_close(&wanted);
+    zr_source_close(&source);
+}
+
+static void test_nanogpt(void **state)
+{
+    check_nanogpt("biased", 16);
+    check_nanogpt("ckpt", 28);
+}
+
 static void copy_in(scratch *made, const char *from, const char *name, size_t most)
 {
     char *data, path[512];
@@ -117,6 +166,36 @@ static void write_index(scratch *made, const char *map)
     st_write_bytes(made, ZR_TORCH_INDEX, text, strlen(text));
 }
 
+// Opens nanoGPT's file with one text in its pickle replaced by another of the same length.
+static void assert_changed_refused(scratch *made, const char *from, const char *to,
+                                   zero_status status, const char *words)
+{
+    char *data, *at;
+    size_t length;
+    assert_int_equal(zr_file_read(TORCH_DIR "/nanogpt/ckpt.pt", 1 << 20, &data, &length, NULL),
+                     ZERO_OK);
+    assert_int_equal(strlen(from), strlen(to));
+    at = memmem(data, length, from, strlen(from));
+    assert_non_null(at);
+    memcpy(at, to, strlen(to));
+    st_write_bytes(made, "ckpt.pt", data, length);
+    zr_free(data);
+    assert_refused(scratch_path(made, "ckpt.pt"), status, words);
+}
+
+static void test_nanogpt_refusals(void **state)
+{
+    scratch *made = *state;
+    assert_changed_refused(made, "h.1.mlp.c_fc.weight", "h.1.mlp.c_fx.weight", ZERO_ERR_DATA,
+                           "has no tensor \"transformer.h.1.mlp.c_fc.weight\"");
+    assert_changed_refused(made, "_orig_mod.lm_head", "_orig_mod.lm_heap", ZERO_ERR_UNSUPPORTED,
+                           "\"_orig_mod.lm_heap.weight\", which nanoGPT's model has not");
+    assert_changed_refused(made, "n_layer", "n_later", ZERO_ERR_DATA, "no number \"n_layer\"");
+    assert_changed_refused(made, "n_embdq\xa6K\x04", "n_embdq\xa6K\x06", ZERO_ERR_DATA, "shape");
+    assert_refused(TORCH_DIR "/nanogpt/untied.pt", ZERO_ERR_UNSUPPORTED,
+                   "is not the table of tokens");
+}
+
 // Index and shards have to agree.
 static void test_index(void **state)
 {
@@ -142,7 +221,8 @@ static void test_index(void **state)
 // Every allocation fails in turn.
 static void test_memory(void **state)
 {
-    static const char *const paths[] = {TORCH_DIR "/types.bin", TORCH_DIR "/shards"};
+    static const char *const paths[] = {TORCH_DIR "/types.bin", TORCH_DIR "/shards",
+                                        TORCH_DIR "/nanogpt/biased.pt"};
     for (int p = 0; p < ZR_COUNT(paths); p++) {
         zr_source source;
         zero_status status = ZERO_ERR_MEMORY;
@@ -161,6 +241,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_nanogpt),
+        cmocka_unit_test_setup_teardown(test_nanogpt_refusals, scratch_in_ram, scratch_close),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test_setup_teardown(test_damage, scratch_in_ram, scratch_close),
         cmocka_unit_test_setup_teardown(test_index, scratch_in_ram, scratch_close),
