@@ -34,6 +34,11 @@ bool zr_nanogpt_is(const zr_pickle_value *root)
            zr_pickle_is(zr_pickle_get(root, "model_args"), ZR_PICKLE_DICT);
 }
 
+bool zr_source_is_nanogpt(const zr_source *source)
+{
+    return source->kind == ZR_SOURCE_TORCH && json_object_get(source->state, "model_config");
+}
+
 static zero_status read_size(const reading *r, const zr_pickle_value *args, const char *key,
                              int64_t *out)
 {

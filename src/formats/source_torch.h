@@ -7,6 +7,7 @@
 #include "formats/source.h"
 #include "formats/torch_file.h"
 
+#define ZR_NANOGPT_TOKENS "meta.pkl" // of characters, next to ckpt.pt
 #define ZR_TORCH_WEIGHTS "pytorch_model.bin"
 #define ZR_TORCH_INDEX "pytorch_model.bin.index.json" // of weights in several files
 
@@ -53,6 +54,8 @@ zero_status zr_torch_place_find(const zr_torch_set *set, int file, const zr_pick
 // (out, in), GPT-2's in Hugging Face's files as (in, out): they are turned as they are read. Biases
 // that a model without them lacks are zeros, with which the same is computed.
 bool zr_nanogpt_is(const zr_pickle_value *root);
+// The same of a source that has been opened.
+bool zr_source_is_nanogpt(const zr_source *source);
 // Lists the tensors of such a file, and sets the state's "model_config".
 zero_status zr_nanogpt_list(zr_torch_source *own, zr_source *out, zero_error *error);
 

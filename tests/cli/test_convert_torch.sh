@@ -75,6 +75,48 @@ for name in biased ckpt; do
     grep -q '"activation_function": "gelu"' nano-$name/config.json || fail "config.json: $(cat nano-$name/config.json)"
     expect 0 "$ZERO" plan --model nano-$name
 done
+
+# Its meta.pkl, of any protocol, is a tokenizer of characters; what is none is left out, and what contradicts itself is refused.
+mkdir with && cp "$TORCH/nanogpt/ckpt.pt" with
+meta() { # meta PROTOCOL ITOS [STOI]
+    python3 - "$@" <<'PY'
+import pickle, sys
+itos = dict(enumerate(eval(sys.argv[2])))
+stoi = {text: id for id, text in itos.items()}
+stoi.update(eval(sys.argv[3]) if len(sys.argv) > 3 else {})
+pickle.dump({"vocab_size": len(itos), "itos": itos, "stoi": stoi}, open("with/meta.pkl", "wb"), protocol=int(sys.argv[1]))
+PY
+}
+for protocol in 2 3 4 5; do
+    meta $protocol "'\n zé€😀abcdefg'"
+    expect 0 "$ZERO" convert --from with/ckpt.pt --to with/$protocol
+    [ ! -s err.txt ] || fail "$(cat err.txt)"
+done
+python3 - <<'PY' || fail "another vocabulary: $(cat with/4/tokenizer.json)"
+import json
+for protocol in "2345":
+    assert json.load(open(f"with/{protocol}/tokenizer.json"))["model"]["vocab"] == {text: id for id, text in enumerate("\n zé€😀abcdefg")}
+PY
+printf 'abc de zé\n%.0s' 1 2 3 4 >with.txt
+expect 0 "$ZERO" tokenize --tokenizer with/4 --data with.txt --out with.bin
+meta 4 "'abcdefghijk'" # as many as the model has
+expect 0 "$ZERO" convert --from with/ckpt.pt --to with/all
+yes 'abc kid ' | tr -d ' \n' | head -c 200 >with.txt
+expect 0 "$ZERO" eval --model with/all --data with.txt --threads 1
+expect 0 "$ZERO" generate --model with/all --prompt abc --tokens 4
+meta 4 "['ab', 'c']"
+expect 0 "$ZERO" convert --from with/ckpt.pt --to with/words
+grep -q "no tokenizer is there" err.txt && [ ! -e with/words/tokenizer.json ] || fail "tokens of two characters: $(ls with/words)"
+meta 4 "'abc'" "{'b': 2}"
+refused 65 '"itos" and "stoi" do not give each id' "$ZERO" convert --from with/ckpt.pt --to out
+meta 4 "'abc'" "{'d': 2}"
+refused 65 '"itos" has 3 tokens and "stoi" has 4' "$ZERO" convert --from with/ckpt.pt --to out
+printf '\x80\x04\x8c\x02os\x8c\x06system\x93.' >with/meta.pkl
+refused 65 "the instruction 0x93" "$ZERO" convert --from with/ckpt.pt --to out
+# A directory that is named gives the tokenizer, not the configuration.
+expect 0 "$ZERO" convert --from "$TORCH/nanogpt/ckpt.pt" --to named --model run/model
+cmp named/config.json nano-ckpt/config.json && [ -s named/tokenizer.json ] || fail "named: $(ls named)"
+
 expect 0 "$ZERO" convert --from "$TORCH/nanogpt/ckpt.pt" --to nano --dtype bf16
 grep -q '"torch_dtype": "bfloat16"' nano/config.json || fail "config.json does not say bfloat16"
 expect 0 "$ZERO" inspect "$TORCH/nanogpt/ckpt.pt"
