@@ -22,6 +22,25 @@ expect 0 "$ZERO" convert --from gpt2 --to torch.gguf --type f32
 expect 0 "$ZERO" convert --from model --to model.gguf --type f32
 cmp <(tail -c 2000 torch.gguf) <(tail -c 2000 model.gguf) || fail "another GGUF file"
 
+# A head of its own, although config.json says that it is the table of tokens, is copied with a warning; a GGUF file would lose it.
+cp -r gpt2 headed
+python3 - <<'PY'
+import zipfile
+with zipfile.ZipFile("gpt2/pytorch_model.bin") as archive:
+    records = {name: archive.read(name) for name in archive.namelist()}
+values, storages = "pytorch_model/data.pkl", "pytorch_model/data/"
+before, after = records[values].split(b"lm_head.weight", 1)
+assert b"h\x05h\x06h\x07" in after  # the class of the storage, its key, its device
+records[values] = before + b"lm_head.weight" + after.replace(b"h\x05h\x06h\x07", b"h\x05X\x02\0\0\x0099h\x07", 1)
+records[storages + "99"] = records[storages + "0"][:-4] + b"\0\0\x80\x3f"
+with zipfile.ZipFile("headed/pytorch_model.bin", "w") as archive:
+    for name, data in records.items():
+        archive.writestr(name, data)
+PY
+expect 0 "$ZERO" convert --from headed --to headed-model
+grep -q "lm_head.weight has other values than the table of tokens" err.txt || fail "nothing is said of the head: $(cat err.txt)"
+refused 65 "lm_head.weight has other values than the table of tokens" "$ZERO" convert --from headed --to out.gguf
+
 # Shards with an index are one model, whose types are kept.
 expect 0 "$ZERO" convert --from "$TORCH/shards" --to shards
 expect 0 "$ZERO" convert --from "$TORCH/types.bin" --to types
