@@ -82,9 +82,10 @@ const cli_command cli_commands[CLI_COMMANDS] = {
          .takes_paths = true,
          .run = cli_inspect,
          .purpose = "show what a checkpoint, a run or a model holds, and whether it is intact",
-         .detail = "PATH is a checkpoint, a run (--out), a Hugging Face directory, a "
-                   "file *.safetensors, a GGUF file, or a DeepSpeed checkpoint of ZeRO stage 1, 2 "
-                   "or 3, whose pickles are parsed and never executed."},
+         .detail =
+             "PATH is a checkpoint, a run (--out), a Hugging Face directory, a "
+             "file *.safetensors, a GGUF file, a DeepSpeed checkpoint of ZeRO stage 1, 2 or 3, "
+             "or pytorch_model.bin or its directory; pickles are parsed and never executed."},
     [CLI_CONVERT] =
         {.name = "convert",
          .usage = "--from PATH [--adapter DIR] [--to DIR|FILE.gguf] [--format hf|libzero|gguf] "

@@ -63,8 +63,9 @@ const cli_option cli_options_reports[] = {
         .help = "checkpoint to replay to"),
     OPTION(TEXT, FROM, "--from", "PATH", CONVERT,
         .help = "a checkpoint, a run (its newest intact checkpoint), a Hugging Face directory, a "
-                "DeepSpeed checkpoint of ZeRO stage 1, 2 or 3, a GGUF file, or for --format gguf "
-                "an adapter as peft saves it, or the run that trained it"),
+                "DeepSpeed checkpoint of ZeRO stage 1, 2 or 3, a GGUF file, pytorch_model.bin or "
+                "its directory, nanoGPT's ckpt.pt, or for --format gguf an adapter as peft saves "
+                "it, or the run that trained it"),
     OPTION(TEXT, TO, "--to", "DIR|FILE.gguf", CONVERT,
         .standard_text = "converted, or converted.gguf",
         .help = "what to make; it appears only when it is complete"),

@@ -17,8 +17,8 @@ extern "C" {
 
 // ---- zero_inspect: describes checkpoints and models on disk.
 typedef struct zero_inspect_options {
-    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, a GGUF file, or
-    // a DeepSpeed checkpoint (ZeRO 1 to 3).
+    // A checkpoint, a run (--out), a Hugging Face directory, a file *.safetensors, a GGUF file,
+    // a DeepSpeed checkpoint (ZeRO 1 to 3), or pytorch_model.bin or its directory.
     const char *path;
     // 1: reads every tensor, and writes its minimum, maximum, mean and root mean square, how many
     // values are NaN or infinite, and the CRC32C of its bytes.

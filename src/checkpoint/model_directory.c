@@ -1,7 +1,8 @@
+#include "checkpoint/nanogpt_tokenizer.h"
 #include "checkpoint/run_directory.h"
 
 #include "base/file.h"
-#include "formats/source.h"
+#include "formats/source_torch.h"
 #include "model/architecture.h"
 #include "tokenizer/tokenizer.h"
 
@@ -139,7 +140,7 @@ zero_status zr_model_files_copy(const zr_source *source, const char *model_dir, 
     const char *from = model_dir ? model_dir : found;
     zero_status status = ZERO_OK;
     *has_config = *has_tokenizer = false;
-    if (!model_dir && json_is_object(own)) {
+    if (json_is_object(own) && (!model_dir || zr_source_is_nanogpt(source))) {
         *has_config = true;
         status = write_config_with_dtype(own, dtype, directory, error);
     } else if (from) {
@@ -147,6 +148,8 @@ zero_status zr_model_files_copy(const zr_source *source, const char *model_dir, 
     }
     if (status == ZERO_OK && from)
         status = copy_files(from, directory, has_tokenizer, error);
+    if (status == ZERO_OK && !model_dir && zr_source_is_nanogpt(source))
+        status = zr_nanogpt_tokenizer_write(source->path, directory, has_tokenizer, error);
     zr_free(found);
     return status;
 }

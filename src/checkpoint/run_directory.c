@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "formats/manifest.h"
+#include "formats/source_torch.h"
 #include "model/lora_peft.h"
 
 #include <dirent.h>
@@ -244,10 +245,21 @@ static zero_status find_interrupted(const char *run, const char *model, char **o
                : zr_checkpoint_newest_whole(run, out, error);
 }
 
+static zero_status refuse_torch(const char *directory, zero_error *error)
+{
+    return zr_fail(error, ZERO_ERR_USAGE,
+                   "\"%s\" has its weights in " ZR_TORCH_WEIGHTS
+                   ", which training and generating do "
+                   "not read; zero convert --from %s --to DIR makes a model directory of it",
+                   directory, directory);
+}
+
 zero_status zr_find_weights(const char *directory, char **out, zero_error *error)
 {
-    char *run = zr_sprintf(error, "%s/..", directory), *checkpoint = NULL;
     *out = NULL;
+    if (zr_path_is_directory(directory) && zr_source_torch_is(directory))
+        return refuse_torch(directory, error);
+    char *run = zr_sprintf(error, "%s/..", directory), *checkpoint = NULL;
     zero_status status =
         run ? find_interrupted(run, directory, &checkpoint, error) : ZERO_ERR_MEMORY;
     if (status == ZERO_OK) {
@@ -360,6 +372,9 @@ static zero_status refuse_missing(const char *given, zero_error *error)
                    given, given, name);
 }
 
+#define OF_TORCH                                                                                   \
+    "a file of weights: zero convert --from FILE --to DIR makes a model directory of what "        \
+    "torch.save wrote"
 static zero_status refuse_file(const char *given, zero_error *error)
 {
     static const struct {
@@ -369,8 +384,9 @@ static zero_status refuse_file(const char *given, zero_error *error)
          "a GGUF file, of which zero convert --from FILE --to DIR makes a model directory"},
         {".safetensors", "a file of weights: the directory that it is in would do, if config.json "
                          "is there, too"},
-        {".bin", "a file of weights: a directory with pytorch_model.bin and config.json would do, "
-                 "or one that zero convert --from FILE --to DIR makes of a file of llm.c"},
+        {".bin", OF_TORCH},
+        {".pt", OF_TORCH},
+        {".pth", OF_TORCH},
         {"", "a file"},
     };
     int i = 0;

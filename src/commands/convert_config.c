@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "checkpoint/run_directory.h"
 #include "formats/source_gguf.h"
+#include "formats/source_torch.h"
 
 static zero_status read_found_config(const zr_source *source, const char *purpose,
                                      zr_lm_config *out, zero_error *error)
@@ -23,7 +24,7 @@ zero_status zr_convert_config(const zr_source *source, const char *model_dir, co
                               zr_lm_config *out, zero_error *error)
 {
     const json_t *own = json_object_get(source->state, "model_config");
-    if (model_dir)
+    if (model_dir && !zr_source_is_nanogpt(source))
         return zr_lm_config_read_in(model_dir, out, error);
     if (source->kind == ZR_SOURCE_GGUF) {
         *out = *zr_source_gguf_config(source);

@@ -6,6 +6,7 @@
 #include "checkpoint/states.h"
 #include "formats/safetensors_write.h"
 #include "commands/convert_gguf.h"
+#include "commands/convert_head.h"
 #include "commands/convert_lora.h"
 #include "commands/convert_mark.h"
 #include "checkpoint/adapter_directory.h"
@@ -72,12 +73,17 @@ static void note_damage(void *user, const zero_error *what)
     keep_damage(&((verifying *)user)->first, what);
 }
 
-// Verifies DeepSpeed's files, whose checksums are of whole records, before anything is read. Our
-// checkpoints are verified as they are read.
-static zero_status verify_deepspeed_files(converting *c)
+// torch's files have checksums of whole records.
+static bool is_of_torch(const zr_source *source)
+{
+    return source->kind == ZR_SOURCE_DEEPSPEED || source->kind == ZR_SOURCE_TORCH;
+}
+
+// Verifies torch's files before anything is read. Our checkpoints are verified as they are read.
+static zero_status verify_files_of_torch(converting *c)
 {
     verifying v = {.c = c};
-    if (c->source.kind != ZR_SOURCE_DEEPSPEED)
+    if (!is_of_torch(&c->source))
         return ZERO_OK;
     ZERO_TRY(c->source.ops->verify(&c->source, tell_verified, note_damage, &v, c->error));
     return v.first.status == ZERO_OK ? ZERO_OK
@@ -131,6 +137,12 @@ static zero_status check_place(const converting *c)
                                            c->to);
 }
 
+// A model's weights are copied in the types of its files, unless another is asked for.
+static bool keeps_types(const zr_source *source)
+{
+    return source->kind == ZR_SOURCE_SAFETENSORS || source->kind == ZR_SOURCE_TORCH;
+}
+
 static zero_status choose_dtype(const converting *c, zr_export *export)
 {
     static const struct {
@@ -138,7 +150,7 @@ static zero_status choose_dtype(const converting *c, zr_export *export)
         zero_dtype dtype;
     } known[] = {{"fp32", ZERO_F32}, {"bf16", ZERO_BF16}, {"fp16", ZERO_F16}};
     const char *wanted = c->options->dtype;
-    export->keeps_dtypes = !wanted && c->source.kind == ZR_SOURCE_SAFETENSORS;
+    export->keeps_dtypes = !wanted && keeps_types(&c->source);
     export->dtype = ZERO_F32;
     for (int i = 0; i < ZR_COUNT(known) && wanted; i++)
         if (!strcmp(known[i].name, wanted)) {
@@ -280,28 +292,9 @@ static zero_status convert_to_checkpoint(converting *c)
     return status;
 }
 
-static bool head_differs(const char *weights, const zr_lm_config *config)
-{
-    const zr_weight_view nothing = {.tensor_count = 0};
-    zr_weights_options how = {.seed = 0};
-    zr_st_set set;
-    zero_comm *self = NULL;
-    bool differs = false;
-    zr_weights_name_head(config, &how);
-    if (zero_comm_self(&self, NULL) != ZERO_OK)
-        return false;
-    if (zr_st_open(weights, &set, NULL) == ZERO_OK) {
-        if (zr_weights_compare_head(self, &set, &nothing, &how, &differs, NULL) != ZERO_OK)
-            differs = false;
-        zr_st_close(&set);
-    }
-    zero_comm_destroy(self);
-    return differs;
-}
-
 // Weights are copied as they are, and so is what config.json says of them. A GGUF file has no such
 // head: it is refused.
-static zero_status warn_of_head(const converting *c, bool refuses)
+static zero_status warn_of_head(converting *c, bool refuses)
 {
     zero_status status = ZERO_OK;
     zr_lm_config config;
@@ -310,7 +303,7 @@ static zero_status warn_of_head(const converting *c, bool refuses)
     ZERO_TRY(c->model_dir ? ZERO_OK : zr_find_model_files(c->source.path, &found, c->error));
     const char *from = c->model_dir ? c->model_dir : found;
     if (from && zr_lm_config_read_in(from, &config, NULL) == ZERO_OK &&
-        zr_lm_shape_of(&config).tied && head_differs(c->source.path, &config)) {
+        zr_lm_shape_of(&config).tied && zr_convert_head_differs(&c->source, &config)) {
         zr_weights_name_head(&config, &how);
         if (refuses)
             status =
@@ -404,9 +397,9 @@ static zero_status convert_source(converting *c, const target *to)
                        c->from);
     for (int v = 0; v < (to->whole_state ? c->source.vector_count : 1); v++)
         c->total += vector_bytes(&c->source.vectors[v]);
-    c->total += c->source.kind == ZR_SOURCE_DEEPSPEED ? c->source.file_bytes : 0;
-    ZERO_TRY(verify_deepspeed_files(c));
-    if (!to->whole_state && c->source.kind == ZR_SOURCE_SAFETENSORS)
+    c->total += is_of_torch(&c->source) ? c->source.file_bytes : 0;
+    ZERO_TRY(verify_files_of_torch(c));
+    if (!to->whole_state && keeps_types(&c->source))
         ZERO_TRY(warn_of_head(c, to->convert == convert_to_gguf));
     return to->convert(c);
 }

@@ -150,7 +150,8 @@ static const char *source_kind_text(const zr_source *source)
     static const char *const kinds[] = {[ZR_SOURCE_CHECKPOINT] = "checkpoint",
                                         [ZR_SOURCE_SAFETENSORS] = "safetensors",
                                         [ZR_SOURCE_DEEPSPEED] = "DeepSpeed checkpoint",
-                                        [ZR_SOURCE_GGUF] = "GGUF"};
+                                        [ZR_SOURCE_GGUF] = "GGUF",
+                                        [ZR_SOURCE_TORCH] = "torch.save"};
     return kinds[source->kind];
 }
 

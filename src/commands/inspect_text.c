@@ -173,6 +173,8 @@ static void say_tensors(const json_t *report, zr_buffer *out)
 void zr_inspect_text(const json_t *report, zr_buffer *out)
 {
     const json_t *state = json_object_get(report, "state");
+    if (!json_object_get(state, "step")) // it has a configuration alone
+        state = NULL;
     zr_buffer_printf(out, "%s: %s", json_string_value(json_object_get(report, "path")),
                      json_string_value(json_object_get(report, "kind")));
     if (state)

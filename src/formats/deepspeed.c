@@ -275,15 +275,8 @@ static zero_status verify_deepspeed(zr_source *source, zr_source_progress progre
                                     zr_source_damage damaged, void *user, zero_error *error)
 {
     const zr_deepspeed *ds = source->own;
-    zero_error local = {0};
-    error = error ? error : &local;
-    for (int f = 0; f < ds->ranks + ds->models; f++) {
-        zero_status status = zr_zip_verify(&zr_ds_file(ds, f)->zip, progress, user, error);
-        if (status == ZERO_ERR_DATA || status == ZERO_ERR_IO)
-            damaged(user, error);
-        else
-            ZERO_TRY(status);
-    }
+    for (int f = 0; f < ds->ranks + ds->models; f++)
+        ZERO_TRY(zr_torch_verify(zr_ds_file(ds, f), progress, damaged, user, error));
     return ZERO_OK;
 }
 

@@ -39,9 +39,11 @@ static uint64_t little_endian_number(const unsigned char *bytes, size_t count)
 
 static zero_status check_protocol(machine *m, const unsigned char *a)
 {
-    return *a == 2 ? ZERO_OK
-                   : zr_pickle_refuse(m, "it is not of protocol 2, which torch.save writes");
+    return *a >= 2 && *a <= 5 ? ZERO_OK : zr_pickle_refuse(m, "it is not of protocol 2 to 5");
 }
+
+// A frame says how many bytes follow, for readers of streams.
+static zero_status skip_frame(machine *m, const unsigned char *a) { return ZERO_OK; }
 
 static zero_status stop(machine *m, const unsigned char *a)
 {
@@ -113,9 +115,8 @@ static zero_status push_real(machine *m, const unsigned char *a)
     return zr_pickle_push(m, made);
 }
 
-static zero_status push_text(machine *m, const unsigned char *a)
+static zero_status push_text_of(machine *m, size_t length)
 {
-    size_t length = (size_t)little_endian_number(a, 4);
     const unsigned char *bytes = zr_pickle_next_bytes(m, length);
     if (!bytes)
         return zr_pickle_failed(m);
@@ -127,6 +128,15 @@ static zero_status push_text(machine *m, const unsigned char *a)
     made->text.at = copy;
     made->text.length = length;
     return zr_pickle_push(m, made);
+}
+
+static zero_status push_text(machine *m, const unsigned char *a)
+{
+    return push_text_of(m, (size_t)little_endian_number(a, 4));
+}
+static zero_status push_short_text(machine *m, const unsigned char *a)
+{
+    return push_text_of(m, *a);
 }
 
 static zero_status read_pickled_line(machine *m, const char **out, size_t *length)
@@ -163,6 +173,10 @@ static zero_status put_1(machine *m, const unsigned char *a) { return zr_pickle_
 static zero_status put_4(machine *m, const unsigned char *a)
 {
     return zr_pickle_memo_put(m, (size_t)little_endian_number(a, 4));
+}
+static zero_status put_next(machine *m, const unsigned char *a)
+{
+    return zr_pickle_memo_put(m, m->memo_count);
 }
 static zero_status get_1(machine *m, const unsigned char *a) { return zr_pickle_memo_get(m, *a); }
 static zero_status get_4(machine *m, const unsigned char *a)
@@ -238,6 +252,7 @@ typedef struct instruction {
 
 static const instruction instructions[256] = {
     [0x80] = {check_protocol, 1},
+    [0x95] = {skip_frame, 8},
     ['.'] = {stop},
     ['('] = {push_mark},
     ['N'] = {push_none},
@@ -249,9 +264,11 @@ static const instruction instructions[256] = {
     [0x8a] = {long_integer, 1},
     ['G'] = {push_real, 8},
     ['X'] = {push_text, 4},
+    [0x8c] = {push_short_text, 1},
     ['c'] = {push_global},
     ['q'] = {put_1, 1},
     ['r'] = {put_4, 4},
+    [0x94] = {put_next},
     ['h'] = {get_1, 1},
     ['j'] = {get_4, 4},
     [')'] = {empty_tuple},

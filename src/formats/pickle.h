@@ -1,10 +1,10 @@
-// Reads pickles of protocol 2, as torch.save writes them, into a tree of values, by a machine that
-// executes nothing.
+// Reads pickles of protocol 2, as torch.save writes them, and plain values of protocols 3 to 5,
+// into a tree of values, by a machine that executes nothing.
 //
-// Of Python's 70 instructions it knows those that occur in torch's files. Of Python's names it
-// knows the rows of pickle_names.c: containers, types of numbers, how a tensor is assembled, and
-// classes that become inert objects. It refuses every other name, and the message quotes it. Memory
-// is bounded by the bytes of the text and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
+// Of Python's 70 instructions it knows those that occur in such files. Of Python's names it knows
+// the rows of pickle_names.c: containers, types of numbers, how a tensor is assembled, and classes
+// that become inert objects. It refuses every other name, and the message quotes it. Memory is
+// bounded by the bytes of the text and by ZR_PICKLE_MOST_MEMORY; nothing recurses.
 #ifndef ZR_FORMATS_PICKLE_H
 #define ZR_FORMATS_PICKLE_H
 

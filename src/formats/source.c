@@ -6,6 +6,7 @@
 #include "formats/safetensors.h"
 #include "formats/source_gguf.h"
 #include "formats/source_merge.h"
+#include "formats/source_torch.h"
 
 #include <string.h>
 
@@ -18,8 +19,10 @@ zero_status zr_source_open(const char *path, zr_source *out, zero_error *error)
         return zr_source_open_checkpoint(path, out, error);
     if (zr_gguf_is(path))
         return zr_source_open_gguf(path, out, error);
-    return zr_deepspeed_is(path) ? zr_deepspeed_open(path, out, error)
-                                 : zr_source_open_safetensors(path, out, error);
+    if (zr_deepspeed_is(path))
+        return zr_deepspeed_open(path, out, error);
+    return zr_source_torch_is(path) ? zr_source_open_torch(path, out, error)
+                                    : zr_source_open_safetensors(path, out, error);
 }
 
 void zr_source_close(zr_source *source)

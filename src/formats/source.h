@@ -6,6 +6,8 @@
 //   a DeepSpeed checkpoint, ZeRO 1-3   weights, exp_avg, ...: put together from the parts of all
 //                                      ranks (deepspeed.h)
 //   a GGUF file                        weights, as Hugging Face's files have them (source_gguf.h)
+//   pytorch_model.bin, or a file       weights (source_torch.h)
+//   of a state dict
 //
 // Tensors are whole, have the dtype of the files, and are read by ranges, so that no caller needs
 // memory for a whole one.
@@ -19,7 +21,8 @@ typedef enum zr_source_kind {
     ZR_SOURCE_CHECKPOINT,
     ZR_SOURCE_SAFETENSORS,
     ZR_SOURCE_DEEPSPEED,
-    ZR_SOURCE_GGUF
+    ZR_SOURCE_GGUF,
+    ZR_SOURCE_TORCH
 } zr_source_kind;
 
 typedef struct zr_source_tensor {
@@ -65,7 +68,8 @@ struct zr_source {
 };
 
 // Opens a checkpoint's directory (manifest.json), a DeepSpeed directory (latest, or
-// *_optim_states.pt), a Hugging Face directory, a file *.safetensors, or a GGUF file.
+// *_optim_states.pt), a Hugging Face directory, a file *.safetensors, a GGUF file, or a file of
+// torch.save.
 // ZERO_ERR_DATA and ZERO_ERR_IO with the path.
 zero_status zr_source_open(const char *path, zr_source *out, zero_error *error);
 void zr_source_close(zr_source *source);                         // a zeroed one is allowed

@@ -106,6 +106,19 @@ void zr_torch_close(zr_torch_file *file)
     *file = (zr_torch_file){0};
 }
 
+zero_status zr_torch_verify(const zr_torch_file *file, void (*progress)(void *user, int64_t bytes),
+                            void (*damaged)(void *user, const zero_error *what), void *user,
+                            zero_error *error)
+{
+    zero_error local = {0};
+    error = error ? error : &local;
+    zero_status status = zr_zip_verify(&file->zip, progress, user, error);
+    if (status != ZERO_ERR_DATA && status != ZERO_ERR_IO)
+        return status;
+    damaged(user, error);
+    return ZERO_OK;
+}
+
 zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor *tensor,
                               const char *what, int64_t *begin, zero_error *error)
 {

@@ -50,6 +50,10 @@ typedef struct zr_torch_file {
 
 zero_status zr_torch_open(const char *path, zr_torch_file *out, zero_error *error);
 void zr_torch_close(zr_torch_file *file); // a zeroed one is allowed
+// Compares all records with their CRC-32. `damaged` is called if one differs or cannot be read.
+zero_status zr_torch_verify(const zr_torch_file *file, void (*progress)(void *user, int64_t bytes),
+                            void (*damaged)(void *user, const zero_error *what), void *user,
+                            zero_error *error);
 // Finds where the elements of a contiguous tensor begin in this file. They lie whole in a record of
 // exactly the size of their storage. `what` is for messages.
 zero_status zr_torch_position(const zr_torch_file *file, const zr_pickle_tensor *tensor,

@@ -9,6 +9,7 @@
 
 static const zr_architecture *const architectures[ZR_LM_KINDS] = {
     [ZR_LM_GPT2] = &zr_gpt2_architecture,
+    [ZR_LM_GPT2_ERF] = &zr_gpt2_erf_architecture,
     [ZR_LM_LLAMA] = &zr_llama_architecture,
     [ZR_LM_NEOX] = &zr_neox_architecture,
 };
@@ -72,27 +73,42 @@ zero_status zr_lm_parse_spec(const char *spec, zr_lm_config *out, bool *vocab_gi
     return refuse_preset(spec, length, error);
 }
 
-// Writes "gpt2, llama, ...".
+// Writes "gpt2, llama, ...". An architecture without presets has the types of another.
 static void list_types(char *out, size_t size)
 {
     size_t used = 0;
     for (int a = 0; a < ZR_LM_KINDS; a++)
-        for (const zr_model_type *type = architectures[a]->types; type->name && used < size; type++)
+        for (const zr_model_type *type = architectures[a]->types;
+             architectures[a]->presets->name && type->name && used < size; type++)
             used += (size_t)snprintf(out + used, size - used, used ? ", %s" : "%s", type->name);
 }
 
+// Returns whether the file has the first text that the architecture needs.
+static bool has_needed_text(const zr_model_json *file, const zr_architecture *of)
+{
+    const zr_lm_need *need = of->needs;
+    while (need->key && !need->text)
+        need++;
+    const json_t *value = need->key ? zr_model_json_get(file, need->key) : NULL;
+    return json_is_string(value) && !strcmp(json_string_value(value), need->text);
+}
+
+// Where two architectures have one model_type, the first is the usual one.
 static zero_status find_architecture(zr_model_json *file, zr_lm_kind *out)
 {
     char known[128];
     const char *type = zr_model_json_text(file, "model_type", NULL);
     if (file->status != ZERO_OK)
         return file->status;
+    bool found = false;
     for (int a = 0; a < ZR_LM_KINDS; a++)
         for (const zr_model_type *of = architectures[a]->types; of->name; of++)
-            if (strcmp(of->name, type) == 0) {
+            if (!strcmp(of->name, type) && (!found || has_needed_text(file, architectures[a]))) {
                 *out = (zr_lm_kind)a;
-                return ZERO_OK;
+                found = true;
             }
+    if (found)
+        return ZERO_OK;
     list_types(known, sizeof known);
     return zr_fail(file->error, ZERO_ERR_UNSUPPORTED,
                    "%s: \"model_type\" is \"%s\": only %s can be computed exactly", file->path,

@@ -13,6 +13,7 @@
 
 typedef enum zr_lm_kind {
     ZR_LM_GPT2,
+    ZR_LM_GPT2_ERF, // of the same model_type, by its activation_function
     ZR_LM_LLAMA,
     ZR_LM_NEOX,
     ZR_LM_KINDS,

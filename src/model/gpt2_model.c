@@ -1,5 +1,6 @@
 // GPT-2: its configuration, presets, tensors, with Hugging Face's names, layout (the weights of
-// Conv1D are (in, out)) and initial distributions, and the rows of its block.
+// Conv1D are (in, out)) and initial distributions, and the rows of its block. Its gelu is by the
+// hyperbolic tangent, as published, or by the error function, as nanoGPT's is.
 #include "model/gpt2_model.h"
 
 #include "base/errors.h"
@@ -55,14 +56,21 @@ static const zr_lm_field fields[ZR_ROLES] = {
     [ZR_ROLE_TILES + 2] = TILES(mlp),
 };
 
+#define OTHER_NEEDS                                                                                \
+    {.key = "scale_attn_weights", .value = true, .otherwise = true},                               \
+        {.key = "scale_attn_by_inverse_layer_idx"}, {.key = "reorder_and_upcast_attn"},            \
+        {.key = "add_cross_attention", .silent = true},                                            \
+        {.key = "tie_word_embeddings", .value = true, .otherwise = true},                          \
+    {                                                                                              \
+        0                                                                                          \
+    }
 static const zr_lm_need needs[] = {
     {.key = "activation_function", .text = "gelu_new", .synonym = "gelu_pytorch_tanh"},
-    {.key = "scale_attn_weights", .value = true, .otherwise = true},
-    {.key = "scale_attn_by_inverse_layer_idx"},
-    {.key = "reorder_and_upcast_attn"},
-    {.key = "add_cross_attention", .silent = true},
-    {.key = "tie_word_embeddings", .value = true, .otherwise = true},
-    {0},
+    OTHER_NEEDS,
+};
+static const zr_lm_need needs_by_erf[] = {
+    {.key = "activation_function", .text = "gelu"},
+    OTHER_NEEDS,
 };
 
 #define PUBLISHED .vocab = 50257, .context = 1024, .epsilon = 1e-5f
@@ -111,49 +119,63 @@ static const char *const gguf_names[] = {
 //
 // The probabilities of attention are never stored: backward recomputes them from qkv and each row's
 // log-sum-exp. Neither is the output of gelu: the products that read it apply gelu to fc
-// themselves. A row of activations keeps 4C + F values of T.
-enum { NORMED, QKV, ATTENDED, ATTENTION_BRANCH, FC = 1, MLP_BRANCH };
+// themselves, or it is computed again. A row of activations keeps 4C + F values of T.
+enum { NORMED, QKV, ATTENDED, ATTENTION_BRANCH, FC = 1, MLP_BRANCH, GELU = 2, MLP_BRANCH_BY_ERF };
 
 // clang-format off
-static const zero_block_table block = {.halves = {{
-    .count = ATTENTION_BRANCH + 1, .rows = {
-    [NORMED]     = {ZERO_ROW_NORM, .weight = ZR_LN1_W, .bias = ZR_LN1_B},
-    [QKV]        = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_PACKED, ZR_ATTN_W, ZR_ATTN_B, ZERO_KEPT},
-    [ATTENDED]   = {ZERO_ROW_ATTENTION, {QKV}, .kept = ZERO_KEPT},
-    [ATTENTION_BRANCH] =
-        {ZERO_ROW_LINEAR, {ATTENDED}, ZERO_WIDE_STREAM, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B},
-}}, {
+#define ATTENTION {                                                                                \
+    .count = ATTENTION_BRANCH + 1, .rows = {                                                       \
+    [NORMED]     = {ZERO_ROW_NORM, .weight = ZR_LN1_W, .bias = ZR_LN1_B},                          \
+    [QKV]        = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_PACKED, ZR_ATTN_W, ZR_ATTN_B, ZERO_KEPT}, \
+    [ATTENDED]   = {ZERO_ROW_ATTENTION, {QKV}, .kept = ZERO_KEPT},                                 \
+    [ATTENTION_BRANCH] =                                                                           \
+        {ZERO_ROW_LINEAR, {ATTENDED}, ZERO_WIDE_STREAM, ZR_ATTN_PROJ_W, ZR_ATTN_PROJ_B},           \
+}}
+#define MLP_BEGIN                                                                                  \
+    [NORMED]     = {ZERO_ROW_NORM, .weight = ZR_LN2_W, .bias = ZR_LN2_B},                          \
+    [FC]         = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_INNER, ZR_FC_W, ZR_FC_B, ZERO_KEPT}
+static const zero_block_table block = {.halves = {ATTENTION, {
     .count = MLP_BRANCH + 1, .rows = {
-    [NORMED]     = {ZERO_ROW_NORM, .weight = ZR_LN2_W, .bias = ZR_LN2_B},
-    [FC]         = {ZERO_ROW_LINEAR, {NORMED}, ZERO_WIDE_INNER, ZR_FC_W, ZR_FC_B, ZERO_KEPT},
+    MLP_BEGIN,
     [MLP_BRANCH] = {ZERO_ROW_GELU_LINEAR, {FC}, ZERO_WIDE_STREAM, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B},
+}}}};
+static const zero_block_table block_by_erf = {.halves = {ATTENTION, {
+    .count = MLP_BRANCH_BY_ERF + 1, .rows = {
+    MLP_BEGIN,
+    [GELU]       = {ZERO_ROW_GELU_ERF, {FC}},
+    [MLP_BRANCH_BY_ERF] =
+        {ZERO_ROW_LINEAR, {GELU}, ZERO_WIDE_STREAM, ZR_MLP_PROJ_W, ZR_MLP_PROJ_B},
 }}}};
 // clang-format on
 
 static const zr_model_type types[] = {{"gpt2", "GPT2LMHeadModel"}, {0}};
 static const zr_lm_gguf gguf[] = {{.name = "gpt2"}};
 
+#define TABLES                                                                                     \
+    .types = types, .file_prefix = "transformer.", .fields = fields,                               \
+    .tensors =                                                                                     \
+        {                                                                                          \
+            .unit_prefix = "h.",                                                                   \
+            .layer_prefix = "h.",                                                                  \
+            .table = "wte.weight",                                                                 \
+            .positions = "wpe.weight",                                                             \
+            .gain = "ln_f.weight",                                                                 \
+            .bias = "ln_f.bias",                                                                   \
+            .head = "lm_head.weight",                                                              \
+            .count = ZR_COUNT(tensors),                                                            \
+            .block = tensors,                                                                      \
+    },                                                                                             \
+    .gguf_names = gguf_names, .defaults = set_defaults
+
 const zr_architecture zr_gpt2_architecture = {
-    .title = "GPT-2",
-    .types = types,
-    .file_prefix = "transformer.",
-    .fields = fields,
-    .needs = needs,
-    .presets = presets,
-    .tensors =
-        {
-            .unit_prefix = "h.",
-            .layer_prefix = "h.",
-            .table = "wte.weight",
-            .positions = "wpe.weight",
-            .gain = "ln_f.weight",
-            .bias = "ln_f.bias",
-            .head = "lm_head.weight",
-            .count = ZR_COUNT(tensors),
-            .block = tensors,
-        },
-    .block = &block,
-    .gguf = gguf,
-    .gguf_names = gguf_names,
-    .defaults = set_defaults,
+    TABLES, .title = "GPT-2", .needs = needs, .presets = presets, .block = &block, .gguf = gguf,
+};
+
+// llama.cpp's GPT-2 has the other gelu.
+const zr_architecture zr_gpt2_erf_architecture = {
+    TABLES,
+    .title = "GPT-2 with gelu by the error function",
+    .needs = needs_by_erf,
+    .presets = (const zr_lm_preset[]){{0}},
+    .block = &block_by_erf,
 };

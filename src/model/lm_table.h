@@ -109,7 +109,8 @@ typedef struct zr_architecture {
     void (*shape)(const zr_lm_config *config, zr_lm_shape *shape); // corrects it
 } zr_architecture;
 
-extern const zr_architecture zr_gpt2_architecture, zr_llama_architecture, zr_neox_architecture;
+extern const zr_architecture zr_gpt2_architecture, zr_gpt2_erf_architecture, zr_llama_architecture,
+    zr_neox_architecture;
 const zr_architecture *zr_architecture_at(int kind); // 0 to ZR_LM_KINDS - 1
 
 // Parses a preset and the fields after it. *vocab_given is true if the spec sets the vocabulary.

@@ -299,8 +299,10 @@ static void every_tensor_has_a_name(void **state)
 {
     for (int a = 0; a < ZR_LM_KINDS; a++) {
         const zr_architecture *of = zr_architecture_at(a);
-        for (int t = 0; of->types[t].name; t++)
+        for (int t = 0; of->gguf && of->types[t].name; t++)
             assert_non_null(of->gguf[t].name);
+        // llama.cpp computes all but a GPT-2 whose gelu is by the error function
+        assert_true(of->gguf || a == ZR_LM_GPT2_ERF);
         for (int t = 0; t < of->tensors.count; t++) {
             assert_non_null(of->gguf_names[t]);
             for (int other = 0; other < t; other++)

@@ -33,6 +33,24 @@ static void refused(const char *bytes, size_t length, const char *words)
     "7X\x03\0\0\0cpuK\x0ctQ"
 #define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n"
 
+// Protocol 4 has frames, short texts, and a memo that counts by itself.
+static void test_later_protocols(void **state)
+{
+    char text[] = "\x80\x04\x95\x12\0\0\0\0\0\0\0}\x94(\x8c\x01"
+                  "a\x94K\x01\x8c\x01"
+                  "bh\x01u.";
+    for (char protocol = 2; protocol <= 5; protocol++) {
+        zr_pickle pickle;
+        zero_error error;
+        int64_t integer;
+        text[1] = protocol;
+        assert_int_equal(read_pickle(BYTES(text), &pickle, &error), ZERO_OK);
+        assert_true(zr_pickle_integer(zr_pickle_get(pickle.root, "a"), &integer) && integer == 1);
+        assert_string_equal(zr_pickle_text(zr_pickle_get(pickle.root, "b")), "a");
+        zr_pickle_free(&pickle);
+    }
+}
+
 static void test_values(void **state)
 {
     zr_pickle pickle;
@@ -141,8 +159,10 @@ static void test_nothing_is_executed(void **state)
             "\"argparse.Namespace\"");
     refused(BYTES("\x80\x02ios\nsystem\n."), "0x69");                // INST
     refused(BYTES("\x80\x02(cos\nsystem\no."), "\"os.system\"");     // OBJ
-    refused(BYTES("\x80\x02\x8c\x02os\x8c\x06system\x93."), "0x8c"); // STACK_GLOBAL of protocol 4
-    refused(BYTES("\x80\x04N."), "protocol 2");
+    refused(BYTES("\x80\x04\x8c\x02os\x8c\x06system\x93."), "0x93"); // STACK_GLOBAL of protocol 4
+    refused(BYTES("\x80\x01N."), "protocol 2 to 5");
+    refused(BYTES("\x80\x06N."), "protocol 2 to 5");
+    refused(BYTES("\x80\x04\x95\0\0\0"), "cut short"); // FRAME
     refused(BYTES("N."), "does not begin");
     refused(BYTES("\x80\x02"
                   "ctorch\nfloat32\n)R."),
@@ -250,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_later_protocols),
         cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_nothing_is_executed),
         cmocka_unit_test(test_objects_are_inert),

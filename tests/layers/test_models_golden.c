@@ -19,6 +19,7 @@ static const struct {
     {FILE_OF("llama"),
      {"llama/", "llama_tied/", "llama_biased/", "llama3/", "linear/", "dynamic/", "yarn/",
       "mistral/", "qwen2/", "qwen3/", "smollm2/"}},
+    {FILE_OF("gpt2_erf"), {"gpt2_erf/"}},
     {FILE_OF("neox"), {"neox/", "neox_half/", "neox_whole/", "neox_llama3/"}},
     {FILE_OF("documents"),
      {"documents_gpt2/", "documents_llama/", "documents_qwen/", "documents_neox/"}},

@@ -340,15 +340,15 @@ static void near(const char *what, const result *a, const result *b, double tole
         }
 }
 
-enum { GPT2, LLAMA, TIED, NEOX, CONFIGS };
-
+enum { GPT2, GPT2_ERF, LLAMA, TIED, NEOX, CONFIGS };
 static zr_lm_config config_of(int which, float dropout)
 {
-    zr_lm_config config = {.kind = which == GPT2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
+    static const zr_lm_kind kinds[CONFIGS] = {ZR_LM_GPT2, ZR_LM_GPT2_ERF, ZR_LM_LLAMA, ZR_LM_LLAMA};
+    zr_lm_config config = {.kind = kinds[which]};
     if (which == NEOX) {
         config = harness_neox(dropout);
         config.numbers.vocab = 101;
-    } else if (which == GPT2) {
+    } else if (which <= GPT2_ERF) {
         config.gpt2 = harness_tiny();
         config.gpt2.n_embd = 32;
         config.gpt2.n_head = 8;

@@ -11,14 +11,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { GPT2, LLAMA, LLAMA_PLAIN, NEOX, CONFIGS };
+enum { GPT2, GPT2_ERF, LLAMA, LLAMA_PLAIN, NEOX, CONFIGS };
 
 static zr_lm_config config_of(int which, float dropout)
 {
-    zr_lm_config config = {.kind = which == GPT2 ? ZR_LM_GPT2 : ZR_LM_LLAMA};
+    static const zr_lm_kind gpt2[] = {ZR_LM_GPT2, ZR_LM_GPT2_ERF};
+    zr_lm_config config = {.kind = which <= GPT2_ERF ? gpt2[which] : ZR_LM_LLAMA};
     if (which == NEOX)
         return harness_neox(dropout);
-    if (which == GPT2) {
+    if (which <= GPT2_ERF) {
         config.gpt2 = harness_tiny();
         config.gpt2.n_embd = 32;
         config.gpt2.n_head = 8;

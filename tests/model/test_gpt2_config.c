@@ -70,6 +70,37 @@ static void what_is_written_comes_back(void **state)
     }
 }
 
+// One model_type stands for two: the activation decides.
+static void gelu_is_by_either_function(void **state)
+{
+    static const struct {
+        const char *activation;
+        zr_lm_kind kind;
+    } cases[] = {
+        {"gelu_new", ZR_LM_GPT2}, {"gelu_pytorch_tanh", ZR_LM_GPT2}, {"gelu", ZR_LM_GPT2_ERF}};
+    for (int i = 0; i < ZR_COUNT(cases); i++) {
+        zr_lm_config made = {.kind = cases[i].kind}, back;
+        zr_lm_difference difference;
+        zr_buffer text = {0};
+        char *given;
+        zero_gpt2_defaults(&made.gpt2);
+        zr_lm_config_write(&made, &text);
+        assert_false(text.failed);
+        given = strstr(text.data, "\"activation_function\": \"");
+        assert_non_null(given);
+        assert_true(strstr(given, i < 2 ? "\"gelu_new\"" : "\"gelu\"") != NULL);
+        json_t *file = zr_lm_config_pack(&made);
+        json_object_set_new(file, "activation_function", json_string(cases[i].activation));
+        assert_int_equal(zr_lm_config_unpack(file, "x", &back, NULL), ZERO_OK);
+        assert_int_equal(back.kind, cases[i].kind);
+        made.kind = cases[i].kind == ZR_LM_GPT2 ? ZR_LM_GPT2_ERF : ZR_LM_GPT2;
+        assert_int_equal(zr_lm_compare(&made, &back, 0, &difference, NULL), ZERO_OK);
+        assert_true(difference.found && !strcmp(difference.key, "activation_function"));
+        json_decref(file);
+        zr_buffer_free(&text);
+    }
+}
+
 // Ids of tokens are those of the file, one, several or none; where it is silent the one that is
 // written is.
 static void ids_of_tokens_are_kept(void **state)
@@ -255,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(gelu_is_by_either_function),
         cmocka_unit_test(the_usual_inner_width_is_null),
         cmocka_unit_test(ids_of_tokens_are_kept),
         cmocka_unit_test(the_published_file_is_read),

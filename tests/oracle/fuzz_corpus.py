@@ -6,6 +6,7 @@ import collections
 import io
 import json
 import os
+import pickle
 import struct
 import sys
 import zipfile
@@ -31,8 +32,8 @@ def save(name, value):
     torch.save(value, buffer)
     put("torch_file", name + ".pt", buffer.getvalue())
     with zipfile.ZipFile(buffer) as archive:
-        pickle = next(n for n in archive.namelist() if n.endswith("data.pkl"))
-        put("pickle", name + ".pkl", archive.read(pickle))
+        values = next(n for n in archive.namelist() if n.endswith("data.pkl"))
+        put("pickle", name + ".pkl", archive.read(values))
 
 
 weights = torch.arange(6, dtype=torch.float32).reshape(2, 3)
@@ -41,6 +42,15 @@ save("values", {"step": 100, "big": 1 << 40, "minus": -3, "lr": 0.001, "name": "
 save("deepspeed", {"module": collections.OrderedDict(wte=weights), "param_shapes": [collections.OrderedDict(wte=torch.Size([2, 3]))], "dp_world_size": 2,
                    "optimizer_state_dict": {"zero_stage": 2, "partition_count": [2], "single_partition_of_fp32_groups": [weights.flatten()],
                                             "base_optimizer_state": [{"state": {0: {"exp_avg": weights.flatten(), "step": torch.tensor(3.0)}}}]}})
+save("model", {"wte": weights, "half": weights.half(), "tied": weights, "rows": weights[1:]})
+LAYER = {"ln_1.weight": 1, "attn.c_attn.weight": (3, 1), "attn.c_proj.weight": (1, 1), "ln_2.weight": 1, "mlp.c_fc.weight": (4, 1), "mlp.c_proj.weight": (1, 4)}
+save("nanogpt", {"model": {"transformer." + name: torch.ones(shape) for name, shape in {"wte.weight": (2, 1), "wpe.weight": (2, 1), "ln_f.weight": 1, **{"h.0." + name: shape for name, shape in LAYER.items()}}.items()},
+                 "model_args": {"n_layer": 1, "n_head": 1, "n_embd": 1, "block_size": 2, "bias": False, "vocab_size": 2, "dropout": 0.0}, "iter_num": 3})
+for protocol, characters in ((2, "\n ab"), (4, "xé€😀"), (5, ["ab", "c"])):
+    itos = dict(enumerate(characters))
+    put("nanogpt_tokens", f"protocol_{protocol}.pkl", pickle.dumps({"vocab_size": len(itos), "itos": itos, "stoi": {text: id for id, text in itos.items()}}, protocol))
+    if protocol == 4:
+        put("pickle", "protocol_4.pkl", pickle.dumps({"vocab_size": len(itos), "itos": itos, "stoi": {text: id for id, text in itos.items()}}, protocol))
 save("parameter", {"p": torch.nn.Parameter(weights), "dtype": torch.float32, "device": torch.device("cpu"), "set": {1, 2}})
 
 put("safetensors", "types.safetensors", safetensors.torch.save({"a": weights, "b": weights.half(), "c": weights.bfloat16(), "i": torch.tensor([1, 2]), "s": torch.tensor(2.0)},

@@ -59,6 +59,7 @@ NEOX = {
 }
 GPT2 = (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=8, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
                                     bos_token_id=None, eos_token_id=None, attn_implementation="eager"))
+GPT2_ERF = {"gpt2_erf": (GPT2[0], GPT2Config(**{**GPT2[1].to_dict(), "activation_function": "gelu"}, attn_implementation="eager"))}
 ALL = "all-linear"
 # With adapters of peft; the text is what --lora says of the same.
 LORA = {
@@ -77,7 +78,7 @@ DOCUMENTS = {
 }
 LENGTHS = ((3, 4), (1, 2, 4))  # of the documents in each window
 MIXED = ("llama", "qwen3", "lora_llama", "lora_gpt2")  # with gradients under autocast
-FILES = {"llama": LLAMA, "neox": NEOX, "lora": LORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
+FILES = {"llama": LLAMA, "neox": NEOX, "gpt2_erf": GPT2_ERF, "lora": LORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
 
 
 def record(out, kind, name, tensor):
