@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 20 };
+enum { MOST_BYTES = 1 << 20, MOST_TENSORS = 32 };
 
 typedef struct reading {
     const char *path;
@@ -70,11 +70,34 @@ static zero_status read_number(const reading *r, const char *key, double least, 
                    key, least, most);
 }
 
-static zero_status add_target(const reading *r, const json_t *value, zr_lora *out)
+// Returns a layer's name within its block: peft writes whole names where a model has few layers,
+// such as "model.layers.0.mlp.up_proj".
+static const char *skip_block(const reading *r, const char *name, bool *of_one_block)
+{
+    const zr_architecture *of = zr_architecture_of(r->config);
+    const char *in = name, *prefix = of->tensors.layer_prefix;
+    size_t of_file = of->file_prefix ? strlen(of->file_prefix) : 0;
+    if (of_file && !strncmp(in, of->file_prefix, of_file))
+        in += of_file;
+    *of_one_block = !strncmp(in, prefix, strlen(prefix));
+    if (!*of_one_block)
+        return name;
+    in += strlen(prefix);
+    in += strspn(in, "0123456789");
+    return in + (*in == '.');
+}
+
+// seen: counts, for each tensor of a block, the blocks of which it was named.
+static zero_status add_target(const reading *r, const json_t *value, int64_t *seen, zr_lora *out)
 {
     const char *name = json_string_value(value);
-    uint32_t found = name ? zr_lora_targets_named(r->config, name, strlen(name)) : 0;
+    bool of_one_block = false;
+    const char *layer = name ? skip_block(r, name, &of_one_block) : "";
+    uint32_t found = zr_lora_targets_named(r->config, layer, strlen(layer));
     out->targets |= found;
+    for (int t = 0; t < MOST_TENSORS; t++)
+        if (found >> t & 1)
+            seen[t] += of_one_block ? 1 : zr_lm_shape_of(r->config).layers;
     return found ? ZERO_OK
                  : zr_fail(r->error, ZERO_ERR_DATA,
                            "%s: \"target_modules\" has \"%.64s\", which is no linear layer of "
@@ -86,12 +109,19 @@ static zero_status add_target(const reading *r, const json_t *value, zr_lora *ou
 static zero_status read_targets(const reading *r, zr_lora *out)
 {
     const json_t *targets = json_object_get(r->root, "target_modules"), *item;
+    int64_t seen[MOST_TENSORS] = {0}, layers = zr_lm_shape_of(r->config).layers;
     size_t i;
     if (is_off(targets))
         return zr_fail(r->error, ZERO_ERR_DATA, "%s: \"target_modules\" names no layers", r->path);
     if (json_is_string(targets))
-        return add_target(r, targets, out);
-    json_array_foreach(targets, i, item) ZERO_TRY(add_target(r, item, out));
+        return add_target(r, targets, seen, out);
+    json_array_foreach(targets, i, item) ZERO_TRY(add_target(r, item, seen, out));
+    for (int t = 0; t < MOST_TENSORS; t++)
+        if (seen[t] && seen[t] < layers)
+            return zr_fail(r->error, ZERO_ERR_UNSUPPORTED,
+                           "%s: \"target_modules\" names layers of some blocks alone: adapters in "
+                           "some of the blocks are not built",
+                           r->path);
     return ZERO_OK;
 }
 

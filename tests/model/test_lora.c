@@ -124,6 +124,7 @@ static void files_come_back(void **state)
     zr_buffer_free(&text);
 }
 
+#define HEAD_OF "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": "
 #define HEAD "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"q_proj\"]"
 
 static void files_of_others(void **state)
@@ -133,6 +134,9 @@ static void files_of_others(void **state)
     } cases[] = {
         {HEAD "}", NULL},
         {HEAD ", \"rank_pattern\": {}, \"use_dora\": false, \"modules_to_save\": null}", NULL},
+        {HEAD_OF "[\"model.layers.0.mlp.up_proj\", \"model.layers.1.mlp.up_proj\"]}", NULL},
+        {HEAD_OF "[\"model.layers.1.mlp.up_proj\"]}", "names layers of some blocks alone"},
+        {HEAD_OF "[\"model.layers.1.mlp.over_proj\"]}", "\"model.layers.1.mlp.over_proj\""},
         {"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \"all-linear\"}", NULL},
         {HEAD ", \"use_dora\": true}", "\"use_dora\" is set"},
         {HEAD ", \"rank_pattern\": {\"q_proj\": 4}}", "\"rank_pattern\" is set"},
@@ -146,7 +150,7 @@ static void files_of_others(void **state)
         {"{\"peft_type\": \"LORA\", \"r\": 1}", "names no layers"},
         {"[]", "holds no object"},
     };
-    const zr_lm_config config = model_of("llama");
+    const zr_lm_config config = model_of("llama:layers=2");
     for (int i = 0; i < ZR_COUNT(cases); i++) {
         zero_error error = {0};
         zr_lora lora;
