@@ -226,8 +226,9 @@ bad '{"text": }' 'bad.jsonl:2:'
 bad '{"text": 7}' 'bad.jsonl:2: the field "text" is a number'
 bad '{"body": "x"}' 'it has "body"'
 bad $'{"text": "\xff"}' 'bad.jsonl:2:'
-bad '{"prompt": "a", "chosen": "b", "rejected": "c"}' 'bad.jsonl:2: the record has "chosen": training on pairs of answers'
 bad '' 'bad.jsonl: 5 tokens, fewer than the 97'
+echo '{"prompt": "a", "chosen": "b", "rejected": "c"}' >pairs.jsonl
+zt 78 'pairs.jsonl:1: the record has "chosen": training on pairs of answers' --data pairs.jsonl
 zt 65 'bad.jsonl:1: the record has no field "body" (--field)' --data bad.jsonl --field body
 zt 78 'chat.jsonl:1: messages need a chat template' --data chat.jsonl
 zt 65 '"high.bin": token 1234 has the id 777' --data high.bin
