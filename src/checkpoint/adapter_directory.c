@@ -56,11 +56,8 @@ zero_status zr_adapter_warn_base(const char *adapter, const char *model, const z
                                  zero_error *error)
 {
     struct stat named, used;
-    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, adapter), *base = NULL;
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    zero_status status = zr_lora_read_base(path, &base, error);
-    zr_free(path);
+    char *base;
+    zero_status status = zr_lora_read_base_in(adapter, &base, error);
     if (base && zr_path_has(model, ZR_MODEL_CONFIG) && !stat(base, &named) && !stat(model, &used) &&
         (named.st_dev != used.st_dev || named.st_ino != used.st_ino))
         zr_log(logger, ZERO_LOG_WARNING,

@@ -102,12 +102,6 @@ zero_status zr_checkpoint_compare_model(const zero_engine *engine, const char *d
     return zr_lm_compare(&made, own, allowed, out, error);
 }
 
-static bool are_same_adapters(const zr_lora *a, const zr_lora *b)
-{
-    return a->rank == b->rank && a->targets == b->targets && a->alpha == b->alpha &&
-           a->rank_root == b->rank_root;
-}
-
 // Compares the adapters, because tensors do not show all of their settings.
 static zero_status refuse_other_adapters(const zero_engine *engine, const char *directory,
                                          const json_t *state, zero_error *error)
@@ -124,7 +118,7 @@ static zero_status refuse_other_adapters(const zero_engine *engine, const char *
     if (own->lora.rank)
         zr_lora_write(&own->lora, own, here, sizeof here);
     ZERO_TRY(zr_lm_changes_parse("dropout", &dropout, error));
-    bool same = are_same_adapters(&lora, &own->lora);
+    bool same = zr_lora_computes_same(&lora, &own->lora);
     if (same && (lora.dropout == own->lora.dropout || zr_engine_allowed_changes(engine) & dropout))
         return ZERO_OK;
     return zr_fail(error, ZERO_ERR_CONFIG,

@@ -275,10 +275,8 @@ zero_status zr_find_weights(const char *directory, char **out, zero_error *error
 // Refuses what has adapters of a model that is elsewhere; `directory` is theirs.
 static zero_status refuse_adapters(const char *given, const char *directory, zero_error *error)
 {
-    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, directory), *base = NULL;
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    zero_status status = zr_lora_read_base(path, &base, error);
+    char *base;
+    zero_status status = zr_lora_read_base_in(directory, &base, error);
     const char *model = base ? base : "BASE";
     if (status == ZERO_OK)
         status = zr_fail(error, ZERO_ERR_USAGE,
@@ -286,7 +284,6 @@ static zero_status refuse_adapters(const char *given, const char *directory, zer
                          "zero convert --from %s --adapter %s --to DIR makes a model with them",
                          given, model, given, model, given);
     zr_free(base);
-    zr_free(path);
     return status;
 }
 

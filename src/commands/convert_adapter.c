@@ -42,16 +42,14 @@ static zero_status read_base(adapting *a, const char *given, const char *named)
 static zero_status read_configs(adapting *a)
 {
     const zero_convert_options *options = a->of->options;
-    char *path = zr_sprintf(a->error, "%s/" ZR_ADAPTER_CONFIG, a->of->from);
-    char *base = NULL, *given = NULL;
-    zero_status status = path ? zr_lora_read_base(path, &base, a->error) : ZERO_ERR_MEMORY;
+    char *base, *given = NULL;
+    zero_status status = zr_lora_read_base_in(a->of->from, &base, a->error);
     if (status == ZERO_OK)
         status = zr_model_directory(options->base_dir, &options->logger, &given, a->error);
     if (status == ZERO_OK)
         status = read_base(a, given, base);
     zr_free(given);
     zr_free(base);
-    zr_free(path);
     return status == ZERO_OK ? zr_adapter_read_config(a->of->from, &a->config, a->error) : status;
 }
 

@@ -51,26 +51,14 @@ static zero_status read_adapter_config(const zr_source *source, zr_lm_config *ou
                          out, &out->lora, error);
 }
 
-// Finds the base model by what the run wrote of its adapter; *out (zr_free) is NULL if it did not.
-static zero_status find_base(const char *run_adapter, char **out, zero_error *error)
-{
-    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, run_adapter);
-    *out = NULL;
-    if (!path)
-        return ZERO_ERR_MEMORY;
-    zero_status status =
-        zr_path_has(run_adapter, ZR_ADAPTER_CONFIG) ? zr_lora_read_base(path, out, error) : ZERO_OK;
-    zr_free(path);
-    return status;
-}
-
 static zero_status write_files(zr_source *source, const char *run_adapter, const char *base,
                                const char *directory, zr_export *export, zero_error *error)
 {
     zr_lm_config config;
     char *named = NULL, prefix[64];
     ZERO_TRY(read_adapter_config(source, &config, error));
-    ZERO_TRY(find_base(run_adapter, &named, error));
+    if (zr_path_has(run_adapter, ZR_ADAPTER_CONFIG))
+        ZERO_TRY(zr_lora_read_base_in(run_adapter, &named, error));
     zero_status status = zr_adapter_write_config(directory, &config, base ? base : named, error);
     zr_free(named);
     ZERO_TRY(status);

@@ -59,6 +59,12 @@ float zr_lora_scale(const zr_lora *lora)
     return (float)(lora->alpha / (lora->rank_root ? sqrt(rank) : rank));
 }
 
+bool zr_lora_computes_same(const zr_lora *a, const zr_lora *b)
+{
+    return a->rank == b->rank && a->alpha == b->alpha && a->rank_root == b->rank_root &&
+           a->targets == b->targets;
+}
+
 // Writes the names of all targets: "q_proj, k_proj, ...".
 static void list_targets(const zr_lm_config *config, uint32_t targets, const char *between,
                          char *out, size_t size)

@@ -40,6 +40,8 @@ zero_status zr_lora_parse(const char *text, const char *name, const struct zr_lm
 // Writes adapters as zr_lora_parse reads them: text(size), ZR_LORA_TEXT or more.
 void zr_lora_write(const zr_lora *lora, const struct zr_lm_config *config, char *text, size_t size);
 float zr_lora_scale(const zr_lora *lora); // s
+// Returns whether both compute the same where nothing is dropped; their dropout may differ.
+bool zr_lora_computes_same(const zr_lora *a, const zr_lora *b);
 
 // Find the targets that a name stands for, as a mask: 0 if it stands for none.
 uint32_t zr_lora_targets_named(const struct zr_lm_config *config, const char *name, size_t length);

@@ -169,6 +169,15 @@ zero_status zr_lora_read_base(const char *path, char **base, zero_error *error)
     return status;
 }
 
+zero_status zr_lora_read_base_in(const char *directory, char **base, zero_error *error)
+{
+    char *path = zr_sprintf(error, "%s/" ZR_ADAPTER_CONFIG, directory);
+    *base = NULL;
+    zero_status status = path ? zr_lora_read_base(path, base, error) : ZERO_ERR_MEMORY;
+    zr_free(path);
+    return status;
+}
+
 zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_lora *out,
                               char **base, zero_error *error)
 {
@@ -205,7 +214,7 @@ void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer 
     zr_json_begin_object(&w, "rank_pattern");
     zr_json_end(&w);
     zr_json_begin_array(&w, "target_modules");
-    for (int t = 0; t < 32; t++) {
+    for (int t = 0; t < MOST_TENSORS; t++) {
         char name[ZR_LORA_TARGET];
         if (!(lora->targets >> t & 1))
             continue;

@@ -16,6 +16,8 @@ zero_status zr_lora_read_peft(const char *path, const zr_lm_config *config, zr_l
                               char **base, zero_error *error);
 // Reads only the name of the model that is adapted.
 zero_status zr_lora_read_base(const char *path, char **base, zero_error *error);
+// The same for the file of an adapter's directory.
+zero_status zr_lora_read_base_in(const char *directory, char **base, zero_error *error);
 // base: NULL to write null.
 void zr_lora_write_peft(const zr_lm_config *config, const char *base, zr_buffer *out);
 

@@ -98,8 +98,7 @@ zero_status zr_model_lora_read(const zr_config *config, const zr_lm_config *mode
 
 static bool is_same(const zr_lora *a, const zr_lora *b)
 {
-    return a->rank == b->rank && a->alpha == b->alpha && a->dropout == b->dropout &&
-           a->rank_root == b->rank_root && a->targets == b->targets;
+    return zr_lora_computes_same(a, b) && a->dropout == b->dropout;
 }
 
 zero_status zr_model_lora_apply(const zr_config *config, zr_lm_config *model, bool *changed,
