@@ -87,7 +87,7 @@ static const char *skip_block(const reading *r, const char *name, bool *of_one_b
     return in + (*in == '.');
 }
 
-// seen: counts, for each tensor of a block, the blocks of which it was named.
+// seen: counts, for each tensor that a block has, the blocks in which it was named.
 static zero_status add_target(const reading *r, const json_t *value, int64_t *seen, zr_lora *out)
 {
     const char *name = json_string_value(value);
