@@ -1,13 +1,15 @@
-// The inside of a BPE tokenizer: the contents of a tokenizer.json, as tables that encoding reads.
-// bpe_load.c, bpe_load_merges.c, bpe_pipeline.c and bpe_finish.c fill them.
+// The inside of a BPE or Unigram tokenizer: the contents of a tokenizer.json, as tables that
+// encoding reads. bpe_load.c, bpe_load_merges.c, unigram.c, bpe_normalizer.c, bpe_pipeline.c and
+// bpe_finish.c fill them.
 //
 //   text -> added tokens -> normalizer -> added tokens that are looked for in normalised text ->
-//   pre-tokenizer -> pieces -> merges -> ids
+//   pre-tokenizer -> pieces -> merges, or pieces of the highest scores -> ids
 //   ids  -> bytes of each token -> decoder -> text
 #ifndef ZR_TOKENIZER_BPE_H
 #define ZR_TOKENIZER_BPE_H
 
 #include "tokenizer/bpe_tables.h"
+#include "tokenizer/charsmap.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/vocabulary.h"
 
@@ -19,14 +21,29 @@ typedef struct zr_added_token { // found as a whole, before anything else
     bool special, normalized, lstrip, rstrip, single_word;
 } zr_added_token;
 
-typedef enum zr_normal_kind { ZR_NORMAL_NFC, ZR_NORMAL_PREPEND, ZR_NORMAL_REPLACE } zr_normal_kind;
-// PREPEND uses only `to`.
+typedef enum zr_normal_kind {
+    ZR_NORMAL_NFC,
+    ZR_NORMAL_PREPEND,
+    ZR_NORMAL_REPLACE,
+    ZR_NORMAL_CHARSMAP,
+    ZR_NORMAL_RUNS,
+    ZR_NORMAL_STRIP
+} zr_normal_kind;
 typedef struct zr_normal_step {
     zr_normal_kind kind;
+    // REPLACE: `to` in place of each `from`; RUNS: in place of runs of it; PREPEND uses only `to`.
     char *from, *to;
+    int least;              // RUNS: of how many
+    bool at_start, at_stop; // RUNS: only there; STRIP: white space is removed there
 } zr_normal_step;
 
-typedef enum zr_split_kind { ZR_SPLIT_PIECES, ZR_SPLIT_PREFIX, ZR_SPLIT_METASPACE } zr_split_kind;
+// WHITESPACE: cuts at white space, which belongs to no piece.
+typedef enum zr_split_kind {
+    ZR_SPLIT_PIECES,
+    ZR_SPLIT_PREFIX,
+    ZR_SPLIT_METASPACE,
+    ZR_SPLIT_WHITESPACE
+} zr_split_kind;
 typedef enum zr_prefix { ZR_PREFIX_NEVER, ZR_PREFIX_FIRST, ZR_PREFIX_ALWAYS } zr_prefix;
 typedef struct zr_split_step { // one step of the pre-tokenizer
     zr_split_kind kind;
@@ -55,6 +72,9 @@ typedef struct zr_bpe {
     // bytes); else empty.
     zr_text_span_map whole;
     zr_merge_map merges;
+    struct zr_unigram *unigram; // in place of merges; NULL: a BPE
+    struct zr_spm_rules *rules; // in place of the normalizer; NULL: none (spm_normalize.h)
+    zr_charsmap charsmap;       // of the normalizer
     int32_t symbols[256]; // id of each byte (byte level, or byte fallback); -1 if there is none
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     // No token has a space after another character, so words never merge (SentencePiece).

@@ -2,6 +2,7 @@
 // this file does the steps that depend on neighbours.
 #include "base/file.h"
 #include "tokenizer/bpe_encode.h"
+#include "tokenizer/unigram.h"
 
 #include <string.h>
 
@@ -110,6 +111,8 @@ static void push(zr_decoder *decoder, int32_t id, bool last, zr_buffer *out)
 
 static zero_status encode(zr_encoder *encoder, const char *text, size_t first, size_t end)
 {
+    const zr_unigram *unigram = encoder->tokenizer->bpe->unigram;
+    encoder->rounds = unigram && unigram->fp32 && first == 0 && end <= ZR_UNIGRAM_ROUNDED;
     return zr_bpe_encode(encoder, text + first, end - first);
 }
 

@@ -1,7 +1,9 @@
 // Turns segments into pieces and pieces into ids, and finds positions at which a text may be cut
 // without changing its ids.
 
-#include "tokenizer/bpe_encode.h"
+#include "tokenizer/spm_normalize.h"
+#include "tokenizer/unigram.h"
+
 #include <string.h>
 
 static zero_status next_step(zr_encoder *encoder, int step, bool begins, const char *text,
@@ -19,6 +21,22 @@ static zero_status split_pieces(zr_encoder *encoder, int step, bool begins, cons
             ZERO_TRY(zr_bpe_piece(encoder, text + at, width));
         else
             ZERO_TRY(next_step(encoder, step + 1, begins && at == 0, text + at, width));
+    }
+    return ZERO_OK;
+}
+
+static zero_status split_at_whitespace(zr_encoder *encoder, int step, bool begins, const char *text,
+                                       size_t length)
+{
+    const zr_classes *classes = &encoder->tokenizer->bpe->classes;
+    for (size_t at = 0, end; at < length; at = end) {
+        int bytes = 0;
+        bool space = zr_class_at(classes, text + at, length - at, &bytes) == ZR_SPACE;
+        for (end = at + (size_t)bytes; !space && end < length; end += (size_t)bytes)
+            if (zr_class_at(classes, text + end, length - end, &bytes) == ZR_SPACE)
+                break;
+        if (!space)
+            ZERO_TRY(next_step(encoder, step + 1, begins && at == 0, text + at, end - at));
     }
     return ZERO_OK;
 }
@@ -107,7 +125,7 @@ static zero_status split_metaspace(zr_encoder *encoder, int step, bool begins, c
 // SentencePiece is cut at positions that no merge can cross.
 static zero_status end_of_steps(zr_encoder *encoder, const char *text, size_t length)
 {
-    if (encoder->tokenizer->bpe->words_apart)
+    if (encoder->tokenizer->bpe->words_apart && !encoder->rounds)
         return split_at_spaces(encoder, -1, ZR_METASPACE, false, text, length);
     return zr_bpe_piece(encoder, text, length);
 }
@@ -121,6 +139,8 @@ static zero_status next_step(zr_encoder *encoder, int step, bool begins, const c
     const zr_split_step *how = &bpe->split[step];
     if (how->kind == ZR_SPLIT_PIECES)
         return split_pieces(encoder, step, begins, text, length);
+    if (how->kind == ZR_SPLIT_WHITESPACE)
+        return split_at_whitespace(encoder, step, begins, text, length);
     if (how->kind == ZR_SPLIT_METASPACE)
         return split_metaspace(encoder, step, begins, text, length);
     if (!(begins && encoder->goes_on))
@@ -164,6 +184,8 @@ static bool may_hide_added_token(const zr_bpe *bpe)
             const zr_normal_step *step = &bpe->normal[n];
             hides |= step->kind == ZR_NORMAL_NFC && (token->lstrip || token->rstrip);
             hides |= step->kind == ZR_NORMAL_REPLACE && strstr(token->content, step->to);
+            hides |= step->kind == ZR_NORMAL_CHARSMAP || step->kind == ZR_NORMAL_RUNS ||
+                     step->kind == ZR_NORMAL_STRIP;
         }
         if (hides)
             return true;
@@ -190,9 +212,11 @@ static cut_kind find_cut_kind(const zr_bpe *bpe)
                   how->next != zr_piece_digits;
     }
     for (int i = 0; i < bpe->normal_count; i++)
-        if (bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") != 0)
+        if ((bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") != 0) ||
+            (bpe->normal[i].kind == ZR_NORMAL_RUNS && !bpe->normal[i].least))
             return CUT_NOWHERE;
-    if (prefix_later)
+    if (prefix_later || !zr_charsmap_keeps_words(&bpe->charsmap) ||
+        (bpe->rules && bpe->rules->suffix))
         return CUT_NOWHERE;
     return pieces ? CUT_WORDS_AND_LINES : bpe->words_apart ? CUT_WORDS : CUT_NOWHERE;
 }
@@ -220,9 +244,12 @@ size_t zr_bpe_cut(const zr_tokenizer *tokenizer, const char *text, size_t first,
 {
     const zr_bpe *bpe = tokenizer->bpe;
     cut_kind cuts = find_cut_kind(bpe);
+    bool rounds = bpe->unigram && bpe->unigram->fp32 && first == 0;
+    size_t least = rounds ? ZR_UNIGRAM_ROUNDED : first; // a shorter text is one of its own
+    limit = ZR_MAX(limit, least);
     if (limit >= length || cuts == CUT_NOWHERE)
         return length;
-    for (size_t at = limit; at > first; at--)
+    for (size_t at = limit; at > least; at--)
         if (may_cut_before(bpe, cuts, text, first, at, length))
             return at;
     for (size_t at = limit + 1; at < length; at++)

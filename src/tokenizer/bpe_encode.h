@@ -24,9 +24,11 @@ struct zr_encoder {
     const zr_tokenizer *tokenizer;
     zr_encode_mode mode;
     bool goes_on;         // the current text continues what was encoded before
+    bool rounds;          // Unigram: sums are rounded to fp32
     const char *name;     // name of the text, for messages
     zr_word_entry *words; // (ZR_WORDS) pieces seen before; a new piece replaces the one in its slot
     zr_bpe_scratch symbols, heap, normal, other, stripped[ZR_STEPS];
+    zr_buffer made; // the text that SentencePiece's rules make
     zr_ids *out;
     zero_error *error;
 };
@@ -37,6 +39,11 @@ void *zr_scratch_reserve(zr_bpe_scratch *scratch, size_t bytes, zero_error *erro
 // Appends the ids of one piece to encoder->out. Returns ZERO_ERR_DATA for a character that the
 // vocabulary lacks and has no substitute for.
 zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);
+// Fails for a character of so many bytes that has no token and no substitute.
+zero_status zr_fail_unknown(const zr_encoder *encoder, const char *text, int bytes);
+// unigram_encode.c: finds the ids of one piece, in the encoder's memory.
+zero_status zr_unigram_piece(zr_encoder *encoder, const char *text, size_t length,
+                             const int32_t **out, int64_t *count);
 // Merges the n ids in place, and returns how many are left; -1 if there is no memory.
 int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n);
 
@@ -44,6 +51,28 @@ int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n);
 // nothing to do *out is `text` itself; else it is in the encoder's memory until the next call.
 zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length,
                          const char **out, size_t *out_length);
+// The text after the steps of a normalizer so far.
+typedef struct zr_normal_text {
+    const char *text;
+    size_t length;
+    zr_bpe_scratch *room; // the memory of `text`; NULL if it belongs to the caller
+    size_t most;          // the most bytes that it may have
+} zr_normal_text;
+
+// Limits the growth, because a few strings of a file, each replaced by the next, could otherwise
+// need any amount of memory. `more` counts bytes beyond `length`.
+zero_status zr_normal_check_growth(const zr_encoder *encoder, const zr_normal_text *now,
+                                   size_t length, size_t more);
+// Makes a copy of a step's result the text; frees `made`.
+zero_status zr_normal_take(zr_encoder *encoder, zr_buffer *made, zr_normal_text *now);
+// normalize_characters.c, normalize_spaces.c: steps. `begins` is false if the text goes on after
+// what was normalised before.
+zero_status zr_normal_charsmap(zr_encoder *encoder, zr_normal_text *now);
+zero_status zr_normal_runs(zr_encoder *encoder, const zr_normal_step *step, bool begins,
+                           zr_normal_text *now);
+void zr_normal_strip(const zr_encoder *encoder, const zr_normal_step *step, bool begins,
+                     zr_normal_text *now);
+
 // Pre-tokenizes one segment and encodes its pieces. `begins` means that the segment is at the
 // beginning of the text.
 zero_status zr_bpe_segment(zr_encoder *encoder, bool begins, const char *text, size_t length);

@@ -1,7 +1,7 @@
 // The last step of loading a BPE: derives the bytes of each token, the token of each byte, and the
 // pieces that are whole tokens.
-#include "tokenizer/bpe_encode.h"
-#include "tokenizer/bpe_load.h"
+#include "tokenizer/spm_normalize.h"
+#include "tokenizer/unigram.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -141,13 +141,27 @@ static zero_status map_whole_tokens(zr_bpe_loader *loader, zr_buffer *work, zero
                : ZERO_OK;
 }
 
+static bool has_piece(const zr_bpe *bpe, const char *text)
+{
+    const zr_trie_edge *edge = NULL;
+    if (!bpe->unigram)
+        return zr_text_span_map_find(&bpe->ids, text, strlen(text)) >= 0;
+    for (; *text; text++) {
+        edge = zr_piece_trie_next(&bpe->unigram->trie, edge ? edge->child : ZR_TRIE_ROOT,
+                                  (unsigned char)*text);
+        if (!edge)
+            return false;
+    }
+    return edge && edge->id >= 0;
+}
+
 // Returns whether spaces are written as U+2581, which is a token, and no token has one after
 // another character.
 static bool has_words_apart(const zr_tokenizer *tokenizer)
 {
     const zr_bpe *bpe = tokenizer->bpe;
     size_t width = strlen(ZR_METASPACE);
-    bool written = false;
+    bool written = bpe->rules && bpe->rules->escapes;
     for (int i = 0; i < bpe->normal_count; i++)
         written |= bpe->normal[i].kind == ZR_NORMAL_REPLACE &&
                    strcmp(bpe->normal[i].from, " ") == 0 &&
@@ -155,8 +169,8 @@ static bool has_words_apart(const zr_tokenizer *tokenizer)
     for (int i = 0; i < bpe->split_count; i++)
         written |= bpe->split[i].kind == ZR_SPLIT_METASPACE &&
                    strcmp(bpe->split[i].space, ZR_METASPACE) == 0;
-    if (!written || bpe->byte_level || bpe->ignore_merges ||
-        zr_text_span_map_find(&bpe->ids, ZR_METASPACE, width) < 0)
+    if (!written || bpe->byte_level || bpe->ignore_merges || !has_piece(bpe, ZR_METASPACE) ||
+        (bpe->unigram && !bpe->unigram->exact))
         return false;
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
         const char *text = bpe->text + bpe->spelled[id].at, *end = text + bpe->spelled[id].length;
@@ -196,6 +210,7 @@ static zero_status index_added_tokens(zr_bpe_loader *loader, zero_error *error)
     }
     zr_free(work.normal.data);
     zr_free(work.other.data);
+    zr_buffer_free(&work.made);
     return status == ZERO_OK ? zr_added_sort(bpe, loader->path, error) : status;
 }
 
@@ -207,7 +222,9 @@ zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error)
     zr_classes_fill(&bpe->classes);
     find_symbols(bpe);
     status = map_whole_tokens(loader, &work, error);
-    bpe->words_apart = has_words_apart(loader->tokenizer);
+    if (status == ZERO_OK && bpe->unigram)
+        status = zr_unigram_finish(loader, error);
+    bpe->words_apart = status == ZERO_OK && has_words_apart(loader->tokenizer);
     if (status == ZERO_OK)
         // From here on the normalised spelling is the one that is looked for.
         status = index_added_tokens(loader, error);

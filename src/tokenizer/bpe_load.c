@@ -1,6 +1,7 @@
 // Loads the model of a BPE from a file: its tokens, and its settings. Everything in a file is
 // checked; here, that each id occurs once and is not far too large.
-#include "tokenizer/bpe_load.h"
+#include "tokenizer/spm_normalize.h"
+#include "tokenizer/unigram.h"
 
 #include <string.h>
 
@@ -206,5 +207,8 @@ void zr_bpe_free(zr_bpe *bpe)
         zr_free(rest[i]);
     zr_text_span_map_free(&bpe->ids);
     zr_text_span_map_free(&bpe->whole);
+    zr_unigram_free(bpe->unigram);
+    zr_spm_rules_free(bpe->rules);
+    zr_charsmap_free(&bpe->charsmap);
     zr_free(bpe);
 }

@@ -58,6 +58,14 @@ bool zr_merges_next_line(const char *text, size_t length, size_t *at, const char
 zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_error *error);
 // bpe_finish.c: derives the tables that depend on all of this
 zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error);
+// bpe_normalizer.c: one part of the normalizer
+zero_status zr_bpe_load_normalizer(zr_bpe_loader *loader, const json_t *part, zero_error *error);
+// Fails with a part that is not built, quoted.
+zero_status zr_bpe_refuse_part(const zr_bpe_loader *loader, const char *role, const json_t *part,
+                               zero_error *error);
+zero_status zr_bpe_copy_text(const char *text, char **out, zero_error *error);
+// Returns the string of {"pattern": {"String": "..."}}; NULL if there is none, or an empty one.
+const char *zr_json_pattern(const json_t *part);
 // bpe_pipeline.c: for a tokenizer.json
 zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero_error *error);
 // bpe_pipeline.c: for vocab.json and merges.txt; `prefix` puts a space before a text

@@ -137,7 +137,7 @@ int64_t zr_bpe_merge(zr_encoder *encoder, int32_t *ids, int64_t n)
                       : merge_with_heap(encoder, ids, n);
 }
 
-static zero_status fail_unknown(const zr_encoder *encoder, const char *text, int bytes)
+zero_status zr_fail_unknown(const zr_encoder *encoder, const char *text, int bytes)
 {
     if (bytes > 1 || (*text > 0x20 && *text < 0x7f))
         return zr_fail(
@@ -179,7 +179,7 @@ static zero_status replace_unknown_character(zr_encoder *encoder, const char *te
         return ZERO_OK;
     }
     if (bpe->unk < 0)
-        return fail_unknown(encoder, text, bytes);
+        return zr_fail_unknown(encoder, text, bytes);
     if (!bpe->fuse_unk)
         flush_unknown(s, bpe);
     s->unknown = true;
@@ -234,7 +234,7 @@ static zero_status merge_piece(zr_encoder *encoder, const char *text, size_t len
 zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
 {
     zr_word_entry *word = NULL;
-    if (length <= sizeof word->text) {
+    if (length <= sizeof word->text && !encoder->rounds) {
         word = &encoder->words[zr_hash_bytes(text, length, 1) & (ZR_WORDS - 1)];
         if (word->length == length && memcmp(word->text, text, length) == 0)
             return append_token_ids(encoder, word->ids, word->count);
@@ -245,6 +245,8 @@ zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length)
     if (whole >= 0) {
         ids = &whole;
         count = 1;
+    } else if (encoder->tokenizer->bpe->unigram) {
+        ZERO_TRY(zr_unigram_piece(encoder, text, length, &ids, &count));
     } else {
         ZERO_TRY(merge_piece(encoder, text, length, &ids, &count));
     }

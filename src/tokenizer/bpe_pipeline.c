@@ -1,5 +1,5 @@
-// The parts around the model in a tokenizer.json: normalizer, pre-tokenizer, decoder,
-// post-processor. Each part is recognised by its type and settings, or refused with a message that
+// The parts around the model in a tokenizer.json: pre-tokenizer, decoder, post-processor, and the
+// normalizer (bpe_normalizer.c). Each part is recognised by its type and settings, or refused with a message that
 // quotes them, because skipping a part would give other ids.
 #include "tokenizer/bpe_load.h"
 
@@ -32,7 +32,7 @@ static const json_t *part_of_sequence(const json_t *part, const json_t *list, si
     return list ? json_array_get(list, i) : part;
 }
 
-static zero_status refuse_pipeline_part(const zr_bpe_loader *loader, const char *role,
+zero_status zr_bpe_refuse_part(const zr_bpe_loader *loader, const char *role,
                                         const json_t *part, zero_error *error)
 {
     char *text = json_dumps(part, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -42,40 +42,10 @@ static zero_status refuse_pipeline_part(const zr_bpe_loader *loader, const char 
     return status;
 }
 
-static zero_status copy_setting_text(const char *text, char **out, zero_error *error)
+zero_status zr_bpe_copy_text(const char *text, char **out, zero_error *error)
 {
     *out = zr_strdup(text, error);
     return *out ? ZERO_OK : ZERO_ERR_MEMORY;
-}
-
-// Returns the string of {"String": "..."}; NULL for an expression, which is not supported.
-static const char *pattern_string(const json_t *part)
-{
-    const char *text =
-        json_string_value(json_object_get(json_object_get(part, "pattern"), "String"));
-    return text && *text ? text : NULL;
-}
-
-static zero_status load_normalizer(zr_bpe_loader *loader, const json_t *part, zero_error *error)
-{
-    zr_bpe *bpe = loader->bpe;
-    const char *type = zr_json_type(part);
-    if (bpe->normal_count == ZR_STEPS)
-        return refuse_pipeline_part(loader, "normalizer after eight others,", part, error);
-    zr_normal_step *step = &bpe->normal[bpe->normal_count++];
-    if (strcmp(type, "NFC") == 0) {
-        step->kind = ZR_NORMAL_NFC;
-        return ZERO_OK;
-    }
-    if (strcmp(type, "Prepend") == 0) {
-        step->kind = ZR_NORMAL_PREPEND;
-        return copy_setting_text(text_or_empty(part, "prepend"), &step->to, error);
-    }
-    if (strcmp(type, "Replace") != 0 || !pattern_string(part))
-        return refuse_pipeline_part(loader, "normalizer", part, error);
-    step->kind = ZR_NORMAL_REPLACE;
-    ZERO_TRY(copy_setting_text(pattern_string(part), &step->from, error));
-    return copy_setting_text(text_or_empty(part, "content"), &step->to, error);
 }
 
 static zr_prefix prefix_scheme_of(const json_t *part)
@@ -111,7 +81,7 @@ static zero_status load_split(zr_bpe_loader *loader, const json_t *part, zero_er
         strcmp(behavior, flag_or_standard(part, "invert", false) ? "Removed" : "Isolated") == 0;
     return next && usual && new_step(loader->bpe, ZR_SPLIT_PIECES, next)
                ? ZERO_OK
-               : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
+               : zr_bpe_refuse_part(loader, "pre-tokenizer", part, error);
 }
 
 static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -120,10 +90,10 @@ static zero_status load_metaspace(zr_bpe_loader *loader, const json_t *part, zer
     int32_t character;
     zr_split_step *step = new_step(loader->bpe, ZR_SPLIT_METASPACE, NULL);
     if (!step || !*space || (size_t)zr_utf8_next(space, strlen(space), &character) != strlen(space))
-        return refuse_pipeline_part(loader, "pre-tokenizer", part, error);
+        return zr_bpe_refuse_part(loader, "pre-tokenizer", part, error);
     step->prefix = prefix_scheme_of(part);
     step->splits = flag_or_standard(part, "split", true);
-    return copy_setting_text(space, &step->space, error);
+    return zr_bpe_copy_text(space, &step->space, error);
 }
 
 static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -131,7 +101,7 @@ static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part,
     zr_bpe *bpe = loader->bpe;
     const char *type = zr_json_type(part);
     if (bpe->byte_level) // a later part would see GPT-2's alphabet
-        return refuse_pipeline_part(loader, "pre-tokenizer after ByteLevel,", part, error);
+        return zr_bpe_refuse_part(loader, "pre-tokenizer after ByteLevel,", part, error);
     if (strcmp(type, "ByteLevel") == 0) {
         bool fits = true;
         bpe->byte_level = true;
@@ -139,19 +109,23 @@ static zero_status load_pre_tokenizer(zr_bpe_loader *loader, const json_t *part,
             fits = new_step(bpe, ZR_SPLIT_PREFIX, NULL);
         if (flag_or_standard(part, "use_regex", true))
             fits = fits && new_step(bpe, ZR_SPLIT_PIECES, zr_pieces_gpt2());
-        return fits ? ZERO_OK : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
+        return fits ? ZERO_OK : zr_bpe_refuse_part(loader, "pre-tokenizer", part, error);
     }
     if (strcmp(type, "Digits") == 0)
         return new_step(bpe, ZR_SPLIT_PIECES,
                         flag_or_standard(part, "individual_digits", false) ? zr_piece_digit
                                                                            : zr_piece_digits)
                    ? ZERO_OK
-                   : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
+                   : zr_bpe_refuse_part(loader, "pre-tokenizer", part, error);
     if (strcmp(type, "Split") == 0)
         return load_split(loader, part, error);
+    if (strcmp(type, "WhitespaceSplit") == 0)
+        return new_step(bpe, ZR_SPLIT_WHITESPACE, NULL)
+                   ? ZERO_OK
+                   : zr_bpe_refuse_part(loader, "pre-tokenizer", part, error);
     return strcmp(type, "Metaspace") == 0
                ? load_metaspace(loader, part, error)
-               : refuse_pipeline_part(loader, "pre-tokenizer", part, error);
+               : zr_bpe_refuse_part(loader, "pre-tokenizer", part, error);
 }
 
 static zero_status load_metaspace_decoder(zr_bpe_loader *loader, const json_t *part,
@@ -159,18 +133,18 @@ static zero_status load_metaspace_decoder(zr_bpe_loader *loader, const json_t *p
 {
     zr_bpe *bpe = loader->bpe;
     if (!*text_or_empty(part, "replacement"))
-        return refuse_pipeline_part(loader, "decoder", part, error);
+        return zr_bpe_refuse_part(loader, "decoder", part, error);
     bpe->decoder.metaspace = true;
     bpe->decoder.keeps_first = prefix_scheme_of(part) == ZR_PREFIX_NEVER;
-    return copy_setting_text(text_or_empty(part, "replacement"), &bpe->decoder.space, error);
+    return zr_bpe_copy_text(text_or_empty(part, "replacement"), &bpe->decoder.space, error);
 }
 
 static zero_status load_replace(zr_bpe_loader *loader, const json_t *part, zero_error *error)
 {
-    if (!pattern_string(part))
-        return refuse_pipeline_part(loader, "decoder", part, error);
-    ZERO_TRY(copy_setting_text(pattern_string(part), &loader->bpe->decoder.from, error));
-    return copy_setting_text(text_or_empty(part, "content"), &loader->bpe->decoder.to, error);
+    if (!zr_json_pattern(part))
+        return zr_bpe_refuse_part(loader, "decoder", part, error);
+    ZERO_TRY(zr_bpe_copy_text(zr_json_pattern(part), &loader->bpe->decoder.from, error));
+    return zr_bpe_copy_text(text_or_empty(part, "content"), &loader->bpe->decoder.to, error);
 }
 
 static zero_status load_fallback(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -189,9 +163,9 @@ static zero_status load_strip_decoder(zr_bpe_loader *loader, const json_t *part,
     json_int_t start = json_integer_value(json_object_get(part, "start"));
     json_int_t stop = json_integer_value(json_object_get(part, "stop"));
     if (stop || start < 0 || start > 1000 || !*text_or_empty(part, "content"))
-        return refuse_pipeline_part(loader, "decoder", part, error);
+        return zr_bpe_refuse_part(loader, "decoder", part, error);
     loader->bpe->decoder.strip_count = (int)start;
-    return copy_setting_text(text_or_empty(part, "content"), &loader->bpe->decoder.strip, error);
+    return zr_bpe_copy_text(text_or_empty(part, "content"), &loader->bpe->decoder.strip, error);
 }
 
 // Loads one of several decoders; `stage` is the number of the first one that may still come.
@@ -213,7 +187,7 @@ static zero_status load_next_decoder(zr_bpe_loader *loader, const json_t *part, 
     while (which < ZR_COUNT(order) && strcmp(order[which].type, zr_json_type(part)) != 0)
         which++;
     if (which == ZR_COUNT(order) || (which == STRIP && *stage != STRIP))
-        return refuse_pipeline_part(loader, "decoder", part, error);
+        return zr_bpe_refuse_part(loader, "decoder", part, error);
     *stage = which + 1;
     return order[which].load(loader, part, error);
 }
@@ -255,12 +229,12 @@ static zero_status load_template(zr_bpe_loader *loader, const json_t *part, zero
             continue;
         if (json_array_size(ids) != 1 || !json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= loader->tokenizer->vocabulary)
-            return refuse_pipeline_part(loader, "post-processor", part, error);
+            return zr_bpe_refuse_part(loader, "post-processor", part, error);
         int32_t **list = after ? &bpe->suffix : &bpe->prefix;
         (*list)[after ? bpe->suffix_count++ : bpe->prefix_count++] =
             (int32_t)json_integer_value(id);
     }
-    return after ? ZERO_OK : refuse_pipeline_part(loader, "post-processor", part, error);
+    return after ? ZERO_OK : zr_bpe_refuse_part(loader, "post-processor", part, error);
 }
 
 static zero_status load_post_processor(zr_bpe_loader *loader, const json_t *part, zero_error *error)
@@ -269,7 +243,7 @@ static zero_status load_post_processor(zr_bpe_loader *loader, const json_t *part
     if (strcmp(type, "ByteLevel") == 0) // it changes only offsets, which ids do not have
         return ZERO_OK;
     if (strcmp(type, "TemplateProcessing") != 0 || loader->bpe->prefix)
-        return refuse_pipeline_part(loader, "post-processor", part, error);
+        return zr_bpe_refuse_part(loader, "post-processor", part, error);
     return load_template(loader, part, error);
 }
 
@@ -291,7 +265,7 @@ zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero
         const char *part, *members;
         zero_status (*load)(zr_bpe_loader *loader, const json_t *part, zero_error *error);
     } parts[] = {
-        {"normalizer", "normalizers", load_normalizer},
+        {"normalizer", "normalizers", zr_bpe_load_normalizer},
         {"pre_tokenizer", "pretokenizers", load_pre_tokenizer},
         {"post_processor", "processors", load_post_processor},
     };

@@ -3,21 +3,13 @@
 // Invalid UTF-8 goes through unchanged: NFC works on the valid stretches in between, so that
 // byte-level tokens can still spell the invalid bytes.
 
-#include "tokenizer/bpe_encode.h"
+#include "tokenizer/spm_normalize.h"
+
 #include <string.h>
 #include <utf8proc.h>
 
-typedef struct normal_text { // the text after the steps so far
-    const char *text;
-    size_t length;
-    zr_bpe_scratch *room; // the memory of `text`; NULL if it belongs to the caller
-    size_t most;          // the most bytes that it may have
-} normal_text;
-
-// Limits the growth, because a few strings of a file, each replaced by the next, could otherwise
-// need any amount of memory. `more` counts bytes beyond `length`.
-static zero_status check_growth(const zr_encoder *encoder, const normal_text *now, size_t length,
-                                size_t more)
+zero_status zr_normal_check_growth(const zr_encoder *encoder, const zr_normal_text *now,
+                                   size_t length, size_t more)
 {
     if (length <= now->most && more <= now->most - length)
         return ZERO_OK;
@@ -26,23 +18,23 @@ static zero_status check_growth(const zr_encoder *encoder, const normal_text *no
                    encoder->name, ZR_MOST_GROWTH);
 }
 
-static void set_normal_text(normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
+static void set_normal_text(zr_normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
 {
     now->text = text;
     now->length = length;
     now->room = room;
 }
 
-static zr_bpe_scratch *other_scratch(zr_encoder *encoder, const normal_text *now)
+static zr_bpe_scratch *other_scratch(zr_encoder *encoder, const zr_normal_text *now)
 {
     return now->room == &encoder->normal ? &encoder->other : &encoder->normal;
 }
 
-static zero_status prepend_text(zr_encoder *encoder, const char *what, normal_text *now)
+static zero_status prepend_text(zr_encoder *encoder, const char *what, zr_normal_text *now)
 {
     size_t width = strlen(what);
     zr_bpe_scratch *room = other_scratch(encoder, now);
-    ZERO_TRY(check_growth(encoder, now, now->length, width));
+    ZERO_TRY(zr_normal_check_growth(encoder, now, now->length, width));
     char *to = zr_scratch_reserve(room, now->length + width, encoder->error);
     if (!to)
         return ZERO_ERR_MEMORY;
@@ -62,7 +54,7 @@ static size_t count_occurrences(const char *text, size_t length, const char *wha
 }
 
 static zero_status replace_occurrences(zr_encoder *encoder, const zr_normal_step *step,
-                                       normal_text *now)
+                                       zr_normal_text *now)
 {
     size_t from = strlen(step->from), to = strlen(step->to),
            count = count_occurrences(now->text, now->length, step->from, from);
@@ -70,7 +62,7 @@ static zero_status replace_occurrences(zr_encoder *encoder, const zr_normal_step
         return ZERO_OK;
     zr_bpe_scratch *room = other_scratch(encoder, now);
     size_t rest = now->length - count * from;
-    ZERO_TRY(check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
+    ZERO_TRY(zr_normal_check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
     char *out = zr_scratch_reserve(room, rest + count * to, encoder->error);
     if (!out)
         return ZERO_ERR_MEMORY;
@@ -167,9 +159,7 @@ static zero_status make_nfc(const char *text, size_t length, zr_buffer *out, zer
         else
             ZERO_TRY(append_nfc(text + at, end - at, out, error));
     }
-    return out->failed ? zr_fail(error, ZERO_ERR_MEMORY,
-                                 "no memory for %zu bytes of normalised text", length)
-                       : ZERO_OK;
+    return ZERO_OK;
 }
 
 static bool is_ascii(const char *text, size_t length)
@@ -180,44 +170,63 @@ static bool is_ascii(const char *text, size_t length)
     return all < 0x80;
 }
 
-static zero_status normalize_nfc(zr_encoder *encoder, normal_text *now)
+zero_status zr_normal_take(zr_encoder *encoder, zr_buffer *made, zr_normal_text *now)
+{
+    zero_status status =
+        made->failed ? zr_fail(encoder->error, ZERO_ERR_MEMORY,
+                               "no memory for %zu bytes of normalised text", now->length)
+                     : zr_normal_check_growth(encoder, now, made->length, 0);
+    zr_bpe_scratch *room = other_scratch(encoder, now);
+    char *to = status == ZERO_OK ? zr_scratch_reserve(room, made->length + 1, encoder->error) : NULL;
+    if (to) {
+        if (made->length)
+            memcpy(to, made->data, made->length);
+        set_normal_text(now, to, made->length, room);
+    } else if (status == ZERO_OK) {
+        status = ZERO_ERR_MEMORY;
+    }
+    zr_buffer_free(made);
+    return status;
+}
+
+static zero_status normalize_nfc(zr_encoder *encoder, zr_normal_text *now)
 {
     if (is_ascii(now->text, now->length))
         return ZERO_OK;
     zr_buffer made = {0};
     zero_status status = make_nfc(now->text, now->length, &made, encoder->error);
     if (status == ZERO_OK)
-        status = check_growth(encoder, now, made.length, 0);
-    zr_bpe_scratch *room = other_scratch(encoder, now);
-    char *to = status == ZERO_OK ? zr_scratch_reserve(room, made.length, encoder->error) : NULL;
-    if (to) {
-        memcpy(to, made.data, made.length);
-        set_normal_text(now, to, made.length, room);
-    } else if (status == ZERO_OK) {
-        status = ZERO_ERR_MEMORY;
-    }
+        return zr_normal_take(encoder, &made, now);
     zr_buffer_free(&made);
     return status;
+}
+
+static zero_status normalize_step(zr_encoder *encoder, const zr_normal_step *step, bool begins,
+                                  zr_normal_text *now)
+{
+    switch (step->kind) {
+    case ZR_NORMAL_NFC: return normalize_nfc(encoder, now);
+    case ZR_NORMAL_REPLACE: return replace_occurrences(encoder, step, now);
+    case ZR_NORMAL_CHARSMAP: return zr_normal_charsmap(encoder, now);
+    case ZR_NORMAL_RUNS: return zr_normal_runs(encoder, step, begins, now);
+    case ZR_NORMAL_STRIP: zr_normal_strip(encoder, step, begins, now); return ZERO_OK;
+    case ZR_NORMAL_PREPEND: break;
+    }
+    return begins && now->length ? prepend_text(encoder, step->to, now) : ZERO_OK;
 }
 
 zero_status zr_normalize(zr_encoder *encoder, bool begins, const char *text, size_t length,
                          const char **out, size_t *out_length)
 {
     const zr_bpe *bpe = encoder->tokenizer->bpe;
-    normal_text now = {
+    if (bpe->rules)
+        return zr_spm_normalize(encoder, begins, text, length, out, out_length);
+    zr_normal_text now = {
         .text = text,
         .length = length,
         .most = length < SIZE_MAX / ZR_MOST_GROWTH - 1 ? ZR_MOST_GROWTH * (length + 1) : SIZE_MAX};
-    for (int i = 0; i < bpe->normal_count; i++) {
-        const zr_normal_step *step = &bpe->normal[i];
-        bool empty = now.length == 0;
-        if (step->kind == ZR_NORMAL_NFC)
-            ZERO_TRY(normalize_nfc(encoder, &now));
-        else if (step->kind == ZR_NORMAL_REPLACE)
-            ZERO_TRY(replace_occurrences(encoder, step, &now));
-        else if (begins && !empty)
-            ZERO_TRY(prepend_text(encoder, step->to, &now));
-    }
+    for (int i = 0; i < bpe->normal_count; i++)
+        ZERO_TRY(normalize_step(encoder, &bpe->normal[i], begins, &now));
     *out = now.text;
     *out_length = now.length;
     return ZERO_OK;

@@ -50,27 +50,34 @@ static zero_status check_type(const mapping *m)
 {
     static const char *const types[] = {"?", "Unigram", "BPE", "Word", "Char"};
     uint64_t type = m->says.type.number;
-    if (type == ZR_SPM_BPE)
+    if (type == ZR_SPM_BPE || type == ZR_SPM_UNIGRAM)
         return ZERO_OK;
     return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                   "%s: SentencePiece's kind %s: not built, neither from this file nor from the "
-                   "tokenizer.json that `AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` "
-                   "of transformers writes; BPE is",
+                   "%s: SentencePiece's kind %s: not built; BPE and Unigram are",
                    m->name, types[type < ZR_COUNT(types) ? type : 0]);
 }
 
-static zero_status check_normalizer(const mapping *m)
+// Takes the rules of the normalizer. A BPE that escapes spaces and does nothing else needs none. The
+// user-defined pieces of a Unigram model compete with all others, and are no added tokens.
+static zero_status apply_normalizer(mapping *m)
 {
     const zr_spm_settings *says = &m->says;
-    if (says->characters.number)
-        return refuse(m, "its normalizer replaces characters (precompiled_charsmap)");
+    zr_token_list *list = &m->list;
     if (says->decoded_characters.number)
         return refuse(m, "its denormalizer replaces characters (precompiled_charsmap)");
-    if (says->suffix.number)
-        return refuse(m, "it puts spaces after words (treat_whitespace_as_suffix)");
-    if (says->trims.number)
-        return refuse(m, "it removes spaces (remove_extra_whitespaces)");
-    return says->escapes.number ? ZERO_OK : refuse(m, "it keeps spaces (escape_whitespaces false)");
+    list->unigram = says->type.number == ZR_SPM_UNIGRAM;
+    list->adds_space = says->adds_space.number;
+    list->trims = says->trims.number;
+    list->escapes = says->escapes.number;
+    list->suffix = says->suffix.number;
+    list->charsmap = says->characters.bytes;
+    list->charsmap_bytes = says->characters.number;
+    list->ruled = list->unigram || list->charsmap_bytes || list->trims || list->suffix ||
+                  !list->escapes;
+    for (int32_t id = 0; id < list->count && list->unigram; id++)
+        if (list->kinds[id] == ZR_TOKEN_ADDED)
+            list->kinds[id] = ZR_TOKEN_SYMBOL;
+    return ZERO_OK;
 }
 
 static zero_status check_bytes(const mapping *m)
@@ -117,9 +124,8 @@ static int32_t find_control(const mapping *m, const zr_proto_value *name)
 static zero_status apply_file(mapping *m)
 {
     ZERO_TRY(check_type(m));
-    ZERO_TRY(check_normalizer(m));
+    ZERO_TRY(apply_normalizer(m));
     m->list.byte_fallback = m->says.byte_fallback.number;
-    m->list.adds_space = m->says.adds_space.number;
     m->list.begin = find_control(m, &m->says.begin);
     m->list.end = find_control(m, &m->says.end);
     ZERO_TRY(find_unknown(m));
@@ -284,6 +290,12 @@ static bool is_on(const mapping *m, const char *key)
 static zero_status apply_llama(mapping *m)
 {
     zr_token_list *list = &m->list;
+    if (list->unigram)
+        return refuse(m, "LlamaTokenizer is a BPE, and the file's kind is Unigram");
+    if (list->ruled)
+        return refuse(m, "LlamaTokenizer does not follow the file's normalizer "
+                         "(precompiled_charsmap, remove_extra_whitespaces, "
+                         "treat_whitespace_as_suffix, or escape_whitespaces false)");
     const json_t *prefix = json_object_get(m->settings->config, "add_prefix_space");
     if (!list->byte_fallback)
         return refuse(m, "LlamaTokenizer for a file without byte_fallback drops characters");
@@ -315,9 +327,9 @@ static zero_status check_symbols(const mapping *m)
         size_t length = m->list.tokens[id].length;
         if (m->list.kinds[id] != ZR_TOKEN_ADDED)
             continue;
-        if (m->list.adds_space)
+        if (m->list.adds_space || m->list.trims)
             return refuse(m, "it has user-defined symbols, and puts a space before a text "
-                             "(add_dummy_prefix)");
+                             "(add_dummy_prefix) or removes spaces (remove_extra_whitespaces)");
         if (memchr(text, ' ', length) || zr_find_text(text, length, ZR_METASPACE, 3))
             return refuse(m, "it has a user-defined symbol with a space");
     }
@@ -380,7 +392,7 @@ static zero_status map_all(mapping *m, zr_buffer *json, json_t **config)
     ZERO_TRY(choose_reader(m));
     ZERO_TRY(apply_file(m));
     ZERO_TRY(apply_settings(m));
-    if (!m->llama) {
+    if (!m->llama && !m->list.unigram) {
         ZERO_TRY(check_symbols(m));
         ZERO_TRY(zr_spm_check_merges(m->name, &m->list, m->error));
     }

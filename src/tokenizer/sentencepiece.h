@@ -7,7 +7,7 @@
 //                       | 5 escape_whitespaces
 //   5  denormalizer_spec, as 3
 //
-// Of its kinds of models BPE is built. All other fields change nothing in how text is encoded.
+// Of its kinds of models BPE and Unigram are built. All other fields change nothing in how text is encoded.
 #ifndef ZR_TOKENIZER_SENTENCEPIECE_H
 #define ZR_TOKENIZER_SENTENCEPIECE_H
 
@@ -19,7 +19,7 @@ typedef struct zr_proto_value {
     const char *bytes; // in the file; NULL if the field has none
 } zr_proto_value;
 
-enum { ZR_SPM_BPE = 2 }; // a model_type
+enum { ZR_SPM_UNIGRAM = 1, ZR_SPM_BPE = 2 }; // a model_type
 
 typedef struct zr_spm_settings { // what the file says apart from its pieces
     zr_proto_value type, suffix, byte_fallback, begin, end;

@@ -236,6 +236,11 @@ static zero_status list_scored(zr_token_list *list, const zr_tokenizer *tokenize
                                zero_error *error)
 {
     const zr_bpe *bpe = tokenizer->bpe;
+    if (bpe->unigram)
+        return refuse("it is a Unigram model; BPE is built", error);
+    if (bpe->rules)
+        return refuse("its normalizer follows SentencePiece's rules, which llama.cpp's does not",
+                      error);
     list->scored = list->byte_fallback = true;
     for (int byte = 0; byte < 256; byte++)
         if (!bpe->byte_fallback || bpe->symbols[byte] < 0)

@@ -19,7 +19,8 @@ typedef enum zr_token_kind { // with llama.cpp's numbers
     ZR_TOKEN_CONTROL = 3, // a special token
     ZR_TOKEN_ADDED = 4,   // an added token that is not special
     ZR_TOKEN_UNUSED = 5,  // an id without a token
-    ZR_TOKEN_BYTE = 6     // <0x0A>
+    ZR_TOKEN_BYTE = 6,    // <0x0A>
+    ZR_TOKEN_SYMBOL = 7   // a user-defined piece of a Unigram model; llama.cpp has none
 } zr_token_kind;
 
 typedef struct zr_token_list {
@@ -39,6 +40,11 @@ typedef struct zr_token_list {
     // Of llama: how transformers' LlamaTokenizer adds the space ("first", "always", "never"; a
     // constant). NULL: as SentencePiece does, before every text that is not empty.
     const char *scheme;
+    // SentencePiece's other rules (sentencepiece.h), of files of its own; `ruled` says that they
+    // count. Unigram models have them always.
+    bool unigram, ruled, trims, escapes, suffix;
+    const char *charsmap; // (charsmap_bytes)
+    size_t charsmap_bytes;
 } zr_token_list;
 
 // Lists a tokenizer's tokens, and up to `count` ids without a token. If it has no token that ends a

@@ -3,6 +3,7 @@
 
 #include "base/json_writer.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/token_list_spm.h"
 #include "tokenizer/tokenizer_json.h"
 
 #include <stdlib.h>
@@ -134,6 +135,10 @@ static void write_normalizer(writing *c)
         zr_json_null(&c->w, "normalizer");
         return;
     }
+    if (c->list->ruled) {
+        zr_token_list_write_normalizer(&c->w, c->list);
+        return;
+    }
     begin_part(c, "normalizer", "Sequence");
     zr_json_begin_array(&c->w, "normalizers");
     if (c->list->adds_space) {
@@ -174,10 +179,11 @@ static void write_scored_decoder(writing *c)
     }
     begin_part(c, NULL, "Fuse");
     zr_json_end(&c->w);
-    if (c->list->adds_space) {
+    bool escaped = !c->list->ruled || c->list->escapes;
+    if (escaped && (c->list->adds_space || c->list->trims)) {
         begin_part(c, NULL, "Strip");
         zr_json_text(&c->w, "content", " ");
-        zr_json_integer(&c->w, "start", 1);
+        zr_json_integer(&c->w, "start", c->list->trims ? 1000 : 1);
         zr_json_integer(&c->w, "stop", 0);
         zr_json_end(&c->w);
     }
@@ -359,8 +365,14 @@ static zero_status write_model(writing *c)
 {
     const zr_token_list *list = c->list;
     const zr_token_pre *pre = list->scored ? NULL : zr_token_pre_find(list->pre);
+    if (list->unigram) {
+        zr_token_list_write_unigram(&c->w, list);
+        return ZERO_OK;
+    }
     zr_json_line(&c->w, 0);
     begin_part(c, "model", "BPE");
+    if (list->ruled)
+        zr_token_list_write_rules(&c->w, list);
     if (list->scored && list->unknown >= 0)
         zr_json_text_of(&c->w, "unk_token", text_of(list, list->unknown),
                         list->tokens[list->unknown].length);

@@ -24,6 +24,8 @@ const char *zr_tokenizer_name(const zr_tokenizer *tokenizer)
 {
     static const char *const names[] = {
         [ZR_TOKENIZER_BYTES] = "bytes", [ZR_TOKENIZER_CHARS] = "chars", [ZR_TOKENIZER_BPE] = "BPE"};
+    if (tokenizer->bpe && tokenizer->bpe->unigram)
+        return "Unigram";
     return tokenizer->bpe && tokenizer->bpe->byte_level ? "byte-level BPE"
                                                         : names[tokenizer->ops->kind];
 }
@@ -91,6 +93,7 @@ void zr_encoder_destroy(zr_encoder *encoder)
     zr_free(encoder->heap.data);
     zr_free(encoder->normal.data);
     zr_free(encoder->other.data);
+    zr_buffer_free(&encoder->made);
     for (int i = 0; i < ZR_STEPS; i++)
         zr_free(encoder->stripped[i].data);
     zr_free(encoder);

@@ -5,7 +5,8 @@
 //   BPE    merges in order of their rank, on bytes (GPT-2, Llama 3, Qwen, SmolLM2) or on characters
 //          (Llama 2), as in tokenizer.json, or vocab.json and merges.txt: the ids are those of
 //          Hugging Face's `tokenizers` (docs/tokenizers.md: what is exact); or as in
-//          SentencePiece's tokenizer.model
+//          SentencePiece's tokenizer.model. Unigram, which has scores in place of merges, counts
+//          as one
 //
 // All are written as a tokenizer.json that the library opens with the same ids. A tokenizer is only
 // read, so any number of threads may use one, each with an encoder of its own.
@@ -65,7 +66,7 @@ bool zr_tokenizer_is_at(const char *directory);
 void zr_tokenizer_destroy(zr_tokenizer *tokenizer);
 
 zr_tokenizer_kind zr_tokenizer_kind_of(const zr_tokenizer *tokenizer);
-// Returns "bytes", "chars", "byte-level BPE" or "BPE".
+// Returns "bytes", "chars", "byte-level BPE", "BPE" or "Unigram".
 const char *zr_tokenizer_name(const zr_tokenizer *tokenizer);
 // Returns the largest id + 1; a BPE may have ids without a token.
 int32_t zr_tokenizer_vocabulary(const zr_tokenizer *tokenizer);

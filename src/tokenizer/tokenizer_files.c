@@ -5,6 +5,8 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "tokenizer/sentencepiece.h"
+#include "tokenizer/spm_normalize.h"
+#include "tokenizer/unigram.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -166,10 +168,15 @@ static zero_status new_bpe(zr_bpe_loader *loader, const char *path, zero_error *
 static zero_status load_json(zr_bpe_loader *loader, const json_t *root, zero_error *error)
 {
     const json_t *model = json_object_get(root, "model");
-    ZERO_TRY(zr_bpe_load_vocabulary(loader, json_object_get(model, "vocab"),
-                                    json_object_get(root, "added_tokens"), error));
-    ZERO_TRY(zr_bpe_load_model(loader, model, error));
-    ZERO_TRY(zr_bpe_load_merges(loader, json_object_get(model, "merges"), error));
+    const json_t *added = json_object_get(root, "added_tokens");
+    if (!strcmp(zr_json_type(model), "Unigram")) {
+        ZERO_TRY(zr_unigram_load(loader, model, added, error));
+    } else {
+        ZERO_TRY(zr_bpe_load_vocabulary(loader, json_object_get(model, "vocab"), added, error));
+        ZERO_TRY(zr_bpe_load_model(loader, model, error));
+        ZERO_TRY(zr_bpe_load_merges(loader, json_object_get(model, "merges"), error));
+    }
+    ZERO_TRY(zr_spm_rules_load(loader, model, error));
     ZERO_TRY(zr_bpe_load_pipeline(loader, root, error));
     return zr_bpe_finish(loader, error);
 }
@@ -178,12 +185,17 @@ static zero_status check_files_model(const char *path, const json_t *root, zero_
 {
     const json_t *model = json_object_get(root, "model");
     const char *type = zr_json_type(model);
+    if (!strcmp(type, "Unigram") && json_is_array(json_object_get(model, "vocab")))
+        return ZERO_OK;
     if (!json_is_object(model) ||
         (!json_is_object(json_object_get(model, "vocab")) && !strcmp(type, "BPE")))
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
+    if (!strcmp(type, "Unigram"))
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: no list \"vocab\" in the model, as a Unigram tokenizer.json has", path);
     if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files have no type
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE is", path,
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE and Unigram are", path,
                        type);
     if (!json_is_object(json_object_get(model, "vocab")))
         return zr_fail(error, ZERO_ERR_DATA,
