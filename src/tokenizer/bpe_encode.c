@@ -193,6 +193,18 @@ static bool may_hide_added_token(const zr_bpe *bpe)
     return false;
 }
 
+// Returns whether the normalizer may look across "a b" or puts something after a text.
+static bool normalizer_joins_words(const zr_bpe *bpe)
+{
+    bool joins = !zr_charsmap_keeps_words(&bpe->charsmap) || (bpe->rules && bpe->rules->suffix);
+    for (int i = 0; i < bpe->normal_count; i++) {
+        const zr_normal_step *step = &bpe->normal[i];
+        joins |= step->kind == ZR_NORMAL_REPLACE && strcmp(step->from, " ") != 0;
+        joins |= step->kind == ZR_NORMAL_RUNS && !step->least;
+    }
+    return joins;
+}
+
 typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 
 // Returns the kinds of positions at which a text may be cut. "a b" may be cut before the space, and
@@ -203,7 +215,7 @@ typedef enum cut_kind { CUT_NOWHERE, CUT_WORDS, CUT_WORDS_AND_LINES } cut_kind;
 static cut_kind find_cut_kind(const zr_bpe *bpe)
 {
     bool pieces = false, prefix_later = false;
-    if (may_hide_added_token(bpe))
+    if (may_hide_added_token(bpe) || normalizer_joins_words(bpe))
         return CUT_NOWHERE;
     for (int i = 0; i < bpe->split_count; i++) {
         const zr_split_step *how = &bpe->split[i];
@@ -211,12 +223,7 @@ static cut_kind find_cut_kind(const zr_bpe *bpe)
         pieces |= how->kind == ZR_SPLIT_PIECES && how->next != zr_piece_digit &&
                   how->next != zr_piece_digits;
     }
-    for (int i = 0; i < bpe->normal_count; i++)
-        if ((bpe->normal[i].kind == ZR_NORMAL_REPLACE && strcmp(bpe->normal[i].from, " ") != 0) ||
-            (bpe->normal[i].kind == ZR_NORMAL_RUNS && !bpe->normal[i].least))
-            return CUT_NOWHERE;
-    if (prefix_later || !zr_charsmap_keeps_words(&bpe->charsmap) ||
-        (bpe->rules && bpe->rules->suffix))
+    if (prefix_later)
         return CUT_NOWHERE;
     return pieces ? CUT_WORDS_AND_LINES : bpe->words_apart ? CUT_WORDS : CUT_NOWHERE;
 }

@@ -39,7 +39,7 @@ void *zr_scratch_reserve(zr_bpe_scratch *scratch, size_t bytes, zero_error *erro
 // Appends the ids of one piece to encoder->out. Returns ZERO_ERR_DATA for a character that the
 // vocabulary lacks and has no substitute for.
 zero_status zr_bpe_piece(zr_encoder *encoder, const char *text, size_t length);
-// Fails for a character of so many bytes that has no token and no substitute.
+// Refuses a character of `bytes` bytes that has no token and no substitute.
 zero_status zr_fail_unknown(const zr_encoder *encoder, const char *text, int bytes);
 // unigram_encode.c: finds the ids of one piece, in the encoder's memory.
 zero_status zr_unigram_piece(zr_encoder *encoder, const char *text, size_t length,

@@ -155,12 +155,8 @@ static bool has_piece(const zr_bpe *bpe, const char *text)
     return edge && edge->id >= 0;
 }
 
-// Returns whether spaces are written as U+2581, which is a token, and no token has one after
-// another character.
-static bool has_words_apart(const zr_tokenizer *tokenizer)
+static bool writes_metaspaces(const zr_bpe *bpe)
 {
-    const zr_bpe *bpe = tokenizer->bpe;
-    size_t width = strlen(ZR_METASPACE);
     bool written = bpe->rules && bpe->rules->escapes;
     for (int i = 0; i < bpe->normal_count; i++)
         written |= bpe->normal[i].kind == ZR_NORMAL_REPLACE &&
@@ -169,8 +165,17 @@ static bool has_words_apart(const zr_tokenizer *tokenizer)
     for (int i = 0; i < bpe->split_count; i++)
         written |= bpe->split[i].kind == ZR_SPLIT_METASPACE &&
                    strcmp(bpe->split[i].space, ZR_METASPACE) == 0;
-    if (!written || bpe->byte_level || bpe->ignore_merges || !has_piece(bpe, ZR_METASPACE) ||
-        (bpe->unigram && !bpe->unigram->exact))
+    return written;
+}
+
+// Returns whether spaces are written as U+2581, which is a token, and no token has one after
+// another character.
+static bool has_words_apart(const zr_tokenizer *tokenizer)
+{
+    const zr_bpe *bpe = tokenizer->bpe;
+    size_t width = strlen(ZR_METASPACE);
+    if (!writes_metaspaces(bpe) || bpe->byte_level || bpe->ignore_merges ||
+        !has_piece(bpe, ZR_METASPACE) || (bpe->unigram && !bpe->unigram->exact))
         return false;
     for (int32_t id = 0; id < tokenizer->vocabulary; id++) {
         const char *text = bpe->text + bpe->spelled[id].at, *end = text + bpe->spelled[id].length;

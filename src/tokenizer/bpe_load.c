@@ -3,6 +3,7 @@
 #include "tokenizer/spm_normalize.h"
 #include "tokenizer/unigram.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool zr_json_is_off(const json_t *setting)
@@ -18,6 +19,29 @@ const char *zr_json_type(const json_t *part)
         return "";
     const char *type = json_string_value(json_object_get(part, "type"));
     return type ? type : "?";
+}
+
+const char *zr_json_pattern(const json_t *part)
+{
+    const char *text =
+        json_string_value(json_object_get(json_object_get(part, "pattern"), "String"));
+    return text && *text ? text : NULL;
+}
+
+zero_status zr_bpe_refuse_part(const zr_bpe_loader *loader, const char *role, const json_t *part,
+                               zero_error *error)
+{
+    char *text = json_dumps(part, JSON_COMPACT | JSON_ENCODE_ANY);
+    zero_status status = zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the %s %.600s: not built",
+                                 loader->path, role, text ? text : "?");
+    free(text);
+    return status;
+}
+
+zero_status zr_bpe_copy_text(const char *text, char **out, zero_error *error)
+{
+    *out = zr_strdup(text, error);
+    return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 zero_status zr_fail_not_built(const char *path, const char *what, const char *value,

@@ -35,6 +35,12 @@ const char *zr_token_content(const json_t *named);
 bool zr_json_is_off(const json_t *setting);
 // Returns the `type` of a part; "" if the part is null or absent, "?" if it has no type.
 const char *zr_json_type(const json_t *part);
+// Fails with a part that is not built, quoted.
+zero_status zr_bpe_refuse_part(const zr_bpe_loader *loader, const char *role, const json_t *part,
+                               zero_error *error);
+zero_status zr_bpe_copy_text(const char *text, char **out, zero_error *error);
+// Returns the string of {"pattern": {"String": "..."}}; NULL if there is none, or an empty one.
+const char *zr_json_pattern(const json_t *part);
 zero_status zr_fail_not_built(const char *path, const char *what, const char *value,
                               zero_error *error);
 
@@ -60,12 +66,6 @@ zero_status zr_bpe_load_model(zr_bpe_loader *loader, const json_t *model, zero_e
 zero_status zr_bpe_finish(zr_bpe_loader *loader, zero_error *error);
 // bpe_normalizer.c: one part of the normalizer
 zero_status zr_bpe_load_normalizer(zr_bpe_loader *loader, const json_t *part, zero_error *error);
-// Fails with a part that is not built, quoted.
-zero_status zr_bpe_refuse_part(const zr_bpe_loader *loader, const char *role, const json_t *part,
-                               zero_error *error);
-zero_status zr_bpe_copy_text(const char *text, char **out, zero_error *error);
-// Returns the string of {"pattern": {"String": "..."}}; NULL if there is none, or an empty one.
-const char *zr_json_pattern(const json_t *part);
 // bpe_pipeline.c: for a tokenizer.json
 zero_status zr_bpe_load_pipeline(zr_bpe_loader *loader, const json_t *root, zero_error *error);
 // bpe_pipeline.c: for vocab.json and merges.txt; `prefix` puts a space before a text

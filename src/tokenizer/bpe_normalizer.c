@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-const char *zr_json_pattern(const json_t *part)
-{
-    const char *text =
-        json_string_value(json_object_get(json_object_get(part, "pattern"), "String"));
-    return text && *text ? text : NULL;
-}
-
 static const char *content_of(const json_t *part, const char *key)
 {
     const char *text = json_string_value(json_object_get(part, key));
@@ -39,10 +32,8 @@ static zero_status load_runs(zr_bpe_loader *loader, const json_t *part, zr_norma
         int least;
         bool at_start, at_stop;
     } known[] = {
-        {" {2,}", " ", 2, false, false},
-        {"\\A +", " ", 1, true, false},
-        {" +\\z", " ", 1, false, true},
-        {ZR_METASPACE "+\\z", ZR_METASPACE, 1, false, true},
+        {" {2,}", " ", 2, false, false}, {"\\A +", " ", 1, true, false},
+        {" +\\z", " ", 1, false, true},  {ZR_METASPACE "+\\z", ZR_METASPACE, 1, false, true},
         {"\\z", " ", 0, false, true},
     };
     const char *expression =
@@ -92,14 +83,12 @@ static zero_status load_charsmap(zr_bpe_loader *loader, const json_t *part, zr_n
         !zr_base64_read(json_string_value(text), json_string_length(text), &bytes)) {
         zr_buffer_free(&bytes);
         return zr_fail(error, ZERO_ERR_DATA,
-                       "%s: the normalizer's precompiled_charsmap is no base64 text",
-                       loader->path);
+                       "%s: the normalizer's precompiled_charsmap is no base64 text", loader->path);
     }
-    zero_status status =
-        bytes.failed
-            ? zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its normalizer", loader->path)
-            : zr_charsmap_create(loader->path, bytes.data, bytes.length, &loader->bpe->charsmap,
-                                 error);
+    zero_status status = bytes.failed ? zr_fail(error, ZERO_ERR_MEMORY,
+                                                "%s: no memory for its normalizer", loader->path)
+                                      : zr_charsmap_create(loader->path, bytes.data, bytes.length,
+                                                           &loader->bpe->charsmap, error);
     zr_buffer_free(&bytes);
     return status;
 }

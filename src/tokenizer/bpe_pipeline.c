@@ -1,6 +1,6 @@
 // The parts around the model in a tokenizer.json: pre-tokenizer, decoder, post-processor, and the
-// normalizer (bpe_normalizer.c). Each part is recognised by its type and settings, or refused with a message that
-// quotes them, because skipping a part would give other ids.
+// normalizer (bpe_normalizer.c). Each part is recognised by its type and settings, or refused with
+// a message that quotes them, because skipping a part would give other ids.
 #include "tokenizer/bpe_load.h"
 
 #include <stdlib.h>
@@ -30,22 +30,6 @@ static const json_t *members_of_sequence(const json_t *part, const char *key, si
 static const json_t *part_of_sequence(const json_t *part, const json_t *list, size_t i)
 {
     return list ? json_array_get(list, i) : part;
-}
-
-zero_status zr_bpe_refuse_part(const zr_bpe_loader *loader, const char *role,
-                                        const json_t *part, zero_error *error)
-{
-    char *text = json_dumps(part, JSON_COMPACT | JSON_ENCODE_ANY);
-    zero_status status = zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: the %s %.600s: not built",
-                                 loader->path, role, text ? text : "?");
-    free(text);
-    return status;
-}
-
-zero_status zr_bpe_copy_text(const char *text, char **out, zero_error *error)
-{
-    *out = zr_strdup(text, error);
-    return *out ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
 static zr_prefix prefix_scheme_of(const json_t *part)

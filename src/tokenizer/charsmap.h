@@ -1,7 +1,7 @@
 // SentencePiece's precompiled_charsmap: what a normalizer puts in place of characters.
 //
-//   u32 bytes of the array | the array: u32 units of a double-array tree (Darts) | texts, each ended
-//   by a 0
+//   u32 bytes of the array | the array: u32 units of a double-array tree (Darts)
+//   | texts, each ended by a 0
 //
 // A unit of the tree: bits 0-7 the byte that leads to it (bit 31 is 0), bit 8 whether a key ends
 // there, bits 10-30 the distance of its children, in units of 256 if bit 9 is set. The unit at that
@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 
 typedef struct zr_charsmap {
-    uint32_t *units;  // (count)
-    size_t count;     // 0: it replaces nothing
-    char *texts;      // (text_bytes) ends with a 0
+    uint32_t *units; // (count)
+    size_t count;    // 0: it replaces nothing
+    char *texts;     // (text_bytes) ends with a 0
     size_t text_bytes;
     // [byte] no key is this ASCII character or begins with it and another one.
     bool plain[128];

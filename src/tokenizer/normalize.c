@@ -18,7 +18,8 @@ zero_status zr_normal_check_growth(const zr_encoder *encoder, const zr_normal_te
                    encoder->name, ZR_MOST_GROWTH);
 }
 
-static void set_normal_text(zr_normal_text *now, const char *text, size_t length, zr_bpe_scratch *room)
+static void set_normal_text(zr_normal_text *now, const char *text, size_t length,
+                            zr_bpe_scratch *room)
 {
     now->text = text;
     now->length = length;
@@ -62,7 +63,8 @@ static zero_status replace_occurrences(zr_encoder *encoder, const zr_normal_step
         return ZERO_OK;
     zr_bpe_scratch *room = other_scratch(encoder, now);
     size_t rest = now->length - count * from;
-    ZERO_TRY(zr_normal_check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
+    ZERO_TRY(
+        zr_normal_check_growth(encoder, now, rest, to > SIZE_MAX / count ? SIZE_MAX : count * to));
     char *out = zr_scratch_reserve(room, rest + count * to, encoder->error);
     if (!out)
         return ZERO_ERR_MEMORY;
@@ -172,12 +174,13 @@ static bool is_ascii(const char *text, size_t length)
 
 zero_status zr_normal_take(zr_encoder *encoder, zr_buffer *made, zr_normal_text *now)
 {
-    zero_status status =
-        made->failed ? zr_fail(encoder->error, ZERO_ERR_MEMORY,
-                               "no memory for %zu bytes of normalised text", now->length)
-                     : zr_normal_check_growth(encoder, now, made->length, 0);
+    zero_status status = made->failed
+                             ? zr_fail(encoder->error, ZERO_ERR_MEMORY,
+                                       "no memory for %zu bytes of normalised text", now->length)
+                             : zr_normal_check_growth(encoder, now, made->length, 0);
     zr_bpe_scratch *room = other_scratch(encoder, now);
-    char *to = status == ZERO_OK ? zr_scratch_reserve(room, made->length + 1, encoder->error) : NULL;
+    char *to =
+        status == ZERO_OK ? zr_scratch_reserve(room, made->length + 1, encoder->error) : NULL;
     if (to) {
         if (made->length)
             memcpy(to, made->data, made->length);

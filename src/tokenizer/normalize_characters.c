@@ -1,6 +1,6 @@
-// The normalizer Precompiled, as the library `tokenizers` has it: a charsmap is asked for a grapheme
-// of less than 6 bytes as a whole, and then for each of its characters, and of the keys with which
-// that begins the shortest one counts, in place of the whole.
+// The normalizer Precompiled, as the library `tokenizers` has it: a charsmap is asked for a
+// grapheme of less than 6 bytes as a whole, and then for each of its characters, and of the keys
+// with which that begins the shortest one counts, in place of the whole.
 #include "tokenizer/bpe_encode.h"
 
 #include <string.h>

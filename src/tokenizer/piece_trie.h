@@ -8,7 +8,7 @@
 typedef struct zr_trie_edge {
     uint32_t key;   // parent << 8 | byte
     uint32_t child; // 0: the slot is free, for no edge leads to the root
-    int32_t id;     // of the piece that ends at the child; -1 if none does
+    int32_t id;     // the piece that ends at the child; -1: no piece
 } zr_trie_edge;
 
 typedef struct zr_piece_trie { // at most half full

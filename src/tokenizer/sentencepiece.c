@@ -53,12 +53,12 @@ static zero_status check_type(const mapping *m)
     if (type == ZR_SPM_BPE || type == ZR_SPM_UNIGRAM)
         return ZERO_OK;
     return zr_fail(m->error, ZERO_ERR_UNSUPPORTED,
-                   "%s: SentencePiece's kind %s: not built; BPE and Unigram are",
-                   m->name, types[type < ZR_COUNT(types) ? type : 0]);
+                   "%s: SentencePiece's kind %s: not built; BPE and Unigram are", m->name,
+                   types[type < ZR_COUNT(types) ? type : 0]);
 }
 
-// Takes the rules of the normalizer. A BPE that escapes spaces and does nothing else needs none. The
-// user-defined pieces of a Unigram model compete with all others, and are no added tokens.
+// Takes the rules of the normalizer. A BPE that escapes spaces and does nothing else needs none.
+// The user-defined pieces of a Unigram model compete with all others, and are no added tokens.
 static zero_status apply_normalizer(mapping *m)
 {
     const zr_spm_settings *says = &m->says;
@@ -72,8 +72,8 @@ static zero_status apply_normalizer(mapping *m)
     list->suffix = says->suffix.number;
     list->charsmap = says->characters.bytes;
     list->charsmap_bytes = says->characters.number;
-    list->ruled = list->unigram || list->charsmap_bytes || list->trims || list->suffix ||
-                  !list->escapes;
+    list->ruled =
+        list->unigram || list->charsmap_bytes || list->trims || list->suffix || !list->escapes;
     for (int32_t id = 0; id < list->count && list->unigram; id++)
         if (list->kinds[id] == ZR_TOKEN_ADDED)
             list->kinds[id] = ZR_TOKEN_SYMBOL;

@@ -7,7 +7,8 @@
 //                       | 5 escape_whitespaces
 //   5  denormalizer_spec, as 3
 //
-// Of its kinds of models BPE and Unigram are built. All other fields change nothing in how text is encoded.
+// Of its kinds of models BPE and Unigram are built. All other fields change nothing in how text is
+// encoded.
 #ifndef ZR_TOKENIZER_SENTENCEPIECE_H
 #define ZR_TOKENIZER_SENTENCEPIECE_H
 

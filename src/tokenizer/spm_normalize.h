@@ -1,6 +1,6 @@
 // How the library sentencepiece prepares a text. A tokenizer.json that was made of its file has
-// these rules next to the parts that `tokenizers` knows, which cannot express them exactly: there, a
-// charsmap is applied to whole graphemes, and symbols are not kept from it.
+// these rules next to the parts that `tokenizers` knows, which cannot express them exactly: there,
+// a charsmap is applied to whole graphemes, and symbols are not kept from it.
 #ifndef ZR_TOKENIZER_SPM_NORMALIZE_H
 #define ZR_TOKENIZER_SPM_NORMALIZE_H
 

@@ -195,8 +195,8 @@ static zero_status check_files_model(const char *path, const json_t *root, zero_
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: no list \"vocab\" in the model, as a Unigram tokenizer.json has", path);
     if (strcmp(type, "BPE") && strcmp(type, "?")) // the oldest files have no type
-        return zr_fail(error, ZERO_ERR_UNSUPPORTED, "%s: %.100s tokenizer: not built; BPE and Unigram are", path,
-                       type);
+        return zr_fail(error, ZERO_ERR_UNSUPPORTED,
+                       "%s: %.100s tokenizer: not built; BPE and Unigram are", path, type);
     if (!json_is_object(json_object_get(model, "vocab")))
         return zr_fail(error, ZERO_ERR_DATA,
                        "%s: no \"model\" with an object \"vocab\", as a tokenizer.json has", path);
@@ -208,7 +208,9 @@ static zero_status load_from_json(const char *path, const json_t *root,
                                   zero_error *error)
 {
     ZERO_TRY(check_files_model(path, root, error));
-    ZERO_TRY(zr_plain_load(path, root, out, error));
+    *out = NULL;
+    if (strcmp(zr_json_type(json_object_get(root, "model")), "Unigram") != 0)
+        ZERO_TRY(zr_plain_load(path, root, out, error));
     if (*out)
         return ZERO_OK;
     zr_bpe_loader loader;

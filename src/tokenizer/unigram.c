@@ -29,8 +29,8 @@ static zero_status number_pieces(const zr_bpe_loader *loader, const json_t *voca
             return refuse_entry(loader, i, "has no finite score", error);
         if (json_object_get(out, piece))
             return zr_fail(error, ZERO_ERR_DATA, "%s: the pieces %lld and %zu are both \"%.100s\"",
-                           loader->path,
-                           (long long)json_integer_value(json_object_get(out, piece)), i, piece);
+                           loader->path, (long long)json_integer_value(json_object_get(out, piece)),
+                           i, piece);
         if (json_object_set_new(out, piece, json_integer((json_int_t)i)))
             return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its pieces", loader->path);
     }
@@ -78,8 +78,8 @@ zero_status zr_unigram_load(zr_bpe_loader *loader, const json_t *model, const js
     json_decref(ids);
     ZERO_TRY(status);
     loader->bpe->byte_fallback = json_is_true(json_object_get(model, "byte_fallback"));
-    ZERO_TRY(load_unknown(loader, json_object_get(model, "unk_id"),
-                          (int64_t)json_array_size(vocab), error));
+    ZERO_TRY(load_unknown(loader, json_object_get(model, "unk_id"), (int64_t)json_array_size(vocab),
+                          error));
     return load_scores(loader, vocab, error);
 }
 

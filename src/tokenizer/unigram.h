@@ -2,9 +2,9 @@
 // sum.
 //
 // Where two ways have the same sum, rounding decides. The library sentencepiece adds in fp32 from
-// the beginning of the text on, Hugging Face's `tokenizers` in fp64 from the beginning of each piece
-// of its pre-tokenizer. Sums of fp32 scores are exact in fp64, so there a text may be cut anywhere
-// between words.
+// the beginning of the text on, Hugging Face's `tokenizers` in fp64 from the beginning of each
+// piece of its pre-tokenizer. Sums of fp32 scores are exact in fp64, so there a text may be cut
+// anywhere between words.
 #ifndef ZR_TOKENIZER_UNIGRAM_H
 #define ZR_TOKENIZER_UNIGRAM_H
 
@@ -28,7 +28,7 @@ zero_status zr_unigram_load(zr_bpe_loader *loader, const json_t *model, const js
 // Derives the scores that depend on all others, and what is found in a text: all tokens but the
 // special ones; with SentencePiece's rules neither bytes. Call it after the pipeline is loaded.
 zero_status zr_unigram_finish(zr_bpe_loader *loader, zero_error *error);
-// Returns the score of a user-defined piece of so many bytes, which others seldom reach.
+// Returns the score of a user-defined piece of that many bytes; other pieces seldom reach it.
 double zr_unigram_symbol_score(uint32_t length);
 void zr_unigram_free(zr_unigram *unigram);
 

@@ -104,11 +104,10 @@ zero_status zr_unigram_piece(zr_encoder *encoder, const char *text, size_t lengt
         return zr_fail(encoder->error, ZERO_ERR_DATA,
                        "%s: %zu bytes that no tokenizer's step cuts, more than %u", encoder->name,
                        length, UINT32_MAX - 1);
-    arrival *ways =
-        zr_scratch_reserve(&encoder->heap, (length + 1) * sizeof *ways, encoder->error);
-    int32_t *ids = ways ? zr_scratch_reserve(&encoder->symbols, (length + 1) * sizeof *ids,
-                                             encoder->error)
-                        : NULL;
+    arrival *ways = zr_scratch_reserve(&encoder->heap, (length + 1) * sizeof *ways, encoder->error);
+    int32_t *ids =
+        ways ? zr_scratch_reserve(&encoder->symbols, (length + 1) * sizeof *ids, encoder->error)
+             : NULL;
     if (!ids)
         return ZERO_ERR_MEMORY;
     find_ways(encoder, text, length, ways);

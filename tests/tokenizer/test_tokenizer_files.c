@@ -80,8 +80,8 @@ static const struct {
     {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
           "\"id\":\"z\"}},{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{}},"),
      ZERO_ERR_UNSUPPORTED, "TemplateProcessing"},
-    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0.0]]}}", ZERO_ERR_UNSUPPORTED,
-     "Unigram tokenizer: not built"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", ZERO_ERR_UNSUPPORTED,
+     "WordPiece tokenizer: not built"},
 };
 
 static void what_a_file_may_not_say(void **state)

@@ -1,9 +1,10 @@
-// tokenizer_probe TOKENIZER STRINGS OUT [PART]: writes what the library makes of many strings, for
+// tokenizer_probe TOKENIZER STRINGS OUT [PART [SAVED]]: writes what the library makes of many strings, for
 // tests/oracle/tokenizer_compare.py.
 //
 // STRINGS: for each string u32 length and its bytes. OUT: for each string u32 count and int32 ids,
 // of ordinary text and then with special tokens; then the text of the latter ids, and that text
-// without special tokens: u32 length and bytes. PART: encodes in parts of about this many bytes.
+// without special tokens: u32 length and bytes. PART: encodes in parts of about this many bytes;
+// 0: whole texts. SAVED: a directory in which the tokenizer is saved.
 // Prints the processor seconds that the ordinary encoding of all strings took.
 #include "base/file.h"
 #include "tokenizer/tokenizer.h"
@@ -89,6 +90,8 @@ static zero_status probe_all(probe *p, char **argv, zero_error *error)
         at += 4 + (size_t)bytes;
     }
     zr_free(data);
+    if (argv[4] && argv[5])
+        ZERO_TRY(zr_tokenizer_save(p->tokenizer, argv[5], error));
     return zr_file_write_durable(argv[3], p->out.data, p->out.length, error);
 }
 
@@ -98,7 +101,7 @@ int main(int argc, char **argv)
     probe p = {.part = argc > 4 ? (size_t)atoll(argv[4]) : 0};
     if (argc < 4 || probe_all(&p, argv, &error) != ZERO_OK) {
         fprintf(stderr, "tokenizer_probe: %s\n",
-                argc < 4 ? "TOKENIZER STRINGS OUT [PART]" : error.message);
+                argc < 4 ? "TOKENIZER STRINGS OUT [PART [SAVED]]" : error.message);
         return 1;
     }
     printf("%.6f\n", p.seconds);
