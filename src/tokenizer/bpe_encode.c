@@ -179,7 +179,8 @@ static bool may_hide_added_token(const zr_bpe *bpe)
 {
     for (int i = 0; i < bpe->added_count; i++) {
         const zr_added_token *token = &bpe->added[i];
-        bool hides = token->normalized && bpe->normal_count && strpbrk(token->content, " \n");
+        bool hides = token->normalized &&
+                     ((bpe->normal_count && strpbrk(token->content, " \n")) || bpe->rules);
         for (int n = 0; n < bpe->normal_count && token->normalized; n++) {
             const zr_normal_step *step = &bpe->normal[n];
             hides |= step->kind == ZR_NORMAL_NFC && (token->lstrip || token->rstrip);

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#define PENALTY 10.0 // an unknown character scores as much less than the worst piece
+#define PENALTY 10.0       // an unknown character scores as much less than the worst piece
+#define LONGEST_PIECE 1024 // bytes, as in SentencePiece's file; each position may be asked for all
 
 static zero_status refuse_entry(const zr_bpe_loader *loader, size_t i, const char *what,
                                 zero_error *error)
@@ -27,6 +28,8 @@ static zero_status number_pieces(const zr_bpe_loader *loader, const json_t *voca
             return refuse_entry(loader, i, "is no pair that begins with a text", error);
         if (!json_is_number(score) || !isfinite(json_number_value(score)))
             return refuse_entry(loader, i, "has no finite score", error);
+        if (strlen(piece) > LONGEST_PIECE)
+            return refuse_entry(loader, i, "has more than 1024 bytes", error);
         if (json_object_get(out, piece))
             return zr_fail(error, ZERO_ERR_DATA, "%s: the pieces %lld and %zu are both \"%.100s\"",
                            loader->path, (long long)json_integer_value(json_object_get(out, piece)),

@@ -88,11 +88,34 @@ def put_sentencepiece(name, pieces, config=None, **normalizer):
     put("sentencepiece", name + ".model", model.SerializeToString() + (b"\n====\n" + json.dumps(config).encode() if config else b""))
 
 
+def put_unigram(name, pieces, charsmap=b"", **settings):
+    model = spm.ModelProto()
+    for text, score, kind in pieces:
+        model.pieces.add(piece=text, score=score, type=kind)
+    model.trainer_spec.byte_fallback = any(kind == 6 for _, _, kind in pieces)
+    model.trainer_spec.treat_whitespace_as_suffix = settings.pop("suffix", False)
+    model.normalizer_spec.precompiled_charsmap = charsmap
+    for key, value in settings.items():
+        setattr(model.normalizer_spec, key, value)
+    put("sentencepiece", name + ".model", model.SerializeToString())
+
+
 ends, pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3)], [(text, -i, 1) for i, text in enumerate(["ab", "\u2581a", "\u2581ab", "\u2581", "a", "b", "\n"])]
 put_sentencepiece("unknown", ends + pieces)
 put_sentencepiece("bytes", ends + [(f"<0x{byte:02X}>", 0, 6) for byte in range(256)] + pieces, {
     "tokenizer_class": "LlamaTokenizer", "legacy": False, "add_bos_token": True, "added_tokens_decoder": {"266": {"content": "<x>", "special": True}}})
 put_sentencepiece("symbols", ends + [("<s", 0, 4), ("bb", 0, 4)] + pieces, add_dummy_prefix=False)
+
+HERE = os.path.join(os.path.dirname(__file__), "../tokenizer/sentencepiece/")
+table = spm.ModelProto()
+with open(HERE + "uni-table.model", "rb") as file:
+    table.ParseFromString(file.read())
+put_unigram("unigram", ends + [("<s", 0, 4), ("ab ", 0, 4)] + pieces, table.normalizer_spec.precompiled_charsmap)
+put_unigram("unigram_bytes", ends + [(f"<0x{byte:02X}>", 0, 6) for byte in range(256)] + pieces, add_dummy_prefix=False, remove_extra_whitespaces=False)
+put_unigram("unigram_suffix", ends + [("ab\u2581", -2.5, 1)] + pieces, suffix=True, escape_whitespaces=False)
+for name in ("t5-table", "converted-table"):
+    with open(HERE + name + ".json", "rb") as file:
+        put("tokenizer", name.replace("-", "_") + ".json", file.read())
 
 put("token_file", "gpt2.bin", struct.pack("<256i", 20240520, 1, 6, *[0] * 253) + struct.pack("<6H", 464, 3797, 11, 50256, 0, 1))
 put("token_file", "llama3.bin", struct.pack("<256i", 20240801, 7, 3, *[0] * 253) + struct.pack("<3I", 128000, 15339, 128001))
