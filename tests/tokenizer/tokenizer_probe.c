@@ -1,5 +1,5 @@
-// tokenizer_probe TOKENIZER STRINGS OUT [PART [SAVED]]: writes what the library makes of many strings, for
-// tests/oracle/tokenizer_compare.py.
+// tokenizer_probe TOKENIZER STRINGS OUT [PART [SAVED]]: writes what the library makes of many
+// strings, for tests/oracle/tokenizer_compare.py.
 //
 // STRINGS: for each string u32 length and its bytes. OUT: for each string u32 count and int32 ids,
 // of ordinary text and then with special tokens; then the text of the latter ids, and that text
