@@ -143,16 +143,13 @@ static zero_status map_whole_tokens(zr_bpe_loader *loader, zr_buffer *work, zero
 
 static bool has_piece(const zr_bpe *bpe, const char *text)
 {
-    const zr_trie_edge *edge = NULL;
+    uint32_t child = ZR_TRIE_ROOT;
     if (!bpe->unigram)
         return zr_text_span_map_find(&bpe->ids, text, strlen(text)) >= 0;
-    for (; *text; text++) {
-        edge = zr_piece_trie_next(&bpe->unigram->trie, edge ? edge->child : ZR_TRIE_ROOT,
-                                  (unsigned char)*text);
-        if (!edge)
-            return false;
-    }
-    return edge && edge->id >= 0;
+    for (size_t i = 0; text[i] && (child || !i); i++)
+        child =
+            zr_piece_trie_next(&bpe->unigram->trie, ZR_TRIE_NODE(child), (unsigned char)text[i]);
+    return child & ZR_TRIE_ENDS;
 }
 
 static bool writes_metaspaces(const zr_bpe *bpe)

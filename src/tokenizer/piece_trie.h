@@ -7,35 +7,45 @@
 
 typedef struct zr_trie_edge {
     uint32_t key;   // parent << 8 | byte
-    uint32_t child; // 0: the slot is free, for no edge leads to the root
-    int32_t id;     // the piece that ends at the child; -1: no piece
+    uint32_t child; // with ZR_TRIE_ENDS if a piece ends there; 0: the slot is free
 } zr_trie_edge;
 
 typedef struct zr_piece_trie { // at most half full
     zr_trie_edge *edges;       // (mask + 1)
+    int32_t *ids;              // (nodes) of the pieces that end there; -1: none
     uint32_t mask;
-    uint32_t nodes; // with the root
+    uint32_t nodes;      // with the root
+    uint32_t first[256]; // children of the root, as in an edge; 0: none
 } zr_piece_trie;
 
-enum { ZR_TRIE_ROOT = 0 };
+#define ZR_TRIE_ROOT 0u
+#define ZR_TRIE_ENDS 0x80000000u
+#define ZR_TRIE_NODE(child) ((child) & ~ZR_TRIE_ENDS)
 
 // Makes an empty tree with room for pieces of `bytes` bytes in all. ZERO_ERR_DATA if that is more
 // than 2^24.
 zero_status zr_piece_trie_create(size_t bytes, zr_piece_trie *out, zero_error *error);
 // Adds a piece that is not empty; of equal ones the last counts.
 void zr_piece_trie_add(zr_piece_trie *trie, const char *piece, size_t length, int32_t id);
+// Gives back the room that is not needed, after the last piece: a smaller table is faster.
+zero_status zr_piece_trie_shrink(zr_piece_trie *trie, zero_error *error);
 void zr_piece_trie_free(zr_piece_trie *trie); // a zeroed one is allowed
 
-// Returns the edge from `node` by this byte; NULL if no piece goes on with it.
-static inline const zr_trie_edge *zr_piece_trie_next(const zr_piece_trie *trie, uint32_t node,
-                                                     unsigned char byte)
+static inline uint32_t zr_piece_trie_slot(const zr_piece_trie *trie, uint32_t key)
 {
-    uint32_t key = node << 8 | byte, slot = (key * 0x9e3779b1u) >> 7 & trie->mask;
-    for (const zr_trie_edge *edge; (edge = &trie->edges[slot])->child;
-         slot = (slot + 1) & trie->mask)
-        if (edge->key == key)
-            return edge;
-    return NULL;
+    return (key * 0x9e3779b1u) >> 8 & trie->mask;
+}
+
+// Returns the child of `node` by this byte, as in an edge; 0 if no piece goes on with it.
+static inline uint32_t zr_piece_trie_next(const zr_piece_trie *trie, uint32_t node,
+                                          unsigned char byte)
+{
+    if (node == ZR_TRIE_ROOT)
+        return trie->first[byte];
+    uint32_t key = node << 8 | byte, slot = zr_piece_trie_slot(trie, key);
+    while (trie->edges[slot].child && trie->edges[slot].key != key)
+        slot = (slot + 1) & trie->mask;
+    return trie->edges[slot].child;
 }
 
 #endif

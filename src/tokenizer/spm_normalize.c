@@ -12,14 +12,14 @@ typedef struct chunk { // what a part of the text becomes
 // Returns the bytes of the longest symbol with which the text begins; 0 if there is none.
 static size_t find_symbol(const zr_piece_trie *trie, const char *text, size_t length)
 {
-    const zr_trie_edge *edge;
     uint32_t node = ZR_TRIE_ROOT;
     size_t longest = 0;
-    for (size_t i = 0; i < length && trie->edges; i++, node = edge->child) {
-        edge = zr_piece_trie_next(trie, node, (unsigned char)text[i]);
-        if (!edge)
+    for (size_t i = 0; i < length && trie->edges; i++) {
+        uint32_t child = zr_piece_trie_next(trie, node, (unsigned char)text[i]);
+        if (!child)
             break;
-        if (edge->id >= 0)
+        node = ZR_TRIE_NODE(child);
+        if (child != node)
             longest = i + 1;
     }
     return longest;

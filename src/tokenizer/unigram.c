@@ -147,7 +147,7 @@ static zero_status plant_trie(zr_bpe_loader *loader, const unsigned char *uses, 
     for (int32_t id = 0; id < bpe->model_tokens; id++)
         if (uses[id] != USE_HIDDEN)
             zr_piece_trie_add(trie, bpe->text + bpe->spelled[id].at, bpe->spelled[id].length, id);
-    return ZERO_OK;
+    return zr_piece_trie_shrink(trie, error);
 }
 
 zero_status zr_unigram_finish(zr_bpe_loader *loader, zero_error *error)

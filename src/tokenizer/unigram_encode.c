@@ -28,18 +28,18 @@ static inline void offer(arrival *to, double score, size_t from, int32_t id, boo
 static inline bool offer_pieces(const zr_unigram *u, bool rounds, const char *text, size_t at,
                                 size_t length, size_t width, arrival *ways, size_t *last)
 {
-    const zr_trie_edge *edge;
     uint32_t node = ZR_TRIE_ROOT;
     bool single = false;
     double before = ways[at].score;
-    for (size_t end = at; end < length; node = edge->child) {
-        edge = zr_piece_trie_next(&u->trie, node, (unsigned char)text[end]);
-        if (!edge)
+    for (size_t end = at; end < length;) {
+        uint32_t child = zr_piece_trie_next(&u->trie, node, (unsigned char)text[end++]);
+        if (!child)
             break;
-        end++;
-        if (edge->id < 0)
+        node = ZR_TRIE_NODE(child);
+        if (child == node)
             continue;
-        offer(&ways[end], before + u->scores[edge->id], at, edge->id, rounds);
+        int32_t id = u->trie.ids[node];
+        offer(&ways[end], before + u->scores[id], at, id, rounds);
         single |= end - at == width;
         *last = ZR_MAX(*last, end);
     }
