@@ -41,10 +41,10 @@ MODELS = {
 RULES = dict(normalization_rule_name="nmt_nfkc", remove_extra_whitespaces=True)  # the defaults of spm_train
 # A charsmap that is small, for files that are committed: characters that become others, none, a space, several; and two that become one.
 TABLE = "\n".join("%s\t%s" % tuple(" ".join("%X" % ord(c) for c in part) for part in pair) for pair in [
-    ("\ufb01", "fi"), ("\u3000", " "), ("\u00a0", " "), ("\x01", ""), ("\t", " "), ("\n", " "), ("e\u0301", "\u00e9"), ("A", "a"), ("\u2166", "VII"), ("\uff1c", "<"), ("\r\n", " "), ("\r", " ")])
+    ("\ufb01", "fi"), ("\u3000", " "), ("\u00a0", " "), ("\x01", ""), ("\t", " "), ("\n", " "), ("e\u0301", "\u00e9"), ("A", "a"), ("\u2166", "VII"), ("\uff1c", "<"), ("\r\n", "="), ("\r", " ")])
 RULED = {  # models that need more of a tokenizer.json than merges
     "uni-default": dict(RULES, model_type="unigram", vocab_size=300),
-    "uni-bytes": dict(model_type="unigram", vocab_size=500, byte_fallback=True),
+    "uni-bytes": dict(model_type="unigram", vocab_size=500, byte_fallback=True, allow_whitespace_only_pieces=True),
     "uni-folded": dict(RULES, model_type="unigram", vocab_size=500, byte_fallback=True, normalization_rule_name="nmt_nfkc_cf", user_defined_symbols=SYMBOLS),
     "uni-symbols": dict(model_type="unigram", vocab_size=300, user_defined_symbols=SYMBOLS),
     "uni-suffix": dict(RULES, model_type="unigram", vocab_size=300, treat_whitespace_as_suffix=True),

@@ -24,8 +24,19 @@ static zr_tokenizer *load(const char *path)
 static void make_text(size_t length, zr_buffer *out)
 {
     static const char *const words[] = {
-        "king",     " the",  "  speak", "=====",     "\n",  "\xc3\xa9", " \xe4\xb8\xad\xe6\x96\x87",
-        "    if x", " 1234", " [x]",    "$$$$$$$$$", "~~~~"};
+        "king",
+        " the",
+        "             speak",
+        "=======",
+        "======================",
+        "\xc3\xa9",
+        " \xe4\xb8\xad\xe6\x96\x87",
+        "          if x",
+        " 1234",
+        " [x]",
+        "$$$$$$$$$$$$$$$$$$$$$",
+        "~~~~",
+    };
     uint32_t state = 1;
     while (out->length < length) {
         state = (state * 1103515245u + 12345u) & 0x7fffffff;
@@ -58,12 +69,12 @@ static void a_long_text_is_added_in_fp32(void **state)
     zr_buffer text = {0};
     uint32_t hash = 0;
     make_text(65000, &text);
-    assert_int_equal(text.length, 65001);
+    assert_int_equal(text.length, 65011);
     zr_ids ids = encode_in_parts(tokenizer, &text, 1000);
     for (int64_t i = 0; i < ids.count; i++)
         hash = hash * 31 + (uint32_t)ids.at[i];
-    assert_int_equal(ids.count, 49773);
-    assert_int_equal(hash, 2778061097u);
+    assert_int_equal(ids.count, 37666);
+    assert_int_equal(hash, 2179040597u);
     zr_ids_free(&ids);
     zr_buffer_free(&text);
     zr_tokenizer_destroy(tokenizer);
@@ -100,7 +111,7 @@ static uint32_t next_number(uint32_t *state)
 // Whatever the units are, what is found is one of the texts.
 static void a_charsmap_of_anything_stays_inside(void **state)
 {
-    enum { UNITS = 64, TEXTS = 2048 };
+    enum { UNITS = 64, TEXTS = 1000 };
     unsigned char bytes[4 + 4 * UNITS + TEXTS] = {4 * UNITS & 255, 4 * UNITS >> 8};
     uint32_t random = 7;
     int found = 0;
@@ -201,6 +212,32 @@ static void a_character_without_a_token_is_named(void **state)
     zr_tokenizer_destroy(tokenizer);
 }
 
+// An unknown character scores 10 less than the worst piece, "z": it is worth more than one bad
+// piece and less than two. SentencePiece's rules have a worst piece of their own, without symbols.
+static void an_unknown_character_scores_ten_less_than_the_worst(void **state)
+{
+#define SCORED                                                                                     \
+    "[[\"<unk>\",0],[\"z\",-10],[\"ab\",-8],[\"cd\",-8],[\"bcd\",-1],[\"e\",-8],[\"f\",-8],["      \
+    "\"bef\",-1]]"
+    static const char *const models[] = {
+        UNIGRAM("\"unk_id\":0,", SCORED),
+        UNIGRAM("\"unk_id\":0,\"libzero\":{\"add_dummy_prefix\":false,"
+                "\"remove_extra_whitespaces\":false,\"escape_whitespaces\":true,"
+                "\"treat_whitespace_as_suffix\":false,\"user_defined\":[]},",
+                SCORED)};
+    for (int i = 0; i < ZR_COUNT(models); i++) {
+        zr_ids ids = {0};
+        scratch_write(*state, "tokenizer.json", models[i]);
+        zr_tokenizer *tokenizer = load(((scratch *)*state)->directory);
+        assert_int_equal(zr_tokenizer_encode(tokenizer, "abcd", 4, "text", &ids, NULL), ZERO_OK);
+        assert_int_equal(zr_tokenizer_encode(tokenizer, "abef", 4, "text", &ids, NULL), ZERO_OK);
+        assert_int_equal(ids.count, 4);
+        assert_memory_equal(ids.at, ((int32_t[]){2, 3, 0, 7}), sizeof(int32_t[4]));
+        zr_ids_free(&ids);
+        zr_tokenizer_destroy(tokenizer);
+    }
+}
+
 // Special tokens are no pieces, neither in data nor where the normalizer makes their spelling.
 static void special_tokens_are_not_pieces(void **state)
 {
@@ -247,6 +284,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_file_may_not_say, scratch_in_ram, scratch_close),
         cmocka_unit_test_setup_teardown(a_character_without_a_token_is_named, scratch_in_ram,
                                         scratch_close),
+        cmocka_unit_test_setup_teardown(an_unknown_character_scores_ten_less_than_the_worst,
+                                        scratch_in_ram, scratch_close),
         cmocka_unit_test_setup_teardown(special_tokens_are_not_pieces, scratch_in_ram,
                                         scratch_close),
         cmocka_unit_test(no_memory_is_an_error),
