@@ -15,12 +15,14 @@ static zero_status make_edges(size_t nodes, zr_piece_trie *out, zero_error *erro
     return out->edges ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-zero_status zr_piece_trie_create(size_t bytes, zr_piece_trie *out, zero_error *error)
+zero_status zr_piece_trie_create(const char *name, size_t bytes, zr_piece_trie *out,
+                                 zero_error *error)
 {
     *out = (zr_piece_trie){.nodes = 1};
     if (bytes >= MOST_NODES)
-        return zr_fail(error, ZERO_ERR_DATA, "pieces of %zu bytes in all, more than %zu", bytes,
-                       MOST_NODES - 1);
+        return zr_fail(error, ZERO_ERR_DATA,
+                       "%s: its pieces have %zu bytes in all, and %zu is the most that is built",
+                       name, bytes, MOST_NODES - 1);
     ZERO_TRY(make_edges(bytes, out, error));
     out->ids = zr_alloc((bytes + 1) * sizeof *out->ids, error);
     return out->ids ? ZERO_OK : ZERO_ERR_MEMORY;

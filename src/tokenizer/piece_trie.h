@@ -22,9 +22,10 @@ typedef struct zr_piece_trie { // at most half full
 #define ZR_TRIE_ENDS 0x80000000u
 #define ZR_TRIE_NODE(child) ((child) & ~ZR_TRIE_ENDS)
 
-// Makes an empty tree with room for pieces of `bytes` bytes in all. ZERO_ERR_DATA if that is more
-// than 2^24.
-zero_status zr_piece_trie_create(size_t bytes, zr_piece_trie *out, zero_error *error);
+// Makes an empty tree with room for pieces of `bytes` bytes in all. ZERO_ERR_DATA, with `name`, if
+// that is more than 2^24.
+zero_status zr_piece_trie_create(const char *name, size_t bytes, zr_piece_trie *out,
+                                 zero_error *error);
 // Adds a piece that is not empty; of equal ones the last counts.
 void zr_piece_trie_add(zr_piece_trie *trie, const char *piece, size_t length, int32_t id);
 // Gives back the room that is not needed, after the last piece: a smaller table is faster.

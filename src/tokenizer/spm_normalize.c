@@ -170,7 +170,7 @@ static zero_status load_symbols(zr_bpe_loader *loader, const json_t *list, zr_sp
     }
     if (!count)
         return ZERO_OK;
-    ZERO_TRY(zr_piece_trie_create(bytes, &rules->found, error));
+    ZERO_TRY(zr_piece_trie_create(loader->path, bytes, &rules->found, error));
     for (int32_t i = 0; i < rules->symbol_count; i++) {
         zr_text_span span = bpe->spelled[rules->symbols[i]];
         zr_piece_trie_add(&rules->found, bpe->text + span.at, span.length, rules->symbols[i]);

@@ -140,10 +140,7 @@ static zero_status plant_trie(zr_bpe_loader *loader, const unsigned char *uses, 
     size_t bytes = 0;
     for (int32_t id = 0; id < bpe->model_tokens; id++)
         bytes += bpe->spelled[id].length;
-    zero_status status = zr_piece_trie_create(bytes, trie, error);
-    if (status == ZERO_ERR_DATA)
-        zr_error_prefix(error, "%s", loader->path);
-    ZERO_TRY(status);
+    ZERO_TRY(zr_piece_trie_create(loader->path, bytes, trie, error));
     for (int32_t id = 0; id < bpe->model_tokens; id++)
         if (uses[id] != USE_HIDDEN)
             zr_piece_trie_add(trie, bpe->text + bpe->spelled[id].at, bpe->spelled[id].length, id);

@@ -238,6 +238,7 @@ static void others_are_refused(void **state)
     } all[] = {
         {"odd", "ways to cut text"},
         {"unknown-fused", "byte fallback"},
+        {"../sentencepiece/fallback", "it is a Unigram model"},
     };
     zr_token_list list;
     zero_error error = {0};
