@@ -176,6 +176,11 @@ def check_exports(probe, work, strings):
             equal += row[1:] == theirs[1:]
             if row[1:] != theirs[1:] and is_expressed(s):
                 differ(name, s, "ids and texts", row[1:], theirs[1:])
+        again = AutoTokenizer.from_pretrained(saved)  # transformers writes no rules of ours: what is read then is the library's tokenizer
+        again.save_pretrained(f"{work}/again")
+        for s, row, theirs in zip(strings, compare.run_probe(probe, f"{work}/again", strings, work)[0], compare.expected(again._tokenizer, strings)):
+            if row[1:] != theirs[1:]:
+                differ(name, s, "ids and texts of what transformers saves", row[1:], theirs[1:])
         print(f"{name}: exported, {equal} of {len(strings)} strings equal with AutoTokenizer, and all that `tokenizers` can express")
 
 

@@ -238,6 +238,48 @@ static void an_unknown_character_scores_ten_less_than_the_worst(void **state)
     }
 }
 
+// The expressions that exports have for SentencePiece's rules, as `tokenizers` applies them.
+static void runs_of_spaces_are_replaced(void **state)
+{
+    static const struct {
+        const char *expression, *content, *text, *made;
+    } all[] = {
+        {" {2,}", "_", "  a a   a ", "_a a_a "},
+        {"\\\\A +", "", "  a  a ", "a  a "},
+        {" +\\\\z", "", "  a  a  ", "  a  a"},
+        {" +\\\\z", "x", "  a  a", "  a  a"},
+        {"\xe2\x96\x81+\\\\z", "",
+         "\xe2\x96\x81"
+         "a\xe2\x96\x81\xe2\x96\x81",
+         "\xe2\x96\x81"
+         "a"},
+        {"\\\\z", "x", "a a", "a ax"},
+    };
+    for (int i = 0; i < ZR_COUNT(all); i++) {
+        zr_ids ids[2] = {{0}};
+        char json[600];
+        for (int made = 0; made < 2; made++) {
+            const char *text = made ? all[i].made : all[i].text;
+            snprintf(
+                json, sizeof json,
+                "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"%s\":\"%s\"},\"content\":"
+                "\"%s\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],"
+                "[\"a\",-1],[\" \",-1],[\"\xe2\x96\x81\",-1],[\"x\",-1],[\"_\",-1]]}}",
+                made ? "String" : "Regex", made ? "none" : all[i].expression, all[i].content);
+            scratch_write(*state, "tokenizer.json", json);
+            zr_tokenizer *tokenizer = load(((scratch *)*state)->directory);
+            assert_int_equal(
+                zr_tokenizer_encode(tokenizer, text, strlen(text), "text", &ids[made], NULL),
+                ZERO_OK);
+            zr_tokenizer_destroy(tokenizer);
+        }
+        assert_int_equal(ids[0].count, ids[1].count);
+        assert_memory_equal(ids[0].at, ids[1].at, (size_t)ids[0].count * sizeof *ids[0].at);
+        zr_ids_free(&ids[0]);
+        zr_ids_free(&ids[1]);
+    }
+}
+
 // Special tokens are no pieces, neither in data nor where the normalizer makes their spelling.
 static void special_tokens_are_not_pieces(void **state)
 {
@@ -286,6 +328,7 @@ int main(void)
                                         scratch_close),
         cmocka_unit_test_setup_teardown(an_unknown_character_scores_ten_less_than_the_worst,
                                         scratch_in_ram, scratch_close),
+        cmocka_unit_test_setup_teardown(runs_of_spaces_are_replaced, scratch_in_ram, scratch_close),
         cmocka_unit_test_setup_teardown(special_tokens_are_not_pieces, scratch_in_ram,
                                         scratch_close),
         cmocka_unit_test(no_memory_is_an_error),
