@@ -51,8 +51,8 @@ typedef struct zero_llama_config {
     int64_t vocab_size, max_positions, hidden_size, intermediate_size, n_layer;
     int64_t n_head, n_kv_head; // query heads; key/value heads (divides n_head; 0: n_head)
     int64_t head_dim;          // even; 0: hidden_size / n_head
-    // 0 if there is none. Data windows longer than this are refused, because up to it the attention
-    // is full attention.
+    // A position sees the last sliding_window positions up to itself, in every layer; 0: all of
+    // them. A model of type llama has none in files: there it is the longest sequence.
     int64_t sliding_window;
     float rms_norm_eps, initializer_range, attention_dropout;
     zero_rope rope;

@@ -13,7 +13,8 @@ typedef struct zr_attention {
     zero_dtype dtype;
     int64_t batch, seq, heads, kv_heads, head_dim; // kv_heads divides heads
     float scale;                                   // of the scores, 1/sqrt(head_dim)
-    float dropout;                                 // of the probabilities; 0 if there is none
+    int64_t window; // a position sees the last `window` up to itself; 0: all up to itself
+    float dropout;  // of the probabilities; 0 if there is none
     // The mask of dropout; the element index is ((b*all_heads + first_head + h)*seq + i)*seq + j.
     zr_mask mask;
     // The heads may be a slice of a model's: `first_head` is the model's number of head 0, and
@@ -43,6 +44,20 @@ static inline uint64_t zr_attention_mask(const zr_attention *attention, int64_t 
     int64_t all = attention->all_heads ? attention->all_heads : attention->heads,
             index = sample * all + attention->first_head + head;
     return (uint64_t)index * (uint64_t)attention->seq * (uint64_t)attention->seq;
+}
+
+// Returns the first position that the window of position `at` has.
+static inline int64_t zr_attention_window_start(const zr_attention *attention, int64_t at)
+{
+    return attention->window && at >= attention->window ? at - attention->window + 1 : 0;
+}
+
+// Returns how many positions the rows at [first, first + rows) see, each those before `first` too.
+static inline int64_t zr_attention_seen(const zr_attention *attention, int64_t first, int64_t rows)
+{
+    int64_t window = attention->window ? attention->window : first + rows,
+            growing = ZR_MIN(ZR_MAX(window - first, 0), rows); // rows whose window is not full
+    return growing * first + growing * (growing + 1) / 2 + (rows - growing) * window;
 }
 
 // Returns the elements of a row of d_shared, the keys and values of all kv_heads.
@@ -81,8 +96,8 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 //
 // out (batch, seq, heads*head_dim); lse (batch, heads, seq) is the log-sum-exp of the scores, kept
 // for backward; NULL in an evaluation. starts (batch, seq): position i sees the positions from
-// starts[i] to i of its sequence; from 0 to i, and no less than the one before. NULL: all from 0
-// on. values: NULL if there is no dropout.
+// starts[i] to i of its sequence that its window has; from 0 to i, and no less than the one before.
+// NULL: all from 0 on. values: NULL if there is no dropout.
 #define ZR_OPERANDS_attention_forward(AT)                                                          \
     AT(qkv, const void *, ZR_READ, s->dtype, s->batch * s->seq * zr_attention_row(s))              \
     AT(out, void *, ZR_WRITTEN, s->dtype, zr_attention_out(s))                                     \
@@ -110,8 +125,8 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 
 // Generation, with a cache of keys and values of one layer, k and v (sequences, kv_heads, capacity,
 // head_dim). The rows of qkv and out (heads*head_dim) are those of all runs, one run after another,
-// seq or fewer. Each row sees the positions of its sequence up to itself. The keys and values of
-// the runs are appended to the cache; no two runs are of one sequence. The bits of a row depend
+// seq or fewer. Each row sees the positions of its sequence up to itself, those of its window. The
+// keys and values of the runs are appended to the cache; no two runs are of one sequence. The bits of a row depend
 // only on its sequence and on whether it is a run of its own. There is no dropout.
 #define ZR_OPERANDS_attention_decode(AT)                                                           \
     AT(runs, const zr_attention_run *, ZR_READ | ZR_AUX, ZERO_I64, 3 * s->run_count)               \
@@ -137,8 +152,9 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
     AT(x, const void *, ZR_READ | ZR_AUX, s->from, zr_rotary_extent(s, s->x_step, s->x_head))      \
     AT(y, void *, ZR_WRITTEN | ZR_AUX, s->to, zr_rotary_extent(s, s->y_step, s->y_head))
 
-// Forward has two products of all rows with all keys up to the diagonal, backward five.
-#define ZR_ATTENTION_PAIRS(s) (s->batch * s->heads * s->head_dim * s->seq * (s->seq + 1))
+// Forward has two products of all rows with all keys that they see, backward five.
+#define ZR_ATTENTION_PAIRS(s)                                                                      \
+    (2 * s->batch * s->heads * s->head_dim * zr_attention_seen(s, 0, s->seq))
 #define ZR_ATTENTION_OPS(OP)                                                                       \
     OP(attention_forward, attention, attention, 2 * ZR_ATTENTION_PAIRS(s), 0)                      \
     OP(attention_backward, attention, attention, 5 * ZR_ATTENTION_PAIRS(s), 0)                     \

@@ -9,7 +9,7 @@ static int64_t decode_flops(const zr_op *op)
     const zr_attention_run *runs = op->at.attention_decode.runs;
     int64_t pairs = 0; // of a row and a position that it sees
     for (int r = 0; r < a->run_count; r++)
-        pairs += runs[r].rows * runs[r].first + runs[r].rows * (runs[r].rows + 1) / 2;
+        pairs += zr_attention_seen(a, runs[r].first, runs[r].rows);
     return 4 * pairs * a->heads * a->head_dim;
 }
 
@@ -19,7 +19,8 @@ static int64_t decode_bytes(const zr_op *op)
     const zr_attention_run *runs = op->at.attention_decode.runs;
     int64_t positions = 0;
     for (int r = 0; r < a->run_count; r++)
-        positions += runs[r].first + runs[r].rows;
+        positions +=
+            runs[r].first + runs[r].rows - zr_attention_window_start(a, runs[r].first);
     return 2 * positions * a->kv_heads * a->head_dim * size_of(ZERO_F32);
 }
 

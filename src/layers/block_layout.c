@@ -260,6 +260,7 @@ static zr_attention attention_of(const zr_lm_unit *hyper, const zero_shape *shap
         .kv_heads = ZR_MAX(of->kv_heads / count, 1),
         .head_dim = of->head_dim,
         .scale = (float)(1 / sqrt((double)of->head_dim)),
+        .window = hyper->window < shape->seq ? hyper->window : 0,
         .dropout = training ? of->attention_dropout : 0,
         .first_head = zr_slices_first(&hyper->slices) * heads,
         .all_heads = of->heads,

@@ -346,6 +346,7 @@ static void decode(zr_block *block, zr_attention *a, int s, const void *packed, 
     const zr_decode_step *step = block->step;
     int64_t each = cache->sequences * a->kv_heads * a->head_dim * cache->capacity,
             first = (block->hyper->layer * block->slice_count + s) * each;
+    a->window = block->hyper->window; // seq is that of the step, not of what the cache has
     a->sequences = cache->sequences;
     a->capacity = cache->capacity;
     a->run_count = step->run_count;

@@ -205,6 +205,14 @@ static void set_size_of_role(zr_lm_config *config, int role, int64_t value)
                          value);
 }
 
+int64_t zr_lm_window(const zr_lm_config *config, int layer)
+{
+    const zr_sliding *of = &config->sliding;
+    int type = of->types ? layer % of->types : 0; // an enlarged model repeats its layers
+    bool slides = of->types ? of->slides[type / 64] >> type % 64 & 1 : layer >= of->full;
+    return slides ? size_of_role(config, ZR_ROLE_WINDOW) : 0;
+}
+
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens)
 {
     set_size_of_role(config, ZR_ROLE_VOCABULARY, tokens);

@@ -53,6 +53,18 @@ typedef struct zr_lm_rows { // of a program
     const struct zr_architecture *architecture;
 } zr_lm_rows;
 
+// Which layers have the window of the role ZR_ROLE_WINDOW, if the model has one; and the keys of
+// config.json that say so, kept so that they can be written again.
+enum { ZR_MOST_LAYER_TYPES = 1024 };
+typedef struct zr_sliding {
+    bool used;                 // "use_sliding_window"
+    bool has_window, has_full; // the file has the next two, though nothing may slide
+    int64_t window;            // "sliding_window"; 0: null
+    int64_t full;              // "max_window_layers": the first layers, which have no window
+    int types;                 // entries of "layer_types", which then say it alone; 0: no such key
+    uint64_t slides[ZR_MOST_LAYER_TYPES / 64]; // bit l: "sliding_attention" for layer l
+} zr_sliding;
+
 typedef struct zr_lm_config {
     zr_lm_kind kind;
     // The token ids that a file states, kept so that they can be written again.
@@ -60,6 +72,7 @@ typedef struct zr_lm_config {
     // The micro-batch has positions that begin anew in each document of a window, and attention
     // does not look across. Of a training: no config.json has it.
     bool documents;
+    zr_sliding sliding;
     zr_lora lora; // of a training or of an adapter's directory: no config.json has it
     union {       // the architecture's struct
         zero_gpt2_config gpt2;
@@ -118,6 +131,8 @@ void zr_lm_config_write(const zr_lm_config *config, zr_buffer *out);
 // Returns ZERO_ERR_USAGE, with the numbers, for fields that contradict each other.
 zero_status zr_lm_check(const zr_lm_config *config, zero_error *error);
 zr_lm_shape zr_lm_shape_of(const zr_lm_config *config);
+// Returns how many positions up to itself a position of a layer sees; 0: all up to itself.
+int64_t zr_lm_window(const zr_lm_config *config, int layer);
 void zr_lm_set_vocabulary(zr_lm_config *config, int64_t tokens);
 // Sets the token ids of another tokenizer; -1 if it has no such token.
 void zr_lm_set_tokens(zr_lm_config *config, int64_t bos, int64_t eos);

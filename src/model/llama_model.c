@@ -210,14 +210,14 @@ static const zr_lm_gguf gguf[] = {
     [ZERO_LLAMA_qwen3] = {.name = "qwen3", .options = ZR_HEAD_NORMS},
 };
 
-// Windows longer than the sliding one are refused, because up to it the attention is full
-// attention.
+// A model of type llama has no window in files, so that one limits its positions: up to it the
+// attention is full attention.
 static void correct_shape(const zr_lm_config *of, zr_lm_shape *shape)
 {
     const zero_llama_config *config = &of->llama;
     if (check_variant(of, NULL) == ZERO_OK)
         shape->type = &types[config->variant];
-    if (config->sliding_window)
+    if (config->variant == ZERO_LLAMA_llama && config->sliding_window)
         shape->positions = ZR_MIN(config->max_positions, config->sliding_window);
     shape->options = (config->qkv_bias ? ZR_QKV_BIAS : 0) |
                      (config->output_bias ? ZR_OUTPUT_BIAS : 0) |

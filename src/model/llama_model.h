@@ -33,4 +33,9 @@ enum zr_llama_block_tensor {
 void zr_llama_read(struct zr_model_json *file, zr_lm_config *out);
 void zr_llama_write(const zr_lm_config *config, zr_json_writer *w);
 
+// sliding.c: the keys of config.json that say which layers have a window. config->llama has its
+// variant and number of layers already.
+void zr_sliding_read(struct zr_model_json *file, zr_lm_config *config);
+void zr_sliding_write(const zr_lm_config *config, zr_json_writer *w);
+
 #endif

@@ -184,6 +184,7 @@ static zero_status block_build(zr_lm_storage *s, const zero_unit_ops *ops, int l
     snprintf(unit->name, ZR_LM_NAME_BYTES, "%s%d", s->design.unit_prefix, layer);
     snprintf(prefix, ZR_LM_NAME_BYTES, "%s%d.", s->design.layer_prefix, layer);
     unit->hyper.layer = layer;
+    unit->hyper.window = zr_lm_window(&unit->hyper.config, layer);
     ZERO_TRY(lay_out_unit(s, unit, prefix, s->design.block, s->design.tensor_count, error));
     s->units[layer + 1] = unit_of_storage(unit, ops);
     return ZERO_OK;

@@ -69,7 +69,8 @@ typedef struct zr_lm_frozen { // which tensors keep their values: no gradient, n
 typedef struct zr_lm_unit { // `hyper` of each unit
     zr_lm_config config;
     zr_lm_shape shape;
-    int layer; // of a block, from 0; -1 for other units
+    int layer;      // of a block, from 0; -1 for other units
+    int64_t window; // of a block's attention, as zr_lm_window has it
     // Numbered as in the design. Of a part of a model: only the tensors that are not cut.
     zr_tensor_handle tensor[ZR_LM_TENSORS];
     zr_lm_slices slices;

@@ -200,6 +200,7 @@ static zero_status cut_units(const zr_lm_storage *whole, const zr_lm_slices *sli
         to->hyper = (zr_lm_unit){.config = from->hyper.config,
                                  .shape = from->hyper.shape,
                                  .layer = from->hyper.layer,
+                                 .window = from->hyper.window,
                                  .slices = *slices};
         s->units[u] = (zero_unit){.ops = whole->units[u].ops};
         ZERO_TRY(cut_unit(&c, &s->units[u], error));

@@ -43,8 +43,15 @@ zero_status zr_lm_changes_parse(const char *names, zr_lm_changes *out, zero_erro
     return ZERO_OK;
 }
 
-static bool changes_arithmetic(const char *key)
+// Of a model that has these keys, but uses no window.
+static const char *const of_windows[] = {"sliding_window", "max_window_layers", "layer_types"};
+
+static bool changes_arithmetic(const json_t *model, const char *key)
 {
+    bool windows = !json_is_false(json_object_get(model, "use_sliding_window"));
+    for (int i = 0; i < ZR_COUNT(of_windows); i++)
+        if (!windows && !strcmp(of_windows[i], key))
+            return false;
     for (int i = 0; i < ZR_COUNT(no_arithmetic); i++)
         if (!strcmp(no_arithmetic[i], key))
             return false;
@@ -77,7 +84,7 @@ static void compare_keys(const json_t *a, const json_t *b, const zr_lm_field *fi
     json_object_foreach((json_t *)a, key, value)
     {
         int change = find_change(fields, key);
-        if (out->found || !changes_arithmetic(key) || json_equal(value, json_object_get(b, key)) ||
+        if (out->found || !changes_arithmetic(a, key) || json_equal(value, json_object_get(b, key)) ||
             (change >= 0 && allowed >> change & 1))
             continue;
         *out =

@@ -1,6 +1,6 @@
 // Attention with a first position for each query, as documents in one window have it, and sliding
 // windows: ref gives each document the bits that it has alone, and cpu agrees with ref; starts of 0
-// are causal attention, bit for bit.
+// are causal attention, bit for bit, and a window is the starts that it gives.
 #include "compute/compute.h"
 #include "compute_check.h"
 
@@ -138,6 +138,63 @@ static void check_starts(zr_queue *queue, zr_queue *ref, zero_dtype dtype, int64
     pass_free(&got);
 }
 
+// A window in the shape has the bits of the starts that it means, alone and with documents; one
+// that no position fills has those of causal attention.
+static void check_window(zr_queue *queue, zero_dtype dtype, int64_t seq, int64_t window,
+                         float dropout)
+{
+    static int32_t starts[2 * MOST], both[2 * MOST];
+    int64_t kv_heads = seq % 2 ? 1 : 4;
+    for (int documents = 0; documents < 2; documents++) {
+        pass want = pass_new(dtype, seq, 4, kv_heads, dropout),
+             got = pass_new(dtype, seq, 4, kv_heads, dropout);
+        fill_starts(seq, documents, starts);
+        fill_starts(seq, documents, both);
+        for (int64_t i = 0; i < 2 * seq; i++)
+            both[i] = (int32_t)ZR_MAX(both[i], i % seq + 1 - window);
+        got.a.window = window;
+        pass_run(queue, &want, &want, both);
+        pass_run(queue, &got, &got, documents ? starts : NULL);
+        check_same_array("out", dtype, got.out, want.out, zr_attention_out(&got.a));
+        check_same_array("dqkv", dtype, got.dqkv, want.dqkv, packed(&got.a));
+        assert_memory_equal(got.lse, want.lse, sizeof(float) * (size_t)(2 * 4 * seq));
+        pass_free(&want);
+        pass_free(&got);
+    }
+}
+
+static void windows_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
+{
+    static const int64_t lengths[] = {1, 7, 48, 97, 300, 515};
+    static const int64_t windows[] = {1, 3, 50, 97, 260, INT64_MAX};
+    for (int n = 0; n < ZR_COUNT(lengths); n++)
+        for (int w = 0; w < ZR_COUNT(windows); w++)
+            for (int t = 0; t < STORAGE_TYPES; t++) {
+                float dropout = (w + n) % 4 == 3 ? 0.2f : 0;
+                if (lengths[n] < 200 || (n + w + t) % 3 == 0)
+                    check_window(queue, storage_types[t], lengths[n], windows[w], dropout);
+                if (lengths[n] < 98 && (n + w + t) % 3 == 0)
+                    check_window(ref, storage_types[t], lengths[n], windows[w], dropout);
+            }
+}
+
+static void windows_are_starts(void **state) { check_each_kernels(windows_body); }
+
+// The operations count as many pairs of positions as there are.
+static void pairs_are_counted(void **state)
+{
+    for (int64_t window = 0; window < 12; window++)
+        for (int64_t first = 0; first < 9; first++)
+            for (int64_t rows = 0, pairs = 0; rows < 9; rows++) {
+                const zr_attention a = {.window = window};
+                assert_int_equal(zr_attention_seen(&a, first, rows), pairs);
+                int64_t seen = first + rows + 1;
+                assert_int_equal(seen - zr_attention_window_start(&a, first + rows),
+                                 window ? ZR_MIN(seen, window) : seen);
+                pairs += window ? ZR_MIN(seen, window) : seen;
+            }
+}
+
 static void starts_body(zr_queue *queue, zr_queue *single, zr_queue *ref)
 {
     static const int64_t lengths[] = {1, 7, 48, 97, 300, 515};
@@ -155,6 +212,8 @@ static void cpu_agrees(void **state) { check_each_kernels(starts_body); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(documents_are_as_alone),
-                                       cmocka_unit_test(cpu_agrees)};
+                                       cmocka_unit_test(cpu_agrees),
+                                       cmocka_unit_test(windows_are_starts),
+                                       cmocka_unit_test(pairs_are_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,9 @@ static const struct {
     {FILE_OF("neox"), {"neox/", "neox_half/", "neox_whole/", "neox_llama3/"}},
     {FILE_OF("documents"),
      {"documents_gpt2/", "documents_llama/", "documents_qwen/", "documents_neox/"}},
+    {FILE_OF("sliding"),
+     {"sliding_mistral/", "sliding_pair/", "sliding_qwen2/", "sliding_qwen3/", "sliding_unused/",
+      "sliding_documents/", "sliding_lora/"}},
     {FILE_OF("lora"), {"lora_llama/", "lora_some/", "lora_biased/", "lora_gpt2/", "lora_neox/"}},
 };
 

@@ -76,9 +76,20 @@ DOCUMENTS = {
     "documents_qwen": LLAMA["qwen3"],
     "documents_neox": NEOX["neox_half"],
 }
+# Windows shorter than the sequence: in all layers, in the last ones, and in those of a list; with documents, and with adapters.
+WINDOW = dict(use_sliding_window=True, sliding_window=3)
+SLIDING = {
+    "sliding_mistral": (MistralForCausalLM, MistralConfig(**SMALL, head_dim=8, sliding_window=3)),
+    "sliding_pair": (MistralForCausalLM, MistralConfig(**SMALL, sliding_window=2, tie_word_embeddings=True)),
+    "sliding_qwen2": (Qwen2ForCausalLM, Qwen2Config(**SMALL, **WINDOW, max_window_layers=1)),
+    "sliding_qwen3": (Qwen3ForCausalLM, Qwen3Config(**SMALL, **WINDOW, head_dim=6, layer_types=["sliding_attention", "full_attention"], tie_word_embeddings=True)),
+    "sliding_unused": (Qwen2ForCausalLM, Qwen2Config(**SMALL, use_sliding_window=False, sliding_window=3, max_window_layers=0)),
+}
 LENGTHS = ((3, 4), (1, 2, 4))  # of the documents in each window
 MIXED = ("llama", "qwen3", "lora_llama", "lora_gpt2")  # with gradients under autocast
-FILES = {"llama": LLAMA, "neox": NEOX, "gpt2_erf": GPT2_ERF, "lora": LORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
+SLIDING["sliding_documents"] = (*SLIDING["sliding_mistral"], None, None, LENGTHS)
+SLIDING["sliding_lora"] = (*SLIDING["sliding_qwen3"], "r=3,alpha=5", dict(r=3, lora_alpha=5, target_modules=ALL))
+FILES = {"sliding": SLIDING, "llama": LLAMA, "neox": NEOX, "gpt2_erf": GPT2_ERF, "lora": LORA, "documents": {name: (*of, None, None, LENGTHS) for name, of in DOCUMENTS.items()}}
 
 
 def record(out, kind, name, tensor):

@@ -11,6 +11,8 @@
 //            +-------+                                         +-----------------------+
 //    queries | panel |-- only to the diagonal            keys  | panel: from the diag. |
 //
+// Nor do they touch blocks of keys before every query's start, so that a window costs what it sees.
+//
 // Invariant: rows and columns that only fill up a tile hold zeros, and never contribute to a row or
 // column that counts.
 #include "compute/cpu/cpu_attention.h"
@@ -35,6 +37,7 @@ typedef struct job {
 // The queries are the positions from `first` on; the keys are all positions up to the last query.
 typedef struct span {
     int64_t first, queries;
+    int64_t aligned; // blocks of keys begin at multiples of this
 } span;
 
 // ---- forward ----
@@ -161,7 +164,7 @@ static void forward_panel(const zr_attention *a, const head *at, const forward_s
     for (int64_t r = 0; r < MR; r++) {
         float *score = s->score + r * KEYS, *norm = s->norm + row + r;
         int64_t valid = ZR_MAX(0, ZR_MIN(count, i0 + r + 1 - k0));
-        int64_t hidden = start_of(at, ZR_MIN(i0 + r, a->seq - 1)) - k0;
+        int64_t hidden = start_of(at, i0 + r) - k0;
         hide_keys(score, ZR_MIN(hidden, valid));
         float rescale =
             hidden > 0 && hidden >= valid
@@ -192,7 +195,7 @@ static void forward_block(const job *work, const head *at, const forward_space *
         s->largest[i] = -INFINITY;
         s->norm[i] = 0;
     }
-    int64_t begin = start_of(at, of->first + q0) / NR * NR;
+    int64_t begin = start_of(at, of->first + q0) / of->aligned * of->aligned;
     for (int64_t k0 = begin; k0 < of->first + q0 + rows; k0 += KEYS)
         for (int64_t row = 0; row < rows; row += MR) {
             int64_t end = of->first + ZR_MIN(q0 + row + MR, of->queries),
@@ -213,7 +216,7 @@ static void forward_heads(const void *job_, int64_t first, int64_t last, int wor
 {
     const job *work = job_;
     const zr_attention *a = work->attention;
-    const span all = {.queries = a->seq};
+    const span all = {.queries = a->seq, .aligned = NR};
     space own = {.base = work->scratch + worker * work->worker_floats};
     forward_space s = forward_carve(a, heads_in_pairs(a), a->seq, a->seq, &own);
     for (int64_t index = first; index < last; index++) {
@@ -275,16 +278,17 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
 {
     const zr_attention *a = work->attention;
     const float *k = work->cached_k + cached, *v = work->cached_v + cached;
-    int64_t dim = a->head_dim, keys = run->first + 1;
+    int64_t dim = a->head_dim, keys = run->first + 1,
+            start = zr_attention_window_start(a, run->first);
     float q[dim], sum[wide(a)], score[KEYS], largest = -INFINITY, norm = 0;
     zr_widen(a->dtype, element_at(a->dtype, work->qkv, first), dim, q);
-    for (int64_t k0 = 0; k0 < keys; k0 += KEYS) {
+    for (int64_t k0 = start; k0 < keys; k0 += KEYS) {
         int64_t count = ZR_MIN(KEYS, keys - k0);
         for (int64_t j = 0; j < count; j++)
             score[j] = dot(q, k + (k0 + j) * dim, dim) * a->scale;
         float rescale = softmax_row(score, 1, count / LANES * LANES, count, count, &largest, &norm);
         for (int64_t c = 0; c < dim; c += LANES) {
-            vf row = k0 > 0 ? vf_load(sum + c) * rescale : (vf){0};
+            vf row = k0 > start ? vf_load(sum + c) * rescale : (vf){0};
             for (int64_t j = 0; j < count; j++)
                 row += vf_get(v + (k0 + j) * dim + c, dim - c) * score[j];
             vf_store(sum + c, row);
@@ -296,19 +300,23 @@ static void decode_row(const job *work, const zr_attention_run *run, int64_t fir
 }
 
 // Decodes a run of several rows in fp32, as forward does without pairs, with the cache's keys
-// before those of the run.
+// before those of the run. Whole blocks that no row's window has are left out, and positions are
+// counted from there: blocks begin at the same positions, however a sequence is cut into runs.
 static void decode_rows(const job *work, const zr_attention_run *run, int64_t first, int64_t to,
                         int64_t cached, float *scratch)
 {
     const zr_attention *a = work->attention;
-    const span of = {.first = run->first, .queries = run->rows};
-    int64_t keys = run->first + run->rows, dim = a->head_dim, row = zr_attention_row(a);
-    const head at = {.out_step = a->heads * dim, .first_out = to};
+    int64_t dim = a->head_dim, row = zr_attention_row(a),
+            left_out = zr_attention_window_start(a, run->first) / KEYS * KEYS,
+            keys = run->first + run->rows - left_out;
+    const span of = {.first = run->first - left_out, .queries = run->rows, .aligned = KEYS};
+    const head at = {.out_step = a->heads * dim, .first_out = to, .attention = a};
     space own = {.base = scratch};
     forward_space s = forward_carve(a, false, run->rows, keys, &own);
     WITH_TYPE(TYPE, a->dtype,
               pack_columns(TYPE, element_at(a->dtype, work->qkv, first), row, run->rows, dim, MR,
                            a->scale, s.q));
+    cached += left_out * dim;
     pack_columns(ZERO_F32, work->cached_k + cached, dim, keys, dim, NR, 1, s.k);
     pack_rows(ZERO_F32, false, work->cached_v + cached, dim, keys, keys, dim, wide(a), s.v);
     for (int64_t q0 = 0; q0 < run->rows; q0 += QUERIES)

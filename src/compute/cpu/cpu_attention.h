@@ -29,6 +29,7 @@ typedef struct head { // where one (batch, head) lies, in elements
     int64_t first_k;  // of k in qkv
     int64_t first_out;
     uint64_t element, key; // first one in the dropout mask; its key
+    const zr_attention *attention;
     const int32_t *starts; // (seq) where the keys of each query begin; NULL: at 0
 } head;
 
@@ -51,13 +52,16 @@ static inline head head_at(const zr_attention *a, const void *qkv, int64_t index
         .first_out = b * a->seq * width + h * a->head_dim,
         .element = zr_attention_mask(a, b, h),
         .key = key,
+        .attention = a,
         .starts = starts ? starts + b * a->seq : NULL,
     };
 }
 
+// Returns where the keys of a query begin; queries after the last have the last one's document.
 static inline int64_t start_of(const head *at, int64_t query)
 {
-    return at->starts ? at->starts[query] : 0;
+    int64_t start = at->starts ? at->starts[ZR_MIN(query, at->attention->seq - 1)] : 0;
+    return ZR_MAX(start, zr_attention_window_start(at->attention, query));
 }
 
 static inline int64_t wide(const zr_attention *a) // head_dim, rounded up to whole tiles

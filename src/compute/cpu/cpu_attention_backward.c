@@ -32,7 +32,7 @@ typedef struct backward_space { // arrays of floats, or those of words of pairs
     // Floats: (seq rounded up to NR); infinity and 0 where there is no query.
     float *lse, *delta;
     const int32_t *starts; // (queries) as in head
-    int64_t queries;
+    int64_t queries, window; // window: the queries, if attention has none
     float *dq; // floats (seq and one panel more, wide)
     // Floats (QUERIES, wide); with shared keys (seq rounded up to QUERIES, wide).
     float *dk, *dv;
@@ -130,6 +130,9 @@ INLINE gradients gradients_of(const backward_space *s, int64_t key, int64_t i0, 
         vi first = (vi)vf_get(starts, ZR_MAX(s->queries - i0 - u, 0));
         e = kept = vf_select(first <= (int32_t)key, e, (vf){0});
     }
+    if (i0 + u + LANES > key + s->window)
+        e = kept =
+            vf_select(vi_iota() < (int32_t)ZR_MAX(key + s->window - i0 - u, 0), e, (vf){0});
     if (factor) {
         kept = e * vf_load(factor + u);
         dp *= vf_load(factor + u);
@@ -311,6 +314,7 @@ static void backward_heads(const void *job_, int64_t first, int64_t last, int wo
         head at = head_at(a, work->qkv, index, work->starts, work->key);
         s.starts = at.starts;
         s.queries = a->seq;
+        s.window = a->window ? ZR_MIN(a->window, a->seq) : a->seq;
         const rows_target queries = {a->dtype, work->dqkv, at.first_in, at.step};
         backward_pack(work, &at, work->lse + index * a->seq, &s);
         for (int64_t k0 = 0; k0 < a->seq; k0 += QUERIES)

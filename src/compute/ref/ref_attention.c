@@ -61,7 +61,11 @@ static double dropout_factor(const head *at, int64_t i, int64_t j)
     return zr_dropout_keep(at->key, element, p) ? zr_dropout_factor(p) : 0;
 }
 
-static int64_t first_key(const head *at, int64_t i) { return at->starts ? at->starts[i] : 0; }
+static int64_t first_key(const head *at, int64_t i)
+{
+    int64_t start = at->starts ? at->starts[i] : 0;
+    return ZR_MAX(start, zr_attention_window_start(at->attention, i));
+}
 
 // Computes probability[first_key..i] of query i; returns the log-sum-exp of its scores.
 static double compute_probabilities(const head *at, int64_t i, double *probability)
@@ -177,13 +181,13 @@ size_t zr_ref_attention_scratch(const zr_attention *attention)
 static void decode_head(const zr_attention *attention, const void *qkv, int64_t first,
                         const float *k, const float *v, int64_t at, void *out, int64_t to)
 {
-    int64_t dim = attention->head_dim;
+    int64_t dim = attention->head_dim, start = zr_attention_window_start(attention, at);
     double max = -INFINITY, sum = 0, row[dim];
-    for (int64_t j = 0; j <= at; j++)
+    for (int64_t j = start; j <= at; j++)
         max = fmax(max,
                    dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale);
     memset(row, 0, sizeof(row));
-    for (int64_t j = 0; j <= at; j++) {
+    for (int64_t j = start; j <= at; j++) {
         double weight = exp(
             dot(attention->dtype, qkv, first, ZERO_F32, k, j * dim, dim) * attention->scale - max);
         sum += weight;
