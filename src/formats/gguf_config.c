@@ -91,6 +91,18 @@ static void put_scaling(const writing *c, const char *type, const zero_rope *rop
     put_real(c, "rope.scaling.factor", rope->factor);
 }
 
+// Says which layers have the window.
+static void put_pattern(const writing *c)
+{
+    char key[KEY];
+    make_key(key, c->name, ZR_GGUF_WINDOW_PATTERN);
+    zr_gguf_put_array(c->w, key, ZR_GGUF_FLAG, c->shape.layers);
+    for (int layer = 0; layer < c->shape.layers; layer++) {
+        char slides = zr_lm_window(c->config, layer) != 0;
+        zr_buffer_append(&c->w->keys, &slides, 1);
+    }
+}
+
 // llama.cpp multiplies cosines and sines by attn_factor (1 + ln(factor) / 10), and cuts the ramp
 // to whole dimensions.
 static zero_status put_yarn(const writing *c, const zero_rope *rope, float factor)
@@ -166,5 +178,7 @@ zero_status zr_gguf_put_config(zr_gguf_writer *w, const zr_lm_config *config, fl
                        .error = error};
     *factors = NULL;
     put_sizes(&c);
+    if (of->gguf[shape.type - of->types].pattern && size_of_role(&c, ZR_ROLE_WINDOW))
+        put_pattern(&c);
     return of->rotary ? put_rope(&c, zr_lm_rope(config), factors) : ZERO_OK;
 }

@@ -15,6 +15,8 @@ zero_status zr_gguf_put_config(zr_gguf_writer *w, const zr_lm_config *config, fl
 // architecture that is not computed here; ZERO_ERR_DATA with path and key.
 zero_status zr_gguf_read_config(const zr_gguf *gguf, zr_lm_config *out, zero_error *error);
 
+// After the architecture's name: whether each layer has the window.
+#define ZR_GGUF_WINDOW_PATTERN "attention.sliding_window_pattern"
 #define ZR_GGUF_FACTORS "rope_freqs.weight"
 
 #endif

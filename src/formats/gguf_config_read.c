@@ -74,6 +74,36 @@ static zero_status read_vocabulary(reading *r)
     return ZERO_OK;
 }
 
+// A pattern names the layers that have the window; without it, what names its layers so has none.
+static zero_status read_pattern(reading *r, int64_t window)
+{
+    const zr_gguf_key *pattern;
+    char full[2 * KEY];
+    snprintf(full, sizeof full, "%s." ZR_GGUF_WINDOW_PATTERN, r->name);
+    ZERO_TRY(zr_gguf_get_array(r->gguf, full, ZR_GGUF_FLAG, &pattern, r->error));
+    if (!pattern)
+        return ZERO_OK;
+    json_t *types = json_array();
+    for (uint64_t i = 0; i < pattern->count && i <= ZR_MOST_LAYER_TYPES; i++)
+        json_array_append_new(types, json_string(r->gguf->file.data[pattern->at + i]
+                                                     ? "sliding_attention"
+                                                     : "full_attention"));
+    put(r, "layer_types", types);
+    put(r, "use_sliding_window", json_true());
+    put_field(r, ZR_ROLE_WINDOW, json_integer(window));
+    return ZERO_OK;
+}
+
+static zero_status read_window(reading *r, int64_t window)
+{
+    if (!window || r->of->fields[ZR_ROLE_WINDOW].kind == ZR_FIELD_NONE)
+        return ZERO_OK;
+    if (r->of->gguf[r->type - r->of->types].pattern)
+        return read_pattern(r, window);
+    put_field(r, ZR_ROLE_WINDOW, json_integer(window));
+    return ZERO_OK;
+}
+
 static zero_status read_sizes(reading *r)
 {
     static const struct {
@@ -99,8 +129,7 @@ static zero_status read_sizes(reading *r)
     ZERO_TRY(get_size(r, "attention.sliding_window", &window));
     put_field(r, ZR_ROLE_KV_HEADS, json_integer(kv_heads));
     put_field(r, ZR_ROLE_HEAD_DIM, json_integer(r->head_dim));
-    if (window && r->of->fields[ZR_ROLE_WINDOW].kind != ZR_FIELD_NONE)
-        put_field(r, ZR_ROLE_WINDOW, json_integer(window));
+    ZERO_TRY(read_window(r, window));
     return read_vocabulary(r);
 }
 

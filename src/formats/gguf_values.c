@@ -93,6 +93,7 @@ zero_status zr_gguf_get_array(const zr_gguf *gguf, const char *name, zr_gguf_kin
                               const zr_gguf_key **out, zero_error *error)
 {
     static const char *const wanted[ZR_GGUF_KINDS] = {[ZR_GGUF_TEXT] = "a list of texts",
+                                                      [ZR_GGUF_FLAG] = "a list of true and false",
                                                       [ZR_GGUF_I32] = "a list of i32",
                                                       [ZR_GGUF_F32] = "a list of f32"};
     *out = zr_gguf_find_key(gguf, name);

@@ -206,8 +206,8 @@ static const zr_model_type types[] = {
 static const zr_lm_gguf gguf[] = {
     [ZERO_LLAMA_llama] = AS_LLAMA,
     [ZERO_LLAMA_mistral] = AS_LLAMA,
-    [ZERO_LLAMA_qwen2] = {.name = "qwen2", .options = ZR_QKV_BIAS},
-    [ZERO_LLAMA_qwen3] = {.name = "qwen3", .options = ZR_HEAD_NORMS},
+    [ZERO_LLAMA_qwen2] = {.name = "qwen2", .options = ZR_QKV_BIAS, .pattern = true},
+    [ZERO_LLAMA_qwen3] = {.name = "qwen3", .options = ZR_HEAD_NORMS, .pattern = true},
 };
 
 // A model of type llama has no window in files, so that one limits its positions: up to it the

@@ -76,6 +76,7 @@ typedef struct zr_lm_gguf { // a model_type in GGUF, as llama.cpp computes it
     // Its queries and keys turn by neighbours, not by halves: their rows lie in another order.
     bool neighbours;
     bool factors;  // it reads rope_freqs.weight, by which rotary frequencies are divided
+    bool pattern;  // a window is that of the layers that a pattern names
     bool has_head; // it reads a head of its own even if that repeats the table
 } zr_lm_gguf;
 

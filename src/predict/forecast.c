@@ -1,5 +1,6 @@
 #include "predict/forecast.h"
 
+#include "compute/attention_ops.h"
 #include "layers/layers.h"
 #include "predict/virtual_rank.h"
 
@@ -115,6 +116,19 @@ static double tokens_of_step(const zr_plan *plan)
            plan->ranks;
 }
 
+// Returns what attention takes of a token: 12 C T of each layer, as PaLM counts it; of one with a
+// window, the part of that which the pairs of positions it sees are of all causal pairs.
+static double flops_of_attention(const zr_lm_config *config, int64_t seq)
+{
+    const zr_lm_shape shape = zr_lm_shape_of(config);
+    double whole = (double)zr_attention_seen(&(zr_attention){.window = 0}, 0, seq), layers = 0;
+    for (int layer = 0; layer < shape.layers; layer++) {
+        const zr_attention of = {.window = zr_lm_window(config, layer)};
+        layers += (double)zr_attention_seen(&of, 0, seq) / whole;
+    }
+    return 12 * layers * (double)(shape.heads * shape.head_dim) * (double)seq;
+}
+
 double zr_flops_of_token(const zr_plan *plan)
 {
     const zero_model *model = plan->model->whole ? plan->model->whole : plan->model;
@@ -126,9 +140,7 @@ double zr_flops_of_token(const zr_plan *plan)
     base.lora = (zr_lora){0};
     if (config->lora.rank) // what is frozen has no product for a gradient of its own
         flops -= 2 * (double)zr_lm_parameters(&base);
-    zr_lm_shape shape = zr_lm_shape_of(config);
-    return flops +
-           12 * (double)(shape.layers * shape.heads * shape.head_dim) * (double)plan->shape.seq;
+    return flops + flops_of_attention(config, plan->shape.seq);
 }
 
 static const char *name_of_largest_part(const double parts[ZR_TIME_PARTS])

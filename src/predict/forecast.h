@@ -40,13 +40,13 @@ typedef struct zr_forecast {     // seconds of a step
     double seconds, low, high;   // 80% of runs lie between low and high
     double tokens;               // a second, of all ranks
     double unknown;              // part of the time whose operations nobody has measured
-    double flops;                // of a step and all ranks: 6 N + 12 L C T a token (PaLM)
+    double flops;                // of a step and all ranks: zr_flops_of_token
     const char *bound;           // the name of the largest part
 } zr_forecast;
 
 // Returns the FLOPs of a token of training, as PaLM counts them: 6 a parameter, 4 of the base of
 // adapters, and of our own models' attention 12 a layer, channel and position, as if it were not
-// causal.
+// causal; of a layer with a window, the part of that which it sees of what causal attention does.
 double zr_flops_of_token(const zr_plan *plan);
 // ZERO_ERR_MEMORY; a pipeline's lists are simulated (plan/pipeline/simulate.h).
 zero_status zr_forecast_find(const zr_forecast_question *question, zr_forecast *out,

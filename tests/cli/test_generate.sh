@@ -9,7 +9,7 @@ prompts() { python3 -c 'import json, sys
 for line in open(sys.argv[1]): print(json.dumps({"asked": json.loads(line)["prompt"]}))' "$1"; }
 
 # 8 prompts of 1 to 336 tokens: one chunk and several, begin and special tokens, white space.
-for pair in gpt2:smollm2 llama:llama2; do
+for pair in gpt2:smollm2 llama:llama2 sliding:llama2; do
     name=${pair%:*} model=${pair%:*}/model
     mkdir -p $model
     cp "$GOLDEN/$name"/* $model

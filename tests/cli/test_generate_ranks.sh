@@ -6,7 +6,7 @@ TOKENIZERS=$HERE/../tokenizer/tokenizers
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # Open MPI leaks at its end
 parent=
 trap '[ -z "$parent" ] || kill -KILL $parent 2>/dev/null; cd /; rm -rf "$WORK"' EXIT
-for pair in gpt2:smollm2 llama:llama2; do
+for pair in gpt2:smollm2 llama:llama2 sliding:llama2; do
     name=${pair%:*}
     mkdir $name
     cp "$GOLDEN/$name"/* $name
@@ -18,7 +18,7 @@ zg() { expect 0 "$ZERO" generate --model "$@" --threads 1; }
 
 # Transformers' tokens, with parameters that the ranks divide, in memory and on NVMe.
 echo "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\", \"nvme_path\": \"$WORK\"}}}" >nvme.json
-for name in $(sample "gpt2 llama" gpt2); do
+for name in $(sample "gpt2 llama sliding" "gpt2 sliding"); do
     for ranks in $(sample "2 3" 2); do
         zg $name --prompts $name.jsonl --json --temperature 0 --ranks $ranks
         cmp out.txt "$GOLDEN/$name.jsonl" || fail "$name on $ranks ranks: other tokens than transformers"
@@ -117,7 +117,7 @@ done
 
 # A model that is cut into 4 slices says the same, whoever computes them.
 echo '{"libzero": {"exact_tensor": 4}}' >slices.json
-for name in gpt2 llama; do
+for name in gpt2 llama sliding; do
     for how in "--temperature 0" "--seed 3"; do
         zg $name --config slices.json --prompts $name.jsonl --json --tokens 100 $how
         mv out.txt whole.txt

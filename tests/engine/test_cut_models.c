@@ -48,7 +48,7 @@ static void gpt2(void **state)
 }
 
 // Four slices of four heads, of which two share keys and values; on four ranks, two ranks do. The
-// last slices of the vocabulary are smaller, and one is empty.
+// last slices of the vocabulary are smaller, and one is empty. The tied one has a window.
 static zero_llama_config llama_of(bool tied)
 {
     zero_llama_config config = harness_llama();
@@ -58,6 +58,7 @@ static zero_llama_config llama_of(bool tied)
     if (tied) {
         config.variant = ZERO_LLAMA_qwen3;
         config.qk_norm = 1;
+        config.sliding_window = 3;
     }
     return config;
 }

@@ -1,6 +1,7 @@
 // Llama is a model like any other: stages 0 to 3, on any number of ranks, with every policy, tier
 // and tiling, give the same bits, and the bytes held are those planned. Three configurations: a
-// head of its own, shared keys and every bias; a tied head and norms of heads; tiled weights.
+// head of its own, shared keys and every bias; a tied head, norms of heads and a window; tiled
+// weights.
 // So is GPT-NeoX, with dropout and, on the second backend, tiled.
 #include "harness.h"
 #include "model/architecture.h"
@@ -30,6 +31,7 @@ static zero_llama_config config_of(int which)
         config.variant = ZERO_LLAMA_qwen3;
         config.head_dim = 6;
         config.qk_norm = 1;
+        config.sliding_window = 3;
         config.attention_dropout = 0.1f;
     }
     if (which == TILED) {

@@ -80,8 +80,8 @@ static void fields(void **state)
     zr_lm_shape shape = zr_lm_shape_of(&config);
     assert_true(shape.kv_heads == 6 && shape.head_dim == 32 && shape.rms);
     assert_int_equal(zr_lm_parse_spec("mistral-7b", &config, &vocab_given, NULL), ZERO_OK);
-    // the window, not the context of 32768
-    assert_int_equal(zr_lm_shape_of(&config).positions, 4096);
+    assert_int_equal(zr_lm_shape_of(&config).positions, 32768);
+    assert_true(zr_lm_window(&config, 0) == 4096 && zr_lm_window(&config, 31) == 4096);
 }
 
 static void mistakes_are_named(void **state)
@@ -257,8 +257,7 @@ static void silence_is_read_as_transformers_reads_it(void **state)
                            "\"max_window_layers\": 3, \"use_sliding_window\": false, " SIZES "}")
                     .qkv_bias);
     const zero_llama_config qwen3 =
-        read_right("{\"model_type\": \"qwen3\", \"attention_bias\": true, \"layer_types\": "
-                   "[\"full_attention\"], " SIZES "}");
+        read_right("{\"model_type\": \"qwen3\", \"attention_bias\": true, " SIZES "}");
     assert_true(qwen3.head_dim == 128 && qwen3.qk_norm && qwen3.qkv_bias && qwen3.output_bias);
     assert_true(read_right(LLAMA "}").rms_norm_eps == 1e-6f);
 }
@@ -300,14 +299,8 @@ static void other_arithmetic_is_refused(void **state)
          "\"partial_rotary_factor\" is given"},
         {LLAMA ", \"quantization_config\": {}}", ZERO_ERR_UNSUPPORTED,
          "\"quantization_config\" is given"},
-        {LLAMA ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
-         ZERO_ERR_UNSUPPORTED, "\"sliding_attention\" for layer 1"},
         {LLAMA ", \"tie_word_embeddings\": \"yes\"}", ZERO_ERR_DATA,
          "\"tie_word_embeddings\" is neither true nor false"},
-        {"{\"model_type\": \"qwen2\", \"use_sliding_window\": true, " SIZES "}",
-         ZERO_ERR_UNSUPPORTED, "\"use_sliding_window\" is true"},
-        {"{\"model_type\": \"mistral\", \"sliding_window\": -1, " SIZES "}", ZERO_ERR_DATA,
-         "sliding_window is -1"},
         {"{\"model_type\": \"llama\", \"num_key_value_heads\": 3, \"vocab_size\": 9, "
          "\"max_position_embeddings\": 9, \"hidden_size\": 8, \"intermediate_size\": 8,"
          "\"num_hidden_layers\": 1, \"num_attention_heads\": 4}",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/cli/generate/: a tiny GPT-2 and a tiny Llama, and what transformers answers to some prompts; run by hand, it needs torch and
-transformers.
+"""Writes tests/cli/generate/: a tiny GPT-2, a tiny Llama and a tiny Qwen3 with windows, and what transformers answers to some prompts; run by
+hand, it needs torch and transformers.
 
-    python3 tests/oracle/generate_golden.py tests
+    python3 tests/oracle/generate_golden.py tests [MODEL...]
 
 DIR/MODEL/ gets config.json and model.safetensors (16 bits, so that it is small; both sides compute in fp32). Its tokenizer is one of
 tests/tokenizer/tokenizers. MODEL.jsonl: for each prompt 200 greedy tokens, as `zero generate --json` writes them; MODEL.ended.jsonl: the same
@@ -19,7 +19,7 @@ import sys
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PreTrainedTokenizerFast, Qwen3Config
 
 TOKENS, CONTEXT, MARGIN = 200, 640, 1e-4
 TEXT = "First Citizen: Before we proceed any further, hear me speak. All: Speak, speak. They'll come, we're here; I'm king. "
@@ -29,6 +29,9 @@ MODELS = {
     "gpt2": ("smollm2", lambda v: GPT2Config(vocab_size=v, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=4, **BOTH)),
     "llama": ("llama2", lambda v: LlamaConfig(vocab_size=v, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                                               max_position_embeddings=CONTEXT, tie_word_embeddings=True, **BOTH)),
+    "sliding": ("llama2", lambda v: Qwen3Config(vocab_size=v, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                                                max_position_embeddings=CONTEXT, tie_word_embeddings=True, use_sliding_window=True, sliding_window=24,
+                                                layer_types=["sliding_attention", "full_attention", "sliding_attention"], **BOTH)),
 }
 
 
@@ -88,5 +91,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    for name in MODELS:
+    for name in sys.argv[2:] or MODELS:
         write(sys.argv[1], name)

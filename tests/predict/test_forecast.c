@@ -61,6 +61,25 @@ static void the_base_of_adapters_costs_less(void **state)
     lm_plan_destroy(&whole);
 }
 
+// Of a window, attention counts by the pairs of positions that it sees: here of 8192 positions the
+// last 4096.
+static void a_window_costs_less(void **state)
+{
+    lm_plan_case c = {.spec = "mistral-7b:layers=2,heads=4,kv_heads=2,width=32,inner=48,"
+                              "context=16384,vocab=61",
+                      .batch = 1,
+                      .seq = 4096};
+    lm_plan up_to_it = lm_plan_create(&c);
+    c.seq = 8192;
+    lm_plan beyond = lm_plan_create(&c);
+    double weights = 6 * (double)beyond.plan->parameters;
+    assert_true(zr_flops_of_token(up_to_it.plan) - weights == 12.0 * 2 * 32 * 4096);
+    near(zr_flops_of_token(beyond.plan) - weights,
+         12.0 * 2 * 32 * 8192 * 4096 * (2 * 8192 - 4096 + 1) / (8192.0 * 8193));
+    lm_plan_destroy(&beyond);
+    lm_plan_destroy(&up_to_it);
+}
+
 // What is fetched from other ranks, where nothing overlaps, and copies of the own shard before.
 static double exchanged(const zr_plan *plan)
 {
@@ -279,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank),
         cmocka_unit_test(the_base_of_adapters_costs_less),
+        cmocka_unit_test(a_window_costs_less),
         cmocka_unit_test(stages_without_overlap),
         cmocka_unit_test(slower_operations_make_slower_steps),
         cmocka_unit_test(corrections_are_applied),
