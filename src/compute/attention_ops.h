@@ -125,9 +125,10 @@ static inline int64_t zr_rotary_extent(const zr_rotary *s, int64_t step, int64_t
 
 // Generation, with a cache of keys and values of one layer, k and v (sequences, kv_heads, capacity,
 // head_dim). The rows of qkv and out (heads*head_dim) are those of all runs, one run after another,
-// seq or fewer. Each row sees the positions of its sequence up to itself, those of its window. The
-// keys and values of the runs are appended to the cache; no two runs are of one sequence. The bits of a row depend
-// only on its sequence and on whether it is a run of its own. There is no dropout.
+// seq or fewer. Each row sees the positions of its sequence up to itself that its window has. The
+// keys and values of the runs are appended to the cache, which keeps all positions; no two runs are
+// of one sequence. The bits of a row depend only on its sequence and on whether it is a run of its
+// own. There is no dropout.
 #define ZR_OPERANDS_attention_decode(AT)                                                           \
     AT(runs, const zr_attention_run *, ZR_READ | ZR_AUX, ZERO_I64, 3 * s->run_count)               \
     AT(k, float *, ZR_BOTH | ZR_AUX, ZERO_F32,                                                     \

@@ -19,8 +19,7 @@ static int64_t decode_bytes(const zr_op *op)
     const zr_attention_run *runs = op->at.attention_decode.runs;
     int64_t positions = 0;
     for (int r = 0; r < a->run_count; r++)
-        positions +=
-            runs[r].first + runs[r].rows - zr_attention_window_start(a, runs[r].first);
+        positions += runs[r].first + runs[r].rows - zr_attention_window_start(a, runs[r].first);
     return 2 * positions * a->kv_heads * a->head_dim * size_of(ZERO_F32);
 }
 

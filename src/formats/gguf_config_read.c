@@ -85,9 +85,9 @@ static zero_status read_pattern(reading *r, int64_t window)
         return ZERO_OK;
     json_t *types = json_array();
     for (uint64_t i = 0; i < pattern->count && i <= ZR_MOST_LAYER_TYPES; i++)
-        json_array_append_new(types, json_string(r->gguf->file.data[pattern->at + i]
-                                                     ? "sliding_attention"
-                                                     : "full_attention"));
+        json_array_append_new(types,
+                              json_string(r->gguf->file.data[pattern->at + i] ? "sliding_attention"
+                                                                              : "full_attention"));
     put(r, "layer_types", types);
     put(r, "use_sliding_window", json_true());
     put_field(r, ZR_ROLE_WINDOW, json_integer(window));

@@ -84,8 +84,8 @@ static void compare_keys(const json_t *a, const json_t *b, const zr_lm_field *fi
     json_object_foreach((json_t *)a, key, value)
     {
         int change = find_change(fields, key);
-        if (out->found || !changes_arithmetic(a, key) || json_equal(value, json_object_get(b, key)) ||
-            (change >= 0 && allowed >> change & 1))
+        if (out->found || !changes_arithmetic(a, key) ||
+            json_equal(value, json_object_get(b, key)) || (change >= 0 && allowed >> change & 1))
             continue;
         *out =
             (zr_lm_difference){.found = true, .change = change < 0 ? NULL : changes[change].name};

@@ -91,4 +91,4 @@ wrong 65 '"sliding_window" is -3' 's/"sliding_window": 24/"sliding_window": -3/'
 wrong 65 '"layer_types" has 2 types, "num_hidden_layers" is 3' '0,/"sliding_attention",/{/"sliding_attention",/d}'
 wrong 78 '"layer_types" has "linear_attention" for layer 1' 's/"full_attention"/"linear_attention"/'
 wrong 78 '"sliding_attention" for layer 0: "use_sliding_window" is not true' 's/"use_sliding_window": true/"use_sliding_window": false/'
-echo PASSED
+echo "windows give the bits of one rank, and go where the model goes"

@@ -211,9 +211,8 @@ static void cpu_agrees(void **state) { check_each_kernels(starts_body); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(documents_are_as_alone),
-                                       cmocka_unit_test(cpu_agrees),
-                                       cmocka_unit_test(windows_are_starts),
-                                       cmocka_unit_test(pairs_are_counted)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(documents_are_as_alone), cmocka_unit_test(cpu_agrees),
+        cmocka_unit_test(windows_are_starts), cmocka_unit_test(pairs_are_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,17 +93,20 @@ static void layers_have_what_the_keys_say(void **state)
          {0, 0, 0},
          NULL},
         {"qwen3",
-         "\"use_sliding_window\": false, \"sliding_window\": null, " TYPES(FULL ", " FULL ", " FULL),
+         "\"use_sliding_window\": false, \"sliding_window\": null, " TYPES(FULL ", " FULL
+                                                                                ", " FULL),
          {0, 0, 0},
          NULL},
         {"qwen2", USED "\"sliding_window\": 5, \"max_window_layers\": 1, ", {0, 5, 5}, NULL},
         {"qwen2", USED "\"sliding_window\": 5, \"max_window_layers\": 0, ", {5, 5, 5}, NULL},
-        {"qwen2", USED "\"sliding_window\": 5, ", {0, 0, 0},
+        {"qwen2",
+         USED "\"sliding_window\": 5, ",
+         {0, 0, 0},
          USED "\"sliding_window\": 5, \"max_window_layers\": 28, "},
         {"qwen2", USED "\"sliding_window\": null, \"max_window_layers\": 1, ", {0, 0, 0}, NULL},
         {"qwen3",
-         USED "\"sliding_window\": 7, \"max_window_layers\": 3, " TYPES(SLIDES ", " FULL
-                                                                               ", " SLIDES),
+         USED
+         "\"sliding_window\": 7, \"max_window_layers\": 3, " TYPES(SLIDES ", " FULL ", " SLIDES),
          {7, 0, 7},
          NULL},
         {"llama", TYPES(FULL ", " FULL ", " FULL), {0, 0, 0}, ""},
@@ -140,8 +143,8 @@ static void a_program_sets_all_layers(void **state)
 
 static void enlarged_models_repeat_their_layers(void **state)
 {
-    zr_lm_config config = read_right(
-        "qwen2", USED "\"sliding_window\": 7, " TYPES(SLIDES ", " FULL ", " FULL));
+    zr_lm_config config =
+        read_right("qwen2", USED "\"sliding_window\": 7, " TYPES(SLIDES ", " FULL ", " FULL));
     zr_lm_enlarge(&config, 2, 7);
     for (int layer = 0; layer < 7; layer++)
         assert_int_equal(zr_lm_window(&config, layer), layer % 3 ? 0 : 7);
@@ -163,8 +166,7 @@ static void contradictions_are_refused(void **state)
         {"mistral", "\"sliding_window\": null, " TYPES(SLIDES ", " SLIDES ", " SLIDES),
          ZERO_ERR_UNSUPPORTED, "\"sliding_attention\" for layer 0: \"sliding_window\" is null"},
         {"qwen2", USED "\"sliding_window\": 0, ", ZERO_ERR_DATA, "\"sliding_window\" is 0"},
-        {"qwen2", USED "\"max_window_layers\": -1, ", ZERO_ERR_DATA,
-         "\"max_window_layers\" is -1"},
+        {"qwen2", USED "\"max_window_layers\": -1, ", ZERO_ERR_DATA, "\"max_window_layers\" is -1"},
         {"qwen2", "\"use_sliding_window\": 1, ", ZERO_ERR_DATA,
          "\"use_sliding_window\" is neither true nor false"},
         {"qwen2", TYPES(SLIDES ", " FULL ", " FULL), ZERO_ERR_UNSUPPORTED,

@@ -31,9 +31,9 @@ typedef struct backward_space { // arrays of floats, or those of words of pairs
     float *k_rows;              // (words of seq, wide)
     // Floats: (seq rounded up to NR); infinity and 0 where there is no query.
     float *lse, *delta;
-    const int32_t *starts; // (queries) as in head
+    const int32_t *starts;   // (queries) as in head
     int64_t queries, window; // window: the queries, if attention has none
-    float *dq; // floats (seq and one panel more, wide)
+    float *dq;               // floats (seq and one panel more, wide)
     // Floats (QUERIES, wide); with shared keys (seq rounded up to QUERIES, wide).
     float *dk, *dv;
     float *p;  // floats (MR, SPAN)
@@ -131,8 +131,7 @@ INLINE gradients gradients_of(const backward_space *s, int64_t key, int64_t i0, 
         e = kept = vf_select(first <= (int32_t)key, e, (vf){0});
     }
     if (i0 + u + LANES > key + s->window)
-        e = kept =
-            vf_select(vi_iota() < (int32_t)ZR_MAX(key + s->window - i0 - u, 0), e, (vf){0});
+        e = kept = vf_select(vi_iota() < (int32_t)ZR_MAX(key + s->window - i0 - u, 0), e, (vf){0});
     if (factor) {
         kept = e * vf_load(factor + u);
         dp *= vf_load(factor + u);
