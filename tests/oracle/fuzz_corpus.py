@@ -138,7 +138,7 @@ def put_gguf(name, architecture, keys, tokenizer, tensors):
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_type("model")
     for key, value in {"context_length": 8, "embedding_length": 32, "feed_forward_length": 32, "block_count": 1, "attention.head_count": 2, **keys}.items():
-        put_key = {float: writer.add_float32, str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32}[type(value)]
+        put_key = {float: writer.add_float32, str: writer.add_string, bool: writer.add_bool, int: writer.add_uint32, list: writer.add_array}[type(value)]
         put_key(f"{architecture}.{key}", value)
     writer.add_tokenizer_model(tokenizer["model"])
     writer.add_token_list(tokenizer["tokens"])
@@ -174,7 +174,7 @@ put_gguf("llama", "llama", {**rope, "attention.head_count_kv": 1, "vocab_size": 
     "blk.0.attn_k.weight": ([16, 32], Q4_0), "blk.0.attn_v.weight": ([16, 32], Q4_0), "blk.0.attn_output.weight": ([32, 32], Q4_0),
     **{f"blk.0.ffn_{w}.weight": ([32, 32], Q4_0) for w in ("gate", "up", "down")}})
 put_gguf("qwen3", "qwen3", {**rope, "attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16, "rope.scaling.type": "yarn", "rope.scaling.factor": 2.0,
-                            "rope.scaling.original_context_length": 4}, by_merges, {
+                            "rope.scaling.original_context_length": 4, "attention.sliding_window": 5, "attention.sliding_window_pattern": [True]}, by_merges, {
     "token_embd.weight": ([6, 32], Q4_0), **vectors, "blk.0.attn_q.weight": ([32, 32], Q4_0), "blk.0.attn_q_norm.weight": ([16], F32), "blk.0.attn_k_norm.weight": ([16], F32),
     "blk.0.attn_k.weight": ([16, 32], Q4_0), "blk.0.attn_v.weight": ([16, 32], Q4_0), "blk.0.attn_output.weight": ([32, 32], Q4_0),
     **{f"blk.0.ffn_{w}.weight": ([32, 32], Q4_0) for w in ("gate", "up", "down")}})
