@@ -173,23 +173,38 @@ zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error 
                   : ZERO_OK;
 }
 
+zero_status zr_file_map_open(int fd, size_t length, const char *path, zr_mapped_file *out,
+                             zero_error *error)
+{
+    void *data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+    *out = (zr_mapped_file){0};
+    if (data == MAP_FAILED)
+        return zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot map the %zu bytes of \"%s\"",
+                             length, path);
+    *out = (zr_mapped_file){.data = data, .length = length, .on_disk = true};
+    return ZERO_OK;
+}
+
 zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error)
 {
     int fd;
     struct stat info;
     *out = (zr_mapped_file){0};
     ZERO_TRY(open_for_reading(path, false, &fd, &info, error));
-    zero_status status = ZERO_OK;
-    if (info.st_size > 0) {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            status = zr_fail_errno(error, ZERO_ERR_IO, errno, "cannot map the %lld bytes of \"%s\"",
-                                   (long long)info.st_size, path);
-        else
-            *out = (zr_mapped_file){.data = data, .length = (size_t)info.st_size};
-    }
+    zero_status status = info.st_size > 0
+                             ? zr_file_map_open(fd, (size_t)info.st_size, path, out, error)
+                             : ZERO_OK;
     close(fd);
     return status;
+}
+
+void zr_file_release(const zr_mapped_file *file, size_t first, size_t end)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    first = ZR_ROUND_UP(first, page);
+    end = ZR_MIN(end, file->length) / page * page;
+    if (file->on_disk && first < end)
+        (void)madvise((char *)file->data + first, end - first, MADV_DONTNEED);
 }
 
 void zr_file_unmap(zr_mapped_file *file)

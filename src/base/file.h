@@ -24,13 +24,25 @@ zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offse
 // Allocates the space of an open file at once if the file system can, so that a full disk is
 // found before anything is written.
 zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error *error);
+// Opens a file for reading and writing that nobody else can see and no crash leaves behind: it is
+// never linked, or unlinked as soon as it is open. name[0..room): what messages call it,
+// PREFIX.<number>; `prefix` begins with the directory. Returns 0 or an errno.
+int zr_file_open_unnamed(const char *directory, const char *prefix, int number, char *name,
+                         size_t room, int *fd);
 
 // Maps a regular file read-only. An empty file has data NULL and length 0.
 typedef struct zr_mapped_file {
     const char *data;
     size_t length;
+    bool on_disk; // its pages come from a file, which has them again once they are released
 } zr_mapped_file;
 zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error);
+// Maps `length` bytes of an open file, which may be closed then. `path` is for the message.
+zero_status zr_file_map_open(int fd, size_t length, const char *path, zr_mapped_file *out,
+                             zero_error *error);
+// Takes the pages that lie within [first, end) out of this process's memory, if a file has them. A
+// later access reads them again.
+void zr_file_release(const zr_mapped_file *file, size_t first, size_t end);
 void zr_file_unmap(zr_mapped_file *file);
 
 // A durable write. Its order is: write under a temporary name next to `path`, fsync, rename, fsync

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHECKED_AT_ONCE = 64 << 20 }; // bytes of text between two signs of life
+enum { CHECKED_AT_ONCE = 16 << 20 }; // bytes of text between two signs of life
 
 static zero_status add_part(zr_corpus *corpus, zr_data_kind kind, int stream, const char *name,
                             zr_part **out, zero_error *error)
@@ -45,7 +45,9 @@ static zero_status check_text(const zr_corpus *corpus, const char *path, const z
     ZERO_TRY(zr_text_check_name(path, error));
     ZERO_TRY(zr_text_check_kind(path, "text", text->data, text->length, error));
     for (size_t at = 0; at < text->length;) {
+        size_t from = at;
         ZERO_TRY(zr_text_check_bytes(path, text->data, text->length, CHECKED_AT_ONCE, &at, error));
+        zr_file_release(text, from, at);
         zr_corpus_beat(corpus, path, at, text->length);
     }
     return ZERO_OK;
@@ -213,6 +215,7 @@ void zr_corpus_close(zr_corpus *corpus)
         zr_free(corpus->parts[i].ids);
         zr_buffer_free(&corpus->parts[i].records_at);
     }
+    zr_spill_destroy(corpus->spill);
     for (int i = 0; i < corpus->source_count; i++)
         zr_data_source_free(&corpus->sources[i]);
     zr_record_map_free(&corpus->map);
@@ -243,7 +246,7 @@ int64_t zr_corpus_empty(const zr_corpus *corpus)
 {
     int64_t empty = 0;
     for (int i = 0; i < corpus->part_count; i++)
-        empty += corpus->parts[i].empty;
+        empty += corpus->parts[i].facts.empty;
     return empty;
 }
 
@@ -251,7 +254,7 @@ int64_t zr_corpus_plain(const zr_corpus *corpus)
 {
     int64_t plain = 0;
     for (int i = 0; i < corpus->part_count; i++)
-        plain += corpus->parts[i].plain;
+        plain += corpus->parts[i].facts.plain;
     return plain;
 }
 

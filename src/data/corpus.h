@@ -10,7 +10,11 @@
 // whole stream are too few for a window, the whole stream is trained on.
 //
 // Callers use it in the order open, [characters], read (or write, or each_text), close. Every rank
-// does all of this for itself: nothing here communicates.
+// does all of this for itself, except that with zr_reading.sharing the ranks of a machine read
+// together what is large.
+//
+// Ids are kept in memory up to ZR_SPILL_BEYOND bytes, then in a spill, from which windows are read
+// piece by piece. Both ways give the same streams, windows, hashes and fingerprints.
 #ifndef ZR_DATA_CORPUS_H
 #define ZR_DATA_CORPUS_H
 
@@ -48,6 +52,20 @@ typedef enum zr_pack {
     ZR_PACK_ALL
 } zr_pack;
 
+enum { ZR_SHARED_WORDS = 6 };
+
+// How the ranks of a machine share one copy of tokens that are too many for memory: one of them
+// makes the tokens, and the others open its spill.
+typedef struct zr_sharing {
+    // Collective over all ranks of the job; NULL: nothing is shared. Fails on all ranks if `mine`
+    // is the failure of any. Then gives the words of the machine's leader to the machine's ranks.
+    zero_status (*tell)(void *user, zero_status mine, int64_t words[ZR_SHARED_WORDS],
+                        zero_error *error);
+    void *user;
+    bool leads; // this rank makes its machine's tokens
+    int ranks;  // of this machine: the one that leads encodes with the threads of all
+} zr_sharing;
+
 typedef struct zr_reading {
     // May be NULL if there is no text. Then it is not checked which tokenizer the token files are
     // from, and nothing is put between their documents.
@@ -61,10 +79,14 @@ typedef struct zr_reading {
     // The share of token files that this caller checks; the ranks of a job together check
     // everything.
     int share, shares;
+    // Bytes of ids that are kept in memory; what is more goes into a spill (spill.h). 0 means
+    // ZR_SPILL_BEYOND.
+    int64_t kept_bytes;
+    zr_sharing sharing;
 } zr_reading;
 
 // Turns text and records into tokens; token files stay where they are. If `held` is NULL, nothing
-// is held out. The datasets read from the corpus and must be freed before it is closed. Returns
+// is held out. Collective if reading->sharing.tell is given. The datasets read from the corpus and must be freed before it is closed. Returns
 // ZERO_ERR_DATA for a stream shorter than one window, and for a file that is refused.
 zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train,
                            zr_dataset *held, zero_error *error);

@@ -8,6 +8,18 @@
 #include "data/text.h"
 #include "tokenizer/document.h"
 
+// What is known of a part once it is read. The ids of text and records are ~id where they are no
+// targets.
+typedef struct zr_part_facts {
+    int64_t empty, plain; // records without text, and turns written without a chat template
+    int64_t count, split; // number of tokens; where the held-out part begins
+    int64_t masked[2];    // tokens that are no targets, before the split and from there on
+    int64_t spilled_at;   // byte of the spill at which its ids begin
+    // Number of records, and the byte of the spill at which their list (records_at) begins; 0: they
+    // are not in it.
+    int64_t records, records_spilled_at;
+} zr_part_facts;
+
 typedef struct zr_part { // files that are read as one
     zr_data_kind kind;
     const char *name;   // name of its first file
@@ -18,11 +30,10 @@ typedef struct zr_part { // files that are read as one
     int64_t bytes;          // bytes of its files
     zr_mapped_file records; // mapped JSONL file
     zr_token_file tokens;
-    // Once read: number of records without text, and of turns written without a chat template.
-    int64_t empty, plain;
-    int32_t *ids;         // once read: tokens of text and records; ~id if one is not a target
-    int64_t count, split; // number of tokens; where the held-out part begins
-    zr_buffer records_at; // once read: where in `ids` each record begins (int64_t)
+    int32_t *ids;         // once read: tokens of text and records; NULL: they are in the spill
+    zr_buffer records_at; // once read: where in `ids` each record begins (int64_t); also if that
+                          // is in the spill, empty
+    zr_part_facts facts;  // once read
 } zr_part;
 
 struct zr_corpus {
@@ -33,12 +44,26 @@ struct zr_corpus {
     zr_part *parts; // (part_count)
     int part_count, part_capacity;
     int stream_count; // 1; source_count if they have weights
+    zr_spill *spill;  // ids that are too many for memory; NULL while they are not
+    int64_t kept;     // ids in memory
 };
 
-// corpus_part.c. Fills ids, count and split of one part; with `holds` the last tenth begins at
-// `split`.
-zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
-                         bool holds, zero_error *error);
+// corpus_part.c. Fills ids and facts of one part; with `holds` the last tenth begins at the split.
+zero_status zr_part_read(zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds,
+                         zero_error *error);
+static inline int64_t zr_kept_bytes(const zr_reading *reading)
+{
+    return reading->kept_bytes ? reading->kept_bytes : ZR_SPILL_BEYOND;
+}
+
+// corpus_spill.c. Creates the corpus's spill.
+zero_status zr_corpus_spill(zr_corpus *corpus, zero_error *error);
+// Reads all parts, together with the other ranks of the machine if reading->sharing says so.
+zero_status zr_corpus_read_parts(zr_corpus *corpus, const zr_reading *reading, bool holds,
+                                 zero_error *error);
+// Reads where records [first, first+count) of a part begin, in its tokens.
+void zr_part_record_begins(const zr_corpus *corpus, const zr_part *part, int64_t first,
+                           int64_t count, int64_t *out);
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total);
 // Passes on the text of each record of a part. `before` bytes of `total` were read before.
 zero_status zr_part_records_each(const zr_corpus *corpus, zr_part *part, size_t before,

@@ -1,5 +1,5 @@
-// Turns parts of a corpus into tokens, which are kept in memory for a training or passed on piece
-// by piece.
+// Turns parts of a corpus into tokens, which are kept for a training, in memory or in the corpus's
+// spill, or passed on piece by piece.
 //
 // Text is read file by file, each mapped while it is read. Files are joined first only if no end
 // token can come between two of them, since a token or a character may then cross the border.
@@ -23,16 +23,51 @@ static zero_status open_part_records(const zr_corpus *corpus, const zr_part *par
 }
 
 typedef struct reader {
-    const zr_corpus *corpus;
+    zr_corpus *corpus;
     zr_part *part;
     zr_encoding encoding;
     zr_encode_threads *pool; // for text
     zr_encode_mode mode;     // for text
-    zr_take_ids take;        // NULL to keep the ids in `encoding`
+    zr_take_ids take;        // NULL to keep the ids
     void *user;
+    // Of ids that are kept: the most in memory, of the whole corpus; how many of the part are in
+    // the spill, before those of `encoding`; how many of `encoding` have been looked at.
+    int64_t most, spilled, seen;
     int64_t documents;
     size_t before, total; // bytes read before the pool's current text; bytes of everything
+    // The mapping of the pool's current text, and up to where its pages have been released.
+    const zr_mapped_file *text;
+    size_t text_at, released;
 } reader;
+
+static int64_t tokens_so_far(const reader *r) { return r->spilled + r->encoding.ids.count; }
+
+// Counts the ids of `encoding` that are no targets, once each. Those of text are all targets.
+static void count_masked_ids(reader *r)
+{
+    const zr_ids *ids = &r->encoding.ids;
+    int64_t masked = 0;
+    for (int64_t i = r->seen; i < ids->count; i++)
+        masked += ids->at[i] < 0;
+    r->part->facts.masked[r->part->facts.split >= 0] += masked;
+    r->seen = ids->count;
+}
+
+// Moves the ids of `encoding` to the spill, if the corpus has one or gets one because they are too
+// many.
+static zero_status spill_ids(reader *r, zero_error *error)
+{
+    zr_ids *ids = &r->encoding.ids;
+    if (r->take || (!r->corpus->spill && r->corpus->kept + ids->count <= r->most))
+        return ZERO_OK;
+    if (!r->corpus->spill)
+        ZERO_TRY(zr_corpus_spill(r->corpus, error));
+    ZERO_TRY(zr_spill_append(r->corpus->spill, ids->at, (size_t)ids->count * sizeof *ids->at,
+                             error));
+    r->spilled += ids->count;
+    ids->count = r->seen = 0;
+    return ZERO_OK;
+}
 
 static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_error *error)
 {
@@ -41,15 +76,18 @@ static zero_status take_ids(void *user, const int32_t *ids, int64_t count, zero_
         return r->take(r->user, ids, count, error);
     if (!zr_ids_reserve(&r->encoding.ids, count))
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for more than %lld tokens",
-                       r->part->name, (long long)r->encoding.ids.count);
+                       r->part->name, (long long)tokens_so_far(r));
     memcpy(r->encoding.ids.at + r->encoding.ids.count, ids, (size_t)count * sizeof *ids);
     r->encoding.ids.count += count;
-    return ZERO_OK;
+    r->seen = r->encoding.ids.count;
+    return spill_ids(r, error);
 }
 
 static void report_taken_bytes(void *user, size_t bytes)
 {
-    const reader *r = user;
+    reader *r = user;
+    zr_file_release(r->text, r->released, r->text_at + bytes);
+    r->released = r->text_at + bytes;
     zr_corpus_beat(r->corpus, r->part->name, r->before + bytes, r->total);
 }
 
@@ -68,8 +106,10 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
                 "%s: a part of this record is not a target (a prompt, or a user's message), which "
                 "a token file cannot express: train on the records themselves",
                 name);
-    if (!r->take)
-        return ZERO_OK;
+    if (!r->take) {
+        count_masked_ids(r);
+        return spill_ids(r, error);
+    }
     ZERO_TRY(r->take(r->user, ids->at, ids->count, error));
     ids->count = 0;
     return ZERO_OK;
@@ -77,20 +117,26 @@ static zero_status end_document(reader *r, bool ends, bool record, const char *n
 
 // ---- text ---------------------------------------------------------------------------------------
 
-// Encodes a text of `length` bytes; [split, length) is held out.
-static zero_status encode_text(reader *r, const char *name, const char *text, size_t length,
+static zero_status encode_bytes(reader *r, const char *name, size_t first, size_t end,
+                                zero_error *error)
+{
+    r->text_at = r->released = first;
+    if (first < end)
+        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, r->text->data + first, end - first, name,
+                                       take_ids, report_taken_bytes, r, error));
+    r->before += end - first;
+    return ZERO_OK;
+}
+
+// Encodes a text; from byte `split` on it is held out.
+static zero_status encode_text(reader *r, const char *name, const zr_mapped_file *text,
                                size_t split, zero_error *error)
 {
-    if (split)
-        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text, split, name, take_ids,
-                                       report_taken_bytes, r, error));
-    r->before += split;
-    if (split < length && r->part->split < 0)
-        r->part->split = r->encoding.ids.count;
-    if (split < length)
-        ZERO_TRY(zr_encode_threads_run(r->pool, r->mode, text + split, length - split, name,
-                                       take_ids, report_taken_bytes, r, error));
-    r->before += length - split;
+    r->text = text;
+    ZERO_TRY(encode_bytes(r, name, 0, split, error));
+    if (split < text->length && r->part->facts.split < 0)
+        r->part->facts.split = tokens_so_far(r);
+    ZERO_TRY(encode_bytes(r, name, split, text->length, error));
     return end_document(r, true, false, name, error);
 }
 
@@ -103,7 +149,7 @@ static zero_status encode_file(reader *r, int i, size_t split, zero_error *error
                  : split - start >= file.length
                      ? file.length
                      : zr_character_cut(file.data, split - start, file.length);
-    zero_status status = encode_text(r, r->part->paths[i], file.data, file.length, cut, error);
+    zero_status status = encode_text(r, r->part->paths[i], &file, cut, error);
     zr_file_unmap(&file);
     return status;
 }
@@ -112,7 +158,9 @@ static zero_status encode_joined(reader *r, bool holds, zero_error *error)
 {
     zr_text text;
     ZERO_TRY(zr_text_load(r->part->paths, r->part->files, &text, error));
-    zero_status status = encode_text(r, r->part->name, text.data, text.length,
+    const zr_mapped_file all = {
+        .data = text.data, .length = text.length, .on_disk = text.mapped.on_disk};
+    zero_status status = encode_text(r, r->part->name, &all,
                                      holds ? zr_text_split(&text) : text.length, error);
     zr_text_free(&text);
     return status;
@@ -126,17 +174,19 @@ static zero_status read_part_text(reader *r, int threads, bool holds, zero_error
            split = holds ? zr_text_nine_tenths(length) : length;
     bool apart =
         r->part->files == 1 || kind == ZR_TOKENIZER_BYTES || zr_tokenizer_end(tokenizer) >= 0;
-    if (kind != ZR_TOKENIZER_BPE && !r->take && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
+    bool known = kind != ZR_TOKENIZER_BPE && !r->take && !r->corpus->spill &&
+                 (int64_t)length <= r->most - r->corpus->kept; // at most so many tokens
+    if (known && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name,
                        length);
     ZERO_TRY(zr_encode_threads_create(tokenizer, threads, &r->pool, error));
-    r->part->split = -1;
+    r->part->facts.split = -1;
     zero_status status = apart ? ZERO_OK : encode_joined(r, holds, error);
     for (int i = 0; i < r->part->files && apart && status == ZERO_OK; i++)
         status = encode_file(r, i, split, error);
     zr_encode_threads_destroy(r->pool);
-    if (r->part->split < 0)
-        r->part->split = r->encoding.ids.count;
+    if (r->part->facts.split < 0)
+        r->part->facts.split = tokens_so_far(r);
     return status;
 }
 
@@ -146,8 +196,10 @@ static zero_status count_records(const reader *r, int64_t *count, zero_error *er
 {
     zr_records records;
     ZERO_TRY(open_part_records(r->corpus, r->part, &records, error));
-    while (records.split.at < records.split.length) {
+    for (size_t at = 0; records.split.at < records.split.length; at = records.split.at) {
         *count += zr_records_skip(&records, BYTES_AT_ONCE);
+        if (!records.rows)
+            zr_file_release(&r->part->records, at, records.split.at);
         zr_corpus_beat(r->corpus, r->part->name, records.split.at, records.split.length);
     }
     zr_records_close(&records);
@@ -156,14 +208,13 @@ static zero_status count_records(const reader *r, int64_t *count, zero_error *er
 
 static zero_status refuse_untrained(const reader *r, zero_error *error)
 {
-    for (int64_t i = 0; i < r->encoding.ids.count; i++)
-        if (r->encoding.ids.at[i] >= 0)
-            return ZERO_OK;
-    return r->take ? ZERO_OK
-                   : zr_fail(error, ZERO_ERR_DATA,
-                             "\"%s\": no record has anything to train on: no text, completion or "
-                             "message of the assistant",
-                             r->part->name);
+    const int64_t *masked = r->part->facts.masked;
+    return r->take || masked[0] + masked[1] < tokens_so_far(r)
+               ? ZERO_OK
+               : zr_fail(error, ZERO_ERR_DATA,
+                         "\"%s\": no record has anything to train on: no text, completion or "
+                         "message of the assistant",
+                         r->part->name);
 }
 
 typedef zero_status (*use_record)(void *user, zr_text_record *record, int64_t number,
@@ -178,15 +229,20 @@ static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t be
     zr_text_record *record = zr_alloc(sizeof *record, error);
     zero_status status = record ? ZERO_OK : ZERO_ERR_MEMORY;
     bool more = true;
-    for (size_t signs = 0; status == ZERO_OK; signs = records.split.at / BYTES_AT_ONCE) {
+    size_t told = 0;
+    while (status == ZERO_OK) {
         if ((status = zr_records_next(&records, record, &more, error)) != ZERO_OK || !more)
             break;
         status = use(user, record, records.seen - 1, error);
-        if (records.split.at / BYTES_AT_ONCE != signs)
-            zr_corpus_beat(corpus, part->name, before + records.split.at, total);
+        if (records.split.at - told < BYTES_AT_ONCE)
+            continue;
+        if (!records.rows)
+            zr_file_release(&part->records, told, records.split.at);
+        told = records.split.at;
+        zr_corpus_beat(corpus, part->name, before + told, total);
     }
-    part->empty = records.empty;
-    part->plain = records.plain;
+    part->facts.empty = records.empty;
+    part->facts.plain = records.plain;
     zr_records_close(&records);
     if (record)
         zr_document_free(&record->document);
@@ -204,11 +260,11 @@ static zero_status encode_record(void *user, zr_text_record *record, int64_t num
 {
     const splitting *s = user;
     reader *r = s->r;
-    if (number >= s->kept && r->part->split < 0)
-        r->part->split = r->encoding.ids.count;
+    const int64_t begins = tokens_so_far(r);
+    if (number >= s->kept && r->part->facts.split < 0)
+        r->part->facts.split = begins;
     if (!r->take)
-        zr_buffer_append(&r->part->records_at, &r->encoding.ids.count,
-                         sizeof r->encoding.ids.count);
+        zr_buffer_append(&r->part->records_at, &begins, sizeof begins);
     ZERO_TRY(zr_encoding_add(&r->encoding, &record->document, record->name, error));
     return end_document(r, record->ends, true, record->name, error);
 }
@@ -220,14 +276,14 @@ static zero_status read_records(reader *r, bool holds, zero_error *error)
     if (holds)
         ZERO_TRY(count_records(r, &count, error));
     splitting s = {.r = r, .kept = holds ? count - count / 10 : INT64_MAX};
-    r->part->split = -1;
+    r->part->facts.split = -1;
     ZERO_TRY(each_record(r->corpus, r->part, r->before, r->total, encode_record, &s, error));
     if (r->part->records_at.failed)
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for the list of its records",
                        r->part->name);
     r->before += r->part->records.length;
-    if (r->part->split < 0)
-        r->part->split = r->encoding.ids.count;
+    if (r->part->facts.split < 0)
+        r->part->facts.split = tokens_so_far(r);
     return refuse_untrained(r, error);
 }
 
@@ -248,17 +304,33 @@ static zero_status check_tokens(const zr_corpus *corpus, zr_part *part, const zr
     }
     if (reading->tokenizer)
         zr_token_file_end_documents(&part->tokens, zr_tokenizer_end(reading->tokenizer));
-    part->count = file->count;
-    part->split = holds ? part->count - part->count / 10 : part->count;
+    part->facts.count = file->count;
+    part->facts.split = holds ? file->count - file->count / 10 : file->count;
     return ZERO_OK;
 }
 
 // ---- all kinds ----------------------------------------------------------------------------------
 
+// Ends a part whose ids are in the spill: the list of its records follows them there.
+static zero_status keep_in_spill(reader *r, zero_error *error)
+{
+    zr_buffer *begins = &r->part->records_at;
+    if (r->part->facts.records) {
+        r->part->facts.records_spilled_at = zr_spill_bytes(r->corpus->spill);
+        ZERO_TRY(zr_spill_append(r->corpus->spill, begins->data, begins->length, error));
+    }
+    zr_buffer_free(begins);
+    return ZERO_OK;
+}
+
 // Moves the ids to the part, and gives back the memory that they do not need.
 static zero_status keep_ids(reader *r, zero_error *error)
 {
     zr_ids *ids = &r->encoding.ids;
+    r->part->facts.count = tokens_so_far(r);
+    r->part->facts.records = (int64_t)(r->part->records_at.length / sizeof(int64_t));
+    if (r->corpus->spill)
+        return keep_in_spill(r, error);
     int32_t *smaller =
         ids->count < ids->capacity
             ? zr_realloc(ids->at, (size_t)ZR_MAX(ids->count, (int64_t)1) * sizeof *smaller, error)
@@ -266,18 +338,23 @@ static zero_status keep_ids(reader *r, zero_error *error)
     if (!smaller)
         return ids->count < ids->capacity ? ZERO_ERR_MEMORY : ZERO_OK;
     r->part->ids = smaller;
-    r->part->count = ids->count;
+    r->corpus->kept += ids->count;
     *ids = (zr_ids){0};
     return ZERO_OK;
 }
 
-zero_status zr_part_read(const zr_corpus *corpus, zr_part *part, const zr_reading *reading,
-                         bool holds, zero_error *error)
+zero_status zr_part_read(zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds,
+                         zero_error *error)
 {
-    reader r = {
-        .corpus = corpus, .part = part, .mode = ZR_ENCODE_TEXT, .total = (size_t)part->bytes};
+    reader r = {.corpus = corpus,
+                .part = part,
+                .mode = ZR_ENCODE_TEXT,
+                .most = zr_kept_bytes(reading) / (int64_t)sizeof(int32_t),
+                .total = (size_t)part->bytes};
+    part->facts = (zr_part_facts){0};
     if (part->kind == ZR_DATA_TOKENS)
         return check_tokens(corpus, part, reading, holds, error);
+    part->facts.spilled_at = corpus->spill ? zr_spill_bytes(corpus->spill) : 0;
     zero_status status = zr_encoding_begin(reading->tokenizer, &r.encoding, error);
     if (status == ZERO_OK)
         status = part->kind == ZR_DATA_TEXT ? read_part_text(&r, reading->threads, holds, error)

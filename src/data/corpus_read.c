@@ -6,19 +6,25 @@
 
 #include <utf8proc.h>
 
-// Adds tokens [first, end) of a part.
-static zero_status add_span(const zr_part *part, int64_t first, int64_t end, zr_stream *out,
-                            zero_error *error)
+// Returns tokens [first, end) of a part.
+static zr_token_span span_of(const zr_corpus *corpus, const zr_part *part, int64_t first,
+                             int64_t end)
 {
-    const zr_token_span span = {.count = end - first,
-                                .tokens = part->ids ? part->ids + first : NULL,
-                                .file = part->ids ? NULL : &part->tokens,
-                                .at = first,
-                                .name = part->name};
-    return zr_stream_add(out, &span, error);
+    zr_token_span span = {.count = end - first, .at = first, .name = part->name};
+    if (part->kind == ZR_DATA_TOKENS)
+        span.file = &part->tokens;
+    else if (part->ids)
+        span.tokens = part->ids + first;
+    else
+        span.spill = corpus->spill;
+    if (span.spill)
+        span.at += part->facts.spilled_at / (int64_t)sizeof(int32_t);
+    return span;
 }
 
 typedef enum which { ALL, KEPT, HELD } which;
+
+enum { RECORDS_AT_ONCE = 512 };
 
 static zero_status add_part_spans(const zr_corpus *corpus, int number, which what, zr_stream *out,
                                   zero_error *error)
@@ -26,19 +32,18 @@ static zero_status add_part_spans(const zr_corpus *corpus, int number, which wha
     out->name = corpus->sources[number].written;
     for (int i = 0; i < corpus->part_count; i++) {
         const zr_part *part = &corpus->parts[i];
+        const zr_token_span span = span_of(corpus, part, what == HELD ? part->facts.split : 0,
+                                           what == KEPT ? part->facts.split : part->facts.count);
         if (part->stream == number)
-            ZERO_TRY(add_span(part, what == HELD ? part->split : 0,
-                              what == KEPT ? part->split : part->count, out, error));
+            ZERO_TRY(zr_stream_add(out, &span, error));
     }
     return ZERO_OK;
 }
 
-static bool is_masked(const zr_part *part, int64_t first, int64_t end)
+// Returns how many tokens of a part are no targets.
+static int64_t masked_of(const zr_part *part, which what)
 {
-    for (int64_t i = first; part->ids && i < end; i++)
-        if (part->ids[i] < 0)
-            return true;
-    return false;
+    return (what == HELD ? 0 : part->facts.masked[0]) + (what == KEPT ? 0 : part->facts.masked[1]);
 }
 
 // Returns whether a stream is packed.
@@ -46,35 +51,54 @@ static bool wants_packing(const zr_corpus *corpus, int number, zr_pack pack)
 {
     bool masked = pack == ZR_PACK_ALL;
     for (int i = 0; i < corpus->part_count && pack == ZR_PACK_MASKED && !masked; i++)
-        masked = corpus->parts[i].stream == number &&
-                 is_masked(&corpus->parts[i], 0, corpus->parts[i].count);
+        masked = corpus->parts[i].stream == number && masked_of(&corpus->parts[i], ALL) > 0;
     return masked;
 }
 
-// Adds tokens [first, end) of a part, which lie `offset` further in the stream, as one example; or
-// as several that fill windows if all of them are trained: text is cut, a conversation is not.
-static zero_status add_example(const zr_part *part, int64_t first, int64_t end, int64_t offset,
-                               int64_t seq, zr_stream *out, zero_error *error)
+typedef struct example_list { // of a part, as it becomes examples of a stream
+    const zr_corpus *corpus;
+    const zr_part *part;
+    int64_t first, end; // tokens of the part that are in the stream
+    int64_t offset;     // how much further they lie in the stream
+    int64_t seq;
+    zr_stream *out;
+} example_list;
+
+// Returns whether any of tokens [first, end) is no target.
+static bool is_masked(const example_list *list, int64_t first, int64_t end)
 {
-    int64_t step = is_masked(part, first, end) ? ZR_MAX(end - first, 1) : seq;
+    const zr_token_span span = span_of(list->corpus, list->part, first, end);
+    return masked_of(list->part, ALL) > 0 &&
+           zr_token_span_find(&span, 0, span.count, false) < span.count;
+}
+
+// Adds tokens [first, end) of a part as one example; or as several that fill windows if all of them
+// are trained: text is cut, a conversation is not.
+static zero_status add_example(const example_list *list, int64_t first, int64_t end,
+                               zero_error *error)
+{
+    int64_t seq = list->seq, step = is_masked(list, first, end) ? ZR_MAX(end - first, 1) : seq;
     for (int64_t at = first; at + 1 < end; at += step)
-        ZERO_TRY(zr_stream_add_example(out, at + offset,
+        ZERO_TRY(zr_stream_add_example(list->out, at + list->offset,
                                        step == seq ? ZR_MIN(seq + 1, end - at) : end - at, error));
     return ZERO_OK;
 }
 
-// Adds the examples of a part within [first, end): its records, or all of it as one.
-static zero_status add_part_examples(const zr_part *part, int64_t first, int64_t end,
-                                     int64_t offset, int64_t seq, zr_stream *out, zero_error *error)
+// Adds the examples of a part: its records, or all of it as one.
+static zero_status add_part_examples(const example_list *list, zero_error *error)
 {
-    const int64_t *records = (const int64_t *)(const void *)part->records_at.data;
-    int64_t count = (int64_t)(part->records_at.length / sizeof *records);
-    if (!count)
-        return add_example(part, first, end, offset, seq, out, error);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t next = i + 1 < count ? records[i + 1] : part->count;
-        if (records[i] >= first && next <= end)
-            ZERO_TRY(add_example(part, records[i], next, offset, seq, out, error));
+    const zr_part_facts *facts = &list->part->facts;
+    int64_t begins[RECORDS_AT_ONCE + 1];
+    if (!facts->records)
+        return add_example(list, list->first, list->end, error);
+    for (int64_t i = 0, count; i < facts->records; i += count) {
+        count = ZR_MIN(facts->records - i, (int64_t)RECORDS_AT_ONCE);
+        bool last = i + count == facts->records;
+        begins[count] = facts->count;
+        zr_part_record_begins(list->corpus, list->part, i, last ? count : count + 1, begins);
+        for (int64_t k = 0; k < count; k++)
+            if (begins[k] >= list->first && begins[k + 1] <= list->end)
+                ZERO_TRY(add_example(list, begins[k], begins[k + 1], error));
     }
     return ZERO_OK;
 }
@@ -86,11 +110,18 @@ static zero_status pack_stream(const zr_corpus *corpus, int number, which what, 
     int64_t begin = 0;
     for (int i = 0; i < corpus->part_count; i++) {
         const zr_part *part = &corpus->parts[i];
-        int64_t first = what == HELD ? part->split : 0,
-                end = what == KEPT ? part->split : part->count;
+        int64_t first = what == HELD ? part->facts.split : 0,
+                end = what == KEPT ? part->facts.split : part->facts.count;
         if (part->stream != number)
             continue;
-        ZERO_TRY(add_part_examples(part, first, end, begin - first, seq, out, error));
+        const example_list list = {.corpus = corpus,
+                                   .part = part,
+                                   .first = first,
+                                   .end = end,
+                                   .offset = begin - first,
+                                   .seq = seq,
+                                   .out = out};
+        ZERO_TRY(add_part_examples(&list, error));
         begin += end - first;
     }
     return zr_stream_pack(out, seq, error);
@@ -119,12 +150,12 @@ static zero_status allocate_streams(const zr_corpus *corpus, int64_t seq, zr_dat
     return out->weights ? ZERO_OK : ZERO_ERR_MEMORY;
 }
 
-static int64_t count_masked(const zr_stream *stream)
+static int64_t count_masked(const zr_corpus *corpus, int number, which what)
 {
     int64_t masked = 0;
-    for (int s = 0; s < stream->span_count; s++)
-        for (int64_t i = 0; stream->spans[s].tokens && i < stream->spans[s].count; i++)
-            masked += stream->spans[s].tokens[i] < 0;
+    for (int i = 0; i < corpus->part_count; i++)
+        if (corpus->parts[i].stream == number)
+            masked += masked_of(&corpus->parts[i], what);
     return masked;
 }
 
@@ -173,7 +204,7 @@ static zero_status make_streams(const zr_corpus *corpus, int64_t seq, zr_pack pa
         train->weights[i] = corpus->sources[i].weight;
         train->count += stream->count;
         train->documents = train->documents || packed;
-        int64_t masked = count_masked(stream);
+        int64_t masked = count_masked(corpus, i, holds ? KEPT : ALL);
         train->masked += masked;
         train->bare += masked ? zr_stream_bare_windows(stream, seq) : 0;
     }
@@ -193,19 +224,14 @@ zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_data
         return zr_fail(error, ZERO_ERR_USAGE,
                        "%s: windows of %lld tokens, where at least 1 is needed",
                        zr_corpus_name(corpus), (long long)reading->seq);
-    for (int i = 0; i < corpus->part_count; i++) {
-        zero_status status = corpus->parts[i].count ? ZERO_OK
-                                                    : zr_part_read(corpus, &corpus->parts[i],
-                                                                   reading, held != NULL, error);
-        zr_file_unmap(
-            &corpus->parts[i].records); // not needed any more, because its tokens have been read
-        ZERO_TRY(status);
-    }
+    ZERO_TRY(zr_corpus_read_parts(corpus, reading, held != NULL, error));
     zero_status status = allocate_streams(corpus, reading->seq, train, error);
     if (status == ZERO_OK && held)
         status = allocate_streams(corpus, reading->seq, held, error);
     if (status == ZERO_OK)
         status = make_streams(corpus, reading->seq, reading->pack, train, held, error);
+    if (status == ZERO_OK && corpus->spill)
+        status = zr_spill_check(corpus->spill, error);
     if (status != ZERO_OK) {
         zr_dataset_free(train);
         if (held)

@@ -32,6 +32,30 @@ zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_err
     return ZERO_OK;
 }
 
+void zr_token_span_read(const zr_token_span *span, int64_t first, int64_t count, int32_t *out)
+{
+    if (span->tokens)
+        memcpy(out, span->tokens + first, (size_t)count * sizeof *out);
+    else if (span->spill)
+        zr_spill_read(span->spill, (span->at + first) * (int64_t)sizeof *out, out,
+                      (size_t)count * sizeof *out);
+    else
+        zr_token_file_read(span->file, span->at + first, count, out);
+}
+
+int64_t zr_token_span_find(const zr_token_span *span, int64_t first, int64_t end, bool target)
+{
+    int32_t ids[512]; // few, because what is looked for is often the first
+    for (int64_t at = first, count; at < end; at += count) {
+        count = ZR_MIN(end - at, (int64_t)ZR_COUNT(ids));
+        zr_token_span_read(span, at, count, ids);
+        for (int64_t i = 0; i < count; i++)
+            if ((ids[i] >= 0) == target)
+                return at + i;
+    }
+    return end;
+}
+
 // Finds the span that has token `at`.
 static const zr_token_span *span_at(const zr_stream *stream, int64_t at)
 {
@@ -53,10 +77,7 @@ void zr_stream_read(const zr_stream *stream, int64_t first, int64_t count, int32
     for (int64_t done = 0, run; done < count; done += run, span++) {
         int64_t at = first + done - span->first;
         run = ZR_MIN(count - done, span->count - at);
-        if (span->tokens)
-            memcpy(out + done, span->tokens + at, (size_t)run * sizeof *out);
-        else
-            zr_token_file_read(span->file, span->at + at, run, out + done);
+        zr_token_span_read(span, at, run, out + done);
     }
 }
 
@@ -97,7 +118,9 @@ zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
     for (int s = 0; s < dataset->stream_count; s++)
         for (int i = 0; i < dataset->streams[s].span_count; i++) {
             const zr_token_span *span = &dataset->streams[s].spans[i];
-            if (span->tokens || span->file == last)
+            if (span->spill)
+                ZERO_TRY(zr_spill_check(span->spill, error));
+            if (span->tokens || span->spill || span->file == last)
                 continue;
             last = span->file;
             ZERO_TRY(zr_token_file_check_length(last, error));
@@ -144,14 +167,6 @@ int64_t zr_dataset_epoch(const zr_dataset *dataset)
     return tokens;
 }
 
-// Returns the first target at or after token `from`; the span's count if there is none.
-static int64_t next_target(const zr_token_span *span, int64_t from)
-{
-    while (span->tokens && from < span->count && span->tokens[from] < 0)
-        from++;
-    return from;
-}
-
 // Returns whether a packed window has a target.
 static bool has_target(const zr_stream *stream, int64_t window, int64_t seq)
 {
@@ -187,7 +202,8 @@ int64_t zr_stream_bare_windows(const zr_stream *stream, int64_t seq)
     for (int s = 0; s < stream->span_count; s++) {
         const zr_token_span *span = &stream->spans[s];
         for (;;) { // window w has the targets [w * seq + 1, (w + 1) * seq]
-            int64_t at = next_target(span, ZR_MAX(next * seq + 1 - span->first, 0));
+            int64_t at = zr_token_span_find(span, ZR_MAX(next * seq + 1 - span->first, 0),
+                                            span->count, true);
             int64_t window = (span->first + at - 1) / seq;
             if (at >= span->count || window >= windows)
                 break;

@@ -12,16 +12,18 @@
 #define ZR_DATA_DATASET_H
 
 #include "data/packing.h"
+#include "data/spill.h"
 #include "data/token_file.h"
 
 #define ZR_MASKED (-100) // the target that the loss does not count, as in PyTorch
 
-// Tokens of a stream that are contiguous, in memory or in a token file.
+// Tokens of a stream that are contiguous: in memory, in a spill, or in a token file.
 typedef struct zr_token_span {
     int64_t first, count;  // position in the stream
-    const int32_t *tokens; // (count); ~id if the token is not a target; NULL if they are in `file`
+    const int32_t *tokens; // (count); ~id if the token is not a target; NULL if they are elsewhere
+    zr_spill *spill;       // int32, as `tokens`; NULL if they are in `file`
     const zr_token_file *file;
-    int64_t at;       // position in the file
+    int64_t at;       // position of its first token in the spill or the file
     const char *name; // name of the file or files that they come from
 } zr_token_span;
 
@@ -54,6 +56,11 @@ typedef struct zr_dataset {
     uint64_t seed;
     bool documents; // micro-batches have positions, which begin anew in each example
 } zr_dataset;
+
+// Reads tokens [first, first+count) of the span; masked ones are ~id.
+void zr_token_span_read(const zr_token_span *span, int64_t first, int64_t count, int32_t *out);
+// Returns the first token of [first, end) that is a target, or is none; `end` if there is none.
+int64_t zr_token_span_find(const zr_token_span *span, int64_t first, int64_t end, bool target);
 
 // Appends the span's `count` tokens; its `first` is set here.
 zero_status zr_stream_add(zr_stream *stream, const zr_token_span *span, zero_error *error);
@@ -93,7 +100,7 @@ void zr_dataset_train_batch(const zr_dataset *dataset, int64_t first_sample, int
                             zr_rows out);
 void zr_dataset_eval_batch(const zr_dataset *dataset, int64_t first_window, int64_t batch,
                            zr_rows out);
-// Calls zr_token_file_check_length for each file.
+// Calls zr_token_file_check_length for each file, and zr_spill_check for each spill.
 zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error);
 // Hashes all data that samples consist of: each stream's length, weight, ids and masks. Each block
 // of tokens is hashed by itself, and block b belongs to share b mod `shares`. The sum of all
@@ -101,7 +108,7 @@ zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
 // once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
 // From dataset_fingerprint.c. Hashes length, weight and ids of each span that this caller has. All
-// ids in memory are hashed; of the token files, ZR_SAMPLED_BLOCKS blocks of 1,024 ids in all, at
+// ids of texts and records are hashed; of the token files, ZR_SAMPLED_BLOCKS blocks of 1,024 ids in all, at
 // positions that follow from the seed.
 typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight,
                                     uint64_t hash);

@@ -6,10 +6,11 @@
 #include <string.h>
 
 enum { BLOCK = 1 << 10, BEAT = 64 }; // in tokens; blocks between two signs of life
+enum { ALL_AT_ONCE = 1 << 13, ALL_BEAT = 1 << 9 }; // the same where all tokens are hashed
 
 static int64_t count_file_blocks(const zr_token_span *span)
 {
-    return span->tokens ? 0 : (span->count + BLOCK - 1) / BLOCK;
+    return span->file ? (span->count + BLOCK - 1) / BLOCK : 0;
 }
 
 static int64_t file_blocks(const zr_dataset *dataset)
@@ -41,6 +42,20 @@ static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t al
     return hash;
 }
 
+// Hashes all tokens in pieces, so that it makes no difference whether they are in memory.
+static uint64_t hash_all(const zr_token_span *span, const zr_watch *watch, uint64_t hash)
+{
+    int32_t ids[ALL_AT_ONCE];
+    for (int64_t at = 0, pieces = 0, count; at < span->count; at += count, pieces++) {
+        count = ZR_MIN(span->count - at, (int64_t)ALL_AT_ONCE);
+        zr_token_span_read(span, at, count, ids);
+        hash = zr_hash_bytes(ids, (size_t)count * sizeof *ids, hash);
+        if (watch && watch->beat && pieces % ALL_BEAT == ALL_BEAT - 1)
+            watch->beat(watch->user, span->name, (size_t)at, (size_t)span->count);
+    }
+    return hash;
+}
+
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,
                             zr_span_fingerprint take, void *user)
 {
@@ -51,9 +66,8 @@ void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_w
             uint64_t facts[3] = {(uint64_t)s, (uint64_t)span->count};
             memcpy(&facts[2], &dataset->weights[s], sizeof facts[2]);
             uint64_t hash = zr_hash_bytes(facts, sizeof facts, 0);
-            hash = span->tokens ? zr_hash_bytes(span->tokens,
-                                                (size_t)span->count * sizeof *span->tokens, hash)
-                                : hash_places(span, first, all, seed, watch, hash);
+            hash = span->file ? hash_places(span, first, all, seed, watch, hash)
+                              : hash_all(span, watch, hash);
             first += count_file_blocks(span);
             take(user, span, dataset->weights[s], hash);
             if (watch && watch->beat)

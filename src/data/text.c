@@ -2,6 +2,7 @@
 // tokenised.
 #include "base/alloc.h"
 #include "data/text.h"
+#include "data/spill.h"
 #include "data/unpack.h"
 #include "tokenizer/vocabulary.h"
 
@@ -41,6 +42,25 @@ zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error
     return zr_text_map_as(path, "text", out, error);
 }
 
+static zero_status join_in_spill(const zr_mapped_file *files, zr_text *out, zero_error *error)
+{
+    zr_spill *spill;
+    zero_status status = ZERO_OK;
+    ZERO_TRY(zr_spill_create("joining files of text", &spill, error));
+    for (int i = 0; i < out->files && status == ZERO_OK; i++) {
+        status = zr_spill_append(spill, files[i].data, files[i].length, error);
+        zr_file_release(&files[i], 0, files[i].length);
+    }
+    if (status == ZERO_OK)
+        status = zr_spill_finish(spill, error);
+    if (status == ZERO_OK)
+        status = zr_spill_map(spill, &out->mapped, error);
+    zr_spill_destroy(spill);
+    out->data = out->mapped.data;
+    out->length = out->mapped.length;
+    return status;
+}
+
 static zero_status join_mapped_files(const zr_mapped_file *files, zr_text *out, zero_error *error)
 {
     size_t length = 0;
@@ -48,6 +68,8 @@ static zero_status join_mapped_files(const zr_mapped_file *files, zr_text *out, 
         length += files[i].length;
         out->ends[i] = length;
     }
+    if (length > ZR_SPILL_BEYOND)
+        return join_in_spill(files, out, error);
     out->copied = zr_alloc(length + 1, error);
     if (!out->copied)
         return ZERO_ERR_MEMORY;

@@ -10,8 +10,8 @@ typedef struct zr_text { // the files' bytes, one after another
     size_t length;
     int files;
     size_t *ends;          // (files) end of each one
-    zr_mapped_file mapped; // a single file, which is not copied
-    char *copied;          // several files
+    zr_mapped_file mapped; // a single file, which is not copied; or the spill of several
+    char *copied;          // several files that are small enough for memory
 } zr_text;
 
 // Reads the files, unpacks those that are compressed (unpack.h), and joins them in the order given.

@@ -1,10 +1,7 @@
-#define _GNU_SOURCE
 #include "data/unpack.h"
 #include "data/token_file.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static const struct packing {
     const char *begins;
@@ -42,19 +39,6 @@ bool zr_packed_path_ends(const char *path, const char *suffix)
     return length > width && !strncmp(path + length - width, suffix, width);
 }
 
-// Gives the mapping to *file, without the pages that it does not need.
-static zero_status finish(zr_unpacked *out, zr_mapped_file *file, zero_error *error)
-{
-    if (!out->length)
-        return zr_fail(error, ZERO_ERR_DATA, "\"%s\" unpacks to nothing", out->path);
-    void *data = mremap(out->data, out->capacity, out->length, MREMAP_MAYMOVE);
-    if (data == MAP_FAILED)
-        return zr_fail_errno(error, ZERO_ERR_MEMORY, errno, "cannot keep the %zu bytes of \"%s\"",
-                             out->length, out->path);
-    *file = (zr_mapped_file){.data = data, .length = out->length};
-    return ZERO_OK;
-}
-
 static zero_status unpack_as(const struct packing *as, const char *path, const char *data,
                              size_t length, zr_mapped_file *file, zero_error *error)
 {
@@ -67,9 +51,8 @@ static zero_status unpack_as(const struct packing *as, const char *path, const c
                        path, as->name, as->library, as->program);
     zero_status status = as->unpack(data, length, &out, error);
     if (status == ZERO_OK)
-        status = finish(&out, file, error);
-    if (status != ZERO_OK && out.data)
-        munmap(out.data, out.capacity);
+        status = zr_unpacked_finish(&out, file, error);
+    zr_unpacked_free(&out);
     return status;
 }
 

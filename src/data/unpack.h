@@ -1,21 +1,25 @@
-// Files compressed by gzip or zstd, recognised by their first bytes, are unpacked into memory.
+// Files compressed by gzip or zstd, recognised by their first bytes, are unpacked into memory, or,
+// if they become large, into a spill, which is mapped.
 //
 // zlib and libzstd are optional: a program without one of them refuses files that need it. What
 // comes out is bounded, since a file of a few MB can be made that unpacks to many GB.
 #ifndef ZR_DATA_UNPACK_H
 #define ZR_DATA_UNPACK_H
 
-#include "base/file.h"
+#include "data/spill.h"
 
 // The most bytes that a file may unpack to; or the largest multiple of its size, if that is more.
 #define ZR_UNPACKED_BYTES ((size_t)4 << 30)
 #define ZR_UNPACKED_TIMES 200
 
-// What is being unpacked: an anonymous mapping that grows.
+// What is being unpacked: an anonymous mapping that grows up to ZR_SPILL_BEYOND bytes. From then on
+// it is a buffer: whenever it is full, its bytes go to the end of a spill.
 typedef struct zr_unpacked {
     const char *path;
     char *data;
-    size_t length, capacity, limit;
+    size_t length, capacity;
+    zr_spill *spill; // NULL: all is in `data`
+    size_t limit;    // of all bytes
 } zr_unpacked;
 
 // Unpacks data[0..length) if a known compression made it; otherwise out->data is NULL. The caller
@@ -28,8 +32,13 @@ bool zr_unpack_is_built(const char *name);
 // Returns whether a path ends with `suffix`, or with `suffix` and .gz or .zst.
 bool zr_packed_path_ends(const char *path, const char *suffix);
 
-// unpack_room.c. Gives at least one byte of room after out->length.
+// unpack_room.c. Gives at least one byte of room after out->length, which may become smaller.
 zero_status zr_unpacked_grow(zr_unpacked *out, zero_error *error);
+// Returns the bytes that have come so far, in the spill and in memory.
+size_t zr_unpacked_bytes(const zr_unpacked *out);
+// Gives all bytes to *file.
+zero_status zr_unpacked_finish(zr_unpacked *out, zr_mapped_file *file, zero_error *error);
+void zr_unpacked_free(zr_unpacked *out);
 zero_status zr_unpacked_refuse(const zr_unpacked *out, const char *what, zero_error *error);
 
 // unpack_gzip.c, unpack_zstd.c: append all that a file unpacks to, several members or frames too.

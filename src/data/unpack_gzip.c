@@ -52,7 +52,7 @@ zero_status zr_unpack_gzip(const char *data, size_t length, zr_unpacked *out, ze
     int code = inflateInit2(&s, WINDOW_OF_GZIP);
     zero_status status = code == Z_OK ? ZERO_OK : fail_inflate(&s, code, out, error);
     while (status == ZERO_OK && (const char *)s.next_in < end) {
-        if (out->length && !*s.next_in) {
+        if (zr_unpacked_bytes(out) && !*s.next_in) {
             s.next_in++;
             continue;
         }

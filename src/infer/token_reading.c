@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "comm/agreement.h"
 #include "setup/load.h"
 
 #include <stdio.h>
@@ -9,6 +10,9 @@
 #include <sys/stat.h>
 
 #define SECONDS_BETWEEN_LINES 3.0
+
+// With more machines nothing is shared: the words of all must fit into one small all-reduce.
+enum { MOST_MACHINES = ZR_COMM_SMALL_BYTES / (ZR_SHARED_WORDS * (int)sizeof(int64_t)) };
 
 static void report_reading(void *user, const char *name, size_t done, size_t total)
 {
@@ -55,8 +59,57 @@ void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger)
                (long long)cut, (long long)all, (long long)data->seq);
 }
 
-zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
-                                   const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq)
+static int machine_of(const zero_comm *comm, int rank)
+{
+    return comm->machines ? comm->machines[rank] : 0;
+}
+
+static int count_machines(const zero_comm *comm)
+{
+    int machines = 1;
+    for (int r = 0; r < comm->size; r++)
+        machines = ZR_MAX(machines, machine_of(comm, r) + 1);
+    return machines;
+}
+
+// Gives the words of each machine's first rank to the machine's ranks.
+static zero_status tell_machine(void *user, zero_status mine, int64_t words[ZR_SHARED_WORDS],
+                                zero_error *error)
+{
+    enum { WORDS = ZR_SHARED_WORDS };
+    zero_comm *comm = user;
+    int own = machine_of(comm, comm->rank), first = 0, machines = count_machines(comm);
+    int64_t all[MOST_MACHINES * WORDS];
+    ZERO_TRY(zr_comm_agree(comm, mine, error));
+    while (machine_of(comm, first) != own)
+        first++;
+    for (int i = 0; i < machines * WORDS; i++)
+        all[i] = INT64_MIN;
+    if (comm->rank == first)
+        memcpy(all + own * WORDS, words, WORDS * sizeof *words);
+    ZERO_TRY(
+        zr_comm_all_reduce_small(comm, all, machines * (int64_t)WORDS, ZERO_I64, ZR_MAX, error));
+    memcpy(words, all + own * WORDS, WORDS * sizeof *words);
+    return ZERO_OK;
+}
+
+static zr_sharing share_with_machine(zero_comm *comm)
+{
+    zr_sharing sharing = {.leads = true};
+    if (!comm || comm->size == 1 || count_machines(comm) > MOST_MACHINES)
+        return sharing;
+    sharing.tell = tell_machine;
+    sharing.user = comm;
+    for (int r = 0; r < comm->size; r++) {
+        bool here = machine_of(comm, r) == machine_of(comm, comm->rank);
+        sharing.leads = sharing.leads && !(here && r < comm->rank);
+        sharing.ranks += here;
+    }
+    return sharing;
+}
+
+zr_reading zr_token_reader_options(zero_comm *comm, int threads, const zr_tokenizer *tokenizer,
+                                   int64_t vocabulary, int64_t seq)
 {
     int size = comm ? comm->size : 1;
     return (zr_reading){.tokenizer = tokenizer,
@@ -65,7 +118,8 @@ zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
                         .threads =
                             threads > 0 ? threads : ZR_MAX(zr_cpu_budget_get().allowed / size, 1),
                         .share = comm ? comm->rank : 0,
-                        .shares = size};
+                        .shares = size,
+                        .sharing = share_with_machine(comm)};
 }
 
 // Loading says what there is in place of a tokenizer that can be read.

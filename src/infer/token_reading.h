@@ -20,8 +20,10 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
 // Warns of examples that are longer than a window.
 void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger);
 // Returns how a rank reads: the ranks share the check of token files, and those on this machine
-// also share its cores.
-zr_reading zr_token_reader_options(const zero_comm *comm, int threads,
+// also share its cores, and one copy of many tokens. So zr_corpus_read is collective where `comm`
+// has several ranks. A rank that fails before it takes part through the zr_comm_agree that ends
+// the phase.
+zr_reading zr_token_reader_options(zero_comm *comm, int threads,
                                    const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq);
 // Makes the tokenizer that --tokenizer names, or else the model's, or else bytes. "chars" takes the
 // characters of the corpus. A model without one is refused with the way out, --tokenizer.

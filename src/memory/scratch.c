@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "memory/scratch.h"
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +13,6 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-
-// Most files of one label that a process leaves linked at the same moment.
-#define MOST_NUMBERS 1000
 
 // Returns how many bytes of the space lie in a file.
 static int64_t bytes_in_file(const zr_scratch *scratch, int file)
@@ -49,27 +47,10 @@ static zero_status find_space(const char *directory, int64_t *available, zero_er
     return ZERO_OK;
 }
 
-// Opens a file that is linked until it is open, where the file system has no O_TMPFILE. Returns an
-// errno, or 0.
-static int open_named(char *name, size_t room, const char *prefix, int number, int *fd)
-{
-    int reason = EEXIST;
-    for (int i = 0; i < MOST_NUMBERS && reason == EEXIST; i++) {
-        snprintf(name, room, "%s.%d", prefix, number + i);
-        *fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        reason = *fd < 0 ? errno : 0;
-    }
-    if (!reason && unlink(name)) {
-        reason = errno;
-        close(*fd);
-    }
-    return reason;
-}
-
 static zero_status open_file(zr_scratch *scratch, const char *directory, const char *label,
                              zero_error *error)
 {
-    int file = scratch->count, reason = 0;
+    int file = scratch->count, fd;
     char *prefix = zr_sprintf(error, "%s/%s.%ld", directory, label, (long)getpid());
     size_t room = prefix ? strlen(prefix) + 16 : 0;
     char *name = prefix ? zr_alloc(room, error) : NULL;
@@ -77,10 +58,7 @@ static zero_status open_file(zr_scratch *scratch, const char *directory, const c
         zr_free(prefix);
         return ZERO_ERR_MEMORY;
     }
-    snprintf(name, room, "%s.%d", prefix, file);
-    int fd = open(directory, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        reason = open_named(name, room, prefix, file, &fd);
+    int reason = zr_file_open_unnamed(directory, prefix, file, name, room, &fd);
     zr_free(prefix);
     if (reason) {
         zr_free(name);
