@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "data/corpus_internal.h"
 #include "data/text.h"
+#include "data/unpack.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,49 +54,65 @@ static zero_status check_text(const zr_corpus *corpus, const char *path, const z
     return ZERO_OK;
 }
 
-// Adds a file to those of a part. If its argument begins with "text:", its bytes are not checked.
-static zero_status add_text(const zr_corpus *corpus, zr_part *part, const file *file,
-                            zero_error *error)
+// Looks into a text file. If its argument begins with "text:", its bytes are not checked.
+static zero_status open_text(const zr_corpus *corpus, zr_part *part, int i, zero_error *error)
 {
     zr_mapped_file text;
-    ZERO_TRY(zr_text_map(file->path, &text, error));
+    ZERO_TRY(zr_text_map(part->paths[i], &text, error));
     zero_status status =
-        file->source->named ? ZERO_OK : check_text(corpus, file->path, &text, error);
+        part->as_is[i] ? ZERO_OK : check_text(corpus, part->paths[i], &text, error);
     part->bytes += (int64_t)text.length;
+    part->ends[i] = (size_t)part->bytes;
     zr_file_unmap(&text);
-    ZERO_TRY(status);
-    part->paths[part->files] = file->path;
-    part->ends[part->files++] = (size_t)part->bytes;
-    return ZERO_OK;
+    return status;
 }
 
-static zero_status open_texts(const zr_corpus *corpus, zr_part *part, const file *files, int count,
-                              zero_error *error)
+static zero_status open_records(zr_part *part, zero_error *error)
 {
-    part->paths = zr_alloc((size_t)count * sizeof *part->paths, error);
-    if (!part->paths)
-        return ZERO_ERR_MEMORY;
-    part->ends = zr_alloc((size_t)count * sizeof *part->ends, error);
-    if (!part->ends)
-        return ZERO_ERR_MEMORY;
-    for (int i = 0; i < count; i++)
-        ZERO_TRY(add_text(corpus, part, &files[i], error));
-    return ZERO_OK;
-}
-
-static zero_status open_records(zr_part *part, const file *file, zero_error *error)
-{
-    ZERO_TRY(zr_text_map_as(file->path, "JSON", &part->records, error));
+    ZERO_TRY(zr_text_map_as(part->name, "JSON", &part->records, error));
     zr_records records;
     part->bytes = (int64_t)part->records.length;
     // A Parquet file has a footer, which says whether it can be read at all.
     ZERO_TRY(
-        zr_records_open(file->path, part->records.data, part->records.length, &records, error));
+        zr_records_open(part->name, part->records.data, part->records.length, &records, error));
     bool parquet = records.rows != NULL;
     zr_records_close(&records);
     if (parquet)
         return ZERO_OK;
-    return zr_text_check_kind(file->path, "JSON", part->records.data, part->records.length, error);
+    return zr_text_check_kind(part->name, "JSON", part->records.data, part->records.length, error);
+}
+
+zero_status zr_part_open(const zr_corpus *corpus, zr_part *part, zero_error *error)
+{
+    if (!part->unopened)
+        return ZERO_OK;
+    part->unopened = false;
+    part->bytes = 0;
+    if (part->kind == ZR_DATA_JSONL)
+        return open_records(part, error);
+    for (int i = 0; i < part->files; i++)
+        ZERO_TRY(open_text(corpus, part, i, error));
+    return ZERO_OK;
+}
+
+// Names the files of a part that has text, and opens them unless another rank does.
+static zero_status add_files(const zr_corpus *corpus, zr_part *part, const file *files, int count,
+                             zero_error *error)
+{
+    part->paths = zr_alloc((size_t)count * sizeof *part->paths, error);
+    part->ends = part->paths ? zr_alloc((size_t)count * sizeof *part->ends, error) : NULL;
+    part->as_is = part->ends ? zr_alloc((size_t)count * sizeof *part->as_is, error) : NULL;
+    if (!part->as_is)
+        return ZERO_ERR_MEMORY;
+    bool packed = false;
+    part->unopened = true;
+    part->files = count;
+    for (int i = 0; i < count; i++) {
+        part->paths[i] = files[i].path;
+        part->as_is[i] = files[i].source->named;
+        packed = packed || zr_is_packed(files[i].path);
+    }
+    return packed && corpus->options.follows ? ZERO_OK : zr_part_open(corpus, part, error);
 }
 
 static zero_status open_tokens(zr_part *part, const file *file, zero_error *error)
@@ -119,11 +136,8 @@ static zero_status open_part(zr_corpus *corpus, const file *files, int count, in
     zr_part *part;
     ZERO_TRY(add_part(corpus, files->kind, files->stream, files->path, &part, error));
     *used = files->kind == ZR_DATA_TEXT ? count_joined_texts(files, count) : 1;
-    switch (files->kind) {
-    case ZR_DATA_TEXT: return open_texts(corpus, part, files, *used, error);
-    case ZR_DATA_JSONL: return open_records(part, files, error);
-    default: return open_tokens(part, files, error);
-    }
+    return files->kind == ZR_DATA_TOKENS ? open_tokens(part, files, error)
+                                         : add_files(corpus, part, files, *used, error);
 }
 
 static zero_status open_parts(zr_corpus *corpus, zero_error *error)
@@ -212,6 +226,7 @@ void zr_corpus_close(zr_corpus *corpus)
         zr_token_file_close(&corpus->parts[i].tokens);
         zr_free(corpus->parts[i].paths);
         zr_free(corpus->parts[i].ends);
+        zr_free(corpus->parts[i].as_is);
         zr_free(corpus->parts[i].ids);
         zr_buffer_free(&corpus->parts[i].records_at);
     }

@@ -31,9 +31,12 @@ typedef struct zr_corpus_options {
     const char *field;
     const zr_chat *chat; // format of messages
     zr_watch watch;
+    // Another rank of this machine looks into compressed files and reports what is wrong; this one
+    // unpacks them only when it needs their text.
+    bool follows;
 } zr_corpus_options;
 
-// Opens every file. Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an empty one, a
+// Opens every file, and looks into it. Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an empty one, a
 // directory or a broken token file; the error names it. The options' texts and chat must outlive
 // the corpus.
 zero_status zr_corpus_open(const zr_corpus_options *options, zr_corpus **out, zero_error *error);

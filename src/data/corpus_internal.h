@@ -25,7 +25,9 @@ typedef struct zr_part { // files that are read as one
     const char *name;   // name of its first file
     const char **paths; // (files) paths of text files
     size_t *ends;       // (files) end of each one, if they were joined
+    bool *as_is;        // (files) whether any bytes are accepted ("text:PATH")
     int files;
+    bool unopened; // its files have not been looked into
     int stream;
     int64_t bytes;          // bytes of its files
     zr_mapped_file records; // mapped JSONL file
@@ -48,6 +50,8 @@ struct zr_corpus {
     int64_t kept;     // ids in memory
 };
 
+// corpus.c. Looks into the files of a part, unless that was done.
+zero_status zr_part_open(const zr_corpus *corpus, zr_part *part, zero_error *error);
 // corpus_part.c. Fills ids and facts of one part; with `holds` the last tenth begins at the split.
 zero_status zr_part_read(zr_corpus *corpus, zr_part *part, const zr_reading *reading, bool holds,
                          zero_error *error);

@@ -305,12 +305,13 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
     zero_status status = seen ? ZERO_OK : ZERO_ERR_MEMORY;
     for (int i = 0; i < corpus->part_count && status == ZERO_OK; i++) {
         zr_part *part = &corpus->parts[i];
-        if (part->kind == ZR_DATA_TOKENS)
+        status = zr_part_open(corpus, part, error);
+        if (status == ZERO_OK && part->kind == ZR_DATA_TOKENS)
             status = zr_fail(
                 error, ZERO_ERR_USAGE,
                 "\"%s\" holds tokens: the tokenizer \"chars\" is made of the characters of a text",
                 part->name);
-        else
+        else if (status == ZERO_OK)
             status = part->kind == ZR_DATA_TEXT
                          ? collect_text_characters(part, seen, error)
                          : collect_record_characters(corpus, part, seen, error);

@@ -51,6 +51,7 @@ static zero_status read_kind(zr_corpus *corpus, const zr_reading *reading, bool 
         zr_part *part = &corpus->parts[i];
         if (part->facts.count || (part->kind == ZR_DATA_TOKENS) != tokens)
             continue;
+        ZERO_TRY(zr_part_open(corpus, part, error));
         ZERO_TRY(zr_part_read(corpus, part, reading, holds, error));
         zr_file_unmap(&part->records); // its tokens have been read
     }

@@ -28,7 +28,7 @@ static const char *choose_directory(void)
     const char *named = getenv("TMPDIR");
     if (named && *named)
         return named;
-    return zr_path_is_directory("/var/tmp") ? "/var/tmp" : "/tmp";
+    return access("/var/tmp", W_OK | X_OK) ? "/tmp" : "/var/tmp";
 }
 
 static zero_status make_spill(const char *what, const char *directory, zr_spill **out,

@@ -56,12 +56,24 @@ static zero_status unpack_as(const struct packing *as, const char *path, const c
     return status;
 }
 
+static const struct packing *find_packing(const char *data, size_t length)
+{
+    for (int i = 0; i < ZR_COUNT(packings); i++)
+        if (length >= packings[i].width && !memcmp(data, packings[i].begins, packings[i].width))
+            return &packings[i];
+    return NULL;
+}
+
+bool zr_is_packed(const char *path)
+{
+    char head[5];
+    return find_packing(head, zr_file_head(path, head, sizeof head)) != NULL;
+}
+
 zero_status zr_unpack(const char *path, const char *data, size_t length, zr_mapped_file *out,
                       zero_error *error)
 {
+    const struct packing *as = find_packing(data, length);
     *out = (zr_mapped_file){0};
-    for (int i = 0; i < ZR_COUNT(packings); i++)
-        if (length >= packings[i].width && !memcmp(data, packings[i].begins, packings[i].width))
-            return unpack_as(&packings[i], path, data, length, out, error);
-    return ZERO_OK;
+    return as ? unpack_as(as, path, data, length, out, error) : ZERO_OK;
 }

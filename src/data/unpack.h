@@ -27,6 +27,8 @@ typedef struct zr_unpacked {
 // much; ZERO_ERR_UNSUPPORTED if the program was built without the library.
 zero_status zr_unpack(const char *path, const char *data, size_t length, zr_mapped_file *out,
                       zero_error *error);
+// Returns whether a file begins as one that zr_unpack unpacks.
+bool zr_is_packed(const char *path);
 // Returns whether this program unpacks what "gzip" or "zstd" has compressed.
 bool zr_unpack_is_built(const char *name);
 // Returns whether a path ends with `suffix`, or with `suffix` and .gz or .zst.

@@ -48,7 +48,8 @@ static zero_status read_data(zero_comm *comm, const zero_eval_options *options, 
                                       .count = options->data_count,
                                       .field = options->field,
                                       .chat = &s->chat,
-                                      .watch = zr_reading_watch(&s->progress, comm, logger)};
+                                      .watch = zr_reading_watch(&s->progress, comm, logger),
+                                      .follows = zr_reading_follows(comm)};
     ZERO_TRY(zr_corpus_open(&corpus, &s->corpus, error));
     ZERO_TRY(zr_reading_tokenizer_of(zr_adapter_tokenizer(s->adapter, options->model_dir),
                                      options->tokenizer, s->corpus, vocabulary,

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "comm/agreement.h"
 #include "setup/load.h"
+#include "setup/machine_facts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,14 @@ static int machine_of(const zero_comm *comm, int rank)
     return comm->machines ? comm->machines[rank] : 0;
 }
 
+static int first_of_machine(const zero_comm *comm)
+{
+    int first = 0;
+    while (machine_of(comm, first) != machine_of(comm, comm->rank))
+        first++;
+    return first;
+}
+
 static int count_machines(const zero_comm *comm)
 {
     int machines = 1;
@@ -78,14 +87,12 @@ static zero_status tell_machine(void *user, zero_status mine, int64_t words[ZR_S
 {
     enum { WORDS = ZR_SHARED_WORDS };
     zero_comm *comm = user;
-    int own = machine_of(comm, comm->rank), first = 0, machines = count_machines(comm);
+    int own = machine_of(comm, comm->rank), machines = count_machines(comm);
     int64_t all[MOST_MACHINES * WORDS];
     ZERO_TRY(zr_comm_agree(comm, mine, error));
-    while (machine_of(comm, first) != own)
-        first++;
     for (int i = 0; i < machines * WORDS; i++)
         all[i] = INT64_MIN;
-    if (comm->rank == first)
+    if (comm->rank == first_of_machine(comm))
         memcpy(all + own * WORDS, words, WORDS * sizeof *words);
     ZERO_TRY(
         zr_comm_all_reduce_small(comm, all, machines * (int64_t)WORDS, ZERO_I64, ZR_MAX, error));
@@ -93,19 +100,24 @@ static zero_status tell_machine(void *user, zero_status mine, int64_t words[ZR_S
     return ZERO_OK;
 }
 
+static bool shares(const zero_comm *comm)
+{
+    return comm->size > 1 && count_machines(comm) <= MOST_MACHINES;
+}
+
+bool zr_reading_follows(const zero_comm *comm)
+{
+    return shares(comm) && first_of_machine(comm) != comm->rank;
+}
+
 static zr_sharing share_with_machine(zero_comm *comm)
 {
-    zr_sharing sharing = {.leads = true};
-    if (!comm || comm->size == 1 || count_machines(comm) > MOST_MACHINES)
-        return sharing;
-    sharing.tell = tell_machine;
-    sharing.user = comm;
-    for (int r = 0; r < comm->size; r++) {
-        bool here = machine_of(comm, r) == machine_of(comm, comm->rank);
-        sharing.leads = sharing.leads && !(here && r < comm->rank);
-        sharing.ranks += here;
-    }
-    return sharing;
+    if (!comm || !shares(comm))
+        return (zr_sharing){0};
+    return (zr_sharing){.tell = tell_machine,
+                        .user = comm,
+                        .leads = !zr_reading_follows(comm),
+                        .ranks = zr_local_ranks(comm)};
 }
 
 zr_reading zr_token_reader_options(zero_comm *comm, int threads, const zr_tokenizer *tokenizer,

@@ -19,6 +19,8 @@ zr_watch zr_reading_watch(zr_reading_progress *progress, zero_comm *comm,
                           const zero_logger *logger);
 // Warns of examples that are longer than a window.
 void zr_reading_warn_cut(const zr_dataset *data, const zero_logger *logger);
+// Returns whether another rank of this machine makes its tokens where they are many.
+bool zr_reading_follows(const zero_comm *comm);
 // Returns how a rank reads: the ranks share the check of token files, and those on this machine
 // also share its cores, and one copy of many tokens. So zr_corpus_read is collective where `comm`
 // has several ranks. A rank that fails before it takes part through the zr_comm_agree that ends

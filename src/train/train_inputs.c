@@ -65,7 +65,8 @@ static zero_status open_corpus(zr_train *train, const char *const *arguments, in
         .count = count,
         .field = train->asked.options->field,
         .chat = &train->subject.chat,
-        .watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger)};
+        .watch = zr_reading_watch(&train->subject.reading, train->comm, &train->logger),
+        .follows = zr_reading_follows(train->comm)};
     return zr_corpus_open(&options, out, error);
 }
 
