@@ -201,7 +201,9 @@ zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error
 void zr_file_release(const zr_mapped_file *file, size_t first, size_t end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    first = ZR_ROUND_UP(first, page);
+    // A page is mapped together with its neighbours, up to a large page of them, so some that were
+    // released before are here again.
+    first = ZR_ROUND_UP(first - ZR_MIN(first, 2 * ZR_LARGE_PAGE), page);
     end = ZR_MIN(end, file->length) / page * page;
     if (file->on_disk && first < end)
         (void)madvise((char *)file->data + first, end - first, MADV_DONTNEED);

@@ -40,8 +40,8 @@ zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error
 // Maps `length` bytes of an open file, which may be closed then. `path` is for the message.
 zero_status zr_file_map_open(int fd, size_t length, const char *path, zr_mapped_file *out,
                              zero_error *error);
-// Takes the pages that lie within [first, end) out of this process's memory, if a file has them. A
-// later access reads them again.
+// Takes the pages of [first, end), and some before, out of this process's memory, if a file has
+// them. A later access reads them again.
 void zr_file_release(const zr_mapped_file *file, size_t first, size_t end);
 void zr_file_unmap(zr_mapped_file *file);
 

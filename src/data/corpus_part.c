@@ -236,8 +236,9 @@ static zero_status each_record(const zr_corpus *corpus, zr_part *part, size_t be
         status = use(user, record, records.seen - 1, error);
         if (records.split.at - told < BYTES_AT_ONCE)
             continue;
-        if (!records.rows)
-            zr_file_release(&part->records, told, records.split.at);
+        // Columns of Parquet are read at several places of the file.
+        zr_file_release(&part->records, records.rows ? 0 : told,
+                        records.rows ? part->records.length : records.split.at);
         told = records.split.at;
         zr_corpus_beat(corpus, part->name, before + told, total);
     }

@@ -12,14 +12,15 @@
 #define ZR_UNPACKED_BYTES ((size_t)4 << 30)
 #define ZR_UNPACKED_TIMES 200
 
-// What is being unpacked: an anonymous mapping that grows up to ZR_SPILL_BEYOND bytes. From then on
-// it is a buffer: whenever it is full, its bytes go to the end of a spill.
+// What is being unpacked: an anonymous mapping that grows to `most` bytes, or a little more. From
+// then on it is a buffer: whenever it is full, its bytes go to the end of a spill.
 typedef struct zr_unpacked {
     const char *path;
     char *data;
     size_t length, capacity;
     zr_spill *spill; // NULL: all is in `data`
     size_t limit;    // of all bytes
+    size_t most;     // bytes in memory; 0: ZR_SPILL_BEYOND
 } zr_unpacked;
 
 // Unpacks data[0..length) if a known compression made it; otherwise out->data is NULL. The caller

@@ -45,7 +45,7 @@ zero_status zr_unpacked_grow(zr_unpacked *out, zero_error *error)
             "\"%s\" unpacks to more than %zu bytes, which is more than %d times its size "
             "and than text has: it is refused",
             out->path, out->limit, ZR_UNPACKED_TIMES);
-    if (out->capacity >= ZR_SPILL_BEYOND)
+    if (out->capacity >= (out->most ? out->most : (size_t)ZR_SPILL_BEYOND))
         return spill_bytes(out, error);
     size_t capacity = out->capacity ? 2 * out->capacity : FIRST_BYTES;
     void *data = out->data ? mremap(out->data, out->capacity, capacity, MREMAP_MAYMOVE)

@@ -137,6 +137,62 @@ static void test_a_corpus_reads_them(void **state)
     }
 }
 
+// A rank that follows another one looks into a compressed file only when it reads it.
+static void test_a_rank_that_follows(void **state)
+{
+    const zr_reading reading = {.tokenizer = words, .vocabulary = 256, .seq = 8};
+    put_text("plain.jsonl", make_text(40));
+    for (int k = 0; k < ZR_COUNT(kinds); k++) {
+        const char *const argument = "packed.jsonl";
+        const zr_corpus_options options = {
+            .arguments = &argument, .count = 1, .chat = &chat, .follows = true};
+        opened o = {0};
+        if (!kinds[k].unpack)
+            continue;
+        put(argument, kinds[k].bytes, kinds[k].length);
+        opened plain = open_well(words, 8, true, "plain.jsonl", NULL);
+        assert_int_equal(zr_corpus_open(&options, &o.corpus, NULL), ZERO_OK);
+        assert_int_equal(zr_corpus_bytes(o.corpus), 0);
+        assert_int_equal(zr_corpus_read(o.corpus, &reading, &o.train, &o.held, NULL), ZERO_OK);
+        assert_int_equal(zr_corpus_bytes(o.corpus), zr_corpus_bytes(plain.corpus));
+        assert_true(zr_dataset_hash(&o.train, 0, 1, NULL) ==
+                    zr_dataset_hash(&plain.train, 0, 1, NULL));
+        close_opened(&o);
+        close_opened(&plain);
+    }
+}
+
+// What is large is unpacked into a file that nobody sees, with the same bytes.
+static void test_much_is_unpacked_into_a_spill(void **state)
+{
+    enum { TIMES = 3000 };
+    for (int k = 0; k < ZR_COUNT(kinds); k++) {
+        size_t length = kinds[k].length * TIMES, text = 0;
+        char *packed = zr_alloc(length, NULL);
+        zr_mapped_file kept, spilled;
+        if (!kinds[k].unpack || !packed) {
+            zr_free(packed);
+            continue;
+        }
+        for (int i = 0; i < TIMES; i++)
+            memcpy(packed + (size_t)i * kinds[k].length, kinds[k].bytes, kinds[k].length);
+        assert_int_equal(zr_unpack("p", packed, length, &kept, NULL), ZERO_OK);
+        zr_unpacked out = {.path = "p", .limit = SIZE_MAX, .most = 10000};
+        assert_int_equal(kinds[k].unpack(packed, length, &out, NULL), ZERO_OK);
+        assert_non_null(out.spill);
+        assert_int_equal(zr_unpacked_finish(&out, &spilled, NULL), ZERO_OK);
+        zr_unpacked_free(&out);
+        text = strlen(make_text(40)) * TIMES;
+        assert_int_equal(kept.length, text);
+        assert_int_equal(spilled.length, text);
+        assert_true(spilled.on_disk && !kept.on_disk);
+        assert_memory_equal(kept.data, spilled.data, text);
+        zr_file_unmap(&kept);
+        zr_file_unmap(&spilled);
+        zr_free(packed);
+    }
+}
+
 static void test_names(void **state)
 {
     zr_corpus *corpus;
@@ -158,6 +214,8 @@ int main(void)
         cmocka_unit_test(test_both_kinds),
         cmocka_unit_test(test_what_comes_out_is_bounded),
         cmocka_unit_test(test_a_corpus_reads_them),
+        cmocka_unit_test(test_a_rank_that_follows),
+        cmocka_unit_test(test_much_is_unpacked_into_a_spill),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, make, clean);
