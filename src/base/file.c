@@ -191,9 +191,8 @@ zero_status zr_file_map(const char *path, zr_mapped_file *out, zero_error *error
     struct stat info;
     *out = (zr_mapped_file){0};
     ZERO_TRY(open_for_reading(path, false, &fd, &info, error));
-    zero_status status = info.st_size > 0
-                             ? zr_file_map_open(fd, (size_t)info.st_size, path, out, error)
-                             : ZERO_OK;
+    zero_status status =
+        info.st_size > 0 ? zr_file_map_open(fd, (size_t)info.st_size, path, out, error) : ZERO_OK;
     close(fd);
     return status;
 }

@@ -36,9 +36,9 @@ typedef struct zr_corpus_options {
     bool follows;
 } zr_corpus_options;
 
-// Opens every file, and looks into it. Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an empty one, a
-// directory or a broken token file; the error names it. The options' texts and chat must outlive
-// the corpus.
+// Opens every file, and looks into it. Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an
+// empty one, a directory or a broken token file; the error names it. The options' texts and chat
+// must outlive the corpus.
 zero_status zr_corpus_open(const zr_corpus_options *options, zr_corpus **out, zero_error *error);
 void zr_corpus_close(zr_corpus *corpus); // NULL is allowed
 
@@ -89,8 +89,9 @@ typedef struct zr_reading {
 } zr_reading;
 
 // Turns text and records into tokens; token files stay where they are. If `held` is NULL, nothing
-// is held out. Collective if reading->sharing.tell is given. The datasets read from the corpus and must be freed before it is closed. Returns
-// ZERO_ERR_DATA for a stream shorter than one window, and for a file that is refused.
+// is held out. Collective if reading->sharing.tell is given. The datasets read from the corpus and
+// must be freed before it is closed. Returns ZERO_ERR_DATA for a stream shorter than one window,
+// and for a file that is refused; fails as zr_spill_create and zr_spill_append do.
 zero_status zr_corpus_read(zr_corpus *corpus, const zr_reading *reading, zr_dataset *train,
                            zr_dataset *held, zero_error *error);
 

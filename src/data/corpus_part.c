@@ -62,8 +62,8 @@ static zero_status spill_ids(reader *r, zero_error *error)
         return ZERO_OK;
     if (!r->corpus->spill)
         ZERO_TRY(zr_corpus_spill(r->corpus, error));
-    ZERO_TRY(zr_spill_append(r->corpus->spill, ids->at, (size_t)ids->count * sizeof *ids->at,
-                             error));
+    ZERO_TRY(
+        zr_spill_append(r->corpus->spill, ids->at, (size_t)ids->count * sizeof *ids->at, error));
     r->spilled += ids->count;
     ids->count = r->seen = 0;
     return ZERO_OK;
@@ -160,8 +160,8 @@ static zero_status encode_joined(reader *r, bool holds, zero_error *error)
     ZERO_TRY(zr_text_load(r->part->paths, r->part->files, &text, error));
     const zr_mapped_file all = {
         .data = text.data, .length = text.length, .on_disk = text.mapped.on_disk};
-    zero_status status = encode_text(r, r->part->name, &all,
-                                     holds ? zr_text_split(&text) : text.length, error);
+    zero_status status =
+        encode_text(r, r->part->name, &all, holds ? zr_text_split(&text) : text.length, error);
     zr_text_free(&text);
     return status;
 }

@@ -96,10 +96,8 @@ static zero_status lead(zr_corpus *corpus, const zr_reading *reading, bool holds
 static zero_status follow(zr_corpus *corpus, const zr_reading *reading, bool holds,
                           const int64_t words[ZR_SHARED_WORDS], zero_error *error)
 {
-    const zr_spill_place place = {.process = words[PROCESS],
-                                  .fd = words[FD],
-                                  .device = words[DEVICE],
-                                  .inode = words[INODE]};
+    const zr_spill_place place = {
+        .process = words[PROCESS], .fd = words[FD], .device = words[DEVICE], .inode = words[INODE]};
     if (words[PARTS] == corpus->part_count)
         ZERO_TRY(zr_spill_open_at(&place, zr_corpus_name(corpus), &corpus->spill, error));
     if (!corpus->spill)

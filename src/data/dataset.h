@@ -108,8 +108,8 @@ zero_status zr_dataset_check_files(const zr_dataset *dataset, zero_error *error)
 // once.
 uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const zr_watch *watch);
 // From dataset_fingerprint.c. Hashes length, weight and ids of each span that this caller has. All
-// ids of texts and records are hashed; of the token files, ZR_SAMPLED_BLOCKS blocks of 1,024 ids in all, at
-// positions that follow from the seed.
+// ids of texts and records are hashed; of the token files, ZR_SAMPLED_BLOCKS blocks of 1,024 ids in
+// all, at positions that follow from the seed.
 typedef void (*zr_span_fingerprint)(void *user, const zr_token_span *span, double weight,
                                     uint64_t hash);
 void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_watch *watch,

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1 << 10, BEAT = 64 }; // in tokens; blocks between two signs of life
+enum { BLOCK = 1 << 10, BEAT = 64 };               // in tokens; blocks between two signs of life
 enum { ALL_AT_ONCE = 1 << 13, ALL_BEAT = 1 << 9 }; // the same where all tokens are hashed
 
 static int64_t count_file_blocks(const zr_token_span *span)

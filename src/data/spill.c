@@ -55,8 +55,8 @@ static zero_status open_spill(zr_spill *spill, zero_error *error)
     char *prefix = zr_sprintf(error, "%s/zero-%ld", spill->directory, (long)getpid());
     size_t width = prefix ? strlen(prefix) + 16 : 0;
     char *name = prefix ? zr_alloc(width, error) : NULL;
-    int reason = name ? zr_file_open_unnamed(spill->directory, prefix, 0, name, width, &spill->fd)
-                      : ENOMEM;
+    int reason =
+        name ? zr_file_open_unnamed(spill->directory, prefix, 0, name, width, &spill->fd) : ENOMEM;
     zr_free(prefix);
     zr_free(name);
     if (!name)
@@ -97,9 +97,8 @@ void zr_spill_destroy(zr_spill *spill)
 static zero_status refuse_write(const zr_spill *spill, int reason, zero_error *error)
 {
     struct statvfs info;
-    int64_t available = statvfs(spill->directory, &info)
-                            ? 0
-                            : (int64_t)((uint64_t)info.f_bavail * info.f_frsize);
+    int64_t available =
+        statvfs(spill->directory, &info) ? 0 : (int64_t)((uint64_t)info.f_bavail * info.f_frsize);
     return zr_fail_errno(error, ZERO_ERR_IO, reason,
                          "%s: no room in \"%s\" after %lld bytes, where %lld are free (TMPDIR "
                          "names another directory)",
@@ -164,9 +163,10 @@ void zr_spill_read(zr_spill *spill, int64_t at, void *out, size_t bytes)
 zero_status zr_spill_check(const zr_spill *spill, zero_error *error)
 {
     int reason = atomic_load(&spill->failed);
-    return reason ? zr_fail_errno(error, ZERO_ERR_IO, reason, "%s: cannot read them back from \"%s\"",
-                                  spill->what, spill->directory)
-                  : ZERO_OK;
+    return reason
+               ? zr_fail_errno(error, ZERO_ERR_IO, reason, "%s: cannot read them back from \"%s\"",
+                               spill->what, spill->directory)
+               : ZERO_OK;
 }
 
 zero_status zr_spill_map(const zr_spill *spill, zr_mapped_file *out, zero_error *error)

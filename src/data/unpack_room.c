@@ -25,8 +25,7 @@ static zero_status spill_bytes(zr_unpacked *out, zero_error *error)
 {
     if (!out->spill) {
         char *what = zr_sprintf(error, "unpacking \"%s\"", out->path);
-        zero_status status =
-            what ? zr_spill_create(what, &out->spill, error) : ZERO_ERR_MEMORY;
+        zero_status status = what ? zr_spill_create(what, &out->spill, error) : ZERO_ERR_MEMORY;
         zr_free(what);
         ZERO_TRY(status);
     }

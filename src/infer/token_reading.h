@@ -25,8 +25,8 @@ bool zr_reading_follows(const zero_comm *comm);
 // also share its cores, and one copy of many tokens. So zr_corpus_read is collective where `comm`
 // has several ranks. A rank that fails before it takes part through the zr_comm_agree that ends
 // the phase.
-zr_reading zr_token_reader_options(zero_comm *comm, int threads,
-                                   const zr_tokenizer *tokenizer, int64_t vocabulary, int64_t seq);
+zr_reading zr_token_reader_options(zero_comm *comm, int threads, const zr_tokenizer *tokenizer,
+                                   int64_t vocabulary, int64_t seq);
 // Makes the tokenizer that --tokenizer names, or else the model's, or else bytes. "chars" takes the
 // characters of the corpus. A model without one is refused with the way out, --tokenizer.
 zero_status zr_reading_tokenizer(const char *model_dir, const char *what, const zr_corpus *corpus,

@@ -27,10 +27,7 @@ static int make_place(void **state)
     return !mkdtemp(directory) || setenv("TMPDIR", directory, 1);
 }
 
-static int remove_place(void **state)
-{
-    return zr_directory_remove(directory, NULL) != ZERO_OK;
-}
+static int remove_place(void **state) { return zr_directory_remove(directory, NULL) != ZERO_OK; }
 
 static void expect_no_file(void)
 {
