@@ -5,10 +5,10 @@
 typedef struct packer {
     const zr_example *examples;
     int64_t count, seq;
-    int64_t *order;        // (count) numbers of examples, those with the most rows first
-    int64_t *next, *last;  // (count) the example after one in its window; the last one of a window
-    int64_t *first;        // (count) the first example of each window
-    int64_t *room_next;    // (count) the next window with as much room
+    int32_t *order;        // (count) numbers of examples, those with the most rows first
+    int32_t *next, *last;  // (count) the example after one in its window; the last one of a window
+    int32_t *first;        // (count) the first example of each window
+    int32_t *room_next;    // (count) the next window with as much room
     int64_t *by_room;      // (seq + 1) a window with so much room; -1: there is none
     uint64_t *has, *group; // bit r of has: by_room[r] is a window; bit w of group: word w of has
     zr_packing *out;
@@ -23,7 +23,7 @@ static int64_t words_for(int64_t bits) { return bits / 64 + 1; }
 
 static zero_status allocate(packer *p, zero_error *error)
 {
-    int64_t **const lists[] = {&p->order, &p->next, &p->last, &p->first, &p->room_next};
+    int32_t **const lists[] = {&p->order, &p->next, &p->last, &p->first, &p->room_next};
     for (int i = 0; i < ZR_COUNT(lists); i++)
         if (!(*lists[i] = zr_alloc((size_t)(p->count + 1) * sizeof **lists[i], error)))
             return ZERO_ERR_MEMORY;
@@ -63,7 +63,7 @@ static int64_t sort_examples(packer *p)
     for (int64_t e = 0; e < p->count; e++) {
         int64_t rows = zr_example_rows(&p->examples[e], p->seq);
         if (rows > 0)
-            p->order[starts[rows]++] = e;
+            p->order[starts[rows]++] = (int32_t)e;
     }
     return packed;
 }
@@ -91,7 +91,7 @@ static int64_t find_room(const packer *p, int64_t rows)
 
 static void put_window(packer *p, int64_t window, int64_t room)
 {
-    p->room_next[window] = p->by_room[room];
+    p->room_next[window] = (int32_t)p->by_room[room];
     p->by_room[room] = window;
     p->has[room / 64] |= UINT64_C(1) << (room % 64);
     p->group[room / 64 / 64] |= UINT64_C(1) << (room / 64 % 64);
@@ -115,10 +115,10 @@ static void place_example(packer *p, int64_t example)
             window = room < 0 ? p->out->windows++ : take_window(p, room);
     p->next[example] = -1;
     if (room < 0)
-        p->first[window] = example;
+        p->first[window] = (int32_t)example;
     else
-        p->next[p->last[window]] = example;
-    p->last[window] = example;
+        p->next[p->last[window]] = (int32_t)example;
+    p->last[window] = (int32_t)example;
     int64_t left = (room < 0 ? p->seq : room) - rows;
     if (left > 0)
         put_window(p, window, left);
@@ -127,14 +127,14 @@ static void place_example(packer *p, int64_t example)
 static zero_status write_windows(const packer *p, int64_t packed, zero_error *error)
 {
     zr_packing *out = p->out;
-    int64_t at = 0;
+    int32_t at = 0;
     out->numbers = zr_alloc((size_t)(packed + 1) * sizeof *out->numbers, error);
     out->begins = zr_alloc((size_t)(out->windows + 1) * sizeof *out->begins, error);
     if (!out->numbers || !out->begins)
         return ZERO_ERR_MEMORY;
     for (int64_t w = 0; w < out->windows; w++) {
         out->begins[w] = at;
-        for (int64_t e = p->first[w]; e >= 0; e = p->next[e])
+        for (int32_t e = p->first[w]; e >= 0; e = p->next[e])
             out->numbers[at++] = e;
     }
     out->begins[out->windows] = at;

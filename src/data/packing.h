@@ -17,8 +17,9 @@ typedef struct zr_example { // tokens [first, first + count) of a stream
 } zr_example;
 
 typedef struct zr_packing {
-    int64_t *numbers; // (packed) of examples, window after window
-    int64_t *begins;  // (windows + 1) where the numbers of each window begin
+    // 32 bits, because there may be very many: a stream has at most INT_MAX examples.
+    int32_t *numbers; // (packed) of examples, window after window
+    int32_t *begins;  // (windows + 1) where the numbers of each window begin
     int64_t windows;
     int64_t cut; // examples longer than a window, whose ends are left out
 } zr_packing;

@@ -14,7 +14,7 @@
 static zero_status unpack_mapped(const char *path, zr_mapped_file *file, zero_error *error)
 {
     zr_mapped_file unpacked;
-    zero_status status = zr_unpack(path, file->data, file->length, &unpacked, error);
+    zero_status status = zr_unpack(path, file, &unpacked, error);
     if (status == ZERO_OK && !unpacked.data)
         return ZERO_OK;
     zr_file_unmap(file);

@@ -39,17 +39,18 @@ bool zr_packed_path_ends(const char *path, const char *suffix)
     return length > width && !strncmp(path + length - width, suffix, width);
 }
 
-static zero_status unpack_as(const struct packing *as, const char *path, const char *data,
-                             size_t length, zr_mapped_file *file, zero_error *error)
+static zero_status unpack_as(const struct packing *as, const char *path,
+                             const zr_mapped_file *packed, zr_mapped_file *file, zero_error *error)
 {
-    size_t times = length < SIZE_MAX / ZR_UNPACKED_TIMES ? length * ZR_UNPACKED_TIMES : SIZE_MAX;
-    zr_unpacked out = {.path = path, .limit = ZR_MAX(ZR_UNPACKED_BYTES, times)};
+    size_t length = packed->length,
+           times = length < SIZE_MAX / ZR_UNPACKED_TIMES ? length * ZR_UNPACKED_TIMES : SIZE_MAX;
+    zr_unpacked out = {.path = path, .packed = packed, .limit = ZR_MAX(ZR_UNPACKED_BYTES, times)};
     if (!as->unpack)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "\"%s\" is compressed by %s, and this program was built without %s: unpack "
                        "it first (%s), or build with that library",
                        path, as->name, as->library, as->program);
-    zero_status status = as->unpack(data, length, &out, error);
+    zero_status status = as->unpack(packed->data, length, &out, error);
     if (status == ZERO_OK)
         status = zr_unpacked_finish(&out, file, error);
     zr_unpacked_free(&out);
@@ -70,10 +71,10 @@ bool zr_is_packed(const char *path)
     return find_packing(head, zr_file_head(path, head, sizeof head)) != NULL;
 }
 
-zero_status zr_unpack(const char *path, const char *data, size_t length, zr_mapped_file *out,
+zero_status zr_unpack(const char *path, const zr_mapped_file *packed, zr_mapped_file *out,
                       zero_error *error)
 {
-    const struct packing *as = find_packing(data, length);
+    const struct packing *as = find_packing(packed->data, packed->length);
     *out = (zr_mapped_file){0};
-    return as ? unpack_as(as, path, data, length, out, error) : ZERO_OK;
+    return as ? unpack_as(as, path, packed, out, error) : ZERO_OK;
 }

@@ -19,14 +19,16 @@ typedef struct zr_unpacked {
     char *data;
     size_t length, capacity;
     zr_spill *spill; // NULL: all is in `data`
-    size_t limit;    // of all bytes
-    size_t most;     // bytes in memory; 0: ZR_SPILL_BEYOND
+    // What it is unpacked from, whose pages are released now and then; NULL: they stay.
+    const zr_mapped_file *packed;
+    size_t limit; // of all bytes
+    size_t most;  // bytes in memory; 0: ZR_SPILL_BEYOND
 } zr_unpacked;
 
-// Unpacks data[0..length) if a known compression made it; otherwise out->data is NULL. The caller
+// Unpacks a file's content if a known compression made it; otherwise out->data is NULL. The caller
 // unmaps *out (zr_file_unmap). ZERO_ERR_DATA for data that are damaged, cut off, or unpack to too
 // much; ZERO_ERR_UNSUPPORTED if the program was built without the library.
-zero_status zr_unpack(const char *path, const char *data, size_t length, zr_mapped_file *out,
+zero_status zr_unpack(const char *path, const zr_mapped_file *packed, zr_mapped_file *out,
                       zero_error *error);
 // Returns whether a file begins as one that zr_unpack unpacks.
 bool zr_is_packed(const char *path);

@@ -122,7 +122,8 @@ static zero_status read_prompts_of_file(const zr_data_source *source, const char
     size_t length;
     zr_mapped_file unpacked;
     ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
-    zero_status status = zr_unpack(path, text, length, &unpacked, error);
+    const zr_mapped_file packed = {.data = text, .length = length};
+    zero_status status = zr_unpack(path, &packed, &unpacked, error);
     if (status == ZERO_OK)
         status = unpacked.data
                      ? read_prompts_of_text(source, path, field, unpacked.data, unpacked.length,

@@ -3,6 +3,7 @@
 #include "scratch_directory.h"
 
 #include "base/alloc.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -171,6 +172,72 @@ static void files_are_mapped(void **state)
     assert_contains(error.message, "is a device");
 }
 
+static int64_t resident_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*s %ld", &pages), 1);
+    fclose(file);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Pages that were read leave this process's memory, and come again with the same content. Memory
+// that no file has stays as it is.
+static void pages_of_a_mapping_are_released(void **state)
+{
+    enum { LENGTH = 32 << 20, STEP = 4096 };
+    scratch *dir = *state;
+    char *bytes = zr_alloc(LENGTH, NULL);
+    zr_mapped_file file;
+    int64_t sum = 0;
+    for (int i = 0; i < LENGTH; i += STEP)
+        bytes[i] = (char)(i / STEP);
+    assert_int_equal(zr_file_write_durable(scratch_path(dir, "large"), bytes, LENGTH, NULL),
+                     ZERO_OK);
+    assert_int_equal(zr_file_map(dir->path, &file, NULL), ZERO_OK);
+    int64_t before = resident_bytes();
+    for (int i = 0; i < LENGTH; i += STEP)
+        sum += file.data[i];
+    int64_t read = resident_bytes();
+    zr_file_release(&file, LENGTH / 2, LENGTH);
+    int64_t half = resident_bytes();
+    zr_file_release(&file, 0, LENGTH);
+    assert_true(read - before > LENGTH * 3 / 4);
+    assert_true(half - before < LENGTH * 3 / 4);
+    assert_true(resident_bytes() - before < LENGTH / 4);
+    for (int i = 0; i < LENGTH; i += STEP)
+        sum -= file.data[i];
+    assert_int_equal(sum, 0);
+    assert_memory_equal(file.data, bytes, LENGTH);
+    const zr_mapped_file memory = {.data = bytes, .length = LENGTH};
+    zr_file_release(&memory, 0, LENGTH);
+    assert_memory_equal(file.data, bytes, LENGTH);
+    zr_file_unmap(&file);
+    zr_free(bytes);
+}
+
+static void files_without_a_name(void **state)
+{
+    scratch *dir = *state;
+    char name[128], prefix[128], read[4] = "";
+    int fd[2];
+    snprintf(prefix, sizeof prefix, "%s/p", dir->directory);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(zr_file_open_unnamed(dir->directory, prefix, 7, name, sizeof name, &fd[i]),
+                         0);
+    assert_non_null(strstr(name, "/p.7"));
+    assert_false(zr_path_exists(name));
+    assert_int_equal(pwrite(fd[0], "one", 3, 0), 3);
+    assert_int_equal(pread(fd[1], read, 3, 0), 0);
+    assert_int_equal(pread(fd[0], read, 3, 0), 3);
+    assert_string_equal(read, "one");
+    close(fd[0]);
+    close(fd[1]);
+    assert_int_equal(zr_file_open_unnamed("/nowhere", "/nowhere/p", 7, name, sizeof name, &fd[0]),
+                     ENOENT);
+}
+
 static void every_failing_allocation_is_reported(void **state)
 {
     scratch *dir = *state;
@@ -204,6 +271,8 @@ int main(void)
         CASE(positioned_transfers),
         CASE(a_full_disk_is_an_error),
         CASE(files_are_mapped),
+        CASE(pages_of_a_mapping_are_released),
+        CASE(files_without_a_name),
         CASE(every_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,12 +45,18 @@ static const char *make_text(int times)
     return text;
 }
 
+static zero_status unpack_bytes(const void *bytes, size_t length, zr_mapped_file *out,
+                                zero_error *error)
+{
+    return zr_unpack("f", &(zr_mapped_file){.data = bytes, .length = length}, out, error);
+}
+
 static void check(const packed *kind, const unsigned char *bytes, size_t length,
                   const char *expected)
 {
     zr_mapped_file file;
     zero_error error = {0};
-    if (zr_unpack("f", (const char *)bytes, length, &file, &error) != ZERO_OK)
+    if (unpack_bytes(bytes, length, &file, &error) != ZERO_OK)
         fail_msg("%s: %s", kind->name, error.message);
     assert_int_equal(file.length, strlen(expected));
     assert_memory_equal(file.data, expected, file.length);
@@ -61,7 +67,7 @@ static void refuse(const unsigned char *bytes, size_t length, const char *words)
 {
     zr_mapped_file file;
     zero_error error = {0};
-    assert_int_equal(zr_unpack("f", (const char *)bytes, length, &file, &error), ZERO_ERR_DATA);
+    assert_int_equal(unpack_bytes(bytes, length, &file, &error), ZERO_ERR_DATA);
     assert_null(file.data);
     if (!strstr(error.message, words))
         fail_msg("\"%s\", where \"%s\" should be said", error.message, words);
@@ -75,9 +81,8 @@ static void test_both_kinds(void **state)
         zr_mapped_file file;
         assert_int_equal(zr_unpack_is_built(k ? "zstd" : "gzip"), kinds[k].unpack != NULL);
         if (!kinds[k].unpack) {
-            assert_int_equal(
-                zr_unpack("f", (const char *)kinds[k].bytes, kinds[k].length, &file, &error),
-                ZERO_ERR_UNSUPPORTED);
+            assert_int_equal(unpack_bytes(kinds[k].bytes, kinds[k].length, &file, &error),
+                             ZERO_ERR_UNSUPPORTED);
             assert_non_null(strstr(error.message, kinds[k].library));
             continue;
         }
@@ -92,7 +97,7 @@ static void test_both_kinds(void **state)
         refuse(twice, kinds[k].length + 1, "cannot unpack \"f\": ");
     }
     zr_mapped_file file;
-    assert_int_equal(zr_unpack("f", "text", 4, &file, NULL), ZERO_OK);
+    assert_int_equal(unpack_bytes("text", 4, &file, NULL), ZERO_OK);
     assert_null(file.data);
 }
 
@@ -176,7 +181,7 @@ static void test_much_is_unpacked_into_a_spill(void **state)
         }
         for (int i = 0; i < TIMES; i++)
             memcpy(packed + (size_t)i * kinds[k].length, kinds[k].bytes, kinds[k].length);
-        assert_int_equal(zr_unpack("p", packed, length, &kept, NULL), ZERO_OK);
+        assert_int_equal(unpack_bytes(packed, length, &kept, NULL), ZERO_OK);
         zr_unpacked out = {.path = "p", .limit = SIZE_MAX, .most = 10000};
         assert_int_equal(kinds[k].unpack(packed, length, &out, NULL), ZERO_OK);
         assert_non_null(out.spill);
