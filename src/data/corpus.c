@@ -58,7 +58,7 @@ static zero_status check_text(const zr_corpus *corpus, const char *path, const z
 static zero_status open_text(const zr_corpus *corpus, zr_part *part, int i, zero_error *error)
 {
     zr_mapped_file text;
-    ZERO_TRY(zr_text_map(part->paths[i], &text, error));
+    ZERO_TRY(zr_text_map(part->paths[i], &corpus->options.watch, &text, error));
     zero_status status =
         part->as_is[i] ? ZERO_OK : check_text(corpus, part->paths[i], &text, error);
     part->bytes += (int64_t)text.length;
@@ -67,9 +67,9 @@ static zero_status open_text(const zr_corpus *corpus, zr_part *part, int i, zero
     return status;
 }
 
-static zero_status open_records(zr_part *part, zero_error *error)
+static zero_status open_records(const zr_corpus *corpus, zr_part *part, zero_error *error)
 {
-    ZERO_TRY(zr_text_map_as(part->name, "JSON", &part->records, error));
+    ZERO_TRY(zr_text_map_as(part->name, "JSON", &corpus->options.watch, &part->records, error));
     zr_records records;
     part->bytes = (int64_t)part->records.length;
     // A Parquet file has a footer, which says whether it can be read at all.
@@ -89,7 +89,7 @@ zero_status zr_part_open(const zr_corpus *corpus, zr_part *part, zero_error *err
     part->unopened = false;
     part->bytes = 0;
     if (part->kind == ZR_DATA_JSONL)
-        return open_records(part, error);
+        return open_records(corpus, part, error);
     for (int i = 0; i < part->files; i++)
         ZERO_TRY(open_text(corpus, part, i, error));
     return ZERO_OK;
@@ -275,6 +275,5 @@ int64_t zr_corpus_plain(const zr_corpus *corpus)
 
 void zr_corpus_beat(const zr_corpus *corpus, const char *name, size_t done, size_t total)
 {
-    if (corpus->options.watch.beat)
-        corpus->options.watch.beat(corpus->options.watch.user, name, done, total);
+    zr_watch_beat(&corpus->options.watch, name, done, total);
 }

@@ -144,7 +144,7 @@ static zero_status encode_file(reader *r, int i, size_t split, zero_error *error
 {
     size_t start = i ? r->part->ends[i - 1] : 0;
     zr_mapped_file file;
-    ZERO_TRY(zr_text_map(r->part->paths[i], &file, error));
+    ZERO_TRY(zr_text_map(r->part->paths[i], &r->corpus->options.watch, &file, error));
     size_t cut = split <= start ? 0
                  : split - start >= file.length
                      ? file.length
@@ -157,7 +157,7 @@ static zero_status encode_file(reader *r, int i, size_t split, zero_error *error
 static zero_status encode_joined(reader *r, bool holds, zero_error *error)
 {
     zr_text text;
-    ZERO_TRY(zr_text_load(r->part->paths, r->part->files, &text, error));
+    ZERO_TRY(zr_text_load(r->part->paths, r->part->files, &r->corpus->options.watch, &text, error));
     const zr_mapped_file all = {
         .data = text.data, .length = text.length, .on_disk = text.mapped.on_disk};
     zero_status status =
@@ -429,7 +429,7 @@ static zero_status take_files(const zr_corpus *corpus, const zr_part *part, size
 {
     for (int i = 0; i < part->files; i++) {
         zr_mapped_file file;
-        ZERO_TRY(zr_text_map(part->paths[i], &file, error));
+        ZERO_TRY(zr_text_map(part->paths[i], &corpus->options.watch, &file, error));
         zero_status status = take(user, file.data, file.length, error);
         zr_file_unmap(&file);
         ZERO_TRY(status);

@@ -266,12 +266,12 @@ static zero_status collect_record_characters(const zr_corpus *corpus, zr_part *p
 
 // Files are joined because consecutive ones may share a character. If the text is wrong, a
 // tokenizer made for this part alone reports the error.
-static zero_status collect_text_characters(const zr_part *part, unsigned char *seen,
-                                           zero_error *error)
+static zero_status collect_text_characters(const zr_corpus *corpus, const zr_part *part,
+                                           unsigned char *seen, zero_error *error)
 {
     zr_text text;
     zr_tokenizer *own;
-    ZERO_TRY(zr_text_load(part->paths, part->files, &text, error));
+    ZERO_TRY(zr_text_load(part->paths, part->files, &corpus->options.watch, &text, error));
     zero_status status =
         zr_tokenizer_create(ZR_TOKENIZER_CHARS, text.data, text.length, part->name, &own, error);
     if (status == ZERO_OK) {
@@ -313,7 +313,7 @@ zero_status zr_corpus_characters(const zr_corpus *corpus, zr_tokenizer **out, ze
                 part->name);
         else if (status == ZERO_OK)
             status = part->kind == ZR_DATA_TEXT
-                         ? collect_text_characters(part, seen, error)
+                         ? collect_text_characters(corpus, part, seen, error)
                          : collect_record_characters(corpus, part, seen, error);
     }
     if (status == ZERO_OK)

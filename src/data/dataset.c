@@ -357,9 +357,8 @@ uint64_t zr_dataset_hash(const zr_dataset *dataset, int share, int shares, const
             const uint64_t place[2] = {(uint64_t)s, (uint64_t)b};
             if (number++ % shares == share)
                 sum += hash_block(stream, b, zr_hash_bytes(place, sizeof place, 1));
-            if (watch && watch->beat)
-                watch->beat(watch->user, stream->name,
-                            (size_t)ZR_MIN((b + 1) * BLOCK, stream->count), (size_t)stream->count);
+            zr_watch_beat(watch, stream->name, (size_t)ZR_MIN((b + 1) * BLOCK, stream->count),
+                          (size_t)stream->count);
         }
     }
     return sum;

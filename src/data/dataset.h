@@ -14,6 +14,7 @@
 #include "data/packing.h"
 #include "data/spill.h"
 #include "data/token_file.h"
+#include "data/watch.h"
 
 #define ZR_MASKED (-100) // the target that the loss does not count, as in PyTorch
 
@@ -26,13 +27,6 @@ typedef struct zr_token_span {
     int64_t at;       // position of its first token in the spill or the file
     const char *name; // name of the file or files that they come from
 } zr_token_span;
-
-// Called between pieces of work, so that a rank gives signs of life: `done` of `total` bytes or
-// tokens of `name` have been read. beat may be NULL.
-typedef struct zr_watch {
-    void (*beat)(void *user, const char *name, size_t done, size_t total);
-    void *user;
-} zr_watch;
 
 typedef struct zr_stream {
     zr_token_span *spans; // (span_count), in order

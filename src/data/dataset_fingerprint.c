@@ -30,8 +30,8 @@ static uint64_t hash_places(const zr_token_span *span, int64_t first, int64_t al
     int32_t ids[BLOCK];
     int64_t own = count_file_blocks(span);
     for (int64_t i = 0; i < ZR_MIN(all, (int64_t)ZR_SAMPLED_BLOCKS); i++) {
-        if (watch && watch->beat && i % BEAT == 0) // a remote disk may be slow
-            watch->beat(watch->user, span->name, (size_t)i, ZR_SAMPLED_BLOCKS);
+        if (i % BEAT == 0) // a remote disk may be slow
+            zr_watch_beat(watch, span->name, (size_t)i, ZR_SAMPLED_BLOCKS);
         int64_t block = (int64_t)zr_permute(seed, (uint64_t)i, (uint64_t)all) - first;
         if (block < 0 || block >= own)
             continue;
@@ -50,8 +50,8 @@ static uint64_t hash_all(const zr_token_span *span, const zr_watch *watch, uint6
         count = ZR_MIN(span->count - at, (int64_t)ALL_AT_ONCE);
         zr_token_span_read(span, at, count, ids);
         hash = zr_hash_bytes(ids, (size_t)count * sizeof *ids, hash);
-        if (watch && watch->beat && pieces % ALL_BEAT == ALL_BEAT - 1)
-            watch->beat(watch->user, span->name, (size_t)at, (size_t)span->count);
+        if (pieces % ALL_BEAT == ALL_BEAT - 1)
+            zr_watch_beat(watch, span->name, (size_t)at, (size_t)span->count);
     }
     return hash;
 }
@@ -70,8 +70,7 @@ void zr_dataset_fingerprint(const zr_dataset *dataset, uint64_t seed, const zr_w
                               : hash_all(span, watch, hash);
             first += count_file_blocks(span);
             take(user, span, dataset->weights[s], hash);
-            if (watch && watch->beat)
-                watch->beat(watch->user, span->name, (size_t)(i + 1),
-                            (size_t)dataset->streams[s].span_count);
+            zr_watch_beat(watch, span->name, (size_t)(i + 1),
+                          (size_t)dataset->streams[s].span_count);
         }
 }

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/errors.h"
+#include "data/watch.h"
 
 typedef struct zr_text { // the files' bytes, one after another
     const char *data;
@@ -16,8 +17,9 @@ typedef struct zr_text { // the files' bytes, one after another
 
 // Reads the files, unpacks those that are compressed (unpack.h), and joins them in the order given.
 // Returns ZERO_ERR_IO for a missing file; ZERO_ERR_DATA for an empty file or a directory; the error
-// names it.
-zero_status zr_text_load(const char *const *paths, int count, zr_text *out, zero_error *error);
+// names it. watch: while files are unpacked or joined; NULL is allowed.
+zero_status zr_text_load(const char *const *paths, int count, const zr_watch *watch, zr_text *out,
+                         zero_error *error);
 void zr_text_free(zr_text *text);
 
 // Returns where the last tenth begins, moved to the beginning of a character: training takes [0,
@@ -27,9 +29,10 @@ size_t zr_text_nine_tenths(size_t length); // rounded down
 
 // Map one file (zr_file_unmap), or what it unpacks to; they refuse what zr_text_load refuses.
 // `what` ("JSON") is the kind of file that is needed, for the error.
-zero_status zr_text_map(const char *path, zr_mapped_file *out, zero_error *error);
-zero_status zr_text_map_as(const char *path, const char *what, zr_mapped_file *out,
-                           zero_error *error);
+zero_status zr_text_map(const char *path, const zr_watch *watch, zr_mapped_file *out,
+                        zero_error *error);
+zero_status zr_text_map_as(const char *path, const char *what, const zr_watch *watch,
+                           zr_mapped_file *out, zero_error *error);
 
 // From text_check.c: files of other programs begin with bytes with which no text begins, or hold
 // bytes that are not UTF-8.

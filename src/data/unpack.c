@@ -40,11 +40,16 @@ bool zr_packed_path_ends(const char *path, const char *suffix)
 }
 
 static zero_status unpack_as(const struct packing *as, const char *path,
-                             const zr_mapped_file *packed, zr_mapped_file *file, zero_error *error)
+                             const zr_mapped_file *packed, const zr_watch *watch,
+                             zr_mapped_file *file, zero_error *error)
 {
     size_t length = packed->length,
            times = length < SIZE_MAX / ZR_UNPACKED_TIMES ? length * ZR_UNPACKED_TIMES : SIZE_MAX;
-    zr_unpacked out = {.path = path, .packed = packed, .limit = ZR_MAX(ZR_UNPACKED_BYTES, times)};
+    zr_unpacked out = {.path = path,
+                       .packed = packed,
+                       .left = length,
+                       .watch = watch,
+                       .limit = ZR_MAX(ZR_UNPACKED_BYTES, times)};
     if (!as->unpack)
         return zr_fail(error, ZERO_ERR_UNSUPPORTED,
                        "\"%s\" is compressed by %s, and this program was built without %s: unpack "
@@ -71,10 +76,10 @@ bool zr_is_packed(const char *path)
     return find_packing(head, zr_file_head(path, head, sizeof head)) != NULL;
 }
 
-zero_status zr_unpack(const char *path, const zr_mapped_file *packed, zr_mapped_file *out,
-                      zero_error *error)
+zero_status zr_unpack(const char *path, const zr_mapped_file *packed, const zr_watch *watch,
+                      zr_mapped_file *out, zero_error *error)
 {
     const struct packing *as = find_packing(packed->data, packed->length);
     *out = (zr_mapped_file){0};
-    return as ? unpack_as(as, path, packed, out, error) : ZERO_OK;
+    return as ? unpack_as(as, path, packed, watch, out, error) : ZERO_OK;
 }

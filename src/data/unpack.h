@@ -7,6 +7,7 @@
 #define ZR_DATA_UNPACK_H
 
 #include "data/spill.h"
+#include "data/watch.h"
 
 // The most bytes that a file may unpack to; or the largest multiple of its size, if that is more.
 #define ZR_UNPACKED_BYTES ((size_t)4 << 30)
@@ -21,6 +22,8 @@ typedef struct zr_unpacked {
     zr_spill *spill; // NULL: all is in `data`
     // What it is unpacked from, whose pages are released now and then; NULL: they stay.
     const zr_mapped_file *packed;
+    size_t left; // bytes of it that are still to be unpacked
+    const zr_watch *watch;
     size_t limit; // of all bytes
     size_t most;  // bytes in memory; 0: ZR_SPILL_BEYOND
 } zr_unpacked;
@@ -28,8 +31,9 @@ typedef struct zr_unpacked {
 // Unpacks a file's content if a known compression made it; otherwise out->data is NULL. The caller
 // unmaps *out (zr_file_unmap). ZERO_ERR_DATA for data that are damaged, cut off, or unpack to too
 // much; ZERO_ERR_UNSUPPORTED if the program was built without the library.
-zero_status zr_unpack(const char *path, const zr_mapped_file *packed, zr_mapped_file *out,
-                      zero_error *error);
+// watch: gets a sign of life for every 64 MiB that come out; NULL is allowed.
+zero_status zr_unpack(const char *path, const zr_mapped_file *packed, const zr_watch *watch,
+                      zr_mapped_file *out, zero_error *error);
 // Returns whether a file begins as one that zr_unpack unpacks.
 bool zr_is_packed(const char *path);
 // Returns whether this program unpacks what "gzip" or "zstd" has compressed.

@@ -38,6 +38,7 @@ static zero_status inflate_member(z_stream *s, const char *end, zr_unpacked *out
         s->avail_out = (uInt)ZR_MIN(room, (size_t)INT_MAX);
         s->next_out = (Bytef *)out->data + out->length;
         code = inflate(s, Z_NO_FLUSH);
+        out->left = (size_t)(end - (const char *)s->next_in);
         out->length = (size_t)((char *)s->next_out - out->data);
         if (code != Z_OK && code != Z_STREAM_END)
             return fail_inflate(s, code, out, error);

@@ -30,8 +30,10 @@ static zero_status spill_bytes(zr_unpacked *out, zero_error *error)
         ZERO_TRY(status);
     }
     ZERO_TRY(zr_spill_append(out->spill, out->data, out->length, error));
-    if (out->packed)
+    if (out->packed) {
         zr_file_release(out->packed, 0, out->packed->length);
+        zr_watch_beat(out->watch, out->path, out->packed->length - out->left, out->packed->length);
+    }
     out->length = 0;
     return ZERO_OK;
 }

@@ -21,6 +21,7 @@ static zero_status decompress(ZSTD_DStream *stream, ZSTD_inBuffer *in, zr_unpack
         code = ZSTD_decompressStream(stream, &room, in);
         bool moved = in->pos > before || room.pos > out->length;
         out->length = room.pos;
+        out->left = in->size - in->pos;
         if (ZSTD_isError(code))
             return fail_frame(code, out, error);
         if (!moved && code)

@@ -123,7 +123,7 @@ static zero_status read_prompts_of_file(const zr_data_source *source, const char
     zr_mapped_file unpacked;
     ZERO_TRY(zr_file_read_stream(path, MOST_BYTES, &text, &length, error));
     const zr_mapped_file packed = {.data = text, .length = length};
-    zero_status status = zr_unpack(path, &packed, &unpacked, error);
+    zero_status status = zr_unpack(path, &packed, NULL, &unpacked, error);
     if (status == ZERO_OK)
         status = unpacked.data
                      ? read_prompts_of_text(source, path, field, unpacked.data, unpacked.length,

@@ -37,7 +37,7 @@ static void test_files_are_joined(void **state)
 {
     const char *const both[] = {paths[0], paths[1], paths[0]};
     zr_text text;
-    assert_int_equal(zr_text_load(both, 3, &text, NULL), ZERO_OK);
+    assert_int_equal(zr_text_load(both, 3, NULL, &text, NULL), ZERO_OK);
     assert_int_equal(text.files, 3);
     assert_int_equal(text.length, 18);
     assert_memory_equal(text.data, "first secondfirst ", 18);
@@ -54,15 +54,15 @@ static void test_files_that_are_none(void **state)
     zero_error error;
     const char *const missing[] = {paths[0], "/nonexistent/data.txt"},
                       *const empty[] = {paths[0], paths[2]}, *const folder[] = {directory};
-    assert_int_equal(zr_text_load(missing, 2, &text, &error), ZERO_ERR_IO);
+    assert_int_equal(zr_text_load(missing, 2, NULL, &text, &error), ZERO_ERR_IO);
     assert_non_null(strstr(error.message, "/nonexistent/data.txt"));
-    assert_int_equal(zr_text_load(empty, 2, &text, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_text_load(empty, 2, NULL, &text, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, paths[2]));
     assert_non_null(strstr(error.message, "empty"));
-    assert_int_equal(zr_text_load(folder, 1, &text, &error), ZERO_ERR_DATA);
+    assert_int_equal(zr_text_load(folder, 1, NULL, &text, &error), ZERO_ERR_DATA);
     assert_non_null(strstr(error.message, directory));
     assert_non_null(strstr(error.message, "directory"));
-    assert_int_equal(zr_text_load(NULL, 0, &text, &error), ZERO_ERR_USAGE);
+    assert_int_equal(zr_text_load(NULL, 0, NULL, &text, &error), ZERO_ERR_USAGE);
     assert_null(text.data);
 }
 
@@ -73,7 +73,7 @@ static void test_no_memory_for_the_text(void **state)
         zr_text text;
         zero_error error;
         zr_alloc_fail_at(nth);
-        assert_int_equal(zr_text_load(both, 2, &text, &error), ZERO_ERR_MEMORY);
+        assert_int_equal(zr_text_load(both, 2, NULL, &text, &error), ZERO_ERR_MEMORY);
         zr_alloc_fail_at(0);
         assert_int_equal(error.status, ZERO_ERR_MEMORY);
     }

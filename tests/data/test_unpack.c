@@ -48,7 +48,7 @@ static const char *make_text(int times)
 static zero_status unpack_bytes(const void *bytes, size_t length, zr_mapped_file *out,
                                 zero_error *error)
 {
-    return zr_unpack("f", &(zr_mapped_file){.data = bytes, .length = length}, out, error);
+    return zr_unpack("f", &(zr_mapped_file){.data = bytes, .length = length}, NULL, out, error);
 }
 
 static void check(const packed *kind, const unsigned char *bytes, size_t length,
@@ -167,6 +167,19 @@ static void test_a_rank_that_follows(void **state)
     }
 }
 
+typedef struct beats {
+    int count;
+    size_t done, total;
+} beats;
+
+static void count_beat(void *user, const char *name, size_t done, size_t total)
+{
+    beats *b = user;
+    assert_string_equal(name, "p");
+    assert_true(done >= b->done && done <= total);
+    *b = (beats){.count = b->count + 1, .done = done, .total = total};
+}
+
 // What is large is unpacked into a file that nobody sees, with the same bytes.
 static void test_much_is_unpacked_into_a_spill(void **state)
 {
@@ -182,11 +195,20 @@ static void test_much_is_unpacked_into_a_spill(void **state)
         for (int i = 0; i < TIMES; i++)
             memcpy(packed + (size_t)i * kinds[k].length, kinds[k].bytes, kinds[k].length);
         assert_int_equal(unpack_bytes(packed, length, &kept, NULL), ZERO_OK);
-        zr_unpacked out = {.path = "p", .limit = SIZE_MAX, .most = 10000};
+        beats heard = {0};
+        const zr_watch watch = {.beat = count_beat, .user = &heard};
+        const zr_mapped_file whole = {.data = packed, .length = length};
+        zr_unpacked out = {.path = "p",
+                           .packed = &whole,
+                           .left = length,
+                           .watch = &watch,
+                           .limit = SIZE_MAX,
+                           .most = 10000};
         assert_int_equal(kinds[k].unpack(packed, length, &out, NULL), ZERO_OK);
         assert_non_null(out.spill);
         assert_int_equal(zr_unpacked_finish(&out, &spilled, NULL), ZERO_OK);
         zr_unpacked_free(&out);
+        assert_true(heard.count > 1 && heard.done == length && heard.total == length);
         text = strlen(make_text(40)) * TIMES;
         assert_int_equal(kept.length, text);
         assert_int_equal(spilled.length, text);
