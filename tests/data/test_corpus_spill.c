@@ -88,6 +88,18 @@ static void expect_same_windows(const zr_dataset *a, const zr_dataset *b)
     }
 }
 
+static int64_t count_masked(const zr_dataset *data)
+{
+    int64_t masked = 0;
+    for (int s = 0; s < data->stream_count; s++)
+        for (int64_t i = 0; i < data->streams[s].count; i++) {
+            int32_t id;
+            zr_stream_read(&data->streams[s], i, 1, &id);
+            masked += id < 0;
+        }
+    return masked;
+}
+
 static void expect_same_data(const zr_dataset *a, const zr_dataset *b)
 {
     assert_int_equal(a->stream_count, b->stream_count);
@@ -114,6 +126,7 @@ static bool has_spill(const zr_dataset *data)
 static void expect_same(const opened *kept, const opened *spilled)
 {
     assert_false(has_spill(&kept->train));
+    assert_int_equal(spilled->train.masked, count_masked(&spilled->train));
     assert_true(has_spill(&spilled->train));
     expect_same_data(&kept->train, &spilled->train);
     expect_same_data(&kept->held, &spilled->held);
