@@ -163,6 +163,30 @@ static void test_a_spill_changes_nothing(void **state)
     }
 }
 
+static void expect_examples(const zr_stream *stream, int count)
+{
+    int64_t at = 0;
+    assert_int_equal(stream->example_count, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(stream->examples[i].first, at);
+        at += stream->examples[i].count;
+    }
+    assert_int_equal(at, stream->count);
+}
+
+// There are more records than are looked up at once.
+static void test_every_record_is_an_example(void **state)
+{
+    for (int64_t kept_bytes = 0; kept_bytes < 2; kept_bytes++) {
+        const zr_reading reading = reading_of(&cases[3], kept_bytes);
+        opened o;
+        read_well(&cases[3], &reading, &o);
+        expect_examples(&o.train.streams[0], 1350);
+        expect_examples(&o.held.streams[0], 150);
+        close_opened(&o);
+    }
+}
+
 static void test_no_file_is_seen(void **state)
 {
     char names[512] = "";
@@ -348,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_spill_changes_nothing),
+        cmocka_unit_test(test_every_record_is_an_example),
         cmocka_unit_test(test_a_disk_that_cannot_be_written),
         cmocka_unit_test(test_no_memory_beside_a_spill),
         cmocka_unit_test(test_ranks_share_a_spill),
