@@ -25,10 +25,10 @@ zero_status zr_file_pwrite(int fd, const void *data, size_t bytes, int64_t offse
 // found before anything is written.
 zero_status zr_file_reserve(int fd, int64_t bytes, const char *path, zero_error *error);
 // Opens a file for reading and writing that nobody else can see and no crash leaves behind: it is
-// never linked, or unlinked as soon as it is open. name[0..room): what messages call it,
-// PREFIX.<number>; `prefix` begins with the directory. Returns 0 or an errno.
-int zr_file_open_unnamed(const char *directory, const char *prefix, int number, char *name,
-                         size_t room, int *fd);
+// never linked, or unlinked as soon as it is open. *name: what messages call it (zr_free),
+// PREFIX.<number>; `prefix` begins with the directory. Returns 0, or an errno and no name.
+int zr_file_open_unnamed(const char *directory, const char *prefix, int number, char **name,
+                         int *fd);
 
 // Maps a regular file read-only. An empty file has data NULL and length 0.
 typedef struct zr_mapped_file {

@@ -52,18 +52,18 @@ static zero_status make_spill(const char *what, const char *directory, zr_spill 
 // Messages call the file by its directory, because it has no name of its own.
 static zero_status open_spill(zr_spill *spill, zero_error *error)
 {
-    char *prefix = zr_sprintf(error, "%s/zero-%ld", spill->directory, (long)getpid());
-    size_t width = prefix ? strlen(prefix) + 16 : 0;
-    char *name = prefix ? zr_alloc(width, error) : NULL;
-    int reason =
-        name ? zr_file_open_unnamed(spill->directory, prefix, 0, name, width, &spill->fd) : ENOMEM;
+    char *prefix = zr_sprintf(error, "%s/zero-%ld", spill->directory, (long)getpid()), *name;
+    if (!prefix)
+        return ZERO_ERR_MEMORY;
+    int reason = zr_file_open_unnamed(spill->directory, prefix, 0, &name, &spill->fd);
     zr_free(prefix);
     zr_free(name);
-    if (!name)
-        return ZERO_ERR_MEMORY;
     if (!reason)
         return ZERO_OK;
     spill->fd = -1;
+    if (reason == ENOMEM)
+        return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory to open a file for them",
+                       spill->what);
     return zr_fail_errno(error, ZERO_ERR_USAGE, reason,
                          "%s: there are too many bytes for memory, and no file for them can be "
                          "made in \"%s\" (TMPDIR names another directory)",

@@ -51,19 +51,15 @@ static zero_status open_file(zr_scratch *scratch, const char *directory, const c
                              zero_error *error)
 {
     int file = scratch->count, fd;
-    char *prefix = zr_sprintf(error, "%s/%s.%ld", directory, label, (long)getpid());
-    size_t room = prefix ? strlen(prefix) + 16 : 0;
-    char *name = prefix ? zr_alloc(room, error) : NULL;
-    if (!name) {
-        zr_free(prefix);
+    char *prefix = zr_sprintf(error, "%s/%s.%ld", directory, label, (long)getpid()), *name;
+    if (!prefix)
         return ZERO_ERR_MEMORY;
-    }
-    int reason = zr_file_open_unnamed(directory, prefix, file, name, room, &fd);
+    int reason = zr_file_open_unnamed(directory, prefix, file, &name, &fd);
     zr_free(prefix);
-    if (reason) {
-        zr_free(name);
+    if (reason == ENOMEM)
+        return zr_fail(error, ZERO_ERR_MEMORY, "no memory for a scratch file in \"%s\"", directory);
+    if (reason)
         return refuse_directory(directory, reason, error);
-    }
     scratch->fds[file] = fd;
     scratch->names[file] = name;
     scratch->count++;

@@ -223,22 +223,23 @@ static void pages_of_a_mapping_are_released(void **state)
 static void files_without_a_name(void **state)
 {
     scratch *dir = *state;
-    char name[300], prefix[280], read[4] = "";
+    char *name, prefix[300], read[4] = "";
     int fd[2];
     snprintf(prefix, sizeof prefix, "%s/p", dir->directory);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(zr_file_open_unnamed(dir->directory, prefix, 7, name, sizeof name, &fd[i]),
-                         0);
-    assert_non_null(strstr(name, "/p.7"));
-    assert_false(zr_path_exists(name));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(zr_file_open_unnamed(dir->directory, prefix, 7, &name, &fd[i]), 0);
+        assert_non_null(strstr(name, "/p.7"));
+        assert_false(zr_path_exists(name));
+        zr_free(name);
+    }
     assert_int_equal(pwrite(fd[0], "one", 3, 0), 3);
     assert_int_equal(pread(fd[1], read, 3, 0), 0);
     assert_int_equal(pread(fd[0], read, 3, 0), 3);
     assert_string_equal(read, "one");
     close(fd[0]);
     close(fd[1]);
-    assert_int_equal(zr_file_open_unnamed("/nowhere", "/nowhere/p", 7, name, sizeof name, &fd[0]),
-                     ENOENT);
+    assert_int_equal(zr_file_open_unnamed("/nowhere", "/nowhere/p", 7, &name, &fd[0]), ENOENT);
+    assert_null(name);
 }
 
 static void every_failing_allocation_is_reported(void **state)
