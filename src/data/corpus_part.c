@@ -175,7 +175,7 @@ static zero_status read_part_text(reader *r, int threads, bool holds, zero_error
     bool apart =
         r->part->files == 1 || kind == ZR_TOKENIZER_BYTES || zr_tokenizer_end(tokenizer) >= 0;
     bool known = kind != ZR_TOKENIZER_BPE && !r->take && !r->corpus->spill &&
-                 (int64_t)length <= r->most - r->corpus->kept; // at most so many tokens
+                 (int64_t)length <= r->most - r->corpus->kept; // a byte or more a token
     if (known && !zr_ids_reserve(&r->encoding.ids, (int64_t)length))
         return zr_fail(error, ZERO_ERR_MEMORY, "%s: no memory for its %zu tokens", r->part->name,
                        length);

@@ -11,7 +11,7 @@
 
 typedef struct zr_spill zr_spill;
 
-// So many bytes of one kind are kept in memory by a rank: of the ids of a corpus, of what a file
+// The most bytes of one kind that a rank keeps in memory: of the ids of a corpus, of what a file
 // unpacks to, of files that are joined. What is more goes into a spill.
 #define ZR_SPILL_BEYOND ((int64_t)64 << 20)
 
