@@ -47,6 +47,7 @@ typedef struct zr_op {
     zr_op_kind kind;
     union {
         zr_product product;
+        zr_scale_codes scale_codes;
         zr_norm norm;
         zr_loss loss;
         zr_matrix matrix;

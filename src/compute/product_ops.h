@@ -3,6 +3,7 @@
 #ifndef ZR_COMPUTE_PRODUCT_OPS_H
 #define ZR_COMPUTE_PRODUCT_OPS_H
 
+#include "base/quantised.h"
 #include "compute/operand.h"
 #include <zero/model.h>
 
@@ -23,6 +24,7 @@ typedef struct zr_product {
     bool gelu_a;
     bool add; // D += ...; only if out is ZERO_F32 and the epilogue is none
     zr_epilogue epilogue;
+    zr_weight_format format; // of B in a quantised product, otherwise plain
 } zr_product;
 
 // operand: the bias or pre of the epilogue, NULL if it needs none. The scratch is the queue's; what
@@ -36,6 +38,46 @@ typedef struct zr_product {
        s->n * (s->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? s->m : 1))                               \
     AT(d, void *, s->add ? ZR_BOTH : ZR_WRITTEN, s->out, s->m * s->n)
 
-#define ZR_PRODUCT_OPS(OP) OP(product, product, product, 2 * s->m * s->n * s->k, 0)
+// The same where B is a weight in codes, whose rows B has as they lie: b and scales are those of all
+// of its rows. A product widens the part of B that it is about to read, rounded to dtype, so that it
+// has the bits of a product with the weight as it was decoded. Not with trans_a.
+#define ZR_B_ROWS(s) ((s)->trans_b ? (s)->n : (s)->k)
+#define ZR_B_WIDTH(s) ((s)->trans_b ? (s)->k : (s)->n)
+#define ZR_OPERANDS_quantised_product(AT)                                                          \
+    AT(a, const void *, ZR_READ, s->dtype, s->m * s->k)                                            \
+    AT(b, const void *, ZR_READ, ZERO_U8,                                                          \
+       ZR_B_ROWS(s) * zr_weight_code_bytes(s->format, ZR_B_WIDTH(s)))                              \
+    AT(scales, const float *, ZR_READ, ZERO_F32,                                                   \
+       ZR_B_ROWS(s) * zr_weight_row_scales(s->format, ZR_B_WIDTH(s)))                              \
+    AT(operand, const void *, ZR_READ | ZR_AUX, s->dtype,                                          \
+       s->n * (s->epilogue == ZR_EPILOGUE_GELU_BACKWARD ? s->m : 1))                               \
+    AT(d, void *, s->add ? ZR_BOTH : ZR_WRITTEN, s->out, s->m * s->n)
+
+// Makes the scales of a weight (rows, blocks) from their codes. The weight may be a tile of a whole
+// one, whose rows have whole_blocks: the tile begins at first_block of each row, or at first_row of
+// each of `parts` equal parts of the whole's rows, which lie part_rows apart.
+typedef struct zr_scale_codes {
+    int64_t rows, blocks;
+    int64_t whole_blocks, first_block;
+    int64_t parts, part_rows, first_row;
+    int64_t groups; // of the whole
+} zr_scale_codes;
+
+// Returns the number, in the whole weight, of the first block of a row.
+static inline int64_t zr_scale_codes_first(const zr_scale_codes *of, int64_t row)
+{
+    int64_t each = of->rows / of->parts, part = row / each;
+    return (part * of->part_rows + of->first_row + row % each) * of->whole_blocks + of->first_block;
+}
+
+#define ZR_OPERANDS_decode_scales(AT)                                                              \
+    AT(codes, const uint8_t *, ZR_READ, ZERO_U8, s->rows * s->blocks)                              \
+    AT(shared, const float *, ZR_READ | ZR_AUX, ZERO_F32, 1 + s->groups)                           \
+    AT(scales, float *, ZR_WRITTEN, ZERO_F32, s->rows * s->blocks)
+
+#define ZR_PRODUCT_OPS(OP)                                                                         \
+    OP(product, product, product, 2 * s->m * s->n * s->k, 0)                                       \
+    OP(quantised_product, product, product, 2 * s->m * s->n * s->k, 0)                             \
+    OP(decode_scales, scale_codes, element, 0, 0)
 
 #endif

@@ -67,8 +67,9 @@ zero_status zr_queue_record(zr_queue *queue, zr_recorder *recorder, zr_wrapper *
 static void check_operation(void *user, zr_queue *queue, const zr_op *op)
 {
     zero_error error = {0};
-    zero_status status =
-        op->kind == ZR_OP_product ? zr_product_check(&op->shape.product, &error) : ZERO_OK;
+    zero_status status = op->kind == ZR_OP_product || op->kind == ZR_OP_quantised_product
+                             ? zr_product_check(&op->shape.product, &error)
+                             : ZERO_OK;
     if (status != ZERO_OK)
         zr_queue_fail(queue, status, &error);
 }

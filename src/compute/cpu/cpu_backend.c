@@ -62,6 +62,8 @@ static void run_cpu(zr_queue *queue, const zr_op *op)
     case ZR_OP_product:
         multiply(queue, op);
         break;
+        ZR_KERNEL_CASE(quantised_product, product)
+        ZR_KERNEL_CASE(decode_scales, scale_codes)
         ZR_ROW_OPS(ZR_KERNEL_CASE)
         ZR_ATTENTION_OPS(ZR_KERNEL_CASE)
         ZR_ELEMENT_OPS(ZR_KERNEL_CASE)
@@ -74,6 +76,8 @@ static size_t cpu_scratch(zr_queue *queue, const zr_op *op)
 {
     switch (op->kind) {
     case ZR_OP_product: return PRODUCTS.scratch(queue, &op->shape.product);
+    case ZR_OP_quantised_product:
+        return ZR_CPU_TABLE(zr_cpu_own_products).scratch(queue, &op->shape.product);
     case ZR_OP_norm_backward: return FUNCTION(norm_scratch)(&op->shape.norm);
     case ZR_OP_column_sum: return FUNCTION(column_sum_scratch)(&op->shape.matrix);
     case ZR_OP_attention_forward:

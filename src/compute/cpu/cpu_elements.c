@@ -375,3 +375,27 @@ void ZR_CPU_TABLE(zr_cpu_zero)(zr_queue *queue, const zr_bytes *of, void *to)
     byte_job job = {.bytes = of->bytes, .to = to};
     zr_cpu_for(queue, (of->bytes + PAGE - 1) / PAGE, 32, zero_range, &job);
 }
+
+typedef struct scales_job {
+    const zr_scale_codes *of;
+    const uint8_t *codes;
+    const float *shared;
+    float *scales;
+} scales_job;
+
+static void decode_scale_rows(const void *job_, int64_t first, int64_t last, int worker)
+{
+    const scales_job *job = job_;
+    int64_t blocks = job->of->blocks;
+    for (int64_t row = first; row < last; row++)
+        zr_nf4_decode_scales(job->codes + row * blocks, job->shared,
+                             zr_scale_codes_first(job->of, row), blocks,
+                             job->scales + row * blocks);
+}
+
+void ZR_CPU_TABLE(zr_cpu_decode_scales)(zr_queue *queue, const zr_scale_codes *of,
+                                        const uint8_t *codes, const float *shared, float *scales)
+{
+    const scales_job job = {.of = of, .codes = codes, .shared = shared, .scales = scales};
+    zr_cpu_for(queue, of->rows, rows_worth(of->blocks), decode_scale_rows, &job);
+}

@@ -16,8 +16,10 @@
 #define ZR_CPU_JOIN(base, isa) ZR_CPU_JOIN_(base, isa)
 #define ZR_CPU_TABLE(base) ZR_CPU_JOIN(base, ZR_CPU_ISA)
 
-// zr_cpu_KIND: the kernel of each kind of operation but the product.
+// zr_cpu_KIND: the kernel of each kind of operation but the plain product.
 #define ZR_CPU_KERNEL(kind, shape, ...) ZR_KERNEL(ZR_CPU_TABLE(zr_cpu_##kind), kind, shape);
+ZR_CPU_KERNEL(quantised_product, product)
+ZR_CPU_KERNEL(decode_scales, scale_codes)
 ZR_ROW_OPS(ZR_CPU_KERNEL)
 ZR_ATTENTION_OPS(ZR_CPU_KERNEL)
 ZR_ELEMENT_OPS(ZR_CPU_KERNEL)

@@ -15,6 +15,7 @@
 // Invariant: see cpu_product_tile.h. The bits of D depend only on the operands: on no cut, no
 // thread and no address.
 #include "compute/cpu/cpu_kernels.h"
+#include "compute/cpu/cpu_product_codes.h"
 #include "compute/cpu/cpu_product_finish.h"
 #include "compute/cpu/cpu_product_pack.h"
 #include "compute/cpu/cpu_product_pack_b.h"
@@ -36,7 +37,7 @@ typedef struct cut {                 // depends only on the product and the numb
     // Sizes of blocks. part: rows of a strip whose sums wait in a buffer; 0: they wait in D.
     int64_t rows, columns, depth, part;
     // Floats of a worker's scratch.
-    int64_t a_floats, row_floats, b_floats, part_floats;
+    int64_t a_floats, row_floats, b_floats, part_floats, codes_floats;
 } cut;
 
 typedef struct job {
@@ -91,8 +92,9 @@ static void grid_choose(const zr_product *p, int threads, cut *out)
     }
 }
 
-static void cut_measure(cut *c)
+static void cut_measure(const zr_product *p, cut *c)
 {
+    c->codes_floats = p->format ? NR * c->depth : 0;
     c->a_floats = c->rows / MR * A_PANEL(c->depth);
     c->row_floats = LANES * ZR_ROUND_UP(c->rows, LANES);
     c->b_floats = c->columns * c->depth;
@@ -120,7 +122,7 @@ static cut cut_choose(const zr_product *p, int threads)
     c.columns = even_part(c.cell_columns, c.columns, NR);
     c.depth = even_part(steps_of(p), c.depth, 16);
     c.part = p->out != ZERO_F32 && steps_of(p) > c.depth ? ZR_MIN(c.cell_rows, PART_ROWS) : 0;
-    cut_measure(&c);
+    cut_measure(p, &c);
     return c;
 }
 
@@ -134,13 +136,14 @@ static cut cut_largest(const zr_product *p)
     c.depth = ZR_MIN(c.depth, ZR_ROUND_UP(ZR_MAX(steps_of(p), 1), 16));
     c.part =
         p->out != ZERO_F32 && steps_of(p) > c.depth ? ZR_MIN(PART_ROWS, ZR_ROUND_UP(p->m, MR)) : 0;
-    cut_measure(&c);
+    cut_measure(p, &c);
     return c;
 }
 
 static int64_t worker_floats(const cut *c)
 {
-    return ZR_ROUND_UP(c->a_floats + c->row_floats + c->b_floats + c->part_floats, 2 * LANES);
+    return ZR_ROUND_UP(c->a_floats + c->row_floats + c->b_floats + c->part_floats + c->codes_floats,
+                       2 * LANES);
 }
 
 typedef void tile_function(const float *a, const float *b, int64_t depth, bool fresh, float *sums,
@@ -256,23 +259,45 @@ static void multiply_block(const block *at, const float *a, const float *b)
     }
 }
 
-INLINE void pack_b_as(zero_dtype type, bool pairs, const job *work, int64_t j, int64_t columns,
-                      int64_t t, int64_t depth, float *to)
+// Packs a B in codes panel by panel, each widened into `wide` first.
+INLINE void pack_codes_as(zero_dtype type, bool pairs, const job *work, int64_t j, int64_t columns,
+                          int64_t t, int64_t depth, float *to, float *wide)
 {
     const zr_product *p = work->of.product;
+    for (int64_t c = 0, width; c < columns; c += width, to += NR * words_of(pairs, depth)) {
+        width = panel_columns(columns - c);
+        if (p->trans_b) {
+            codes_widen(type, &work->of, j + c, width, t, depth, wide);
+            pack_b_rows(type, pairs, wide, 0, depth, width, depth, to);
+        } else {
+            codes_widen(type, &work->of, t, depth, j + c, width, wide);
+            pack_b_steps(type, pairs, wide, 0, width, width, depth, to);
+        }
+    }
+}
+
+INLINE void pack_b_as(zero_dtype type, bool pairs, const job *work, int64_t j, int64_t columns,
+                      int64_t t, int64_t depth, float *to, float *wide)
+{
+    const zr_product *p = work->of.product;
+    if (p->format) {
+        pack_codes_as(type, pairs, work, j, columns, t, depth, to, wide);
+        return;
+    }
     if (p->trans_b)
         pack_b_rows(type, pairs, work->of.b, j * p->k + t, p->k, columns, depth, to);
     else
         pack_b_steps(type, pairs, work->of.b, t * p->n + j, p->n, columns, depth, to);
 }
 
-static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64_t depth, float *to)
+static void pack_b(const job *work, int64_t j, int64_t columns, int64_t t, int64_t depth, float *to,
+                   float *wide)
 {
     if (HAS_PAIRS && in_pairs(work->of.product))
-        pack_b_as(ZERO_BF16, true, work, j, columns, t, depth, to);
+        pack_b_as(ZERO_BF16, true, work, j, columns, t, depth, to, wide);
     else
         WITH_TYPE(TYPE, work->of.product->dtype,
-                  pack_b_as(TYPE, false, work, j, columns, t, depth, to));
+                  pack_b_as(TYPE, false, work, j, columns, t, depth, to, wide));
 }
 
 // Computes rows i .. i+rows-1 of columns j .. j+columns-1; if their sums do not wait in D, they all
@@ -284,11 +309,12 @@ static void multiply_strip(const job *work, int64_t i, int64_t j, int64_t rows, 
     const zr_product *p = work->of.product;
     const bool pairs = in_pairs(p);
     const int64_t of_word = pairs ? 2 : 1, steps = steps_of(p); // elements of k in a word; words
-    float *a = scratch, *row = a + c->a_floats, *b = row + c->row_floats, *part = b + c->b_floats;
+    float *a = scratch, *row = a + c->a_floats, *b = row + c->row_floats, *part = b + c->b_floats,
+          *wide = part + c->part_floats;
     for (int64_t t = 0; t < steps || t == 0; t += c->depth) {
         int64_t depth = ZR_MIN(c->depth, steps - t), first = t * of_word,
                 elements = ZR_MIN(depth * of_word, p->k - first);
-        pack_b(work, j, columns, first, elements, b);
+        pack_b(work, j, columns, first, elements, b, wide);
         for (int64_t r = 0; r < rows; r += c->rows) {
             block at = {.job = work,
                         .i = i + r,
@@ -323,7 +349,10 @@ static void multiply_cells(const void *job_, int64_t first, int64_t last, int wo
     }
 }
 
-static bool is_thin(const zr_product *product) { return product->m <= THIN_ROWS; }
+static bool is_thin(const zr_product *product)
+{
+    return product->m <= THIN_ROWS && !product->format;
+}
 
 static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
 {
@@ -341,8 +370,7 @@ static size_t cpu_product_scratch(zr_queue *queue, const zr_product *product)
                    (size_t)(ZR_MAX(worker_floats(&some), worker_floats(&most)) * queue->threads));
 }
 
-static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, const void *a,
-                                   const void *b, const void *operand, void *d, zero_error *error)
+static zero_status check_product(zr_queue *queue, const zr_product *product, zero_error *error)
 {
     size_t needed = cpu_product_scratch(queue, product);
     ZERO_TRY(zr_product_check(product, error));
@@ -352,15 +380,42 @@ static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, c
             "product m %lld, n %lld, k %lld: needs %zu bytes of scratch, the queue has %zu",
             (long long)product->m, (long long)product->n, (long long)product->k, needed,
             queue->scratch_bytes);
+    return ZERO_OK;
+}
+
+static void multiply_packed(zr_queue *queue, const zr_operands *of)
+{
+    job work = {
+        .of = *of, .cut = cut_choose(of->product, queue->threads), .scratch = queue->scratch};
+    zr_cpu_for(queue, work.cut.down * work.cut.across, 1, multiply_cells, &work);
+}
+
+static zero_status cpu_product_run(zr_queue *queue, const zr_product *product, const void *a,
+                                   const void *b, const void *operand, void *d, zero_error *error)
+{
+    ZERO_TRY(check_product(queue, product, error));
     if (product->m <= 0 || product->n <= 0)
         return ZERO_OK;
     if (is_thin(product))
         return ZR_CPU_TABLE(zr_cpu_thin_products).run(queue, product, a, b, operand, d, error);
-    job work = {.of = {.product = product, .a = a, .b = b, .operand = operand, .d = d},
-                .cut = cut_choose(product, queue->threads),
-                .scratch = queue->scratch};
-    zr_cpu_for(queue, work.cut.down * work.cut.across, 1, multiply_cells, &work);
+    multiply_packed(queue,
+                    &(zr_operands){.product = product, .a = a, .b = b, .operand = operand, .d = d});
     return ZERO_OK;
+}
+
+void ZR_CPU_TABLE(zr_cpu_quantised_product)(zr_queue *queue, const zr_product *product,
+                                            const void *a, const void *b, const float *scales,
+                                            const void *operand, void *d)
+{
+    zero_error error = {0};
+    zero_status status = check_product(queue, product, &error);
+    if (status != ZERO_OK)
+        zr_queue_fail(queue, status, &error);
+    else if (product->m > 0 && product->n > 0)
+        multiply_packed(
+            queue,
+            &(zr_operands){
+                .product = product, .a = a, .b = b, .scales = scales, .operand = operand, .d = d});
 }
 
 const zr_cpu_products ZR_CPU_TABLE(zr_cpu_own_products) = {

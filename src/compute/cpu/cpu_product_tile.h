@@ -33,6 +33,7 @@ static inline int64_t panel_columns(int64_t left)
 typedef struct zr_operands { // a product and its buffers
     const zr_product *product;
     const void *a, *b, *operand;
+    const float *scales; // of a B in codes
     void *d;
 } zr_operands;
 
